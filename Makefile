@@ -1,0 +1,37 @@
+# Walras. `make help` lists what can be made; every target sets up what it needs.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check bench clean
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 10
+
+setup: $(READY) ## Make the virtual environment and install Walras with everything its tests need
+
+$(READY): pyproject.toml tools/make_venv.py
+	@echo "Setting up $(VENV) (once; about a minute)"
+	@$(PYTHON) tools/make_venv.py $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@touch $@
+
+run: $(READY) ## Profile, clear and pin three users' real programs on this machine (under two minutes)
+	@$(BIN)/walras local run examples/one-machine/market.yaml
+
+test: $(READY) ## Run the tests, with coverage
+	@$(BIN)/python -m pytest --cov --cov-report=term
+
+check: $(READY) ## Lint, types and import contracts
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: $(READY) ## Measure the solvers against their peers and print a table
+	@$(BIN)/python benchmarks/amdahl_market.py
+
+clean: ## Remove the virtual environment and every cache
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage
