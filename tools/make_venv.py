@@ -44,7 +44,7 @@ def download_pip(folder: Path) -> Path:
 
 def main() -> None:
     """Create the environment named by the first argument."""
-    if sys.version_info < (3, 11):
+    if sys.version_info < (3, 11):  # noqa: UP036 - runs on whatever Python the machine has
         sys.exit(f"Walras needs Python 3.11 or newer; this is {sys.version.split()[0]}")
     target = Path(sys.argv[1])
     with_pip = importlib.util.find_spec("ensurepip") is not None
