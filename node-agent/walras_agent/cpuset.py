@@ -1,0 +1,107 @@
+"""A set of CPUs as the kernel writes it.
+
+Every other module speaks of CPUs in this one type: facts are read into it, choices are made
+with its set algebra, and cgroup files are written with its text.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?")
+
+# Linux is built for 8192 CPUs at most today; the slack only keeps a typing error from
+# filling memory.
+_HIGHEST_CPU = 65_535
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class CpuSet:
+    """An immutable set of CPU numbers, iterated in ascending order.
+
+    ``CpuSet.parse`` and ``str`` are inverse to each other in the list format of
+    ``Documentation/admin-guide/cputopology.rst`` and cpuset(7): ``"0-3,8"``.
+
+    Raises:
+        ValueError: A CPU number is negative or larger than any kernel knows.
+    """
+
+    _members: frozenset[int]
+
+    def __init__(self, cpus: Iterable[int] = ()) -> None:
+        members = frozenset(cpus)
+        for cpu in members:
+            if not 0 <= cpu <= _HIGHEST_CPU:
+                raise ValueError(f"CPU {cpu} is not a number from 0 to {_HIGHEST_CPU}")
+        object.__setattr__(self, "_members", members)
+
+    @classmethod
+    def parse(cls, text: str) -> CpuSet:
+        """Read the kernel's list format; surrounding white space is ignored, empty is empty.
+
+        Raises:
+            ValueError: The text is not such a list; the message names the part that is wrong.
+        """
+        listed = text.strip()
+        if not listed:
+            return cls()
+        return cls(cpu for part in listed.split(",") for cpu in _parse_range(part, listed))
+
+    def __str__(self) -> str:
+        return ",".join(
+            f"{first}" if first == last else f"{first}-{last}" for first, last in self._ranges()
+        )
+
+    def __repr__(self) -> str:
+        return f"CpuSet.parse({str(self)!r})"
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(sorted(self._members))
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __contains__(self, cpu: object) -> bool:
+        return cpu in self._members
+
+    def __le__(self, other: CpuSet) -> bool:
+        return self._members <= other._members
+
+    def __or__(self, other: CpuSet) -> CpuSet:
+        return CpuSet(self._members | other._members)
+
+    def __and__(self, other: CpuSet) -> CpuSet:
+        return CpuSet(self._members & other._members)
+
+    def __sub__(self, other: CpuSet) -> CpuSet:
+        return CpuSet(self._members - other._members)
+
+    def _ranges(self) -> Iterator[tuple[int, int]]:
+        """Yield the maximal runs of consecutive CPUs as (first, last)."""
+        first = last = -1
+        for cpu in self:
+            if first >= 0 and cpu == last + 1:
+                last = cpu
+                continue
+            if first >= 0:
+                yield first, last
+            first = last = cpu
+        if first >= 0:
+            yield first, last
+
+
+def _parse_range(part: str, listed: str) -> range:
+    match = _RANGE.fullmatch(part)
+    if match is None:
+        raise ValueError(f"CPU list {listed!r}: {part!r} is neither a CPU nor a range like 0-3")
+    first, last = int(match[1]), int(match[2] or match[1])
+    if last < first:
+        raise ValueError(f"CPU list {listed!r}: the range {part!r} runs backwards")
+    if last > _HIGHEST_CPU:
+        raise ValueError(f"CPU list {listed!r}: {last} is above the highest CPU, {_HIGHEST_CPU}")
+    return range(first, last + 1)
