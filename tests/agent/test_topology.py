@@ -1,0 +1,144 @@
+"""Topology.read against fabricated /sys trees and against this machine."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from walras_agent.cpuset import CpuSet
+from walras_agent.topology import Cpu, Topology
+
+
+def write(file: Path, text: object) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"{text}\n")
+
+
+def two_sockets(
+    root: Path, *, offline: str = "", numbering: str = "interleaved", old: bool = False
+) -> Path:
+    """2 sockets x 12 cores x 2 threads with a NUMA node and an L3 each.
+
+    Interleaved numbering is a BIOS's (cores 0-23, then their second threads 24-47), adjacent is
+    QEMU's (0 and 1 are one core). ``core_id`` has gaps and repeats per socket, as on Xeons.
+    Like the kernel, lists leave out offline CPUs and offline CPUs have no topology.
+    """
+    system = root / "sys/devices/system"
+    online = CpuSet(range(48)) - CpuSet.parse(offline)
+    write(system / "cpu/online", online)
+
+    def place(cpu: int) -> tuple[int, int]:
+        core = cpu // 2 if numbering == "adjacent" else cpu % 24
+        return core // 12, core
+
+    names = ("thread_siblings_list", "core_siblings_list")
+    core_list, package_list = names if old else ("core_cpus_list", "package_cpus_list")
+    for cpu in online:
+        socket, core = place(cpu)
+        package = CpuSet(other for other in online if place(other)[0] == socket)
+        folder = system / f"cpu/cpu{cpu}"
+        write(folder / "topology" / core_list, CpuSet(o for o in online if place(o)[1] == core))
+        write(folder / "topology" / package_list, package)
+        write(folder / "topology/physical_package_id", socket)
+        write(folder / "topology/core_id", core % 12 * 2)
+        for index, level in enumerate([1, 1, 2]):
+            write(folder / f"cache/index{index}/level", level)
+            write(folder / f"cache/index{index}/shared_cpu_list", CpuSet([cpu]))
+        write(folder / "cache/index3/level", 3)
+        write(folder / "cache/index3/shared_cpu_list", package)
+        write(system / f"node/node{socket}/cpulist", package)
+    write(system / "node/node2/cpulist", "")  # a node with memory only
+    return root
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["5.3 and newer", "older kernels"])
+def test_two_sockets_are_read_with_their_siblings_caches_and_nodes(
+    tmp_path: Path, old: bool
+) -> None:
+    topology = Topology.read(two_sockets(tmp_path, old=old), allowed=CpuSet(range(48)))
+
+    assert topology.cpuset == CpuSet(range(48))
+    assert Cpu(id=36, core=12, socket=1, numa=1, l3=12) in topology.cpus
+    cores = topology.cores("core")
+    assert cores[0] == CpuSet([0, 24])
+    assert cores[12] == CpuSet([12, 36])
+    assert len(cores) == 24
+
+
+def test_cores_keep_apart_although_core_ids_repeat_per_socket(tmp_path: Path) -> None:
+    topology = Topology.read(two_sockets(tmp_path), allowed=CpuSet(range(48)))
+
+    assert {len(core) for core in topology.cores("core")} == {2}
+    assert CpuSet(c for core in topology.cores("core") for c in core) == topology.cpuset
+
+
+def test_siblings_numbered_side_by_side_are_found_too(tmp_path: Path) -> None:
+    topology = Topology.read(two_sockets(tmp_path, numbering="adjacent"), allowed=CpuSet(range(48)))
+
+    assert topology.cores("core")[1] == CpuSet([2, 3])
+
+
+def test_threads_are_sold_core_by_core(tmp_path: Path) -> None:
+    topology = Topology.read(two_sockets(tmp_path), allowed=CpuSet(range(48)))
+
+    order = [next(iter(unit)) for unit in topology.cores("thread")]
+    assert order[:4] == [0, 24, 1, 25]
+    assert sorted(order) == list(range(48))
+
+
+def test_offline_cpus_are_left_out(tmp_path: Path) -> None:
+    root = two_sockets(tmp_path, offline="0,5,29")
+
+    topology = Topology.read(root, allowed=CpuSet(range(48)))
+
+    assert topology.cpuset == CpuSet(range(48)) - CpuSet([0, 5, 29])
+    assert CpuSet([24]) in topology.cores("core")
+    assert len(topology.cores("core")) == 23
+
+
+def test_an_allowed_set_that_cuts_cores_in_half_leaves_half_cores(tmp_path: Path) -> None:
+    topology = Topology.read(two_sockets(tmp_path), allowed=CpuSet.parse("0-3,24-25,60"))
+
+    assert [str(core) for core in topology.cores("core")] == ["0,24", "1,25", "2", "3"]
+
+
+def test_a_machine_without_topology_files_has_a_core_per_cpu(tmp_path: Path) -> None:
+    write(tmp_path / "sys/devices/system/cpu/online", "0-3")
+
+    topology = Topology.read(tmp_path, allowed=CpuSet(range(8)))
+
+    assert topology.cpus == tuple(Cpu(id=i, core=i, socket=0, numa=0, l3=0) for i in range(4))
+
+
+def test_without_any_sys_the_allowed_cpus_are_the_machine(tmp_path: Path) -> None:
+    assert Topology.read(tmp_path, allowed=CpuSet([2, 5])).cpuset == CpuSet([2, 5])
+
+
+def test_an_unknown_package_is_socket_zero(tmp_path: Path) -> None:
+    write(tmp_path / "sys/devices/system/cpu/online", "0")
+    write(tmp_path / "sys/devices/system/cpu/cpu0/topology/physical_package_id", "-1")
+
+    assert Topology.read(tmp_path, allowed=CpuSet([0])).cpus[0].socket == 0
+
+
+def test_no_usable_cpu_is_an_error_with_both_sets(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="online are 0-47, allowed are '50'"):
+        Topology.read(two_sockets(tmp_path), allowed=CpuSet([50]))
+
+
+def test_this_machine_has_the_cpus_this_process_may_use() -> None:
+    topology = Topology.read()
+
+    assert topology.cpuset == CpuSet(os.sched_getaffinity(0))
+    for unit in ("core", "thread"):
+        sold = topology.cores(unit)
+        assert sum(len(cpus) for cpus in sold) == len(topology.cpuset)
+
+
+def test_this_process_confined_to_one_cpu_sees_one() -> None:
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    try:
+        assert Topology.read().cpuset == CpuSet([min(before)])
+    finally:
+        os.sched_setaffinity(0, before)
