@@ -1,0 +1,301 @@
+"""assign() on machines from 1 to 64 cores: worked examples, then random machines and histories."""
+
+from collections.abc import Iterable
+from itertools import pairwise
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from walras_agent.assign import Assignment, Demand, assign
+from walras_agent.cpuset import CpuSet
+from walras_agent.topology import Cpu, Topology, Unit
+
+
+def machine(nodes: int = 1, caches: int = 1, cores: int = 4, threads: int = 1) -> Topology:
+    """``nodes`` of ``caches`` L3s of ``cores``; siblings are numbered far apart, as by a BIOS."""
+    total = nodes * caches * cores
+    return Topology(
+        tuple(
+            Cpu(
+                id=core + thread * total,
+                core=core,
+                socket=core // (caches * cores),
+                numa=core // (caches * cores),
+                l3=core // cores * cores,
+            )
+            for core in range(total)
+            for thread in range(threads)
+        )
+    )
+
+
+def demands(**cores: int) -> list[Demand]:
+    return [Demand(key, count) for key, count in cores.items()]
+
+
+def nodes_of(topology: Topology, cpus: CpuSet) -> set[int]:
+    return {cpu.numa for cpu in topology.cpus if cpu.id in cpus}
+
+
+def caches_of(topology: Topology, cpus: CpuSet) -> set[tuple[int, int]]:
+    return {(cpu.numa, cpu.l3) for cpu in topology.cpus if cpu.id in cpus}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("cores", [1, 2, 8, 64])
+def test_the_whole_machine_can_be_one_jobs(cores: int, threads: int) -> None:
+    topology = machine(cores=cores, threads=threads)
+
+    given = assign(topology, demands(a=cores))
+
+    assert given == Assignment({"a": topology.cpuset}, CpuSet(), ())
+
+
+def test_a_core_is_given_with_both_its_siblings() -> None:
+    given = assign(machine(cores=8, threads=2), demands(a=3, b=2))
+
+    assert all((cpu + 8) % 16 in given.exclusive["a"] for cpu in given.exclusive["a"])
+    assert len(given.exclusive["a"]) == 6
+    assert len(given.exclusive["b"]) == 4
+
+
+def test_jobs_that_ask_for_no_cores_share_what_is_left() -> None:
+    given = assign(machine(cores=4), demands(b=0, a=3, c=0))
+
+    assert given.shared == CpuSet([3])
+    assert given.shared_keys == ("b", "c")
+    assert set(given.exclusive) == {"a"}
+
+
+def test_a_job_takes_the_fullest_node_in_which_it_fits() -> None:
+    topology = machine(nodes=2, cores=8)
+    before = assign(topology, demands(big=6))
+
+    after = assign(topology, demands(big=6, small=2), before.exclusive)
+
+    assert nodes_of(topology, after.exclusive["small"]) == nodes_of(
+        topology, after.exclusive["big"]
+    )
+
+
+def test_a_job_takes_one_cache_of_a_node_when_it_fits() -> None:
+    topology = machine(nodes=2, caches=4, cores=4)
+
+    given = assign(topology, demands(a=3, b=4, c=4))
+
+    assert all(len(caches_of(topology, cpus)) == 1 for cpus in given.exclusive.values())
+
+
+def test_a_job_larger_than_a_cache_touches_as_few_as_can_be() -> None:
+    topology = machine(nodes=2, caches=4, cores=4)
+
+    given = assign(topology, demands(a=6))
+
+    assert len(caches_of(topology, given.exclusive["a"])) == 2
+    assert len(nodes_of(topology, given.exclusive["a"])) == 1
+
+
+def test_a_job_larger_than_a_node_uses_one_up_and_part_of_another() -> None:
+    topology = machine(nodes=4, cores=4)
+
+    given = assign(topology, demands(a=6))
+
+    assert len(nodes_of(topology, given.exclusive["a"])) == 2
+
+
+def test_threads_fill_whole_cores_first() -> None:
+    topology = machine(cores=4, threads=2)
+
+    given = assign(topology, demands(a=3, b=1), unit="thread")
+
+    cores = [core for core in topology.cores("core") if core <= given.exclusive["a"]]
+    assert len(cores) == 1
+    assert len(given.exclusive["a"]) == 3
+    assert given.shared == CpuSet([2, 3, 6, 7])
+
+
+def test_a_growing_job_takes_the_rest_of_its_own_node_before_a_new_job_does() -> None:
+    topology = machine(nodes=2, cores=4)
+    before = assign(topology, demands(old=2))
+
+    after = assign(topology, demands(a_new=2, old=4), before.exclusive)
+
+    assert len(nodes_of(topology, after.exclusive["old"])) == 1
+    assert nodes_of(topology, after.exclusive["a_new"]) == {1}
+
+
+def test_a_job_that_outgrows_its_node_keeps_what_it_has() -> None:
+    topology = machine(nodes=2, cores=4)
+    before = {"a": CpuSet([0, 1]), "b": CpuSet([2, 3])}
+
+    after = assign(topology, demands(a=4, b=2), before)
+
+    assert before["a"] <= after.exclusive["a"]
+    assert after.exclusive["b"] == before["b"]
+
+
+def test_a_shrinking_job_gives_up_its_second_node_first() -> None:
+    topology = machine(nodes=2, cores=4)
+
+    after = assign(topology, demands(a=4), {"a": CpuSet([0, 1, 2, 3, 5])})
+
+    assert after.exclusive["a"] == CpuSet([0, 1, 2, 3])
+
+
+def test_a_core_whose_sibling_came_back_stays_with_its_job() -> None:
+    after = assign(machine(cores=4, threads=2), demands(a=1, b=1), {"b": CpuSet([0])})
+
+    assert after.exclusive["b"] == CpuSet([0, 4])
+
+
+def test_previous_cpus_that_are_gone_are_ignored() -> None:
+    after = assign(machine(cores=2), demands(a=2), {"a": CpuSet([1, 9]), "gone": CpuSet([0])})
+
+    assert after.exclusive == {"a": CpuSet([0, 1])}
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (demands(a=3, b=2), "5 exclusive cores are demanded of a machine with 4"),
+        (demands(a=4, b=0), "4 exclusive cores of 4 leave none for 1 sharing"),
+        ([Demand("a", 1), Demand("a", 2)], "a: two demands have this key"),
+    ],
+    ids=["more than the machine", "nothing left to share", "one key twice"],
+)
+def test_what_cannot_be_is_refused_with_its_figures(asked: list[Demand], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        assign(machine(cores=4), asked)
+
+
+@pytest.mark.parametrize(
+    ("cores", "weight", "message"),
+    [
+        (-1, 1.0, "a: -1 cores"),
+        (0, 0.0, r"a: the weight 0\.0"),
+        (0, float("inf"), "a: the weight inf"),
+        (0, float("nan"), "a: the weight nan"),
+    ],
+)
+def test_a_senseless_demand_is_refused(cores: int, weight: float, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Demand("a", cores, weight)
+
+
+machines = st.builds(
+    machine,
+    nodes=st.integers(1, 3),
+    caches=st.integers(1, 3),
+    cores=st.integers(1, 5),
+    threads=st.integers(1, 2),
+)
+
+
+@st.composite
+def cut_machines(draw: st.DrawFn) -> Topology:
+    """A machine of which only some CPUs are allowed, so that cores may be cut in half."""
+    whole = draw(machines)
+    allowed = draw(st.sets(st.sampled_from(sorted(whole.cpuset)), min_size=1))
+    return Topology(tuple(cpu for cpu in whole.cpus if cpu.id in allowed))
+
+
+topologies = st.one_of(machines, cut_machines())
+units: st.SearchStrategy[Unit] = st.sampled_from(["core", "thread"])
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[Topology, Unit, list[list[Demand]]]:
+    """A machine and demands of the same few jobs over several rounds, each within its supply."""
+    topology, unit = draw(topologies), draw(units)
+    supply = len(topology.cores(unit))
+    rounds = []
+    for _ in range(draw(st.integers(1, 4))):
+        left, asked = supply, []
+        for key in draw(st.permutations("abcdef")):
+            cores = draw(st.integers(-1, min(left, 6)))
+            if cores >= 0:
+                asked.append(Demand(key, cores))
+                left -= cores
+        if left == 0:
+            asked = [demand for demand in asked if demand.cores > 0]
+        rounds.append(asked)
+    return topology, unit, rounds
+
+
+def replay(topology: Topology, unit: Unit, rounds: Iterable[list[Demand]]) -> list[Assignment]:
+    results: list[Assignment] = []
+    for asked in rounds:
+        previous = results[-1].exclusive if results else {}
+        results.append(assign(topology, asked, previous, unit))
+    return results
+
+
+@given(histories())
+def test_every_cpu_has_one_holder_and_every_job_its_whole_units(
+    history: tuple[Topology, Unit, list[list[Demand]]],
+) -> None:
+    topology, unit, rounds = history
+    for asked, result in zip(rounds, replay(*history), strict=True):
+        held = [*result.exclusive.values(), result.shared]
+        assert sum(len(cpus) for cpus in held) == len(topology.cpuset)
+        assert CpuSet(cpu for cpus in held for cpu in cpus) == topology.cpuset
+        for demand in asked:
+            cpus = result.exclusive.get(demand.key, CpuSet())
+            touched = [core for core in topology.cores(unit) if core & cpus]
+            assert all(core <= cpus for core in touched)
+            assert len(touched) == demand.cores
+        sharing = tuple(sorted(demand.key for demand in asked if demand.cores == 0))
+        assert result.shared_keys == sharing
+        assert result.shared or not sharing
+
+
+@given(histories())
+def test_no_more_cores_move_than_the_counts_demand(
+    history: tuple[Topology, Unit, list[list[Demand]]],
+) -> None:
+    results = replay(*history)
+    for before, after in pairwise(results):
+        for key, cpus in after.exclusive.items():
+            had = before.exclusive.get(key, CpuSet())
+            assert had <= cpus or cpus <= had
+
+
+@given(histories())
+def test_the_same_demands_again_move_nothing(
+    history: tuple[Topology, Unit, list[list[Demand]]],
+) -> None:
+    topology, unit, rounds = history
+    last = replay(*history)[-1]
+
+    assert assign(topology, rounds[-1], last.exclusive, unit) == last
+
+
+@given(histories(), st.randoms())
+def test_the_order_of_demands_does_not_matter(
+    history: tuple[Topology, Unit, list[list[Demand]]], random: Random
+) -> None:
+    topology, unit, rounds = history
+    previous = replay(*history)[-1].exclusive
+    shuffled = random.sample(rounds[0], k=len(rounds[0]))
+
+    assert assign(topology, shuffled, previous, unit) == assign(topology, rounds[0], previous, unit)
+
+
+@given(histories())
+def test_a_new_job_is_split_only_where_no_domain_could_hold_it(
+    history: tuple[Topology, Unit, list[list[Demand]]],
+) -> None:
+    topology, unit, rounds = history
+    result = assign(topology, rounds[0], {}, unit)
+    for domains_of in (nodes_of, caches_of):
+        for demand in rounds[0]:
+            mine = result.exclusive.get(demand.key, CpuSet())
+            domains = domains_of(topology, mine)
+            if len(domains) < 2:
+                continue
+            reachable = [c for c in topology.cores(unit) if c <= mine or c <= result.shared]
+            for domain in domains_of(topology, mine | result.shared):
+                inside = [c for c in reachable if domain in domains_of(topology, c)]
+                assert len(inside) < demand.cores
