@@ -1,0 +1,192 @@
+"""What a fitted profile is worth: findings that say what is wrong with it and the way out.
+
+Section IV of "Amdahl's Law in the Datacenter Era" names the cases in which Karp-Flatt falls short:
+overheads that grow with cores, too few tasks, data that are too small.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from walras.profile import Sample, SpeedupFit, merge_samples
+from walras.timemodel import MIN_SIZES_FOR_QUADRATIC
+
+TRUSTED_SECONDS = 0.1
+"""Shorter runs are mostly start-up, and a scheduler's tick of some ms distorts them visibly."""
+
+TOLERANCE = 0.05
+"""Differences in F smaller than this are taken for noise: they move an allocation by less
+than a core (section VI studies errors of 5 to 15 %)."""
+
+UNCERTAIN = 0.1
+"""An F that repeats leave open by more than this cannot tell a good program from a bad one."""
+
+
+class Code(StrEnum):
+    """Stable names of the findings, for documents and scripts."""
+
+    PARALLEL_OVERHEAD = "ParallelOverhead"
+    SUPER_LINEAR = "SuperLinear"
+    SLOW_DOWN = "SlowDown"
+    THREADS_UNUSED = "ThreadsUnused"
+    TOO_SHORT = "TooShort"
+    TOO_NOISY = "TooNoisy"
+    SINGLE_RUNS = "SingleRuns"
+    ONE_CORE_COUNT = "OneCoreCount"
+    FEW_SIZES = "FewSizes"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing to know about a profile: a stable code, and a sentence with the way out."""
+
+    code: Code
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """What the rules look at: the samples, the fit, and how uncertain F is at each core count."""
+
+    samples: tuple[Sample, ...]
+    fit: SpeedupFit
+    noise: dict[int, float]
+
+    @property
+    def blur(self) -> float:
+        """The largest uncertainty of F at any core count."""
+        return max(self.noise.values())
+
+
+def diagnose(samples: Iterable[Sample], fit: SpeedupFit) -> tuple[Finding, ...]:
+    """Judge `fit` by its own figures and by the samples that it was made from.
+
+    Returns:
+        The findings, most serious first; none when the profile can be relied on.
+    """
+    merged = merge_samples(samples)
+    case = _Case(merged, fit, _noise(merged, fit))
+    return tuple(Finding(code, text) for code, rule in _RULES.items() if (text := rule(case)))
+
+
+def _noise(samples: tuple[Sample, ...], fit: SpeedupFit) -> dict[int, float]:
+    """How far the spread of repeats leaves F(x) open: dF = (T_x / T_1) (δ_1 + δ_x) / (1 - 1/x).
+
+    First order in the relative half-ranges δ, the mean over data sizes, as F(x) itself is.
+    """
+    by_key = {(sample.size, sample.cores): sample for sample in samples}
+    open_by: dict[int, list[float]] = {cores: [] for cores in fit.by_cores}
+    for (size, cores), sample in by_key.items():
+        if cores > 1:
+            alone = by_key[size, 1]
+            ratio = sample.typical / alone.typical
+            open_by[cores].append(ratio * (alone.spread + sample.spread) / (1 - 1 / cores))
+    return {cores: sum(values) / len(values) for cores, values in open_by.items()}
+
+
+def _slow_down(case: _Case) -> str | None:
+    worst = min(case.fit.by_cores, key=lambda cores: case.fit.by_cores[cores])
+    value = case.fit.by_cores[worst]
+    if value >= -max(TOLERANCE, case.noise[worst]):
+        return None
+    return (
+        f"it is slower on {worst} cores than on one (F = {value:.2f}): run it on one core, "
+        "or with fewer threads than cores"
+    )
+
+
+def _threads_unused(case: _Case) -> str | None:
+    if max(abs(value) for value in case.fit.by_cores.values()) > TOLERANCE:
+        return None
+    return (
+        "it gains nothing by more cores (F is about 0): it runs in one thread, or its number of "
+        "threads is fixed; pass {threads} to the option that sets it"
+    )
+
+
+def _super_linear(case: _Case) -> str | None:
+    best = max(case.fit.by_cores, key=lambda cores: case.fit.by_cores[cores])
+    value = case.fit.by_cores[best]
+    if value <= 1 + max(TOLERANCE, case.noise[best]):
+        return None
+    return (
+        f"it speeds up by more than its cores on {best} cores (F = {value:.2f}), as when data fit "
+        "the larger cache or the one-core runs were disturbed; the market counts F as 1"
+    )
+
+
+def _parallel_overhead(case: _Case) -> str | None:
+    counts = list(case.fit.by_cores)
+    fewest, most = counts[0], counts[-1]
+    at_few, at_most = case.fit.by_cores[fewest], case.fit.by_cores[most]
+    if at_few - at_most <= max(TOLERANCE, case.blur):
+        return None
+    return (
+        f"F falls from {at_few:.2f} on {fewest} cores to {at_most:.2f} on {most}: overheads grow "
+        f"with cores and Amdahl's law promises too much; profile only up to the cores it will hold"
+    )
+
+
+def _too_short(case: _Case) -> str | None:
+    shortest = min(case.samples, key=lambda sample: sample.typical)
+    if shortest.typical >= TRUSTED_SECONDS:
+        return None
+    return (
+        f"runs on {_cores(shortest.cores)} take only {shortest.typical:.3f} s, mostly start-up: "
+        "give it more data or more work"
+    )
+
+
+def _too_noisy(case: _Case) -> str | None:
+    worst = max(case.noise, key=lambda cores: case.noise[cores])
+    if case.noise[worst] <= UNCERTAIN:
+        return None
+    return (
+        f"repeated runs differ so much that F on {worst} cores is uncertain by "
+        f"±{case.noise[worst]:.2f}: quiet the machine, repeat more or run longer"
+    )
+
+
+def _single_runs(case: _Case) -> str | None:
+    if any(len(sample.seconds) > 1 for sample in case.samples):
+        return None
+    return "every time was measured once, so nothing shows how noisy it is: repeat each run"
+
+
+def _one_core_count(case: _Case) -> str | None:
+    if len(case.fit.by_cores) > 1:
+        return None
+    (cores,) = case.fit.by_cores
+    return (
+        f"F comes from {cores} cores against one alone, so nothing shows whether Amdahl's law "
+        "fits: profile at more core counts where the machine has them"
+    )
+
+
+def _few_sizes(case: _Case) -> str | None:
+    sizes = [fit.size for fit in case.fit.sizes]
+    if sizes == [1.0] or len(sizes) >= MIN_SIZES_FOR_QUADRATIC:
+        return None
+    if len(sizes) == 1:
+        return "one data size gives no time model: measure two or more to predict other sizes"
+    return (
+        f"{len(sizes)} data sizes cannot show whether time grows faster than the data: measure "
+        f"{MIN_SIZES_FOR_QUADRATIC} or more to rely on times predicted for larger data"
+    )
+
+
+def _cores(count: int) -> str:
+    return "one core" if count == 1 else f"{count} cores"
+
+
+_RULES: dict[Code, Callable[[_Case], str | None]] = {
+    Code.SLOW_DOWN: _slow_down,
+    Code.THREADS_UNUSED: _threads_unused,
+    Code.TOO_NOISY: _too_noisy,
+    Code.TOO_SHORT: _too_short,
+    Code.SUPER_LINEAR: _super_linear,
+    Code.PARALLEL_OVERHEAD: _parallel_overhead,
+    Code.ONE_CORE_COUNT: _one_core_count,
+    Code.SINGLE_RUNS: _single_runs,
+    Code.FEW_SIZES: _few_sizes,
+}

@@ -1,0 +1,218 @@
+"""From measured times to a parallel fraction and predicted times.
+
+Source: "Amdahl's Law in the Datacenter Era", section IV: Karp-Flatt per sampled data size, its
+mean and variance over core counts, a time model per core count, and the two combined into a
+prediction (Figure 5). `walras.diagnosis` says what a fit is worth.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from statistics import fmean, geometric_mean, median, pvariance
+
+from walras.speedup import karp_flatt, market_fraction, speedup
+from walras.timemodel import TimeModel, TimePoint, fit_time_model
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The times of one program at one core count and one data size.
+
+    Attributes:
+        cores: Cores that the program ran on.
+        size: Data size: a fraction of the full data in (0, 1], or an absolute size; one kind
+            throughout a profile. 1.0 for a program whose data are not varied.
+        seconds: Wall time of each repeat.
+    """
+
+    cores: int
+    size: float
+    seconds: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if self.cores < 1:
+            raise ValueError(f"sample at {self.cores} cores: a program runs on one core or more")
+        if not (math.isfinite(self.size) and self.size > 0):
+            raise ValueError(f"sample of data size {self.size}: a size is above 0")
+        if not self.seconds or not all(math.isfinite(t) and t > 0 for t in self.seconds):
+            raise ValueError(f"sample at {self.cores} cores: needs times, each above 0 seconds")
+
+    @property
+    def typical(self) -> float:
+        """The median time, seconds.
+
+        Disturbances only ever lengthen a run, some of them a lot: a mean would take them for
+        the program's own time, the minimum would hang on a single run.
+        """
+        return median(self.seconds)
+
+    @property
+    def spread(self) -> float:
+        """Half the range of the times, as a share of the median."""
+        return (max(self.seconds) - min(self.seconds)) / 2 / self.typical
+
+
+@dataclass(frozen=True, slots=True)
+class CoreFraction:
+    """What one core count shows: measured speedup s(x) and raw Karp-Flatt F(x)."""
+
+    cores: int
+    speedup: float
+    fraction: float
+
+
+@dataclass(frozen=True, slots=True)
+class SizeFit:
+    """Karp-Flatt analysis at one data size.
+
+    Attributes:
+        size: Data size.
+        seconds: Typical time on one core.
+        points: Speedup and F for each further core count, ascending.
+        mean: F̄_d, the mean of F over core counts (Figure 2).
+        variance: Var(F) over core counts (Figure 3); low where Amdahl's law fits.
+    """
+
+    size: float
+    seconds: float
+    points: tuple[CoreFraction, ...]
+    mean: float
+    variance: float
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedupFit:
+    """How a program's time depends on its cores and its data.
+
+    Attributes:
+        sizes: The analysis of each data size, ascending.
+        by_cores: Core count to F(x), the mean over data sizes.
+        raw_fraction: The parallel fraction: the geometric mean of F̄_d over data sizes (Figure 6),
+            or the arithmetic mean where some F̄_d is not above 0. May lie outside (0, 1].
+        variance: Variance of `by_cores`.
+        time_models: Core count to its time model; empty with a single data size.
+    """
+
+    sizes: tuple[SizeFit, ...]
+    by_cores: Mapping[int, float]
+    raw_fraction: float
+    variance: float
+    time_models: Mapping[int, TimeModel]
+
+    @property
+    def fraction(self) -> float:
+        """The parallel fraction for the market, in (0, 1]."""
+        return market_fraction(self.raw_fraction)
+
+    def speedup(self, cores: float) -> float:
+        """Predicted speedup on `cores` cores, at least 1, by Amdahl's law.
+
+        A negative fraction (a slow-down) is taken as measured; one above 1 is taken as 1, since
+        beyond it the law has a pole.
+        """
+        return speedup(cores, min(self.raw_fraction, 1.0))
+
+    def predict_seconds(self, cores: float, size: float) -> float:
+        """Predicted time: scaled by the time model to `size`, then by Amdahl to `cores` (IV-B).
+
+        The time model is that of the measured core count closest to `cores` by ratio, the
+        larger of two equally close: models fit better on more cores (IV-A).
+
+        Raises:
+            ValueError: A single data size was measured, and `size` is not it.
+        """
+        nearest = min(self._measured, key=lambda x: (abs(math.log(x / cores)), -x))
+        return self._seconds(nearest, size) * self.speedup(nearest) / self.speedup(cores)
+
+    @property
+    def _measured(self) -> tuple[int, ...]:
+        return (1, *self.by_cores)
+
+    def _seconds(self, cores: int, size: float) -> float:
+        """Time at a measured core count."""
+        if cores in self.time_models:
+            return self.time_models[cores].predict(size)
+        for fit in self.sizes:
+            if math.isclose(fit.size, size):
+                at_cores = {point.cores: fit.seconds / point.speedup for point in fit.points}
+                return ({1: fit.seconds} | at_cores)[cores]
+        raise ValueError(
+            f"no time model for data size {size:g} at {cores} cores: measure two sizes or more"
+        )
+
+
+def fit_profile(samples: Iterable[Sample]) -> SpeedupFit:
+    """Fit a program's parallel fraction and time models to its samples (section IV-B).
+
+    Args:
+        samples: Times at one core and at one or more further core counts, for each data size.
+            Samples of the same core count and size are taken together.
+
+    Raises:
+        ValueError: No samples; or a data size without a time on one core or on more than one.
+    """
+    merged = merge_samples(samples)
+    if not merged:
+        raise ValueError("no samples to fit")
+    sizes = tuple(
+        _fit_size(size, tuple(group)) for size, group in groupby(merged, key=lambda s: s.size)
+    )
+    by_cores = _mean_by_cores(sizes)
+    return SpeedupFit(
+        sizes=sizes,
+        by_cores=by_cores,
+        raw_fraction=_mean_fraction([fit.mean for fit in sizes]),
+        variance=pvariance(by_cores.values()),
+        time_models=_time_models(merged),
+    )
+
+
+def merge_samples(samples: Iterable[Sample]) -> tuple[Sample, ...]:
+    """One sample per data size and core count, in that order, with all its times."""
+    times: dict[tuple[float, int], tuple[float, ...]] = {}
+    for sample in samples:
+        key = (sample.size, sample.cores)
+        times[key] = times.get(key, ()) + sample.seconds
+    return tuple(Sample(cores, size, times[size, cores]) for size, cores in sorted(times))
+
+
+def _fit_size(size: float, samples: tuple[Sample, ...]) -> SizeFit:
+    """Speedup and Karp-Flatt of each core count against one core (equation 3)."""
+    seconds = {sample.cores: sample.typical for sample in samples}
+    if 1 not in seconds:
+        raise ValueError(f"data size {size:g} has no time on one core: speedup is relative to it")
+    if len(seconds) == 1:
+        raise ValueError(f"data size {size:g} has times on one core only: measure two or more")
+    alone = seconds.pop(1)
+    points = tuple(
+        CoreFraction(cores, alone / time, karp_flatt(alone / time, cores))
+        for cores, time in seconds.items()
+    )
+    fractions = [point.fraction for point in points]
+    return SizeFit(size, alone, points, fmean(fractions), pvariance(fractions))
+
+
+def _mean_by_cores(sizes: tuple[SizeFit, ...]) -> dict[int, float]:
+    """F(x) averaged over the data sizes at which x was measured."""
+    fractions: dict[int, list[float]] = {}
+    for fit in sizes:
+        for point in fit.points:
+            fractions.setdefault(point.cores, []).append(point.fraction)
+    return {cores: fmean(fractions[cores]) for cores in sorted(fractions)}
+
+
+def _mean_fraction(means: list[float]) -> float:
+    """The geometric mean (Figure 6), which exists for positive values only."""
+    return geometric_mean(means) if min(means) > 0 else fmean(means)
+
+
+def _time_models(samples: tuple[Sample, ...]) -> dict[int, TimeModel]:
+    """A time model for each core count measured at two data sizes or more."""
+    points: dict[int, list[TimePoint]] = {}
+    for sample in samples:
+        point = TimePoint(sample.size, sample.typical, weight=len(sample.seconds))
+        points.setdefault(sample.cores, []).append(point)
+    return {
+        cores: fit_time_model(points[cores]) for cores in sorted(points) if len(points[cores]) > 1
+    }

@@ -1,0 +1,130 @@
+"""Execution time as a function of data size: a line, or a parabola where the line does not do.
+
+Source: "Amdahl's Law in the Datacenter Era", section IV-A (Figure 4): times on samples of the data
+predict the time on all of it, linearly for most programs, quadratically for some.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+MIN_SIZES_FOR_QUADRATIC = 4
+"""Three sizes determine a parabola; only a fourth can speak against the line."""
+
+CRITICAL_F = (161.4, 18.51, 10.13, 7.709, 6.608, 5.987, 5.591, 5.318, 5.117, 4.965)
+"""95 % quantiles of the F(1, n) distribution for n = 1 to 10; the last serves beyond."""
+
+_ROUNDING = 1e-9
+"""Residuals below this share of the longest time are arithmetic, not evidence."""
+
+
+class Form(StrEnum):
+    """The shape of a time model."""
+
+    LINEAR = "Linear"
+    QUADRATIC = "Quadratic"
+
+
+@dataclass(frozen=True, slots=True)
+class TimePoint:
+    """A time measured at one data size.
+
+    Attributes:
+        size: Data size d, in whatever unit the caller uses throughout.
+        seconds: Execution time, typically a median of repeats.
+        weight: Its weight in the fit, typically the number of repeats.
+    """
+
+    size: float
+    seconds: float
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class TimeModel:
+    """T(d) = a + b d, or a + b d + c d².
+
+    Attributes:
+        form: Linear or quadratic.
+        coefficients: (a, b) or (a, b, c): seconds, seconds per size, seconds per size squared.
+        residual: Weighted root mean square of what the model leaves unexplained, seconds.
+    """
+
+    form: Form
+    coefficients: tuple[float, ...]
+    residual: float
+
+    def predict(self, size: float) -> float:
+        """Execution time at `size`, seconds, never negative."""
+        return max(0.0, sum(c * size**power for power, c in enumerate(self.coefficients)))
+
+
+def fit_time_model(points: Iterable[TimePoint]) -> TimeModel:
+    """Fit by weighted least squares; a line unless the residual speaks clearly for a parabola.
+
+    Clearly: at least four sizes, a parabola that bends upwards, and the extra-sum-of-squares F
+    test at 5 %. Time never falls as data grows: a negative slope is noise and is fitted as 0.
+
+    Args:
+        points: One or more points per size, at two or more different sizes.
+
+    Raises:
+        ValueError: Fewer than two different sizes.
+    """
+    points = tuple(points)
+    sizes = {point.size for point in points}
+    if len(sizes) < 2:
+        raise ValueError(f"a time model needs two data sizes or more, not {len(sizes)}")
+    line = _fit_growing(points, Form.LINEAR)
+    if len(sizes) < MIN_SIZES_FOR_QUADRATIC:
+        return line
+    parabola = _fit_growing(points, Form.QUADRATIC)
+    return parabola if _clearly_better(parabola, line, points) else line
+
+
+def _fit_growing(points: tuple[TimePoint, ...], form: Form) -> TimeModel:
+    """Least squares with no negative growth: b >= 0 and c >= 0 (the start-up time a is free).
+
+    With at most two constrained coefficients the best fit is the best of the unconstrained
+    fits over the subsets of terms whose growth comes out non-negative; the constant always does.
+    """
+    degree = 1 if form is Form.LINEAR else 2
+    subsets = [[0, *range(first, degree + 1)] for first in range(1, degree + 2)]
+    subsets += [[0, 1]] if degree == 2 else []
+    models = (_fit_terms(points, form, terms, degree) for terms in subsets)
+    growing = [model for model in models if min(model.coefficients[1:]) >= 0]
+    return min(growing, key=lambda model: model.residual)
+
+
+def _fit_terms(
+    points: tuple[TimePoint, ...], form: Form, terms: list[int], degree: int
+) -> TimeModel:
+    """Weighted least squares over the given powers of the size; the other coefficients are 0."""
+    sizes = np.array([point.size for point in points])
+    seconds = np.array([point.seconds for point in points])
+    roots = np.sqrt([point.weight for point in points])
+    scale = float(np.abs(sizes).max())  # keeps the powers comparable: absolute sizes reach 10^9
+    design = np.column_stack([(sizes / scale) ** term for term in terms])
+    solution, *_ = np.linalg.lstsq(design * roots[:, None], seconds * roots, rcond=None)
+    coefficients = [0.0] * (degree + 1)
+    for term, value in zip(terms, solution, strict=True):
+        coefficients[term] = float(value) / scale**term
+    left = (seconds - design @ solution) * roots
+    return TimeModel(form, tuple(coefficients), float(np.sqrt(left @ left / (roots @ roots))))
+
+
+def _clearly_better(parabola: TimeModel, line: TimeModel, points: tuple[TimePoint, ...]) -> bool:
+    """The extra-sum-of-squares F test of one more coefficient, at 5 %."""
+    rounding = _ROUNDING * max(point.seconds for point in points)
+    if line.residual <= rounding or parabola.coefficients[2] <= 0:
+        return False
+    if parabola.residual <= rounding:
+        return True
+    freedom = len(points) - 3
+    ratio = freedom * ((line.residual / parabola.residual) ** 2 - 1)
+    return ratio > CRITICAL_F[min(freedom, len(CRITICAL_F)) - 1]

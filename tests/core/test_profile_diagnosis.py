@@ -1,0 +1,79 @@
+"""Findings: each appears on a profile made to deserve it, and on no profile that is sound."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from walras.diagnosis import Code, diagnose
+from walras.profile import Sample, fit_profile
+
+SIZES = (0.1, 0.2, 0.3, 0.4)
+
+
+def amdahl(
+    f: float, *, scale: float = 1.0, spread: float = 0.0, sizes: tuple[float, ...] = SIZES
+) -> list[Sample]:
+    """Three repeats on 1, 2 and 4 cores, the outer two `spread` below and above the middle."""
+    repeats = (1 - spread, 1.0, 1 + spread)
+    return [
+        Sample(x, d, tuple(scale * (1 + 10 * d) * (1 - f + f / x) * r for r in repeats))
+        for x in (1, 2, 4)
+        for d in sizes
+    ]
+
+
+def times(by_cores: dict[int, float]) -> list[Sample]:
+    return [Sample(cores, 1.0, (seconds,) * 3) for cores, seconds in by_cores.items()]
+
+
+def codes(samples: list[Sample]) -> set[Code]:
+    return {finding.code for finding in diagnose(samples, fit_profile(samples))}
+
+
+@given(st.floats(0.1, 1.0))
+def test_sound_profile_has_no_findings(f: float) -> None:
+    assert codes(amdahl(f, spread=0.01)) == set()
+
+
+@pytest.mark.parametrize(
+    ("samples", "expected"),
+    [
+        (times({1: 10, 2: 5.5, 4: 4.5}), {Code.PARALLEL_OVERHEAD}),
+        (times({1: 10, 2: 4, 4: 1}), {Code.SUPER_LINEAR}),
+        (times({1: 10, 2: 12, 4: 13}), {Code.SLOW_DOWN}),
+        (times({1: 10, 2: 9.9, 4: 10.1}), {Code.THREADS_UNUSED}),
+        (times({1: 10, 2: 6}), {Code.ONE_CORE_COUNT}),
+        (amdahl(0.8, scale=0.04), {Code.TOO_SHORT}),
+        (amdahl(0.5, spread=0.2), {Code.TOO_NOISY}),
+        (amdahl(0.8, sizes=(0.1,)), {Code.FEW_SIZES}),
+        (amdahl(0.8, sizes=(0.1, 0.2, 0.3)), {Code.FEW_SIZES}),
+        (
+            [Sample(1, 1.0, (10.0,)), Sample(2, 1.0, (6.0,)), Sample(4, 1.0, (4.0,))],
+            {Code.SINGLE_RUNS},
+        ),
+    ],
+)
+def test_each_fault_is_found_and_no_other(samples: list[Sample], expected: set[Code]) -> None:
+    assert codes(samples) == expected
+
+
+def test_noise_excuses_what_it_can_explain() -> None:
+    falling = {1: 10.0, 2: 5.4, 4: 4.0}
+    noisy = [
+        Sample(cores, 1.0, (0.8 * seconds, seconds, 1.2 * seconds))
+        for cores, seconds in falling.items()
+    ]
+    assert Code.PARALLEL_OVERHEAD in codes(times(falling))
+    assert Code.PARALLEL_OVERHEAD not in codes(noisy)
+
+
+def test_every_message_is_one_sentence_with_a_way_out() -> None:
+    worst = [Sample(1, 0.1, (0.01, 0.02)), Sample(2, 0.1, (0.02, 0.04))]
+    findings = diagnose(worst, fit_profile(worst))
+    assert len(findings) >= 4
+    for finding in findings:
+        assert "\n" not in finding.message
+        assert not finding.message.endswith(".")
+        assert any(
+            way in finding.message for way in ("run it", "give it", "profile", "measure", "quiet")
+        ), finding.message
