@@ -1,0 +1,207 @@
+"""Apply: jobs held to CPUs by the affinity of their threads, for users who are not root.
+
+sched_setaffinity(2) moves one thread; children inherit it at fork. A job is therefore moved in
+passes until one finds nothing left to move. Unlike a cpuset it does not bind: a program may set
+its own affinity again, until the next call of ``place``.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from walras_agent import procfs, runs
+from walras_agent.cpuset import CpuSet
+from walras_agent.family import ProcessFamily
+from walras_agent.runs import PlacementError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from walras_agent.procfs import Process
+
+# Enough for any program that does not undo the placement itself; those are met again next time.
+_PASSES = 20
+
+_KILL_SECONDS = 5.0
+
+# sched_prio_to_weight of kernel/sched/core.c for nice 0 to 19.
+_WEIGHT_OF_NICE = (
+    *(1024, 820, 655, 526, 423, 335, 272, 215, 172, 137),
+    *(110, 87, 70, 56, 45, 36, 29, 23, 18, 15),
+)
+_DEFAULT_WEIGHT = 100
+
+
+def nice_of(weight: int) -> int:
+    """The nice value from 0 to 19 whose kernel weight is closest in ratio to ``weight``/100."""
+    target = weight / _DEFAULT_WEIGHT * _WEIGHT_OF_NICE[0]
+    distance = [abs(math.log(kernel / target)) for kernel in _WEIGHT_OF_NICE]
+    return distance.index(min(distance))
+
+
+class AffinityPlacer:
+    """Places jobs by CPU affinity and nice values; see ``placement.Placer``."""
+
+    description = "CPU affinity"
+
+    def __init__(self, run: str) -> None:
+        self._run = runs.checked_name(run)
+        self._groups: dict[str, AffinityGroup] = {}
+
+    def open(self, name: str) -> AffinityGroup:
+        """Make the group of one job."""
+        if runs.checked_name(name) in self._groups:
+            raise PlacementError(f"{name}: a job of this name is already placed; rename one")
+        self._groups[name] = AffinityGroup(self._run, name)
+        return self._groups[name]
+
+    def close(self) -> None:
+        """Kill what all groups still hold."""
+        for group in self._groups.values():
+            group.close()
+        self._groups.clear()
+
+
+class AffinityGroup:
+    """One job's processes; see ``placement.Group``."""
+
+    def __init__(self, run: str, name: str) -> None:
+        self.environment: Mapping[str, str] = runs.marker(run, name)
+        self._name = name
+        self._family = ProcessFamily(f"{runs.MARKER}={run}/{name}")
+        self._cpus: CpuSet | None = None
+        self._nice = 0
+        # Relative to the run's own nice value, so that ratios between jobs hold under nice(1).
+        self._base_nice = os.getpriority(os.PRIO_PROCESS, 0)
+
+    def admit(self, pid: int) -> None:
+        """Take in a process, and all that it starts, at the present placement."""
+        self._family.add(pid)
+        if self._cpus is not None:
+            self._hold(pid, self._cpus, reset=True)
+
+    def place(self, cpus: CpuSet, weight: int = _DEFAULT_WEIGHT) -> None:
+        """Hold every thread of the job to ``cpus`` and raise its nice value to fit ``weight``.
+
+        A thread that chose a part of these CPUs for itself is left there, unless ``cpus`` is
+        news: programs that bind each thread to a core of its own keep doing so.
+        """
+        if not cpus:
+            raise ValueError(f"{self._name}: no CPU to be placed on")
+        self._nice = min(19, self._base_nice + nice_of(runs.checked_weight(self._name, weight)))
+        news = cpus != self._cpus
+        for _ in range(_PASSES):
+            members, refusals = self._family.scan(), list[PlacementError]()
+            if not self._hold_all(members, cpus, refusals, reset=news):
+                break
+        for process in members:
+            self._set_autogroup(process)
+        if refusals:
+            raise refusals[0]
+        self._cpus = cpus
+
+    def pids(self) -> tuple[int, ...]:
+        """The processes of the job that are alive, oldest first."""
+        return tuple(process.pid for process in self._family.scan())
+
+    def cpu_seconds(self) -> float:
+        """User and system time so far; misses what unseen processes used."""
+        self._family.scan()
+        return self._family.cpu_seconds()
+
+    def kill(self) -> None:
+        """Kill all processes of the job, whole process groups at a time.
+
+        The kernel signals a process group under the lock that fork takes, so a group that keeps
+        forking is caught whole.
+        """
+        deadline = time.monotonic() + _KILL_SECONDS
+        while members := self._family.scan():
+            if time.monotonic() > deadline:
+                listed = ", ".join(str(process.pid) for process in members[:5])
+                raise PlacementError(
+                    f"{self._name}: processes {listed} outlive SIGKILL; end them by hand"
+                )
+            for group in {process.group for process in members}:
+                if self._family.leads(group):
+                    _signal(-group)
+            for process in members:
+                _signal(process.pid)
+            time.sleep(0.005)
+
+    def close(self) -> None:
+        """Kill the job; nothing else is left behind."""
+        self.kill()
+
+    def _hold_all(
+        self,
+        members: Iterable[Process],
+        cpus: CpuSet,
+        refusals: list[PlacementError],
+        *,
+        reset: bool,
+    ) -> bool:
+        """Hold every member that can be; True if any had to be moved."""
+        moved = False
+        for process in members:
+            try:
+                moved |= self._hold(process.pid, cpus, reset=reset)
+            except PlacementError as refusal:
+                refusals.append(refusal)
+        return moved
+
+    def _hold(self, pid: int, cpus: CpuSet, *, reset: bool) -> bool:
+        """Set affinity and nice value of a process's threads; True if any had to be moved."""
+        moved = [self._hold_thread(thread, cpus, reset=reset) for thread in procfs.threads(pid)]
+        return any(moved)
+
+    def _hold_thread(self, thread: int, cpus: CpuSet, *, reset: bool) -> bool:
+        wanted = set(cpus)
+        try:
+            if os.getpriority(os.PRIO_PROCESS, thread) < self._nice:
+                os.setpriority(os.PRIO_PROCESS, thread, self._nice)
+            allowed = os.sched_getaffinity(thread)
+            if allowed == wanted or (allowed < wanted and not reset):
+                return False
+            os.sched_setaffinity(thread, wanted)
+            if (allowed := os.sched_getaffinity(thread)) != wanted:
+                raise PlacementError(
+                    f"{self._name}: CPUs {cpus} were asked for, the kernel allows only "
+                    f"{CpuSet(allowed)}; choose among CPUs that are online and allowed"
+                )
+        except ProcessLookupError:
+            return False
+        except OSError as error:
+            raise PlacementError(
+                f"{self._name}: thread {thread} cannot be moved to CPUs {cpus}: {error.strerror}; "
+                "place jobs as the user they run as, on CPUs this process is allowed"
+            ) from error
+        return True
+
+    def _set_autogroup(self, process: Process) -> None:
+        """Carry the nice value over to the session, where the kernel compares whole sessions.
+
+        With autogrouping (sched(7)) nice values count only within a session. The kernel takes
+        one such write in 0.1 s from ordinary users; the next call of ``place`` tries again.
+        """
+        if process.pid != process.session:
+            return
+        file = Path(f"/proc/{process.pid}/autogroup")
+        try:
+            state = file.read_text(encoding="ascii").split()
+            if state and int(state[-1]) != self._nice:
+                file.write_text(f"{self._nice}\n", encoding="ascii")
+        except OSError:
+            return
+
+
+def _signal(target: int) -> None:
+    try:
+        os.kill(target, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return  # gone, or of another user: the next scan tells
