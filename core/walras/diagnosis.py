@@ -22,6 +22,10 @@ UNCERTAIN = 0.1
 """An F that repeats leave open by more than this cannot tell a good program from a bad one."""
 
 
+DISTURBED = 0.1
+"""Share of a run's CPUs that others may take before its times say more about them."""
+
+
 class Code(StrEnum):
     """Stable names of the findings, for documents and scripts."""
 
@@ -29,6 +33,7 @@ class Code(StrEnum):
     SUPER_LINEAR = "SuperLinear"
     SLOW_DOWN = "SlowDown"
     THREADS_UNUSED = "ThreadsUnused"
+    BUSY_MACHINE = "BusyMachine"
     TOO_SHORT = "TooShort"
     TOO_NOISY = "TooNoisy"
     SINGLE_RUNS = "SingleRuns"
@@ -51,6 +56,7 @@ class _Case:
     samples: tuple[Sample, ...]
     fit: SpeedupFit
     noise: dict[int, float]
+    disturbance: float
 
     @property
     def blur(self) -> float:
@@ -58,14 +64,21 @@ class _Case:
         return max(self.noise.values())
 
 
-def diagnose(samples: Iterable[Sample], fit: SpeedupFit) -> tuple[Finding, ...]:
+def diagnose(
+    samples: Iterable[Sample], fit: SpeedupFit, disturbance: float = 0.0
+) -> tuple[Finding, ...]:
     """Judge `fit` by its own figures and by the samples that it was made from.
+
+    Args:
+        samples: What was measured.
+        fit: What was fitted to it.
+        disturbance: Share of the runs' CPU time that other programs took, where it is known.
 
     Returns:
         The findings, most serious first; none when the profile can be relied on.
     """
     merged = merge_samples(samples)
-    case = _Case(merged, fit, _noise(merged, fit))
+    case = _Case(merged, fit, _noise(merged, fit), disturbance)
     return tuple(Finding(code, text) for code, rule in _RULES.items() if (text := rule(case)))
 
 
@@ -147,6 +160,15 @@ def _too_noisy(case: _Case) -> str | None:
     )
 
 
+def _busy_machine(case: _Case) -> str | None:
+    if case.disturbance <= DISTURBED:
+        return None
+    return (
+        f"other programs took {case.disturbance:.0%} of the CPUs during the runs: quiet the "
+        "machine and profile again"
+    )
+
+
 def _single_runs(case: _Case) -> str | None:
     if any(len(sample.seconds) > 1 for sample in case.samples):
         return None
@@ -182,6 +204,7 @@ def _cores(count: int) -> str:
 _RULES: dict[Code, Callable[[_Case], str | None]] = {
     Code.SLOW_DOWN: _slow_down,
     Code.THREADS_UNUSED: _threads_unused,
+    Code.BUSY_MACHINE: _busy_machine,
     Code.TOO_NOISY: _too_noisy,
     Code.TOO_SHORT: _too_short,
     Code.SUPER_LINEAR: _super_linear,

@@ -1,0 +1,1 @@
+"""The Amdahl market for cores (Zahedi, Llull and Lee, HPCA 2018)."""

@@ -1,0 +1,410 @@
+"""Prices by turns: users answer prices exactly, servers answer users exactly, until neither moves.
+
+With f and w of a job, a = sqrt(w f) / (1 - f) and g = f / (1 - f), the KKT conditions of the
+user's problem (eq. 5) say x = max(0, a mu / sqrt(p) - g), where mu = 1 / sqrt(lambda) is one
+number a user. Spending the whole budget fixes mu given prices, filling the server fixes p given
+every mu, and both are roots of increasing piecewise linear functions:
+
+    user:    sum_k max(0, a sqrt(p) mu - g p) = b          unknown mu
+    server:  sum_k max(0, a mu / q - g)       = C          unknown q = sqrt(p)
+
+The composed map Phi on log prices never expands distances in the largest norm. By the implicit
+function theorem, over a user's active jobs (x > 0) and with e = a mu q = p (x + g),
+
+    d log mu / d log p_k = (g p_k - e_k / 2) / sum e,   so  sum_k |d log mu / d log p_k| <= kappa/2,
+    kappa = 1 - 2 sum_k min(g p_k, p_k x_k) / sum_k p_k (x_k + g_k)  < 1,
+
+while d log p / d log mu_i are 2 times weights that add up to one. Plain iteration therefore
+converges; Anderson acceleration (depth 6) makes it fast; and `certify` turns the same bound into a
+proof: if on every server |Phi(t) - t| <= (1 - kappa) r, with kappa taken at its largest over the
+ball of radius r about t = log p, then Phi maps that ball into itself and contracts there, so that
+the one equilibrium lies within it (Banach).
+
+Everything here works on arrays in two orders: "by user" and "by server" (see `_segments`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from walras._jit import kernel
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Indices = NDArray[np.int64]
+    ShortIndices = NDArray[np.uint32]
+
+DEPTH = 6
+"""Steps that Anderson acceleration looks back on; deeper windows saved no passes."""
+
+SETBACK = 10.0
+"""Growth of the residual over its smallest so far at which the acceleration starts anew."""
+
+LEAP = 2.0
+"""Furthest that a log price is extrapolated beyond the plain step."""
+
+EPSILON = 2.0**-52
+
+
+class UserSide(NamedTuple):
+    """Jobs in the order of their users: where each user's begin, their server, a, and r = g / a.
+
+    A job is active at prices p = q**2 exactly where mu > r q.
+    """
+
+    start: Indices
+    server: ShortIndices
+    a: Floats
+    r: Floats
+    budget: Floats
+
+
+class ServerSide(NamedTuple):
+    """Jobs in the order of their servers: where each server's begin, their user, g, and 1 / r.
+
+    The bid a mu of a job is g t with t = mu / r, and the job is active exactly where t > q.
+    """
+
+    start: Indices
+    user: ShortIndices
+    g: Floats
+    inverse_r: Floats
+    capacity: Floats
+
+
+@kernel
+def user_side(
+    start: Indices,
+    order: ShortIndices,
+    server: Indices,
+    fraction: Floats,
+    work: Floats,
+    budget: Floats,
+) -> UserSide:
+    """Lay the jobs out by user; ``fraction`` must lie strictly between 0 and 1."""
+    k = len(order)
+    servers = np.empty(k, np.uint32)
+    a = np.empty(k)
+    r = np.empty(k)
+    for slot in range(k):
+        job = order[slot]
+        f = fraction[job]
+        servers[slot] = server[job]
+        a[slot] = np.sqrt(work[job] * f) / (1.0 - f)
+        r[slot] = np.sqrt(f / work[job])
+    return UserSide(start, servers, a, r, budget)
+
+
+@kernel
+def server_side(
+    start: Indices,
+    order: ShortIndices,
+    user: Indices,
+    fraction: Floats,
+    work: Floats,
+    capacity: Floats,
+) -> ServerSide:
+    """Lay the jobs out by server; ``fraction`` must lie strictly between 0 and 1."""
+    k = len(order)
+    users = np.empty(k, np.uint32)
+    g = np.empty(k)
+    inverse_r = np.empty(k)
+    for slot in range(k):
+        job = order[slot]
+        f = fraction[job]
+        users[slot] = user[job]
+        g[slot] = f / (1.0 - f)
+        inverse_r[slot] = np.sqrt(work[job] / f)
+    return ServerSide(start, users, g, inverse_r, capacity)
+
+
+@kernel
+def even_bids(users: UserSide, servers: ServerSide) -> Floats:
+    """Return the square roots of the prices at which every user bids the same on all its jobs."""
+    price = np.zeros(len(servers.capacity))
+    for i in range(len(users.budget)):
+        first, last = users.start[i], users.start[i + 1]
+        for k in range(first, last):
+            price[users.server[k]] += users.budget[i] / (last - first)
+    for j in range(len(price)):
+        price[j] = price[j] / servers.capacity[j] if price[j] > 0.0 else 1.0
+    return np.sqrt(price)
+
+
+@kernel
+def cores_of_jobs(
+    user: Indices,
+    server: Indices,
+    fraction: Floats,
+    work: Floats,
+    mu: Floats,
+    root: Floats,
+    capacity: Floats,
+) -> Floats:
+    """Return each job's cores, shape (k,), in the order of the jobs.
+
+    What users demand at prices ``root**2`` spends every budget exactly; scaling it to each
+    server's capacity, as bids would be, then sells every core exactly. To take x from the servers'
+    answer instead would leave a small user's x, a difference of large numbers, many times further
+    off than prices are.
+    """
+    cores = np.empty(len(user))
+    sold = np.zeros(len(capacity))
+    for job in range(len(user)):
+        f = fraction[job]
+        wanted = np.sqrt(work[job] * f) * mu[user[job]] / root[server[job]] - f
+        cores[job] = max(0.0, wanted / (1.0 - f))
+        sold[server[job]] += cores[job]
+    for job in range(len(user)):
+        j = server[job]
+        cores[job] *= capacity[j] / sold[j]
+    return cores
+
+
+@kernel
+def answer_prices(side: UserSide, root: Floats, mu: Floats) -> None:
+    """Set each user's ``mu`` to spend its budget at prices ``root**2``; ``mu`` is a warm start.
+
+    Newton's method on a convex piecewise linear function: it ends, exactly, as soon as the set of
+    active jobs (t < mu) that a step assumed is the one that the step's result has.
+    """
+    for i in range(len(side.budget)):
+        first, last = side.start[i], side.start[i + 1]
+        guess = mu[i]
+        for _ in range(last - first + 3):
+            slope = 0.0
+            offset = side.budget[i]
+            highest_active = 0.0
+            lowest_idle = np.inf
+            for k in range(first, last):
+                q = root[side.server[k]]
+                t = side.r[k] * q
+                if t < guess:
+                    c = side.a[k] * q
+                    slope += c
+                    offset += c * t
+                    highest_active = max(highest_active, t)
+                else:
+                    lowest_idle = min(lowest_idle, t)
+            if slope == 0.0:
+                guess = np.inf
+                continue
+            guess = offset / slope
+            if highest_active < guess <= lowest_idle:
+                break
+        mu[i] = guess
+
+
+@kernel
+def answer_users(side: ServerSide, mu: Floats, root: Floats) -> None:
+    """Set each server's ``root`` price to sell all its cores; ``root`` is a warm start."""
+    for j in range(len(side.capacity)):
+        first, last = side.start[j], side.start[j + 1]
+        if first == last:
+            continue  # nobody asks: any price will do, keep the one there is
+        guess = root[j]
+        for _ in range(last - first + 3):
+            bids = 0.0
+            supply = side.capacity[j]
+            lowest_active = np.inf
+            highest_idle = 0.0
+            for k in range(first, last):
+                t = mu[side.user[k]] * side.inverse_r[k]
+                if t > guess:
+                    g = side.g[k]
+                    bids += g * t
+                    supply += g
+                    lowest_active = min(lowest_active, t)
+                else:
+                    highest_idle = max(highest_idle, t)
+            if bids == 0.0:
+                guess = 0.0
+                continue
+            guess = bids / supply
+            if highest_idle <= guess < lowest_active:
+                break
+        root[j] = guess
+
+
+@kernel
+def certify(  # noqa: C901 - one sum by user, one by server, told apart by their bounds
+    users: UserSide,
+    servers: ServerSide,
+    root: Floats,
+    mu: Floats,
+    next_root: Floats,
+    radius: float,
+) -> float:
+    """Bound the distance of the log prices from equilibrium, if it is at most ``radius``.
+
+    Args:
+        users: the market in the order of users.
+        servers: the market in the order of servers.
+        root: sqrt of the prices t in question.
+        mu: the users' exact answer to them.
+        next_root: the servers' exact answer to that, sqrt of Phi(t).
+        radius: of the ball for which the contraction is bounded.
+
+    Returns:
+        max_j |Phi(t) - t|_j / (1 - kappa_j), with kappa at its largest over the ball. At most
+        ``radius``, it is proven to bound the error of t and of Phi(t); above, it is an estimate.
+        Rounding is in it: a sum of k positive terms is off by at most k units in the last place.
+    """
+    grow = np.exp(radius)
+    shrink = 1.0 / grow
+    longest = 0
+    gain = np.empty(len(mu))
+    for i in range(len(mu)):
+        first, last = users.start[i], users.start[i + 1]
+        if first == last:
+            continue
+        longest = max(longest, last - first)
+        kept = 0.0
+        total = 0.0
+        for k in range(first, last):
+            q = root[users.server[k]]
+            e = users.a[k] * q * mu[i]
+            gp = users.a[k] * q * users.r[k] * q
+            if e * grow > gp * shrink:
+                total += e * grow
+                kept += max(0.0, min(gp * shrink, e * shrink - gp * grow))
+        gain[i] = 2.0 * kept / total
+    worst = 0.0
+    for j in range(len(root)):
+        first, last = servers.start[j], servers.start[j + 1]
+        if first == last:
+            continue
+        kept = 0.0
+        total = 0.0
+        for k in range(first, last):
+            i = servers.user[k]
+            t = mu[i] * servers.inverse_r[k]
+            c = servers.g[k] * t
+            if t * grow > next_root[j]:
+                total += c * grow
+                if t * shrink > next_root[j]:
+                    kept += c * gain[i]
+        moved = abs(2.0 * np.log(next_root[j] / root[j]))
+        moved += (longest + last - first + 32) * EPSILON
+        if kept == 0.0:
+            return np.inf
+        worst = max(worst, moved * total / kept)
+    return worst
+
+
+@kernel
+def _mix(gram: Floats, projection: Floats, size: int) -> Floats:
+    """Solve the least-squares weights of Anderson acceleration, slightly regularised."""
+    matrix = gram[:size, :size].copy()
+    weights = projection[:size].copy()
+    trace = 0.0
+    for i in range(size):
+        trace += matrix[i, i]
+    if trace == 0.0:
+        return np.zeros(size)
+    for i in range(size):
+        matrix[i, i] += 1e-14 * trace
+    for i in range(size):  # elimination; the matrix is symmetric and positive definite
+        for j in range(i + 1, size):
+            factor = matrix[j, i] / matrix[i, i]
+            for k in range(i, size):
+                matrix[j, k] -= factor * matrix[i, k]
+            weights[j] -= factor * weights[i]
+    for i in range(size - 1, -1, -1):
+        for k in range(i + 1, size):
+            weights[i] -= matrix[i, k] * weights[k]
+        weights[i] /= matrix[i, i]
+    return weights
+
+
+@kernel
+def alternate(  # noqa: C901 - one loop over arrays, compiled whole
+    users: UserSide,
+    servers: ServerSide,
+    root: Floats,
+    mu: Floats,
+    tolerance: float,
+    max_passes: int,
+) -> tuple[int, float]:
+    """Iterate from ``root`` (sqrt of prices) until the price error is proven below ``tolerance``.
+
+    Args:
+        users: the market in the order of users.
+        servers: the market in the order of servers.
+        root: shape (m,), start; holds the result afterwards.
+        mu: shape (n,), start (infinity will do); holds the result afterwards.
+        tolerance: on the certified largest relative price error.
+        max_passes: after which to give up.
+
+    Returns:
+        Passes made, and the proven bound (infinity where there is none).
+    """
+    m = len(root)
+    changes = np.empty((DEPTH, m))  # of the residual from pass to pass
+    moves = np.empty((DEPTH, m))  # of the point that the pass led to
+    gram = np.zeros((DEPTH, DEPTH))
+    projection = np.empty(DEPTH)
+    next_root = root.copy()
+    log_price = 2.0 * np.log(root)
+    residual = np.zeros(m)
+    last_price = np.zeros(m)
+    last_residual = np.zeros(m)
+    goal = 0.25 * tolerance
+    smallest = np.inf
+    steps = 0
+    for count in range(1, max_passes + 1):
+        answer_prices(users, root, mu)
+        answer_users(servers, mu, next_root)
+        largest = 0.0
+        for j in range(m):
+            residual[j] = 2.0 * np.log(next_root[j]) - log_price[j]
+            largest = max(largest, abs(residual[j]))
+        if largest <= goal:
+            bound = certify(users, servers, root, mu, next_root, tolerance)
+            if bound <= tolerance:
+                root[:] = next_root
+                return count, bound
+            # How far to go is known now; where no bound is in reach, rounding has the last word.
+            goal = max(0.5 * goal * max(tolerance / bound, 1e-3), 4.0 * EPSILON)
+        if largest > SETBACK * smallest:
+            steps = 0  # extrapolated too far: forget what misled, and take a plain step
+        elif count > 1:
+            slot = steps % DEPTH
+            for j in range(m):
+                change = residual[j] - last_residual[j]
+                changes[slot, j] = change
+                moves[slot, j] = log_price[j] - last_price[j] + change
+            steps += 1
+            size = min(steps, DEPTH)
+            for i in range(size):
+                dot = 0.0
+                against = 0.0
+                for j in range(m):
+                    dot += changes[i, j] * changes[slot, j]
+                    against += changes[i, j] * residual[j]
+                gram[i, slot] = dot
+                gram[slot, i] = dot
+                projection[i] = against
+        smallest = min(smallest, largest)
+        last_price[:] = log_price
+        last_residual[:] = residual
+        for j in range(m):
+            log_price[j] += residual[j]
+        if steps > 0:
+            size = min(steps, DEPTH)
+            weights = _mix(gram, projection, size)
+            for i in range(size):
+                for j in range(m):
+                    log_price[j] -= weights[i] * moves[i, j]
+            for j in range(m):
+                plain = last_price[j] + residual[j]
+                log_price[j] = min(max(log_price[j], plain - LEAP), plain + LEAP)
+        for j in range(m):
+            root[j] = np.exp(0.5 * log_price[j])
+        next_root[:] = root
+    root[:] = next_root
+    return max_passes, np.inf

@@ -1,0 +1,123 @@
+"""Amdahl Bidding (V-E), the paper's own procedure, as the reference for the exact solver.
+
+Every user bids b_ij, every server's price is the sum of its bids over its cores, and every user
+divides its budget anew in proportion to U_ij = sqrt(f w p) s(x). The paper prints sqrt(f p) w s,
+which has the market's equilibrium as its fixed point only if all w are 1: the KKT condition
+w f s**2 / x**2 = lambda p gives b = p x proportional to sqrt(f w p) s. It also stops as soon as
+prices move little, when they may still be percents away: jobs whose best bid is nothing give up
+their bids slowly. Here it goes on until the error of the prices is proven small.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from walras._jit import kernel
+from walras.amdahl.equilibrium import SMALLEST_FRACTION, Equilibrium, price_error
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from walras.amdahl.market import Market
+
+    Floats = NDArray[np.float64]
+
+
+def bid(
+    market: Market,
+    *,
+    tolerance: float = 1e-6,
+    step: float | None = None,
+    max_iterations: int = 100_000,
+) -> Equilibrium:
+    """Let users bid until prices are right, or, with ``step``, until they move little.
+
+    Args:
+        market: the market.
+        tolerance: on the proven relative error of prices.
+        step: the paper's stopping rule instead: the largest relative change of any price in an
+            iteration at which to stop.
+        max_iterations: after which to give up; the result then says that it did not converge.
+
+    Returns:
+        Where the bids ended. Cores add up to capacities and bids to budgets at every iteration.
+    """
+    fraction = np.maximum(market.fraction, SMALLEST_FRACTION)
+    jobs_of_user = market.sum_by_user(np.ones(market.jobs))
+    bids = (market.budgets / np.maximum(jobs_of_user, 1))[market.user]
+    prices = np.empty(len(market.capacities))
+    _set_prices(market.server, market.capacities, bids, prices)
+    threshold = tolerance if step is None else step
+    done = 0
+    error = np.inf
+    while done < max_iterations:
+        done += _iterate(
+            market.user,
+            market.server,
+            fraction,
+            market.work,
+            market.budgets,
+            market.capacities,
+            bids,
+            prices,
+            threshold,
+            max_iterations - done,
+        )
+        error = price_error(market, prices)
+        if error <= tolerance or step is not None or threshold < 1e-15:
+            break
+        threshold /= 10
+    price = prices[market.server]
+    return Equilibrium(market, prices, bids / price, "Amdahl bidding", done, error, tolerance)
+
+
+@kernel
+def _set_prices(
+    server: NDArray[np.int64], capacities: Floats, bids: Floats, prices: Floats
+) -> None:
+    """Equation 8: a server's price is the sum of its bids over its cores."""
+    prices[:] = 0.0
+    for job in range(len(server)):
+        prices[server[job]] += bids[job]
+    prices /= capacities
+
+
+@kernel
+def _iterate(
+    user: NDArray[np.int64],
+    server: NDArray[np.int64],
+    fraction: Floats,
+    work: Floats,
+    budgets: Floats,
+    capacities: Floats,
+    bids: Floats,
+    prices: Floats,
+    threshold: float,
+    max_iterations: int,
+) -> int:
+    """Bid, in place, until no price moves by ``threshold`` (relative); return the iterations."""
+    utility = np.empty(len(user))
+    spread = np.empty(len(budgets))
+    before = np.empty(len(prices))
+    for iteration in range(1, max_iterations + 1):
+        spread[:] = 0.0
+        for job in range(len(user)):
+            p = prices[server[job]]
+            f = fraction[job]
+            x = bids[job] / p
+            utility[job] = np.sqrt(f * work[job] * p) * x / (f + (1.0 - f) * x)
+            spread[user[job]] += utility[job]
+        for job in range(len(user)):
+            i = user[job]
+            bids[job] = budgets[i] * utility[job] / spread[i]
+        before[:] = prices
+        _set_prices(server, capacities, bids, prices)
+        moved = 0.0
+        for j in range(len(prices)):
+            if prices[j] > 0.0:
+                moved = max(moved, abs(before[j] / prices[j] - 1.0))
+        if moved < threshold:
+            return iteration
+    return max_iterations

@@ -1,0 +1,238 @@
+"""The equilibrium of the Amdahl market, and how far a solution is proven to be from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from walras.amdahl import _alternation as alternation
+from walras.amdahl._interior import solve_interior
+from walras.amdahl.market import Market
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+SMALLEST_FRACTION = 1e-24
+"""f = 0 stands for its limit f -> 0, in which money still has a best use; this is close enough."""
+
+LARGEST_FRACTION = 1 - 1e-10
+"""f = 1 makes demand a step; this slope is invisible in cores and keeps demand a function."""
+
+LARGEST_ALTERNATING_FRACTION = 1 - 1e-6
+"""Beyond it x = a mu / sqrt(p) - g cancels too many digits for the alternation."""
+
+PATIENCE = 60
+"""Passes after which the interior-point method takes over: usual markets need 12 to 25."""
+
+LARGEST_DENSE_SIDE = 1500
+"""Largest min(users, servers) for the interior-point method, whose steps cost its cube."""
+
+
+@dataclass(frozen=True)
+class Equilibrium:
+    """Prices and cores that a solver of the Amdahl market arrived at.
+
+    Attributes:
+        market: the market that was solved.
+        prices: shape (m,), per core, in units of the budgets; 0 on a server without jobs.
+        cores: shape (k,), real numbers; they add up to each server's capacity.
+        solver: the name of the method.
+        iterations: passes over the market (Newton steps included).
+        price_error: proven bound on the largest relative error of any price, infinity where
+            nothing could be proven.
+        tolerance: what was asked for.
+    """
+
+    market: Market
+    prices: Floats
+    cores: Floats
+    solver: str
+    iterations: int
+    price_error: float
+    tolerance: float
+
+    @cached_property
+    def residual(self) -> float:
+        """Largest relative violation of an equilibrium condition; see `kkt_residual`."""
+        return kkt_residual(self.market, self.prices, self.cores)
+
+    @property
+    def converged(self) -> bool:
+        """Whether this is the equilibrium to tolerance: proven by price error, else by residual."""
+        return self.price_error <= self.tolerance or self.residual <= self.tolerance
+
+    @cached_property
+    def bids(self) -> Floats:
+        """Shape (k,): what each job's cores cost, b = x p (V-C)."""
+        return self.cores * self.prices[self.market.server]
+
+
+def find_equilibrium(
+    market: Market,
+    *,
+    tolerance: float = 1e-6,
+    max_passes: int = 1000,
+    start: Floats | None = None,
+) -> Equilibrium:
+    """Find the prices at which every user's best purchase sells every core (eq. 5 to 8).
+
+    Users and servers take turns (`_alternation`) until the largest relative price error is proven
+    to be within ``tolerance``. Markets for which that takes more than 60 passes, because jobs are
+    all but perfectly parallel, go to an interior-point method (`_interior`) if the smaller side
+    of the market has at most 1500 members.
+
+    Args:
+        market: the market.
+        tolerance: on the relative error of prices.
+        max_passes: after which the alternation gives up; the result then says so.
+        start: shape (m,), prices to start from, as those of a similar market solved before.
+
+    Returns:
+        The equilibrium; ``converged`` is False if it was not reached.
+    """
+    if market.jobs == 0:
+        nothing = np.zeros(len(market.capacities))
+        return Equilibrium(market, nothing, np.zeros(0), "none", 0, 0.0, tolerance)
+    dense = min(len(market.budgets), len(market.capacities)) <= LARGEST_DENSE_SIDE
+    patience = min(PATIENCE, max_passes) if dense else max_passes
+    outside = _alternate(market, tolerance, patience, start)
+    if not dense or outside.price_error <= tolerance:
+        return outside
+    inside = _solve_inside(market, tolerance, outside.iterations)
+    return min(inside, outside, key=lambda result: (result.price_error, result.residual))
+
+
+def kkt_residual(market: Market, prices: Floats, cores: Floats) -> float:
+    """Return the largest relative violation of the equilibrium conditions (V-C).
+
+    The conditions: every server's cores are sold, every budget is spent, and a job's marginal
+    utility per unit of money is its user's lambda if it bids, at most that if it does not. The
+    last is measured as the smaller of the relative shortfall of marginal utility and the share of
+    the user's budget that the job spends, so that a bid of nothing violates nothing.
+    """
+    if market.jobs == 0:
+        return 0.0
+    f = market.fraction
+    price = prices[market.server]
+    spend = price * cores
+    with np.errstate(divide="ignore", invalid="ignore"):
+        marginal = market.work * f / (f + (1 - f) * cores) ** 2 / price
+        marginal[f == 0] = 0.0  # worth nothing more beyond the first instant of a core
+        spent = market.sum_by_user(spend)
+        worth = market.sum_by_user(spend * marginal) / spent
+        ratio = marginal / worth[market.user]
+    ratio[np.isnan(ratio)] = 1.0  # a user for whom no core is worth anything is always content
+    share = spend / market.budgets[market.user]
+    busy_users = market.sum_by_user(np.ones(market.jobs)) > 0
+    busy_servers = market.sum_by_server(np.ones(market.jobs)) > 0
+    sold = market.sum_by_server(cores)
+    return max(
+        float(np.abs(sold / market.capacities - 1)[busy_servers].max()),
+        float(np.abs(spent / market.budgets - 1)[busy_users].max()),
+        float(np.maximum(ratio - 1, np.minimum(1 - ratio, share)).max()),
+    )
+
+
+def price_error(market: Market, prices: Floats) -> float:
+    """Bound the relative distance of any ``prices`` from the equilibrium's, or return infinity.
+
+    Balls of growing radius, from 1e-12 to 1, are tried until one is proven to hold the equilibrium
+    (`_alternation.certify`).
+    """
+    if market.fraction.max(initial=0.0) > LARGEST_ALTERNATING_FRACTION:
+        return float("inf")
+    users, servers = _sides(market, LARGEST_ALTERNATING_FRACTION)
+    root = np.sqrt(prices)
+    root[root == 0] = 1.0  # servers without jobs
+    mu = np.full(len(market.budgets), np.inf)
+    alternation.answer_prices(users, root, mu)
+    next_root = root.copy()
+    alternation.answer_users(servers, mu, next_root)
+    for radius in 10.0 ** np.arange(-12, 1):
+        bound = alternation.certify(users, servers, root, mu, next_root, radius)
+        if bound <= radius:
+            return float(np.expm1(bound))
+    return float("inf")
+
+
+def _sides(market: Market, largest: float) -> tuple[alternation.UserSide, alternation.ServerSide]:
+    fraction = np.clip(market.fraction, SMALLEST_FRACTION, largest)
+    users = alternation.user_side(
+        *market.by_user, market.server, fraction, market.work, market.budgets
+    )
+    servers = alternation.server_side(
+        *market.by_server, market.user, fraction, market.work, market.capacities
+    )
+    return users, servers
+
+
+def _alternate(
+    market: Market,
+    tolerance: float,
+    max_passes: int,
+    start: Floats | None,
+) -> Equilibrium:
+    largest = LARGEST_ALTERNATING_FRACTION
+    users, servers = _sides(market, largest)
+    root = alternation.even_bids(users, servers)
+    if start is not None:
+        known = np.isfinite(start) & (start > 0)
+        root[known] = np.sqrt(start[known])
+    mu = np.full(len(market.budgets), np.inf)
+    log_tolerance = np.log1p(tolerance)
+    passes, bound = alternation.alternate(users, servers, root, mu, log_tolerance, max_passes)
+    alternation.answer_prices(users, root, mu)
+    cores = alternation.cores_of_jobs(
+        market.user,
+        market.server,
+        np.clip(market.fraction, SMALLEST_FRACTION, largest),
+        market.work,
+        mu,
+        root,
+        market.capacities,
+    )
+    prices = np.where(np.diff(market.by_server.start) > 0, root**2, 0.0)
+    exact = bool(market.fraction.max() <= largest)
+    error = float(np.expm1(bound)) if exact else float("inf")
+    return Equilibrium(market, prices, cores, "alternation", passes, error, tolerance)
+
+
+def _solve_inside(market: Market, tolerance: float, passes: int) -> Equilibrium:
+    """Solve by the interior-point method, from the prices of a market with smoother demand."""
+    busy_users = np.diff(market.by_user.start) > 0
+    busy_servers = np.diff(market.by_server.start) > 0
+    budgets = market.budgets[busy_users]
+    capacities = market.capacities[busy_servers]
+    unit = capacities.sum() / budgets.sum()  # prices around 1
+    user = (np.cumsum(busy_users) - 1)[market.user]
+    best_work = np.zeros(len(budgets))
+    np.maximum.at(best_work, user, market.work)
+    compact = Market(
+        budgets * unit,
+        capacities,
+        user,
+        (np.cumsum(busy_servers) - 1)[market.server],
+        np.clip(market.fraction, SMALLEST_FRACTION, LARGEST_FRACTION),
+        market.work / best_work[user],
+    )
+    users, servers = _sides(compact, 0.99)
+    root = alternation.even_bids(users, servers)
+    mu = np.full(len(budgets), np.inf)
+    more, _ = alternation.alternate(users, servers, root, mu, tolerance, 15)
+    point = solve_interior(compact, 2 * np.log(root), np.log(mu))
+    prices = np.zeros(len(market.capacities))
+    prices[busy_servers] = np.exp(point.log_price) / unit
+    return Equilibrium(
+        market,
+        prices,
+        point.cores,
+        "interior point",
+        passes + more + point.steps,
+        price_error(market, prices),
+        tolerance,
+    )
