@@ -6,16 +6,19 @@ parent closes the pipe or dies, however it dies. Each line names something to cl
 
     session PID STARTED     a session that the run started, and when (clock ticks since boot)
     folder PATH             a temporary folder; only ``walras-*`` folders are ever removed
+    container NAME SOCKET   a container of the Docker daemon that listens on that Unix socket
 
 Then, in this order: kill every process of the run (found by cgroup, session and environment
-marker) until a scan finds none, remove the run's cgroups, remove the folders.
+marker) until a scan finds none, remove the run's cgroups, the containers and the folders.
 """
 
 import contextlib
+import http.client
 import os
 import re
 import shutil
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -39,12 +42,14 @@ class Estate:
         cgroup: Name of the run's cgroup in every hierarchy.
         sessions: Session id to the start time of the process that leads it, clock ticks.
         folders: Temporary folders.
+        containers: Name of a container to the socket of its daemon.
     """
 
     marker: bytes
     cgroup: str
     sessions: dict[int, int] = field(default_factory=dict)
     folders: list[Path] = field(default_factory=list)
+    containers: dict[str, str] = field(default_factory=dict)
 
     def note(self, line: str) -> None:
         """Add what one line of the parent's names."""
@@ -54,6 +59,9 @@ class Estate:
             self.sessions[int(pid)] = int(started)
         elif kind == "folder":
             self.folders.append(Path(rest))
+        elif kind == "container":
+            name, _, path = rest.partition(" ")
+            self.containers[name] = path
 
 
 def main(run_id: str) -> None:
@@ -65,9 +73,22 @@ def main(run_id: str) -> None:
         estate.note(os.fsdecode(line))
     until(lambda: kill_all(estate) == 0)
     until(lambda: remove_cgroups(estate.cgroup))
+    for name, path in estate.containers.items():
+        remove_container(name, path)
     for folder in estate.folders:
         if folder.name.startswith(FOLDER_PREFIX):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_container(name: str, path: str) -> None:
+    """Kill and remove one container, if its daemon still has it (Docker Engine API)."""
+    connection = http.client.HTTPConnection("docker", timeout=PATIENCE_SECONDS)
+    with contextlib.suppress(OSError, http.client.HTTPException), contextlib.closing(connection):
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.settimeout(PATIENCE_SECONDS)
+        connection.sock.connect(path)
+        connection.request("DELETE", f"/containers/{name}?force=1")
+        connection.getresponse().read()
 
 
 def until(done: Callable[[], bool]) -> bool:

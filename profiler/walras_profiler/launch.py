@@ -18,9 +18,6 @@ from pathlib import Path
 from resource import struct_rusage
 from typing import IO
 
-MARKER = "WALRAS_RUN"
-"""Environment variable that tells a job's processes from all others: ``<run id>/<job name>``."""
-
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -82,16 +79,17 @@ class Outcome:
     peak_memory: int | None
 
 
-def job_environment(base: Mapping[str, str], marker: str, threads: int) -> dict[str, str]:
+def job_environment(
+    base: Mapping[str, str], marker: Mapping[str, str], threads: int
+) -> dict[str, str]:
     """`base` with the job's marker, and with `threads` for run-times that the user left unset.
 
     Args:
         base: The environment to start from, as a rule `os.environ`.
-        marker: ``<run id>/<job name>``.
+        marker: What tells the job's processes from others: its group's `environment`.
         threads: Logical CPUs that the job is given.
     """
-    threading_defaults = dict.fromkeys(THREAD_VARIABLES, str(threads))
-    return threading_defaults | dict(base) | {MARKER: marker}
+    return dict.fromkeys(THREAD_VARIABLES, str(threads)) | dict(base) | dict(marker)
 
 
 @dataclass(slots=True)

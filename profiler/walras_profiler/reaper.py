@@ -8,18 +8,16 @@ watchdog kills what is left of the run and removes its cgroups and temporary fol
 
 import contextlib
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from walras_agent.runs import MARKER, checked_name
 from walras_profiler._reaper import FOLDER_PREFIX, PATIENCE_SECONDS, STARTED, stat_fields
-from walras_profiler.launch import MARKER
 
 _SCRIPT = Path(__file__).with_name("_reaper.py")
-_RUN_ID = re.compile(r"[a-z0-9.-]+")
 
 
 class Reaper:
@@ -34,11 +32,9 @@ class Reaper:
     """
 
     def __init__(self, run_id: str) -> None:
-        if not _RUN_ID.fullmatch(run_id):
-            raise ValueError(f"run id {run_id!r}: only lower-case letters, digits, '.' and '-'")
         environment = {name: value for name, value in os.environ.items() if name != MARKER}
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(_SCRIPT), run_id],
+            [sys.executable, "-I", "-S", str(_SCRIPT), checked_name(run_id)],
             env=environment,
             cwd="/",
             stdin=subprocess.PIPE,
@@ -63,6 +59,10 @@ class Reaper:
         if not folder.name.startswith(FOLDER_PREFIX) or "\n" in path:
             raise ValueError(f"folder {path!r}: only folders named {FOLDER_PREFIX}* are removed")
         self._tell(f"folder {path}")
+
+    def guard_container(self, name: str, socket: Path) -> None:
+        """Have a container of the Docker daemon at that Unix socket killed and removed."""
+        self._tell(f"container {name} {socket}")
 
     def close(self) -> None:
         """Have everything cleaned up now and wait until it is; may be called again."""

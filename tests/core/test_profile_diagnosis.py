@@ -67,9 +67,16 @@ def test_noise_excuses_what_it_can_explain() -> None:
     assert Code.PARALLEL_OVERHEAD not in codes(noisy)
 
 
+@pytest.mark.parametrize(("disturbance", "found"), [(0.05, False), (0.3, True)])
+def test_busy_machine_is_told(disturbance: float, found: bool) -> None:
+    samples = amdahl(0.8)
+    findings = diagnose(samples, fit_profile(samples), disturbance)
+    assert (Code.BUSY_MACHINE in {finding.code for finding in findings}) is found
+
+
 def test_every_message_is_one_sentence_with_a_way_out() -> None:
     worst = [Sample(1, 0.1, (0.01, 0.02)), Sample(2, 0.1, (0.02, 0.04))]
-    findings = diagnose(worst, fit_profile(worst))
+    findings = diagnose(worst, fit_profile(worst), disturbance=0.5)
     assert len(findings) >= 4
     for finding in findings:
         assert "\n" not in finding.message

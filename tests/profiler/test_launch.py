@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from walras_profiler.launch import (
-    MARKER,
     Command,
     LaunchError,
     Outcome,
@@ -205,8 +204,9 @@ def test_command_dies_with_a_killed_parent(tmp_path: Path) -> None:
 
 
 def test_thread_counts_are_defaults_that_the_user_can_override() -> None:
-    environment = job_environment({"OMP_NUM_THREADS": "7", "HOME": "/h"}, "run/job", threads=3)
+    user, marker = {"OMP_NUM_THREADS": "7", "HOME": "/h"}, {"WALRAS_RUN": "run/job"}
+    environment = job_environment(user, marker, threads=3)
     assert environment["OMP_NUM_THREADS"] == "7"
     assert environment["RAYON_NUM_THREADS"] == "3"
     assert environment["HOME"] == "/h"
-    assert environment[MARKER] == "run/job"
+    assert environment["WALRAS_RUN"] == "run/job"

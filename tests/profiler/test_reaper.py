@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from walras_agent.runs import marker
 from walras_profiler import _reaper
-from walras_profiler.launch import MARKER, Command, launch
+from walras_profiler.launch import Command, launch
 from walras_profiler.reaper import Reaper
 
 # A parent as a run is: a watchdog, a folder, and a job whose children try to slip away: one in a
@@ -20,6 +21,7 @@ from walras_profiler.reaper import Reaper
 PARENT = """
 import os, sys, tempfile, time
 from pathlib import Path
+from walras_agent.runs import marker
 from walras_profiler.launch import Command, job_environment, launch
 from walras_profiler.reaper import Reaper
 
@@ -29,7 +31,7 @@ folder = Path(tempfile.mkdtemp(prefix="walras-"))
 (folder / "data").write_text("x")
 reaper.guard_folder(folder)
 script = f"setsid sleep 6{run_id[-3:]} & env -i sleep 6{run_id[-3:]} & exec sleep 6{run_id[-3:]}"
-job = Command(("sh", "-c", script), job_environment(os.environ, f"{run_id}/job", 1))
+job = Command(("sh", "-c", script), job_environment(os.environ, marker(run_id, "job"), 1))
 process = launch(job, lambda pid: None)
 reaper.guard_session(process.pid)
 print(folder, flush=True)
@@ -83,7 +85,7 @@ def test_killed_parent_leaves_no_process_and_no_folder(number: int, run_id: str)
 def test_close_cleans_up_and_waits_for_it(run_id: str, tmp_path: Path) -> None:
     folder = tmp_path / "walras-data"
     folder.mkdir()
-    environment = dict(os.environ) | {MARKER: f"{run_id}/job"}
+    environment = dict(os.environ) | marker(run_id, "job")
     with Reaper(run_id) as reaper:
         reaper.guard_folder(folder)
         process = launch(Command(("sleep", "60"), environment), nowhere)
@@ -97,7 +99,7 @@ def test_close_cleans_up_and_waits_for_it(run_id: str, tmp_path: Path) -> None:
 
 
 def test_other_runs_are_left_alone(run_id: str) -> None:
-    environment = dict(os.environ) | {MARKER: f"{run_id}1/job"}
+    environment = dict(os.environ) | marker(f"{run_id}1", "job")
     bystander = launch(Command(("sleep", "60"), environment), nowhere)
     Reaper(run_id).close()
     try:
@@ -162,5 +164,5 @@ def test_removal_does_not_follow_links_out_of_a_folder(run_id: str, tmp_path: Pa
 
 @pytest.mark.parametrize("bad", ["", "UPPER", "a/b", "a b"])
 def test_malformed_run_id_is_refused(bad: str) -> None:
-    with pytest.raises(ValueError, match="run id"):
+    with pytest.raises(ValueError, match="is not a name"):
         Reaper(bad)

@@ -1,0 +1,219 @@
+"""`walras profile`: options to a campaign, a campaign to a report; all else is the profiler's."""
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from walras_profiler.campaign import Measurement, Observer, Runner, Trial
+    from walras_profiler.report import Report
+    from walras_profiler.session import Request
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+class Failure(click.ClickException):
+    """The command or its measurement failed; the user sees one line."""
+
+    exit_code = 1
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Write the line to standard error."""
+        click.echo(f"walras: {self.format_message()}", file=file, err=file is None)
+
+
+class BadInput(Failure):
+    """What the user asked for cannot work."""
+
+    exit_code = 2
+
+
+class Interrupted(Failure):
+    """The user pressed Ctrl-C."""
+
+    exit_code = 130
+
+
+@click.command(
+    short_help="Measure how a program speeds up with cores and slows down with data.",
+    context_settings={"allow_interspersed_args": False},
+)
+@click.option("--cores", metavar="LIST", help="Core counts, with 1. [default: 1,2,4,... and all]")
+@click.option("--sizes", metavar="LIST", help="Data sizes: 10%,20%,50% or 1000,2000.")
+@click.option(
+    "--repeat",
+    "repeats",
+    type=click.IntRange(min=1),
+    default=3,
+    show_default=True,
+    help="Runs at each core count and data size.",
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Folder or text file; {data} is a random sample of its files or lines.",
+)
+@click.option("--image", metavar="IMAGE", help="Run the command in a container of this image.")
+@click.option("--network", metavar="MODE", help="The container's network. [default: none]")
+@click.option(
+    "--pin",
+    type=click.Choice(["auto", "cgroup", "affinity"]),
+    help="How to hold runs to their cores. [default: auto: cgroup if it can be had]",
+)
+@click.option("--name", metavar="NAME", help="metadata.name. [default: the program's name]")
+@click.option("--namespace", metavar="NS", default="default", show_default=True)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "yaml"]),
+    default="table",
+    show_default=True,
+    help="json and yaml give a SpeedupProfile document.",
+)
+@click.option("--plot/--no-plot", default=None, help="Draw the curve. [default: with tables]")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of samples and run order.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=3600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Longest that one run may take.",
+)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def profile(
+    *,
+    command: tuple[str, ...],
+    name: str | None,
+    namespace: str,
+    output: str,
+    plot: bool | None,
+    **options: Any,
+) -> None:
+    r"""Measure how COMMAND speeds up with cores and slows down with data.
+
+    Runs it at several core counts and data sizes, held to its cores from its first instruction, and
+    fits the parallel fraction F of Amdahl's law: 0 gains nothing by more cores, 1 gains fully.
+
+    In COMMAND, {threads} and {cores} stand for the CPUs and cores of the run, {percent}
+    and {fraction} for its data size (10, 0.1), {size} for a size given as a number,
+    and {data} for the path of a random sample of --data. No shell sees COMMAND.
+
+    \b
+    Examples:
+      walras profile -- sort --parallel={threads} big.txt
+      walras profile --cores 1,2,4 --repeat 5 -- ./simulate -t {threads}
+      walras profile --sizes 10%,20%,30%,50% --data images/ -- ./train {data}
+      walras profile --sizes 1000,2000,4000 -- ./solve --n {size}
+      walras profile --image registry/app:1 -- app --threads {threads}
+      walras profile -o yaml --name solve -- ./solve > solve.yaml
+
+    Exit codes: 0 measured, 1 the command or the measurement failed, 2 bad input, 130 interrupted.
+    """
+    from walras_profiler.session import Request
+
+    request = Request(argv=command, **options)
+    title = name or default_name(request.image or (command[0] if command else ""))
+    check_names(title, namespace)
+    report = measure(request)
+    if output == "table":
+        from rich.console import Console
+
+        from walras_profiler.report import render
+
+        Console().print(render(report))
+    else:
+        write_document(report, title, namespace, output)
+    if plot or (plot is None and output == "table"):
+        from walras_profiler.plot import speedup_plot
+
+        click.echo("\n" + speedup_plot(report.fit), err=output != "table")
+
+
+def measure(request: "Request") -> "Report":
+    """Carry the request out, with its progress on standard error.
+
+    Raises:
+        Failure: Bad input, or a run that failed.
+    """
+    from walras_agent.topology import Topology
+    from walras_profiler.campaign import MeasurementError
+    from walras_profiler.session import RequestError, carry_out, prepare
+
+    try:
+        return carry_out(prepare(request, Topology.read()), Progress())
+    except RequestError as error:
+        raise BadInput(str(error)) from error
+    except MeasurementError as error:
+        raise Failure(str(error)) from error
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted; nothing of the runs was left behind") from None
+
+
+class Progress:
+    """How a campaign goes, on standard error: a bar on a terminal, a line per run elsewhere."""
+
+    @contextmanager
+    def begin(self, runner: "Runner", runs: int) -> Iterator["Observer"]:
+        """Say how runs are held to their cores, then report each run."""
+        click.echo(f"Runs are held to their cores by {runner.description}.", err=True)
+        for note in runner.notes:
+            click.echo(f"Note: {note}.", err=True)
+        if not sys.stderr.isatty():
+            yield _print_line
+            return
+        from rich.console import Console
+        from rich.progress import Progress as Bar
+
+        with Bar(console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task("warm-up", total=runs)
+
+            def show(trial: "Trial", measurement: "Measurement | None") -> None:
+                bar.update(task, description=str(trial), advance=0 if measurement is None else 1)
+
+            yield show
+
+
+def _print_line(trial: "Trial", measurement: "Measurement | None") -> None:
+    if measurement is not None:
+        run = f"run {trial.repeat}" if trial.repeat else "warm-up"
+        click.echo(f"{trial}, {run}: {measurement.seconds:.3f} s", err=True)
+
+
+def write_document(report: "Report", name: str, namespace: str, form: str) -> None:
+    """Write the SpeedupProfile document to standard output as JSON or YAML."""
+    from walras_profiler.document import profile_document
+
+    document = profile_document(name, namespace, report.measurements, report.fit, report.findings)
+    if form == "json":
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        return
+    import yaml
+
+    click.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), nl=False)
+
+
+def default_name(program: str) -> str:
+    """A valid object name after a program or an image."""
+    base = program.rsplit("/", maxsplit=1)[-1].partition(":")[0].lower()
+    return re.sub(r"[^a-z0-9.-]+", "-", base)[:63].strip("-.") or "profile"
+
+
+def check_names(name: str, namespace: str) -> None:
+    """Refuse names that Kubernetes would refuse.
+
+    Raises:
+        Failure: Not a DNS subdomain (name) or label (namespace), RFC 1123.
+    """
+    if not _NAME.fullmatch(name):
+        raise BadInput(f"--name {name!r}: lower-case letters, digits, '-' and '.' only")
+    if not _NAMESPACE.fullmatch(namespace):
+        raise BadInput(f"--namespace {namespace!r}: lower-case letters, digits and '-'")

@@ -1,0 +1,116 @@
+"""The command template: the user's command line with placeholders, never seen by a shell."""
+
+import os
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from walras_profiler.sizes import Size
+
+PLACEHOLDERS: Mapping[str, str] = {
+    "threads": "logical CPUs of the run",
+    "cores": "cores of the run",
+    "size": "the data size, where --sizes are numbers",
+    "percent": "the data size in per cent, such as 10",
+    "fraction": "the data size as a fraction, such as 0.1",
+    "data": "path of a sample of --data",
+}
+"""What may stand in braces; anything else in braces (awk's {print}) is left alone."""
+
+_TOKEN = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A command line with placeholders.
+
+    Attributes:
+        argv: Program and arguments.
+    """
+
+    argv: tuple[str, ...]
+
+    @property
+    def placeholders(self) -> frozenset[str]:
+        """The placeholders that occur in the command."""
+        return frozenset(name for argument in self.argv for name in _TOKEN.findall(argument))
+
+    def render(self, *, cores: int, threads: int, size: Size, data: Path | None) -> tuple[str, ...]:
+        """The command line of one run."""
+        values = {
+            "threads": str(threads),
+            "cores": str(cores),
+            "size": size.number,
+            "percent": size.percent,
+            "fraction": size.number,
+            "data": str(data),
+        }
+        return tuple(_TOKEN.sub(lambda match: values[match[1]], argument) for argument in self.argv)
+
+    def check(self, sizes: Sequence[Size], *, has_data: bool) -> None:
+        """Refuse a command that cannot mean what was asked for.
+
+        Args:
+            sizes: The data sizes to run; empty when the data are not varied.
+            has_data: Whether there are data to draw samples of.
+
+        Raises:
+            ValueError: A placeholder has nothing to stand for, or an option has no placeholder.
+        """
+        used = self.placeholders
+        if not self.argv:
+            raise ValueError("no command to profile: write it after --")
+        if "data" in used and not has_data:
+            raise ValueError("the command uses {data}: name the file or folder with --data")
+        if has_data and "data" not in used:
+            raise ValueError("--data: write {data} in the command where the sample's path belongs")
+        if sizes and not sizes[0].relative:
+            _check_numbers(used, has_data=has_data)
+        else:
+            _check_shares(used, vary=bool(sizes))
+
+
+def _check_shares(used: frozenset[str], *, vary: bool) -> None:
+    if "size" in used:
+        raise ValueError("the command uses {size}: give --sizes as numbers, as in 1000,2000")
+    if vary and not used & {"percent", "fraction", "data"}:
+        raise ValueError(
+            "--sizes: the command uses none of {percent}, {fraction} and {data}, "
+            "so every size would run the same"
+        )
+
+
+def _check_numbers(used: frozenset[str], *, has_data: bool) -> None:
+    if has_data:
+        raise ValueError("--data: samples are drawn by share, give --sizes as in 10%,20%")
+    if wrong := sorted(used & {"percent", "fraction"}):
+        raise ValueError(f"the command uses {{{wrong[0]}}}: give --sizes as shares (10%,20%)")
+    if "size" not in used:
+        raise ValueError(
+            "--sizes: the command does not use {size}, so every size would run the same"
+        )
+
+
+def check_program(argv: Sequence[str], environment: Mapping[str, str], cwd: Path) -> None:
+    """Refuse a program that the child would not find, before anything is started.
+
+    Args:
+        argv: The command line; only the program is looked at.
+        environment: The child's environment, whose PATH is searched.
+        cwd: The child's working directory, to which a program named with a slash is relative.
+
+    Raises:
+        ValueError: Not found, or not executable.
+    """
+    program = argv[0]
+    if "/" not in program:
+        if shutil.which(program, path=environment.get("PATH", os.defpath)) is None:
+            raise ValueError(f"{program}: command not found in PATH")
+        return
+    path = cwd / program
+    if not path.exists():
+        raise ValueError(f"{program}: no such program")
+    if path.is_dir() or not os.access(path, os.X_OK):
+        raise ValueError(f"{program}: not an executable file (chmod +x, or name its interpreter)")

@@ -1,0 +1,210 @@
+"""Makes the runs of a command on this machine: CPUs chosen, held to them, watched, cleaned up."""
+
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Literal
+
+from walras_agent.assign import Demand, assign
+from walras_agent.cpuset import CpuSet
+from walras_agent.placement import Group, PlacementError, Placer, open_placer, run_id
+from walras_agent.topology import Topology
+from walras_profiler.campaign import Measurement, MeasurementError, Trial
+from walras_profiler.command import Template
+from walras_profiler.counters import Counters, NoCounters, open_counters, read_counts
+from walras_profiler.interference import busy_seconds, share_of_others
+from walras_profiler.launch import Command, LaunchError, Outcome, Process, job_environment, launch
+from walras_profiler.reaper import Reaper
+from walras_profiler.sampling import Sampler
+
+_KEEP_UP_SECONDS = 1.0
+_TAIL_BYTES, _TAIL_LINES = 2000, 3
+_JOB = "run"
+
+
+@dataclass(slots=True)
+class CommandRunner:
+    """Runs a command template; open it with `command_runner`.
+
+    Attributes:
+        template: The command.
+        topology: The machine; its whole cores are what runs are given.
+        environment: The user's environment.
+        timeout: Seconds after which a run counts as hung.
+        sampler: Draws samples of the data; None without data.
+    """
+
+    template: Template
+    topology: Topology
+    environment: Mapping[str, str]
+    timeout: float
+    sampler: Sampler | None
+    _placer: Placer
+    _reaper: Reaper
+    _scratch: Path
+    _counters: Counters | NoCounters
+    _runs: int = field(default=0)
+
+    @property
+    def description(self) -> str:
+        """How runs are held to their cores."""
+        return self._placer.description
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Why there are no hardware counters, if there are none."""
+        if isinstance(self._counters, NoCounters):
+            return (f"no hardware counters: {self._counters.reason}",)
+        return ()
+
+    def run(self, trial: Trial) -> Measurement:
+        """Make one run; see `campaign.Runner`."""
+        self._runs += 1
+        cpus = choose_cpus(self.topology, trial.cores)
+        argv = self.template.render(
+            cores=trial.cores,
+            threads=len(cpus),
+            size=trial.size,
+            data=self.sampler.draw(trial.size) if self.sampler else None,
+        )
+        try:
+            group = self._placer.open(f"{_JOB}-{self._runs}")
+            try:
+                return self._run_in(group, cpus, argv, trial)
+            finally:
+                group.close()
+        except (LaunchError, PlacementError) as error:
+            raise MeasurementError(f"{trial}: {error}") from error
+
+    def _run_in(
+        self, group: Group, cpus: CpuSet, argv: tuple[str, ...], trial: Trial
+    ) -> Measurement:
+        group.place(cpus)
+        counts, errors = self._scratch / f"counts-{self._runs}", self._scratch / "errors"
+        if isinstance(self._counters, Counters):
+            argv = self._counters.wrap(argv, counts)
+        with errors.open("w+b") as stream:
+            environment = job_environment(self.environment, group.environment, len(cpus))
+            busy_before = busy_seconds(cpus)
+            process = launch(Command(argv, environment, errors=stream), group.admit)
+            self._reaper.guard_session(process.pid)
+            outcome = self._wait(process, group, cpus, trial)
+            if outcome.exit_code:
+                raise MeasurementError(f"{trial}: {describe_failure(outcome.exit_code, stream)}")
+        busy = busy_seconds(cpus) - busy_before
+        return _measurement(trial, outcome, cpus, busy, read_counts(counts))
+
+    def _wait(self, process: Process, group: Group, cpus: CpuSet, trial: Trial) -> Outcome:
+        """Wait for the end, moving stray threads back meanwhile."""
+        deadline = time.monotonic() + self.timeout
+        while True:
+            left = deadline - time.monotonic()
+            outcome = process.wait(max(0.0, min(left, _KEEP_UP_SECONDS)))
+            if outcome is not None:
+                return outcome
+            if left <= 0:
+                raise MeasurementError(
+                    f"{trial}: still running after {self.timeout:g} s: raise --timeout, "
+                    "or give it less work"
+                )
+            group.place(cpus)
+
+
+@contextmanager
+def command_runner(
+    template: Template,
+    topology: Topology,
+    *,
+    data: Path | None = None,
+    prefer: Literal["auto", "cgroup", "affinity"] = "auto",
+    timeout: float = 3600.0,
+    seed: int = 0,
+) -> Iterator[CommandRunner]:
+    """Open a runner; on leaving, nothing of its runs is left: processes, cgroups or files.
+
+    Args:
+        template: The command.
+        topology: The machine.
+        data: Data to draw samples of.
+        prefer: How to hold runs to their cores.
+        timeout: Seconds that one run may take.
+        seed: Seed of the samples.
+
+    Raises:
+        PlacementError: Cgroups were demanded and cannot be had.
+    """
+    run = run_id()
+    with Reaper(run) as reaper:
+        scratch = Path(tempfile.mkdtemp(prefix="walras-"))
+        try:
+            reaper.guard_folder(scratch)
+            placer = open_placer(run, prefer)
+            try:
+                yield CommandRunner(
+                    template,
+                    topology,
+                    environment=os.environ,
+                    timeout=timeout,
+                    sampler=Sampler(data, scratch, seed) if data else None,
+                    _placer=placer,
+                    _reaper=reaper,
+                    _scratch=scratch,
+                    _counters=open_counters(),
+                )
+            finally:
+                placer.close()
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def choose_cpus(topology: Topology, cores: int) -> CpuSet:
+    """The CPUs that the market would give a job of so many whole cores on an idle machine.
+
+    Raises:
+        MeasurementError: The machine has fewer cores.
+    """
+    try:
+        assignment = assign(topology, [Demand(key=_JOB, cores=cores, weight=1.0)], unit="core")
+    except ValueError as error:
+        raise MeasurementError(str(error)) from error
+    return assignment.exclusive[_JOB]
+
+
+def describe_failure(exit_code: int, errors: IO[bytes]) -> str:
+    """One line for a run that failed: how it ended, and the last it wrote to standard error."""
+    ended = f"exit code {exit_code}"
+    if exit_code < 0:
+        ended = f"killed by {signal.Signals(-exit_code).name}"
+    errors.seek(0, os.SEEK_END)
+    errors.seek(max(0, errors.tell() - _TAIL_BYTES))
+    tail = last_lines(errors.read())
+    return f"the command failed ({ended})" + (f": {tail}" if tail else "")
+
+
+def last_lines(text: bytes) -> str:
+    """The last lines that say something, joined into one printable line."""
+    lines = [line.strip() for line in text.decode(errors="replace").splitlines()]
+    joined = " | ".join([line for line in lines if line][-_TAIL_LINES:])
+    return "".join(character if character.isprintable() else "?" for character in joined)
+
+
+def _measurement(
+    trial: Trial, outcome: Outcome, cpus: CpuSet, busy: float, counts: dict[str, int]
+) -> Measurement:
+    own = outcome.user_seconds + outcome.system_seconds
+    return Measurement(
+        cores=trial.cores,
+        size=trial.size,
+        seconds=outcome.seconds,
+        user_seconds=outcome.user_seconds,
+        system_seconds=outcome.system_seconds,
+        peak_memory=outcome.peak_memory,
+        others=share_of_others(busy, own, outcome.seconds, cpus),
+        counters=counts,
+    )

@@ -1,0 +1,261 @@
+"""Makes the runs of a container image, by the API of the Docker daemon on this machine.
+
+Wall time is the daemon's own record of start and end, so it leaves out the making and the removing
+of the container. CPU time and memory are read while it runs and say what was used up to then.
+"""
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, cast
+
+from walras_agent.cpuset import CpuSet
+from walras_agent.runs import run_id
+from walras_agent.topology import Topology
+from walras_profiler.campaign import Measurement, MeasurementError, Trial
+from walras_profiler.command import Template
+from walras_profiler.commands import choose_cpus, last_lines
+from walras_profiler.launch import THREAD_VARIABLES
+from walras_profiler.reaper import Reaper
+from walras_profiler.sampling import Sampler
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+    from docker.models.containers import Container
+
+_DEFAULT_SOCKET = "unix:///var/run/docker.sock"
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
+_NANOSECONDS = 1e9
+
+
+class ContainerError(Exception):
+    """Containers cannot be run; the message is one line: what, why, and the way out."""
+
+
+@dataclass(slots=True)
+class _Usage:
+    """What a running container was last seen to have used."""
+
+    user_seconds: float | None = None
+    system_seconds: float | None = None
+    peak_memory: int | None = None
+
+    def note(self, stats: Mapping[str, Any]) -> None:
+        """Take in one answer of the stats endpoint; an ended container's is empty."""
+        memory = stats.get("memory_stats") or {}
+        # Cgroup v1 keeps the peak itself; on v2 the largest value seen stands in for it.
+        if seen := memory.get("max_usage") or memory.get("usage"):
+            self.peak_memory = max(int(seen), self.peak_memory or 0)
+            usage = stats["cpu_stats"]["cpu_usage"]
+            self.user_seconds = usage.get("usage_in_usermode", 0) / _NANOSECONDS
+            self.system_seconds = usage.get("usage_in_kernelmode", 0) / _NANOSECONDS
+
+
+@dataclass(slots=True)
+class ContainerRunner:
+    """Runs an image; open it with `container_runner`.
+
+    Attributes:
+        image: Name of the image.
+        template: The container's command; empty runs the image's own.
+        topology: The machine; its whole cores are what runs are given.
+        network: Docker network mode.
+        timeout: Seconds after which a run counts as hung.
+        sampler: Draws samples of the data; None without data.
+        description: How runs are held to their cores.
+        notes: What is not measured.
+    """
+
+    image: str
+    template: Template
+    topology: Topology
+    network: str
+    timeout: float
+    sampler: Sampler | None
+    _client: "DockerClient"
+    _reaper: Reaper
+    _run: str
+    _socket: Path
+    description: str = "Docker cpuset-cpus"
+    notes: Sequence[str] = ("no hardware counters: they are read for commands only",)
+    _runs: int = field(default=0)
+
+    def run(self, trial: Trial) -> Measurement:
+        """Make one run; see `campaign.Runner`."""
+        from docker.errors import DockerException
+
+        try:
+            container = self._create(trial)
+            try:
+                container.start()
+                return self._watch(container, trial)
+            finally:
+                container.remove(force=True)
+        except DockerException as error:
+            raise MeasurementError(f"{trial}: {_reason(error)}") from error
+
+    def _create(self, trial: Trial) -> "Container":
+        self._runs += 1
+        name = f"walras-{self._run}-{self._runs}"
+        self._reaper.guard_container(name, self._socket)
+        cpus = choose_cpus(self.topology, trial.cores)
+        data = self.sampler.draw(trial.size) if self.sampler else None
+        argv = self.template.render(
+            cores=trial.cores, threads=len(cpus), size=trial.size, data=data
+        )
+        return self._client.containers.create(
+            self.image,
+            list(argv) or None,
+            name=name,
+            cpuset_cpus=str(cpus),
+            environment=self._environment(cpus),
+            network_mode=self.network,
+            volumes=self._volumes(data),
+        )
+
+    def _environment(self, cpus: CpuSet) -> dict[str, str]:
+        """Thread counts for the run-times that the image leaves unset."""
+        image = self._client.images.get(self.image)
+        own = {entry.partition("=")[0] for entry in image.attrs["Config"].get("Env") or ()}
+        return {name: str(len(cpus)) for name in THREAD_VARIABLES if name not in own}
+
+    def _volumes(self, data: Path | None) -> dict[str, dict[str, str]]:
+        """The data and the sample, which may link into them, read-only at their own paths."""
+        if self.sampler is None or data is None:
+            return {}
+        paths = {str(self.sampler.source.absolute()), str(data)}
+        return {path: {"bind": path, "mode": "ro"} for path in sorted(paths)}
+
+    def _watch(self, container: "Container", trial: Trial) -> Measurement:
+        usage = self._wait(container, trial)
+        state = container.attrs["State"]
+        if state["ExitCode"] or state["OOMKilled"]:
+            why = "out of memory" if state["OOMKilled"] else f"exit code {state['ExitCode']}"
+            tail = last_lines(container.logs(tail=20))
+            raise MeasurementError(
+                f"{trial}: the container failed ({why})" + (f": {tail}" if tail else "")
+            )
+        return Measurement(
+            trial.cores,
+            trial.size,
+            seconds=_seconds_between(state["StartedAt"], state["FinishedAt"]),
+            user_seconds=usage.user_seconds,
+            system_seconds=usage.system_seconds,
+            peak_memory=usage.peak_memory,
+        )
+
+    def _wait(self, container: "Container", trial: Trial) -> _Usage:
+        """Look at the container, ever more seldom, until it has ended."""
+        usage, pause = _Usage(), _FIRST_PAUSE
+        deadline = time.monotonic() + self.timeout
+        while True:
+            container.reload()
+            if container.status in {"exited", "dead"}:
+                return usage
+            if time.monotonic() > deadline:
+                raise MeasurementError(
+                    f"{trial}: still running after {self.timeout:g} s: raise --timeout, "
+                    "or give it less work"
+                )
+            usage.note(cast("Mapping[str, Any]", container.stats(stream=False, one_shot=True)))
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+@contextmanager
+def container_runner(
+    image: str,
+    template: Template,
+    topology: Topology,
+    *,
+    data: Path | None = None,
+    network: str = "none",
+    timeout: float = 3600.0,
+    seed: int = 0,
+) -> Iterator[ContainerRunner]:
+    """Open a runner; on leaving, no container and no file of its runs is left.
+
+    Args:
+        image: Name of an image that the daemon has.
+        template: The container's command; empty runs the image's own.
+        topology: The machine.
+        data: Data to draw samples of.
+        network: Docker network mode.
+        timeout: Seconds that one run may take.
+        seed: Seed of the samples.
+
+    Raises:
+        ContainerError: No daemon answers, it is not on this machine, or it lacks the image.
+    """
+    socket = docker_socket(os.environ)
+    run = run_id()
+    with (
+        _connected(image) as client,
+        Reaper(run) as reaper,
+        TemporaryDirectory(prefix="walras-") as folder,
+    ):
+        scratch = Path(folder)
+        reaper.guard_folder(scratch)
+        yield ContainerRunner(
+            image,
+            template,
+            topology,
+            network,
+            timeout,
+            Sampler(data, scratch, seed) if data else None,
+            _client=client,
+            _reaper=reaper,
+            _run=run,
+            _socket=socket,
+        )
+
+
+def docker_socket(environment: Mapping[str, str]) -> Path:
+    """The Unix socket of this machine's daemon, by DOCKER_HOST or the default.
+
+    Raises:
+        ContainerError: DOCKER_HOST names a daemon elsewhere, whose cores are not those seen here.
+    """
+    host = environment.get("DOCKER_HOST") or _DEFAULT_SOCKET
+    if not host.startswith("unix://"):
+        raise ContainerError(f"DOCKER_HOST is {host}: profile on the machine of that daemon")
+    return Path(host.removeprefix("unix://"))
+
+
+@contextmanager
+def _connected(image: str) -> Iterator["DockerClient"]:
+    """A client of a daemon that answers and has the image."""
+    import docker
+    from docker.errors import DockerException, ImageNotFound
+
+    host = os.environ.get("DOCKER_HOST") or _DEFAULT_SOCKET
+    try:
+        client = docker.from_env()
+        client.ping()
+    except (DockerException, OSError) as error:
+        raise ContainerError(
+            f"no Docker daemon answers at {host}: start it, set DOCKER_HOST, "
+            "or join the group that may use its socket"
+        ) from error
+    try:
+        client.images.get(image)
+        yield client
+    except ImageNotFound as error:
+        raise ContainerError(f"image {image}: not on this machine: docker pull {image}") from error
+    finally:
+        with suppress(DockerException):
+            client.close()
+
+
+def _seconds_between(started: str, finished: str) -> float:
+    return (datetime.fromisoformat(finished) - datetime.fromisoformat(started)).total_seconds()
+
+
+def _reason(error: Exception) -> str:
+    """The daemon's own explanation, in one line."""
+    return last_lines(str(getattr(error, "explanation", None) or error).encode())

@@ -1,0 +1,162 @@
+"""The SpeedupProfile document: a plain dictionary, for YAML or JSON.
+
+Measurements stand in `spec`, since `kubectl apply` drops `status`; the status can always be derived
+from them again (`samples_from_document`). No floats: all numbers but counts are decimal strings.
+"""
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from statistics import median
+from typing import Any
+
+from walras.diagnosis import Finding
+from walras.profile import Sample, SpeedupFit
+from walras.timemodel import TimeModel
+from walras_profiler.campaign import Measurement
+from walras_profiler.sizes import WHOLE, Size
+
+API_VERSION = "walras.dev/v1alpha1"
+KIND = "SpeedupProfile"
+
+_KIBIBYTE = 1024
+_SIGNIFICANT = 6
+
+Document = dict[str, Any]
+
+
+def profile_document(
+    name: str,
+    namespace: str,
+    measurements: Sequence[Measurement],
+    fit: SpeedupFit,
+    findings: Sequence[Finding],
+) -> Document:
+    """The document of a finished profile.
+
+    Args:
+        name: `metadata.name`.
+        namespace: `metadata.namespace`.
+        measurements: All counted runs.
+        fit: The fit of their times.
+        findings: What the fit is worth.
+    """
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": _spec(_cells(measurements)),
+        "status": _status(fit, findings),
+    }
+
+
+def samples_from_document(document: Mapping[str, Any]) -> tuple[Sample, ...]:
+    """The samples that a document's measurements hold.
+
+    Raises:
+        ValueError: Not a SpeedupProfile, or a measurement that cannot be read; names the field.
+    """
+    if document.get("kind") != KIND:
+        raise ValueError(f"kind {document.get('kind')!r}: a {KIND} is needed")
+    spec = document.get("spec")
+    measurements = spec.get("measurements") if isinstance(spec, Mapping) else None
+    if not isinstance(measurements, Sequence) or isinstance(measurements, str):
+        # A document is a user's input, whatever is wrong with it.
+        raise ValueError("spec.measurements: a list of measurements is needed")  # noqa: TRY004
+    return tuple(_sample(index, entry) for index, entry in enumerate(measurements))
+
+
+def _sample(index: int, entry: object) -> Sample:
+    where = f"spec.measurements[{index}]"
+    if not isinstance(entry, Mapping):
+        raise ValueError(f"{where}: a measurement has cores, dataSize and seconds")  # noqa: TRY004
+    try:
+        size = Size.parse(str(entry.get("dataSize", WHOLE)))
+        seconds = tuple(float(value) for value in entry["seconds"])
+        return Sample(int(entry["cores"]), float(size.value), seconds)
+    except KeyError as error:
+        raise ValueError(f"{where}: {error.args[0]} is missing") from error
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{where}: {error}") from error
+
+
+_Cells = dict[tuple[Size, int], list[Measurement]]
+
+
+def _cells(measurements: Sequence[Measurement]) -> _Cells:
+    """All runs of each data size and core count, ascending."""
+    cells: _Cells = {}
+    for measurement in sorted(measurements, key=lambda m: (m.size, m.cores)):
+        cells.setdefault((measurement.size, measurement.cores), []).append(measurement)
+    return cells
+
+
+def _spec(cells: _Cells) -> Document:
+    return {
+        "sampling": {
+            "cores": sorted({cores for _, cores in cells}),
+            "dataSizes": [str(size) for size in sorted({size for size, _ in cells})],
+            "repeats": max(len(runs) for runs in cells.values()),
+        },
+        "measurements": [_measurement(size, cores, runs) for (size, cores), runs in cells.items()],
+    }
+
+
+def _measurement(size: Size, cores: int, runs: Sequence[Measurement]) -> Document:
+    """One cell: all times, the medians of what else was measured, the largest peak memory."""
+    entry: Document = {
+        "cores": cores,
+        "dataSize": str(size),
+        "seconds": [_seconds(run.seconds) for run in runs],
+    }
+    for key, values in (
+        ("userSeconds", [run.user_seconds for run in runs]),
+        ("systemSeconds", [run.system_seconds for run in runs]),
+    ):
+        if known := [value for value in values if value is not None]:
+            entry[key] = _seconds(median(known))
+    if peaks := [run.peak_memory for run in runs if run.peak_memory is not None]:
+        entry["peakMemory"] = f"{-(-max(peaks) // _KIBIBYTE)}Ki"
+    for event in sorted({event for run in runs for event in run.counters}):
+        counts = [run.counters[event] for run in runs if event in run.counters]
+        entry[_camel(event)] = round(median(counts))
+    return entry
+
+
+def _status(fit: SpeedupFit, findings: Sequence[Finding]) -> Document:
+    return {
+        "parallelFraction": _decimal(fit.fraction),
+        "rawParallelFraction": _decimal(fit.raw_fraction),
+        "variance": _decimal(fit.variance),
+        "parallelFractionByCores": [
+            {"cores": cores, "value": _decimal(value)} for cores, value in fit.by_cores.items()
+        ],
+        "timeModels": [_time_model(cores, model) for cores, model in fit.time_models.items()],
+        "findings": [
+            {"code": finding.code.value, "message": finding.message} for finding in findings
+        ],
+    }
+
+
+def _time_model(cores: int, model: TimeModel) -> Document:
+    return {
+        "cores": cores,
+        "form": model.form.value,
+        "coefficients": [_decimal(coefficient) for coefficient in model.coefficients],
+        "residualSeconds": _decimal(model.residual),
+    }
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.6f}"
+
+
+def _decimal(value: float) -> str:
+    """A plain decimal number of six significant digits: no exponent, no trailing zeros."""
+    text = format(Decimal(f"{value:.{_SIGNIFICANT}g}"), "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _camel(event: str) -> str:
+    """An event's name as a field: cache-misses as cacheMisses."""
+    first, *rest = event.split("-")
+    return first + "".join(word.capitalize() for word in rest)
