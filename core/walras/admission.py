@@ -1,0 +1,145 @@
+"""Who takes part: the tree of entitlements, and which job may draw on which of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+from walras.plan import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from walras.snapshot import Entitlement, Job, Snapshot
+
+
+class EntitlementError(ValueError):
+    """Entitlements that form no tree; the message names those at fault."""
+
+
+class Admitted(NamedTuple):
+    """The jobs that take part, and the share of the whole of each entitlement that has some."""
+
+    jobs: tuple[Job, ...]
+    shares: dict[str, float]
+    refused: tuple[Refusal, ...]
+
+
+def admit(snapshot: Snapshot) -> Admitted:
+    """Admit jobs and divide the whole among the entitlements that have admitted jobs.
+
+    Raises:
+        EntitlementError: two entitlements of one name, an unknown parent, or a cycle of parents.
+    """
+    entitlements = check_tree(snapshot.entitlements)
+    parents = {each.parent for each in snapshot.entitlements}
+    nodes = {node.name for node in snapshot.nodes}
+    jobs: list[Job] = []
+    refused: list[Refusal] = []
+    for job in snapshot.jobs:
+        reason = _objection(job, entitlements, parents, nodes)
+        if reason is None:
+            jobs.append(job)
+        else:
+            refused.append(Refusal(job.namespace, job.name, reason))
+    shares = divide(snapshot.entitlements, {job.entitlement for job in jobs})
+    return Admitted(tuple(jobs), shares, tuple(refused))
+
+
+def check_tree(entitlements: Sequence[Entitlement]) -> dict[str, Entitlement]:
+    """Return the entitlements by name.
+
+    Raises:
+        EntitlementError: they form no tree.
+    """
+    by_name: dict[str, Entitlement] = {}
+    for each in entitlements:
+        if each.name in by_name:
+            raise EntitlementError(f"entitlement {each.name} is defined twice; rename one")
+        by_name[each.name] = each
+    for each in entitlements:
+        path = [each.name]
+        while (parent := by_name[path[-1]].parent) is not None:
+            if parent not in by_name:
+                raise EntitlementError(
+                    f"entitlement {path[-1]} has parent {parent}, which does not exist; "
+                    f"create it or correct spec.parent"
+                )
+            if parent in path:
+                cycle = " -> ".join([*path[path.index(parent) :], parent])
+                raise EntitlementError(
+                    f"entitlement {parent} is its own ancestor ({cycle}); "
+                    f"remove spec.parent from one of them"
+                )
+            path.append(parent)
+    return by_name
+
+
+def divide(entitlements: Iterable[Entitlement], active: Iterable[str]) -> dict[str, float]:
+    """Return the part of the whole, summing to 1, of each active entitlement.
+
+    At every level of the tree, siblings with anybody active below them divide their parent's part
+    by shares; the part of those without goes to them, nearest relatives first.
+    """
+    by_name = {each.name: each for each in entitlements}
+    present = set(active)
+    lively: set[str | None] = {None}
+    for name in present:
+        node: str | None = name
+        while node is not None and node not in lively:
+            lively.add(node)
+            node = by_name[node].parent
+    children: defaultdict[str | None, list[Entitlement]] = defaultdict(list)
+    for each in by_name.values():
+        if each.name in lively:
+            children[each.parent].append(each)
+    parts: dict[str, float] = {}
+    pending: list[tuple[str | None, float]] = [(None, 1.0)]
+    while pending:
+        parent, part = pending.pop()
+        total = sum(child.shares for child in children[parent])
+        for child in children[parent]:
+            mine = part * (child.shares / total)
+            if child.name in present:
+                parts[child.name] = mine
+            pending.append((child.name, mine))
+    return {name: parts[name] for name in by_name if name in parts}
+
+
+def _objection(
+    job: Job,
+    entitlements: Mapping[str, Entitlement],
+    parents: set[str | None],
+    nodes: set[str],
+) -> str | None:
+    """Return why ``job`` cannot take part, with the way out; None if it can."""
+    entitlement = entitlements.get(job.entitlement)
+    if entitlement is None:
+        known = ", ".join(sorted(entitlements)) or "none"
+        return (
+            f"entitlement {job.entitlement} does not exist; "
+            f"create it or name one that does ({known})"
+        )
+    if job.entitlement in parents:
+        children = sorted(e.name for e in entitlements.values() if e.parent == job.entitlement)
+        return (
+            f"entitlement {job.entitlement} is divided among its children; "
+            f"draw on one of them ({', '.join(children)})"
+        )
+    if not _admits(entitlement, job):
+        return (
+            f"entitlement {job.entitlement} does not admit namespace {job.namespace}; "
+            f"have it added to the entitlement's spec.namespaces"
+        )
+    if job.node not in nodes:
+        return f"node {job.node} sells no cores; the job waits until it does"
+    return None
+
+
+def _admits(entitlement: Entitlement, job: Job) -> bool:
+    if entitlement.namespaces is not None:
+        return job.namespace in entitlement.namespaces
+    if entitlement.namespace_labels is not None:
+        labels = job.namespace_labels
+        return all(labels.get(key) == value for key, value in entitlement.namespace_labels.items())
+    return False
