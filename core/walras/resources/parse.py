@@ -1,0 +1,123 @@
+"""From a plain document to a resource, or to one line for everything that is wrong with it."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ValidationError
+
+from walras.resources.kinds import API_VERSION, KINDS, NAMESPACED, AnyResource
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pydantic_core import ErrorDetails
+
+
+class ResourceError(ValueError):
+    """A document that cannot be used.
+
+    Attributes:
+        problems: one line each: object, field, what is wrong, and the way out.
+    """
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+
+def parse_resource(document: object) -> AnyResource:
+    """Turn one document, as YAML or JSON gives it, into a resource.
+
+    Raises:
+        ResourceError: with all that is wrong.
+    """
+    if not isinstance(document, dict):
+        raise ResourceError(["is not an object; a document begins with apiVersion and kind"])
+    label = describe(document)
+    kind = document.get("kind")
+    model = KINDS.get(kind) if isinstance(kind, str) else None
+    if model is None:
+        raise ResourceError([f"{label}: kind: is {kind}; use one of {', '.join(KINDS)}"])
+    if document.get("apiVersion") != API_VERSION:
+        given = document.get("apiVersion", "missing")
+        raise ResourceError([f"{label}: apiVersion: is {given}; write {API_VERSION}"])
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        problems = [f"{label}: {_problem(each, model)}" for each in error.errors()]
+        raise ResourceError(problems) from None
+
+
+def describe(document: Mapping[str, Any]) -> str:
+    """Return an object's kind and name for a message, as far as it has them."""
+    kind = document.get("kind") or "object"
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict) or not metadata.get("name"):
+        return f"{kind} without a name"
+    if kind in NAMESPACED:
+        return f"{kind} {metadata.get('namespace', 'default')}/{metadata['name']}"
+    return f"{kind} {metadata['name']}"
+
+
+def _problem(error: ErrorDetails, model: type[BaseModel]) -> str:
+    """Return one line for one error: field, what is wrong, way out."""
+    path = _path(error["loc"])
+    if error["type"] == "missing":
+        return f"{path}: is missing; add it"
+    if error["type"] == "extra_forbidden":
+        return f"{path}: is not a known field; {_hint(error['loc'], model)}"
+    if error["type"] == "value_error":
+        return f"{path or 'it'}: {error['msg'].removeprefix('Value error, ')}"
+    if error["type"] == "literal_error":
+        return f"{path}: is {error['input']}; use one of {_choices(error)}"
+    if error["type"] in {"too_short", "string_too_short"}:
+        return f"{path}: is empty; give at least one entry"
+    wanted = error["msg"].removeprefix("Input should be ").removeprefix("a valid ")
+    return f"{path}: is {error['input']!r}; it must be a valid {wanted}"
+
+
+def _choices(error: ErrorDetails) -> str:
+    expected = str(error.get("ctx", {}).get("expected", ""))
+    return expected.replace("'", "").replace(" or ", ", ")
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    """Return a location as people write it: spec.env[0].name."""
+    text = ""
+    for part in location:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif part.isidentifier() and not part.startswith("literal"):
+            text += f".{part}" if text else part
+    return text
+
+
+def _hint(location: tuple[int | str, ...], model: type[BaseModel]) -> str:
+    known = _fields_at(location[:-1], model)
+    close = get_close_matches(str(location[-1]), known, n=1)
+    if close:
+        return f"did you mean {close[0]}?"
+    return f"known here: {', '.join(known)}"
+
+
+def _fields_at(location: tuple[int | str, ...], model: type[BaseModel]) -> list[str]:
+    """Return the names of the fields that the model has at a location."""
+    current: type[BaseModel] = model
+    for part in location:
+        for field in current.model_fields.values():
+            if field.alias == part:
+                current = _model_in(field.annotation) or current
+    return [field.alias or name for name, field in current.model_fields.items()]
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """Return the model inside an annotation such as ``list[Model] | None``."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    for part in getattr(annotation, "__args__", ()):
+        found = _model_in(part)
+        if found is not None:
+            return found
+    return None
