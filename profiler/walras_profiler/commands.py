@@ -36,6 +36,7 @@ class CommandRunner:
         template: The command.
         topology: The machine; its whole cores are what runs are given.
         environment: The user's environment.
+        cwd: Where the command runs.
         timeout: Seconds after which a run counts as hung.
         sampler: Draws samples of the data; None without data.
     """
@@ -43,6 +44,7 @@ class CommandRunner:
     template: Template
     topology: Topology
     environment: Mapping[str, str]
+    cwd: Path
     timeout: float
     sampler: Sampler | None
     _placer: Placer
@@ -92,7 +94,8 @@ class CommandRunner:
         with errors.open("w+b") as stream:
             environment = job_environment(self.environment, group.environment, len(cpus))
             busy_before = busy_seconds(cpus)
-            process = launch(Command(argv, environment, errors=stream), group.admit)
+            command = Command(argv, environment, errors=stream)
+            process = launch(command, lambda pid: _admit(group, pid, cpus))
             self._reaper.guard_session(process.pid)
             outcome = self._wait(process, group, cpus, trial)
             if outcome.exit_code:
@@ -122,6 +125,8 @@ def command_runner(
     topology: Topology,
     *,
     data: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
     prefer: Literal["auto", "cgroup", "affinity"] = "auto",
     timeout: float = 3600.0,
     seed: int = 0,
@@ -132,6 +137,8 @@ def command_runner(
         template: The command.
         topology: The machine.
         data: Data to draw samples of.
+        environment: Of the command; by default this process's own.
+        cwd: Of the command; by default this process's own.
         prefer: How to hold runs to their cores.
         timeout: Seconds that one run may take.
         seed: Seed of the samples.
@@ -149,7 +156,8 @@ def command_runner(
                 yield CommandRunner(
                     template,
                     topology,
-                    environment=os.environ,
+                    environment=os.environ if environment is None else environment,
+                    cwd=cwd or Path.cwd(),
                     timeout=timeout,
                     sampler=Sampler(data, scratch, seed) if data else None,
                     _placer=placer,
@@ -161,6 +169,11 @@ def command_runner(
                 placer.close()
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _admit(group: Group, pid: int, cpus: CpuSet) -> None:
+    group.admit(pid)
+    group.place(cpus)  # what can only be set on a living process, such as its session's priority
 
 
 def choose_cpus(topology: Topology, cores: int) -> CpuSet:
