@@ -14,7 +14,15 @@ if TYPE_CHECKING:
 
 
 class EntitlementError(ValueError):
-    """Entitlements that form no tree; the message names those at fault."""
+    """Entitlements that form no tree.
+
+    Attributes:
+        entitlement: name of the one to correct.
+    """
+
+    def __init__(self, entitlement: str, message: str) -> None:
+        super().__init__(f"entitlement {entitlement} {message}")
+        self.entitlement = entitlement
 
 
 class Admitted(NamedTuple):
@@ -55,21 +63,22 @@ def check_tree(entitlements: Sequence[Entitlement]) -> dict[str, Entitlement]:
     by_name: dict[str, Entitlement] = {}
     for each in entitlements:
         if each.name in by_name:
-            raise EntitlementError(f"entitlement {each.name} is defined twice; rename one")
+            raise EntitlementError(each.name, "is defined twice; rename one")
         by_name[each.name] = each
     for each in entitlements:
         path = [each.name]
         while (parent := by_name[path[-1]].parent) is not None:
             if parent not in by_name:
                 raise EntitlementError(
-                    f"entitlement {path[-1]} has parent {parent}, which does not exist; "
-                    f"create it or correct spec.parent"
+                    path[-1],
+                    f"has parent {parent}, which does not exist; "
+                    f"create it or correct spec.parent",
                 )
             if parent in path:
                 cycle = " -> ".join([*path[path.index(parent) :], parent])
                 raise EntitlementError(
-                    f"entitlement {parent} is its own ancestor ({cycle}); "
-                    f"remove spec.parent from one of them"
+                    parent,
+                    f"is its own ancestor ({cycle}); remove spec.parent from one of them",
                 )
             path.append(parent)
     return by_name

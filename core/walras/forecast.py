@@ -1,0 +1,78 @@
+"""When jobs will be done if the market is cleared anew at every end: a fluid model of a run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from walras.clear import clear
+from walras.speedup import speedup
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from walras.plan import Grant, Plan
+    from walras.snapshot import Job, Policy, Snapshot
+
+Key = tuple[str, str, str]
+"""Namespace, name and node of a job."""
+
+
+def key(job: Job | Grant) -> Key:
+    """Return what tells a job from others."""
+    return job.namespace, job.name, job.node
+
+
+def held_cores(plan: Plan) -> dict[Key, float]:
+    """Return the cores that each job really holds: its own, or its part of the shared ones."""
+    weights: dict[str, int] = {}
+    for grant in plan.grants:
+        if not grant.granted_cores:
+            weights[grant.node] = weights.get(grant.node, 0) + grant.weight
+    return {
+        key(grant): float(grant.granted_cores)
+        or grant.shared_cores * grant.weight / weights[grant.node]
+        for grant in plan.grants
+    }
+
+
+def expected_speedup(job: Job, cores: float) -> float:
+    """Return Amdahl's speedup at the cores held, of which the job uses at most its maximum.
+
+    Less than a core is a core part of the time, so that the speedup is that part.
+    """
+    usable = cores if job.max_cores is None else min(cores, job.max_cores)
+    return float(speedup(usable, job.fraction)) if usable >= 1 else usable
+
+
+def forecast(snapshot: Snapshot, policy: Policy, alone: Mapping[Key, float]) -> dict[Key, float]:
+    """Return how many seconds each job will take, all starting now.
+
+    Every job proceeds at its expected speedup; whenever one ends, its cores are divided again.
+
+    Args:
+        snapshot: the jobs at the start.
+        policy: how cores are divided.
+        alone: seconds that each job would take on one core; jobs not in it never end, and are
+            not in the result.
+    """
+    jobs = {key(job): job for job in snapshot.jobs}
+    left = dict(alone)
+    ends: dict[Key, float] = {}
+    now = 0.0
+    while any(each in left for each in jobs):
+        plan = clear(replace(snapshot, jobs=tuple(jobs.values())), policy)
+        rates = {
+            each: expected_speedup(jobs[each], cores) for each, cores in held_cores(plan).items()
+        }
+        moving = [each for each in jobs if each in left and rates.get(each, 0.0) > 0.0]
+        if not moving:
+            break
+        step = min(left[each] / rates[each] for each in moving)
+        now += step
+        for each in moving:
+            left[each] -= step * rates[each]
+            if left[each] <= 1e-9 * alone[each]:
+                ends[each] = now
+                del jobs[each], left[each]
+    return ends
