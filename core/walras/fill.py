@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras._jit import kernel
+from walras.amdahl._segments import read_only, stable_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,7 +37,7 @@ def fill(
         Shape (k,). Where the lower bounds add up to more than the capacity, the lower bounds;
         where the upper ones add up to less, the upper ones.
     """
-    return _fill(weight, lower, upper, capacity, groups.start, groups.order)
+    return _fill(weight, lower, upper, read_only(capacity), groups.start, groups.order)
 
 
 @kernel
@@ -55,11 +56,12 @@ def _fill(
         for k in members:
             if weight[k] == 0.0:
                 floor_of_weightless += lower[k]
-        room = capacity[group] - floor_of_weightless
-        left = _raise_level(weight, lower, upper, room, members, False, result)
-        if left > 0.0:
-            room = floor_of_weightless + left
-            _raise_level(weight, lower, upper, room, members, True, result)
+        left = capacity[group] - floor_of_weightless
+        for weightless in (False, True):
+            room = left + floor_of_weightless if weightless else left
+            left = _raise_level(weight, lower, upper, room, members, weightless, result)
+            if left <= 0.0:
+                break
     return result
 
 
@@ -95,7 +97,7 @@ def _raise_level(
             count += 2
     if count == 0 or total >= capacity:
         return capacity - total
-    order = np.argsort(marks[:count], kind="mergesort")
+    order = stable_order(marks[:count])
     slope = 0.0
     level = 0.0
     rising = 0

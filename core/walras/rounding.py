@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras._jit import kernel
+from walras.amdahl._segments import stable_order
 from walras.fill import fill
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def _hamilton(  # noqa: C901 - one loop over arrays, compiled whole
                 whole[members[best]] += 1
                 part[best] = 1.0
         else:
-            ranked = np.argsort(part[: len(members)], kind="mergesort")
+            ranked = stable_order(part[: len(members)])
             for slot in ranked[:left]:
                 if part[slot] <= 0.5:
                     whole[members[slot]] += 1

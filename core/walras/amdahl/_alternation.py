@@ -125,14 +125,14 @@ def server_side(
 @kernel
 def even_bids(users: UserSide, servers: ServerSide) -> Floats:
     """Return the square roots of the prices at which every user bids the same on all its jobs."""
-    price = np.zeros(len(servers.capacity))
+    root = np.zeros(len(servers.capacity))
     for i in range(len(users.budget)):
         first, last = users.start[i], users.start[i + 1]
         for k in range(first, last):
-            price[users.server[k]] += users.budget[i] / (last - first)
-    for j in range(len(price)):
-        price[j] = price[j] / servers.capacity[j] if price[j] > 0.0 else 1.0
-    return np.sqrt(price)
+            root[users.server[k]] += users.budget[i] / (last - first)
+    for j in range(len(root)):
+        root[j] = np.sqrt(root[j] / servers.capacity[j]) if root[j] > 0.0 else 1.0
+    return root
 
 
 @kernel
@@ -348,11 +348,16 @@ def alternate(  # noqa: C901 - one loop over arrays, compiled whole
     moves = np.empty((DEPTH, m))  # of the point that the pass led to
     gram = np.zeros((DEPTH, DEPTH))
     projection = np.empty(DEPTH)
-    next_root = root.copy()
-    log_price = 2.0 * np.log(root)
-    residual = np.zeros(m)
-    last_price = np.zeros(m)
-    last_residual = np.zeros(m)
+    next_root = np.empty(m)
+    log_price = np.empty(m)
+    residual = np.empty(m)
+    last_price = np.empty(m)
+    last_residual = np.empty(m)
+    # By elements: for `next_root[:] = root` and whole-array arithmetic numba spends seconds on
+    # compiling code that would format the error of arrays that do not match.
+    for j in range(m):
+        next_root[j] = root[j]
+        log_price[j] = 2.0 * np.log(root[j])
     goal = 0.25 * tolerance
     smallest = np.inf
     steps = 0
@@ -366,7 +371,8 @@ def alternate(  # noqa: C901 - one loop over arrays, compiled whole
         if largest <= goal:
             bound = certify(users, servers, root, mu, next_root, tolerance)
             if bound <= tolerance:
-                root[:] = next_root
+                for j in range(m):
+                    root[j] = next_root[j]
                 return count, bound
             # How far to go is known now; where no bound is in reach, rounding has the last word.
             goal = max(0.5 * goal * max(tolerance / bound, 1e-3), 4.0 * EPSILON)
@@ -390,9 +396,9 @@ def alternate(  # noqa: C901 - one loop over arrays, compiled whole
                 gram[slot, i] = dot
                 projection[i] = against
         smallest = min(smallest, largest)
-        last_price[:] = log_price
-        last_residual[:] = residual
         for j in range(m):
+            last_price[j] = log_price[j]
+            last_residual[j] = residual[j]
             log_price[j] += residual[j]
         if steps > 0:
             size = min(steps, DEPTH)
@@ -405,6 +411,5 @@ def alternate(  # noqa: C901 - one loop over arrays, compiled whole
                 log_price[j] = min(max(log_price[j], plain - LEAP), plain + LEAP)
         for j in range(m):
             root[j] = np.exp(0.5 * log_price[j])
-        next_root[:] = root
-    root[:] = next_root
+            next_root[j] = root[j]
     return max_passes, np.inf

@@ -112,7 +112,8 @@ def _iterate(
         for job in range(len(user)):
             i = user[job]
             bids[job] = budgets[i] * utility[job] / spread[i]
-        before[:] = prices
+        for j in range(len(prices)):
+            before[j] = prices[j]
         _set_prices(server, capacities, bids, prices)
         moved = 0.0
         for j in range(len(prices)):
