@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _DEFAULT_SOCKET = "unix:///var/run/docker.sock"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 _NANOSECONDS = 1e9
+_CLOCK_SECONDS = 0.001  # the daemon notes the start only once the container runs
 
 
 class ContainerError(Exception):
@@ -253,7 +254,9 @@ def _connected(image: str) -> Iterator["DockerClient"]:
 
 
 def _seconds_between(started: str, finished: str) -> float:
-    return (datetime.fromisoformat(finished) - datetime.fromisoformat(started)).total_seconds()
+    """Wall time by the daemon's clock, which may see a trifle end before it began."""
+    elapsed = datetime.fromisoformat(finished) - datetime.fromisoformat(started)
+    return max(_CLOCK_SECONDS, elapsed.total_seconds())
 
 
 def _reason(error: Exception) -> str:
