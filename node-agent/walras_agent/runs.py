@@ -1,11 +1,13 @@
 """What every way to place jobs has in common: the run, the names of its jobs, its errors.
 
-A run is one process that places jobs. Its id names that process for all time, so that what a
-crashed run left behind can be told from what a living one holds.
+A run is one round of placing jobs; a process may have several, also at once. Its id names the
+process for all time, so that what a crashed run left behind can be told from what a living one
+holds.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from pathlib import Path
@@ -16,6 +18,7 @@ MARKER = "WALRAS_RUN"
 """The environment variable that marks the processes of a job: ``<run>/<job>``."""
 
 _NAME = re.compile(r"[a-z0-9.-]+")
+_COUNT = itertools.count(1)
 
 
 class PlacementError(Exception):
@@ -23,19 +26,19 @@ class PlacementError(Exception):
 
 
 def run_id() -> str:
-    """The id of the calling process: PID, start time (ticks since boot), PID namespace.
+    """A new id: the calling process's PID, start time (ticks), PID namespace, and a count.
 
     The namespace is part of it because a PID of another container says nothing here.
     """
     own = procfs.read_process(os.getpid())
     if own is None:
         raise PlacementError("/proc does not show this process; mount proc for its PID namespace")
-    return f"{own.pid}-{own.start}-{_pid_namespace()}"
+    return f"{own.pid}-{own.start}-{_pid_namespace()}-{next(_COUNT)}"
 
 
 def is_over(run: str) -> bool:
     """Whether the run's process is known to be gone; False in doubt."""
-    match = re.fullmatch(r"(\d+)-(\d+)-(\d+)", run)
+    match = re.fullmatch(r"(\d+)-(\d+)-(\d+)-\d+", run)
     if match is None or int(match[3]) != _pid_namespace():
         return False
     process = procfs.read_process(int(match[1]))
