@@ -94,7 +94,7 @@ class CommandRunner:
         with errors.open("w+b") as stream:
             environment = job_environment(self.environment, group.environment, len(cpus))
             busy_before = busy_seconds(cpus)
-            command = Command(argv, environment, errors=stream)
+            command = Command(argv, environment, self.cwd, errors=stream)
             process = launch(command, lambda pid: _admit(group, pid, cpus))
             self._reaper.guard_session(process.pid)
             outcome = self._wait(process, group, cpus, trial)
@@ -191,13 +191,18 @@ def choose_cpus(topology: Topology, cores: int) -> CpuSet:
 
 def describe_failure(exit_code: int, errors: IO[bytes]) -> str:
     """One line for a run that failed: how it ended, and the last it wrote to standard error."""
-    ended = f"exit code {exit_code}"
-    if exit_code < 0:
-        ended = f"killed by {signal.Signals(-exit_code).name}"
+    ended = f"exit code {exit_code}" if exit_code > 0 else f"killed by {_signal_name(-exit_code)}"
     errors.seek(0, os.SEEK_END)
     errors.seek(max(0, errors.tell() - _TAIL_BYTES))
     tail = last_lines(errors.read())
     return f"the command failed ({ended})" + (f": {tail}" if tail else "")
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # most of the real-time signals have no name of their own
+        return f"signal {number}"
 
 
 def last_lines(text: bytes) -> str:
