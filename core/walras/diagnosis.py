@@ -38,6 +38,7 @@ class Code(StrEnum):
     TOO_NOISY = "TooNoisy"
     SINGLE_RUNS = "SingleRuns"
     ONE_CORE_COUNT = "OneCoreCount"
+    SIZES_DISAGREE = "SizesDisagree"
     FEW_SIZES = "FewSizes"
 
 
@@ -185,6 +186,17 @@ def _one_core_count(case: _Case) -> str | None:
     )
 
 
+def _sizes_disagree(case: _Case) -> str | None:
+    low = min(case.fit.sizes, key=lambda fit: fit.mean)
+    high = max(case.fit.sizes, key=lambda fit: fit.mean)
+    if high.mean - low.mean <= max(UNCERTAIN, case.blur):
+        return None
+    return (
+        f"F is {low.mean:.2f} at data size {low.size:g} and {high.mean:.2f} at {high.size:g}, as "
+        "when small data give too few pieces of work to share out: measure at larger sizes only"
+    )
+
+
 def _few_sizes(case: _Case) -> str | None:
     sizes = [fit.size for fit in case.fit.sizes]
     if sizes == [1.0] or len(sizes) >= MIN_SIZES_FOR_QUADRATIC:
@@ -211,5 +223,6 @@ _RULES: dict[Code, Callable[[_Case], str | None]] = {
     Code.PARALLEL_OVERHEAD: _parallel_overhead,
     Code.ONE_CORE_COUNT: _one_core_count,
     Code.SINGLE_RUNS: _single_runs,
+    Code.SIZES_DISAGREE: _sizes_disagree,
     Code.FEW_SIZES: _few_sizes,
 }

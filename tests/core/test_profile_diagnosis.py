@@ -48,6 +48,10 @@ def test_sound_profile_has_no_findings(f: float) -> None:
         (amdahl(0.8, sizes=(0.1,)), {Code.FEW_SIZES}),
         (amdahl(0.8, sizes=(0.1, 0.2, 0.3)), {Code.FEW_SIZES}),
         (
+            [*amdahl(0.2, sizes=(0.1,)), *amdahl(0.8, sizes=(0.2, 0.3, 0.4))],
+            {Code.SIZES_DISAGREE},
+        ),
+        (
             [Sample(1, 1.0, (10.0,)), Sample(2, 1.0, (6.0,)), Sample(4, 1.0, (4.0,))],
             {Code.SINGLE_RUNS},
         ),
