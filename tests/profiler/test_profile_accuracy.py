@@ -18,7 +18,7 @@ from walras_profiler.document import samples_from_document
 
 ENTRY = "from walras_cli.profile import profile; profile(prog_name='walras profile')"
 ROOT = os.geteuid() == 0
-ATTEMPTS = 3
+ATTEMPTS = 2
 
 pytestmark = pytest.mark.skipif(
     len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs to measure a speedup"
