@@ -41,7 +41,7 @@ def admit(snapshot: Snapshot) -> Admitted:
     """
     entitlements = check_tree(snapshot.entitlements)
     parents = {each.parent for each in snapshot.entitlements}
-    nodes = {node.name for node in snapshot.nodes}
+    nodes = {node.name for node in snapshot.nodes if node.cores > 0}
     jobs: list[Job] = []
     refused: list[Refusal] = []
     for job in snapshot.jobs:
@@ -71,8 +71,7 @@ def check_tree(entitlements: Sequence[Entitlement]) -> dict[str, Entitlement]:
             if parent not in by_name:
                 raise EntitlementError(
                     path[-1],
-                    f"has parent {parent}, which does not exist; "
-                    f"create it or correct spec.parent",
+                    f"has parent {parent}, which does not exist; create it or correct spec.parent",
                 )
             if parent in path:
                 cycle = " -> ".join([*path[path.index(parent) :], parent])
@@ -138,11 +137,18 @@ def _objection(
     if not _admits(entitlement, job):
         return (
             f"entitlement {job.entitlement} does not admit namespace {job.namespace}; "
-            f"have it added to the entitlement's spec.namespaces"
+            f"{_way_in(entitlement)}"
         )
     if job.node not in nodes:
         return f"node {job.node} sells no cores; the job waits until it does"
     return None
+
+
+def _way_in(entitlement: Entitlement) -> str:
+    if entitlement.namespace_labels is None:
+        return "have it added to the entitlement's spec.namespaces"
+    labels = ", ".join(f"{key}={value}" for key, value in entitlement.namespace_labels.items())
+    return f"have it labelled {labels}, as the entitlement's spec.namespaceSelector asks"
 
 
 def _admits(entitlement: Entitlement, job: Job) -> bool:

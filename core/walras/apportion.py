@@ -28,11 +28,13 @@ class Portions(NamedTuple):
     """What every job gets in hardware, arrays of shape (k,).
 
     Attributes:
+        quota: real numbers of cores after the bounds of jobs, before rounding.
         whole: cores of its own; 0 for jobs that share.
         shared: cores of the pool it shares; 0 for jobs with cores of their own.
         weight: its part of the pool, with 100 for the largest.
     """
 
+    quota: Floats
     whole: Counts
     shared: Counts
     weight: Counts
@@ -50,13 +52,15 @@ def apportion(market: Market, cores: Floats, minimum: Counts, maximum: Counts) -
         cores: shape (k,), what the mechanism gives.
         minimum: shape (k,). Above 1, the job is lifted to it at the cost of its own user's other
             jobs on the server, if all their minimums fit into what that user holds there.
+            Rounding keeps it, unless small jobs would then find no core for their pool.
         maximum: shape (k,), at least 1. What a job cannot use goes to its user's other jobs on
             the server, then to other users' there, in proportion.
 
     Returns:
         Portions whose whole cores and pools add up to at most each server's capacity.
     """
-    quota = _within_bounds(market, cores, minimum, maximum)
+    lifted = _affordable(market, cores, np.minimum(minimum, maximum))
+    quota = _within_bounds(market, cores, lifted, maximum)
     small = _small_jobs(market, quota)
     servers = len(market.capacities)
     pooled = np.bincount(market.server[small], quota[small], servers)
@@ -67,29 +71,41 @@ def apportion(market: Market, cores: Floats, minimum: Counts, maximum: Counts) -
         np.concatenate([quota[large], pooled[pools]]),
         market.capacities,
         group(np.concatenate([market.server[large], pools]), servers),
-        minimum=np.ones(len(large) + len(pools), np.int64),
+        minimum=np.concatenate(
+            [_floors(market, lifted, small)[large], np.ones(len(pools), np.int64)]
+        ),
         maximum=np.concatenate([maximum[large], np.maximum(room_of_pools, 1).astype(np.int64)]),
     )
     own = np.zeros(market.jobs, np.int64)
     own[large] = whole[: len(large)]
     pool = np.zeros(servers, np.int64)
     pool[pools] = whole[len(large) :]
-    return Portions(
-        own, np.where(small, pool[market.server], 0), _weights(market.server, quota, small)
-    )
+    shared = np.where(small, pool[market.server], 0)
+    return Portions(quota, own, shared, _weights(market.server, quota, small))
 
 
-def _within_bounds(market: Market, cores: Floats, minimum: Counts, maximum: Counts) -> Floats:
-    """Shift cores between jobs so that they respect their bounds, near relatives first."""
+def _pairs(market: Market) -> tuple[Counts, int]:
+    """Number the pairs of a user and a server; return each job's, and how many there are."""
     key = market.user * len(market.capacities) + market.server
     pairs, pair = np.unique(key, return_inverse=True)
-    of_pair = group(pair.astype(np.int64), len(pairs))
-    held = np.asarray(np.bincount(pair, cores, len(pairs)), np.float64)
-    lower = np.where(minimum > 1, minimum, 0).astype(np.float64)
-    unaffordable = np.bincount(pair, lower, len(pairs)) > held
-    lower[unaffordable[pair]] = 0.0
+    return pair.astype(np.int64), len(pairs)
+
+
+def _affordable(market: Market, cores: Floats, minimum: Counts) -> Counts:
+    """Return the minimums above 1, or 0 where a user holds too little on a server for all."""
+    pair, pairs = _pairs(market)
+    wanted = np.where(minimum > 1, minimum, 0)
+    held = np.bincount(pair, cores, pairs)
+    enough = np.bincount(pair, wanted, pairs) * ALMOST <= held
+    return np.where(enough[pair], wanted, 0)
+
+
+def _within_bounds(market: Market, cores: Floats, lifted: Counts, maximum: Counts) -> Floats:
+    """Shift cores between jobs so that they respect their bounds, near relatives first."""
+    pair, pairs = _pairs(market)
+    held = np.asarray(np.bincount(pair, cores, pairs), np.float64)
     upper = maximum.astype(np.float64)
-    mine = fill(cores, np.minimum(lower, upper), upper, held, of_pair)
+    mine = fill(cores, lifted.astype(np.float64), upper, held, group(pair, pairs))
     return fill(mine, np.minimum(mine, upper), upper, market.capacities, market.by_server)
 
 
@@ -104,6 +120,16 @@ def _small_jobs(market: Market, quota: Floats) -> NDArray[np.bool_]:
         surplus = int(claims[server] - market.capacities[server])
         small[members[np.argsort(quota[members], kind="stable")[:surplus]]] = True
     return small
+
+
+def _floors(market: Market, lifted: Counts, small: NDArray[np.bool_]) -> Counts:
+    """Return the fewest whole cores of jobs that do not share: 1, or what they were lifted to."""
+    servers = len(market.capacities)
+    floors = np.maximum(lifted, 1)
+    needed = np.bincount(market.server[~small], floors[~small], servers)
+    needed += np.bincount(market.server[small], minlength=servers) > 0
+    crowded = needed > market.capacities
+    return np.where(crowded[market.server], 1, floors)
 
 
 def _weights(server: Counts, quota: Floats, small: NDArray[np.bool_]) -> Counts:

@@ -21,10 +21,12 @@ from walras.plan import Grant, NodeOutcome, Plan, UserOutcome
 from walras.snapshot import Policy
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from walras.admission import Admitted
-    from walras.snapshot import Snapshot
+    from walras.snapshot import Node, Snapshot
 
 UNBOUNDED = 2**31
 """Stands for no maximum of cores: more than any machine has."""
@@ -59,18 +61,19 @@ def clear(snapshot: Snapshot, policy: Policy | None = None) -> Plan:
     """
     policy = policy or Policy()
     admitted = admit(snapshot)
-    market = _market(snapshot, admitted)
+    nodes = [node for node in snapshot.nodes if node.cores > 0]
+    market = _market(nodes, admitted)
     priced = _price(market, policy)
     portions = apportion(market, priced.cores, *_bounds(admitted))
     return _describe(snapshot, admitted, market, policy, priced, portions)
 
 
-def _market(snapshot: Snapshot, admitted: Admitted) -> Market:
+def _market(nodes: Sequence[Node], admitted: Admitted) -> Market:
     """Lay the admitted jobs out as arrays; a budget is the cores that an entitlement is worth."""
     user = {name: index for index, name in enumerate(admitted.shares)}
-    server = {node.name: index for index, node in enumerate(snapshot.nodes)}
+    server = {node.name: index for index, node in enumerate(nodes)}
     jobs = admitted.jobs
-    capacities = np.array([node.cores for node in snapshot.nodes], np.float64)
+    capacities = np.array([node.cores for node in nodes], np.float64)
     return Market(
         np.array(list(admitted.shares.values())) * (capacities.sum() or 1.0),
         capacities,
@@ -115,9 +118,9 @@ def _describe(
     held = market.sum_by_user(priced.cores)
     utility = metrics.user_progress(market, priced.cores)
     bare = metrics.user_progress(market, metrics.bare_entitlement(market))
-    pool = np.zeros(len(snapshot.nodes), np.int64)
+    pool = np.zeros(len(market.capacities), np.int64)
     np.maximum.at(pool, market.server, portions.shared)
-    sharers = np.bincount(market.server[portions.whole == 0], minlength=len(snapshot.nodes))
+    sharers = np.bincount(market.server[portions.whole == 0], minlength=len(pool))
     grants = []
     for k, job in enumerate(admitted.jobs):
         node = int(market.server[k])
@@ -138,22 +141,19 @@ def _describe(
             reason="",
         )
         budget = float(market.budgets[market.user[k]])
-        grants.append(explain(grant, job, budget, int(sharers[node]), policy.cores))
+        quota = float(portions.quota[k])
+        grants.append(explain(grant, job, budget, quota, int(sharers[node]), policy.cores))
     users = tuple(
         UserOutcome(
             name, float(market.budgets[i]), float(held[i]), float(utility[i]), float(bare[i])
         )
         for i, name in enumerate(admitted.shares)
     )
-    nodes = tuple(
-        NodeOutcome(node.name, node.cores, float(priced.prices[j]), int(pool[j]))
-        for j, node in enumerate(snapshot.nodes)
-    )
     progress = metrics.system_progress(market, priced.cores) if admitted.jobs else 0.0
     return Plan(
         grants=tuple(grants),
         users=users,
-        nodes=nodes,
+        nodes=_outcomes(snapshot, priced.prices, pool),
         refused=admitted.refused,
         mechanism=policy.cores,
         solver=priced.solver,
@@ -162,4 +162,15 @@ def _describe(
         residual=priced.residual,
         converged=priced.converged,
         system_progress=progress,
+    )
+
+
+def _outcomes(
+    snapshot: Snapshot, prices: NDArray[np.float64], pool: NDArray[np.int64]
+) -> tuple[NodeOutcome, ...]:
+    """Describe every node, those that sell no cores at price 0."""
+    sold = iter(zip(prices.tolist(), pool.tolist(), strict=True))
+    return tuple(
+        NodeOutcome(node.name, node.cores, *(next(sold) if node.cores > 0 else (0.0, 0)))
+        for node in snapshot.nodes
     )

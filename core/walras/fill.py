@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+SMALLEST_WEIGHT = 1e-200
+"""Smaller weights count as 0: a level at which they matter is out of floating point's range."""
+
 
 def fill(
     weight: Floats, lower: Floats, upper: Floats, capacity: Floats, groups: Grouping
@@ -37,6 +40,7 @@ def fill(
         Shape (k,). Where the lower bounds add up to more than the capacity, the lower bounds;
         where the upper ones add up to less, the upper ones.
     """
+    weight = np.where(weight < SMALLEST_WEIGHT, 0.0, weight)
     return _fill(weight, lower, upper, read_only(capacity), groups.start, groups.order)
 
 
@@ -78,38 +82,33 @@ def _raise_level(
     """Fill the members of a group with a weight, or those without; return what they cannot take.
 
     Between marks, the levels at which a member leaves its lower or reaches its upper bound, the
-    total is linear in the level: walk the marks upwards until the capacity lies in the stretch.
+    total is linear in the level: find the stretch that the capacity lies in by bisection. Totals
+    are added up anew at every mark, since running ones would lose the small weights beside the
+    large.
     """
     marks = np.empty(2 * len(members))
-    change = np.empty(2 * len(members))
-    total = 0.0
     count = 0
     for k in members:
-        if (weight[k] == 0.0) != weightless:
-            continue
-        total += lower[k]
-        if upper[k] > lower[k]:
+        if (weight[k] == 0.0) == weightless and upper[k] > lower[k]:
             w = 1.0 if weightless else weight[k]
             marks[count] = lower[k] / w
-            change[count] = w
             marks[count + 1] = upper[k] / w
-            change[count + 1] = -w
             count += 2
+    total, slope = _total(weight, lower, upper, members, weightless, 0.0)
     if count == 0 or total >= capacity:
         return capacity - total
     order = stable_order(marks[:count])
-    slope = 0.0
+    below, above = -1, count
     level = 0.0
-    rising = 0
-    for mark in order:
-        ahead = total + slope * (marks[mark] - level) if rising > 0 else total
-        if ahead >= capacity:
-            break
-        total = ahead
-        level = marks[mark]
-        slope += change[mark]
-        rising += 1 if change[mark] > 0.0 else -1
-    if rising > 0:
+    while above - below > 1:
+        middle = (below + above) // 2
+        mark = marks[order[middle]]
+        at_mark, slope_after = _total(weight, lower, upper, members, weightless, mark)
+        if at_mark <= capacity:
+            below, level, total, slope = middle, mark, at_mark, slope_after
+        else:
+            above = middle
+    if slope > 0.0:
         level += (capacity - total) / slope
         total = capacity
     for k in members:
@@ -117,3 +116,29 @@ def _raise_level(
             w = 1.0 if weightless else weight[k]
             result[k] = min(max(level * w, lower[k]), upper[k])
     return capacity - total
+
+
+@kernel
+def _total(
+    weight: Floats,
+    lower: Floats,
+    upper: Floats,
+    members: NDArray[np.uint32],
+    weightless: bool,
+    level: float,
+) -> tuple[float, float]:
+    """Return what the members take at ``level``, and how fast that grows just above it."""
+    total = 0.0
+    slope = 0.0
+    for k in members:
+        if (weight[k] == 0.0) != weightless:
+            continue
+        w = 1.0 if weightless else weight[k]
+        if level < lower[k] / w:
+            total += lower[k]
+        elif level < upper[k] / w:
+            total += level * w
+            slope += w
+        else:
+            total += upper[k]
+    return total, slope
