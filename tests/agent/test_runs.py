@@ -13,6 +13,10 @@ def test_a_living_process_run_is_not_over() -> None:
     assert not runs.is_over(runs.run_id())
 
 
+def test_no_two_runs_of_a_process_have_one_id() -> None:
+    assert runs.run_id() != runs.run_id()
+
+
 def test_the_run_of_a_process_that_ended_is_over() -> None:
     ended = subprocess.run(
         [sys.executable, "-c", "from walras_agent.runs import run_id; print(run_id())"],
@@ -40,15 +44,15 @@ def test_a_zombie_s_run_is_over() -> None:
 
 
 def test_a_pid_given_to_another_process_does_not_keep_the_old_run_alive() -> None:
-    pid, start, namespace = OWN_PARTS
+    pid, start, namespace, count = OWN_PARTS
 
-    assert runs.is_over(f"{pid}-{int(start) - 1}-{namespace}")
+    assert runs.is_over(f"{pid}-{int(start) - 1}-{namespace}-{count}")
 
 
 @pytest.mark.parametrize(
     "run",
-    [f"{2**22 + 1}-1-{int(OWN_PARTS[2]) + 1}", "x", "", "1-2", f"1-2-{OWN_PARTS[2]}-4"],
-    ids=["another PID namespace", "a word", "nothing", "two parts", "four parts"],
+    [f"{2**22 + 1}-1-{int(OWN_PARTS[2]) + 1}-1", "x", "", "1-2", f"1-2-{OWN_PARTS[2]}-4-5"],
+    ids=["another PID namespace", "a word", "nothing", "two parts", "five parts"],
 )
 def test_what_cannot_be_known_to_be_over_is_not(run: str) -> None:
     assert not runs.is_over(run)
