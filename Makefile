@@ -19,7 +19,7 @@ $(READY): pyproject.toml tools/make_venv.py
 	@touch $@
 
 run: $(READY) ## Profile, clear and pin three users' real programs on this machine (under two minutes)
-	@$(BIN)/walras local run examples/one-machine/market.yaml
+	@PATH="$(CURDIR)/$(BIN):$$PATH" walras local run examples/one-machine/market.yaml
 
 test: $(READY) ## Run the tests, with coverage
 	@$(BIN)/python -m pytest --cov --cov-report=term

@@ -6,9 +6,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from walras_cli.errors import BadInput, Failure, Interrupted
 
 if TYPE_CHECKING:
     from walras_profiler.campaign import Measurement, Observer, Runner, Trial
@@ -17,28 +19,6 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-
-
-class Failure(click.ClickException):
-    """The command or its measurement failed; the user sees one line."""
-
-    exit_code = 1
-
-    def show(self, file: IO[Any] | None = None) -> None:
-        """Write the line to standard error."""
-        click.echo(f"walras: {self.format_message()}", file=file, err=file is None)
-
-
-class BadInput(Failure):
-    """What the user asked for cannot work."""
-
-    exit_code = 2
-
-
-class Interrupted(Failure):
-    """The user pressed Ctrl-C."""
-
-    exit_code = 130
 
 
 @click.command(

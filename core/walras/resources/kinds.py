@@ -106,7 +106,7 @@ class JobData(Model):
 
     path: Text | None = None
     size: PositiveDecimal | None = None
-    samples: Annotated[list[Text], Field(min_length=1)] = Field(default=["5%", "10%", "20%"])
+    samples: Annotated[list[Text], Field(min_length=1)] = Field(default=["2%", "4%", "7%", "10%"])
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:

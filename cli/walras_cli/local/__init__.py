@@ -1,0 +1,1 @@
+"""``walras local``: the whole market on this machine, with no cluster."""

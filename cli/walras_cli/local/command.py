@@ -1,0 +1,276 @@
+"""``walras local run``: options to a run, a run to a report; all else is the modules' beside it."""
+
+from __future__ import annotations
+
+import json
+import signal
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from walras_cli.errors import BadInput, Failure, Interrupted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import FrameType
+
+    from rich.console import Console
+
+    from walras.diagnosis import Finding
+    from walras_cli.local.documents import LocalMarket
+    from walras_cli.local.host import Market, Pin
+    from walras_cli.local.loop import Loop
+    from walras_cli.local.measure import Measured
+
+
+@click.group()
+def local() -> None:
+    """Run the whole market on this machine, with no cluster."""
+
+
+@local.command(short_help="Profile, clear and pin the jobs of FILE..., and report.")
+@click.argument(
+    "files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE..."
+)
+@click.option(
+    "--pin",
+    type=click.Choice(["auto", "cgroup", "affinity"]),
+    default="auto",
+    show_default=True,
+    help="How to hold jobs to their CPUs; auto takes a cgroup if it can be had.",
+)
+@click.option("--compare", is_flag=True, help="Run all jobs again under proportional sharing.")
+@click.option("--keep-going", is_flag=True, help="Let other jobs go on when one fails.")
+@click.option(
+    "--logs",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Keep what jobs write here. [default: thrown away at the end]",
+)
+@click.option(
+    "--save-profiles",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    metavar="FILE",
+    help="Write measured SpeedupProfiles here; give FILE the next time, to measure no more.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "yaml"]),
+    default="table",
+    show_default=True,
+    help="Form of the report on standard output.",
+)
+def run(
+    *,
+    files: tuple[Path, ...],
+    pin: Pin,
+    compare: bool,
+    keep_going: bool,
+    logs: Path | None,
+    save_profiles: Path | None,
+    output: Literal["table", "json", "yaml"],
+) -> None:
+    r"""Run the jobs of FILE... on this machine, its cores divided by the market.
+
+    The files hold Entitlement, MarketJob and Market documents, as for a cluster; a MarketJob here
+    has a command. Jobs without a known speedup are first profiled on parts of their data. Then all
+    jobs start, held to the cores that the market gives them. It is cleared again when a job ends,
+    when a file changes (jobs may arrive, leave and change in it), and every epoch.
+
+    At the end: who was entitled to what, who got what, speedups as predicted and as measured,
+    and the same under proportional sharing (predicted, or with --compare measured).
+
+    \b
+    Examples:
+      walras local run examples/one-machine/market.yaml
+      walras local run --compare -o json market.yaml jobs/*.yaml
+      walras local run --save-profiles profiles.yaml market.yaml
+      walras local run market.yaml profiles.yaml
+
+    Exit codes: 0 all jobs ended well, 1 a job or its profiling failed, 2 bad input,
+    130 interrupted. Whatever the end, no process and no cgroup of a job is left.
+    """
+    from rich.console import Console
+
+    from walras_agent.placement import PlacementError
+    from walras_cli.local.documents import InputError, load
+    from walras_cli.local.loop import JobFailedError
+
+    errors = Console(stderr=True)
+    try:
+        with _termination_as_interrupt():
+            market = load(files)
+            sold = _sold(market, files)
+            measured = _measure_missing(market, sold, pin, errors)
+            loop, placement = _run(
+                market, sold, pin, errors, measured, files=files, logs=logs, keep_going=keep_going
+            )
+            rival = _run_rival(loop, pin, errors, measured) if compare else None
+    except InputError as error:
+        raise BadInput(*error.problems) from error
+    except JobFailedError as error:
+        raise Failure(str(error)) from error
+    except PlacementError as error:
+        raise BadInput(f"--pin {pin}: {error}") from error
+    except KeyboardInterrupt:
+        raise Interrupted(
+            "interrupted; every job was stopped and nothing of them is left"
+        ) from None
+    if save_profiles is not None:
+        _save(measured, save_profiles)
+    findings = {each.job.key: each.findings for each in measured}
+    _report(loop, placement, findings, rival, output)
+    failed = [state.job.title for state in loop.jobs.values() if state.phase.value == "failed"]
+    if failed:
+        raise Failure(f"failed: {', '.join(failed)}; see above")
+
+
+@contextmanager
+def _termination_as_interrupt() -> Iterator[None]:
+    """Have SIGTERM and SIGHUP end the run as Ctrl-C does, with everything cleaned up."""
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {
+        number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _sold(market: LocalMarket, files: Sequence[Path]) -> Market:
+    from walras_agent.topology import Topology
+    from walras_cli.local.documents import InputError
+    from walras_cli.local.host import Market
+
+    try:
+        return Market.of(Topology.read(), market.rules.cores)
+    except ValueError as error:
+        names = ", ".join(map(str, files))
+        raise InputError([f"{names}: Market default: {error}"]) from error
+
+
+def _measure_missing(
+    market: LocalMarket, sold: Market, pin: Pin, console: Console
+) -> list[Measured]:
+    """Profile the jobs that come without a speedup, one after the other on an idle machine."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    from walras_cli.local.measure import measure, runs_needed
+    from walras_profiler.campaign import MeasurementError
+    from walras_profiler.sampling import SamplingError
+
+    missing = [job for job in market.jobs if job.fraction is None]
+    if not missing:
+        return []
+    if len(sold.topology.cores()) < 2:
+        console.print(
+            "walras: one core only: speedups cannot be measured here and are assumed",
+            highlight=False,
+        )
+        return []
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    measured = []
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        for job in missing:
+            if not console.is_terminal:
+                console.print(f"profiling {job.title} on parts of its data", highlight=False)
+            task = bar.add_task(f"profiling {job.title}", total=runs_needed(job, sold.topology))
+            try:
+                found = measure(
+                    job,
+                    sold.topology,
+                    pin,
+                    lambda _trial, done, task=task: bar.advance(task, 0 if done is None else 1),
+                )
+            except (MeasurementError, SamplingError, ValueError) as error:
+                raise Failure(f"{job.origin}: spec.command: profiling at {error}") from error
+            measured.append(found)
+            console.print(
+                f"profiled {job.title}: parallel fraction {found.fit.fraction:.3f}", highlight=False
+            )
+    return measured
+
+
+def _run(
+    market: LocalMarket,
+    sold: Market,
+    pin: Pin,
+    console: Console,
+    measured: Sequence[Measured],
+    *,
+    files: Sequence[Path] | None,
+    logs: Path | None,
+    keep_going: bool,
+) -> tuple[Loop, str]:
+    from walras_cli.local.host import open_host
+    from walras_cli.local.loop import Loop
+    from walras_cli.local.state import JobState, Source
+    from walras_cli.local.view import open_view
+    from walras_cli.local.watch import FileWatch
+
+    with open_host(pin, logs) as host, open_view(console) as view:
+        watch = None if files is None else FileWatch(files)
+        loop = Loop(market, sold, host, view, pin, watch, keep_going)
+        loop.jobs = {job.key: JobState.of(job) for job in market.jobs}
+        for each in measured:
+            state = loop.jobs[each.job.key]
+            state.fit, state.fraction = each.fit, each.fit.fraction
+            state.source = Source.MEASURED
+        loop.run()
+        return loop, host.description
+
+
+def _run_rival(
+    loop: Loop, pin: Pin, console: Console, measured: Sequence[Measured]
+) -> dict[str, float]:
+    """Run the jobs once more under proportional sharing; return their seconds by key."""
+    from walras_cli.local.loop import under
+
+    console.print("the same jobs under proportional sharing:", highlight=False)
+    market = under(loop.market, "ProportionalSharing")
+    other, _ = _run(
+        market, loop.sold, pin, console, measured, files=None, logs=None, keep_going=loop.keep_going
+    )
+    return {key: state.elapsed(other.now) for key, state in other.jobs.items()}
+
+
+def _save(measured: Sequence[Measured], file: Path) -> None:
+    import yaml
+
+    text = yaml.safe_dump_all([each.document for each in measured], sort_keys=False)
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Failure(f"{file}: cannot be written: {error.strerror}") from error
+
+
+def _report(
+    loop: Loop,
+    placement: str,
+    findings: dict[str, Sequence[Finding]],
+    rival: dict[str, float] | None,
+    output: str,
+) -> None:
+    from walras_cli.local.report import document, render, result_of
+
+    result = result_of(loop, placement, findings, rival)
+    if output == "table":
+        from rich.console import Console
+
+        Console().print(render(result))
+    elif output == "json":
+        click.echo(json.dumps(document(result), indent=2, ensure_ascii=False))
+    else:
+        import yaml
+
+        click.echo(yaml.safe_dump(document(result), sort_keys=False, allow_unicode=True), nl=False)

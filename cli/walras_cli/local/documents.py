@@ -1,0 +1,371 @@
+"""Files to a market: read, check everything that can be checked before anything is started."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from walras import snapshot as core
+from walras.admission import EntitlementError, admit
+from walras.profile import fit_profile
+from walras.resources.kinds import (
+    NAMESPACED,
+    AnyResource,
+    Entitlement,
+    Market,
+    MarketJob,
+    MarketSpec,
+    SpeedupProfile,
+)
+from walras.resources.parse import ResourceError, describe, parse_resource
+from walras_profiler.command import Template, check_program
+from walras_profiler.document import samples_from_document
+from walras_profiler.sampling import SamplingError, check_source
+from walras_profiler.sizes import Size, check_sizes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from walras.profile import SpeedupFit
+    from walras.resources.kinds import MarketJobSpec
+
+NODE = "localhost"
+"""The name of the one node of a local market."""
+
+
+class InputError(Exception):
+    """Documents that cannot be run; ``problems`` has one line each."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalJob:
+    """A job to run on this machine.
+
+    Attributes:
+        namespace: of its MarketJob.
+        name: of its MarketJob.
+        origin: file and object, for messages.
+        folder: of its file; what is relative in it is relative to this.
+        spec: as written.
+        fit: its speedup from a SpeedupProfile document; None if there is none.
+        fraction: its parallel fraction, if some document gives it.
+    """
+
+    namespace: str
+    name: str
+    origin: str
+    folder: Path
+    spec: MarketJobSpec
+    fit: SpeedupFit | None
+    fraction: float | None
+
+    @property
+    def key(self) -> str:
+        """What the job's processes and cgroup are named after: ``namespace.name``."""
+        return f"{self.namespace}.{self.name}"
+
+    @property
+    def title(self) -> str:
+        """The job's name for people: ``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def template(self) -> Template:
+        """Its command, with placeholders."""
+        return Template(tuple(self.spec.command or ()))
+
+    @property
+    def cwd(self) -> Path:
+        """Where its command runs."""
+        return (self.folder / self.spec.working_dir).resolve()
+
+    @property
+    def data(self) -> Path | None:
+        """Its data, if it has any that are files."""
+        path = self.spec.data.path
+        return None if path is None else (self.folder / Path(path).expanduser()).resolve()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment of its command, before what the run adds."""
+        return {**os.environ, **{entry.name: entry.value for entry in self.spec.env}}
+
+    def part(self, share: Size) -> Size:
+        """Return a share of its data, as a number if its data are counted."""
+        full = self.spec.data.size
+        if full is None or not share.relative:
+            return share
+        return Size((full * share.value).normalize(), relative=False)
+
+    @property
+    def samples(self) -> tuple[Size, ...]:
+        """The parts of its data to profile on."""
+        return tuple(sorted(self.part(Size.parse(text)) for text in self.spec.data.samples))
+
+
+@dataclass(frozen=True, slots=True)
+class LocalMarket:
+    """Everything that a local run's documents say."""
+
+    entitlements: tuple[core.Entitlement, ...]
+    jobs: tuple[LocalJob, ...]
+    rules: MarketSpec
+
+    @property
+    def policy(self) -> core.Policy:
+        """The rules as the core takes them."""
+        return core.Policy(cores=self.rules.cores.mechanism)
+
+
+@dataclass(frozen=True, slots=True)
+class _Located:
+    file: Path
+    resource: AnyResource
+    document: Mapping[str, Any]
+
+    @property
+    def origin(self) -> str:
+        return f"{self.file}: {describe(self.document)}"
+
+
+def load(files: Iterable[Path]) -> LocalMarket:
+    """Read the documents of a local run.
+
+    Raises:
+        InputError: with all that is wrong, a line each: file, object, field, way out.
+    """
+    problems: list[str] = []
+    found: list[_Located] = []
+    for file in files:
+        for document in _documents(file, problems):
+            try:
+                found.append(_Located(file, parse_resource(document), document))
+            except ResourceError as error:
+                problems += [f"{file}: {problem}" for problem in error.problems]
+    problems += _duplicates(found)
+    if problems:
+        raise InputError(problems)
+    market = _assemble(found, problems)
+    if not problems:
+        problems += _check_entitlements(market, found)
+    if not problems and not market.jobs:
+        names = ", ".join(str(file) for file in files)
+        problems.append(f"{names}: no MarketJob in it; add one with a command")
+    if problems:
+        raise InputError(problems)
+    return market
+
+
+def _documents(file: Path, problems: list[str]) -> Iterator[dict[str, Any]]:
+    """Yield the documents of one file; those of a List, as kubectl prints it, one by one."""
+    try:
+        text = file.read_text(encoding="utf-8")
+        documents = list(yaml.safe_load_all(text))
+    except OSError as error:
+        problems.append(f"{file}: cannot be read: {error.strerror}")
+        return
+    except UnicodeDecodeError:
+        problems.append(f"{file}: is not text; give a YAML file")
+        return
+    except yaml.YAMLError as error:
+        problems.append(f"{file}: {_where(error)}; correct the YAML there")
+        return
+    documents = [document for document in documents if document is not None]
+    if not documents:
+        problems.append(f"{file}: has no documents; write an Entitlement and a MarketJob")
+    for index, document in enumerate(documents):
+        if not isinstance(document, dict):
+            problems.append(
+                f"{file}: document {index + 1}: is not an object; "
+                f"a document begins with apiVersion and kind"
+            )
+        elif document.get("kind") == "List" and isinstance(document.get("items"), list):
+            yield from document["items"]
+        else:
+            yield document
+
+
+def _where(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+    if mark is None:
+        return f"is not YAML: {problem}"
+    return f"line {mark.line + 1}, column {mark.column + 1}: is not YAML: {problem}"
+
+
+def _duplicates(found: Sequence[_Located]) -> list[str]:
+    first: dict[tuple[str, str, str], _Located] = {}
+    problems = []
+    for each in found:
+        metadata = each.resource.metadata
+        namespace = metadata.namespace if each.resource.kind in NAMESPACED else ""
+        earlier = first.setdefault((each.resource.kind, namespace, metadata.name), each)
+        if earlier is not each:
+            problems.append(
+                f"{each.origin}: metadata.name: is there twice (first in {earlier.file}); "
+                f"remove or rename one"
+            )
+    return problems
+
+
+def _assemble(found: Sequence[_Located], problems: list[str]) -> LocalMarket:
+    profiles = {
+        (each.resource.metadata.namespace, each.resource.metadata.name): each
+        for each in found
+        if isinstance(each.resource, SpeedupProfile)
+    }
+    jobs = []
+    entitlements = []
+    rules = MarketSpec()
+    for each in found:
+        resource = each.resource
+        if isinstance(resource, Entitlement):
+            entitlements.append(_entitlement(resource))
+        elif isinstance(resource, Market):
+            rules = resource.spec
+            if resource.metadata.name != "default":
+                problems.append(
+                    f"{each.origin}: metadata.name: only a Market named default is used; rename it"
+                )
+        elif isinstance(resource, MarketJob):
+            try:
+                jobs.append(_job(each, resource, profiles))
+            except ValueError as error:
+                problems.append(f"{each.origin}: {error}")
+    return LocalMarket(tuple(entitlements), tuple(jobs), rules)
+
+
+def _entitlement(resource: Entitlement) -> core.Entitlement:
+    spec = resource.spec
+    selector = spec.namespace_selector
+    return core.Entitlement(
+        name=resource.metadata.name,
+        shares=spec.shares,
+        parent=spec.parent,
+        namespaces=None if spec.namespaces is None else frozenset(spec.namespaces),
+        namespace_labels=None if selector is None else selector.match_labels,
+    )
+
+
+def _job(
+    located: _Located,
+    resource: MarketJob,
+    profiles: Mapping[tuple[str, str], _Located],
+) -> LocalJob:
+    """Check one job and find its speedup.
+
+    Raises:
+        ValueError: the field, what is wrong with it, and the way out.
+    """
+    spec = resource.spec
+    namespace, name = resource.metadata.namespace, resource.metadata.name
+    if spec.command is None:
+        raise ValueError("spec.command: is missing; a job on one machine needs a program to run")
+    profile = profiles.get((namespace, spec.profile or name))
+    if spec.profile is not None and profile is None:
+        raise ValueError(
+            f"spec.profile: there is no SpeedupProfile {namespace}/{spec.profile} in the files; "
+            f"add it, or remove the field to have the job measured"
+        )
+    fit, fraction = None, None
+    if spec.parallel_fraction is not None:
+        fraction = float(spec.parallel_fraction)
+    elif profile is not None:
+        fit, fraction = _speedup(profile)
+    job = LocalJob(namespace, name, located.origin, located.file.parent, spec, fit, fraction)
+    _check_command(job)
+    return job
+
+
+def _speedup(located: _Located) -> tuple[SpeedupFit | None, float | None]:
+    """Return what a SpeedupProfile says: a fit of its measurements, or just a fraction."""
+    resource = located.resource
+    if isinstance(resource, SpeedupProfile) and resource.spec.parallel_fraction is not None:
+        return None, float(resource.spec.parallel_fraction)
+    try:
+        fit = fit_profile(samples_from_document(located.document))
+    except ValueError as error:
+        raise ValueError(f"its profile cannot be used: {located.origin}: {error}") from error
+    return fit, fit.fraction
+
+
+def _check_command(job: LocalJob) -> None:
+    """Refuse what cannot be run.
+
+    Raises:
+        ValueError: the field, what is wrong with it, and the way out.
+    """
+    if not job.cwd.is_dir():
+        raise ValueError(f"spec.workingDir: there is no folder {job.cwd}; create or correct it")
+    try:
+        check_program(job.template.argv, job.environment, job.cwd)
+    except ValueError as error:
+        raise ValueError(f"spec.command: {error}; install it or correct the first word") from error
+    _check_data(job)
+    _check_samples(job)
+
+
+def _check_data(job: LocalJob) -> None:
+    """Refuse data without a placeholder for them, and the other way round."""
+    used = job.template.placeholders
+    if "data" in used and job.data is None:
+        raise ValueError("spec.command: uses {data}; say where the data are in spec.data.path")
+    if "size" in used and job.spec.data.size is None:
+        raise ValueError("spec.command: uses {size}; say how much that is in spec.data.size")
+    if job.data is not None:
+        if "data" not in used:
+            raise ValueError("spec.data.path: write {data} in spec.command where it belongs")
+        try:
+            check_source(job.data)
+        except SamplingError as error:
+            raise ValueError(f"spec.data.path: {error}") from error
+
+
+def _check_samples(job: LocalJob) -> None:
+    """Refuse a job that has to be profiled and cannot be."""
+    try:
+        samples = job.samples
+        check_sizes(samples)
+    except ValueError as error:
+        raise ValueError(f"spec.data.samples: {error}") from error
+    if job.fraction is None and not job.template.placeholders & {
+        "data",
+        "size",
+        "fraction",
+        "percent",
+    }:
+        raise ValueError(
+            "spec.command: cannot be profiled on part of its data; use {data}, {size}, {fraction} "
+            "or {percent} in it, or give spec.parallelFraction or spec.profile"
+        )
+
+
+def _check_entitlements(market: LocalMarket, found: Sequence[_Located]) -> list[str]:
+    """Return what the market's admission would object to, before anything runs."""
+    jobs = tuple(
+        core.Job(job.namespace, job.name, job.spec.entitlement, NODE, fraction=1.0)
+        for job in market.jobs
+    )
+    node = core.Node(NODE, cores=1)
+    try:
+        refused = admit(core.Snapshot(market.entitlements, (node,), jobs)).refused
+    except EntitlementError as error:
+        origin = next(
+            each.origin
+            for each in found
+            if isinstance(each.resource, Entitlement)
+            and each.resource.metadata.name == error.entitlement
+        )
+        return [f"{origin}: spec.parent: {error}"]
+    origins = {(job.namespace, job.name): job.origin for job in market.jobs}
+    return [
+        f"{origins[each.namespace, each.name]}: spec.entitlement: {each.reason}" for each in refused
+    ]

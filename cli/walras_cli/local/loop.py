@@ -1,0 +1,372 @@
+"""The loop of a local run: clear, pin, watch, until every job has ended.
+
+The market is cleared again whenever a job ends or arrives, the documents change, or an epoch is
+over. Between times every job is held to its CPUs again, since programs fork and move themselves.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
+
+from walras import snapshot as core
+from walras.clear import clear
+from walras.forecast import held_cores
+from walras_agent.assign import Demand, assign
+from walras_agent.cpuset import CpuSet
+from walras_agent.placement import PlacementError
+from walras_agent.topology import Topology
+from walras_cli.local.documents import NODE, InputError, load
+from walras_cli.local.host import StartError
+from walras_cli.local.measure import Measured, measure
+from walras_cli.local.state import JobState, Ledger, Phase, Source
+from walras_profiler.campaign import MeasurementError
+from walras_profiler.sampling import SamplingError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from walras.plan import Plan
+    from walras_cli.local.documents import LocalJob, LocalMarket
+    from walras_cli.local.host import Host, Market, Pin
+    from walras_cli.local.watch import FileWatch
+
+TICK_SECONDS = 0.1
+KEEP_UP_SECONDS = 1.0
+
+
+class JobFailedError(Exception):
+    """A job ended with an error; one line that names it."""
+
+
+class View(Protocol):
+    """Is told how the run goes."""
+
+    def event(self, now: float, text: str) -> None:
+        """Something happened."""
+
+    def refresh(self, now: float, jobs: Mapping[str, JobState]) -> None:
+        """Time has passed."""
+
+
+@dataclass(slots=True)
+class Loop:
+    """One run of all jobs under one policy.
+
+    Attributes:
+        market: what the documents say.
+        sold: the part of the machine that is for sale.
+        host: starts jobs and holds them.
+        view: is told of everything.
+        pin: how jobs that arrive are held while they are profiled.
+        watch: the files to follow; None to leave them alone.
+        keep_going: whether the other jobs go on when one fails.
+        jobs: state of every job there ever was, by key.
+        ledger: what users got.
+    """
+
+    market: LocalMarket
+    sold: Market
+    host: Host
+    view: View
+    pin: Pin = "auto"
+    watch: FileWatch | None = None
+    keep_going: bool = False
+    jobs: dict[str, JobState] = field(default_factory=dict)
+    ledger: Ledger = field(default_factory=Ledger)
+    _plan: Plan | None = None
+    _began: float = field(default_factory=time.monotonic)
+    _accounted: float = 0.0
+    _kept_up: float = 0.0
+    _cleared: float = 0.0
+    _profiling: dict[str, _Profiling] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Run every job to its end.
+
+        Raises:
+            JobFailedError: one failed, and the others were not to go on.
+        """
+        self._began = time.monotonic()
+        self._decide("all jobs start")
+        try:
+            while any(state.takes_part for state in self.jobs.values()):
+                self._step()
+                time.sleep(TICK_SECONDS)
+        finally:
+            for state in self.jobs.values():
+                self._close(state)
+
+    @property
+    def now(self) -> float:
+        """Seconds since the run began."""
+        return time.monotonic() - self._began
+
+    def _step(self) -> None:
+        """Look at everything once, and decide again if anything calls for it."""
+        reasons = [*self._ended(), *self._documents(), *self._profiled()]
+        if not reasons and self.now - self._cleared >= self.market.rules.epoch_seconds:
+            reasons = ["the epoch is over"]
+        self._account()
+        if reasons:
+            self._decide(", ".join(reasons))
+        elif self.now - self._kept_up >= KEEP_UP_SECONDS:
+            self._keep_up()
+        self.view.refresh(self.now, self.jobs)
+
+    # What may have happened.
+
+    def _ended(self) -> list[str]:
+        reasons = []
+        for state in self.jobs.values():
+            if state.running is None or (outcome := state.running.process.poll()) is None:
+                continue
+            self._account()
+            state.ended = state.started + outcome.seconds
+            state.cpu_seconds = outcome.user_seconds + outcome.system_seconds
+            failure = state.running.failure()
+            state.phase = Phase.DONE if failure is None else Phase.FAILED
+            self._close(state)
+            reasons.append(f"{state.job.title} {'ended' if failure is None else 'failed'}")
+            if failure is not None:
+                self._report_failure(f"{state.job.origin}: spec.command: {failure}")
+        return reasons
+
+    def _documents(self) -> list[str]:
+        if self.watch is None or not self.watch.changed():
+            return []
+        try:
+            market = load(self.watch.files)
+        except InputError as error:
+            for problem in error.problems:
+                self.view.event(self.now, f"{problem} (what was read before stays in force)")
+            return []
+        return self._follow(market)
+
+    def _follow(self, market: LocalMarket) -> list[str]:
+        """Take over changed documents; the market then says what they change."""
+        wanted = {job.key: job for job in market.jobs}
+        reasons = []
+        for key, state in self.jobs.items():
+            if not state.takes_part:
+                continue
+            if key not in wanted:
+                state.phase = Phase.REMOVED
+                state.ended = self.now
+                self._close(state)
+                reasons.append(f"{state.job.title} was removed")
+            else:
+                self._adopt(state, wanted[key])
+        for key, job in wanted.items():
+            if key not in self.jobs:
+                self.jobs[key] = JobState.of(job)
+                reasons.append(f"{job.title} arrived")
+        if market.rules.cores.unit != self.market.rules.cores.unit or (
+            market.rules.cores.reserved_cores != self.market.rules.cores.reserved_cores
+        ):
+            self.view.event(self.now, "spec.cores.unit and reservedCores apply to the next run")
+        self.market = market
+        return reasons or ["the documents changed"]
+
+    def _adopt(self, state: JobState, job: LocalJob) -> None:
+        if (job.spec.command, job.spec.env, job.spec.data, job.cwd) != (
+            state.job.spec.command,
+            state.job.spec.env,
+            state.job.spec.data,
+            state.job.cwd,
+        ):
+            self.view.event(self.now, f"{job.title} runs on as it was started: its command changed")
+        state.job = job
+        if job.fraction is not None:
+            state.fraction, state.source = job.fraction, Source.GIVEN
+            state.fit = job.fit or state.fit
+
+    def _profiled(self) -> list[str]:
+        reasons = []
+        for key, profiling in list(self._profiling.items()):
+            if profiling.thread.is_alive():
+                continue
+            del self._profiling[key]
+            state = self.jobs[key]
+            if state.phase is not Phase.PROFILING:
+                continue
+            state.phase = Phase.WAITING
+            if profiling.result is None:
+                self.view.event(self.now, f"{state.job.title}: {profiling.problem}; F is assumed")
+            else:
+                state.fit = profiling.result.fit
+                state.fraction, state.source = state.fit.fraction, Source.MEASURED
+            reasons.append(f"{state.job.title} was profiled")
+        return reasons
+
+    # What to do about it.
+
+    def _decide(self, why: str) -> None:
+        """Clear the market and hand out what it gives."""
+        self._cleared = self.now
+        states = {k: state for k, state in self.jobs.items() if state.takes_part}
+        if not states:
+            return
+        snapshot = core.Snapshot(
+            self.market.entitlements,
+            (core.Node(NODE, len(self.sold.units)),),
+            tuple(state.in_market for state in states.values()),
+        )
+        plan = clear(snapshot, self.market.policy)
+        self._plan = plan
+        self.ledger.decisions.append((self.now, why, plan))
+        self.view.event(self.now, f"cleared the market: {why}")
+        if not plan.converged:
+            self.view.event(self.now, f"prices are off by up to {plan.residual:.1g}: {plan.solver}")
+        for refusal in plan.refused:
+            self.view.event(self.now, f"{refusal.namespace}/{refusal.name}: {refusal.reason}")
+        held = held_cores(plan)
+        for state in states.values():
+            state.grant = None
+        for grant in plan.grants:
+            state = states[f"{grant.namespace}.{grant.name}"]
+            state.grant = grant
+            state.held = held[grant.namespace, grant.name, grant.node]
+        self._hand_out({k: state for k, state in states.items() if state.grant is not None})
+
+    def _hand_out(self, states: Mapping[str, JobState]) -> None:
+        demands = [
+            Demand(key, state.grant.granted_cores, float(state.grant.weight))
+            for key, state in states.items()
+            if state.grant is not None
+        ]
+        previous = {k: state.cpus for k, state in states.items() if state.cpus is not None}
+        chosen = assign(self.sold.topology, demands, previous, self.sold.unit)
+        target = {k: chosen.exclusive.get(k, chosen.shared) for k in states}
+        if self.market.rules.mode == "enforce":
+            self._shrink(states, target)
+        for key, state in states.items():
+            state.cpus = target[key]
+            if state.phase is Phase.WAITING:
+                self._begin(key, state)
+        self._keep_up()
+
+    def _shrink(self, states: Mapping[str, JobState], target: Mapping[str, CpuSet]) -> None:
+        """Have every job leave what it loses before anybody moves there."""
+        for key, state in states.items():
+            if state.running is None or state.cpus is None or state.grant is None:
+                continue
+            kept = state.cpus & target[key]
+            if kept and kept != state.cpus:
+                self._place(state, kept)
+
+    def _begin(self, key: str, state: JobState) -> None:
+        """Start a job; one that arrives without a profile is first measured on what it is given."""
+        if self._can_be_profiled(state):
+            state.phase = Phase.PROFILING
+            self._profiling[key] = _Profiling.of(state.job, self._topology_of(state), self.pin)
+            self.view.event(self.now, f"profiling {state.job.title} on CPUs {state.cpus}")
+            return
+        enforce = self.market.rules.mode == "enforce"
+        cores = len(self.sold.units)
+        if state.job.spec.max_cores is not None:
+            cores = min(cores, state.job.spec.max_cores)
+        try:
+            state.running = self.host.start(
+                state.job,
+                cores,
+                self.sold.threads(cores),
+                state.cpus if enforce else None,
+                state.grant.weight if state.grant is not None else 100,
+            )
+        except StartError as error:
+            state.phase = Phase.FAILED
+            state.ended = state.started = self.now
+            self._report_failure(f"{state.job.origin}: spec.command: {error}")
+            return
+        state.phase = Phase.RUNNING
+        state.started = self.now
+        self.view.event(self.now, f"started {state.job.title}")
+
+    def _can_be_profiled(self, state: JobState) -> bool:
+        first = len(self.ledger.decisions) == 1
+        return (
+            not first
+            and state.source is Source.ASSUMED
+            and state.grant is not None
+            and state.grant.granted_cores > 1
+            and state.job.fraction is None
+            and self.market.rules.mode == "enforce"
+        )
+
+    def _topology_of(self, state: JobState) -> Topology:
+        mine = state.cpus or CpuSet()
+        return Topology(tuple(cpu for cpu in self.sold.topology.cpus if cpu.id in mine))
+
+    # Holding jobs to what they have, and keeping count.
+
+    def _keep_up(self) -> None:
+        self._kept_up = self.now
+        for state in self.jobs.values():
+            if state.running is None or state.cpus is None:
+                continue
+            state.cpu_seconds = state.running.group.cpu_seconds()
+            if self.market.rules.mode == "enforce":
+                self._place(state, state.cpus)
+
+    def _place(self, state: JobState, cpus: CpuSet) -> None:
+        if state.running is None or state.grant is None:
+            return
+        try:
+            state.running.group.place(cpus, state.grant.weight)
+        except PlacementError as error:
+            if state.running.process.poll() is None:
+                self.view.event(self.now, f"{state.job.title}: {error}; trying again")
+
+    def _account(self) -> None:
+        """Add the time since the last call to everybody's sums."""
+        passed = self.now - self._accounted
+        self._accounted += passed
+        held: dict[str, float] = {}
+        for state in self.jobs.values():
+            state.pass_time(passed)
+            if state.phase is Phase.RUNNING:
+                user = state.job.spec.entitlement
+                held[user] = held.get(user, 0.0) + state.held
+        self.ledger.pass_time(self._plan if held else None, held, passed)
+
+    def _close(self, state: JobState) -> None:
+        if state.running is not None:
+            running, state.running = state.running, None
+            running.group.close()
+
+    def _report_failure(self, line: str) -> None:
+        if not self.keep_going:
+            raise JobFailedError(line)
+        self.view.event(self.now, line)
+
+
+@dataclass(slots=True)
+class _Profiling:
+    """A measurement going on beside the run."""
+
+    thread: threading.Thread
+    result: Measured | None = None
+    problem: str = ""
+
+    @classmethod
+    def of(cls, job: LocalJob, topology: Topology, pin: Pin) -> _Profiling:
+        profiling = cls(threading.Thread(daemon=True))
+
+        def work() -> None:
+            try:
+                profiling.result = measure(job, topology, pin, lambda _trial, _measured: None)
+            except (MeasurementError, PlacementError, SamplingError, ValueError) as error:
+                profiling.problem = str(error)
+
+        profiling.thread = threading.Thread(target=work, name=f"profile-{job.key}", daemon=True)
+        profiling.thread.start()
+        return profiling
+
+
+def under(market: LocalMarket, mechanism: core.CoreMechanism) -> LocalMarket:
+    """Return the same market with cores divided by another mechanism."""
+    cores = market.rules.cores.model_copy(update={"mechanism": mechanism})
+    return replace(market, rules=market.rules.model_copy(update={"cores": cores}))

@@ -1,0 +1,311 @@
+"""What a local run came to: values for scripts, tables for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from walras import snapshot as core
+from walras.forecast import forecast
+from walras_cli.local.documents import NODE
+from walras_cli.local.state import Phase, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from walras.diagnosis import Finding
+    from walras.plan import Plan
+    from walras_cli.local.loop import Loop
+    from walras_cli.local.state import UserState
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """What became of one job.
+
+    Attributes:
+        namespace: of the job.
+        name: of the job.
+        entitlement: that it drew on.
+        phase: how it ended.
+        fraction: its parallel fraction.
+        source: where that came from.
+        seconds: that it ran.
+        cpu_seconds: CPU time that it used.
+        cores: that it held, averaged over its time.
+        granted_cores: whole cores of its own at the last decision that counted it.
+        predicted_speedup: by Amdahl's law for what it held, averaged over its time.
+        measured_speedup: predicted time on one core over measured time; None without a time model.
+        predicted_seconds: at the start, all jobs starting at once; None without time models.
+        proportional_seconds: the same under proportional sharing.
+        proportional_measured_seconds: as measured; None unless asked for.
+        price: at the last decision that counted it.
+        reason: why it got that.
+    """
+
+    namespace: str
+    name: str
+    entitlement: str
+    phase: Phase
+    fraction: float
+    source: Source
+    seconds: float
+    cpu_seconds: float
+    cores: float
+    granted_cores: int
+    predicted_speedup: float
+    measured_speedup: float | None
+    predicted_seconds: float | None
+    proportional_seconds: float | None
+    proportional_measured_seconds: float | None
+    price: float | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class UserResult:
+    """What one entitlement was worth and got, averaged over the time that any of its jobs ran."""
+
+    name: str
+    entitled_cores: float
+    cores: float
+    utility: float
+    entitlement_utility: float
+    cpu_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A finished local run."""
+
+    cores: int
+    unit: str
+    cpus: str
+    placement: str
+    mode: str
+    mechanism: str
+    seconds: float
+    users: tuple[UserResult, ...]
+    jobs: tuple[JobResult, ...]
+    decisions: tuple[tuple[float, str, Plan], ...]
+    findings: Mapping[str, Sequence[Finding]]
+
+
+def result_of(
+    loop: Loop,
+    placement: str,
+    findings: Mapping[str, Sequence[Finding]],
+    proportional: Mapping[str, float] | None = None,
+) -> Result:
+    """Sum a finished run up.
+
+    Args:
+        loop: the run.
+        placement: how jobs were held to CPUs.
+        findings: about measured profiles, by job.
+        proportional: measured seconds of the jobs under proportional sharing, by key.
+    """
+    market, ours, theirs = loop.market.rules, _forecast(loop, None), _forecast(loop, "PS")
+    jobs = []
+    for key, state in loop.jobs.items():
+        seconds = state.elapsed(loop.now)
+        alone = state.seconds_alone
+        ended = state.phase is Phase.DONE and seconds > 0
+        jobs.append(
+            JobResult(
+                namespace=state.job.namespace,
+                name=state.job.name,
+                entitlement=state.job.spec.entitlement,
+                phase=state.phase,
+                fraction=state.fraction,
+                source=state.source,
+                seconds=seconds,
+                cpu_seconds=state.cpu_seconds,
+                cores=state.core_seconds / seconds if seconds else 0.0,
+                granted_cores=state.grant.granted_cores if state.grant else 0,
+                predicted_speedup=state.progress_seconds / seconds if seconds else 0.0,
+                measured_speedup=alone / seconds if ended and alone is not None else None,
+                predicted_seconds=ours.get(key),
+                proportional_seconds=theirs.get(key),
+                proportional_measured_seconds=(proportional or {}).get(key),
+                price=state.grant.price if state.grant else None,
+                reason=state.grant.reason if state.grant else "",
+            )
+        )
+    return Result(
+        cores=len(loop.sold.units),
+        unit=loop.sold.unit,
+        cpus=str(loop.sold.topology.cpuset),
+        placement=placement if market.mode == "enforce" else "nothing (mode: observe)",
+        mode=market.mode,
+        mechanism=market.cores.mechanism,
+        seconds=max((job.seconds for job in jobs), default=0.0),
+        users=tuple(_user(user, jobs) for user in loop.ledger.users.values()),
+        jobs=tuple(jobs),
+        decisions=tuple(loop.ledger.decisions),
+        findings=findings,
+    )
+
+
+def _user(user: UserState, jobs: Sequence[JobResult]) -> UserResult:
+    return UserResult(
+        name=user.name,
+        entitled_cores=user.mean(user.entitled),
+        cores=user.mean(user.cores),
+        utility=user.mean(user.utility),
+        entitlement_utility=user.mean(user.entitlement_utility),
+        cpu_seconds=sum(job.cpu_seconds for job in jobs if job.entitlement == user.name),
+    )
+
+
+def _forecast(loop: Loop, rival: str | None) -> dict[str, float]:
+    """Return predicted seconds by job, of those that were there from the start."""
+    policy = loop.market.policy if rival is None else core.Policy(cores="ProportionalSharing")
+    states = [state for state in loop.jobs.values() if state.phase is not Phase.REMOVED]
+    snapshot = core.Snapshot(
+        loop.market.entitlements,
+        (core.Node(NODE, len(loop.sold.units)),),
+        tuple(state.in_market for state in states),
+    )
+    alone = {
+        (state.job.namespace, state.job.name, NODE): seconds
+        for state in states
+        if (seconds := state.seconds_alone) is not None
+    }
+    if len(alone) < len(states):
+        return {}  # how long the others hold their cores is not known
+    ends = forecast(snapshot, policy, alone)
+    return {f"{namespace}.{name}": seconds for (namespace, name, _), seconds in ends.items()}
+
+
+def document(result: Result) -> dict[str, Any]:
+    """Return the result for scripts: plain values, camelCase names."""
+    return {
+        "machine": {
+            "cores": result.cores,
+            "unit": result.unit,
+            "cpus": result.cpus,
+            "placement": result.placement,
+        },
+        "mode": result.mode,
+        "mechanism": result.mechanism,
+        "seconds": round(result.seconds, 3),
+        "users": [_plain(user) for user in result.users],
+        "jobs": [
+            _plain(job)
+            | {
+                "findings": [
+                    {"code": finding.code.value, "message": finding.message}
+                    for finding in result.findings.get(f"{job.namespace}.{job.name}", ())
+                ]
+            }
+            for job in result.jobs
+        ],
+        "decisions": [
+            {
+                "at": round(at, 3),
+                "why": why,
+                "solver": plan.solver,
+                "iterations": plan.iterations,
+                "priceError": _number(plan.price_error),
+                "residual": _number(plan.residual),
+                "converged": plan.converged,
+                "systemProgress": _number(plan.system_progress),
+                "jobs": [_plain(grant) for grant in plan.grants],
+                "users": [_plain(user) for user in plan.users],
+                "nodes": [_plain(node) for node in plan.nodes],
+            }
+            for at, why, plan in result.decisions
+        ],
+    }
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    from pydantic.alias_generators import to_camel
+
+    return {to_camel(name): _number(getattr(value, name)) for name in value.__slots__}
+
+
+def _number(value: Any) -> Any:
+    """Return a value as JSON can hold it: no infinities, no more digits than mean something."""
+    if isinstance(value, float):
+        return float(f"{value:.9g}") if abs(value) != float("inf") else None
+    return value
+
+
+def render(result: Result) -> RenderableType:
+    """Return the result for people."""
+    what = result.unit + ("s" if result.cores != 1 else "")
+    head = Text(
+        f"{result.cores} {what} (CPUs {result.cpus}) divided by {result.mechanism}, "
+        f"jobs held by {result.placement}."
+    )
+    parts: list[RenderableType] = [head, _user_table(result), _job_table(result)]
+    parts.append(Text("Why", style="bold"))
+    parts += [
+        Text(f"  {job.namespace}/{job.name}: {job.reason}.") for job in result.jobs if job.reason
+    ]
+    parts += [
+        Text.assemble(("warning: ", "yellow"), f"{key}: {finding.message} [{finding.code.value}]")
+        for key, findings in result.findings.items()
+        for finding in findings
+    ]
+    return Group(*parts)
+
+
+def _user_table(result: Result) -> Table:
+    table = Table(title="Users: entitled and got, averaged over their time", title_justify="left")
+    table.add_column("user")
+    for column in ("entitled cores", "cores", "utility", "at bare entitlement", "CPU seconds"):
+        table.add_column(column, justify="right")
+    for user in result.users:
+        table.add_row(
+            user.name,
+            f"{user.entitled_cores:.2f}",
+            f"{user.cores:.2f}",
+            f"{user.utility:.3f}",
+            f"{user.entitlement_utility:.3f}",
+            f"{user.cpu_seconds:.1f}",
+        )
+    return table
+
+
+def _job_table(result: Result) -> Table:
+    table = Table(title="Jobs: predicted and measured", title_justify="left")
+    table.add_column("job")
+    table.add_column("user")
+    table.add_column("end")
+    compared = any(job.proportional_measured_seconds is not None for job in result.jobs)
+    columns = ["F", "cores", "speedup", "measured", "seconds", "predicted", "shared equally"]
+    for column in (*columns, *(["measured so"] if compared else [])):
+        table.add_column(column, justify="right")
+    for job in result.jobs:
+        row = [
+            f"{job.namespace}/{job.name}",
+            job.entitlement,
+            job.phase.value,
+            f"{job.fraction:.3f}" + ("?" if job.source is Source.ASSUMED else ""),
+            f"{job.cores:.2f}",
+            f"{job.predicted_speedup:.2f}",
+            _optional(job.measured_speedup, 2),
+            f"{job.seconds:.1f}",
+            _optional(job.predicted_seconds, 1),
+            _optional(job.proportional_seconds, 1),
+        ]
+        if compared:
+            row.append(_optional(job.proportional_measured_seconds, 1))
+        table.add_row(*row)
+    table.caption = (
+        "speedup: over one core, predicted by Amdahl's law for the cores held. "
+        "shared equally: predicted seconds under proportional sharing. ?: assumed, not measured."
+    )
+    table.caption_justify = "left"
+    return table
+
+
+def _optional(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"

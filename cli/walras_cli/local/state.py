@@ -1,0 +1,158 @@
+"""What is known of every job of a local run, and what it adds up to over time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from walras import snapshot as core
+from walras.forecast import expected_speedup
+from walras_cli.local.documents import NODE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from walras.plan import Grant, Plan
+    from walras.profile import SpeedupFit
+    from walras_agent.cpuset import CpuSet
+    from walras_cli.local.documents import LocalJob
+    from walras_cli.local.host import Running
+
+ASSUMED_FRACTION = 0.9
+"""Of a job that cannot be measured (one core, or none to spare) and comes without a profile."""
+
+
+class Source(StrEnum):
+    """Where a parallel fraction comes from."""
+
+    GIVEN = "given"
+    MEASURED = "measured"
+    ASSUMED = "assumed"
+
+
+class Phase(StrEnum):
+    """What a job is doing."""
+
+    WAITING = "waiting"
+    PROFILING = "profiling"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    REMOVED = "removed"
+
+
+@dataclass(slots=True)
+class JobState:
+    """A job over the time of a run.
+
+    Attributes:
+        job: as its document has it now.
+        fraction: its parallel fraction.
+        source: where that comes from.
+        fit: its measured speedup and times; None where only a fraction is known.
+        phase: what it is doing.
+        running: its process while it has one.
+        grant: what it was last granted.
+        held: cores that it really holds now.
+        cpus: the CPUs it is held to now; None if it is held to none.
+        started: seconds since the run began.
+        ended: likewise.
+        core_seconds: cores held, summed over its time.
+        progress_seconds: expected speedup, summed over its time: seconds of work on one core.
+        cpu_seconds: CPU time that it used.
+    """
+
+    job: LocalJob
+    fraction: float
+    source: Source
+    fit: SpeedupFit | None = None
+    phase: Phase = Phase.WAITING
+    running: Running | None = None
+    grant: Grant | None = None
+    held: float = 0.0
+    cpus: CpuSet | None = None
+    started: float = 0.0
+    ended: float | None = None
+    core_seconds: float = 0.0
+    progress_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+
+    @classmethod
+    def of(cls, job: LocalJob) -> JobState:
+        """Begin with what the documents say."""
+        if job.fraction is None:
+            return cls(job, ASSUMED_FRACTION, Source.ASSUMED)
+        return cls(job, job.fraction, Source.GIVEN, job.fit)
+
+    @property
+    def takes_part(self) -> bool:
+        """Whether the market is to count the job."""
+        return self.phase in {Phase.RUNNING, Phase.PROFILING, Phase.WAITING}
+
+    @property
+    def in_market(self) -> core.Job:
+        """The job as the core takes it."""
+        spec = self.job.spec
+        return core.Job(
+            namespace=self.job.namespace,
+            name=self.job.name,
+            entitlement=spec.entitlement,
+            node=NODE,
+            fraction=self.fraction,
+            work=float(spec.work),
+            min_cores=spec.min_cores,
+            max_cores=spec.max_cores,
+        )
+
+    @property
+    def seconds_alone(self) -> float | None:
+        """Predicted seconds on one core; None if no time model is known."""
+        if self.fit is None or not self.fit.time_models:
+            return None
+        full = self.job.spec.data.size
+        return self.fit.predict_seconds(1, 1.0 if full is None else float(full))
+
+    def elapsed(self, now: float) -> float:
+        """Seconds that the job ran until ``now`` or its end."""
+        return max(0.0, (now if self.ended is None else self.ended) - self.started)
+
+    def pass_time(self, seconds: float) -> None:
+        """Account for time at what it holds now."""
+        if self.phase is Phase.RUNNING:
+            self.core_seconds += self.held * seconds
+            self.progress_seconds += expected_speedup(self.in_market, self.held) * seconds
+
+
+@dataclass(slots=True)
+class UserState:
+    """What a user was entitled to and got, summed over the time that any job of theirs ran."""
+
+    name: str
+    seconds: float = 0.0
+    entitled: float = 0.0
+    cores: float = 0.0
+    utility: float = 0.0
+    entitlement_utility: float = 0.0
+
+    def mean(self, total: float) -> float:
+        """Return the average over time of one of the sums."""
+        return total / self.seconds if self.seconds else 0.0
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The sums over the run for every user, and every decision that was made."""
+
+    users: dict[str, UserState] = field(default_factory=dict)
+    decisions: list[tuple[float, str, Plan]] = field(default_factory=list)
+
+    def pass_time(self, plan: Plan | None, held: Mapping[str, float], seconds: float) -> None:
+        """Account for time under a plan; ``held`` are the cores that each user really holds."""
+        for outcome in plan.users if plan is not None else ():
+            user = self.users.setdefault(outcome.name, UserState(outcome.name))
+            user.seconds += seconds
+            user.entitled += outcome.entitled_cores * seconds
+            user.cores += held.get(outcome.name, 0.0) * seconds
+            user.utility += outcome.utility * seconds
+            user.entitlement_utility += outcome.entitlement_utility * seconds

@@ -1,0 +1,45 @@
+"""The command ``walras``: its sub-commands, each loaded when it is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import ClassVar
+
+import click
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called or listed."""
+
+    MODULES: ClassVar = {
+        "local": ("walras_cli.local.command", "local"),
+        "profile": ("walras_cli.profile", "profile"),
+    }
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's interface
+        """Return the names of all commands."""
+        return sorted(self.MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's interface
+        """Import one command."""
+        if cmd_name not in self.MODULES:
+            return None
+        module, name = self.MODULES[cmd_name]
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(version("walras"), prog_name="walras")
+def main() -> None:
+    """Divide the cores of shared machines by a market.
+
+    Users hold entitlements. Walras measures how much each job speeds up with cores, clears a
+    market in which entitlements are budgets, and holds every job to what it bought. Nobody does
+    worse than their entitlement, and cores go where they speed work up most.
+    """
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,270 @@
+"""Documents of a local run: what is good is understood, what is bad is named in one line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from walras_cli.local.documents import InputError, load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ENTITLEMENT = """
+apiVersion: walras.dev/v1alpha1
+kind: Entitlement
+metadata: {name: ada}
+spec: {shares: 3, namespaces: [default]}
+"""
+
+JOB = """
+apiVersion: walras.dev/v1alpha1
+kind: MarketJob
+metadata: {name: zip}
+spec: {entitlement: ada, command: ["true", "{fraction}"], parallelFraction: "0.9"}
+"""
+
+PROFILE = """
+apiVersion: walras.dev/v1alpha1
+kind: SpeedupProfile
+metadata: {name: zip}
+spec:
+  measurements:
+  - {cores: 1, dataSize: 10%, seconds: ["1.0", "1.0"]}
+  - {cores: 2, dataSize: 10%, seconds: ["0.6", "0.6"]}
+  - {cores: 1, dataSize: 20%, seconds: ["2.0"]}
+  - {cores: 2, dataSize: 20%, seconds: ["1.2"]}
+"""
+
+
+def write(folder: Path, *documents: str, name: str = "market.yaml") -> Path:
+    file = folder / name
+    file.write_text("---".join(documents))
+    return file
+
+
+def test_the_shape_of_the_design_is_understood(tmp_path: Path) -> None:
+    file = write(
+        tmp_path,
+        """
+apiVersion: walras.dev/v1alpha1
+kind: Entitlement
+metadata: {name: engineering}
+spec: {shares: 1}
+""",
+        """
+apiVersion: walras.dev/v1alpha1
+kind: Entitlement
+metadata: {name: vision-lab}
+spec: {shares: 3, parent: engineering, namespaces: [vision, vision-dev]}
+""",
+        """
+apiVersion: walras.dev/v1alpha1
+kind: MarketJob
+metadata: {name: train, namespace: vision}
+spec:
+  entitlement: vision-lab
+  selector: {matchLabels: {app: train}}
+  command: ["true"]
+  work: "2.5"
+  parallelFraction: "0.93"
+  minCores: 1
+  maxCores: 16
+  memory: {min: 1Gi, max: 24Gi, demand: measured}
+""",
+        """
+apiVersion: walras.dev/v1alpha1
+kind: Market
+metadata: {name: default}
+spec:
+  mode: enforce
+  epochSeconds: 30
+  cores: {mechanism: AmdahlBidding, reservedCores: 1, unit: core, hysteresis: "0.02"}
+  memory: {mechanism: Karma, guaranteedFraction: "0.5", sliceSize: 128Mi, quantumSeconds: 10}
+  colocation: {policy: None}
+""",
+    )
+    market = load([file])
+    (job,) = market.jobs
+    assert (job.title, job.fraction, float(job.spec.work)) == ("vision/train", 0.93, 2.5)
+    assert market.rules.cores.reserved_cores == 1
+    assert market.rules.memory.slice_size == 128 * 2**20
+    assert market.entitlements[1].parent == "engineering"
+
+
+def test_a_profile_of_the_jobs_own_name_is_used(tmp_path: Path) -> None:
+    unknown = JOB.replace(', parallelFraction: "0.9"', "")
+    (job,) = load([write(tmp_path, ENTITLEMENT, unknown, PROFILE)]).jobs
+    assert job.fit is not None
+    assert job.fraction == pytest.approx(0.8)
+    assert job.fit.predict_seconds(1, 1.0) == pytest.approx(10)
+
+
+def test_a_list_as_kubectl_prints_it_is_understood(tmp_path: Path) -> None:
+    items = "apiVersion: v1\nkind: List\nitems:\n" + "".join(
+        "- " + document.strip().replace("\n", "\n  ") + "\n" for document in (ENTITLEMENT, JOB)
+    )
+    assert [job.name for job in load([write(tmp_path, items)]).jobs] == ["zip"]
+
+
+BAD = {
+    "unknown field": (
+        [ENTITLEMENT.replace("shares", "shars"), JOB],
+        "Entitlement ada: spec.shars: is not a known field; did you mean shares?",
+    ),
+    "unknown field far from any": (
+        [ENTITLEMENT.replace("{shares: 3,", "{shares: 3, weight: 2,"), JOB],
+        "Entitlement ada: spec.weight: is not a known field; known here: shares, parent",
+    ),
+    "negative share": (
+        [ENTITLEMENT.replace("3", "-3"), JOB],
+        "Entitlement ada: spec.shares: is -3; it must be at least 1",
+    ),
+    "NaN share": (
+        [ENTITLEMENT.replace("3", ".nan"), JOB],
+        "Entitlement ada: spec.shares: is nan; it must be a whole number",
+    ),
+    "cyclic parents": (
+        [
+            ENTITLEMENT.replace("shares: 3", "shares: 3, parent: bob"),
+            ENTITLEMENT.replace("name: ada", "name: bob").replace("3", "3, parent: ada"),
+            JOB,
+        ],
+        (
+            "Entitlement ada: spec.parent: entitlement ada is its own ancestor (ada -> bob -> ada); "
+            "remove spec.parent from one of them"
+        ),
+    ),
+    "unknown parent": (
+        [ENTITLEMENT.replace("shares: 3", "shares: 3, parent: eve"), JOB],
+        (
+            "Entitlement ada: spec.parent: entitlement ada has parent eve, which does not exist; "
+            "create it or correct spec.parent"
+        ),
+    ),
+    "F above one": (
+        [ENTITLEMENT, JOB.replace("0.9", "1.1")],
+        'MarketJob default/zip: spec.parallelFraction: is "1.1"; it must be above 0 and at most 1',
+    ),
+    "F of zero": (
+        [ENTITLEMENT, JOB.replace("0.9", "0")],
+        'MarketJob default/zip: spec.parallelFraction: is "0"; it must be above 0 and at most 1',
+    ),
+    "F as NaN": (
+        [ENTITLEMENT, JOB.replace('"0.9"', ".nan")],
+        (
+            "MarketJob default/zip: spec.parallelFraction: is nan; "
+            'write a decimal number in quotes, such as "2.5"'
+        ),
+    ),
+    "a program that does not exist": (
+        [ENTITLEMENT, JOB.replace('"true"', "no-such-program")],
+        (
+            "MarketJob default/zip: spec.command: no-such-program: command not found in PATH; "
+            "install it or correct the first word"
+        ),
+    ),
+    "not YAML": (
+        ["a: [1, 2"],
+        (
+            "line 1, column 9: is not YAML: expected ',' or ']', but got '<stream end>'; "
+            "correct the YAML there"
+        ),
+    ),
+    "two documents of one name": (
+        [ENTITLEMENT, ENTITLEMENT, JOB],
+        "Entitlement ada: metadata.name: is there twice",
+    ),
+    "a job without a program": (
+        [ENTITLEMENT, JOB.replace('command: ["true", "{fraction}"]', "selector: {}")],
+        (
+            "MarketJob default/zip: spec.command: is missing; "
+            "a job on one machine needs a program to run"
+        ),
+    ),
+    "zero cores": (
+        [ENTITLEMENT, JOB.replace("entitlement: ada", "entitlement: ada, maxCores: 0")],
+        "MarketJob default/zip: spec.maxCores: is 0; it must be at least 1",
+    ),
+    "an unknown entitlement": (
+        [ENTITLEMENT, JOB.replace("entitlement: ada", "entitlement: eve")],
+        (
+            "MarketJob default/zip: spec.entitlement: entitlement eve does not exist; "
+            "create it or name one that does (ada)"
+        ),
+    ),
+    "a namespace that is not admitted": (
+        [ENTITLEMENT.replace("[default]", "[vision]"), JOB],
+        (
+            "MarketJob default/zip: spec.entitlement: entitlement ada does not admit namespace "
+            "default; have it added to the entitlement's spec.namespaces"
+        ),
+    ),
+    "a job that cannot be profiled": (
+        [
+            ENTITLEMENT,
+            JOB.replace(', "{fraction}"', "").replace(', parallelFraction: "0.9"', ""),
+        ],
+        "MarketJob default/zip: spec.command: cannot be profiled on part of its data",
+    ),
+    "data that are not there": (
+        [
+            ENTITLEMENT,
+            JOB.replace("{fraction}", "{data}").replace("ada,", "ada, data: {path: nowhere},"),
+        ],
+        "nowhere: no such file or folder",
+    ),
+    "a profile that is not there": (
+        [ENTITLEMENT, JOB.replace('parallelFraction: "0.9"', "profile: unzip")],
+        "MarketJob default/zip: spec.profile: there is no SpeedupProfile default/unzip",
+    ),
+    "a profile that shows nothing": (
+        [
+            ENTITLEMENT,
+            JOB.replace(', parallelFraction: "0.9"', ""),
+            PROFILE.replace("cores: 2", "cores: 1"),
+        ],
+        "MarketJob default/zip: its profile cannot be used",
+    ),
+    "another API version": (
+        [ENTITLEMENT.replace("v1alpha1", "v1"), JOB],
+        "Entitlement ada: apiVersion: is walras.dev/v1; write walras.dev/v1alpha1",
+    ),
+    "a market of another name": (
+        [
+            ENTITLEMENT,
+            JOB,
+            "\napiVersion: walras.dev/v1alpha1\nkind: Market\nmetadata: {name: mine}\n",
+        ],
+        "Market mine: metadata.name: only a Market named default is used; rename it",
+    ),
+    "no job": ([ENTITLEMENT], "no MarketJob in it; add one with a command"),
+    "nothing at all": ([""], "has no documents"),
+    "a list where an object belongs": (["[1, 2]"], "document 1: is not an object"),
+}
+
+
+@pytest.mark.parametrize(("documents", "line"), BAD.values(), ids=BAD.keys())
+def test_bad_input_is_one_line_with_file_object_field_and_way_out(
+    tmp_path: Path, documents: list[str], line: str
+) -> None:
+    file = write(tmp_path, *documents)
+    with pytest.raises(InputError) as caught:
+        load([file])
+    (problem,) = [p for p in caught.value.problems if "is missing; add it" not in p]
+    assert problem.startswith(f"{file}: ")
+    assert line in problem
+    assert "\n" not in problem
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"nowhere\.yaml: cannot be read: No such file"):
+        load([tmp_path / "nowhere.yaml"])
+
+
+def test_all_problems_are_named_at_once(tmp_path: Path) -> None:
+    file = write(tmp_path, ENTITLEMENT.replace("3", "0"), JOB.replace('"0.9"', "0.9"))
+    with pytest.raises(InputError) as caught:
+        load([file])
+    assert len(caught.value.problems) == 2

@@ -1,0 +1,353 @@
+"""`walras local run` on real processes: shares, pinning, changes, and ends of every kind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from command_line import NOBODY, cgroups_of, eventually, processes_with, start, walras
+from walras_agent.cpuset import CpuSet
+
+needs_two_cpus = pytest.mark.skipif(
+    len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs to run on"
+)
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+
+PROGRAM = '''
+"""Hash on threads for some seconds of one core's work; write the CPUs that each thread may use."""
+import hashlib, os, sys, time
+from concurrent.futures import ThreadPoolExecutor
+
+threads, fraction, seconds = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
+
+def work(part):
+    ends = time.thread_time() + part
+    while time.thread_time() < ends:
+        hashlib.pbkdf2_hmac("sha256", b"x", b"y", 20000)
+        print(",".join(map(str, sorted(os.sched_getaffinity(0)))), flush=True)
+
+whole = seconds * fraction
+work(0.1 * whole)
+with ThreadPoolExecutor(threads) as pool:
+    list(pool.map(work, [0.9 * whole / (4 * threads)] * (4 * threads)))
+'''
+
+
+class Folder:
+    """A folder with a program and the documents of a market."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.token = f"token-{os.getpid()}-{path.name}"
+        (path / "work.py").write_text(PROGRAM)
+        path.chmod(0o777)
+        for parent in path.parents:  # pytest keeps its folders from other users
+            if "pytest" in parent.name:
+                parent.chmod(0o755)
+
+    @property
+    def file(self) -> str:
+        return str(self.path / "market.yaml")
+
+    def write(self, *documents: dict[str, Any]) -> None:
+        new = self.path / "new.yaml"
+        new.write_text(yaml.safe_dump_all(documents))
+        new.rename(self.file)
+
+    def job(self, name: str, user: str, seconds: float = 2.0, **spec: Any) -> dict[str, Any]:
+        command = ["python3", "work.py", "{threads}", "{fraction}", str(seconds), self.token]
+        return document("MarketJob", name, entitlement=user, command=command, **spec)
+
+    def left(self) -> list[int]:
+        return processes_with(self.token)
+
+
+def document(kind: str, name: str, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "walras.dev/v1alpha1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+def user(name: str, shares: int) -> dict[str, Any]:
+    return document("Entitlement", name, shares=shares, namespaces=["default"])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+def run_json(folder: Folder, *options: str, as_user: int | None = None) -> dict[str, Any]:
+    done = walras("local", "run", "-o", "json", *options, folder.file, user=as_user)
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    assert folder.left() == []
+    return result
+
+
+@needs_two_cpus
+@pytest.mark.parametrize("as_user", [None, pytest.param(NOBODY, marks=needs_root)])
+def test_two_users_get_a_core_each_and_their_threads_stay_on_it(
+    folder: Folder, as_user: int | None
+) -> None:
+    folder.write(
+        document("Market", "default", cores={"reservedCores": len(os.sched_getaffinity(0)) - 2}),
+        user("ada", 1),
+        user("bob", 1),
+        folder.job("one", "ada", parallelFraction="0.9"),
+        folder.job("two", "bob", parallelFraction="0.9"),
+    )
+    logs = folder.path / "logs"
+    result = run_json(folder, "--logs", str(logs), as_user=as_user)
+    assert result["machine"]["cores"] == 2
+    expected = "cgroup" if as_user is None and os.geteuid() == 0 else "CPU affinity"
+    assert expected in result["machine"]["placement"]
+    assert [job["grantedCores"] for job in result["decisions"][0]["jobs"]] == [1, 1]
+    first = (logs / "default.one.log").read_text().splitlines()[0]
+    second = (logs / "default.two.log").read_text().splitlines()[0]
+    assert len(CpuSet.parse(first)) == len(CpuSet.parse(second)) == 1
+    assert first != second
+    for outcome in result["users"]:
+        assert outcome["entitledCores"] == pytest.approx(1, abs=0.5)
+    for job in result["jobs"]:
+        assert job["phase"] == "done"
+        assert job["cpuSeconds"] > 1.5
+
+
+@needs_two_cpus
+def test_what_is_left_when_a_job_ends_goes_to_the_others(folder: Folder) -> None:
+    folder.write(
+        user("ada", 1),
+        user("bob", 1),
+        folder.job("short", "ada", 0.5, parallelFraction="0.9"),
+        folder.job("long", "bob", 4.0, parallelFraction="0.9"),
+    )
+    result = run_json(folder, "--logs", str(folder.path / "logs"))
+    machine = CpuSet.parse(result["machine"]["cpus"])
+    seen = (folder.path / "logs/default.long.log").read_text().splitlines()
+    assert CpuSet.parse(seen[-1]) == machine
+    assert "default/short ended" in result["decisions"][1]["why"]
+    (after,) = result["decisions"][1]["jobs"]
+    assert after["grantedCores"] == result["machine"]["cores"]
+
+
+@needs_two_cpus
+def test_speedups_are_measured_kept_and_used_again(folder: Folder) -> None:
+    samples = {"samples": ["10%", "20%", "30%"]}
+    folder.write(user("ada", 1), folder.job("one", "ada", 3.0, data=samples))
+    profiles = folder.path / "profiles.yaml"
+    result = run_json(folder, "--save-profiles", str(profiles), "--compare")
+    (job,) = result["jobs"]
+    assert job["source"] == "measured"
+    assert 0 < job["fraction"] <= 1
+    assert 0.3 < job["measuredSpeedup"] / job["predictedSpeedup"] < 3
+    assert 0.3 < job["predictedSeconds"] / job["seconds"] < 3
+    assert job["proportionalSeconds"] == pytest.approx(job["predictedSeconds"])
+    assert 0.3 < job["proportionalMeasuredSeconds"] / job["seconds"] < 3
+
+    done = walras("local", "run", folder.file, str(profiles))
+    assert done.returncode == 0, done.stderr
+    assert "profil" not in done.stderr
+    assert f"{job['fraction']:.3f}" in done.stdout
+    assert "shared" in done.stdout
+
+
+def test_more_jobs_than_cores_share_by_weight(folder: Folder) -> None:
+    count = 2 * len(os.sched_getaffinity(0)) + 1
+    folder.write(
+        user("ada", 3),
+        user("bob", 1),
+        *(
+            folder.job(f"job-{i}", "ada" if i % 2 else "bob", 0.4, parallelFraction="0.8")
+            for i in range(count)
+        ),
+    )
+    result = run_json(folder)
+    first = result["decisions"][0]["jobs"]
+    assert all(job["grantedCores"] == 0 for job in first)
+    assert {job["sharedCores"] for job in first} == {result["machine"]["cores"]}
+    assert max(job["weight"] for job in first) == 100
+    assert sum(job["cores"] for job in first) == pytest.approx(result["machine"]["cores"])
+
+
+def test_a_run_held_to_one_cpu_sells_one_core_and_assumes_speedups(folder: Folder) -> None:
+    cpu = min(os.sched_getaffinity(0))
+    folder.write(user("ada", 1), folder.job("one", "ada", 0.5))
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {cpu})
+    try:
+        done = walras("local", "run", "-o", "json", folder.file)
+    finally:
+        os.sched_setaffinity(0, before)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["machine"]["cpus"] == str(cpu)
+    assert result["jobs"][0]["source"] == "assumed"
+    assert "speedups cannot be measured here" in done.stderr
+
+
+def test_observe_mode_moves_nothing(folder: Folder) -> None:
+    folder.write(
+        document("Market", "default", mode="observe"),
+        user("ada", 1),
+        user("bob", 1),
+        folder.job("one", "ada", 0.5, parallelFraction="0.9"),
+        folder.job("two", "bob", 0.5, parallelFraction="0.9"),
+    )
+    result = run_json(folder, "--logs", str(folder.path / "logs"))
+    machine = ",".join(map(str, sorted(os.sched_getaffinity(0))))
+    assert set((folder.path / "logs/default.one.log").read_text().splitlines()) == {machine}
+    assert "observe" in result["machine"]["placement"]
+
+
+def test_jobs_arrive_leave_and_entitlements_change_with_the_file(folder: Folder) -> None:
+    one = folder.job("one", "ada", 30.0, parallelFraction="0.9")
+    two = folder.job("two", "bob", 30.0, parallelFraction="0.9")
+    three = folder.job("three", "bob", 0.3, parallelFraction="0.9")
+    folder.write(user("ada", 1), user("bob", 1), one, two)
+    with start("local", "run", "-o", "json", folder.file) as process:
+        assert eventually(lambda: len(folder.left()) == 2)
+        folder.write(user("ada", 7), user("bob", 1), one, two)
+        assert eventually(lambda: "the documents changed" in read_some(process.stderr))
+        (Path(folder.file)).write_text("not: [yaml")
+        assert eventually(lambda: "stays in force" in read_some(process.stderr))
+        folder.write(user("ada", 7), user("bob", 1), one, three)
+        assert eventually(lambda: "default/three ended" in read_some(process.stderr))
+        folder.write(
+            user("ada", 7), user("bob", 1), folder.job("one", "ada", parallelFraction="0.5")
+        )
+        assert eventually(lambda: "its command changed" in read_some(process.stderr))
+        folder.write(user("ada", 7), user("bob", 1), three | {"metadata": {"name": "four"}})
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    result = json.loads(out)
+    phases = {job["name"]: job["phase"] for job in result["jobs"]}
+    assert phases == {"one": "removed", "two": "removed", "three": "done", "four": "done"}
+    before, after = (decision["users"] for decision in result["decisions"][:2])
+    cores = result["machine"]["cores"]
+    assert [u["entitledCores"] for u in before] == pytest.approx([cores / 2, cores / 2])
+    assert [u["entitledCores"] for u in after] == pytest.approx([7 * cores / 8, cores / 8])
+    assert folder.left() == []
+
+
+_SEEN: dict[int, str] = {}
+
+
+def read_some(stream: Any) -> str:
+    """Return everything that a pipe has brought so far, without waiting for more."""
+    number = stream.fileno()
+    os.set_blocking(number, False)
+    while piece := _read(number):
+        _SEEN[number] = _SEEN.get(number, "") + piece
+    return _SEEN.get(number, "")
+
+
+def _read(number: int) -> str:
+    try:
+        return os.read(number, 65536).decode()
+    except BlockingIOError:
+        return ""
+
+
+def test_a_job_that_fails_stops_the_others_and_is_named(folder: Folder) -> None:
+    bad = folder.job("bad", "bob", parallelFraction="0.9")
+    bad["spec"]["command"] = ["python3", "-c", "import sys; sys.exit('no input today')"]
+    folder.write(
+        user("ada", 1), user("bob", 1), folder.job("one", "ada", 60, parallelFraction="0.9"), bad
+    )
+    done = walras("local", "run", folder.file)
+    assert done.returncode == 1
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("walras: ")]
+    assert line == (
+        f"walras: {folder.file}: MarketJob default/bad: spec.command: "
+        f"the command failed (exit code 1): no input today"
+    )
+    assert folder.left() == []
+    assert "Traceback" not in done.stderr
+
+
+def test_others_go_on_when_asked_to(folder: Folder) -> None:
+    bad = folder.job("bad", "bob", parallelFraction="0.9")
+    bad["spec"]["command"] = ["false"]
+    folder.write(
+        user("ada", 1), user("bob", 1), folder.job("one", "ada", 0.5, parallelFraction="0.9"), bad
+    )
+    done = walras("local", "run", "--keep-going", "-o", "json", folder.file)
+    assert done.returncode == 1
+    phases = {job["name"]: job["phase"] for job in json.loads(done.stdout)["jobs"]}
+    assert phases == {"one": "done", "bad": "failed"}
+    assert "walras: failed: default/bad" in done.stderr
+
+
+def test_a_program_that_fails_while_it_is_profiled_starts_nothing(folder: Folder) -> None:
+    bad = folder.job("bad", "ada")
+    bad["spec"]["command"] = ["sh", "-c", "exit 3", "{fraction}"]
+    folder.write(user("ada", 1), folder.job("one", "ada", 60, parallelFraction="0.9"), bad)
+    done = walras("local", "run", folder.file)
+    assert done.returncode == 1
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("walras: ")]
+    assert "MarketJob default/bad" in line
+    assert "exit code 3" in line
+    assert "started" not in done.stderr
+
+
+def test_bad_documents_are_named_and_nothing_starts(folder: Folder) -> None:
+    folder.write(user("ada", -1), folder.job("one", "ada", parallelFraction="0.9"))
+    done = walras("local", "run", folder.file)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr == (
+        f"walras: {folder.file}: Entitlement ada: spec.shares: is -1; it must be at least 1\n"
+    )
+
+
+def test_all_cores_reserved_is_refused(folder: Folder) -> None:
+    folder.write(
+        document("Market", "default", cores={"reservedCores": 4096}),
+        user("ada", 1),
+        folder.job("one", "ada", parallelFraction="0.9"),
+    )
+    done = walras("local", "run", folder.file)
+    assert done.returncode == 2
+    assert "Market default: spec.cores.reservedCores: is 4096; this machine has" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -9)]
+)
+@pytest.mark.parametrize("pin", ["auto", "affinity"])
+def test_no_process_and_no_cgroup_outlives_the_run(
+    folder: Folder, number: signal.Signals, status: int, pin: str
+) -> None:
+    folder.write(
+        user("ada", 1),
+        user("bob", 1),
+        folder.job("one", "ada", 60.0, parallelFraction="0.9"),
+        folder.job("two", "bob", 60.0, parallelFraction="0.9"),
+    )
+    with start("local", "run", "--pin", pin, folder.file) as process:
+        assert eventually(lambda: len(folder.left()) == 2)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == status
+    assert eventually(lambda: not folder.left())
+    assert eventually(lambda: not cgroups_of(process.pid))
+    if status == 130:
+        assert err.splitlines()[-1].startswith("walras: interrupted; every job was stopped")
+        assert "Traceback" not in err
+
+
+def test_help_teaches() -> None:
+    done = walras("local", "run", "--help")
+    assert done.returncode == 0
+    for word in ("Entitlement", "--compare", "Examples:", "Exit codes:"):
+        assert word in done.stdout

@@ -1,0 +1,75 @@
+"""Runs ``walras`` as users do, and finds what a run may have left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NOBODY = 65534
+
+WALRAS = [sys.executable, "-m", "walras_cli"]
+
+
+def start(*arguments: str, user: int | None = None, **more: str) -> subprocess.Popen[str]:
+    """Start ``walras`` with arguments, as another user if one is named, with more environment."""
+    return subprocess.Popen(
+        [*WALRAS, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd="/",
+        env={**os.environ, "NO_COLOR": "1", "COLUMNS": "200", **more},
+        user=user,
+        group=user,
+        extra_groups=None if user is None else [],
+    )
+
+
+def walras(
+    *arguments: str, user: int | None = None, timeout: float = 120, **more: str
+) -> subprocess.CompletedProcess[str]:
+    """Run ``walras`` to its end."""
+    with start(*arguments, user=user, **more) as process:
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate()
+            raise AssertionError(f"walras did not end:\n{out}\n{err}") from None
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 15.0) -> bool:
+    """Wait until a condition holds; return whether it did in time."""
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return condition()
+
+
+def processes_with(text: str) -> list[int]:
+    """Return the processes that have a text in their command line."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            command = (entry / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if text.encode() in command and int(entry.name) != os.getpid():
+            found.append(int(entry.name))
+    return found
+
+
+def cgroups_of(pid: int) -> list[Path]:
+    """Return the cgroups of all runs that a process has begun."""
+    return [path for path in Path("/sys/fs/cgroup").rglob(f"walras-{pid}-*") if path.is_dir()]
