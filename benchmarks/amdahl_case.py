@@ -139,7 +139,7 @@ def bid_as_the_paper(market: Market) -> Equilibrium:
     return bid(market, step=TOLERANCE)
 
 
-def measure(population: Population, repeat: int, peer_repeat: int) -> Outcome:
+def measure(jobs: int, repeat: int, peer_repeat: int, *, seed: int, spread_work: bool) -> Outcome:
     """Measure ours, then the peer, on one population; both are compiled beforehand."""
     from walras.amdahl.equilibrium import find_equilibrium, price_error
 
@@ -147,19 +147,21 @@ def measure(population: Population, repeat: int, peer_repeat: int) -> Outcome:
     for solve in (find_equilibrium, bid_as_the_paper):
         decide(small, solve)
     base = _peak_memory()
-    ours = [decide(population, find_equilibrium) for _ in range(repeat)]
+    population = draw(jobs, seed=seed, spread_work=spread_work)
+    ours = [decide(population, find_equilibrium)[0] for _ in range(repeat)]
     peak = _peak_memory()
-    peers = [decide(population, bid_as_the_paper) for _ in range(peer_repeat)]
-    found, bidden = ours[-1][1], peers[-1][1]
+    peer = [decide(population, bid_as_the_paper)[0] for _ in range(peer_repeat - 1)]
+    last, bidden = decide(population, bid_as_the_paper)
+    _, found = decide(population, find_equilibrium)
     return Outcome(
         users=len(population.budgets),
         jobs=len(population.user),
-        ours=[times for times, _ in ours],
+        ours=ours,
         passes=found.iterations,
         price_error=found.price_error,
         base_memory=base,
         peak_memory=peak,
-        peer=[times for times, _ in peers],
+        peer=[*peer, last],
         peer_iterations=bidden.iterations,
         peer_price_error=bidden.price_error,
         certificate=_least(lambda: price_error(bidden.market, bidden.prices)),
@@ -223,8 +225,12 @@ def _seconds(action: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
-def _least(action: Callable[[], object], repeats: int = 7) -> float:
-    return min(_seconds(action) for _ in range(repeats))
+def _least(action: Callable[[], object], patience: float = 0.3) -> float:
+    """Return the least seconds of ``action`` in at least three and ``patience`` seconds of runs."""
+    times = [_seconds(action) for _ in range(3)]
+    while sum(times) < patience:
+        times.append(_seconds(action))
+    return min(times)
 
 
 def _peak_memory() -> int:
@@ -244,8 +250,14 @@ def main() -> None:
     if arguments.first:
         print(json.dumps(first_decision()))
         return
-    population = draw(arguments.jobs, seed=arguments.seed, spread_work=arguments.spread_work)
-    print(json.dumps(asdict(measure(population, arguments.repeat, arguments.peer_repeat))))
+    outcome = measure(
+        arguments.jobs,
+        arguments.repeat,
+        arguments.peer_repeat,
+        seed=arguments.seed,
+        spread_work=arguments.spread_work,
+    )
+    print(json.dumps(asdict(outcome)))
 
 
 if __name__ == "__main__":

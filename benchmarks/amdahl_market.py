@@ -87,7 +87,7 @@ def summary(case: dict[str, Any]) -> dict[str, str]:
         "ours, least": f"{min(ours):.2f} ms",
         "ours, median CPU time": f"{1e3 * statistics.median(cpu):.2f} ms",
         "target": f"{target:g} ms" if target else "",
-        "  check and sort, solve, round": " + ".join(phases),
+        "  prepare + solve + round": " + ".join(phases),
         "passes": str(case["passes"]),
         "price error, proven": f"{case['price_error']:.1e}",
         "memory, peak": f"{case['peak_memory'] / 2**20:.0f} MiB",
@@ -117,7 +117,7 @@ def split(case: dict[str, Any]) -> dict[str, str]:
         "layout of the jobs by user and by server": parts["layout"],
         "cores of the jobs": parts["cores"],
         "rest of the solver, memory included": outside,
-        "check and sort": prepare,
+        "prepare (check and sort)": prepare,
         "round": rounding,
     }
     whole = sum(shares.values())
@@ -145,7 +145,7 @@ def first_decisions() -> dict[str, dict[str, float]]:
 
 def report(result: dict[str, Any]) -> None:
     """Print tables of everything measured."""
-    console = Console(width=None if sys.stdout.isatty() else 100)
+    console = Console(width=None if sys.stdout.isatty() else 120)
     console.print(
         ", ".join(f"{name} {value}" for name, value in result["machine"].items()), soft_wrap=True
     )

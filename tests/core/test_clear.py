@@ -1,0 +1,333 @@
+"""A plan from a snapshot: what adds up, who is better off, and what is said, on any cluster."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from walras.clear import clear
+from walras.snapshot import CoreMechanism, Entitlement, Job, Node, Policy, Snapshot
+
+if TYPE_CHECKING:
+    from walras.plan import Grant, Plan
+
+MECHANISMS: tuple[CoreMechanism, ...] = ("AmdahlBidding", "ProportionalSharing")
+both = pytest.mark.parametrize("mechanism", MECHANISMS)
+
+
+def entitlement(name: str, shares: int = 1, parent: str | None = None) -> Entitlement:
+    return Entitlement(name, shares, parent, frozenset({"a", "b"}))
+
+
+def alice_and_bob() -> Snapshot:
+    """Section V-B on two nodes of ten cores."""
+    return Snapshot(
+        (entitlement("alice"), entitlement("bob")),
+        (Node("one", 10), Node("two", 10)),
+        (
+            Job("a", "dedup", "alice", "one", 0.53),
+            Job("a", "bodytrack", "alice", "two", 0.93),
+            Job("b", "x264", "bob", "one", 0.96),
+            Job("b", "raytrace", "bob", "two", 0.68),
+        ),
+    )
+
+
+@st.composite
+def snapshots(draw: st.DrawFn) -> Snapshot:
+    """Draw a tree of entitlements, nodes some of which sell nothing, and jobs of every kind."""
+    tree = [entitlement("top", draw(st.integers(1, 5)))]
+    for number in range(draw(st.integers(1, 5))):
+        parent = draw(st.sampled_from([None, "top"]))
+        tree.append(entitlement(f"user-{number}", draw(st.integers(1, 5)), parent))
+    nodes = [Node(f"node-{j}", draw(st.sampled_from([0, 1, 2, 4, 8, 64]))) for j in range(4)]
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    bounded = draw(st.booleans())
+    highest = draw(st.sampled_from([0.99, 1.0]))
+    jobs = []
+    for number in range(draw(st.integers(0, 16))):
+        least = int(random.choice([1, 1, 2, 5])) if bounded else 1
+        most = (None, least, least + 3)[random.integers(3)] if bounded else None
+        jobs.append(
+            Job(
+                str(random.choice(["a", "b", "elsewhere"], p=[0.45, 0.45, 0.1])),
+                f"job-{number}",
+                str(random.choice([each.name for each in tree])),
+                str(random.choice([node.name for node in nodes])),
+                min(float(random.uniform(0.05, 1.1)), highest),
+                float(np.exp(random.standard_normal())),
+                least,
+                most,
+            )
+        )
+    return Snapshot(tuple(tree), tuple(nodes), tuple(jobs))
+
+
+policies = st.builds(Policy, st.sampled_from(MECHANISMS))
+
+
+def by_entitlement(plan: Plan) -> dict[str, list[Grant]]:
+    result: defaultdict[str, list[Grant]] = defaultdict(list)
+    for grant in plan.grants:
+        result[grant.entitlement].append(grant)
+    return result
+
+
+def by_node(plan: Plan) -> dict[str, list[Grant]]:
+    result: defaultdict[str, list[Grant]] = defaultdict(list)
+    for grant in plan.grants:
+        result[grant.node].append(grant)
+    return result
+
+
+def test_the_papers_two_users_trade_where_each_gains() -> None:
+    plan = clear(alice_and_bob())
+    assert plan.converged
+    assert plan.price_error <= 1e-6
+    assert [grant.cores for grant in plan.grants] == pytest.approx(
+        [1.3363738, 8.6806897, 8.6636262, 1.3193103], abs=1e-5
+    )
+    assert [grant.granted_cores for grant in plan.grants] == [1, 9, 9, 1]
+    # A budget of 10 cores each in place of 1: prices are ten times the paper's.
+    assert [node.price for node in plan.nodes] == pytest.approx([1.0023234, 0.9976766], abs=1e-6)
+    assert all(user.utility > 1.1 * user.entitlement_utility for user in plan.users)
+
+
+def test_proportional_sharing_gives_each_user_half_of_each_node() -> None:
+    plan = clear(alice_and_bob(), Policy("ProportionalSharing"))
+    assert [grant.granted_cores for grant in plan.grants] == [5, 5, 5, 5]
+    assert [node.price for node in plan.nodes] == [1, 1]
+    assert plan.system_progress < clear(alice_and_bob()).system_progress
+
+
+@settings(max_examples=100, deadline=None)
+@given(snapshots(), policies)
+def test_every_job_is_granted_or_refused_once(snapshot: Snapshot, policy: Policy) -> None:
+    plan = clear(snapshot, policy)
+    granted = [(grant.namespace, grant.name) for grant in plan.grants]
+    refused = [(each.namespace, each.name) for each in plan.refused]
+    wanted = [(job.namespace, job.name) for job in snapshot.jobs]
+    assert sorted(granted + refused) == sorted(wanted)
+    assert granted == [each for each in wanted if each in set(granted)]
+    assert [node.name for node in plan.nodes] == [node.name for node in snapshot.nodes]
+
+
+@settings(max_examples=100, deadline=None)
+@given(snapshots(), policies)
+def test_entitled_cores_add_up_to_all_cores(snapshot: Snapshot, policy: Policy) -> None:
+    plan = clear(snapshot, policy)
+    if plan.grants:
+        total = sum(node.cores for node in snapshot.nodes)
+        assert sum(user.entitled_cores for user in plan.users) == pytest.approx(total)
+
+
+@settings(max_examples=100, deadline=None)
+@given(snapshots(), policies)
+def test_every_nodes_cores_are_sold(snapshot: Snapshot, policy: Policy) -> None:
+    plan = clear(snapshot, policy)
+    most = {(job.namespace, job.name): job.max_cores or math.inf for job in snapshot.jobs}
+    grants = by_node(plan)
+    for node in plan.nodes:
+        here = grants.get(node.name, [])
+        whole = sum(grant.granted_cores for grant in here) + node.shared_cores
+        if not here:
+            assert node.price in {0, 1}
+            assert whole == 0
+            continue
+        assert sum(grant.cores for grant in here) == pytest.approx(node.cores)
+        usable = sum(most[grant.namespace, grant.name] for grant in here)
+        assert whole == min(node.cores, usable)
+        assert {grant.shared_cores for grant in here} <= {0, node.shared_cores}
+
+
+@settings(max_examples=100, deadline=None)
+@given(snapshots())
+def test_users_spend_their_budgets_and_buy_what_they_pay_for(snapshot: Snapshot) -> None:
+    plan = clear(snapshot)
+    assert plan.converged
+    grants = by_entitlement(plan)
+    price = {node.name: node.price for node in plan.nodes}
+    for user in plan.users:
+        mine = grants[user.name]
+        spent = sum(grant.spend for grant in mine)
+        assert spent == pytest.approx(user.entitled_cores, rel=1e-5)
+        assert sum(grant.cores for grant in mine) == pytest.approx(user.cores)
+        assert all(grant.price == price[grant.node] for grant in mine)
+        assert all(grant.spend == grant.price * grant.cores for grant in mine)
+
+
+@settings(max_examples=100, deadline=None)
+@given(snapshots())
+def test_the_average_core_costs_one(snapshot: Snapshot) -> None:
+    """Weighted by cores, those of nodes without jobs at price 0 among them."""
+    plan = clear(snapshot)
+    if plan.grants:
+        total = sum(node.cores for node in plan.nodes)
+        worth = sum(node.price * node.cores for node in plan.nodes)
+        assert worth == pytest.approx(total, rel=1e-5)
+
+
+@settings(max_examples=100, deadline=None)
+@given(snapshots(), policies)
+def test_nobody_does_worse_than_their_entitlement(snapshot: Snapshot, policy: Policy) -> None:
+    """Before rounding; V-C for the market, by construction for proportional sharing."""
+    for user in clear(snapshot, policy).users:
+        assert user.utility >= user.entitlement_utility * (1 - 1e-5)
+
+
+@settings(max_examples=100, deadline=None)
+@given(snapshots(), policies)
+def test_utilities_and_progress_are_those_of_the_grants(snapshot: Snapshot, policy: Policy) -> None:
+    plan = clear(snapshot, policy)
+    work = {(job.namespace, job.name): job.work for job in snapshot.jobs}
+    grants = by_entitlement(plan)
+    for user in plan.users:
+        weights = [work[grant.namespace, grant.name] for grant in grants[user.name]]
+        speedups = [grant.speedup for grant in grants[user.name]]
+        assert user.utility == pytest.approx(np.average(speedups, weights=weights))
+    if plan.users:
+        budgets = [user.entitled_cores for user in plan.users]
+        progress = np.average([user.utility for user in plan.users], weights=budgets)
+        assert plan.system_progress == pytest.approx(progress)
+
+
+@settings(max_examples=100, deadline=None)
+@given(snapshots(), policies)
+def test_the_same_snapshot_gives_the_same_plan_to_the_bit(
+    snapshot: Snapshot, policy: Policy
+) -> None:
+    assert repr(clear(snapshot, policy)) == repr(clear(snapshot, policy))
+
+
+@settings(max_examples=100, deadline=None)
+@given(snapshots(), policies, st.integers(0, 2**32 - 1))
+def test_the_order_of_a_snapshot_does_not_matter(
+    snapshot: Snapshot, policy: Policy, seed: int
+) -> None:
+    random = np.random.default_rng(seed)
+    other = Snapshot(
+        tuple(snapshot.entitlements[i] for i in random.permutation(len(snapshot.entitlements))),
+        tuple(snapshot.nodes[j] for j in random.permutation(len(snapshot.nodes))),
+        tuple(snapshot.jobs[k] for k in random.permutation(len(snapshot.jobs))),
+    )
+    exact = replace(policy, tolerance=1e-9)
+    one, two = clear(snapshot, exact), clear(other, exact)
+    price = {node.name: node.price for node in two.nodes}
+    assert {node.name: node.price for node in one.nodes} == pytest.approx(price, rel=1e-7)
+    assert {each.name for each in one.refused} == {each.name for each in two.refused}
+    if max((job.fraction for job in snapshot.jobs), default=0) < 1:  # else the best buy may tie
+        cores = {grant.name: grant.cores for grant in two.grants}
+        assert {grant.name: grant.cores for grant in one.grants} == pytest.approx(cores, abs=1e-5)
+
+
+@settings(max_examples=100, deadline=None)
+@given(snapshots(), policies)
+def test_refused_jobs_leave_the_rest_as_if_they_were_not_there(
+    snapshot: Snapshot, policy: Policy
+) -> None:
+    plan = clear(snapshot, policy)
+    refused = {each.name for each in plan.refused}
+    rest = tuple(job for job in snapshot.jobs if job.name not in refused)
+    assert repr(clear(replace(snapshot, jobs=rest), policy)) == repr(replace(plan, refused=()))
+
+
+FIGURE = re.compile(
+    r"(?P<spend>[\d.]+) of (?P<user>\S+)'s budget of (?P<budget>[\d.]+) buys (?P<cores>[\d.]+) "
+    r"cores at (?P<price>[\d.]+) each, where a parallel fraction of (?P<fraction>[\d.]+) makes a "
+    r"speedup of (?P<speedup>[\d.]+); "
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(snapshots())
+def test_reasons_state_figures_that_are_true(snapshot: Snapshot) -> None:
+    plan = clear(snapshot)
+    job_of = {job.name: job for job in snapshot.jobs}
+    budget = {user.name: user.entitled_cores for user in plan.users}
+    sharers = {
+        node: sum(grant.granted_cores == 0 for grant in grants)
+        for node, grants in by_node(plan).items()
+    }
+    for grant in plan.grants:
+        told = FIGURE.match(grant.reason)
+        assert told is not None, grant.reason
+        assert told["user"] == grant.entitlement
+        assert float(told["spend"]) == pytest.approx(grant.spend, abs=0.006)
+        assert float(told["budget"]) == pytest.approx(budget[grant.entitlement], abs=0.006)
+        assert float(told["cores"]) == pytest.approx(grant.cores, abs=0.006)
+        assert float(told["price"]) == pytest.approx(grant.price, abs=0.0006)
+        assert float(told["fraction"]) == pytest.approx(job_of[grant.name].fraction, abs=0.0006)
+        assert float(told["speedup"]) == pytest.approx(grant.speedup, abs=0.006)
+        rest = grant.reason[told.end() :]
+        if own := re.search(r"rounded to (\d+) cores? of its own", rest):
+            assert int(own[1]) == grant.granted_cores
+        elif among := re.search(r"shares (\d+) cores? with (\d+) others? by weight (\d+)", rest):
+            others = sharers[grant.node] - 1
+            assert [*map(int, among.groups())] == [grant.shared_cores, others, grant.weight]
+        else:
+            assert f"so it has the {grant.shared_cores} core" in rest
+            assert sharers[grant.node] == 1
+
+
+@settings(max_examples=100, deadline=None)
+@given(snapshots())
+def test_bounds_are_mentioned_where_they_bind(snapshot: Snapshot) -> None:
+    job_of = {job.name: job for job in snapshot.jobs}
+    for grant in clear(snapshot).grants:
+        job = job_of[grant.name]
+        if job.max_cores is not None and grant.cores > job.max_cores + 0.01:
+            assert f"held to its maxCores of {job.max_cores}" in grant.reason
+        if "lifted to its minCores" in grant.reason:
+            assert grant.cores < job.min_cores
+        short = f"short of its minCores of {job.min_cores}" in grant.reason
+        assert short == (job.min_cores > max(grant.granted_cores, 1))
+
+
+@both
+def test_an_empty_snapshot_gives_an_empty_plan(mechanism: CoreMechanism) -> None:
+    plan = clear(Snapshot((), (), ()), Policy(mechanism))
+    assert (plan.grants, plan.users, plan.nodes, plan.refused) == ((), (), (), ())
+    assert plan.converged
+    assert plan.system_progress == 0
+
+
+@both
+def test_a_cluster_without_jobs_sells_nothing(mechanism: CoreMechanism) -> None:
+    plan = clear(replace(alice_and_bob(), jobs=()), Policy(mechanism))
+    assert plan.grants == ()
+    assert plan.users == ()
+    assert [node.shared_cores for node in plan.nodes] == [0, 0]
+
+
+@both
+def test_jobs_without_any_node_wait(mechanism: CoreMechanism) -> None:
+    plan = clear(replace(alice_and_bob(), nodes=()), Policy(mechanism))
+    assert plan.grants == ()
+    assert len(plan.refused) == 4
+    assert "sells no cores" in plan.refused[0].reason
+
+
+@both
+def test_a_node_with_nothing_left_to_sell_does_not_stop_the_others(
+    mechanism: CoreMechanism,
+) -> None:
+    snapshot = alice_and_bob()
+    plan = clear(replace(snapshot, nodes=(Node("one", 0), Node("two", 10))), Policy(mechanism))
+    assert {grant.node for grant in plan.grants} == {"two"}
+    assert [(node.name, node.cores) for node in plan.nodes] == [("one", 0), ("two", 10)]
+    assert [node.price for node in plan.nodes] == [0, pytest.approx(1)]
+
+
+def test_an_answer_short_of_the_tolerance_asked_for_is_owned_up_to() -> None:
+    plan = clear(alice_and_bob(), Policy(tolerance=1e-300))
+    assert not plan.converged
+    assert plan.residual > 0
+    assert clear(alice_and_bob()).converged
