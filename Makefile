@@ -12,9 +12,12 @@ help: ## Show this list
 
 setup: $(READY) ## Make the virtual environment and install Walras with everything its tests need
 
-$(READY): pyproject.toml tools/make_venv.py
-	@echo "Setting up $(VENV) (once; about a minute)"
+$(BIN)/python:
+	@echo "Making $(VENV)"
 	@$(PYTHON) tools/make_venv.py $(VENV)
+
+$(READY): pyproject.toml | $(BIN)/python
+	@echo "Installing Walras and what its tests need into $(VENV) (about a minute)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	@touch $@
 

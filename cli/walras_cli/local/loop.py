@@ -228,6 +228,7 @@ class Loop:
         for grant in plan.grants:
             state = states[f"{grant.namespace}.{grant.name}"]
             state.grant = grant
+            state.first_grant = state.first_grant or grant
             state.held = held[grant.namespace, grant.name, grant.node]
         self._hand_out({k: state for k, state in states.items() if state.grant is not None})
 

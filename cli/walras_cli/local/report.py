@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -37,13 +38,13 @@ class JobResult:
         seconds: that it ran.
         cpu_seconds: CPU time that it used.
         cores: that it held, averaged over its time.
-        granted_cores: whole cores of its own at the last decision that counted it.
+        granted_cores: whole cores of its own at the first decision that counted it.
         predicted_speedup: by Amdahl's law for what it held, averaged over its time.
         measured_speedup: predicted time on one core over measured time; None without a time model.
         predicted_seconds: at the start, all jobs starting at once; None without time models.
         proportional_seconds: the same under proportional sharing.
         proportional_measured_seconds: as measured; None unless asked for.
-        price: at the last decision that counted it.
+        price: at that decision.
         reason: why it got that.
     """
 
@@ -115,6 +116,7 @@ def result_of(
         seconds = state.elapsed(loop.now)
         alone = state.seconds_alone
         ended = state.phase is Phase.DONE and seconds > 0
+        first = state.first_grant
         jobs.append(
             JobResult(
                 namespace=state.job.namespace,
@@ -126,14 +128,14 @@ def result_of(
                 seconds=seconds,
                 cpu_seconds=state.cpu_seconds,
                 cores=state.core_seconds / seconds if seconds else 0.0,
-                granted_cores=state.grant.granted_cores if state.grant else 0,
+                granted_cores=first.granted_cores if first else 0,
                 predicted_speedup=state.progress_seconds / seconds if seconds else 0.0,
                 measured_speedup=alone / seconds if ended and alone is not None else None,
                 predicted_seconds=ours.get(key),
                 proportional_seconds=theirs.get(key),
                 proportional_measured_seconds=(proportional or {}).get(key),
-                price=state.grant.price if state.grant else None,
-                reason=state.grant.reason if state.grant else "",
+                price=first.price if first else None,
+                reason=first.reason if first else "",
             )
         )
     return Result(
@@ -242,25 +244,41 @@ def render(result: Result) -> RenderableType:
     what = result.unit + ("s" if result.cores != 1 else "")
     head = Text(
         f"{result.cores} {what} (CPUs {result.cpus}) divided by {result.mechanism}, "
-        f"jobs held by {result.placement}."
+        f"jobs held by {result.placement}.\n"
     )
-    parts: list[RenderableType] = [head, _user_table(result), _job_table(result)]
-    parts.append(Text("Why", style="bold"))
-    parts += [
-        Text(f"  {job.namespace}/{job.name}: {job.reason}.") for job in result.jobs if job.reason
+    why = Table("job", "why it got what it got at first", **_STYLE)
+    for job in result.jobs:
+        why.add_row(f"{job.namespace}/{job.name}", job.reason)
+    return Group(head, _user_table(result), _job_table(result), why, *_warnings(result))
+
+
+_STYLE: dict[str, Any] = {"box": SIMPLE_HEAD, "title_justify": "left", "caption_justify": "left"}
+
+
+def _warnings(result: Result) -> list[Text]:
+    """Return a line for every finding about profiles, those of several jobs together."""
+    jobs: dict[str, list[str]] = {}
+    message: dict[str, str] = {}
+    for key, findings in result.findings.items():
+        for finding in findings:
+            jobs.setdefault(finding.code.value, []).append(key.replace(".", "/", 1))
+            message.setdefault(finding.code.value, finding.message)
+    return [
+        Text.assemble(("warning: ", "yellow"), f"{', '.join(names)}: {message[code]} [{code}]")
+        for code, names in jobs.items()
     ]
-    parts += [
-        Text.assemble(("warning: ", "yellow"), f"{key}: {finding.message} [{finding.code.value}]")
-        for key, findings in result.findings.items()
-        for finding in findings
-    ]
-    return Group(*parts)
 
 
 def _user_table(result: Result) -> Table:
-    table = Table(title="Users: entitled and got, averaged over their time", title_justify="left")
-    table.add_column("user")
-    for column in ("entitled cores", "cores", "utility", "at bare entitlement", "CPU seconds"):
+    table = Table(title="Users, averaged over the time that their jobs ran", **_STYLE)
+    table.add_column("user", no_wrap=True)
+    for column in (
+        "cores\nentitled",
+        "cores\ngot",
+        "utility",
+        "at bare\nentitlement",
+        "CPU\nseconds",
+    ):
         table.add_column(column, justify="right")
     for user in result.users:
         table.add_row(
@@ -275,35 +293,42 @@ def _user_table(result: Result) -> Table:
 
 
 def _job_table(result: Result) -> Table:
-    table = Table(title="Jobs: predicted and measured", title_justify="left")
-    table.add_column("job")
+    table = Table(title="Jobs, predicted and measured", **_STYLE)
+    table.add_column("job", no_wrap=True)
     table.add_column("user")
-    table.add_column("end")
     compared = any(job.proportional_measured_seconds is not None for job in result.jobs)
-    columns = ["F", "cores", "speedup", "measured", "seconds", "predicted", "shared equally"]
-    for column in (*columns, *(["measured so"] if compared else [])):
+    columns = [
+        "F",
+        "cores\ngot",
+        "speedup\nexpected",
+        "\nreal",
+        "seconds\nexpected",
+        "\nreal",
+        "shared*\nexpected",
+        *(["\nreal"] if compared else []),
+    ]
+    for column in columns:
         table.add_column(column, justify="right")
     for job in result.jobs:
+        mark = "" if job.phase is Phase.DONE else f" ({job.phase.value})"
         row = [
-            f"{job.namespace}/{job.name}",
+            f"{job.namespace}/{job.name}{mark}",
             job.entitlement,
-            job.phase.value,
             f"{job.fraction:.3f}" + ("?" if job.source is Source.ASSUMED else ""),
             f"{job.cores:.2f}",
             f"{job.predicted_speedup:.2f}",
             _optional(job.measured_speedup, 2),
-            f"{job.seconds:.1f}",
             _optional(job.predicted_seconds, 1),
+            f"{job.seconds:.1f}",
             _optional(job.proportional_seconds, 1),
         ]
         if compared:
             row.append(_optional(job.proportional_measured_seconds, 1))
         table.add_row(*row)
     table.caption = (
-        "speedup: over one core, predicted by Amdahl's law for the cores held. "
-        "shared equally: predicted seconds under proportional sharing. ?: assumed, not measured."
+        "F: parallel fraction (?: assumed). Speedup over one core, expected by Amdahl's law for "
+        "the cores held. * seconds under proportional sharing."
     )
-    table.caption_justify = "left"
     return table
 
 

@@ -54,6 +54,7 @@ class JobState:
         phase: what it is doing.
         running: its process while it has one.
         grant: what it was last granted.
+        first_grant: what it was granted first, as a rule with everybody there.
         held: cores that it really holds now.
         cpus: the CPUs it is held to now; None if it is held to none.
         started: seconds since the run began.
@@ -70,6 +71,7 @@ class JobState:
     phase: Phase = Phase.WAITING
     running: Running | None = None
     grant: Grant | None = None
+    first_grant: Grant | None = None
     held: float = 0.0
     cpus: CpuSet | None = None
     started: float = 0.0
