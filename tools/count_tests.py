@@ -1,0 +1,31 @@
+"""Print how a test run went, in one plain line; fail if anything failed or was skipped."""
+
+from __future__ import annotations
+
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+
+def main() -> None:
+    """Read the JUnit report named by the first argument."""
+    suites = ElementTree.parse(Path(sys.argv[1])).getroot().iter("testsuite")  # noqa: S314 - ours
+    totals = dict.fromkeys(("tests", "failures", "errors", "skipped"), 0)
+    skipped = []
+    for suite in suites:
+        for name in totals:
+            totals[name] += int(suite.get(name, "0"))
+        for case in suite.iter("testcase"):
+            reason = case.find("skipped")
+            if reason is not None:
+                skipped.append(f"{case.get('name')}: {reason.get('message')}")
+    failed = totals["failures"] + totals["errors"]
+    passed = totals["tests"] - failed - totals["skipped"]
+    for line in skipped:
+        print(f"skipped: {line}")
+    print(f"{passed} passed, {failed} failed, {totals['skipped']} skipped")
+    sys.exit(1 if failed or totals["skipped"] or not passed else 0)
+
+
+if __name__ == "__main__":
+    main()
