@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-import xml.etree.ElementTree as ElementTree
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 
 def main() -> None:
     """Read the JUnit report named by the first argument."""
-    suites = ElementTree.parse(Path(sys.argv[1])).getroot().iter("testsuite")  # noqa: S314 - ours
+    suites = ET.parse(Path(sys.argv[1])).getroot().iter("testsuite")  # noqa: S314 - ours
     totals = dict.fromkeys(("tests", "failures", "errors", "skipped"), 0)
     skipped = []
     for suite in suites:
