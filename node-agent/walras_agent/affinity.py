@@ -79,6 +79,7 @@ class AffinityGroup:
         self._name = name
         self._family = ProcessFamily(f"{runs.MARKER}={run}/{name}")
         self._cpus: CpuSet | None = None
+        # What members had before the last move, and forks under way may still bring.
         self._left: set[CpuSet] = set()
         self._nice = 0
         # Relative to the run's own nice value, so that ratios between jobs hold under nice(1).
@@ -88,7 +89,7 @@ class AffinityGroup:
         """Take in a process, and all that it starts, at the present placement."""
         self._family.add(pid)
         if self._cpus is not None:
-            self._hold_all([pid], self._cpus)
+            self._hold_all([pid], self._cpus, news=True)
 
     def place(self, cpus: CpuSet, weight: int = _DEFAULT_WEIGHT) -> None:
         """Hold every thread of the job to ``cpus`` and raise its nice value to fit ``weight``.
@@ -99,11 +100,12 @@ class AffinityGroup:
         if not cpus:
             raise ValueError(f"{self._name}: no CPU to be placed on")
         self._nice = min(19, self._base_nice + nice_of(runs.checked_weight(self._name, weight)))
-        if cpus != self._cpus:
-            self._left = set()
+        news = cpus != self._cpus
+        if news:
+            self._left = {self._cpus} if self._cpus else set()
         for _ in range(_PASSES):
             members = self._family.scan()
-            if not self._hold_all((process.pid for process in members), cpus):
+            if not self._hold_all((process.pid for process in members), cpus, news=news):
                 break
             time.sleep(_PAUSE_SECONDS)
         for process in members:
@@ -145,7 +147,7 @@ class AffinityGroup:
         """Kill the job; nothing else is left behind."""
         self.kill()
 
-    def _hold_all(self, pids: Iterable[int], cpus: CpuSet) -> bool:
+    def _hold_all(self, pids: Iterable[int], cpus: CpuSet, *, news: bool) -> bool:
         """Hold all threads that can be; True if there may be more to move.
 
         So there may when one had to be moved, or was gone before: what it has started meanwhile
@@ -154,7 +156,6 @@ class AffinityGroup:
         Raises:
             PlacementError: Some could not be held; the message is about the first of them.
         """
-        news = cpus != self._cpus
         more, refusals = False, list[PlacementError]()
         for pid in pids:
             threads = procfs.threads(pid)

@@ -461,6 +461,32 @@ def test_by_affinity_a_thread_that_binds_itself_within_is_left_alone(start: Star
     assert cpus_of_threads(pid) == {SECOND}
 
 
+def test_by_affinity_a_process_that_shows_up_with_the_cpus_of_before_is_moved(
+    start: Start,
+) -> None:
+    group, elsewhere = (open_placer(run_id(), "affinity").open("default.affine") for _ in "ab")
+    group.place(FIRST)
+    group.place(BOTH)
+    elsewhere.environment = group.environment
+    pid = bind(start, elsewhere, placed=BOTH, own=FIRST)
+
+    group.place(BOTH)
+
+    assert cpus_of_threads(pid) == {BOTH}
+
+
+def test_by_affinity_an_admitted_process_has_not_chosen_its_cpus(start: Start) -> None:
+    group = open_placer(run_id(), "affinity").open("default.affine")
+    group.place(BOTH)
+    with subprocess.Popen(["sleep", "60"]) as process:
+        os.sched_setaffinity(process.pid, FIRST)
+        try:
+            group.admit(process.pid)
+            assert cpus_of_threads(process.pid) == {BOTH}
+        finally:
+            group.close()
+
+
 def test_by_affinity_a_thread_that_breaks_out_is_brought_back(start: Start) -> None:
     group = open_placer(run_id(), "affinity").open("default.affine")
     pid = bind(start, group, placed=FIRST, own=SECOND)
