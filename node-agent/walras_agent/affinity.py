@@ -12,6 +12,7 @@ import math
 import os
 import signal
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,15 +60,17 @@ class AffinityPlacer:
 
     def open(self, name: str) -> AffinityGroup:
         """Make the group of one job."""
-        if runs.checked_name(name) in self._groups:
+        before = self._groups.get(runs.checked_name(name))
+        if before is not None and not before.closed:
             raise PlacementError(f"{name}: a job of this name is already placed; rename one")
         self._groups[name] = AffinityGroup(self._run, name)
         return self._groups[name]
 
     def close(self) -> None:
-        """Kill what all groups still hold."""
-        for group in self._groups.values():
-            group.close()
+        """Kill what all groups still hold, also if one resists."""
+        with ExitStack() as closing:
+            for group in self._groups.values():
+                closing.callback(group.close)
         self._groups.clear()
 
 
@@ -76,6 +79,7 @@ class AffinityGroup:
 
     def __init__(self, run: str, name: str) -> None:
         self.environment: Mapping[str, str] = runs.marker(run, name)
+        self.closed = False
         self._name = name
         self._family = ProcessFamily(f"{runs.MARKER}={run}/{name}")
         self._cpus: CpuSet | None = None
@@ -146,6 +150,7 @@ class AffinityGroup:
     def close(self) -> None:
         """Kill the job; nothing else is left behind."""
         self.kill()
+        self.closed = True
 
     def _hold_all(self, pids: Iterable[int], cpus: CpuSet, *, news: bool) -> bool:
         """Hold all threads that can be; True if there may be more to move.

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -70,11 +71,13 @@ class CgroupPlacer:
         return group
 
     def close(self) -> None:
-        """Kill what all groups still hold and remove them."""
-        for group in self._groups:
-            group.close()
+        """Kill what all groups still hold and remove them, also if one resists."""
+        with ExitStack() as closing:
+            # Called last to first: the run's own folders come after those of its jobs.
+            closing.callback(cgroupfs.remove, self._folders)
+            for group in self._groups:
+                closing.callback(group.close)
         self._groups.clear()
-        cgroupfs.remove(self._folders)
 
 
 class CgroupGroup:

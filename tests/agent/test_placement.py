@@ -380,6 +380,15 @@ def test_two_jobs_cannot_have_one_name(placer: Placer) -> None:
         placer.open("default.twin")
 
 
+def test_a_closed_job_leaves_its_name_to_the_next(placer: Placer, start: Start) -> None:
+    placer.open("default.again").close()
+
+    group = placer.open("default.again")
+    process = start(group, SLEEPER, SECOND)
+
+    assert group.pids() == (process.pid,)
+
+
 @needs_root
 @needs_cpuset
 def test_root_gets_a_cgroup_without_asking() -> None:
