@@ -158,7 +158,7 @@ def test_speedups_are_measured_kept_and_used_again(folder: Folder) -> None:
     assert done.returncode == 0, done.stderr
     assert "profil" not in done.stderr
     assert f"{job['fraction']:.3f}" in done.stdout
-    assert "proportional" in done.stdout
+    assert "if" in done.stdout
 
 
 def test_more_jobs_than_cores_share_by_weight(folder: Folder) -> None:

@@ -293,41 +293,27 @@ def _user_table(result: Result) -> Table:
 
 
 def _job_table(result: Result) -> Table:
-    table = Table(title="Jobs, predicted and measured", **_STYLE)
+    table = Table(title="Jobs: expected / real", **_STYLE)
     table.add_column("job", no_wrap=True)
     table.add_column("user")
-    compared = any(job.proportional_measured_seconds is not None for job in result.jobs)
-    columns = [
-        "F",
-        "cores\ngot",
-        "speedup\nexpected",
-        "\nreal",
-        "seconds\nexpected",
-        "\nreal",
-        "shared*\nexpected",
-        *(["\nreal"] if compared else []),
-    ]
-    for column in columns:
-        table.add_column(column, justify="right")
+    for column in ("F", "cores\ngot", "speedup", "seconds", "seconds if\nproportional*"):
+        table.add_column(column, justify="right", no_wrap=True)
     for job in result.jobs:
         mark = "" if job.phase is Phase.DONE else f" ({job.phase.value})"
-        row = [
+        measured = job.proportional_measured_seconds
+        table.add_row(
             f"{job.namespace}/{job.name}{mark}",
             job.entitlement,
             f"{job.fraction:.3f}" + ("?" if job.source is Source.ASSUMED else ""),
             f"{job.cores:.2f}",
-            f"{job.predicted_speedup:.2f}",
-            _optional(job.measured_speedup, 2),
-            _optional(job.predicted_seconds, 1),
-            f"{job.seconds:.1f}",
-            _optional(job.proportional_seconds, 1),
-        ]
-        if compared:
-            row.append(_optional(job.proportional_measured_seconds, 1))
-        table.add_row(*row)
+            f"{job.predicted_speedup:.2f} / {_optional(job.measured_speedup, 2)}",
+            f"{_optional(job.predicted_seconds, 1)} / {job.seconds:.1f}",
+            _optional(job.proportional_seconds, 1)
+            + ("" if measured is None else f" / {measured:.1f}"),
+        )
     table.caption = (
-        "F: parallel fraction (?: assumed). Speedup over one core, expected by Amdahl's law for "
-        "the cores held. * seconds under proportional sharing."
+        "F: parallel fraction (?: assumed). Speedup over one core: expected by Amdahl's law "
+        "for the cores got. * under proportional sharing."
     )
     return table
 
