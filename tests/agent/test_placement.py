@@ -178,10 +178,13 @@ def place_until_settled(group: Group, cpus: CpuSet) -> None:
     def settled() -> bool:
         nonlocal right_in_a_row
         group.place(cpus)
-        right_in_a_row = right_in_a_row + 1 if cpus_of(group) == {cpus} else 0
+        seen = cpus_of(group)
+        # Nothing is seen while the only process is being forked.
+        right_in_a_row += seen == {cpus}
+        right_in_a_row *= seen <= {cpus}
         return right_in_a_row == 5
 
-    wait_until(settled, seconds=10)
+    wait_until(settled, seconds=30)
 
 
 def run_folders(run: str) -> list[Path]:
