@@ -2,6 +2,8 @@ import os
 import shutil
 import subprocess
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from walras_agent import procfs
@@ -18,14 +20,27 @@ def test_this_process_is_read_as_the_system_calls_tell_it() -> None:
     assert abs(own.ticks / procfs.TICKS_PER_SECOND - used) < 1
 
 
+@contextmanager
+def cat(program: str | Path = "cat", **variables: str) -> Iterator[int]:
+    """A running cat's PID. Popen returns in the midst of exec; one that answers is through."""
+    with subprocess.Popen(
+        [program], env=os.environ | variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b"ready\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"ready\n"
+        yield process.pid
+        process.stdin.close()
+
+
 def test_a_command_s_name_may_look_like_the_fields_after_it(tmp_path: Path) -> None:
     odd = tmp_path / "a) Z 1 (b"
-    shutil.copy("/bin/sleep", odd)
-    with subprocess.Popen([odd, "60"]) as process:
-        try:
-            read = procfs.read_process(process.pid)
-        finally:
-            process.kill()
+    shutil.copy("/bin/cat", odd)
+    with cat(odd) as pid:
+        read = procfs.read_process(pid)
+        assert Path(f"/proc/{pid}/comm").read_text() == "a) Z 1 (b\n"
 
     assert read is not None
     assert read.parent == os.getpid()
@@ -48,13 +63,9 @@ def test_threads_are_listed() -> None:
 
 
 def test_a_variable_is_found_by_its_whole_assignment() -> None:
-    environment = {"WALRAS_RUN": "1-2-3/a.b"}
-    with subprocess.Popen(["sleep", "60"], env=os.environ | environment) as process:
-        try:
-            assert procfs.has_variable(process.pid, b"WALRAS_RUN=1-2-3/a.b")
-            assert not procfs.has_variable(process.pid, b"WALRAS_RUN=1-2-3/a")
-        finally:
-            process.kill()
+    with cat(WALRAS_RUN="1-2-3/a.b") as pid:
+        assert procfs.has_variable(pid, b"WALRAS_RUN=1-2-3/a.b")
+        assert not procfs.has_variable(pid, b"WALRAS_RUN=1-2-3/a")
 
 
 def test_a_process_that_is_gone_has_nothing() -> None:
