@@ -200,11 +200,11 @@ def split_solve(market: Market, found: Equilibrium) -> dict[str, float]:
 def first_decision() -> dict[str, float]:
     """Time the import and the first two decisions of a process, in seconds."""
     begin = time.perf_counter()
-    import walras.clear
+    from walras.clear import clear
 
     imported = time.perf_counter()
     snapshot = _small_snapshot()
-    times = [_seconds(lambda: walras.clear.clear(snapshot)) for _ in range(2)]
+    times = [_seconds(lambda: clear(snapshot)) for _ in range(2)]
     return {"import": imported - begin, "first": times[0], "second": times[1]}
 
 

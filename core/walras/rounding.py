@@ -57,16 +57,9 @@ def round_cores(
     if (lower > upper).any():
         job = int((lower > upper).argmax())
         raise RoundingError(f"job {job}: minimum {lower[job]} is above maximum {upper[job]}")
-    needed = np.zeros(len(capacities), np.int64)
-    _add_up(lower, groups.start, groups.order, needed)
-    if (needed > capacities).any():
-        server = int((needed > capacities).argmax())
-        raise RoundingError(
-            f"server {server}: the minimums of its jobs add up to {needed[server]} cores, "
-            f"it has {capacities[server]}"
-        )
     quota = cores
     if minimum is not None or maximum is not None:
+        _check_minimums(lower, capacities, groups)
         quota = fill(
             cores,
             lower.astype(np.float64),
@@ -77,16 +70,17 @@ def round_cores(
     return _hamilton(quota, upper, capacities, groups.start, groups.order)
 
 
-@kernel
-def _add_up(
-    values: NDArray[np.int64],
-    start: NDArray[np.int64],
-    order: NDArray[np.uint32],
-    sums: NDArray[np.int64],
+def _check_minimums(
+    lower: NDArray[np.int64], capacities: NDArray[np.int64], groups: Grouping
 ) -> None:
-    for group in range(len(sums)):
-        for k in order[start[group] : start[group + 1]]:
-            sums[group] += values[k]
+    up_to = np.concatenate([[0], np.cumsum(lower[groups.order])])
+    needed = np.diff(up_to[groups.start])
+    if (needed > capacities).any():
+        server = int((needed > capacities).argmax())
+        raise RoundingError(
+            f"server {server}: the minimums of its jobs add up to {needed[server]} cores, "
+            f"it has {capacities[server]}"
+        )
 
 
 @kernel

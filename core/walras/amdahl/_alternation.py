@@ -125,7 +125,9 @@ def server_side(
 @kernel
 def even_bids(users: UserSide, servers: ServerSide) -> Floats:
     """Return the square roots of the prices at which every user bids the same on all its jobs."""
-    root = np.zeros(len(servers.capacity))
+    root = np.empty(len(servers.capacity))
+    for j in range(len(root)):
+        root[j] = 0.0
     for i in range(len(users.budget)):
         first, last = users.start[i], users.start[i + 1]
         for k in range(first, last):
@@ -153,7 +155,9 @@ def cores_of_jobs(
     off than prices are.
     """
     cores = np.empty(len(user))
-    sold = np.zeros(len(capacity))
+    sold = np.empty(len(capacity))
+    for j in range(len(sold)):
+        sold[j] = 0.0
     for job in range(len(user)):
         f = fraction[job]
         wanted = np.sqrt(work[job] * f) * mu[user[job]] / root[server[job]] - f
@@ -299,14 +303,18 @@ def certify(  # noqa: C901 - one sum by user, one by server, told apart by their
 @kernel
 def _mix(gram: Floats, projection: Floats, size: int) -> Floats:
     """Solve the least-squares weights of Anderson acceleration, slightly regularised."""
-    matrix = gram[:size, :size].copy()
-    weights = projection[:size].copy()
+    matrix = np.empty((DEPTH, DEPTH))
+    weights = np.empty(DEPTH)
     trace = 0.0
     for i in range(size):
-        trace += matrix[i, i]
+        weights[i] = 0.0
+        trace += gram[i, i]
     if trace == 0.0:
-        return np.zeros(size)
+        return weights
     for i in range(size):
+        weights[i] = projection[i]
+        for j in range(size):
+            matrix[i, j] = gram[i, j]
         matrix[i, i] += 1e-14 * trace
     for i in range(size):  # elimination; the matrix is symmetric and positive definite
         for j in range(i + 1, size):
@@ -346,7 +354,7 @@ def alternate(  # noqa: C901 - one loop over arrays, compiled whole
     m = len(root)
     changes = np.empty((DEPTH, m))  # of the residual from pass to pass
     moves = np.empty((DEPTH, m))  # of the point that the pass led to
-    gram = np.zeros((DEPTH, DEPTH))
+    gram = np.empty((DEPTH, DEPTH))
     projection = np.empty(DEPTH)
     next_root = np.empty(m)
     log_price = np.empty(m)

@@ -41,25 +41,28 @@ def group(keys: NDArray[np.int64], groups: int) -> Grouping:
     """Sort jobs by ``keys`` (integers in 0..groups-1) with one counting sort."""
     if len(keys) > np.iinfo(np.uint32).max:
         raise ValueError(f"{len(keys)} jobs: the solvers take at most 2**32 - 1")
-    return Grouping(*_counting_sort(read_only(keys), groups))
+    start = np.zeros(groups + 2, np.int64)
+    order = np.empty(len(keys), np.uint32)
+    _counting_sort(read_only(keys), start, order)
+    return Grouping(start[:-1], order)
 
 
 @kernel
 def _counting_sort(
-    keys: NDArray[np.int64], groups: int
-) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-    start = np.zeros(groups + 1, np.int64)
+    keys: NDArray[np.int64], start: NDArray[np.int64], order: NDArray[np.uint32]
+) -> None:
+    """Sort into ``start``, which comes as zeros and one longer than the groups need, and ``order``.
+
+    While jobs are placed, entry g + 1 says where the next job of group g goes.
+    """
     for key in keys:
-        start[key + 1] += 1
-    for g in range(groups):
-        start[g + 1] += start[g]
-    free = start[:-1].copy()
-    order = np.empty(len(keys), np.uint32)
+        start[key + 2] += 1
+    for g in range(2, len(start)):
+        start[g] += start[g - 1]
     for job in range(len(keys)):
         key = keys[job]
-        order[free[key]] = job
-        free[key] += 1
-    return start, order
+        order[start[key + 1]] = job
+        start[key + 1] += 1
 
 
 @kernel
