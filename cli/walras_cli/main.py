@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import ClassVar
 
 import click
@@ -31,7 +30,7 @@ class LazyGroup(click.Group):
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(version("walras"), prog_name="walras")
+@click.version_option(package_name="walras", prog_name="walras")
 def main() -> None:
     """Divide the cores of shared machines by a market.
 

@@ -132,7 +132,8 @@ BAD = {
             JOB,
         ],
         (
-            "Entitlement ada: spec.parent: entitlement ada is its own ancestor (ada -> bob -> ada); "
+            "Entitlement ada: spec.parent: entitlement ada is its own ancestor "
+            "(ada -> bob -> ada); "
             "remove spec.parent from one of them"
         ),
     ),

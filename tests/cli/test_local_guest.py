@@ -1,0 +1,169 @@
+"""`walras local run` on machines that the test machine is not: 1, 8 and 64 CPUs, SMT, a cpuset.
+
+A guest tool (its path in WALRAS_GUEST) boots Linux with any CPU topology and runs a command there.
+The command is this module itself: as a program it writes documents, runs them, and checks who ran
+where. Kernels are not compiled in there, as compiling takes minutes on an emulated processor.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from importlib.metadata import distribution
+from pathlib import Path
+
+TOOL = os.environ.get("WALRAS_GUEST", "")
+ROOT = Path(__file__).parents[2]
+PARTS = ("core", "node-agent", "profiler", "cli")
+NEEDED = (
+    "annotated-types",
+    "click",
+    "llvmlite",
+    "markdown-it-py",
+    "mdurl",
+    "numba",
+    "numpy",
+    "psutil",
+    "pydantic",
+    "pydantic_core",
+    "pygments",
+    "PyYAML",
+    "rich",
+    "typing-extensions",
+    "typing-inspection",
+)
+
+PROGRAM = """
+import os, sys, time
+ends = time.monotonic() + 4
+while time.monotonic() < ends:
+    print(",".join(map(str, sorted(os.sched_getaffinity(0)))), sys.argv[1], flush=True)
+    time.sleep(0.2)
+"""
+
+USERS = {"ada": 3, "bob": 2, "cyd": 1}
+
+
+def documents() -> str:
+    """Three users; ada has two jobs of unequal parallelism."""
+    texts = [
+        f"{{apiVersion: walras.dev/v1alpha1, kind: Entitlement, metadata: {{name: {user}}}, "
+        f"spec: {{shares: {shares}, namespaces: [default]}}}}"
+        for user, shares in USERS.items()
+    ]
+    for name, user, fraction in (
+        ("wide", "ada", 0.98),
+        ("narrow", "ada", 0.6),
+        ("middle", "bob", 0.9),
+        ("small", "cyd", 0.9),
+    ):
+        texts.append(
+            f"{{apiVersion: walras.dev/v1alpha1, kind: MarketJob, metadata: {{name: {name}}}, "
+            f"spec: {{entitlement: {user}, command: [python3, program.py, '{{threads}}'], "
+            f"parallelFraction: '{fraction}'}}}}"
+        )
+    return "\n---\n".join(texts)
+
+
+def run_and_check(cpus: set[int], siblings: int) -> None:
+    """Inside the guest: run the documents on these CPUs, and check who was where."""
+    folder = Path("/tmp/market")  # noqa: S108 - the guest is thrown away
+    folder.mkdir(exist_ok=True)
+    (folder / "market.yaml").write_text(documents())
+    (folder / "program.py").write_text(PROGRAM)
+    os.sched_setaffinity(0, cpus)
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "walras_cli", "local", "run", "-o", "json"),
+            *("--logs", str(folder / "logs"), str(folder / "market.yaml")),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["machine"]["cores"] == len(cpus) // siblings
+    seen = {}
+    for job in result["decisions"][0]["jobs"]:
+        first, threads = (folder / f"logs/default.{job['name']}.log").read_text().split()[:2]
+        seen[job["name"]] = {int(cpu) for cpu in first.split(",")}
+        assert int(threads) == len(cpus)
+        held = job["grantedCores"] or job["sharedCores"]
+        assert len(seen[job["name"]]) == held * siblings, (job, first)
+        assert seen[job["name"]] <= cpus
+        if siblings == 2 and job["grantedCores"]:
+            assert whole_cores(seen[job["name"]])
+    own = [seen[job["name"]] for job in result["decisions"][0]["jobs"] if job["grantedCores"]]
+    assert sum(map(len, own)) == len(set().union(*own)), "a CPU has two owners"
+    assert not list(Path("/sys/fs/cgroup").rglob("walras-*"))
+
+
+def whole_cores(cpus: set[int]) -> bool:
+    """Return whether no core is cut in two."""
+    lists = (
+        Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list").read_text()
+        for cpu in cpus
+    )
+    siblings = [text.strip().replace("-", ",").split(",") for text in lists]
+    return all({int(first), int(last)} <= cpus for first, last in siblings)
+
+
+if __name__ == "__main__":
+    everything = os.sched_getaffinity(0)
+    per_core = int(sys.argv[1])
+    run_and_check(everything, per_core)
+    if len(everything) == 8:  # as in a container that may use some of the machine's CPUs
+        run_and_check({1, 2, 5}, 1)
+else:
+    import pytest
+
+    pytestmark = [
+        pytest.mark.guest,
+        pytest.mark.skipif(not TOOL, reason="needs the path of a guest tool in WALRAS_GUEST"),
+    ]
+
+    @pytest.fixture(scope="module")
+    def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+        """A folder with what Walras needs, for a guest that has nothing but Python."""
+        folder = tmp_path_factory.mktemp("guest") / "site"
+        for name in NEEDED:
+            for file in distribution(name).files or ():
+                if file.suffix != ".pyc" and ".." not in file.parts and "tests" not in file.parts:
+                    (folder / file).parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy(str(file.locate()), folder / file)
+        for part in PARTS:
+            for package in (ROOT / part).glob("walras*"):
+                shutil.copytree(
+                    package, folder / package.name, ignore=shutil.ignore_patterns("__pycache__")
+                )
+        return folder
+
+    @pytest.mark.parametrize(
+        ("cpus", "siblings", "version"),
+        [
+            ("sockets=1,cores=1,threads=1", 1, "v2"),
+            ("sockets=1,cores=8,threads=1", 1, "v1"),
+            ("sockets=2,cores=16,threads=2", 2, "v2"),
+        ],
+        ids=["one CPU", "8 CPUs and a part of them", "64 CPUs, two sockets with SMT"],
+    )
+    def test_every_job_runs_on_what_its_user_bought(
+        site: Path, cpus: str, siblings: int, version: str
+    ) -> None:
+        command = (
+            f"PYTHONPATH={site} NUMBA_DISABLE_JIT=1 OPENBLAS_NUM_THREADS=1 "
+            f"python3 -B {Path(__file__).name} {siblings}"
+        )
+        options = ["--smp", cpus, "--cgroup", version, "--timeout", "900"]
+        folders = ["--dir", str(Path(__file__).parent), "--dir", str(site)]
+        inside = subprocess.run(
+            [TOOL, *options, *folders, "--", command],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert inside.returncode == 0, inside.stdout + inside.stderr
