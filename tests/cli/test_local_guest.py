@@ -26,7 +26,6 @@ NEEDED = (
     "mdurl",
     "numba",
     "numpy",
-    "psutil",
     "pydantic",
     "pydantic_core",
     "pygments",
