@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from walras.amdahl.equilibrium import find_equilibrium as find_equilibrium
     from walras.amdahl.market import Market as Market
     from walras.amdahl.proportional import share_proportionally as share_proportionally
-    from walras.clear import clear as clear
+    from walras.clearing import clear as clear
     from walras.plan import Plan as Plan
     from walras.rounding import round_cores as round_cores
     from walras.snapshot import Entitlement as Entitlement
@@ -34,7 +34,7 @@ _HOMES = {
     "Policy": "snapshot",
     "Snapshot": "snapshot",
     "bid": "amdahl.bidding",
-    "clear": "clear",
+    "clear": "clearing",
     "find_equilibrium": "amdahl.equilibrium",
     "round_cores": "rounding",
     "share_proportionally": "amdahl.proportional",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from walras.clear import clear
+from walras.clearing import clear
 from walras.speedup import speedup
 
 if TYPE_CHECKING:

@@ -67,7 +67,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The state of a cluster, or of one machine, that `walras.clear.clear` decides on."""
+    """The state of a cluster, or of one machine, that `walras.clearing.clear` decides on."""
 
     entitlements: tuple[Entitlement, ...]
     nodes: tuple[Node, ...]

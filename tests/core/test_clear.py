@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from walras.clear import clear
+from walras.clearing import clear
 from walras.snapshot import CoreMechanism, Entitlement, Job, Node, Policy, Snapshot
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from walras import snapshot as core
-from walras.clear import clear
+from walras.clearing import clear
 from walras.forecast import held_cores
 from walras_agent.assign import Demand, assign
 from walras_agent.cpuset import CpuSet
