@@ -4,21 +4,28 @@ Wigner's surmise says that neighbours repel: the density of spacings s (in units
 close to pi s / 2 exp(-pi s**2 / 4), so that a share of about 0.18 is below one half.
 """
 
+from __future__ import annotations
+
 import argparse
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 SIZE = 120
 MATRICES = 6000
 
 
-def spacings(seed: int) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+def spacings(seed: int) -> NDArray[np.float64]:
     """Return the spacings in the middle of one matrix's spectrum, over their mean."""
     entries = np.random.default_rng(seed).standard_normal((SIZE, SIZE))
     levels = np.linalg.eigvalsh(entries + entries.T)[SIZE // 3 : 2 * SIZE // 3]
-    gaps = np.diff(levels)
-    return gaps / gaps.mean()
+    gaps: NDArray[np.float64] = np.diff(levels)
+    gaps /= gaps.mean()
+    return gaps
 
 
 def main() -> None:
