@@ -7,6 +7,7 @@ empty and a full compile cache to time the first decision of a process. It pins 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import resource
 import time
@@ -198,14 +199,15 @@ def split_solve(market: Market, found: Equilibrium) -> dict[str, float]:
 
 
 def first_decision() -> dict[str, float]:
-    """Time the import and the first two decisions of a process, in seconds."""
+    """Time imports and the first two decisions of a process, in seconds."""
+    package = _seconds(lambda: importlib.import_module("walras"))
     begin = time.perf_counter()
-    from walras.clear import clear
+    from walras.clearing import clear
 
-    imported = time.perf_counter()
+    imported = time.perf_counter() - begin
     snapshot = _small_snapshot()
-    times = [_seconds(lambda: clear(snapshot)) for _ in range(2)]
-    return {"import": imported - begin, "first": times[0], "second": times[1]}
+    first, second = (_seconds(lambda: clear(snapshot)) for _ in range(2))
+    return {"package": package, "import": imported, "first": first, "second": second}
 
 
 def _small_snapshot() -> Snapshot:
