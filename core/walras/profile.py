@@ -105,6 +105,24 @@ class SpeedupFit:
         """The parallel fraction for the market, in (0, 1]."""
         return market_fraction(self.raw_fraction)
 
+    def fraction_at(self, size: float) -> float:
+        """The parallel fraction for the market, in (0, 1], on data of another size.
+
+        Start-up that does not grow with the data weighs most in small samples and makes a program
+        look less parallel than it is on all of its data. The time models tell the two apart: this
+        is the mean over core counts of Karp-Flatt (equation 3) on predicted times. Where there are
+        no time models, or they predict nothing above zero, it is `fraction`.
+        """
+        if 1 not in self.time_models:
+            return self.fraction
+        seconds = {cores: model.predict(size) for cores, model in self.time_models.items()}
+        if min(seconds.values()) <= 0 or len(seconds) == 1:
+            return self.fraction
+        alone = seconds.pop(1)
+        return market_fraction(
+            fmean(karp_flatt(alone / time, cores) for cores, time in seconds.items())
+        )
+
     def speedup(self, cores: float) -> float:
         """Predicted speedup on `cores` cores, at least 1, by Amdahl's law.
 

@@ -15,7 +15,7 @@ from library import source_files
 
 SHORTEST = 64  # bytes; the rolling hash forgets what is further back
 MASK = (1 << 13) - 1  # a cut every 8 KiB on average
-KEY_ROUNDS = 2000
+KEY_ROUNDS = 6_000
 
 
 def cut(content: bytes) -> list[bytes]:

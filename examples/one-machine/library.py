@@ -1,5 +1,6 @@
 """The data that every machine with Python has: the source files of its standard library."""
 
+import os
 import random
 import sysconfig
 from pathlib import Path
@@ -7,8 +8,10 @@ from pathlib import Path
 
 def source_files(fraction: float) -> list[Path]:
     """Return random files with ``fraction`` of all bytes; larger parts contain smaller ones."""
-    root = Path(sysconfig.get_path("stdlib"))
-    files = sorted(path for path in root.rglob("*.py") if "site-packages" not in path.parts)
+    files = []
+    for folder, below, names in os.walk(sysconfig.get_path("stdlib")):
+        below[:] = sorted(set(below) - {"site-packages", "__pycache__"})
+        files += [Path(folder, name) for name in sorted(names) if name.endswith(".py")]
     random.Random(0).shuffle(files)
     sizes = [path.stat().st_size for path in files]
     wanted, taken = fraction * sum(sizes), 0

@@ -7,7 +7,7 @@ close to pi s / 2 exp(-pi s**2 / 4), so that a share of about 0.18 is below one 
 from __future__ import annotations
 
 import argparse
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SIZE = 120
-MATRICES = 6000
+MATRICES = 10_000
 
 
 def spacings(seed: int) -> NDArray[np.float64]:
@@ -35,8 +35,8 @@ def main() -> None:
     parser.add_argument("--fraction", type=float, default=1.0, help="part of the matrices")
     options = parser.parse_args()
     count = max(1, round(MATRICES * options.fraction))
-    with ThreadPoolExecutor(options.threads) as pool:
-        gaps = np.concatenate(list(pool.map(spacings, range(count))))
+    with ProcessPoolExecutor(options.threads) as pool:
+        gaps = np.concatenate(list(pool.map(spacings, range(count), chunksize=20)))
     print(f"{count} matrices: a share of {np.mean(gaps < 0.5):.3f} of spacings is below one half")
 
 

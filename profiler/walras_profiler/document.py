@@ -45,7 +45,7 @@ def profile_document(
         "kind": KIND,
         "metadata": {"name": name, "namespace": namespace},
         "spec": _spec(_cells(measurements)),
-        "status": _status(fit, findings),
+        "status": _status(fit, findings, relative=measurements[0].size.relative),
     }
 
 
@@ -122,9 +122,11 @@ def _measurement(size: Size, cores: int, runs: Sequence[Measurement]) -> Documen
     return entry
 
 
-def _status(fit: SpeedupFit, findings: Sequence[Finding]) -> Document:
+def _status(fit: SpeedupFit, findings: Sequence[Finding], *, relative: bool) -> Document:
+    whole = {"wholeDataParallelFraction": _decimal(fit.fraction_at(1.0))} if relative else {}
     return {
         "parallelFraction": _decimal(fit.fraction),
+        **whole,
         "rawParallelFraction": _decimal(fit.raw_fraction),
         "variance": _decimal(fit.variance),
         "parallelFractionByCores": [

@@ -36,7 +36,7 @@ def render(report: Report) -> RenderableType:
     parts: list[RenderableType] = [times_table(report.measurements), fraction_table(report.fit)]
     if report.fit.time_models:
         parts.append(time_model_table(report.fit, report.measurements[0].size))
-    parts.append(summary(report.fit))
+    parts.append(summary(report.fit, report.measurements[0].size))
     parts += [finding_line(finding) for finding in report.findings]
     return Group(*parts)
 
@@ -106,12 +106,16 @@ def time_model_table(fit: SpeedupFit, size: Size) -> Table:
     return table
 
 
-def summary(fit: SpeedupFit) -> Text:
-    """The one number that the market takes."""
+def summary(fit: SpeedupFit, size: Size) -> Text:
+    """The one number that the market takes, on the samples and on all of the data."""
     text = Text("Parallel fraction: ")
     text.append(f"{fit.fraction:.3f}", style="bold")
     if fit.fraction != fit.raw_fraction:
         text.append(f" (measured {fit.raw_fraction:.3f})")
+    if size.relative and len(fit.sizes) > 1:
+        text.append(" on these parts of the data, ")
+        text.append(f"{fit.fraction_at(1.0):.3f}", style="bold")
+        text.append(" on all of them, by the time models")
     return text
 
 

@@ -162,3 +162,22 @@ def test_impossible_samples_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match="sample"):
         Sample(cores, size, seconds)
+
+
+def test_start_up_does_not_hide_how_parallel_the_whole_is() -> None:
+    """Half a second of start-up and ten of work of which nine tenths are parallel."""
+    samples = [
+        Sample(cores, size, (0.5 + 10 * size * (0.1 + 0.9 / cores),))
+        for size in (0.02, 0.05, 0.1)
+        for cores in (1, 2, 4)
+    ]
+    fit = fit_profile(samples)
+    whole = 10.5 / (0.5 + 10 * (0.1 + 0.9 / 4))
+    expected = (1 - 1 / whole) / (1 - 1 / 4)
+    assert fit.fraction < 0.6
+    assert fit.fraction_at(1.0) == pytest.approx(expected, abs=1e-9)
+
+
+def test_without_time_models_the_whole_is_taken_to_be_like_the_sample() -> None:
+    fit = fit_profile([Sample(1, 0.1, (1.0,)), Sample(2, 0.1, (0.6,))])
+    assert fit.fraction_at(1.0) == fit.fraction

@@ -2,7 +2,7 @@
 
 Other work on the machine is the enemy of these tests. As root they run in a real-time class, which
 goes before it (but not in a cgroup, where the kernel may refuse that). Where a profile calls itself
-disturbed even so, it is made again, and in the end, where nothing went first, the test is skipped.
+disturbed even so, it is made again, a few times.
 """
 
 import json
@@ -18,7 +18,7 @@ from walras_profiler.document import samples_from_document
 
 ENTRY = "from walras_cli.profile import profile; profile(prog_name='walras profile')"
 ROOT = os.geteuid() == 0
-ATTEMPTS = 2
+ATTEMPTS = 4
 
 pytestmark = pytest.mark.skipif(
     len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs to measure a speedup"
@@ -81,10 +81,8 @@ def walras(*arguments: str, nobody: bool = False, first: bool = ROOT) -> dict[st
         document = json.loads(done.stdout)
         found = {finding["code"] for finding in document["status"]["findings"]}
         if not found & disturbances:
-            return document
-    if first:
-        return document
-    pytest.skip(f"the machine is too busy to measure anything: {sorted(found & disturbances)}")
+            break
+    return document
 
 
 def fraction_of(document: dict[str, Any]) -> float:

@@ -163,6 +163,7 @@ def _measure_missing(
     """Profile the jobs that come without a speedup, one after the other on an idle machine."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+    from walras_cli.local.documents import full_size
     from walras_cli.local.measure import measure, runs_needed
     from walras_profiler.campaign import MeasurementError
     from walras_profiler.sampling import SamplingError
@@ -195,8 +196,9 @@ def _measure_missing(
             except (MeasurementError, SamplingError, ValueError) as error:
                 raise Failure(f"{job.origin}: spec.command: profiling at {error}") from error
             measured.append(found)
+            fraction = found.fit.fraction_at(full_size(job.spec.data))
             console.print(
-                f"profiled {job.title}: parallel fraction {found.fit.fraction:.3f}", highlight=False
+                f"profiled {job.title}: parallel fraction {fraction:.3f}", highlight=False
             )
     return measured
 
@@ -214,7 +216,7 @@ def _run(
 ) -> tuple[Loop, str]:
     from walras_cli.local.host import open_host
     from walras_cli.local.loop import Loop
-    from walras_cli.local.state import JobState, Source
+    from walras_cli.local.state import JobState
     from walras_cli.local.view import open_view
     from walras_cli.local.watch import FileWatch
 
@@ -223,9 +225,7 @@ def _run(
         loop = Loop(market, sold, host, view, pin, watch, keep_going)
         loop.jobs = {job.key: JobState.of(job) for job in market.jobs}
         for each in measured:
-            state = loop.jobs[each.job.key]
-            state.fit, state.fraction = each.fit, each.fit.fraction
-            state.source = Source.MEASURED
+            loop.jobs[each.job.key].take_measured(each.fit)
         loop.run()
         return loop, host.description
 

@@ -16,6 +16,7 @@ from walras.resources.kinds import (
     NAMESPACED,
     AnyResource,
     Entitlement,
+    JobData,
     Market,
     MarketJob,
     MarketSpec,
@@ -279,13 +280,13 @@ def _job(
     if spec.parallel_fraction is not None:
         fraction = float(spec.parallel_fraction)
     elif profile is not None:
-        fit, fraction = _speedup(profile)
+        fit, fraction = _speedup(profile, spec.data)
     job = LocalJob(namespace, name, located.origin, located.file.parent, spec, fit, fraction)
     _check_command(job)
     return job
 
 
-def _speedup(located: _Located) -> tuple[SpeedupFit | None, float | None]:
+def _speedup(located: _Located, data: JobData) -> tuple[SpeedupFit | None, float | None]:
     """Return what a SpeedupProfile says: a fit of its measurements, or just a fraction."""
     resource = located.resource
     if isinstance(resource, SpeedupProfile) and resource.spec.parallel_fraction is not None:
@@ -294,7 +295,12 @@ def _speedup(located: _Located) -> tuple[SpeedupFit | None, float | None]:
         fit = fit_profile(samples_from_document(located.document))
     except ValueError as error:
         raise ValueError(f"its profile cannot be used: {located.origin}: {error}") from error
-    return fit, fit.fraction
+    return fit, fit.fraction_at(full_size(data))
+
+
+def full_size(data: JobData) -> float:
+    """Return all of the data, in the unit that samples of them are measured in."""
+    return 1.0 if data.size is None else float(data.size)
 
 
 def _check_command(job: LocalJob) -> None:

@@ -196,8 +196,7 @@ class Loop:
             if profiling.result is None:
                 self.view.event(self.now, f"{state.job.title}: {profiling.problem}; F is assumed")
             else:
-                state.fit = profiling.result.fit
-                state.fraction, state.source = state.fit.fraction, Source.MEASURED
+                state.take_measured(profiling.result.fit)
             reasons.append(f"{state.job.title} was profiled")
         return reasons
 

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from walras import snapshot as core
+from walras.diagnosis import Code
 from walras.forecast import forecast
 from walras_cli.local.documents import NODE
 from walras_cli.local.state import Phase, Source
@@ -255,12 +256,19 @@ def render(result: Result) -> RenderableType:
 _STYLE: dict[str, Any] = {"box": SIMPLE_HEAD, "title_justify": "left", "caption_justify": "left"}
 
 
+# Nothing can be done about the first on a machine of two cores, and the time models, by which
+# F is carried over to the whole data, are the remedy for the second. Scripts see both.
+_NOT_WORTH_A_LINE = {Code.ONE_CORE_COUNT, Code.SIZES_DISAGREE}
+
+
 def _warnings(result: Result) -> list[Text]:
     """Return a line for every finding about profiles, those of several jobs together."""
     jobs: dict[str, list[str]] = {}
     message: dict[str, str] = {}
     for key, findings in result.findings.items():
         for finding in findings:
+            if finding.code in _NOT_WORTH_A_LINE:
+                continue
             jobs.setdefault(finding.code.value, []).append(key.replace(".", "/", 1))
             message.setdefault(finding.code.value, finding.message)
     return [
@@ -294,16 +302,14 @@ def _user_table(result: Result) -> Table:
 
 def _job_table(result: Result) -> Table:
     table = Table(title="Jobs: expected / real", **_STYLE)
-    table.add_column("job", no_wrap=True)
-    table.add_column("user")
-    for column in ("F", "cores\ngot", "speedup", "seconds", "seconds if\nproportional*"):
+    table.add_column("job", overflow="fold")
+    for column in ("F", "cores\ngot", "speedup", "seconds", "shared*"):
         table.add_column(column, justify="right", no_wrap=True)
     for job in result.jobs:
         mark = "" if job.phase is Phase.DONE else f" ({job.phase.value})"
         measured = job.proportional_measured_seconds
         table.add_row(
             f"{job.namespace}/{job.name}{mark}",
-            job.entitlement,
             f"{job.fraction:.3f}" + ("?" if job.source is Source.ASSUMED else ""),
             f"{job.cores:.2f}",
             f"{job.predicted_speedup:.2f} / {_optional(job.measured_speedup, 2)}",
@@ -313,7 +319,7 @@ def _job_table(result: Result) -> Table:
         )
     table.caption = (
         "F: parallel fraction (?: assumed). Speedup over one core: expected by Amdahl's law "
-        "for the cores got. * under proportional sharing."
+        "for the cores got. * seconds under proportional sharing."
     )
     return table
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from walras import snapshot as core
 from walras.forecast import expected_speedup
-from walras_cli.local.documents import NODE
+from walras_cli.local.documents import NODE, full_size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -112,8 +112,12 @@ class JobState:
         """Predicted seconds on one core; None if no time model is known."""
         if self.fit is None or not self.fit.time_models:
             return None
-        full = self.job.spec.data.size
-        return self.fit.predict_seconds(1, 1.0 if full is None else float(full))
+        return self.fit.predict_seconds(1, full_size(self.job.spec.data))
+
+    def take_measured(self, fit: SpeedupFit) -> None:
+        """Go by a measured speedup from now on."""
+        self.fit, self.source = fit, Source.MEASURED
+        self.fraction = fit.fraction_at(full_size(self.job.spec.data))
 
     def elapsed(self, now: float) -> float:
         """Seconds that the job ran until ``now`` or its end."""
