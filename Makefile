@@ -5,6 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
 .PHONY: help setup run test check bench clean
 
 help: ## Show this list

@@ -57,7 +57,7 @@ def test_two_users_trade_as_the_paper_prints(solve: Callable[..., Equilibrium]) 
     )
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=2000, deadline=None)
 @given(markets())
 def test_equilibrium_conditions_hold_in_any_market(market: Market) -> None:
     result = find_equilibrium(market)
@@ -72,7 +72,7 @@ def test_equilibrium_conditions_hold_in_any_market(market: Market) -> None:
     assert result.residual <= 1e-5
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=1000, deadline=None)
 @given(markets())
 def test_no_user_does_worse_than_their_bare_entitlement(market: Market) -> None:
     """Section V-C: the entitlement is affordable at equilibrium prices, the best is chosen."""

@@ -130,14 +130,14 @@ def run(
 
 @contextmanager
 def _termination_as_interrupt() -> Iterator[None]:
-    """Have SIGTERM and SIGHUP end the run as Ctrl-C does, with everything cleaned up."""
+    """Have SIGTERM and SIGHUP (but for nohup) end the run as Ctrl-C does, all cleaned up."""
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = {
-        number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)
-    }
+    ends = (signal.SIGTERM, signal.SIGHUP)
+    heard = [number for number in ends if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, interrupt) for number in heard}
     try:
         yield
     finally:
