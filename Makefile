@@ -25,8 +25,8 @@ $(READY): pyproject.toml | $(BIN)/python
 run: $(READY) ## Profile, clear and pin three users' real programs on this machine (under two minutes)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" walras local run examples/one-machine/market.yaml
 
-test: $(READY) ## Run the tests, with coverage
-	@$(BIN)/python -m pytest --cov --cov-report=term
+test: $(READY) ## Run the tests, with coverage (PYTEST_ARGS: more options)
+	@$(BIN)/python -m pytest --cov --cov-report=term $(PYTEST_ARGS)
 
 check: $(READY) ## Lint, types and import contracts
 	@$(BIN)/ruff check .
