@@ -1,7 +1,6 @@
 """`walras local run` on machines that the test machine is not: 1, 8 and 64 CPUs, SMT, a cpuset.
 
-A guest tool (its path in WALRAS_GUEST) boots Linux with any CPU topology and runs a command there.
-The command is this module itself: as a program it writes documents, runs them, and checks who ran
+What runs in the emulated machine is this module itself: as a program it writes documents, runs them, and checks who ran
 where. Kernels are not compiled in there, as compiling takes minutes on an emulated processor.
 """
 
@@ -12,10 +11,8 @@ import os
 import shutil
 import subprocess
 import sys
-from importlib.metadata import distribution
 from pathlib import Path
 
-TOOL = os.environ.get("WALRAS_GUEST", "")
 ROOT = Path(__file__).parents[2]
 PARTS = ("core", "node-agent", "profiler", "cli")
 NEEDED = (
@@ -120,20 +117,15 @@ if __name__ == "__main__":
 else:
     import pytest
 
-    pytestmark = [
-        pytest.mark.guest,
-        pytest.mark.skipif(not TOOL, reason="needs the path of a guest tool in WALRAS_GUEST"),
-    ]
+    from emulated import copy_distributions, in_a_guest, run_inside
+
+    pytestmark = in_a_guest
 
     @pytest.fixture(scope="module")
     def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         """A folder with what Walras needs, for a guest that has nothing but Python."""
         folder = tmp_path_factory.mktemp("guest") / "site"
-        for name in NEEDED:
-            for file in distribution(name).files or ():
-                if file.suffix != ".pyc" and ".." not in file.parts and "tests" not in file.parts:
-                    (folder / file).parent.mkdir(parents=True, exist_ok=True)
-                    shutil.copy(str(file.locate()), folder / file)
+        copy_distributions(NEEDED, folder)
         for part in PARTS:
             for package in (ROOT / part).glob("walras*"):
                 shutil.copytree(
@@ -153,16 +145,11 @@ else:
     def test_every_job_runs_on_what_its_user_bought(
         site: Path, cpus: str, siblings: int, version: str
     ) -> None:
-        command = (
+        inside = run_inside(
             f"PYTHONPATH={site} NUMBA_DISABLE_JIT=1 OPENBLAS_NUM_THREADS=1 "
-            f"python3 -B {Path(__file__).name} {siblings}"
+            f"python3 -B {Path(__file__).name} {siblings}",
+            [Path(__file__).parent, site],
+            smp=cpus,
+            cgroup=version,
         )
-        options = ["--smp", cpus, "--cgroup", version, "--timeout", "900"]
-        folders = ["--dir", str(Path(__file__).parent), "--dir", str(site)]
-        inside = subprocess.run(
-            [TOOL, *options, *folders, "--", command],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert inside.returncode == 0, inside.stdout + inside.stderr
+        assert inside.status == 0, inside.output
