@@ -35,7 +35,7 @@ def work(amount):
         total += i * i
 
 processes, size, fraction = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
-amount = 5_000_000 * size
+amount = 12_000_000 * size
 work(amount * (1 - fraction))
 for _ in range(processes):
     if os.fork() == 0:
