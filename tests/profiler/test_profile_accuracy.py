@@ -147,7 +147,7 @@ def test_fraction_of_small_samples_predicts_the_speedup_of_the_whole() -> None:
 
 
 def test_time_that_grows_with_the_square_of_the_data_is_found_quadratic() -> None:
-    squared = MULTI_PROCESS.replace("5_000_000 * size", "5_000_000 * size * size")
+    squared = MULTI_PROCESS.replace("12_000_000 * size", "6_000_000 * size * size")
     command = ("--", sys.executable, "-c", squared, "{threads}", "{fraction}", "0.8")
     fit = fit_of(walras("--pin", "affinity", "--sizes", "20%,40%,60%,80%,100%", *command))
     assert fit.time_models[1].form == "Quadratic"

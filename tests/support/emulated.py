@@ -1,8 +1,8 @@
 """Runs a command inside an emulated Linux machine, by a guest tool whose path is in WALRAS_GUEST.
 
 The tool boots Debian's kernel with cgroup v2 or v1 and any CPU topology, copies folders in, and
-prints what the command prints. With many CPUs the last line before power-off may get lost on the serial
-console, so the command's status is also printed by the command itself, a moment before its end.
+prints what the command prints. With many CPUs the last line before power-off may get lost on the
+serial console, so the command prints its status itself, a moment before its end.
 """
 
 from __future__ import annotations
