@@ -1,8 +1,8 @@
 """`walras local run` on machines that the test machine is not: 1, 8 and 64 CPUs, SMT, a cpuset.
 
 What runs in the emulated machine is this module itself: as a program it writes documents, runs
-them, and checks who ran where. Kernels are not compiled in there, as that takes minutes on an emulated
-processor.
+them, and checks who ran where. Kernels are not compiled in there: that takes minutes on an
+emulated processor.
 """
 
 from __future__ import annotations
