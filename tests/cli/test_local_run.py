@@ -267,6 +267,23 @@ def _read(number: int) -> str:
         return ""
 
 
+@needs_two_cpus
+def test_a_job_that_arrives_unknown_is_measured_on_what_it_is_given(folder: Folder) -> None:
+    one = folder.job("one", "ada", 60.0, parallelFraction="0.9")
+    two = folder.job("two", "ada", 2.0, data={"samples": ["10%", "20%"]})
+    folder.write(user("ada", 1), one)
+    with start("local", "run", "-o", "json", folder.file) as process:
+        await_jobs(folder, process, 1)
+        folder.write(user("ada", 1), two)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 0
+    one_result, two_result = json.loads(out)["jobs"]
+    assert (one_result["phase"], two_result["phase"]) == ("removed", "done")
+    assert two_result["source"] == "measured"
+    assert "profiling default/two on CPUs" in err
+    assert folder.left() == []
+
+
 def test_a_job_that_fails_stops_the_others_and_is_named(folder: Folder) -> None:
     bad = folder.job("bad", "bob", parallelFraction="0.9")
     bad["spec"]["command"] = ["python3", "-c", "import sys; sys.exit('no input today')"]

@@ -90,8 +90,8 @@ class Loop:
             JobFailedError: one failed, and the others were not to go on.
         """
         self._began = time.monotonic()
-        self._decide("all jobs start")
         try:
+            self._decide("all jobs start")
             while any(state.takes_part for state in self.jobs.values()):
                 self._step()
                 time.sleep(TICK_SECONDS)
@@ -214,13 +214,8 @@ class Loop:
             tuple(state.in_market for state in states.values()),
         )
         plan = clear(snapshot, self.market.policy)
-        self._plan = plan
-        self.ledger.decisions.append((self.now, why, plan))
-        self.view.event(self.now, f"cleared the market: {why}")
-        if not plan.converged:
-            self.view.event(self.now, f"prices are off by up to {plan.residual:.1g}: {plan.solver}")
-        for refusal in plan.refused:
-            self.view.event(self.now, f"{refusal.namespace}/{refusal.name}: {refusal.reason}")
+        if plan != self._plan:
+            self._announce(plan, why)
         held = held_cores(plan)
         for state in states.values():
             state.grant = None
@@ -230,6 +225,16 @@ class Loop:
             state.first_grant = state.first_grant or grant
             state.held = held[grant.namespace, grant.name, grant.node]
         self._hand_out({k: state for k, state in states.items() if state.grant is not None})
+
+    def _announce(self, plan: Plan, why: str) -> None:
+        """Put a new decision on record; one that changes nothing is not worth remembering."""
+        self._plan = plan
+        self.ledger.decisions.append((self.now, why, plan))
+        self.view.event(self.now, f"cleared the market: {why}")
+        if not plan.converged:
+            self.view.event(self.now, f"prices are off by up to {plan.residual:.1g}: {plan.solver}")
+        for refusal in plan.refused:
+            self.view.event(self.now, f"{refusal.namespace}/{refusal.name}: {refusal.reason}")
 
     def _hand_out(self, states: Mapping[str, JobState]) -> None:
         demands = [
