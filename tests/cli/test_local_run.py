@@ -33,7 +33,7 @@ def work(part):
     ends = time.thread_time() + part
     while time.thread_time() < ends:
         hashlib.pbkdf2_hmac("sha256", b"x", b"y", 20000)
-        print(",".join(map(str, sorted(os.sched_getaffinity(0)))), flush=True)
+        os.write(1, (",".join(map(str, sorted(os.sched_getaffinity(0)))) + "\\n").encode())
 
 whole = seconds * fraction
 work(0.1 * whole)
@@ -220,15 +220,15 @@ def test_jobs_arrive_leave_and_entitlements_change_with_the_file(folder: Folder)
     with start("local", "run", "-o", "json", folder.file) as process:
         await_jobs(folder, process, 2)
         folder.write(user("ada", 7), user("bob", 1), one, two)
-        assert eventually(lambda: "the documents changed" in read_some(process.stderr))
+        assert eventually(lambda: "the documents changed" in said_by(process))
         (Path(folder.file)).write_text("not: [yaml")
-        assert eventually(lambda: "stays in force" in read_some(process.stderr))
+        assert eventually(lambda: "stays in force" in said_by(process))
         folder.write(user("ada", 7), user("bob", 1), one, three)
-        assert eventually(lambda: "default/three ended" in read_some(process.stderr))
+        assert eventually(lambda: "default/three ended" in said_by(process))
         folder.write(
             user("ada", 7), user("bob", 1), folder.job("one", "ada", parallelFraction="0.5")
         )
-        assert eventually(lambda: "its command changed" in read_some(process.stderr))
+        assert eventually(lambda: "its command changed" in said_by(process))
         folder.write(user("ada", 7), user("bob", 1), three | {"metadata": {"name": "four"}})
         out, _ = process.communicate(timeout=60)
     assert process.returncode == 0
@@ -244,20 +244,26 @@ def test_jobs_arrive_leave_and_entitlements_change_with_the_file(folder: Folder)
 
 def await_jobs(folder: Folder, process: subprocess.Popen[str], count: int) -> None:
     """Wait until so many jobs run."""
-    there = eventually(lambda: len(folder.left()) == count, 30)
-    assert there, (folder.left(), process.poll(), read_some(process.stderr))
+    seen: list[list[int]] = []
+
+    def there() -> bool:
+        seen.append(folder.left())
+        return len(seen[-1]) >= count
+
+    assert eventually(there, 30), (seen[:3], seen[-3:], process.poll(), said_by(process))
 
 
-_SEEN: dict[int, str] = {}
+_SAID: dict[int, str] = {}
 
 
-def read_some(stream: Any) -> str:
-    """Return everything that a pipe has brought so far, without waiting for more."""
-    number = stream.fileno()
+def said_by(process: subprocess.Popen[str]) -> str:
+    """Return everything that a process has written to standard error, without waiting for more."""
+    assert process.stderr is not None
+    number = process.stderr.fileno()
     os.set_blocking(number, False)
     while piece := _read(number):
-        _SEEN[number] = _SEEN.get(number, "") + piece
-    return _SEEN.get(number, "")
+        _SAID[process.pid] = _SAID.get(process.pid, "") + piece
+    return _SAID.get(process.pid, "")
 
 
 def _read(number: int) -> str:
