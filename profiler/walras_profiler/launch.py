@@ -115,7 +115,10 @@ class Process:
 
     def _watch(self, child: subprocess.Popen[bytes], started: float, before: "_Usage") -> None:
         """Wait for the end (in a thread) and record what was used since exec."""
-        _, status, usage = os.wait4(child.pid, 0)
+        try:
+            _, status, usage = os.wait4(child.pid, 0)
+        except ChildProcessError:  # an interrupted launch has killed it and waited for it
+            return
         seconds = time.monotonic() - started
         child.returncode = os.waitstatus_to_exitcode(status)
         self._outcome = _outcome(child.returncode, seconds, usage, before)

@@ -248,7 +248,7 @@ def await_jobs(folder: Folder, process: subprocess.Popen[str], count: int) -> No
 
     def there() -> bool:
         seen.append(folder.left())
-        return len(seen[-1]) >= count
+        return len(seen[-1]) >= count and said_by(process).count("started default/") >= count
 
     assert eventually(there, 30), (seen[:3], seen[-3:], process.poll(), said_by(process))
 
