@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from walras.amdahl._segments import group
+from walras._segments import group
 from walras.fill import fill
 from walras.rounding import round_cores
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras._jit import kernel
-from walras.amdahl._segments import read_only, stable_order
+from walras._segments import read_only, stable_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from walras.amdahl._segments import Grouping
+    from walras._segments import Grouping
 
     Floats = NDArray[np.float64]
 

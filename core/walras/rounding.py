@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras._jit import kernel
-from walras.amdahl._segments import stable_order
+from walras._segments import stable_order
 from walras.fill import fill
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from walras.amdahl._segments import Grouping
+    from walras._segments import Grouping
 
 
 class RoundingError(ValueError):

@@ -24,7 +24,7 @@ from walras._jit import kernel
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from walras.amdahl._segments import Grouping
+    from walras._segments import Grouping
     from walras.amdahl.market import Market
 
     Floats = NDArray[np.float64]

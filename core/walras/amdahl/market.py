@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from walras.amdahl._segments import Grouping, group
+from walras._segments import Grouping, group
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
