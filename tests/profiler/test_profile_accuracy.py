@@ -1,15 +1,19 @@
 """What is measured is near the truth: real programs of known parallel fraction on the real CPUs.
 
-Other work on the machine is the enemy of these tests. As root they run in a real-time class, which
-goes before it (but not in a cgroup, where the kernel may refuse that). Where a profile calls itself
-disturbed even so, it is made again, a few times.
+Other work on the machine is the enemy of these tests, and in a virtual machine so is the work of
+its neighbours, which cannot be seen from inside. As root they run in a real-time class, which goes
+before the former (but not in a cgroup, where the kernel may refuse that). Against the latter each
+is tried a few times: a wrong method is wrong every time, a disturbed measurement is not.
 """
 
+import contextlib
+import functools
 import json
 import os
 import subprocess
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ParamSpec
 
 import pytest
 
@@ -18,7 +22,9 @@ from walras_profiler.document import samples_from_document
 
 ENTRY = "from walras_cli.profile import profile; profile(prog_name='walras profile')"
 ROOT = os.geteuid() == 0
-ATTEMPTS = 4
+ATTEMPTS = 5
+
+P = ParamSpec("P")
 
 pytestmark = pytest.mark.skipif(
     len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs to measure a speedup"
@@ -57,31 +63,35 @@ with ThreadPoolExecutor(int(sys.argv[1])) as pool:
 """
 
 
-def walras(*arguments: str, nobody: bool = False, first: bool = ROOT) -> dict[str, Any]:
-    """The document of a profile that was not disturbed.
+def tried_again(test: Callable[P, None]) -> Callable[P, None]:
+    """Try a test of a measurement again when it fails, a few times."""
 
-    Real-time runs go `first`: others then only get what these leave idle.
-    """
+    @functools.wraps(test)
+    def attempts(*args: P.args, **kwargs: P.kwargs) -> None:
+        for _ in range(ATTEMPTS - 1):
+            with contextlib.suppress(AssertionError):
+                test(*args, **kwargs)
+                return
+        test(*args, **kwargs)
+
+    return attempts
+
+
+def walras(*arguments: str, nobody: bool = False, first: bool = ROOT) -> dict[str, Any]:
+    """The document of a profile. Real-time runs go `first`: others get what these leave idle."""
     prefix = ["chrt", "--rr", "1"] if first else []
-    disturbances = {"TooNoisy"} if first else {"TooNoisy", "BusyMachine"}
     if nobody:
         prefix += ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-    document: dict[str, Any] = {}
-    found: set[str] = set()
-    for _ in range(ATTEMPTS):
-        done = subprocess.run(
-            [*prefix, sys.executable, "-c", ENTRY, "-o", "json", *arguments],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-            cwd="/",
-        )
-        assert done.returncode == 0, done.stderr
-        document = json.loads(done.stdout)
-        found = {finding["code"] for finding in document["status"]["findings"]}
-        if not found & disturbances:
-            break
+    done = subprocess.run(
+        [*prefix, sys.executable, "-c", ENTRY, "-o", "json", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd="/",
+    )
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
     return document
 
 
@@ -98,33 +108,39 @@ def multi_process(fraction: float, size: str = "1") -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("true_fraction", [0.5, 0.9])
+@tried_again
 def test_known_fraction_is_measured_under_affinity(true_fraction: float) -> None:
     document = walras("--pin", "affinity", *multi_process(true_fraction))
     assert fraction_of(document) == pytest.approx(true_fraction, abs=0.15)
 
 
 @needs_root
+@tried_again
 def test_known_fraction_is_measured_in_a_cgroup() -> None:
     document = walras("--pin", "cgroup", *multi_process(0.7), first=False)
     assert fraction_of(document) == pytest.approx(0.7, abs=0.2)
 
 
 @needs_root
+@tried_again
 def test_known_fraction_is_measured_by_an_ordinary_user() -> None:
     document = walras(*multi_process(0.7), nobody=True)
     assert fraction_of(document) == pytest.approx(0.7, abs=0.15)
 
 
+@tried_again
 def test_program_of_one_process_is_found_to_gain_nothing() -> None:
     document = walras("--pin", "affinity", *multi_process(0.0))
     assert abs(fraction_of(document)) < 0.15
 
 
+@tried_again
 def test_threads_of_a_library_are_found_to_gain() -> None:
     command = ("--", sys.executable, "-c", ZLIB_THREADS, "{threads}", "1")
     assert fraction_of(walras("--pin", "affinity", *command)) > 0.6
 
 
+@tried_again
 def test_small_samples_predict_the_whole_on_either_core_count() -> None:
     """Section IV-B on a real program: 20, 30 and 40 % of the data predict 100 %, within 25 %."""
     sampled = walras(
@@ -137,6 +153,7 @@ def test_small_samples_predict_the_whole_on_either_core_count() -> None:
         assert fit.predict_seconds(cores, 1.0) == pytest.approx(measured, rel=0.25)
 
 
+@tried_again
 def test_fraction_of_small_samples_predicts_the_speedup_of_the_whole() -> None:
     """Amdahl's step alone: from one core's time on all data and F of the samples."""
     sampled = walras("--pin", "affinity", "--sizes", "30%,40%", *multi_process(0.8, "{fraction}"))
@@ -146,6 +163,7 @@ def test_fraction_of_small_samples_predicts_the_speedup_of_the_whole() -> None:
     assert predicted == pytest.approx(truth.predict_seconds(2, 1.0), rel=0.2)
 
 
+@tried_again
 def test_time_that_grows_with_the_square_of_the_data_is_found_quadratic() -> None:
     squared = MULTI_PROCESS.replace("12_000_000 * size", "6_000_000 * size * size")
     command = ("--", sys.executable, "-c", squared, "{threads}", "{fraction}", "0.8")
