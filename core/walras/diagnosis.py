@@ -84,9 +84,9 @@ def diagnose(
 
 
 def _noise(samples: tuple[Sample, ...], fit: SpeedupFit) -> dict[int, float]:
-    """How far the spread of repeats leaves F(x) open: dF = (T_x / T_1) (δ_1 + δ_x) / (1 - 1/x).
+    """How far repeats leave F(x) open: dF = (T_x / T_1) (δ_1 + δ_x) / (1 - 1/x).
 
-    First order in the relative half-ranges δ, the mean over data sizes, as F(x) itself is.
+    First order in the relative uncertainties δ, the mean over data sizes, as F(x) itself is.
     """
     by_key = {(sample.size, sample.cores): sample for sample in samples}
     open_by: dict[int, list[float]] = {cores: [] for cores in fit.by_cores}
@@ -94,7 +94,9 @@ def _noise(samples: tuple[Sample, ...], fit: SpeedupFit) -> dict[int, float]:
         if cores > 1:
             alone = by_key[size, 1]
             ratio = sample.typical / alone.typical
-            open_by[cores].append(ratio * (alone.spread + sample.spread) / (1 - 1 / cores))
+            open_by[cores].append(
+                ratio * (alone.uncertainty + sample.uncertainty) / (1 - 1 / cores)
+            )
     return {cores: sum(values) / len(values) for cores, values in open_by.items()}
 
 

@@ -14,6 +14,12 @@ from statistics import fmean, geometric_mean, median, pvariance
 from walras.speedup import karp_flatt, market_fraction, speedup
 from walras.timemodel import TimeModel, TimePoint, fit_time_model
 
+_ERROR_OF_MEDIAN = math.sqrt(math.pi / 2) * 1.4826
+"""Standard error of the median of n normal values, by their median absolute deviation / sqrt(n).
+
+1.4826 of it are the standard deviation, and a median errs sqrt(pi / 2) times as much as a mean.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:
@@ -48,9 +54,14 @@ class Sample:
         return median(self.seconds)
 
     @property
-    def spread(self) -> float:
-        """Half the range of the times, as a share of the median."""
-        return (max(self.seconds) - min(self.seconds)) / 2 / self.typical
+    def uncertainty(self) -> float:
+        """The standard error of the median, as a share of it.
+
+        By the median absolute deviation, so that a single disturbed run, which does not move the
+        median either, does not count for much; 0 for a single time.
+        """
+        deviation = median(abs(time - self.typical) for time in self.seconds)
+        return _ERROR_OF_MEDIAN * deviation / math.sqrt(len(self.seconds)) / self.typical
 
 
 @dataclass(frozen=True, slots=True)

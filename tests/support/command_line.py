@@ -71,5 +71,10 @@ def processes_with(text: str) -> list[int]:
 
 
 def cgroups_of(pid: int) -> list[Path]:
-    """Return the cgroups of all runs that a process has begun."""
-    return [path for path in Path("/sys/fs/cgroup").rglob(f"walras-{pid}-*") if path.is_dir()]
+    """Return the cgroups of all runs that a process has begun; they may be going meanwhile."""
+    return [
+        Path(folder, name)
+        for folder, names, _ in os.walk("/sys/fs/cgroup")
+        for name in names
+        if name.startswith(f"walras-{pid}-")
+    ]
