@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from walras.profile import Sample
-from walras_profiler.sizes import Size
+from walras.sizes import Size
 
 
 class MeasurementError(Exception):

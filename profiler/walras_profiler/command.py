@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from walras_profiler.sizes import Size
+from walras.sizes import Size
 
 PLACEHOLDERS: Mapping[str, str] = {
     "threads": "logical CPUs of the run",

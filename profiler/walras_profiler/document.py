@@ -1,19 +1,20 @@
 """The SpeedupProfile document: a plain dictionary, for YAML or JSON.
 
 Measurements stand in `spec`, since `kubectl apply` drops `status`; the status can always be derived
-from them again (`samples_from_document`). No floats: all numbers but counts are decimal strings.
+from them again (`walras.resources.speedups`). No floats: all numbers but counts are decimal
+strings.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from statistics import median
 from typing import Any
 
 from walras.diagnosis import Finding
-from walras.profile import Sample, SpeedupFit
+from walras.profile import SpeedupFit
+from walras.sizes import Size
 from walras.timemodel import TimeModel
 from walras_profiler.campaign import Measurement
-from walras_profiler.sizes import WHOLE, Size
 
 API_VERSION = "walras.dev/v1alpha1"
 KIND = "SpeedupProfile"
@@ -47,36 +48,6 @@ def profile_document(
         "spec": _spec(_cells(measurements)),
         "status": _status(fit, findings, relative=measurements[0].size.relative),
     }
-
-
-def samples_from_document(document: Mapping[str, Any]) -> tuple[Sample, ...]:
-    """The samples that a document's measurements hold.
-
-    Raises:
-        ValueError: Not a SpeedupProfile, or a measurement that cannot be read; names the field.
-    """
-    if document.get("kind") != KIND:
-        raise ValueError(f"kind {document.get('kind')!r}: a {KIND} is needed")
-    spec = document.get("spec")
-    measurements = spec.get("measurements") if isinstance(spec, Mapping) else None
-    if not isinstance(measurements, Sequence) or isinstance(measurements, str):
-        # A document is a user's input, whatever is wrong with it.
-        raise ValueError("spec.measurements: a list of measurements is needed")  # noqa: TRY004
-    return tuple(_sample(index, entry) for index, entry in enumerate(measurements))
-
-
-def _sample(index: int, entry: object) -> Sample:
-    where = f"spec.measurements[{index}]"
-    if not isinstance(entry, Mapping):
-        raise ValueError(f"{where}: a measurement has cores, dataSize and seconds")  # noqa: TRY004
-    try:
-        size = Size.parse(str(entry.get("dataSize", WHOLE)))
-        seconds = tuple(float(value) for value in entry["seconds"])
-        return Sample(int(entry["cores"]), float(size.value), seconds)
-    except KeyError as error:
-        raise ValueError(f"{where}: {error.args[0]} is missing") from error
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{where}: {error}") from error
 
 
 _Cells = dict[tuple[Size, int], list[Measurement]]

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from walras.diagnosis import Finding
 from walras.profile import SpeedupFit
+from walras.sizes import Size
 from walras_profiler.campaign import Measurement
-from walras_profiler.sizes import Size
 
 _MEBIBYTE = 1 << 20
 

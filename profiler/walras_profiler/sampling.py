@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from walras_profiler.sizes import Size
+from walras.sizes import Size
 
 _PROBE_BYTES = 65536
 

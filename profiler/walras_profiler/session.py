@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 
 from walras.diagnosis import diagnose
 from walras.profile import fit_profile
+from walras.sizes import WHOLE, Size, parse_sizes
 from walras_agent.placement import PlacementError
 from walras_agent.topology import Topology
 from walras_profiler.campaign import (
@@ -27,7 +28,6 @@ from walras_profiler.commands import command_runner
 from walras_profiler.container import ContainerError, container_runner
 from walras_profiler.report import Report
 from walras_profiler.sampling import SamplingError, check_source
-from walras_profiler.sizes import WHOLE, Size, parse_sizes
 
 _COUNTS = re.compile(r"\s*\d{1,6}\s*(,\s*\d{1,6}\s*)*")
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from walras.profile import Sample
+from walras.sizes import WHOLE, Size, parse_sizes
 from walras_profiler.campaign import (
     Measurement,
     MeasurementError,
@@ -19,7 +20,6 @@ from walras_profiler.campaign import (
     run_campaign,
     samples_of,
 )
-from walras_profiler.sizes import WHOLE, Size, parse_sizes
 
 SIZES = parse_sizes("10%,20%,50%")
 

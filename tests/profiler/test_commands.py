@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from walras.sizes import WHOLE
 from walras_agent.cpuset import CpuSet
 from walras_agent.topology import Topology
 from walras_profiler.campaign import MeasurementError, Trial
@@ -20,7 +21,6 @@ from walras_profiler.commands import (
     describe_failure,
     last_lines,
 )
-from walras_profiler.sizes import WHOLE
 
 ONE = Trial(1, WHOLE, 1)
 

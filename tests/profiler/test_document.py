@@ -14,11 +14,12 @@ from rich.console import Console
 
 from walras.diagnosis import diagnose
 from walras.profile import fit_profile
+from walras.resources.speedups import samples_from_document
+from walras.sizes import parse_sizes
 from walras_profiler.campaign import Measurement, samples_of
-from walras_profiler.document import profile_document, samples_from_document
+from walras_profiler.document import profile_document
 from walras_profiler.plot import speedup_plot
 from walras_profiler.report import Report, render
-from walras_profiler.sizes import parse_sizes
 
 DECIMAL = re.compile(r"-?\d+(\.\d+)?")
 

@@ -18,7 +18,7 @@ from typing import Any, ParamSpec
 import pytest
 
 from walras.profile import SpeedupFit, fit_profile
-from walras_profiler.document import samples_from_document
+from walras.resources.speedups import samples_from_document
 
 ENTRY = "from walras_cli.profile import profile; profile(prog_name='walras profile')"
 ROOT = os.geteuid() == 0

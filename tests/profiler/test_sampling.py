@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from walras.sizes import WHOLE, Size
 from walras_profiler.sampling import Sampler, SamplingError
-from walras_profiler.sizes import WHOLE, Size
 
 TEN, HALF = Size.parse("10%"), Size.parse("50%")
 

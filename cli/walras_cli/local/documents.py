@@ -23,10 +23,10 @@ from walras.resources.kinds import (
     SpeedupProfile,
 )
 from walras.resources.parse import ResourceError, describe, parse_resource
+from walras.resources.speedups import samples_from_document
+from walras.sizes import Size, check_sizes
 from walras_profiler.command import Template, check_program
-from walras_profiler.document import samples_from_document
 from walras_profiler.sampling import SamplingError, check_source
-from walras_profiler.sizes import Size, check_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from walras.sizes import WHOLE
 from walras_agent.placement import Group, PlacementError, Placer, open_placer, run_id
 from walras_agent.runs import checked_name
 from walras_agent.topology import Topology
 from walras_profiler.commands import describe_failure
 from walras_profiler.launch import Command, LaunchError, Process, job_environment, launch
 from walras_profiler.reaper import Reaper
-from walras_profiler.sizes import WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walras_profiler.sizes import WHOLE, Size, parse_sizes
+from walras.sizes import WHOLE, Size, parse_sizes
 
 
 @pytest.mark.parametrize(
