@@ -8,7 +8,29 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-CoreMechanism = Literal["AmdahlBidding", "ProportionalSharing"]
+CoreMechanism = Literal[
+    "AmdahlBidding",
+    "ProportionalSharing",
+    "BestResponse",
+    "Greedy",
+    "UpperBound",
+    "PriceAnticipating",
+    "Auction",
+]
+"""How cores are divided."""
+
+MemoryMechanism = Literal["Karma", "MaxMin", "Strict", "Auction"]
+"""How memory is divided."""
+
+ColocationRule = Literal[
+    "None",
+    "StableMarriageRandom",
+    "StableMarriagePartition",
+    "StableRoommates",
+    "Greedy",
+    "Complementary",
+]
+"""How it is decided who shares a node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +43,7 @@ class Entitlement:
         parent: the entitlement whose budget this one is a part of.
         namespaces: whose jobs may draw on it; None if `namespace_labels` says that.
         namespace_labels: labels that a namespace must carry for its jobs to draw on it.
+        memory_shares: claim on memory, if it differs from ``shares``.
     """
 
     name: str
@@ -28,14 +51,58 @@ class Entitlement:
     parent: str | None = None
     namespaces: frozenset[str] | None = None
     namespace_labels: Mapping[str, str] | None = None
+    memory_shares: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A server whose ``cores`` the market sells."""
+    """A server, as far as the market sells it.
+
+    Attributes:
+        name: unique.
+        cores: whole cores for sale.
+        memory: bytes for sale.
+        sockets: processors; as many pairs of jobs can be placed on it.
+    """
 
     name: str
     cores: int
+    memory: int = 0
+    sockets: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryDemand:
+    """The memory that a job could use now, in bytes, and its bounds.
+
+    Attributes:
+        demand: what it could use.
+        least: below which it does not run; granted before anything else.
+        most: more than this it never gets; None for no bound.
+    """
+
+    demand: int
+    least: int = 0
+    most: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bid:
+    """How a job takes part in an auction of its node's cores and memory.
+
+    Attributes:
+        budget: relative to the other jobs of its entitlement, positive.
+        utility: linear or logarithmic in the shares of each resource.
+        cores: weight of the share of cores in it.
+        memory: weight of the share of memory in it.
+        minimum_utility: below which the job is of no use (its SLO); it then pays nothing.
+    """
+
+    budget: float = 1.0
+    utility: Literal["Linear", "Log"] = "Linear"
+    cores: float = 1.0
+    memory: float = 1.0
+    minimum_utility: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +111,19 @@ class Job:
 
     Attributes:
         namespace: Kubernetes namespace.
-        name: unique in its namespace and node.
+        name: unique in its namespace, node and pod.
         entitlement: name of the entitlement it draws on.
-        node: name of the node it runs on.
+        node: name of the node it runs on; empty while it waits to be placed beside another.
         fraction: parallel fraction, in (0, 1].
         work: weight of its speedup among the jobs of its entitlement, positive.
         min_cores: fewest cores worth having; above 1, its user's other jobs on the node give way.
         max_cores: most cores it can use; None for no bound.
         namespace_labels: labels of its namespace, as far as they are known.
+        pod: name of the pod that it is; empty for a program on one machine.
+        memory: its demand for memory; None if it takes no part in the market for it.
+        bid: how it takes part in auctions.
+        program: what it is a copy of; jobs of one program suffer and harm alike.
+        bandwidth: memory bandwidth that it draws when it runs alone, GB/s; None if unknown.
     """
 
     namespace: str
@@ -63,15 +135,29 @@ class Job:
     min_cores: int = 1
     max_cores: int | None = None
     namespace_labels: Mapping[str, str] = field(default_factory=dict)
+    pod: str = ""
+    memory: MemoryDemand | None = None
+    bid: Bid = Bid()
+    program: str = ""
+    bandwidth: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The state of a cluster, or of one machine, that `walras.clearing.clear` decides on."""
+    """The state of a cluster, or of one machine, that `walras.clearing.clear` decides on.
+
+    Attributes:
+        entitlements: all of them.
+        nodes: all that sell anything.
+        jobs: all that want anything.
+        penalties: (program, beside which) to the share of its throughput that it loses there, as
+            far as it was measured.
+    """
 
     entitlements: tuple[Entitlement, ...]
     nodes: tuple[Node, ...]
     jobs: tuple[Job, ...]
+    penalties: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +166,20 @@ class Policy:
 
     Attributes:
         cores: the mechanism that divides cores.
+        memory: the mechanism that divides memory; None to leave memory alone.
+        colocation: the rule by which waiting jobs are placed in pairs.
         tolerance: on the relative error of prices.
+        guaranteed_fraction: of a user's memory share that others never borrow (Karma's alpha).
+        slice_bytes: unit of memory, bytes.
+        exponent: of bids in auctions (Abacus's alpha).
+        seed: of rules that draw lots.
     """
 
     cores: CoreMechanism = "AmdahlBidding"
+    memory: MemoryMechanism | None = None
+    colocation: ColocationRule = "None"
     tolerance: float = 1e-6
+    guaranteed_fraction: float = 0.5
+    slice_bytes: int = 128 * 1024**2
+    exponent: float = 0.5
+    seed: int = 0

@@ -14,7 +14,8 @@ from rich.console import Console
 
 from walras.diagnosis import diagnose
 from walras.profile import fit_profile
-from walras.resources.speedups import samples_from_document
+from walras.resources.kinds import SpeedupProfileSpec
+from walras.resources.speedups import fit_of
 from walras.sizes import parse_sizes
 from walras_profiler.campaign import Measurement, samples_of
 from walras_profiler.document import profile_document
@@ -99,6 +100,10 @@ def test_no_float_and_no_exponent_is_in_the_document() -> None:
         assert all(DECIMAL.fullmatch(text) for text in coefficients)
 
 
+def cell(cores: int, size: str = "100%") -> dict[str, Any]:
+    return {"cores": cores, "dataSize": size, "seconds": ["1.5"]}
+
+
 def test_json_and_yaml_read_back_the_same() -> None:
     made = document(runs())
     assert json.loads(json.dumps(made)) == made
@@ -108,7 +113,7 @@ def test_json_and_yaml_read_back_the_same() -> None:
 @given(st.sampled_from(["10%,20%,40%", "1000,2000", "100%"]), st.floats(0.05, 1.0))
 def test_fit_can_be_derived_from_the_document_again(sizes: str, fraction: float) -> None:
     measurements = runs(sizes, fraction)
-    again = fit_profile(samples_from_document(document(measurements)))
+    again = fit_of(SpeedupProfileSpec.model_validate(document(measurements)["spec"]))
     direct = fit_profile(samples_of(measurements))
     assert again.raw_fraction == pytest.approx(direct.raw_fraction, abs=1e-5)
     assert again.predict_seconds(3, again.sizes[0].size) == pytest.approx(
@@ -119,34 +124,17 @@ def test_fit_can_be_derived_from_the_document_again(sizes: str, fraction: float)
 @pytest.mark.parametrize(
     ("broken", "complaint"),
     [
-        ({}, "kind None"),
-        ({"kind": "Pod"}, "kind 'Pod'"),
-        ({"kind": "SpeedupProfile"}, "spec.measurements"),
-        ({"kind": "SpeedupProfile", "spec": {"measurements": "x"}}, "spec.measurements"),
-        ({"kind": "SpeedupProfile", "spec": {"measurements": ["x"]}}, r"measurements\[0\]"),
-        (
-            {"kind": "SpeedupProfile", "spec": {"measurements": [{"cores": 1}]}},
-            r"measurements\[0\]: seconds is missing",
-        ),
-        (
-            {
-                "kind": "SpeedupProfile",
-                "spec": {"measurements": [{"cores": 1, "seconds": ["1", "fast"]}]},
-            },
-            r"measurements\[0\]: could not convert",
-        ),
-        (
-            {
-                "kind": "SpeedupProfile",
-                "spec": {"measurements": [{"cores": 0, "seconds": ["1"]}]},
-            },
-            r"measurements\[0\]: sample at 0 cores",
-        ),
+        ({}, "neither measurements nor parallelFraction"),
+        ({"measurements": [cell(1, "many")]}, r"spec.measurements\[0\].dataSize: data size 'many'"),
+        ({"measurements": [cell(2)]}, r"spec.measurements: data size 1 has no time on one core"),
+        ({"measurements": [cell(1)]}, r"spec.measurements: data size 1 has times on one core only"),
     ],
 )
-def test_malformed_documents_are_refused_by_field(broken: dict[str, Any], complaint: str) -> None:
+def test_measurements_without_a_speedup_are_refused_by_field(
+    broken: dict[str, Any], complaint: str
+) -> None:
     with pytest.raises(ValueError, match=complaint):
-        samples_from_document(broken)
+        fit_of(SpeedupProfileSpec.model_validate(broken))
 
 
 def shown(measurements: list[Measurement]) -> str:

@@ -17,8 +17,9 @@ from typing import Any, ParamSpec
 
 import pytest
 
-from walras.profile import SpeedupFit, fit_profile
-from walras.resources.speedups import samples_from_document
+from walras.profile import SpeedupFit
+from walras.resources import speedups
+from walras.resources.kinds import SpeedupProfileSpec
 
 ENTRY = "from walras_cli.profile import profile; profile(prog_name='walras profile')"
 ROOT = os.geteuid() == 0
@@ -100,7 +101,7 @@ def fraction_of(document: dict[str, Any]) -> float:
 
 
 def fit_of(document: dict[str, Any]) -> SpeedupFit:
-    return fit_profile(samples_from_document(document))
+    return speedups.fit_of(SpeedupProfileSpec.model_validate(document["spec"]))
 
 
 def multi_process(fraction: float, size: str = "1") -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import yaml
 
 from walras import snapshot as core
 from walras.admission import EntitlementError, admit
-from walras.profile import fit_profile
+from walras.resources.assembly import entitlement_of
 from walras.resources.kinds import (
     NAMESPACED,
     AnyResource,
@@ -23,7 +23,7 @@ from walras.resources.kinds import (
     SpeedupProfile,
 )
 from walras.resources.parse import ResourceError, describe, parse_resource
-from walras.resources.speedups import samples_from_document
+from walras.resources.speedups import fit_of, full_size
 from walras.sizes import Size, check_sizes
 from walras_profiler.command import Template, check_program
 from walras_profiler.sampling import SamplingError, check_source
@@ -229,7 +229,7 @@ def _assemble(found: Sequence[_Located], problems: list[str]) -> LocalMarket:
     for each in found:
         resource = each.resource
         if isinstance(resource, Entitlement):
-            entitlements.append(_entitlement(resource))
+            entitlements.append(entitlement_of(resource))
         elif isinstance(resource, Market):
             rules = resource.spec
             if resource.metadata.name != "default":
@@ -242,18 +242,6 @@ def _assemble(found: Sequence[_Located], problems: list[str]) -> LocalMarket:
             except ValueError as error:
                 problems.append(f"{each.origin}: {error}")
     return LocalMarket(tuple(entitlements), tuple(jobs), rules)
-
-
-def _entitlement(resource: Entitlement) -> core.Entitlement:
-    spec = resource.spec
-    selector = spec.namespace_selector
-    return core.Entitlement(
-        name=resource.metadata.name,
-        shares=spec.shares,
-        parent=spec.parent,
-        namespaces=None if spec.namespaces is None else frozenset(spec.namespaces),
-        namespace_labels=None if selector is None else selector.match_labels,
-    )
 
 
 def _job(
@@ -289,18 +277,15 @@ def _job(
 def _speedup(located: _Located, data: JobData) -> tuple[SpeedupFit | None, float | None]:
     """Return what a SpeedupProfile says: a fit of its measurements, or just a fraction."""
     resource = located.resource
-    if isinstance(resource, SpeedupProfile) and resource.spec.parallel_fraction is not None:
+    if not isinstance(resource, SpeedupProfile):
+        return None, None
+    if resource.spec.parallel_fraction is not None:
         return None, float(resource.spec.parallel_fraction)
     try:
-        fit = fit_profile(samples_from_document(located.document))
+        fit = fit_of(resource.spec)
     except ValueError as error:
         raise ValueError(f"its profile cannot be used: {located.origin}: {error}") from error
     return fit, fit.fraction_at(full_size(data))
-
-
-def full_size(data: JobData) -> float:
-    """Return all of the data, in the unit that samples of them are measured in."""
-    return 1.0 if data.size is None else float(data.size)
 
 
 def _check_command(job: LocalJob) -> None:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from walras import snapshot as core
 from walras.forecast import expected_speedup
-from walras_cli.local.documents import NODE, full_size
+from walras.resources.assembly import ASSUMED_FRACTION
+from walras.resources.speedups import full_size
+from walras_cli.local.documents import NODE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,9 +20,6 @@ if TYPE_CHECKING:
     from walras_agent.cpuset import CpuSet
     from walras_cli.local.documents import LocalJob
     from walras_cli.local.host import Running
-
-ASSUMED_FRACTION = 0.9
-"""Of a job that cannot be measured (one core, or none to spare) and comes without a profile."""
 
 
 class Source(StrEnum):

@@ -62,6 +62,12 @@ def _bytes(value: Any) -> int:
     return int(Decimal(match["number"]) * scale)
 
 
+def _some(value: int) -> int:
+    if value < 1:
+        raise ValueError(f"is {value}; it must be at least one byte")
+    return value
+
+
 def _name(value: Any) -> str:
     if not isinstance(value, str) or NAME.fullmatch(value) is None:
         raise ValueError(
@@ -108,6 +114,9 @@ Portion = Annotated[Decimal, BeforeValidator(_decimal), AfterValidator(_up_to_on
 
 Bytes = Annotated[int, BeforeValidator(_bytes)]
 """A quantity of memory, in bytes."""
+
+PositiveBytes = Annotated[int, BeforeValidator(_bytes), AfterValidator(_some)]
+"""A quantity of memory that is not nothing, in bytes."""
 
 Name = Annotated[str, BeforeValidator(_name)]
 """The name of an object (RFC 1123 subdomain)."""

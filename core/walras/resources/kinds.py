@@ -15,9 +15,15 @@ from walras.resources.fields import (
     Name,
     NotNegativeInt,
     Portion,
+    PositiveBytes,
     PositiveDecimal,
     PositiveInt,
     Text,
+)
+from walras.snapshot import (  # noqa: TC001 - pydantic reads them
+    ColocationRule,
+    CoreMechanism,
+    MemoryMechanism,
 )
 
 API_VERSION = "walras.dev/v1alpha1"
@@ -87,6 +93,30 @@ class JobMemory(Model):
         return self
 
 
+class AuctionWeights(Model):
+    """What a job gets from the whole of each resource of a node, relative to the other."""
+
+    cores: PositiveDecimal = Decimal(1)
+    memory: PositiveDecimal = Decimal(1)
+
+
+class JobAuction(Model):
+    """How a job bids where resources are auctioned.
+
+    Attributes:
+        budget: relative to the other jobs of its entitlement.
+        utility: of shares of resources, linear or logarithmic.
+        weights: of the resources in it.
+        minimum_utility: below which the job is of no use (its service-level objective); it pays
+            only where this is met.
+    """
+
+    budget: PositiveDecimal = Decimal(1)
+    utility: Literal["Linear", "Log"] = "Linear"
+    weights: AuctionWeights = AuctionWeights()
+    minimum_utility: PositiveDecimal | None = None
+
+
 class EnvironmentVariable(Model):
     """An environment variable of a command."""
 
@@ -133,6 +163,7 @@ class MarketJobSpec(Model):
         min_cores: fewest cores worth having.
         max_cores: most cores it can use.
         memory: its demand for memory.
+        auction: how it bids, where resources are auctioned.
     """
 
     entitlement: Name
@@ -148,6 +179,7 @@ class MarketJobSpec(Model):
     min_cores: PositiveInt = 1
     max_cores: PositiveInt | None = None
     memory: JobMemory | None = None
+    auction: JobAuction = JobAuction()
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -171,31 +203,54 @@ class CoresPolicy(Model):
     """How cores are divided.
 
     Attributes:
-        mechanism: AmdahlBidding (the market) or ProportionalSharing (every node by itself).
+        mechanism: AmdahlBidding and BestResponse (markets of measured speedups, the second with
+            users who foresee what their bids do to prices), PriceAnticipating (the same for
+            linear speedups), Auction (Abacus), or their rivals: ProportionalSharing (every node
+            by itself), Greedy and UpperBound (most progress, entitlements ignored or as weights).
         reserved_cores: of each node, kept out of the market.
         unit: whole physical cores with all their hardware threads, or single threads.
         hysteresis: gain in utility below which no core moves.
     """
 
-    mechanism: Literal["AmdahlBidding", "ProportionalSharing"] = "AmdahlBidding"
+    mechanism: CoreMechanism = "AmdahlBidding"
     reserved_cores: NotNegativeInt = 0
     unit: Literal["core", "thread"] = "core"
     hysteresis: Portion = Decimal("0.02")
 
 
 class MemoryPolicy(Model):
-    """How memory is divided (on a cluster)."""
+    """How memory is divided (on a cluster).
 
-    mechanism: Literal["Karma", "MaxMin", "Strict"] = "Karma"
+    Attributes:
+        mechanism: Karma (unused shares are lent for credits), MaxMin, Strict or Auction.
+        guaranteed_fraction: of a user's share that others never borrow.
+        slice_size: unit of memory.
+        quantum_seconds: between two divisions.
+    """
+
+    mechanism: MemoryMechanism = "Karma"
     guaranteed_fraction: Portion = Decimal("0.5")
-    slice_size: Bytes = 128 * 1024**2
+    slice_size: PositiveBytes = 128 * 1024**2
     quantum_seconds: PositiveInt = 10
 
 
 class ColocationPolicy(Model):
-    """Who shares a node (on a cluster)."""
+    """Who shares a node (on a cluster).
 
-    policy: Literal["None"] = "None"
+    Attributes:
+        policy: None, or one of Cooper's: StableMarriageRandom, StableMarriagePartition,
+            StableRoommates, Greedy, Complementary.
+        seed: of the random policy.
+    """
+
+    policy: ColocationRule = "None"
+    seed: NotNegativeInt = 0
+
+
+class AuctionPolicy(Model):
+    """The rules of an auction: shares go by bids to the power of ``exponent`` (0: equally)."""
+
+    exponent: Portion = Decimal("0.5")
 
 
 class MarketSpec(Model):
@@ -207,6 +262,7 @@ class MarketSpec(Model):
         cores: how cores are divided.
         memory: how memory is divided.
         colocation: who shares a node.
+        auction: the rules where a mechanism is Auction.
     """
 
     mode: Literal["enforce", "observe"] = "enforce"
@@ -214,6 +270,7 @@ class MarketSpec(Model):
     cores: CoresPolicy = CoresPolicy()
     memory: MemoryPolicy = MemoryPolicy()
     colocation: ColocationPolicy = ColocationPolicy()
+    auction: AuctionPolicy = AuctionPolicy()
 
 
 class ProfileMeasurement(Model):
@@ -240,16 +297,32 @@ class ProfileSampling(Model):
     repeats: PositiveInt = 3
 
 
+class Penalty(Model):
+    """What a program loses beside another: 1 - throughput together / throughput alone."""
+
+    profile: Name
+    penalty: Portion
+
+
 class SpeedupProfileSpec(Model):
     """How much a program speeds up with cores: measured times, or a fraction known beforehand.
 
     Measurements stand in the spec because ``kubectl apply`` drops a status; what follows from
     them is always computed again.
+
+    Attributes:
+        sampling: what to sample, or what was sampled.
+        measurements: times.
+        parallel_fraction: F, if it is known without measurements.
+        memory_bandwidth: that it draws when it runs alone, gigabytes (10**9) a second.
+        penalties: that were measured beside programs of other profiles in its namespace.
     """
 
     sampling: ProfileSampling | None = None
     measurements: list[ProfileMeasurement] | None = None
     parallel_fraction: Fraction | None = None
+    memory_bandwidth: PositiveDecimal | None = None
+    penalties: list[Penalty] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:

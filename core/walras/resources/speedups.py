@@ -1,41 +1,49 @@
-"""What a SpeedupProfile document says about a program's speedup."""
+"""What a SpeedupProfile says about a program's speedup."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
-from walras.profile import Sample
-from walras.sizes import WHOLE, Size
+from walras.profile import Sample, SpeedupFit, fit_profile
+from walras.sizes import Size
 
-KIND = "SpeedupProfile"
+if TYPE_CHECKING:
+    from walras.resources.kinds import JobData, SpeedupProfileSpec
 
 
-def samples_from_document(document: Mapping[str, Any]) -> tuple[Sample, ...]:
-    """The samples that a document's measurements hold.
+def samples_of(spec: SpeedupProfileSpec) -> tuple[Sample, ...]:
+    """Return the measurements as the core fits them.
 
     Raises:
-        ValueError: Not a SpeedupProfile, or a measurement that cannot be read; names the field.
+        ValueError: a data size that is none; names the field.
     """
-    if document.get("kind") != KIND:
-        raise ValueError(f"kind {document.get('kind')!r}: a {KIND} is needed")
-    spec = document.get("spec")
-    measurements = spec.get("measurements") if isinstance(spec, Mapping) else None
-    if not isinstance(measurements, Sequence) or isinstance(measurements, str):
-        # A document is a user's input, whatever is wrong with it.
-        raise ValueError("spec.measurements: a list of measurements is needed")  # noqa: TRY004
-    return tuple(_sample(index, entry) for index, entry in enumerate(measurements))
+    samples = []
+    for index, each in enumerate(spec.measurements or ()):
+        try:
+            size = float(Size.parse(each.data_size).value)
+        except ValueError as error:
+            raise ValueError(f"spec.measurements[{index}].dataSize: {error}") from error
+        samples.append(Sample(each.cores, size, tuple(map(float, each.seconds))))
+    return tuple(samples)
 
 
-def _sample(index: int, entry: object) -> Sample:
-    where = f"spec.measurements[{index}]"
-    if not isinstance(entry, Mapping):
-        raise ValueError(f"{where}: a measurement has cores, dataSize and seconds")  # noqa: TRY004
+def fit_of(spec: SpeedupProfileSpec) -> SpeedupFit:
+    """Return the speedup that the measurements show.
+
+    Raises:
+        ValueError: there are none, or they show no speedup; names the field.
+    """
+    if not spec.measurements:
+        raise ValueError(
+            "spec: has neither measurements nor parallelFraction; add one, or have it measured"
+        )
+    samples = samples_of(spec)
     try:
-        size = Size.parse(str(entry.get("dataSize", WHOLE)))
-        seconds = tuple(float(value) for value in entry["seconds"])
-        return Sample(int(entry["cores"]), float(size.value), seconds)
-    except KeyError as error:
-        raise ValueError(f"{where}: {error.args[0]} is missing") from error
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{where}: {error}") from error
+        return fit_profile(samples)
+    except ValueError as error:
+        raise ValueError(f"spec.measurements: {error}") from error
+
+
+def full_size(data: JobData) -> float:
+    """Return all of a job's data, in the unit that samples of them are measured in."""
+    return 1.0 if data.size is None else float(data.size)

@@ -1,0 +1,333 @@
+"""From the objects of a cluster to a snapshot of its market, and notes on what was left out.
+
+Pods of MarketJobs are the jobs. What a node sells is what its kubelet lets pods use, less what the
+Market reserves and what all other pods have requested.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, Decimal
+from typing import TYPE_CHECKING, NamedTuple
+
+from walras import snapshot as core
+from walras.resources.kinds import MarketSpec
+from walras.resources.speedups import fit_of, full_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from walras.resources.cluster import Namespace, Node, Pod
+    from walras.resources.kinds import Entitlement, MarketJob, SpeedupProfile
+
+ASSUMED_FRACTION = 0.9
+"""Of a job that comes without a profile and cannot be measured."""
+
+GATE = "walras.dev/colocation"
+"""Scheduling gate of pods that wait to be placed beside another."""
+
+SOCKETS = "walras.dev/sockets"
+"""Label of a node: its processors, if there are several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """What there is in a cluster."""
+
+    entitlements: Sequence[Entitlement] = ()
+    jobs: Sequence[MarketJob] = ()
+    profiles: Sequence[SpeedupProfile] = ()
+    nodes: Sequence[Node] = ()
+    pods: Sequence[Pod] = ()
+    namespaces: Sequence[Namespace] = ()
+    rules: MarketSpec = field(default_factory=MarketSpec)
+
+
+class Speedup(NamedTuple):
+    """A parallel fraction and whether it is only assumed."""
+
+    fraction: float
+    assumed: bool
+
+
+class Assembled(NamedTuple):
+    """A snapshot, and one line on everything that takes no part or is not known."""
+
+    snapshot: core.Snapshot
+    notes: tuple[str, ...]
+
+
+def assemble(objects: Objects) -> Assembled:
+    """Make a snapshot of a cluster.
+
+    Raises:
+        ValueError: a profile that a job names does not exist or cannot be used.
+    """
+    notes: list[str] = []
+    managed = _managed(objects, notes)
+    nodes = _nodes(objects, managed, notes)
+    jobs = _jobs(objects, managed, {node.name for node in nodes}, notes)
+    return Assembled(
+        core.Snapshot(
+            tuple(map(entitlement_of, objects.entitlements)),
+            tuple(nodes),
+            tuple(jobs),
+            _penalties(objects.profiles),
+        ),
+        tuple(notes),
+    )
+
+
+def policy_of(rules: MarketSpec) -> core.Policy:
+    """Return the rules of a Market as the core takes them."""
+    return core.Policy(
+        cores=rules.cores.mechanism,
+        memory=rules.memory.mechanism,
+        colocation=rules.colocation.policy,
+        guaranteed_fraction=float(rules.memory.guaranteed_fraction),
+        slice_bytes=rules.memory.slice_size,
+        exponent=float(rules.auction.exponent),
+        seed=rules.colocation.seed,
+    )
+
+
+def entitlement_of(resource: Entitlement) -> core.Entitlement:
+    """Return an Entitlement as the core takes it."""
+    spec = resource.spec
+    selector = spec.namespace_selector
+    return core.Entitlement(
+        name=resource.metadata.name,
+        shares=spec.shares,
+        parent=spec.parent,
+        namespaces=None if spec.namespaces is None else frozenset(spec.namespaces),
+        namespace_labels=None if selector is None else selector.match_labels,
+        memory_shares=spec.memory_share,
+    )
+
+
+def bid_of(resource: MarketJob) -> core.Bid:
+    """Return how a MarketJob takes part in auctions."""
+    auction = resource.spec.auction
+    least = auction.minimum_utility
+    return core.Bid(
+        budget=float(auction.budget),
+        utility=auction.utility,
+        cores=float(auction.weights.cores),
+        memory=float(auction.weights.memory),
+        minimum_utility=None if least is None else float(least),
+    )
+
+
+def _managed(objects: Objects, notes: list[str]) -> dict[int, MarketJob]:
+    """Return the MarketJob of each pod, by the pod's position; the first by name if several."""
+    jobs: defaultdict[str, list[MarketJob]] = defaultdict(list)
+    for job in sorted(objects.jobs, key=lambda job: job.metadata.name):
+        jobs[job.metadata.namespace].append(job)
+    managed: dict[int, MarketJob] = {}
+    for number, pod in enumerate(objects.pods):
+        if not pod.alive:
+            continue
+        mine = [job for job in jobs[pod.metadata.namespace] if _selects(job, pod)]
+        if mine:
+            managed[number] = mine[0]
+        if len(mine) > 1:
+            names = " and ".join(job.metadata.name for job in mine)
+            notes.append(
+                f"Pod {_title(pod)}: is selected by MarketJobs {names}; "
+                f"{mine[0].metadata.name} has it, correct the selectors"
+            )
+    return managed
+
+
+def _selects(job: MarketJob, pod: Pod) -> bool:
+    """Say whether a pod is the job's, by its labels or by who made it."""
+    spec, labels = job.spec, pod.metadata.labels
+    if spec.selector is not None:
+        wanted = spec.selector.match_labels
+        return bool(wanted) and all(labels.get(key) == value for key, value in wanted.items())
+    if spec.target_ref is None:
+        return False
+    target = spec.target_ref
+    if target.kind == "Pod":
+        return pod.metadata.name == target.name
+    if target.kind == "Deployment":  # its pods belong to a ReplicaSet, named after it and a hash
+        name = f"{target.name}-{labels.get('pod-template-hash', '')}"
+        return _owned(pod, "ReplicaSet", name)
+    return _owned(pod, target.kind, target.name)
+
+
+def _owned(pod: Pod, kind: str, name: str) -> bool:
+    return any(owner.kind == kind and owner.name == name for owner in pod.metadata.owner_references)
+
+
+def _nodes(objects: Objects, managed: Mapping[int, MarketJob], notes: list[str]) -> list[core.Node]:
+    """Return what every node that takes pods has for sale."""
+    cores: defaultdict[str, Decimal] = defaultdict(Decimal)
+    memory: defaultdict[str, Decimal] = defaultdict(Decimal)
+    for number, pod in enumerate(objects.pods):
+        if number not in managed and pod.alive and pod.spec.node_name is not None:
+            cores[pod.spec.node_name] += pod.request("cpu")
+            memory[pod.spec.node_name] += pod.request("memory")
+    nodes = []
+    for node in objects.nodes:
+        name = node.metadata.name
+        if node.spec.unschedulable or not node.ready:
+            why = "is cordoned" if node.spec.unschedulable else "is not ready"
+            notes.append(f"Node {name}: {why}; it sells nothing")
+            continue
+        taken = cores[name] + objects.rules.cores.reserved_cores
+        left = int(node.cores) - int(taken.to_integral_value(ROUND_CEILING))
+        if left < 1:
+            notes.append(f"Node {name}: other pods and the reserve leave none of {node.cores} CPUs")
+        nodes.append(
+            core.Node(
+                name,
+                max(left, 0),
+                max(node.memory - int(memory[name]), 0),
+                _sockets(node, notes),
+            )
+        )
+    return nodes
+
+
+def _sockets(node: Node, notes: list[str]) -> int:
+    text = node.metadata.labels.get(SOCKETS, "1")
+    if text.isdecimal() and 0 < int(text) < 1000:
+        return int(text)
+    notes.append(f"Node {node.metadata.name}: label {SOCKETS}: is {text!r}; 1 is taken")
+    return 1
+
+
+def _jobs(
+    objects: Objects, managed: Mapping[int, MarketJob], nodes: set[str], notes: list[str]
+) -> list[core.Job]:
+    profiles = {(each.metadata.namespace, each.metadata.name): each for each in objects.profiles}
+    labels = {each.metadata.name: each.metadata.labels for each in objects.namespaces}
+    speedups = {id(job): speedup_of(job, profiles) for job in objects.jobs}
+    jobs = []
+    for number, resource in managed.items():
+        pod = objects.pods[number]
+        node = _place(pod, nodes, notes)
+        if node is None:
+            continue
+        profile = profile_of(resource, profiles)
+        namespace = resource.metadata.namespace
+        spec = resource.spec
+        bandwidth = None if profile is None else profile.spec.memory_bandwidth
+        jobs.append(
+            core.Job(
+                namespace=namespace,
+                name=resource.metadata.name,
+                entitlement=spec.entitlement,
+                node=node,
+                fraction=speedups[id(resource)].fraction,
+                work=float(spec.work),
+                min_cores=spec.min_cores,
+                max_cores=spec.max_cores,
+                namespace_labels=labels.get(namespace, {}),
+                pod=pod.metadata.name,
+                memory=memory_of(resource, int(pod.request("memory"))),
+                bid=bid_of(resource),
+                program=f"{namespace}/{spec.profile or resource.metadata.name}",
+                bandwidth=None if bandwidth is None else float(bandwidth),
+            )
+        )
+    _note_jobs(objects, managed, speedups, notes)
+    return jobs
+
+
+def _note_jobs(
+    objects: Objects,
+    managed: Mapping[int, MarketJob],
+    speedups: Mapping[int, Speedup],
+    notes: list[str],
+) -> None:
+    present = {id(job) for job in managed.values()}
+    for job in objects.jobs:
+        title = f"MarketJob {job.metadata.namespace}/{job.metadata.name}"
+        if id(job) not in present:
+            notes.append(f"{title}: has no pods")
+        elif speedups[id(job)].assumed:
+            notes.append(
+                f"{title}: its speedup is not known, a parallel fraction of {ASSUMED_FRACTION} "
+                f"is assumed; give parallelFraction or a profile"
+            )
+
+
+def _place(pod: Pod, nodes: set[str], notes: list[str]) -> str | None:
+    """Return the node of a pod, empty if it waits to be placed, None if it takes no part."""
+    if pod.spec.node_name is None:
+        if any(gate.name == GATE for gate in pod.spec.scheduling_gates):
+            return ""
+        notes.append(f"Pod {_title(pod)}: is not scheduled yet")
+        return None
+    if pod.spec.node_name not in nodes:
+        notes.append(f"Pod {_title(pod)}: runs on {pod.spec.node_name}, which sells nothing")
+        return None
+    return pod.spec.node_name
+
+
+def profile_of(
+    job: MarketJob, profiles: Mapping[tuple[str, str], SpeedupProfile]
+) -> SpeedupProfile | None:
+    """Return the profile that a job names, or the one of its own name.
+
+    Raises:
+        ValueError: the named one is not there.
+    """
+    namespace = job.metadata.namespace
+    profile = profiles.get((namespace, job.spec.profile or job.metadata.name))
+    if job.spec.profile is not None and profile is None:
+        raise ValueError(
+            f"MarketJob {namespace}/{job.metadata.name}: spec.profile: there is no SpeedupProfile "
+            f"{namespace}/{job.spec.profile}; add it, or remove the field"
+        )
+    return profile
+
+
+def speedup_of(job: MarketJob, profiles: Mapping[tuple[str, str], SpeedupProfile]) -> Speedup:
+    """Return what is known of a job's speedup: as given, as profiled, or assumed.
+
+    Raises:
+        ValueError: its profile is missing or cannot be used.
+    """
+    profile = profile_of(job, profiles)
+    if job.spec.parallel_fraction is not None:
+        return Speedup(float(job.spec.parallel_fraction), assumed=False)
+    if profile is None:
+        return Speedup(ASSUMED_FRACTION, assumed=True)
+    if profile.spec.parallel_fraction is not None:
+        return Speedup(float(profile.spec.parallel_fraction), assumed=False)
+    if not profile.spec.measurements:
+        return Speedup(ASSUMED_FRACTION, assumed=True)
+    try:
+        return Speedup(fit_of(profile.spec).fraction_at(full_size(job.spec.data)), assumed=False)
+    except ValueError as error:
+        name = f"{profile.metadata.namespace}/{profile.metadata.name}"
+        raise ValueError(f"SpeedupProfile {name}: {error}") from error
+
+
+def memory_of(job: MarketJob, requested: int) -> core.MemoryDemand | None:
+    """Return a job's demand for memory; where it is measured, what its pod requests stands in."""
+    memory = job.spec.memory
+    if memory is None:
+        return None
+    least = memory.min or 0
+    demand = max(requested, least) if memory.demand == "measured" else memory.demand
+    most = memory.max
+    return core.MemoryDemand(demand if most is None else min(demand, most), least, most)
+
+
+def _penalties(profiles: Iterable[SpeedupProfile]) -> dict[tuple[str, str], float]:
+    penalties = {}
+    for profile in profiles:
+        namespace = profile.metadata.namespace
+        mine = f"{namespace}/{profile.metadata.name}"
+        for each in profile.spec.penalties:
+            penalties[mine, f"{namespace}/{each.profile}"] = float(each.penalty)
+    return penalties
+
+
+def _title(pod: Pod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
