@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from walras_cli.local.documents import InputError, load
+from walras_cli.documents import InputError
+from walras_cli.local.documents import load
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -96,7 +96,8 @@ def run(
     from rich.console import Console
 
     from walras_agent.placement import PlacementError
-    from walras_cli.local.documents import InputError, load
+    from walras_cli.documents import InputError
+    from walras_cli.local.documents import load
     from walras_cli.local.loop import JobFailedError
 
     errors = Console(stderr=True)
@@ -147,7 +148,7 @@ def _termination_as_interrupt() -> Iterator[None]:
 
 def _sold(market: LocalMarket, files: Sequence[Path]) -> Market:
     from walras_agent.topology import Topology
-    from walras_cli.local.documents import InputError
+    from walras_cli.documents import InputError
     from walras_cli.local.host import Market
 
     try:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import yaml
+from typing import TYPE_CHECKING
 
 from walras import snapshot as core
 from walras.admission import EntitlementError, admit
 from walras.resources.assembly import entitlement_of
 from walras.resources.kinds import (
-    NAMESPACED,
     AnyResource,
     Entitlement,
     JobData,
@@ -22,28 +19,21 @@ from walras.resources.kinds import (
     MarketSpec,
     SpeedupProfile,
 )
-from walras.resources.parse import ResourceError, describe, parse_resource
+from walras.resources.parse import parse_resource
 from walras.resources.speedups import fit_of, full_size
 from walras.sizes import Size, check_sizes
+from walras_cli.documents import InputError, Located, read
 from walras_profiler.command import Template, check_program
 from walras_profiler.sampling import SamplingError, check_source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from walras.profile import SpeedupFit
     from walras.resources.kinds import MarketJobSpec
 
 NODE = "localhost"
 """The name of the one node of a local market."""
-
-
-class InputError(Exception):
-    """Documents that cannot be run; ``problems`` has one line each."""
-
-    def __init__(self, problems: Sequence[str]) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = tuple(problems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,34 +116,14 @@ class LocalMarket:
         return core.Policy(cores=self.rules.cores.mechanism)
 
 
-@dataclass(frozen=True, slots=True)
-class _Located:
-    file: Path
-    resource: AnyResource
-    document: Mapping[str, Any]
-
-    @property
-    def origin(self) -> str:
-        return f"{self.file}: {describe(self.document)}"
-
-
 def load(files: Iterable[Path]) -> LocalMarket:
     """Read the documents of a local run.
 
     Raises:
         InputError: with all that is wrong, a line each: file, object, field, way out.
     """
+    found: list[Located[AnyResource]] = read(files, parse_resource)
     problems: list[str] = []
-    found: list[_Located] = []
-    for file in files:
-        for document in _documents(file, problems):
-            try:
-                found.append(_Located(file, parse_resource(document), document))
-            except ResourceError as error:
-                problems += [f"{file}: {problem}" for problem in error.problems]
-    problems += _duplicates(found)
-    if problems:
-        raise InputError(problems)
     market = _assemble(found, problems)
     if not problems:
         problems += _check_entitlements(market, found)
@@ -165,59 +135,7 @@ def load(files: Iterable[Path]) -> LocalMarket:
     return market
 
 
-def _documents(file: Path, problems: list[str]) -> Iterator[dict[str, Any]]:
-    """Yield the documents of one file; those of a List, as kubectl prints it, one by one."""
-    try:
-        text = file.read_text(encoding="utf-8")
-        documents = list(yaml.safe_load_all(text))
-    except OSError as error:
-        problems.append(f"{file}: cannot be read: {error.strerror}")
-        return
-    except UnicodeDecodeError:
-        problems.append(f"{file}: is not text; give a YAML file")
-        return
-    except yaml.YAMLError as error:
-        problems.append(f"{file}: {_where(error)}; correct the YAML there")
-        return
-    documents = [document for document in documents if document is not None]
-    if not documents:
-        problems.append(f"{file}: has no documents; write an Entitlement and a MarketJob")
-    for index, document in enumerate(documents):
-        if not isinstance(document, dict):
-            problems.append(
-                f"{file}: document {index + 1}: is not an object; "
-                f"a document begins with apiVersion and kind"
-            )
-        elif document.get("kind") == "List" and isinstance(document.get("items"), list):
-            yield from document["items"]
-        else:
-            yield document
-
-
-def _where(error: yaml.YAMLError) -> str:
-    mark = getattr(error, "problem_mark", None)
-    problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-    if mark is None:
-        return f"is not YAML: {problem}"
-    return f"line {mark.line + 1}, column {mark.column + 1}: is not YAML: {problem}"
-
-
-def _duplicates(found: Sequence[_Located]) -> list[str]:
-    first: dict[tuple[str, str, str], _Located] = {}
-    problems = []
-    for each in found:
-        metadata = each.resource.metadata
-        namespace = metadata.namespace if each.resource.kind in NAMESPACED else ""
-        earlier = first.setdefault((each.resource.kind, namespace, metadata.name), each)
-        if earlier is not each:
-            problems.append(
-                f"{each.origin}: metadata.name: is there twice (first in {earlier.file}); "
-                f"remove or rename one"
-            )
-    return problems
-
-
-def _assemble(found: Sequence[_Located], problems: list[str]) -> LocalMarket:
+def _assemble(found: Sequence[Located[AnyResource]], problems: list[str]) -> LocalMarket:
     profiles = {
         (each.resource.metadata.namespace, each.resource.metadata.name): each
         for each in found
@@ -245,9 +163,9 @@ def _assemble(found: Sequence[_Located], problems: list[str]) -> LocalMarket:
 
 
 def _job(
-    located: _Located,
+    located: Located[AnyResource],
     resource: MarketJob,
-    profiles: Mapping[tuple[str, str], _Located],
+    profiles: Mapping[tuple[str, str], Located[AnyResource]],
 ) -> LocalJob:
     """Check one job and find its speedup.
 
@@ -274,7 +192,9 @@ def _job(
     return job
 
 
-def _speedup(located: _Located, data: JobData) -> tuple[SpeedupFit | None, float | None]:
+def _speedup(
+    located: Located[AnyResource], data: JobData
+) -> tuple[SpeedupFit | None, float | None]:
     """Return what a SpeedupProfile says: a fit of its measurements, or just a fraction."""
     resource = located.resource
     if not isinstance(resource, SpeedupProfile):
@@ -339,7 +259,7 @@ def _check_samples(job: LocalJob) -> None:
         )
 
 
-def _check_entitlements(market: LocalMarket, found: Sequence[_Located]) -> list[str]:
+def _check_entitlements(market: LocalMarket, found: Sequence[Located[AnyResource]]) -> list[str]:
     """Return what the market's admission would object to, before anything runs."""
     jobs = tuple(
         core.Job(job.namespace, job.name, job.spec.entitlement, NODE, fraction=1.0)

@@ -18,7 +18,8 @@ from walras_agent.assign import Demand, assign
 from walras_agent.cpuset import CpuSet
 from walras_agent.placement import PlacementError
 from walras_agent.topology import Topology
-from walras_cli.local.documents import NODE, InputError, load
+from walras_cli.documents import InputError
+from walras_cli.local.documents import NODE, load
 from walras_cli.local.host import StartError
 from walras_cli.local.measure import Measured, measure
 from walras_cli.local.state import JobState, Ledger, Phase, Source

@@ -377,4 +377,4 @@ KINDS: dict[str, type[AnyResource]] = {
     "SpeedupProfile": SpeedupProfile,
 }
 
-NAMESPACED = frozenset({"MarketJob", "SpeedupProfile"})
+NAMESPACED = frozenset({"MarketJob", "SpeedupProfile", "Pod"})

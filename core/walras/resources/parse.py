@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from walras.resources.cluster import CLUSTER_KINDS, ClusterObject
 from walras.resources.kinds import API_VERSION, KINDS, NAMESPACED, AnyResource
 
 if TYPE_CHECKING:
@@ -35,17 +36,40 @@ def parse_resource(document: object) -> AnyResource:
     """
     if not isinstance(document, dict):
         raise ResourceError(["is not an object; a document begins with apiVersion and kind"])
-    label = describe(document)
     kind = document.get("kind")
     model = KINDS.get(kind) if isinstance(kind, str) else None
     if model is None:
-        raise ResourceError([f"{label}: kind: is {kind}; use one of {', '.join(KINDS)}"])
+        known = ", ".join(KINDS)
+        raise ResourceError([f"{describe(document)}: kind: is {kind}; use one of {known}"])
     if document.get("apiVersion") != API_VERSION:
         given = document.get("apiVersion", "missing")
-        raise ResourceError([f"{label}: apiVersion: is {given}; write {API_VERSION}"])
+        raise ResourceError([f"{describe(document)}: apiVersion: is {given}; write {API_VERSION}"])
+    return _validated(document, model)
+
+
+def parse_object(document: object) -> AnyResource | ClusterObject | None:
+    """Turn one document of a cluster into an object; None for kinds that have no part in a market.
+
+    Raises:
+        ResourceError: with all that is wrong.
+    """
+    if isinstance(document, dict):
+        version, kind = document.get("apiVersion"), document.get("kind")
+        if version == "v1" and kind in CLUSTER_KINDS:
+            return _validated(document, CLUSTER_KINDS[kind])
+        if isinstance(version, str) and isinstance(kind, str) and kind not in KINDS:
+            return None
+    return parse_resource(document)
+
+
+Parsed = TypeVar("Parsed", bound=BaseModel)
+
+
+def _validated(document: Mapping[str, Any], model: type[Parsed]) -> Parsed:
     try:
         return model.model_validate(document)
     except ValidationError as error:
+        label = describe(document)
         problems = [f"{label}: {_problem(each, model)}" for each in error.errors()]
         raise ResourceError(problems) from None
 

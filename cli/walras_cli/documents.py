@@ -1,0 +1,114 @@
+"""Files of documents to objects, with one line for everything that is wrong with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import yaml
+
+from walras.resources.kinds import NAMESPACED
+from walras.resources.parse import ResourceError, describe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+T = TypeVar("T")
+
+
+class InputError(Exception):
+    """Documents that cannot be used; ``problems`` has one line each."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+
+@dataclass(frozen=True, slots=True)
+class Located(Generic[T]):
+    """An object and where it was read."""
+
+    file: Path
+    resource: T
+    document: Mapping[str, Any]
+
+    @property
+    def origin(self) -> str:
+        """File and object, for messages."""
+        return f"{self.file}: {describe(self.document)}"
+
+
+def read(files: Iterable[Path], parse: Callable[[object], T | None]) -> list[Located[T]]:
+    """Read all documents of some files; those that ``parse`` makes nothing of are passed over.
+
+    Raises:
+        InputError: with all that is wrong, a line each: file, object, field, way out.
+    """
+    problems: list[str] = []
+    found: list[Located[T]] = []
+    for file in files:
+        for document in _documents(file, problems):
+            try:
+                resource = parse(document)
+            except ResourceError as error:
+                problems += [f"{file}: {problem}" for problem in error.problems]
+            else:
+                if resource is not None:
+                    found.append(Located(file, resource, document))
+    problems += _duplicates(found)
+    if problems:
+        raise InputError(problems)
+    return found
+
+
+def _documents(file: Path, problems: list[str]) -> Iterator[dict[str, Any]]:
+    """Yield the documents of one file; those of a List, as kubectl prints it, one by one."""
+    try:
+        text = file.read_text(encoding="utf-8")
+        documents = list(yaml.safe_load_all(text))
+    except OSError as error:
+        problems.append(f"{file}: cannot be read: {error.strerror}")
+        return
+    except UnicodeDecodeError:
+        problems.append(f"{file}: is not text; give a YAML file")
+        return
+    except yaml.YAMLError as error:
+        problems.append(f"{file}: {_where(error)}; correct the YAML there")
+        return
+    documents = [document for document in documents if document is not None]
+    if not documents:
+        problems.append(f"{file}: has no documents; write an Entitlement and a MarketJob")
+    for index, document in enumerate(documents):
+        if not isinstance(document, dict):
+            problems.append(
+                f"{file}: document {index + 1}: is not an object; "
+                f"a document begins with apiVersion and kind"
+            )
+        elif document.get("kind") == "List" and isinstance(document.get("items"), list):
+            yield from document["items"]
+        else:
+            yield document
+
+
+def _where(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+    if mark is None:
+        return f"is not YAML: {problem}"
+    return f"line {mark.line + 1}, column {mark.column + 1}: is not YAML: {problem}"
+
+
+def _duplicates(found: Sequence[Located[T]]) -> list[str]:
+    first: dict[tuple[str, str, str], Located[T]] = {}
+    problems = []
+    for each in found:
+        kind, metadata = each.document["kind"], each.document["metadata"]
+        namespace = metadata.get("namespace", "default") if kind in NAMESPACED else ""
+        earlier = first.setdefault((kind, namespace, metadata["name"]), each)
+        if earlier is not each:
+            problems.append(
+                f"{each.origin}: metadata.name: is there twice (first in {earlier.file}); "
+                f"remove or rename one"
+            )
+    return problems
