@@ -1,0 +1,120 @@
+"""Kernels of the best response on a limited number of machines (6.2)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from walras._jit import kernel
+from walras.price_anticipating._response import respond
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+ROUNDS_BEFORE_SEARCH = 8
+"""Sets of machines that are tried at the prices of the last one before single swaps are."""
+
+WORTH_A_SWAP = 1e-12
+"""Relative gain below which a swap of machines is rounding: the search would go in circles."""
+
+
+@kernel
+def respond_within(
+    roots: Floats, others: Floats, budget: float, limit: int, guess: float, bids: Floats
+) -> tuple[float, float]:
+    """Write good bids on at most ``limit`` machines into ``bids``; return their mu and utility.
+
+    The paper's local search (6.2) starts from the machines of highest w / y and swaps one machine
+    for another while that pays. Here the machines that would be best at the last mu, those of
+    largest surplus (sqrt(w) - sqrt(y) / mu)**2, come before: mostly they are the same ones again,
+    which proves that no other set is better (see `NashEquilibrium.proven_gains`).
+    """
+    machines = len(roots)
+    if limit >= machines:
+        return respond(roots, others, budget, guess, bids)
+    levels = np.sqrt(others)
+    score = roots / levels
+    answer = np.empty(limit)
+    best_value, best_mu = -1.0, guess
+    inside = np.empty(limit, np.int64)
+    for _ in range(ROUNDS_BEFORE_SEARCH):
+        trial = largest(score, limit)
+        mu, value = respond(roots[trial], others[trial], budget, best_mu, answer)
+        if value > best_value * (1.0 + WORTH_A_SWAP):
+            best_mu, best_value, inside = mu, value, trial
+            spread(answer, inside, bids)
+        for j in range(machines):
+            score[j] = max(0.0, roots[j] - levels[j] / mu) ** 2
+        most = score[largest(score, limit)].sum() + budget / mu**2
+        if most <= best_value * (1.0 + WORTH_A_SWAP):
+            return best_mu, best_value
+    return swap_machines(roots, others, budget, inside, best_mu, bids)
+
+
+@kernel
+def swap_machines(
+    roots: Floats,
+    others: Floats,
+    budget: float,
+    inside: NDArray[np.int64],
+    guess: float,
+    bids: Floats,
+) -> tuple[float, float]:
+    """Swap a machine of ``inside`` for one outside while that pays (6.2, steps 2 to 6).
+
+    Every swap raises the utility, so that no set of machines comes twice; the bound on the trials
+    is there in case that the paper's conjecture, a polynomial number of them, is wrong.
+    """
+    machines, limit = len(roots), len(inside)
+    chosen_roots, chosen_others = roots[inside], others[inside]
+    answer = np.empty(limit)
+    mu, value = respond(chosen_roots, chosen_others, budget, guess, answer)
+    spread(answer, inside, bids)
+    outside = np.ones(machines, np.bool_)
+    outside[inside] = False
+    pairs = machines * limit
+    pair, tried = 0, 0
+    for _ in range(100 * pairs):
+        if tried == pairs:
+            break
+        slot, candidate = pair // machines, pair % machines
+        tried += 1
+        pair = (pair + 1) % pairs
+        if not outside[candidate] or roots[candidate] == 0.0:
+            continue
+        chosen_roots[slot], chosen_others[slot] = roots[candidate], others[candidate]
+        trial_mu, trial_value = respond(chosen_roots, chosen_others, budget, mu, answer)
+        if trial_value > value * (1.0 + WORTH_A_SWAP):
+            mu, value, tried = trial_mu, trial_value, 0
+            outside[inside[slot]], outside[candidate] = True, False
+            inside[slot] = candidate
+            spread(answer, inside, bids)
+        else:
+            chosen_roots[slot], chosen_others[slot] = roots[inside[slot]], others[inside[slot]]
+    return mu, value
+
+
+@kernel
+def spread(values: Floats, places: NDArray[np.int64], result: Floats) -> None:
+    """Write ``values`` to their ``places`` in ``result``, and 0 elsewhere."""
+    result[:] = 0.0
+    for slot in range(len(places)):
+        result[places[slot]] = values[slot]
+
+
+@kernel
+def largest(values: Floats, count: int) -> NDArray[np.int64]:
+    """Return where the ``count`` largest of ``values`` are, the first ones among equals."""
+    left = values.copy()
+    chosen = np.empty(count, np.int64)
+    for slot in range(count):
+        best = 0
+        for j in range(len(left)):
+            if left[j] > left[best]:
+                best = j
+        chosen[slot] = best
+        left[best] = -np.inf
+    return chosen

@@ -1,0 +1,76 @@
+"""Kernels in which all users respond in turn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from walras._jit import kernel
+from walras.price_anticipating._limited import respond_within
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+
+@kernel
+def sweep(
+    roots: Floats,
+    budgets: Floats,
+    limits: NDArray[np.int64],
+    reserve: Floats,
+    bids: Floats,
+    guesses: Floats,
+    gains: Floats,
+    step: float,
+) -> None:
+    """Let each user in turn find its best bids, and move towards them.
+
+    Args:
+        roots: shape (n, m), square roots of the weights.
+        budgets: shape (n,).
+        limits: shape (n,), machines that a user can use.
+        reserve: shape (m,).
+        bids: shape (n, m); changed unless ``step`` is 0.
+        guesses: shape (n,), of each user's mu; changed.
+        gains: shape (n,), written: how much more utility the best bids give, relative.
+        step: how far users move: 1 is to the best bids, 0 is to stay.
+    """
+    users, machines = bids.shape
+    totals = reserve.copy()
+    for i in range(users):
+        totals += bids[i]
+    others = np.empty(machines)
+    answer = np.empty(machines)
+    values = np.empty(machines)
+    for i in range(users):
+        leave_out(bids, totals, reserve, i, others)
+        guesses[i], best = respond_within(
+            roots[i], others, budgets[i], limits[i], guesses[i], answer
+        )
+        for j in range(machines):
+            values[j] = roots[i, j] * roots[i, j] * (bids[i, j] / (bids[i, j] + others[j]))
+        now = values.sum()
+        gains[i] = max(0.0, best / now - 1.0) if now > 0.0 else np.inf
+        if step > 0.0:
+            bids[i] += step * (answer - bids[i])
+            totals[:] = others + bids[i]
+
+
+@kernel
+def leave_out(bids: Floats, totals: Floats, reserve: Floats, user: int, others: Floats) -> None:
+    """Write the column sums of ``bids`` without one user's row, reserve included, into ``others``.
+
+    A difference of the running totals, but added up anew where the user has more than half of a
+    column, since the difference would lose digits there: that is rare, one user a column has it.
+    """
+    for j in range(len(totals)):
+        if bids[user, j] <= 0.5 * totals[j]:
+            others[j] = totals[j] - bids[user, j]
+        else:
+            others[j] = reserve[j]
+            for i in range(len(bids)):
+                if i != user:
+                    others[j] += bids[i, j]

@@ -1,0 +1,194 @@
+"""Nash equilibria of the proportional-share market, by best responses in turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from walras.price_anticipating._checks import numbers, refuse
+from walras.price_anticipating._limited import respond_within
+from walras.price_anticipating._turns import sweep
+from walras.price_anticipating.market import ShareMarketError, sum_of_largest
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from walras.price_anticipating.market import ShareMarket
+
+    Floats = NDArray[np.float64]
+
+PATIENCE = 20
+"""Rounds after which users whose gains have not fallen are taken to go in circles."""
+
+
+@dataclass(frozen=True)
+class NashEquilibrium:
+    """Bids that a method arrived at, and what anyone could still gain by bidding otherwise.
+
+    Attributes:
+        market: the market that was solved.
+        bids: shape (n, m); each row adds up to the user's budget.
+        solver: the name of the method.
+        iterations: rounds in which every user had a turn.
+        gains: shape (n,), by which part of its utility each user's could still grow if it alone
+            changed its bids to the best response, found by local search where its parallelism
+            is limited.
+        tolerance: what was asked for.
+    """
+
+    market: ShareMarket
+    bids: Floats
+    solver: str
+    iterations: int
+    gains: Floats
+    tolerance: float
+
+    @property
+    def gain(self) -> float:
+        """The largest of ``gains``: 0 at an equilibrium."""
+        return float(self.gains.max(initial=0.0))
+
+    @property
+    def converged(self) -> bool:
+        """Whether no user gains more than ``tolerance`` by other bids."""
+        return self.gain <= self.tolerance
+
+    @cached_property
+    def prices(self) -> Floats:
+        """Shape (m,): all bids on a machine and its reserve."""
+        return np.asarray(self.market.reserve + self.bids.sum(axis=0))
+
+    @cached_property
+    def shares(self) -> Floats:
+        """Shape (n, m): the part of each machine that each user gets."""
+        return self.market.shares(self.bids)
+
+    @cached_property
+    def utilities(self) -> Floats:
+        """Shape (n,): each user's utility."""
+        return self.market.utilities(self.shares)
+
+    @cached_property
+    def proven_gains(self) -> Floats:
+        """Shape (n,): what ``gains`` is proven not to exceed whatever set of machines a user takes.
+
+        For any price lambda of money, a user gets at most lambda X plus the k_i largest of
+        max_x (w x / (x + y) - lambda x) = max(0, sqrt(w) - sqrt(lambda y))**2. Here lambda is that
+        of the best response found. Where parallelism is not limited the bound is the gain itself,
+        up to rounding; where it is limited, it proves most of what the local search finds.
+        """
+        market = self.market
+        others = self.prices - self.bids
+        price_of_money = np.empty(len(market.budgets))
+        answer = np.empty(len(market.reserve))
+        for i, limit in enumerate(market.parallelism):
+            mu, _ = respond_within(
+                market.roots[i], others[i], market.budgets[i], limit, np.inf, answer
+            )
+            price_of_money[i] = mu**-2
+        surplus = np.maximum(0, market.roots - np.sqrt(price_of_money[:, None] * others)) ** 2
+        most = sum_of_largest(surplus, market.parallelism) + price_of_money * market.budgets
+        return np.asarray(most / self.utilities - 1)
+
+
+def find_nash(
+    market: ShareMarket,
+    *,
+    tolerance: float = 1e-3,
+    max_iterations: int = 200,
+    start: ArrayLike | None = None,
+) -> NashEquilibrium:
+    """Let users bid their best responses, in turn, until nobody gains by another bid.
+
+    Users take turns, since bids of all at once go in circles sooner. In turn they can as well
+    (Claim 4); where gains do not fall, users move half as far towards their best bids, then half
+    of that, and so on, which leads to an equilibrium in the paper's example.
+
+    With limited parallelism, where bids halfway between two sets of machines would be on too many,
+    users always move all the way. There need not be an equilibrium then, and where one or two users
+    compete for a machine often none is found (section 7.2); the result says so.
+
+    Args:
+        market: the market.
+        tolerance: on the relative gain in utility of any user. The paper stops at a gain of
+            0.001 of what all machines are worth to a user, which is less strict.
+        max_iterations: rounds after which to give up; the paper's number.
+        start: shape (n, m), bids to start from; in proportion to weights if not given (section 7).
+
+    Returns:
+        Where the bids ended, with the largest gain that was left.
+    """
+    bids = weight_proportional(market) if start is None else checked_bids(market, start)
+    gains = np.zeros(len(bids))
+    guesses = np.full(len(bids), np.inf)
+    step, best = 1.0, np.inf
+    done = 0
+    while done < max_iterations:
+        _sweep(market, bids, guesses, gains, step)
+        done += 1
+        if gains.max(initial=0.0) <= tolerance:
+            _sweep(market, bids, guesses, gains, step=0.0)
+            if gains.max(initial=0.0) <= tolerance:
+                break
+        if done % PATIENCE == 0 and not market.limited:
+            step, best = (step, gains.max()) if gains.max() < best else (step / 2, best)
+    else:
+        _sweep(market, bids, guesses, gains, step=0.0)
+    return NashEquilibrium(market, bids, "best responses in turn", done, gains, tolerance)
+
+
+def certify(market: ShareMarket, bids: ArrayLike, *, tolerance: float = 1e-3) -> NashEquilibrium:
+    """Find what any user could gain by leaving given ``bids``, shape (n, m)."""
+    return find_nash(market, tolerance=tolerance, max_iterations=0, start=bids)
+
+
+def best_response(market: ShareMarket, bids: Floats, user: int) -> Floats:
+    """Return one user's best bids, shape (m,), while all others keep theirs (6.1.1 and 6.2)."""
+    others = market.reserve + np.delete(bids, user, axis=0).sum(axis=0)
+    answer = np.empty(len(others))
+    limit = market.parallelism[user]
+    respond_within(market.roots[user], others, market.budgets[user], limit, np.inf, answer)
+    return answer
+
+
+def weight_proportional(market: ShareMarket) -> Floats:
+    """Return bids in proportion to weights, shape (n, m): the rival that anticipates nothing.
+
+    With limited parallelism, in proportion to the k_i largest weights.
+    """
+    weights = np.array(market.weights)
+    if market.limited:
+        order = np.argsort(-weights, axis=1, kind="stable")
+        rank = np.argsort(order, axis=1, kind="stable")
+        weights[rank >= market.parallelism[:, None]] = 0
+    return np.asarray(market.budgets[:, None] * (weights / weights.sum(axis=1, keepdims=True)))
+
+
+def checked_bids(market: ShareMarket, given: ArrayLike) -> Floats:
+    """Return a copy of ``given`` bids, shape (n, m), if they spend every user's budget.
+
+    Raises:
+        ShareMarketError: they do not.
+    """
+    bids = np.array(numbers("bids", given, market.weights.shape, ShareMarketError))
+    refuse("bids", bids, bids < 0, "is negative", ShareMarketError)
+    spent = bids.sum(axis=1)
+    wrong = ~np.isclose(spent, market.budgets, rtol=1e-9, atol=0)
+    refuse("sum of bids", spent, wrong, "is not the user's budget", ShareMarketError)
+    return bids
+
+
+def _sweep(market: ShareMarket, bids: Floats, guesses: Floats, gains: Floats, step: float) -> None:
+    sweep(
+        market.roots,
+        market.budgets,
+        market.parallelism,
+        market.reserve,
+        bids,
+        guesses,
+        gains,
+        step,
+    )

@@ -1,0 +1,423 @@
+"""Equilibria of the proportional-share market: published numbers, theorems, and hard corners."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from walras.price_anticipating.market import ShareMarket, ShareMarketError
+from walras.price_anticipating.metrics import efficiency, envy_freeness, utility_uniformity
+from walras.price_anticipating.nash import (
+    best_response,
+    certify,
+    find_nash,
+    weight_proportional,
+)
+
+Floats = NDArray[np.float64]
+
+
+def balanced(weights: Floats, parallelism: int | None = None) -> ShareMarket:
+    """Equal budgets, and weights of equal sums: what the theorems are about (section 2)."""
+    users, machines = weights.shape
+    limits = [machines if parallelism is None else parallelism] * users
+    return ShareMarket(np.ones(users), weights / weights.sum(axis=1, keepdims=True), limits)
+
+
+def population(
+    users: int, *, correlated: bool = False, parallelism: int | None = None, seed: int = 1
+) -> ShareMarket:
+    """Section 7: 100 machines; weights uniform, or products of profiles of three resources."""
+    random = np.random.default_rng([seed, users])
+    weights = random.random((users, 100))
+    if correlated:
+        weights = random.random((users, 3)) @ random.random((3, 100))
+    return balanced(weights, parallelism)
+
+
+@st.composite
+def games(draw: st.DrawFn, most_users: int = 6, most_machines: int = 6) -> ShareMarket:
+    users = draw(st.integers(2, most_users))
+    machines = draw(st.integers(1, most_machines))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    spread = draw(st.sampled_from([0.0, 0.5, 1.0]))
+    return balanced(np.exp(spread * random.standard_normal((users, machines))))
+
+
+def paper_response(weights: Floats, others: Floats, budget: float) -> Floats:
+    """Section 6.1.1 as it is printed: sort by w / y, then the largest k that bids on all."""
+    order = np.argsort(-weights / others, kind="stable")
+    w, y = weights[order], others[order]
+    bids = np.zeros(len(w))
+    for k in range(len(w), 0, -1):
+        root = np.sqrt(w[:k] * y[:k])
+        last = root[-1] / root.sum() * (budget + y[:k].sum()) - y[k - 1]
+        if w[k - 1] > 0 and last >= 0:
+            bids[order[:k]] = root / root.sum() * (budget + y[:k].sum()) - y[:k]
+            break
+    return bids
+
+
+@settings(max_examples=300, deadline=None)
+@given(games(5, 12), st.sampled_from([1e-6, 1.0, 1e6]))
+def test_best_response_is_the_papers(market: ShareMarket, unit: float) -> None:
+    """Section 6.1.1, in any unit of money."""
+    scaled = ShareMarket(market.budgets * unit, market.weights)
+    bids = weight_proportional(scaled)
+    others = scaled.reserve + bids[1:].sum(axis=0)
+    expected = paper_response(scaled.weights[0], others, unit)
+    np.testing.assert_allclose(best_response(scaled, bids, 0), expected, atol=1e-9 * unit)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_best_response_is_what_a_general_optimiser_finds(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    market = ShareMarket(random.uniform(0.5, 2, 4), random.random((4, 6)))
+    bids = weight_proportional(market)
+    others = market.reserve + bids[1:].sum(axis=0)
+
+    def loss(own: Floats) -> float:
+        return -float(market.weights[0] @ (own / (own + others)))
+
+    budget = market.budgets[0]
+    best = minimize(
+        loss,
+        np.full(6, budget / 6),
+        bounds=[(0, None)] * 6,
+        constraints={"type": "eq", "fun": lambda own: own.sum() - budget},
+        options={"ftol": 1e-14},
+    )
+    ours = best_response(market, bids, 0)
+    assert ours.sum() == pytest.approx(budget, rel=1e-12)
+    assert loss(ours) <= best.fun + 1e-12
+    np.testing.assert_allclose(ours, best.x, atol=1e-5)
+
+
+@settings(max_examples=150, deadline=None)
+@given(games())
+def test_equilibria_exist_and_are_found(market: ShareMarket) -> None:
+    """Theorem 1; equation 1 is what the certificate measures, from two sides."""
+    result = find_nash(market, tolerance=1e-7, max_iterations=2000)
+    assert result.converged
+    np.testing.assert_allclose(result.bids.sum(axis=1), market.budgets, rtol=1e-12)
+    assert (result.bids >= 0).all()
+    np.testing.assert_allclose(result.proven_gains, result.gains, atol=1e-7)
+    others = result.prices - result.bids
+    margins = market.weights * others / result.prices**2
+    for own, margin in zip(result.bids, margins, strict=True):
+        assert own @ margin >= own.sum() * margin.max() * (1 - 0.01)
+
+
+@settings(max_examples=100, deadline=None)
+@given(games(2, 5))
+def test_two_players_keep_three_quarters_and_do_not_envy(market: ShareMarket) -> None:
+    """Theorem 2 and Claim 2."""
+    shares = find_nash(market, tolerance=1e-9, max_iterations=2000).shares
+    assert efficiency(market, shares) >= 0.75
+    assert envy_freeness(market, shares) >= 1 - 1e-6
+
+
+@settings(max_examples=100, deadline=None)
+@given(games())
+def test_nobody_falls_below_an_equal_part_or_envies_much(market: ShareMarket) -> None:
+    """Theorems 4 and 5: utilities of 1/m at least, envy-freeness of 2 sqrt 2 - 2 at least."""
+    result = find_nash(market, tolerance=1e-7, max_iterations=2000)
+    users = len(market.budgets)
+    assert result.utilities.min() >= (1 - 1e-6) / users
+    assert utility_uniformity(market, result.shares) >= (1 - 1e-6) / users
+    assert envy_freeness(market, result.shares) >= 2 * np.sqrt(2) - 2
+
+
+def test_users_of_equal_tastes_share_equally() -> None:
+    """Section 4.1, example 1: both bid alpha and 1 - alpha, and nothing is lost."""
+    result = find_nash(balanced(np.array([[0.7, 0.3]] * 2)), start=[[0.5, 0.5], [0.9, 0.1]])
+    result = find_nash(result.market, start=result.bids, tolerance=1e-12)
+    np.testing.assert_allclose(result.bids, [[0.7, 0.3]] * 2, atol=1e-6)
+    assert efficiency(result.market, result.shares) == pytest.approx(1, abs=1e-9)
+
+
+def opposite_tastes(alpha: float) -> ShareMarket:
+    return balanced(np.array([[alpha, 1 - alpha], [1 - alpha, alpha]]))
+
+
+def test_opposite_tastes_lose_the_most_at_one_over_root_two() -> None:
+    """Section 4.1, example 2: U / U* = 2 alpha + 1 / alpha - 2, least at 2 sqrt 2 - 2."""
+    for alpha in (0.6, np.sqrt(0.5), 0.8):
+        market = opposite_tastes(alpha)
+        result = find_nash(market, tolerance=1e-12)
+        np.testing.assert_allclose(result.bids, market.weights, atol=1e-9)
+        found = efficiency(market, result.shares)
+        assert found == pytest.approx(2 * alpha + 1 / alpha - 2, abs=1e-9)
+        assert found >= 2 * np.sqrt(2) - 2 - 1e-9
+    market = opposite_tastes(np.sqrt(0.5))
+    assert efficiency(market, find_nash(market).shares) == pytest.approx(0.8284271, abs=1e-7)
+
+
+def lopsided(alpha: float) -> Floats:
+    """Bids at the other roots of delta**3 - c delta**2 + c delta - 1, if there are any."""
+    c = 1 / (2 * alpha * (1 - alpha)) - 1
+    ratio = (c - 1 - np.sqrt((c - 1) ** 2 - 4)) / 2
+    one = alpha / ((1 - alpha) * ratio**2 + alpha)
+    other = (1 - alpha) / (alpha * ratio**2 + 1 - alpha)
+    return np.array([[one, 1 - one], [other, 1 - other]])
+
+
+def test_lopsided_equilibria_appear_beyond_their_threshold() -> None:
+    """Section 4.1: from alpha = (2 + sqrt 2) / 4 = 0.8536 on, and worse than the symmetric one."""
+    threshold = (2 + np.sqrt(2)) / 4
+    for alpha in (threshold + 1e-3, 0.9, 0.99):
+        market = opposite_tastes(alpha)
+        bids = lopsided(alpha)
+        found = certify(market, bids)
+        assert found.gain <= 1e-9
+        assert abs(bids[0, 0] - alpha) > 0.005
+        symmetric = efficiency(market, market.shares(market.weights))
+        assert efficiency(market, found.shares) < symmetric
+    with np.errstate(invalid="ignore"):
+        assert np.isnan(lopsided(threshold - 1e-3)).any()
+    market = opposite_tastes(threshold - 1e-3)
+    result = find_nash(market, start=[[0.999, 0.001], [0.9, 0.1]], tolerance=1e-10)
+    np.testing.assert_allclose(result.bids, market.weights, atol=1e-3)
+
+
+def test_lopsided_equilibria_approach_the_worst_of_two_players() -> None:
+    """Section 4.1: U / U* -> 3/4 (Theorem 2 is tight), and uniformity -> 1/2 (section 5.1)."""
+    market = opposite_tastes(1 - 1e-6)
+    found = certify(market, lopsided(1 - 1e-6))
+    assert found.gain <= 1e-6
+    assert efficiency(market, found.shares) == pytest.approx(0.75, abs=2e-3)
+    assert utility_uniformity(market, found.shares) == pytest.approx(0.5, abs=2e-3)
+
+
+@pytest.mark.parametrize("n", [3, 6])
+def test_efficiency_can_fall_with_the_root_of_the_number_of_players(n: int) -> None:
+    """Section 4.2, example 3: n**2 players without taste and n with one machine each."""
+    weights = np.vstack([np.full((n * n, n), 1 / n), np.eye(n)])
+    found = certify(balanced(weights), weights)
+    assert found.gain <= 1e-9
+    assert found.utilities.sum() < 2
+    assert efficiency(found.market, found.shares) < 2 / n
+
+
+def test_uniformity_can_fall_to_one_over_the_number_of_players() -> None:
+    """Section 5.1: one player with a machine that hardly anybody else wants."""
+    users, machines, little = 5, 4, 1e-6
+    weights = np.full((users, machines), (1 - little) / (machines - 1))
+    weights[:, 0] = little
+    weights[0] = [1, 0, 0, 0]
+    result = find_nash(balanced(weights), tolerance=1e-9)
+    assert result.utilities[0] == pytest.approx(1, abs=1e-2)
+    assert utility_uniformity(result.market, result.shares) == pytest.approx(0.25, abs=0.06)
+
+
+def four_players(little: float, poor: float) -> tuple[ShareMarket, Floats]:
+    weights = np.array([[little, 1 - little], [1 - little, little], [1, 0], [0, 1]])
+    even = np.array([[0.5, 0.5], [0.5, 0.5], [poor, 0], [0, poor]])
+    return ShareMarket([1, 1, poor, poor], weights), even
+
+
+def test_best_responses_of_all_at_once_go_in_circles() -> None:
+    """Claim 4's four players, with epsilon 0.01 and delta 0.001: a circle of two."""
+    market, bids = four_players(0.01, 0.001)
+    history = [bids]
+    for _ in range(50):
+        history.append(np.array([best_response(market, history[-1], i) for i in range(4)]))
+    np.testing.assert_allclose(history[-1], history[-3], atol=1e-9)
+    assert np.abs(history[-1] - history[-2]).max() > 0.4
+    assert find_nash(market, start=bids, tolerance=1e-9).iterations <= 3
+
+
+def test_best_responses_in_turn_can_go_in_circles_too() -> None:
+    """Claim 4 as printed, players 1 and 2 alternating: a circle of four at epsilon 0.1.
+
+    Half steps find the equilibrium, which exists by Theorem 1.
+    """
+    market, start = four_players(0.1, 0.001)
+    bids = start.copy()
+    rounds = []
+    for _ in range(400):
+        for user in (0, 1):
+            bids[user] = best_response(market, bids, user)
+        rounds.append(bids.copy())
+    np.testing.assert_allclose(rounds[-1], rounds[-5], atol=1e-9)
+    assert np.abs(rounds[-1] - rounds[-2]).max() > 0.03
+    result = find_nash(market, start=start, tolerance=1e-9)
+    assert result.converged
+    assert 20 < result.iterations <= 100
+
+
+def test_games_in_which_best_responses_circle_mostly_come_to_rest_by_half_steps() -> None:
+    """Log-normal weights of sigma 2, where full steps circle in nearly half of small games."""
+    random = np.random.default_rng(0)
+    rested = 0
+    for _ in range(100):
+        users, machines = random.integers(2, 7, 2)
+        weights = np.exp(2 * random.standard_normal((users, machines)))
+        result = find_nash(balanced(weights), max_iterations=500)
+        rested += result.converged
+    assert rested >= 97
+
+
+@pytest.mark.parametrize("users", [5, 20, 80, 250])
+def test_uniform_tastes_keep_nine_tenths_and_envy_nobody(users: int) -> None:
+    """Section 7.1, left of Fig. 2: efficiency about 0.9, uniformity above 0.7, no envy."""
+    market = population(users)
+    result = find_nash(market)
+    assert result.converged
+    assert 0.87 <= efficiency(market, result.shares) <= 0.93
+    assert 0.70 <= utility_uniformity(market, result.shares) <= 0.97
+    assert envy_freeness(market, result.shares) >= 0.999
+    careless = market.shares(weight_proportional(market))
+    assert (
+        result.utilities.sum() >= (1.05 if users < 20 else 1.25) * market.utilities(careless).sum()
+    )
+    assert utility_uniformity(market, careless) >= 0.75
+
+
+@pytest.mark.parametrize("users", [5, 20, 80, 250])
+def test_correlated_tastes_lose_more_than_the_abstract_says(users: int) -> None:
+    """Section 7.1, right of Fig. 2. The abstract's bounds .90, .65 and .97 do not hold here."""
+    market = population(users, correlated=True)
+    result = find_nash(market)
+    assert result.converged
+    assert 0.84 <= efficiency(market, result.shares) <= 0.94
+    assert 0.60 <= utility_uniformity(market, result.shares) <= 0.95
+    assert 0.94 <= envy_freeness(market, result.shares) <= 1
+
+
+def test_correlated_tastes_break_the_abstracts_bounds() -> None:
+    """Abstract and section 1: > 0.90, > 0.65, > 0.97 "independent of the number of users"."""
+    seen = []
+    for users in (80, 250):
+        market = population(users, correlated=True)
+        shares = find_nash(market, tolerance=1e-5, max_iterations=500).shares
+        seen.append([f(market, shares) for f in (efficiency, utility_uniformity, envy_freeness)])
+    assert min(row[0] for row in seen) < 0.89
+
+
+@pytest.mark.parametrize("correlated", [False, True])
+@pytest.mark.parametrize("users", [5, 40, 250])
+def test_five_rounds_reach_the_papers_utility_gap(users: int, *, correlated: bool) -> None:
+    """Section 7: a gap of 0.001 of what all machines are worth, within 5 iterations."""
+    result = find_nash(population(users, correlated=correlated), tolerance=0, max_iterations=5)
+    assert (result.gains * result.utilities).max() <= 1e-3
+
+
+@settings(max_examples=150, deadline=None)
+@given(games(5, 7), st.integers(1, 6))
+def test_search_finds_the_best_set_of_machines(market: ShareMarket, most: int) -> None:
+    """Section 6.2, against every set; the paper suspects that local maxima are global."""
+    limited = ShareMarket(market.budgets, market.weights, [most] * len(market.budgets))
+    bids = weight_proportional(limited)
+    others = limited.reserve + bids[1:].sum(axis=0)
+    weights = limited.weights[0]
+    best = 0.0
+    for chosen in combinations(range(len(weights)), min(most, len(weights))):
+        inside = list(chosen)
+        own = paper_response(weights[inside], others[inside], 1.0)
+        best = max(best, float(weights[inside] @ (own / (own + others[inside]))))
+    ours = best_response(limited, bids, 0)
+    assert (ours > 0).sum() <= most
+    assert float(weights @ (ours / (ours + others))) >= best * (1 - 1e-9)
+    assert certify(limited, bids).proven_gains[0] >= certify(limited, bids).gains[0] - 1e-9
+
+
+@pytest.mark.parametrize(
+    ("users", "parallelism"), [(5, 5), (10, 5), (80, 5), (250, 5), (20, 20), (80, 20)]
+)
+def test_limited_parallelism_converges_with_little_or_much_competition(
+    users: int, parallelism: int
+) -> None:
+    """Section 7.2 and Fig. 4; efficiency stays high (Fig. 5)."""
+    market = population(users, parallelism=parallelism)
+    result = find_nash(market)
+    assert result.converged
+    assert result.iterations <= 15
+    assert efficiency(market, result.shares) >= 0.85
+
+
+@pytest.mark.parametrize(("users", "parallelism"), [(20, 5), (30, 5), (7, 20)])
+def test_limited_parallelism_with_about_two_users_a_machine_may_not_settle(
+    users: int, parallelism: int
+) -> None:
+    """Section 7.2: users x k / machines in [1, 2] does not converge; the result says so."""
+    market = population(users, parallelism=parallelism)
+    result = find_nash(market, max_iterations=60)
+    assert not result.converged
+    assert result.iterations == 60
+    assert result.gain > 1e-3
+    assert efficiency(market, result.shares) >= 0.6
+
+
+def test_a_machine_that_one_user_wants_goes_to_it_for_next_to_nothing() -> None:
+    """Section 2: player 2 alone wants machine 2, and without a reserve no bid is its best."""
+    result = find_nash(ShareMarket([1, 1], [[1, 0], [1, 1]]), tolerance=1e-9)
+    assert result.converged
+    np.testing.assert_allclose(result.shares, [[0.5, 0], [0.5, 1]], atol=1e-5)
+    assert 0 < result.bids[1, 1] < 1e-5
+    dear = find_nash(ShareMarket([1, 1], [[1, 0], [1, 1]], reserve=[0.1, 0.1]), tolerance=1e-9)
+    assert dear.shares[1, 1] < 0.95
+
+
+def test_one_user_alone_gets_all_of_thousands_of_machines() -> None:
+    weights = np.random.default_rng(0).random((1, 5000))
+    result = find_nash(ShareMarket([3], weights))
+    assert result.converged
+    assert result.utilities[0] >= 0.99999 * weights.sum()
+
+
+def test_thousands_of_users_share_one_machine_by_budget() -> None:
+    budgets = np.random.default_rng(0).uniform(1, 5, 4000)
+    result = find_nash(ShareMarket(budgets, np.ones((4000, 1))))
+    assert result.iterations == 1
+    np.testing.assert_allclose(result.shares[:, 0], budgets / budgets.sum(), rtol=1e-9)
+
+
+def test_equal_users_bid_equally() -> None:
+    result = find_nash(ShareMarket(np.ones(50), np.ones((50, 20))))
+    np.testing.assert_allclose(result.bids, 1 / 20, rtol=1e-9)
+
+
+@pytest.mark.parametrize("weight", [1e-12, 1e12])
+def test_units_of_weights_and_money_do_not_matter(weight: float) -> None:
+    plain = population(20)
+    expected = find_nash(plain, tolerance=1e-6).shares
+    scaled = ShareMarket(plain.budgets / weight, plain.weights * weight)
+    found = find_nash(scaled, tolerance=1e-6)
+    assert found.converged
+    np.testing.assert_allclose(found.shares, expected, atol=1e-9)
+
+
+def test_rich_and_poor_users_meet_without_losing_digits() -> None:
+    weights = np.array([[1.0, 2.0], [2.0, 1.0], [1.0, 1.0]])
+    result = find_nash(ShareMarket([1e12, 1e-12, 1], weights))
+    assert result.converged
+    assert np.isfinite(result.utilities).all()
+    assert (result.utilities > 0).all()
+    np.testing.assert_allclose(result.bids.sum(axis=1), [1e12, 1e-12, 1], rtol=1e-9)
+
+
+def test_the_same_market_gives_the_same_bits() -> None:
+    one, other = (find_nash(population(30)).bids for _ in range(2))
+    assert one.tobytes() == other.tobytes()
+
+
+def test_a_market_without_users_is_at_rest() -> None:
+    result = find_nash(ShareMarket([], np.zeros((0, 3))))
+    assert result.converged
+    assert result.bids.shape == (0, 3)
+    assert result.gain == 0
+
+
+def test_bids_to_start_from_must_spend_the_budget() -> None:
+    market = ShareMarket([1, 1], np.ones((2, 2)))
+    with pytest.raises(ShareMarketError, match=r"sum of bids\[1\] = 0\.5 is not the user's budget"):
+        find_nash(market, start=[[1.0, 0.0], [0.5, 0.0]])
+    with pytest.raises(ShareMarketError, match=r"bids\[0, 1\] = -1 is negative"):
+        certify(market, [[2, -1], [1, 0]])
