@@ -84,11 +84,16 @@ def advise(disutility: ArrayLike, partner: ArrayLike, alpha: float = 0.0) -> Adv
     return Advice(pairs, companion, np.where(companion == ALONE, 0.0, saved))
 
 
+def check_alpha(alpha: float) -> None:
+    """Raise a ``ColocationError`` unless ``alpha`` is a finite number that is not below 0."""
+    if not 0 <= alpha < np.inf:
+        raise ColocationError(f"alpha = {alpha}: a finite number, not below 0, is needed")
+
+
 def _blocking(
     suffered: NDArray[np.float64], partner: NDArray[np.int64], alpha: float
 ) -> NDArray[np.int64]:
-    if not 0 <= alpha < np.inf:
-        raise ColocationError(f"alpha = {alpha}: a finite number, not below 0, is needed")
+    check_alpha(alpha)
     bearable = suffered_beside(suffered, partner) - alpha
     asks = suffered < bearable[:, np.newaxis]
     return np.argwhere(np.triu(asks & asks.T, 1))

@@ -14,6 +14,7 @@ import numpy as np
 
 from walras._segments import read_only
 from walras.cooper._displacement import accept_in_bulk
+from walras.cooper.blocking import check_alpha
 from walras.cooper.colocation import (
     ALONE,
     ColocationError,
@@ -142,6 +143,7 @@ def count_blocking_pairs(marriage: TypeMarriage, alpha: float = 0.0) -> int:
 
     They are counted wherever they are, as ``blocking_pairs`` does, in time that grows with types.
     """
+    check_alpha(alpha)
     cost = marriage.disutility
     beside = marriage.pairs + marriage.pairs.T
     willing = np.empty_like(beside)
@@ -161,8 +163,8 @@ def _check_counts(name: str, values: ArrayLike, types: int) -> Counts:
         counts = counts.astype(np.int64)
     if counts.shape != (types,) or counts.dtype.kind not in "iu":
         raise ColocationError(
-            f"{name} has shape {counts.shape} of {counts.dtype}, there are {types} types: "
-            "one whole number for each is needed"
+            f"{name} has shape {counts.shape} of {counts.dtype}: "
+            f"one whole number for each of {types} types is needed"
         )
     bad = (counts < 0) | (counts > MOST_AGENTS)
     if bad.any() or counts.sum() > MOST_AGENTS:

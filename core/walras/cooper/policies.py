@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras.cooper.colocation import ALONE, Colocation, check_disutility, check_intensity
+from walras.cooper.colocation import (
+    ALONE,
+    Colocation,
+    ColocationError,
+    check_disutility,
+    check_intensity,
+)
 from walras.cooper.greedy import pair_greedily
 from walras.cooper.marriage import marry
 from walras.cooper.roommates import find_roommates
@@ -20,6 +26,47 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     Agents = NDArray[np.int64]
+
+POLICIES = (
+    "StableMarriageRandom",
+    "StableMarriagePartition",
+    "StableRoommates",
+    "Greedy",
+    "Complementary",
+)
+"""Names of the policies, as a Market's ``colocation.policy`` gives them; the default first."""
+
+
+def colocate(
+    policy: str, disutility: ArrayLike, intensity: ArrayLike | None = None, seed: int = 0
+) -> Colocation:
+    """Pair agents by the policy of a name.
+
+    Args:
+        policy: one of ``POLICIES``.
+        disutility: shape (n, n); what agent i loses beside agent k.
+        intensity: shape (n,); needed by StableMarriagePartition and Complementary.
+        seed: of StableMarriageRandom's partition.
+
+    Raises:
+        ColocationError: there is no such policy, or it needs intensities and has none; or see
+            ``check_disutility`` and ``check_intensity``.
+    """
+    agents = len(check_disutility(disutility))
+    if policy in {"StableMarriagePartition", "Complementary"}:
+        if intensity is None:
+            raise ColocationError(f"policy {policy} needs the intensity of every agent")
+        known = check_intensity(intensity, agents)
+        if policy == "Complementary":
+            return complementary(known)
+        return stable_marriage_partition(disutility, known)
+    if policy == "StableMarriageRandom":
+        return stable_marriage_random(disutility, seed)
+    if policy == "StableRoommates":
+        return stable_roommates(disutility)
+    if policy == "Greedy":
+        return greedy(disutility)
+    raise ColocationError(f"policy {policy!r} is none of {', '.join(POLICIES)}")
 
 
 def stable_marriage_partition(disutility: ArrayLike, intensity: ArrayLike) -> Colocation:

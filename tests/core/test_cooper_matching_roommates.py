@@ -1,0 +1,163 @@
+"""Stable roommates against every pairing of small worlds, and against an own library."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import combinations, permutations, product
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matching.exceptions import NoStableMatchingWarning
+from matching.games import StableRoommates
+
+from walras.cooper.colocation import ALONE
+from walras.cooper.policies import stable_roommates
+from walras.cooper.roommates import find_roommates
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    Pairing = dict[int, int]
+
+
+def pairings(agents: Sequence[int]) -> Iterator[Pairing]:
+    """Pair all agents, of whom there is an even number, in all ways."""
+    if not agents:
+        yield {}
+        return
+    first, *others = agents
+    for other in others:
+        for rest in pairings([each for each in others if each != other]):
+            yield {first: other, other: first, **rest}
+
+
+def blocking(ranks: NDArray[np.float64], partner: Pairing) -> list[tuple[int, int]]:
+    """List the pairs that prefer each other, among the agents that have a partner."""
+    return [
+        (one, other)
+        for one, other in combinations(sorted(partner), 2)
+        if ranks[one, other] < ranks[one, partner[one]]
+        and ranks[other, one] < ranks[other, partner[other]]
+    ]
+
+
+def ranks_of(disutility: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the place of each agent on each list: by disutility, then index."""
+    order = np.argsort(disutility, axis=1, kind="stable")
+    return np.argsort(order, axis=1).astype(float)
+
+
+def assert_right(disutility: NDArray[np.float64]) -> bool:
+    """Compare with all pairings; return whether there is a stable one."""
+    result = find_roommates(disutility)
+    ranks = ranks_of(disutility)
+    partner = {agent: int(other) for agent, other in enumerate(result.partner) if other != ALONE}
+    assert all(partner[other] == agent for agent, other in partner.items())
+    assert not blocking(ranks, partner)
+    exists = any(not blocking(ranks, each) for each in pairings(range(len(disutility))))
+    assert result.stable == exists
+    return exists
+
+
+def test_all_worlds_of_four_agents_are_solved_where_they_can_be() -> None:
+    """6**4 preference lists; Irving's lists are solvable in all but 48 of them."""
+    places = list(permutations([1.0, 2.0, 3.0]))
+    unsolvable = 0
+    for rows in product(places, repeat=4):
+        disutility = np.zeros((4, 4))
+        for agent, row in enumerate(rows):
+            disutility[agent, np.arange(4) != agent] = row
+        unsolvable += not assert_right(disutility)
+    assert unsolvable == 48
+
+
+@pytest.mark.parametrize(("agents", "worlds"), [(6, 600), (8, 150)])
+def test_worlds_of_six_and_eight_are_solved_where_they_can_be(agents: int, worlds: int) -> None:
+    random = np.random.default_rng(agents)
+    stable = [assert_right(random.random((agents, agents))) for _ in range(worlds)]
+    assert 0.02 * worlds < worlds - sum(stable) < 0.2 * worlds
+
+
+@pytest.mark.parametrize("levels", [1, 2, 4])
+def test_equal_disutilities_go_by_index(levels: int) -> None:
+    random = np.random.default_rng(levels)
+    for _ in range(100):
+        assert_right(random.integers(0, levels, (6, 6)).astype(float))
+
+
+def test_a_circle_of_three_and_one_whom_nobody_wants_has_no_stable_solution() -> None:
+    """A prefers B, B prefers C, C prefers A, and D is the last choice of all (cf. III-C)."""
+    circle = np.array([[0, 1, 2, 3], [2, 0, 1, 3], [1, 2, 0, 3], [1, 2, 3, 0]], dtype=float)
+    assert find_roommates(circle).rejected.tolist() == [0, 1, 2, 3]
+    adapted = stable_roommates(circle)
+    assert adapted.rejected.tolist() == [0, 1, 2, 3]
+    assert sorted(adapted.partner.tolist()) == [0, 1, 2, 3]
+
+
+def test_a_circle_does_not_keep_others_from_a_stable_solution() -> None:
+    """Six agents in two circles are rejected, four others are paired stably beside them."""
+    circle = np.array([[0, 1, 2], [2, 0, 1], [1, 2, 0]], dtype=float)
+    disutility = np.full((10, 10), 9.0) + np.arange(10)
+    disutility[:3, :3] = disutility[3:6, 3:6] = circle
+    disutility[6:, 6:] = np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
+    result = stable_roommates(disutility)
+    assert result.rejected.tolist() == [0, 1, 2, 3, 4, 5]
+    assert result.partner[6:].tolist() == [7, 6, 9, 8]
+    assert set(result.partner[:6].tolist()) == set(range(6))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 40), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.3, 1.0]))
+def test_agents_that_are_not_rejected_are_paired_stably(agents: int, seed: int, own: float) -> None:
+    """An odd number of agents too, and whatever they agree on."""
+    random = np.random.default_rng(seed)
+    disutility = (1 - own) * random.random(agents) + own * random.random((agents, agents))
+    found = find_roommates(disutility)
+    partner = {agent: int(other) for agent, other in enumerate(found.partner) if other != ALONE}
+    assert not blocking(ranks_of(disutility), partner)
+    assert len(found.rejected) % 2 == agents % 2
+    adapted = stable_roommates(disutility)
+    assert (adapted.partner != ALONE).sum() == agents - agents % 2
+    np.testing.assert_array_equal(adapted.rejected, found.rejected)
+    kept = np.flatnonzero(found.partner != ALONE)
+    np.testing.assert_array_equal(adapted.partner[kept], found.partner[kept])
+
+
+def test_the_matching_library_finds_stable_solutions_of_the_same_worlds() -> None:
+    agents, disagreements, unsolvable = 20, 0, 0
+    for seed in range(40):
+        disutility = np.random.default_rng(seed).random((agents, agents))
+        lists = {
+            agent: [int(other) for other in row if other != agent]
+            for agent, row in enumerate(np.argsort(disutility, axis=1))
+        }
+        game = StableRoommates.create_from_dictionary(lists)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NoStableMatchingWarning)
+            theirs = game.solve()
+        solvable = all(partner is not None for partner in theirs.values())
+        unsolvable += not solvable
+        disagreements += solvable != find_roommates(disutility).stable
+    assert disagreements == 0
+    assert 3 < unsolvable < 20
+
+
+def test_two_thousand_agents_with_one_opinion_are_paired_from_the_top() -> None:
+    wanted = np.tile(np.arange(2000.0), (2000, 1))
+    result = find_roommates(wanted)
+    assert result.stable
+    assert result.partner.tolist() == [agent ^ 1 for agent in range(2000)]
+
+
+def test_choices_that_each_have_another_owner_are_struck_in_rotations() -> None:
+    """A hundred agents in a circle who each prefer the next: long rotations, all lists long."""
+    agents = 100
+    offset = (np.arange(agents) - np.arange(agents)[:, np.newaxis]) % agents
+    result = find_roommates(offset.astype(float))
+    assert result.stable
+    assert result.rotations > 0
