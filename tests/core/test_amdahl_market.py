@@ -12,7 +12,8 @@ from scipy.optimize import minimize
 
 from walras import metrics
 from walras.amdahl.bidding import bid
-from walras.amdahl.equilibrium import Equilibrium, find_equilibrium, kkt_residual, price_error
+from walras.amdahl.conditions import kkt_residual
+from walras.amdahl.equilibrium import Equilibrium, find_equilibrium, price_error
 from walras.amdahl.market import Market, MarketError
 from walras.amdahl.proportional import share_proportionally
 from walras.fill import fill

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras.amdahl import _alternation as alternation
+from walras.amdahl._bounded import solve_bounded
 from walras.amdahl._interior import solve_interior
+from walras.amdahl.bounds import check_bounds
+from walras.amdahl.conditions import kkt_residual
 from walras.amdahl.market import Market
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     Floats = NDArray[np.float64]
 
@@ -39,13 +42,17 @@ class Equilibrium:
 
     Attributes:
         market: the market that was solved.
-        prices: shape (m,), per core, in units of the budgets; 0 on a server without jobs.
-        cores: shape (k,), real numbers; they add up to each server's capacity.
+        prices: shape (m,), per core, in units of the budgets; 0 on a server without jobs, and on
+            one that has enough for all its jobs' maximums.
+        cores: shape (k,), real numbers; they add up to the capacity of each server with a price.
         solver: the name of the method.
         iterations: passes over the market (Newton steps included).
         price_error: proven bound on the largest relative error of any price, infinity where
             nothing could be proven.
         tolerance: what was asked for.
+        minimum: shape (k,), the minimums of cores that hold; None if none was given.
+        maximum: shape (k,), the maximums of cores; None if none was given.
+        affordable: shape (n,), whether a user's minimums hold; None if none was given.
     """
 
     market: Market
@@ -55,11 +62,16 @@ class Equilibrium:
     iterations: int
     price_error: float
     tolerance: float
+    minimum: Floats | None = None
+    maximum: Floats | None = None
+    affordable: NDArray[np.bool_] | None = None
 
     @cached_property
     def residual(self) -> float:
         """Largest relative violation of an equilibrium condition; see `kkt_residual`."""
-        return kkt_residual(self.market, self.prices, self.cores)
+        return kkt_residual(
+            self.market, self.prices, self.cores, minimum=self.minimum, maximum=self.maximum
+        )
 
     @property
     def converged(self) -> bool:
@@ -71,10 +83,17 @@ class Equilibrium:
         """Shape (k,): what each job's cores cost, b = x p (V-C)."""
         return self.cores * self.prices[self.market.server]
 
+    @cached_property
+    def unspent(self) -> Floats:
+        """Shape (n,): money left to users whose jobs all have their maximum; else rounding."""
+        return self.market.budgets - self.market.sum_by_user(self.bids)
+
 
 def find_equilibrium(
     market: Market,
     *,
+    minimum: ArrayLike | None = None,
+    maximum: ArrayLike | None = None,
     tolerance: float = 1e-6,
     max_passes: int = 1000,
     start: Floats | None = None,
@@ -86,15 +105,31 @@ def find_equilibrium(
     all but perfectly parallel, go to an interior-point method (`_interior`) if the smaller side
     of the market has at most 1500 members.
 
+    With bounds, every user buys what is best for it among what keeps them: the budget goes to its
+    other jobs once one has its maximum, and money that none of its jobs can use is left over. A
+    server that has enough for all its maximums gives them away at price 0. A job's minimum is paid
+    for by its user. Who cannot pay for all of them buys as if it had none (``affordable`` says so);
+    minimums of at most b / B of each server can always be paid for. Users still do at least as
+    well as by their entitlement cut to the same maximums. Prices need not be unique then, and no
+    price error is proven: ``residual`` certifies the result (`_bounded`).
+
     Args:
         market: the market.
-        tolerance: on the relative error of prices.
+        minimum: shape (k,), fewest cores of each job; 0 if not given.
+        maximum: shape (k,), most cores of each job; may be infinite, as if not given.
+        tolerance: on the relative error of prices; with bounds, on the residual.
         max_passes: after which the alternation gives up; the result then says so.
         start: shape (m,), prices to start from, as those of a similar market solved before.
 
     Returns:
         The equilibrium; ``converged`` is False if it was not reached.
+
+    Raises:
+        MarketError: a bound has the wrong shape, or is outside its range.
     """
+    if minimum is not None or maximum is not None:
+        bounds = check_bounds(market, minimum, maximum)
+        return _find_bounded(market, *bounds, tolerance, max_passes, start)
     if market.jobs == 0:
         nothing = np.zeros(len(market.capacities))
         return Equilibrium(market, nothing, np.zeros(0), "none", 0, 0.0, tolerance)
@@ -105,37 +140,6 @@ def find_equilibrium(
         return outside
     inside = _solve_inside(market, tolerance, outside.iterations)
     return min(inside, outside, key=lambda result: (result.price_error, result.residual))
-
-
-def kkt_residual(market: Market, prices: Floats, cores: Floats) -> float:
-    """Return the largest relative violation of the equilibrium conditions (V-C).
-
-    The conditions: every server's cores are sold, every budget is spent, and a job's marginal
-    utility per unit of money is its user's lambda if it bids, at most that if it does not. The
-    last is measured as the smaller of the relative shortfall of marginal utility and the share of
-    the user's budget that the job spends, so that a bid of nothing violates nothing.
-    """
-    if market.jobs == 0:
-        return 0.0
-    f = market.fraction
-    price = prices[market.server]
-    spend = price * cores
-    with np.errstate(divide="ignore", invalid="ignore"):
-        marginal = market.work * f / (f + (1 - f) * cores) ** 2 / price
-        marginal[f == 0] = 0.0  # worth nothing more beyond the first instant of a core
-        spent = market.sum_by_user(spend)
-        worth = market.sum_by_user(spend * marginal) / spent
-        ratio = marginal / worth[market.user]
-    ratio[np.isnan(ratio)] = 1.0  # a user for whom no core is worth anything is always content
-    share = spend / market.budgets[market.user]
-    busy_users = market.sum_by_user(np.ones(market.jobs)) > 0
-    busy_servers = market.sum_by_server(np.ones(market.jobs)) > 0
-    sold = market.sum_by_server(cores)
-    return max(
-        float(np.abs(sold / market.capacities - 1)[busy_servers].max()),
-        float(np.abs(spent / market.budgets - 1)[busy_users].max()),
-        float(np.maximum(ratio - 1, np.minimum(1 - ratio, share)).max()),
-    )
 
 
 def price_error(market: Market, prices: Floats) -> float:
@@ -171,6 +175,43 @@ def _sides(market: Market, largest: float) -> tuple[alternation.UserSide, altern
     return users, servers
 
 
+def _find_bounded(
+    market: Market,
+    lower: Floats,
+    upper: Floats,
+    tolerance: float,
+    max_passes: int,
+    start: Floats | None,
+) -> Equilibrium:
+    users, servers = _sides(market, LARGEST_ALTERNATING_FRACTION)
+    prices = _first_root(users, servers, start) ** 2
+    fraction = np.clip(market.fraction, SMALLEST_FRACTION, LARGEST_ALTERNATING_FRACTION)
+    found = solve_bounded(market, lower, upper, fraction, prices, tolerance, max_passes)
+    return Equilibrium(
+        market,
+        np.where(np.diff(market.by_server.start) > 0, found.prices, 0.0),
+        found.cores,
+        "bounded alternation",
+        found.passes,
+        float("inf"),
+        tolerance,
+        np.where(found.affordable[market.user], lower, 0.0),
+        upper,
+        found.affordable,
+    )
+
+
+def _first_root(
+    users: alternation.UserSide, servers: alternation.ServerSide, start: Floats | None
+) -> Floats:
+    """Return the square roots of the prices to start from: those known, else of even bids."""
+    root = alternation.even_bids(users, servers)
+    if start is not None:
+        known = np.isfinite(start) & (start > 0)
+        root[known] = np.sqrt(start[known])
+    return root
+
+
 def _alternate(
     market: Market,
     tolerance: float,
@@ -179,10 +220,7 @@ def _alternate(
 ) -> Equilibrium:
     largest = LARGEST_ALTERNATING_FRACTION
     users, servers = _sides(market, largest)
-    root = alternation.even_bids(users, servers)
-    if start is not None:
-        known = np.isfinite(start) & (start > 0)
-        root[known] = np.sqrt(start[known])
+    root = _first_root(users, servers, start)
     mu = np.full(len(market.budgets), np.inf)
     log_tolerance = np.log1p(tolerance)
     passes, bound = alternation.alternate(users, servers, root, mu, log_tolerance, max_passes)

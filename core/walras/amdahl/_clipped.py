@@ -1,0 +1,71 @@
+"""The root of a sum of clipped lines, which is what every bounded division of cores comes to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from walras._jit import kernel
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+MAX_STEPS = 200
+"""Newton steps that leave the bracket become bisections: 200 of them span every double."""
+
+ROUNDING = 2.0**-50
+
+
+@kernel
+def clipped_root(
+    slope: Floats,
+    offset: Floats,
+    lower: Floats,
+    upper: Floats,
+    size: int,
+    target: float,
+    guess: float,
+) -> float:
+    """Return a t >= 0 with sum_k clip(slope t - offset, lower, upper) = target.
+
+    Args:
+        slope: of the first ``size`` lines, positive.
+        offset: of the lines, not negative.
+        lower: not negative; together at most ``target``.
+        upper: may be infinite; together at least ``target``.
+        size: how many lines there are.
+        target: what they add up to.
+        guess: where to start, positive.
+
+    Returns:
+        The root, exact to rounding. The sum is increasing and piecewise linear: Newton's method
+        ends one step after it has met the right piece, and a bracket keeps it from circling.
+    """
+    low, high = 0.0, np.inf
+    t = guess if 0.0 < guess < np.inf else 1.0
+    for _ in range(MAX_STEPS):
+        total = 0.0
+        steepness = 0.0
+        for k in range(size):  # without branches, which a processor would guess wrong
+            line = slope[k] * t - offset[k]
+            total += min(max(line, lower[k]), upper[k])
+            steepness += slope[k] * (1.0 * (line > lower[k])) * (1.0 * (line < upper[k]))
+        missing = target - total
+        if abs(missing) <= ROUNDING * (target + steepness * t):
+            break
+        if missing > 0.0:
+            low = t
+        else:
+            high = t
+        t = t + missing / steepness if steepness > 0.0 else -1.0
+        if not low < t < high:
+            if high == np.inf:
+                t = 4.0 * low
+            else:
+                t = np.sqrt(low) * np.sqrt(high) if low > 0.0 else 0.25 * high
+            if not low < t < high:
+                break  # the bracket has closed
+    return t

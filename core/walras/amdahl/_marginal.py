@@ -1,0 +1,254 @@
+"""Dividing every server's cores where they add most to a weighted sum of speedups.
+
+The sum of c s(x) over jobs, s concave (eq. 1), has its optimum where all jobs that could give or
+take value cores alike: c f / (f + (1 - f) x)**2 = lambda. In real numbers that is
+x = clip(a t - g, l, h) with a = sqrt(c f) / (1 - f), g = f / (1 - f), t = 1 / sqrt(lambda). In
+whole cores the x-th adds c f / (u (u - 1 + f)), u = f + (1 - f) x, ever less: taking the cores
+that add most, one by one, is optimal, and so is taking all that add more than the water level
+lambda of the real numbers and one by one only the few that are then missing or too many.
+
+The proof that comes with a result is Lagrange's: at any lambda no division of C cores can exceed
+lambda C + sum max_x (c s(x) - lambda x). Each maximum is bounded by what the job has and, s being
+concave, its next core's gain beyond lambda, or its last one's short of it, for all cores that it
+could still get or give.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from walras._jit import kernel
+from walras._segments import read_only
+from walras.amdahl._clipped import clipped_root
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from walras.amdahl.market import Market
+
+    Floats = NDArray[np.float64]
+    Counts = NDArray[np.int64]
+    Indices = NDArray[np.uint32]
+
+SMALLEST_FRACTION = 1e-24
+"""f = 0 has no marginal value beyond the first instant; this stands for it in real numbers."""
+
+LARGEST_FRACTION = 1 - 1e-8
+"""f = 1 makes x a step of lambda; this slope is invisible in what is achieved."""
+
+FEW = 8
+"""Cores to give or take on a server up to which no heap is built."""
+
+
+class Division(NamedTuple):
+    """Cores of every job, and what no division could exceed.
+
+    Attributes:
+        cores: shape (k,).
+        value: the sum of weight times speedup.
+        bound: proven to be at least the value of any division.
+    """
+
+    cores: Floats
+    value: float
+    bound: float
+
+
+class _Jobs(NamedTuple):
+    """The jobs of one server: weight of their speedup, parallel fraction, bounds, and cores."""
+
+    weight: Floats
+    fraction: Floats
+    lower: Floats
+    upper: Floats
+    cores: Floats
+
+
+def divide(market: Market, share: Floats, lower: Floats, upper: Floats, *, whole: bool) -> Division:
+    """Divide every server's cores to the largest sum of user progress times share.
+
+    Args:
+        market: the market; with ``whole``, its capacities are whole numbers.
+        share: shape (n,), what a user's progress weighs, positive.
+        lower: shape (k,), cores; per server at most its capacity in all; with ``whole``, whole.
+        upper: shape (k,), cores; with ``whole``, whole.
+        whole: whether cores are divided as whole ones; ties go to the earlier job.
+    """
+    done_by_one_core_each = market.sum_by_user(market.work)
+    done_by_one_core_each[done_by_one_core_each == 0] = 1.0  # users without jobs
+    longest = int(np.diff(market.by_server.start).max(initial=0))
+    slope, offset, key = np.empty((3, longest))
+    cores = np.empty(market.jobs)
+    value, excess = _divide(
+        market.by_server.start,
+        market.by_server.order,
+        market.user,
+        share / done_by_one_core_each,
+        market.work,
+        market.fraction,
+        read_only(lower),
+        read_only(upper),
+        market.capacities,
+        whole,
+        _Jobs(*np.empty((5, longest))),
+        slope,
+        offset,
+        key,
+        np.empty(longest, np.int64),
+        cores,
+    )
+    return Division(cores, value, value + excess)
+
+
+@kernel
+def _divide(
+    start: Counts,
+    order: Indices,
+    user: Counts,
+    rate: Floats,
+    work: Floats,
+    fraction: Floats,
+    lower: Floats,
+    upper: Floats,
+    capacity: Floats,
+    whole: bool,
+    jobs: _Jobs,
+    slope: Floats,
+    offset: Floats,
+    key: Floats,
+    heap: Counts,
+    cores: Floats,
+) -> tuple[float, float]:
+    """Fill ``cores`` server by server.
+
+    Returns:
+        What they are worth, and a bound on how much more any other division is worth.
+    """
+    value, excess = 0.0, 0.0
+    t = 1.0
+    for j in range(len(capacity)):
+        size = start[j + 1] - start[j]
+        most = 0.0
+        for k in range(size):
+            job = order[start[j] + k]
+            jobs.weight[k] = rate[user[job]] * work[job]
+            jobs.fraction[k] = fraction[job]
+            jobs.lower[k] = lower[job]
+            jobs.upper[k] = min(upper[job], capacity[j])
+            f = min(max(fraction[job], SMALLEST_FRACTION), LARGEST_FRACTION)
+            slope[k] = np.sqrt(jobs.weight[k] * f) / (1.0 - f)
+            offset[k] = f / (1.0 - f)
+            most += jobs.upper[k]
+        level = 0.0
+        if capacity[j] < most:
+            t = clipped_root(slope, offset, jobs.lower, jobs.upper, size, capacity[j], t)
+            level = 1.0 / (t * t)
+        left = min(capacity[j], most)
+        for k in range(size):
+            x = slope[k] * t - offset[k] if level > 0.0 else jobs.upper[k]
+            jobs.cores[k] = min(max(x, jobs.lower[k]), jobs.upper[k])
+            if whole:
+                jobs.cores[k] = _count(jobs, k, level)
+            left -= jobs.cores[k]
+        if whole and left != 0.0:
+            level = _settle(jobs, size, left, key, heap)
+        for k in range(size):
+            x, f = jobs.cores[k], jobs.fraction[k]
+            cores[order[start[j] + k]] = x
+            value += jobs.weight[k] * x / (f + (1.0 - f) * x) if x > 0.0 else 0.0
+            excess += _excess(jobs, k, level, whole)
+    return value, excess
+
+
+@kernel
+def _marginal(jobs: _Jobs, k: int, x: float) -> float:
+    """Return what the job gains from its x-th whole core."""
+    f = max(jobs.fraction[k], 1e-200)  # of f = 0 the first core gains c, the next ones nothing
+    before = f + (1.0 - f) * (x - 1.0)
+    return float(jobs.weight[k] * f / (before * (before + (1.0 - f))))
+
+
+@kernel
+def _count(jobs: _Jobs, k: int, level: float) -> float:
+    """Return how many whole cores gain at least ``level``: the real number, rounded up or down."""
+    if jobs.fraction[k] == 1.0:  # all cores gain the same
+        return float(jobs.upper[k] if jobs.weight[k] >= level else jobs.lower[k])
+    count = np.floor(jobs.cores[k])
+    gain = _marginal(jobs, k, count + 1.0)
+    return float(count + (1.0 * (gain >= level)) * (1.0 * (count < jobs.upper[k])))
+
+
+@kernel
+def _excess(jobs: _Jobs, k: int, level: float, whole: bool) -> float:
+    """Bound how far c s(x) - level x at the job's cores is below its maximum."""
+    x = jobs.cores[k]
+    if whole:
+        next_gain = _marginal(jobs, k, x + 1.0)
+        last_gain = _marginal(jobs, k, x) if x > 0.0 else level
+    else:
+        f = jobs.fraction[k]
+        next_gain = last_gain = jobs.weight[k] * f / (f + (1.0 - f) * x) ** 2 if f > 0.0 else 0.0
+    more = (jobs.upper[k] - x) * max(0.0, next_gain - level)
+    return float(more + (x - jobs.lower[k]) * max(0.0, level - last_gain))
+
+
+@kernel
+def _key(jobs: _Jobs, k: int, sign: float) -> float:
+    """Return the worth of the next core to give, or to take; minus infinity if there is none."""
+    x = jobs.cores[k]
+    if sign > 0.0:
+        return _marginal(jobs, k, x + 1.0) if x < jobs.upper[k] else -np.inf
+    return -_marginal(jobs, k, x) if x > jobs.lower[k] else -np.inf
+
+
+@kernel
+def _settle(jobs: _Jobs, size: int, left: float, key: Floats, heap: Counts) -> float:
+    """Give or take ``left`` cores one by one, in place; return the water level then.
+
+    Next is always the core with the largest gain to give, earlier jobs first, or the one with the
+    least to take, later jobs first. Few are found by a sweep each, many by a heap.
+    """
+    sign = 1.0 if left > 0.0 else -1.0
+    many = abs(left) > FEW
+    for k in range(size):
+        heap[k] = k if sign > 0.0 else size - 1 - k
+        key[k] = _key(jobs, k, sign)
+    if many:
+        for top in range(size // 2 - 1, -1, -1):
+            _sink(heap, key, size, top, sign)
+    level = 0.0
+    while left != 0.0:
+        k = heap[0]
+        if not many:
+            for place in range(1, size):
+                if key[heap[place]] > key[k]:
+                    k = heap[place]
+        level = sign * key[k]
+        jobs.cores[k] += sign
+        left -= sign
+        key[k] = _key(jobs, k, sign)
+        if many:
+            _sink(heap, key, size, 0, sign)
+    return level
+
+
+@kernel
+def _sink(heap: Counts, key: Floats, size: int, top: int, sign: float) -> None:
+    """Move the entry at ``top`` down until none below it has a larger key."""
+    while 2 * top + 1 < size:
+        below = 2 * top + 1
+        if below + 1 < size and _before(heap[below + 1], heap[below], key, sign):
+            below += 1
+        if not _before(heap[below], heap[top], key, sign):
+            break
+        heap[top], heap[below] = heap[below], heap[top]
+        top = below
+
+
+@kernel
+def _before(one: int, other: int, key: Floats, sign: float) -> bool:
+    if key[one] != key[other]:
+        return bool(key[one] > key[other])
+    return (one < other) == (sign > 0.0)

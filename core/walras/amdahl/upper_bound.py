@@ -1,0 +1,97 @@
+"""Upper Bound (VI-A): the most system progress that any division of cores achieves (eq. 10)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from walras.amdahl._marginal import divide
+from walras.amdahl.bounds import check_bounds, check_room
+from walras.amdahl.market import MarketError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from walras.amdahl.market import Market
+
+    Floats = NDArray[np.float64]
+
+MOST_CORES = 2**24
+"""Largest capacity in whole cores: with all jobs alike, cores are divided one by one."""
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """A division of cores that maximises a weighted mean of user progress.
+
+    Attributes:
+        market: the market.
+        cores: shape (k,); whole numbers if asked for.
+        progress: the weighted mean of user progress that it achieves.
+        bound: proven (by Lagrange's dual) to be at least what any division achieves.
+    """
+
+    market: Market
+    cores: Floats
+    progress: float
+    bound: float
+
+    @property
+    def gap(self) -> float:
+        """Relative distance from the proven bound: rounding, if this is the optimum."""
+        return self.bound / self.progress - 1 if self.progress > 0 else 0.0
+
+
+def maximise_progress(
+    market: Market,
+    *,
+    whole: bool = False,
+    minimum: ArrayLike | None = None,
+    maximum: ArrayLike | None = None,
+) -> Optimum:
+    """Maximise system progress, the budget-weighted mean of user progress (eq. 10).
+
+    Entitlements count as weights only: a user may do worse than by its entitlement.
+
+    Args:
+        market: the market; for whole cores, capacities are whole numbers.
+        whole: whether to divide whole cores, ties going to the earlier job, or real numbers.
+        minimum: shape (k,), fewest cores of each job; 0 if not given.
+        maximum: shape (k,), most cores of each job; all of its server if not given.
+
+    Raises:
+        MarketError: a bound outside its range, a server whose minimums exceed its cores, or
+            whole cores asked of a server that does not have a whole number of them.
+    """
+    share = market.budgets / market.budgets.sum()
+    return maximise(market, share, whole=whole, minimum=minimum, maximum=maximum)
+
+
+def maximise(
+    market: Market,
+    share: Floats,
+    *,
+    whole: bool,
+    minimum: ArrayLike | None,
+    maximum: ArrayLike | None,
+) -> Optimum:
+    """Maximise the sum of user progress weighted by ``share``, shape (n,)."""
+    lower, upper = check_bounds(market, minimum, maximum)
+    if whole:
+        lower, upper = np.ceil(lower), np.floor(upper)
+        _check_whole(market.capacities)
+    check_room(market, lower)
+    division = divide(market, share, lower, upper, whole=whole)
+    return Optimum(market, division.cores, division.value, division.bound)
+
+
+def _check_whole(capacities: Floats) -> None:
+    bad = (capacities != np.floor(capacities)) | (capacities > MOST_CORES)
+    if bad.any():
+        server = int(bad.argmax())
+        raise MarketError(
+            f"capacities[{server}] = {capacities[server]:g} is not a whole number of at most "
+            f"{MOST_CORES} cores; divide real numbers instead"
+        )
