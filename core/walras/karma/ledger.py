@@ -1,0 +1,229 @@
+"""Who holds how many credits: a value that can be stored, restored, joined and left.
+
+A credit buys one slice for one quantum at equal weights. Balances are whole numbers of
+micro-credits, so that sums are exact and the same history gives the same balances to the bit.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+UNIT = 1_000_000
+"""Micro-credits of one credit."""
+
+INITIAL_CREDITS = 10**12
+"""Section 3.4: so large that nobody runs out. Borrowing a million slices more than they earn in
+every quantum of ten seconds, a user would run out after four months."""
+
+LARGEST_BALANCE = 2**61
+"""Micro-credits; more could overflow the solver's arithmetic. 2.3e12 credits."""
+
+VERSION = 1
+
+
+class KarmaError(ValueError):
+    """Numbers or names that make no sense; the message names the first bad entry."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ledger:
+    """Balances of all users after some quanta.
+
+    Equal ranks are told apart by the order of users, that is by who joined first.
+
+    Attributes:
+        users: names, unique, in the order of joining.
+        balances: shape (n,), micro-credits, not negative; read-only.
+        carry: micro-credits of income that could not be divided equally so far; the next
+            quantum divides them too, so that none is lost.
+        quantum: how many quanta have been settled; an allocation adds one.
+
+    Raises:
+        KarmaError: a balance, the carry or the quantum is out of range.
+    """
+
+    users: tuple[str, ...]
+    balances: NDArray[np.int64]
+    carry: int = 0
+    quantum: int = 0
+
+    def __post_init__(self) -> None:
+        balances = np.array(self.balances, np.int64)
+        if balances.shape != (len(self.users),):
+            raise KarmaError(f"balances has shape {balances.shape}, users {len(self.users)} names")
+        bad = (balances < 0) | (balances >= LARGEST_BALANCE)
+        if bad.any():
+            who = int(bad.argmax())
+            raise KarmaError(
+                f"user {self.users[who]!r}: {in_credits(int(balances[who]))} credits are outside "
+                f"0..{LARGEST_BALANCE // UNIT}; lift() moves all balances alike"
+            )
+        for name in ("carry", "quantum"):
+            if getattr(self, name) < 0:
+                raise KarmaError(f"{name} = {getattr(self, name)} is negative")
+        balances.flags.writeable = False
+        object.__setattr__(self, "balances", balances)
+
+    @classmethod
+    def open(cls, users: Iterable[str], initial: int | Fraction = INITIAL_CREDITS) -> Ledger:
+        """Return the ledger of ``users`` who all start with ``initial`` credits."""
+        names = tuple(users)
+        _check_unique(names)
+        return cls(names, np.full(len(names), _micro(initial)))
+
+    def credits(self, user: str) -> Fraction:
+        """Return what ``user`` holds, in credits, exactly.
+
+        Raises:
+            KarmaError: there is no such user.
+        """
+        return Fraction(int(self.balances[self.index(user)]), UNIT)
+
+    def total(self) -> int:
+        """Return all micro-credits together, the carry included, as an integer of any size."""
+        return self._sum() + self.carry
+
+    def join(self, *users: str, if_empty: int | Fraction = INITIAL_CREDITS) -> Ledger:
+        """Return a ledger that ``users`` have joined with the mean balance each (section 3.4).
+
+        The mean is rounded down to a micro-credit. Nobody else's balance changes. Joining a
+        ledger without users, they start with ``if_empty`` credits.
+        """
+        _check_unique((*self.users, *users))
+        start = self._sum() // len(self.users) if self.users else _micro(if_empty)
+        balances = np.concatenate([self.balances, np.full(len(users), start)])
+        return replace(self, users=self.users + users, balances=balances)
+
+    def leave(self, *users: str) -> Ledger:
+        """Return a ledger without ``users`` and their credits; all others keep theirs.
+
+        Their fair share is spread by the next quantum, which divides the pools by those present.
+        """
+        gone = {self.index(user) for user in users}
+        kept = [number for number in range(len(self.users)) if number not in gone]
+        names = tuple(self.users[number] for number in kept)
+        return replace(self, users=names, balances=self.balances[np.array(kept, np.int64)])
+
+    def lift(self, by: int | Fraction) -> Ledger:
+        """Return a ledger in which everybody has ``by`` credits more, or fewer if negative.
+
+        Only differences between balances decide who comes first: as long as nobody runs out,
+        all later allocations are the same.
+        """
+        return replace(self, balances=self.balances + _micro(by))
+
+    def to_document(self) -> dict[str, Any]:
+        """Return plain data (what JSON or YAML can hold) that restores this ledger exactly.
+
+        Credits are decimal strings, since a reader that takes numbers for floats would round them;
+        users are a list, since a writer that sorts keys would change who comes first in a tie.
+        """
+        return {
+            "version": VERSION,
+            "quantum": self.quantum,
+            "carry": in_credits(self.carry),
+            "balances": [
+                {"user": user, "credits": in_credits(int(balance))}
+                for user, balance in zip(self.users, self.balances, strict=True)
+            ],
+        }
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Ledger:
+        """Return the ledger that `to_document` wrote down.
+
+        Raises:
+            KarmaError: the document is of another version, or is no ledger.
+        """
+        if document.get("version") != VERSION:
+            raise KarmaError(
+                f"version = {document.get('version')!r}: this program reads version {VERSION}"
+            )
+        _check_fields("ledger", document, {"version", "quantum", "carry", "balances"})
+        if type(document["quantum"]) is not int or not isinstance(document["balances"], list):
+            raise KarmaError("ledger: quantum must be a whole number and balances a list")
+        names, micro = [], []
+        for number, entry in enumerate(document["balances"]):
+            _check_fields(f"balances[{number}]", entry, {"user", "credits"})
+            names.append(str(entry["user"]))
+            micro.append(_fromin_credits(f"credits of {entry['user']!r}", entry["credits"]))
+        _check_unique(tuple(names))
+        carry = _fromin_credits("carry", document["carry"])
+        return cls(tuple(names), np.array(micro, np.int64), carry, document["quantum"])
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether names, order, balances, carry and quantum are all the same."""
+        if not isinstance(other, Ledger):
+            return NotImplemented
+        mine, theirs = ((each.users, each.carry, each.quantum) for each in (self, other))
+        return mine == theirs and np.array_equal(self.balances, other.balances)
+
+    def __hash__(self) -> int:
+        return hash((self.users, self.carry, self.quantum, self.balances.tobytes()))
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {user: number for number, user in enumerate(self.users)}
+
+    def index(self, user: str) -> int:
+        """Return the place of ``user`` in every array of users.
+
+        Raises:
+            KarmaError: there is no such user.
+        """
+        if user not in self._numbers:
+            raise KarmaError(f"user {user!r} is not in the ledger: join() comes first")
+        return self._numbers[user]
+
+    def _sum(self) -> int:
+        # In two halves: the sum of many large balances does not fit into 64 bits.
+        high, low = self.balances >> 32, self.balances & 0xFFFFFFFF
+        return (int(high.sum()) << 32) + int(low.sum())
+
+
+def _check_unique(users: tuple[str, ...]) -> None:
+    if len(set(users)) < len(users):
+        (user, _), *_ = Counter(users).most_common(1)
+        raise KarmaError(f"user {user!r} would be in the ledger twice")
+
+
+def _check_fields(where: str, document: object, fields: set[str]) -> None:
+    if not isinstance(document, dict) or set(document) != fields:
+        raise KarmaError(f"{where}: exactly the fields {', '.join(sorted(fields))} are needed")
+
+
+def _micro(amount: int | Fraction) -> int:
+    micro = Fraction(amount) * UNIT
+    if micro.denominator != 1 or abs(micro) >= LARGEST_BALANCE:
+        raise KarmaError(
+            f"{amount} credits: a whole number of millionths below "
+            f"{LARGEST_BALANCE // UNIT} is needed"
+        )
+    return int(micro)
+
+
+def in_credits(micro: int) -> str:
+    """Return micro-credits as credits, exactly: 2500000 as '2.5'."""
+    whole, part = divmod(abs(micro), UNIT)
+    sign = "-" if micro < 0 else ""
+    return f"{sign}{whole}.{part:06d}".rstrip("0").rstrip(".")
+
+
+def _fromin_credits(what: str, text: object) -> int:
+    whole, _, part = text.partition(".") if isinstance(text, str) else ("", "", "")
+    if not (whole + part).isdecimal() or not whole or len(part) > 6 or len(whole) > 13:
+        raise KarmaError(
+            f"{what} = {text!r}: a string such as '6.5' is needed, of at most 6 places"
+        )
+    return int(whole) * UNIT + int(part.ljust(6, "0"))

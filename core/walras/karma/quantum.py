@@ -1,0 +1,118 @@
+"""One quantum of Karma: from demands and a ledger to slices and the next ledger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from walras._segments import read_only
+from walras.karma._settle import settle, workspace
+from walras.karma.ledger import Ledger
+from walras.karma.shares import HALF, Shares
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from numpy.typing import ArrayLike, NDArray
+
+    Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Allocation:
+    """What one quantum gives; arrays in the order of the ledger's users.
+
+    Attributes:
+        before: the ledger before the quantum.
+        ledger: the ledger after it.
+        shares: the terms: capacities, prices, guaranteed slices.
+        demands: shape (pools, n), slices that were asked for.
+        slices: shape (pools, n), slices that each user holds.
+        lent: shape (pools, n), donated slices that somebody uses; each earns its donor its price.
+    """
+
+    before: Ledger
+    ledger: Ledger
+    shares: Shares
+    demands: Counts
+    slices: Counts
+    lent: Counts
+
+    @cached_property
+    def borrowed(self) -> Counts:
+        """Slices beyond the guaranteed ones, shape (pools, n); each costs its user's price."""
+        borrowed: Counts = np.maximum(self.slices - self.shares.guaranteed, 0)
+        return borrowed
+
+    @cached_property
+    def donated(self) -> Counts:
+        """Guaranteed slices that their users do not want, lent or not, shape (pools, n)."""
+        donated: Counts = np.maximum(self.shares.guaranteed - self.demands, 0)
+        return donated
+
+    @cached_property
+    def idle(self) -> Counts:
+        """Slices of each pool that nobody holds, shape (pools,)."""
+        idle: Counts = self.shares.capacities - self.slices.sum(axis=1)
+        return idle
+
+    @cached_property
+    def refused(self) -> NDArray[np.bool_]:
+        """Who had no credits left for a slice that stayed idle, shape (n,).
+
+        If nobody, the quantum is Pareto efficient (Theorem 1): no pool has both slices to spare
+        and demand. `Ledger.lift` sees to that.
+        """
+        unmet = (self.slices < self.demands)[self.idle > 0]
+        return np.asarray(unmet.any(axis=0))
+
+
+def allocate(
+    ledger: Ledger,
+    demands: ArrayLike,
+    capacities: ArrayLike,
+    *,
+    guaranteed_fraction: Fraction | str = HALF,
+    weights: ArrayLike | None = None,
+) -> Allocation:
+    """Divide the slices of one quantum among the users of ``ledger``.
+
+    Args:
+        ledger: the balances before it.
+        demands: shape (pools, n), or (n,) for one pool: slices that each user can use, whole
+            numbers, in the order of ``ledger.users``.
+        capacities: slices of each pool, or of the only one.
+        guaranteed_fraction: alpha, the part of its fair share that a user has at any moment, in
+            0..1, as a fraction or a decimal string. The more, the less fairness in the long run
+            (section 5.3).
+        weights: positive integers, one a user; all the same if not given.
+
+    Returns:
+        Slices and the new ledger. A user that cannot pay the price of a slice gets its guaranteed
+        slices and no more, even where slices stay idle; nobody is ever in debt.
+
+    Raises:
+        KarmaError: an array has the wrong shape, or an entry outside its range.
+    """
+    users = len(ledger.users)
+    shares = Shares.of(users, capacities, guaranteed_fraction=guaranteed_fraction, weights=weights)
+    wanted = shares.check_demands(demands)
+    slices, lent = np.zeros_like(wanted), np.zeros_like(wanted)
+    balances, carry = ledger.balances.copy(), ledger.carry
+    if users:
+        carry = settle(
+            balances,
+            carry,
+            read_only(shares.prices),
+            read_only(shares.capacities),
+            read_only(shares.guaranteed),
+            read_only(wanted),
+            slices,
+            lent,
+            *workspace(users),
+        )
+    after = Ledger(ledger.users, balances, carry, ledger.quantum + 1)
+    return Allocation(ledger, after, shares, wanted, slices, lent)

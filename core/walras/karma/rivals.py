@@ -1,0 +1,89 @@
+"""What Karma is measured against: fixed shares, and max-min fairness without a memory (section 5).
+
+Arrays have users along their last axis; along the others, every row is a division of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from walras._segments import read_only
+from walras.karma._pools import share_out
+from walras.karma.ledger import KarmaError
+from walras.karma.shares import Shares, whole
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Counts = NDArray[np.int64]
+
+
+def share_strictly(demands: ArrayLike, capacity: int, weights: ArrayLike | None = None) -> Counts:
+    """Return what users can use of fixed shares by weight: strict partitioning.
+
+    Shares are whole slices by largest remainder, equal remainders in the order of users.
+
+    Args:
+        demands: shape (n,) or (quanta, n), whole numbers.
+        capacity: slices.
+        weights: positive integers, one a user; all the same if not given.
+
+    Raises:
+        KarmaError: as for `Shares.of`.
+    """
+    wanted = whole("demands", demands, 2)
+    users = wanted.shape[1]
+    weight = np.ones(users, np.int64) if weights is None else whole("weights", weights, 1, least=1)
+    Shares.of(users, capacity, weights=weight)
+    share, remainder = np.divmod(capacity * weight, max(int(weight.sum()), 1))
+    left = capacity - int(share.sum()) if users else 0
+    share[np.argsort(-remainder, kind="stable")[:left]] += 1
+    return np.minimum(wanted, share).reshape(np.shape(demands))
+
+
+def share_max_min(demands: ArrayLike, capacity: int, weights: ArrayLike | None = None) -> Counts:
+    """Return max-min fair slices of each quantum for itself: periodic max-min (section 2).
+
+    Slice by slice to the user that has least in proportion to its weight and wants more, the
+    earlier of equals. It is Karma without guarantees and with a new ledger every quantum.
+
+    Args:
+        demands: shape (n,) or (quanta, n), whole numbers.
+        capacity: slices, in every quantum.
+        weights: positive integers, one a user; all the same if not given.
+
+    Raises:
+        KarmaError: as for `Shares.of`.
+    """
+    slices = whole("demands", demands, 2).copy()
+    quanta, users = slices.shape
+    shares = Shares.of(users, capacity, weights=weights)
+    prices = read_only(shares.prices)
+    nothing, inverse = np.zeros(users, np.int64), 1 / shares.prices
+    np.minimum(slices, capacity, out=slices)
+    for t in range(quanta):
+        row = slices[t : t + 1]
+        share_out(nothing, prices, inverse, row[0].copy(), row, shares.capacities)
+    return slices.reshape(np.shape(demands))
+
+
+def share_max_min_once(
+    demands: ArrayLike, capacity: int, weights: ArrayLike | None = None
+) -> Counts:
+    """Return what users can use, in every quantum, of the max-min fair slices of the first.
+
+    Args:
+        demands: shape (quanta, n), at least one quantum.
+        capacity: slices.
+        weights: positive integers, one a user; all the same if not given.
+
+    Raises:
+        KarmaError: as for `Shares.of`.
+    """
+    wanted = whole("demands", demands, 2)
+    if not len(wanted):
+        raise KarmaError("demands has no quantum: the first one decides")
+    slices: Counts = np.minimum(wanted, share_max_min(wanted[0], capacity, weights))
+    return slices

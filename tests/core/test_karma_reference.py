@@ -1,0 +1,239 @@
+"""The batched allocation equals one that hands out slices one by one, whatever the input.
+
+Two references in plain Python integers, written from the paper and not from the kernels:
+Algorithm 1 as printed, for one pool (with its line 15 put right), and richest first across pools.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import floor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from walras.karma.ledger import UNIT, Ledger
+from walras.karma.quantum import allocate
+from walras.karma.rivals import share_max_min
+from walras.karma.trace import simulate
+
+
+@dataclass
+class World:
+    """One quantum: micro-credits, and demands as one row a pool."""
+
+    balances: list[int]
+    carry: int
+    demands: list[list[int]]
+    capacities: list[int]
+    fraction: Fraction
+    weights: list[int]
+
+    def prices(self) -> list[int]:
+        users, total = len(self.weights), sum(self.weights)
+        return [floor(UNIT / (users * Fraction(weight, total))) for weight in self.weights]
+
+    def guaranteed(self) -> list[list[int]]:
+        total = sum(self.weights)
+        return [
+            [floor(self.fraction * Fraction(weight * each, total)) for weight in self.weights]
+            for each in self.capacities
+        ]
+
+
+@dataclass
+class Outcome:
+    balances: list[int]
+    carry: int
+    slices: list[list[int]]
+
+
+def algorithm_1(world: World) -> Outcome:
+    """Algorithm 1, line by line, for one pool; a credit is the price where weights differ."""
+    (demand,), (capacity,), (share,) = world.demands, world.capacities, world.guaranteed()
+    prices, users = world.prices(), range(len(world.weights))
+    shared = capacity - sum(share)
+    earned, carry = divmod(capacity * UNIT + world.carry, len(world.weights))
+    purse = [world.balances[u] + earned - share[u] * prices[u] for u in users]
+    donated = [max(0, share[u] - demand[u]) for u in users]
+    alloc = [min(demand[u], share[u]) for u in users]
+    while sum(donated) > 0 or shared > 0:
+        borrowers = [u for u in users if alloc[u] < demand[u] and purse[u] >= prices[u]]
+        if not borrowers:
+            break
+        borrower = max(borrowers, key=lambda u: (purse[u], -u))
+        donors = [u for u in users if donated[u] > 0]
+        if donors:
+            donor = min(donors, key=lambda u: (purse[u], u))
+            purse[donor] += prices[donor]
+            donated[donor] -= 1
+        else:
+            shared -= 1
+        alloc[borrower] += 1
+        purse[borrower] -= prices[borrower]
+    return Outcome(purse, carry, [alloc])
+
+
+def richest_first(world: World) -> Outcome:
+    """Slice by slice across pools: the richest borrower, from the first pool that has one for it.
+
+    Donors are paid when all is borrowed, the poorest first, for slices of their first pool.
+    """
+    prices, users = world.prices(), range(len(world.weights))
+    pools, share = range(len(world.capacities)), world.guaranteed()
+    earned, carry = divmod(sum(world.capacities) * UNIT + world.carry, len(world.weights))
+    purse = [
+        world.balances[u] + earned - sum(share[p][u] for p in pools) * prices[u] for u in users
+    ]
+    slices = [[min(share[p][u], world.demands[p][u]) for u in users] for p in pools]
+    donated = [[share[p][u] - slices[p][u] for u in users] for p in pools]
+    supply = [world.capacities[p] - sum(slices[p]) for p in pools]
+    borrowed = [0 for _ in pools]
+
+    def pool_for(user: int) -> int | None:
+        wanted = (p for p in pools if slices[p][user] < world.demands[p][user] and supply[p] > 0)
+        return next(wanted, None)
+
+    while able := [u for u in users if purse[u] >= prices[u] and pool_for(u) is not None]:
+        user = max(able, key=lambda u: (purse[u], -u))
+        pool = pool_for(user)
+        assert pool is not None
+        slices[pool][user] += 1
+        supply[pool] -= 1
+        borrowed[pool] += 1
+        purse[user] -= prices[user]
+    due = [min(borrowed[p], sum(donated[p])) for p in pools]
+
+    def pool_of(user: int) -> int | None:
+        return next((p for p in pools if donated[p][user] and due[p]), None)
+
+    while lenders := [u for u in users if pool_of(u) is not None]:
+        user = min(lenders, key=lambda u: (purse[u], u))
+        pool = pool_of(user)
+        assert pool is not None
+        donated[pool][user] -= 1
+        due[pool] -= 1
+        purse[user] += prices[user]
+    return Outcome(purse, carry, slices)
+
+
+def batched(world: World) -> Outcome:
+    names = tuple(str(u) for u in range(len(world.weights)))
+    result = allocate(
+        Ledger(names, np.array(world.balances), world.carry),
+        world.demands,
+        world.capacities,
+        guaranteed_fraction=world.fraction,
+        weights=world.weights,
+    )
+    return Outcome(result.ledger.balances.tolist(), result.ledger.carry, result.slices.tolist())
+
+
+@st.composite
+def worlds(draw: st.DrawFn, most_pools: int) -> World:
+    """Draw small worlds full of ties, empty purses, idle users and scarce pools."""
+    users, pools = draw(st.integers(1, 6)), draw(st.integers(1, most_pools))
+    largest = draw(st.sampled_from([1, 4, 12]))
+    unit = draw(st.sampled_from([UNIT, UNIT // 2, 333_333, 1]))
+    rich = draw(st.sampled_from([0, 3, 40]))
+    even = draw(st.booleans())
+    return World(
+        draw(st.lists(st.integers(0, rich).map(unit.__mul__), min_size=users, max_size=users)),
+        draw(st.integers(0, 5)),
+        [
+            draw(st.lists(st.integers(0, largest), min_size=users, max_size=users))
+            for _ in range(pools)
+        ],
+        draw(st.lists(st.integers(0, 2 * largest), min_size=pools, max_size=pools)),
+        draw(st.sampled_from([Fraction(0), Fraction(1, 3), Fraction(1, 2), Fraction(1)])),
+        [1] * users if even else draw(st.lists(st.integers(1, 4), min_size=users, max_size=users)),
+    )
+
+
+@settings(deadline=None, max_examples=600)
+@given(worlds(1))
+def test_one_pool_equals_algorithm_1(world: World) -> None:
+    assert batched(world) == algorithm_1(world)
+
+
+@settings(deadline=None, max_examples=1200)
+@given(worlds(5))
+def test_several_pools_equal_richest_first_slice_by_slice(world: World) -> None:
+    assert batched(world) == richest_first(world)
+
+
+@settings(deadline=None, max_examples=300)
+@given(worlds(1))
+def test_across_pools_is_algorithm_1_where_there_is_one(world: World) -> None:
+    """The order that several pools need says nothing new about one."""
+    assert richest_first(world) == algorithm_1(world)
+
+
+@settings(deadline=None, max_examples=100)
+@given(worlds(3), st.integers(0, 6), st.integers(0, 2**32 - 1))
+def test_simulation_equals_allocations_one_by_one(world: World, quanta: int, seed: int) -> None:
+    shape = (quanta, len(world.capacities), len(world.weights))
+    demands = np.random.default_rng(seed).integers(0, 9, shape)
+    ledger = Ledger(tuple(map(str, range(shape[2]))), np.array(world.balances), world.carry)
+    trace = simulate(
+        ledger,
+        demands,
+        world.capacities,
+        guaranteed_fraction=world.fraction,
+        weights=world.weights,
+    )
+    for t in range(quanta):
+        step = allocate(
+            ledger,
+            demands[t],
+            world.capacities,
+            guaranteed_fraction=world.fraction,
+            weights=world.weights,
+        )
+        ledger = step.ledger
+        assert trace.slices[t].tolist() == step.slices.tolist()
+        assert trace.balances[t].tolist() == ledger.balances.tolist()
+    assert trace.ledger == ledger
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_many_users_equal_algorithm_1(seed: int) -> None:
+    """Populations on which the level takes several guesses: spread, clustered, heavy-tailed."""
+    random = np.random.default_rng(seed)
+    users = 150
+    balances = [
+        random.integers(0, 60, users) * UNIT,
+        random.integers(0, 60 * UNIT, users),
+        (10 ** random.uniform(0, 12, users)).astype(np.int64),
+    ][seed % 3]
+    demands = np.minimum(random.pareto(1, users) * 4, 400).astype(np.int64)
+    weights = random.integers(1, 30, users) if seed >= 3 else np.ones(users, np.int64)
+    capacity = int(demands.sum() * random.uniform(0.4, 0.9))
+    world = World(
+        balances.tolist(), 0, [demands.tolist()], [capacity], Fraction("0.3"), weights.tolist()
+    )
+    assert batched(world) == algorithm_1(world)
+
+
+@st.composite
+def weighted_demands(draw: st.DrawFn) -> tuple[list[int], list[int]]:
+    """Draw demands and weights of so many users that all prices are exact."""
+    users = draw(st.sampled_from([1, 2, 4, 5]))
+    demands = draw(st.lists(st.integers(0, 9), min_size=users, max_size=users))
+    return demands, draw(st.lists(st.sampled_from([1, 2, 4]), min_size=users, max_size=users))
+
+
+@settings(deadline=None, max_examples=300)
+@given(weighted_demands(), st.integers(0, 30))
+def test_max_min_equals_slice_by_slice(wanted: tuple[list[int], list[int]], capacity: int) -> None:
+    """To the user that has least for its weight, earlier users first."""
+    demands, weights = wanted
+    slices = [0] * len(demands)
+    for _ in range(capacity):
+        wanting = [u for u in range(len(demands)) if slices[u] < demands[u]]
+        if wanting:
+            slices[min(wanting, key=lambda u: (Fraction(slices[u], weights[u]), u))] += 1
+    assert share_max_min(demands, capacity, weights).tolist() == slices
