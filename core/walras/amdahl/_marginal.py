@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 SMALLEST_FRACTION = 1e-24
 """f = 0 has no marginal value beyond the first instant; this stands for it in real numbers."""
 
-LARGEST_FRACTION = 1 - 1e-8
+LARGEST_FRACTION = 1 - 1e-12
 """f = 1 makes x a step of lambda; this slope is invisible in what is achieved."""
 
 FEW = 8
@@ -154,12 +154,29 @@ def _divide(
             left -= jobs.cores[k]
         if whole and left != 0.0:
             level = _settle(jobs, size, left, key, heap)
+        elif abs(left) > 1e-12 * capacity[j]:
+            _spread(jobs, size, left, slope)
         for k in range(size):
             x, f = jobs.cores[k], jobs.fraction[k]
             cores[order[start[j] + k]] = x
             value += jobs.weight[k] * x / (f + (1.0 - f) * x) if x > 0.0 else 0.0
             excess += _excess(jobs, k, level, whole)
     return value, excess
+
+
+@kernel
+def _spread(jobs: _Jobs, size: int, left: float, slope: Floats) -> None:
+    """Divide what rounding left over among jobs between their bounds, most to the most parallel.
+
+    Where the root says x to six digits only, f is so close to 1 that x hardly matters.
+    """
+    steepness = 0.0
+    for k in range(size):
+        steepness += slope[k] if jobs.lower[k] < jobs.cores[k] < jobs.upper[k] else 0.0
+    for k in range(size):
+        if jobs.lower[k] < jobs.cores[k] < jobs.upper[k]:
+            x = jobs.cores[k] + left * slope[k] / steepness
+            jobs.cores[k] = min(max(x, jobs.lower[k]), jobs.upper[k])
 
 
 @kernel

@@ -40,6 +40,13 @@ if TYPE_CHECKING:
 LARGEST_FRACTION = 1 - 1e-8
 """At f = 1 cores are a difference of infinities; closer to it rounding would take over."""
 
+PATIENCE = 40
+"""Rounds after which users move half as far: answers in full may circle, rarely."""
+
+LEAST_STEP = 1 / 64
+
+TINY = 1e-300
+
 MAX_STEPS = 100
 ROUNDING = 2.0**-50
 
@@ -113,14 +120,17 @@ def find_nash_equilibrium(
     while moved > tolerance and rounds < max_iterations:
         rounds += 1
         before = totals.copy()
-        _take_turns(stakes, bids, totals, nu, lines, False)
+        step = max(0.5 ** (rounds // PATIENCE), LEAST_STEP)
+        _take_turns(stakes, bids, totals, nu, lines, step)
         totals = market.sum_by_server(_in_order(stakes.job, bids))  # sums kept by turns drift
         busy = totals > 0
-        moved = float(np.abs(before[busy] / totals[busy] - 1).max())
-    gain = _take_turns(stakes, bids, totals, nu, lines, True)
+        moved = float(np.abs(before[busy] / totals[busy] - 1).max()) / step
+    gain = _take_turns(stakes, bids, totals, nu, lines, 0.0)
     ordered = _in_order(stakes.job, bids)
     prices = totals / market.capacities
-    cores = ordered / prices[market.server]
+    # Where nobody meets the reserve, the cores are divided evenly for nothing.
+    claims = np.where(totals[market.server] > 0, ordered, 1.0)
+    cores = claims * (market.capacities / market.sum_by_server(claims).clip(TINY))[market.server]
     return NashEquilibrium(market, ordered, prices, cores, gain, rounds, tolerance)
 
 
@@ -336,12 +346,12 @@ def _gain(stakes: _Stakes, user: int, bids: Floats, lines: _Lines) -> float:
 
 @kernel
 def _take_turns(
-    stakes: _Stakes, bids: Floats, totals: Floats, nu: Floats, lines: _Lines, trial: bool
+    stakes: _Stakes, bids: Floats, totals: Floats, nu: Floats, lines: _Lines, step: float
 ) -> float:
-    """Replace every user's bids by its best answer to the others' latest, in place.
+    """Move every user's bids by ``step`` of the way to its best answer to the others' latest.
 
-    On ``trial`` nothing is replaced; returned is the largest relative gain that any user could
-    make by its best answer.
+    With a step of 0 nothing moves; returned is the largest relative gain that any user could make
+    by its best answer.
     """
     largest = 0.0
     for i in range(len(nu)):
@@ -349,10 +359,11 @@ def _take_turns(
         if first == last:
             continue
         nu[i] = _answer(stakes, i, bids, totals, nu[i], lines)
-        if trial:
+        if step == 0.0:
             largest = max(largest, _gain(stakes, i, bids, lines))
-        else:
-            for k in range(first, last):
-                totals[stakes.server[k]] += lines.best[k - first] - bids[k]
-                bids[k] = lines.best[k - first]
+            continue
+        for k in range(first, last):
+            change = step * (lines.best[k - first] - bids[k])
+            totals[stakes.server[k]] += change
+            bids[k] += change
     return largest

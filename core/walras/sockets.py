@@ -1,0 +1,127 @@
+"""Nodes sold socket by socket, so that no job straddles sockets unless it is larger than one.
+
+The paper sells a server of two processors as one unit of 24 cores (III, VI). Where memory far away
+is slow, a unit of sale can be the socket instead: the market's servers are then sockets, and each
+job is on one, or, if its minimum is more than any socket has, in equal parts on the fewest that
+hold it. A part that stands for a 1/n of a job on x / n cores does work at the rate
+
+    (w / n) s(x) = w' s'(x / n)   with   f' = f / (f + n (1 - f)),   w' = w / (f + n (1 - f)),
+
+again Amdahl's law (eq. 1), so that the market needs to know nothing of parts. (The unit of a user's
+utility, work at one core each, changes with that; no mechanism but the upper bound and greedy looks
+at it.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from walras.amdahl.bounds import check_bounds
+from walras.amdahl.market import Market, MarketError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    Floats = NDArray[np.float64]
+    Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class SocketMarket:
+    """A market whose servers are the sockets of another market's servers.
+
+    Attributes:
+        market: of sockets; its jobs are parts.
+        minimum: shape (parts,), cores.
+        maximum: shape (parts,), cores; may be infinite.
+        job: shape (parts,), the job of each part in the other market; rising.
+        first_socket: shape (m + 1,), where the sockets of each of its servers begin.
+    """
+
+    market: Market
+    minimum: Floats
+    maximum: Floats
+    job: Counts
+    first_socket: Counts
+
+    def cores_of_jobs(self, cores: Floats) -> Floats:
+        """Return the cores that each job of the other market has in all its parts."""
+        return np.asarray(np.bincount(self.job, cores, int(self.job.max(initial=-1)) + 1))
+
+
+def sell_by_socket(
+    market: Market,
+    sockets: Sequence[Sequence[float]],
+    *,
+    minimum: ArrayLike | None = None,
+    maximum: ArrayLike | None = None,
+) -> SocketMarket:
+    """Put every job on a socket and return the market of sockets.
+
+    On each server the jobs with the largest minimums come first, then those with the most money
+    (their user's budget over its number of jobs), then the earlier ones. Each goes to the socket
+    with the least money per core so far among those that still have room for its minimum; if none
+    has, among all. The lower socket number breaks ties.
+
+    Args:
+        market: whose servers have sockets.
+        sockets: of each server, the cores of each socket, positive; they add up to its capacity.
+        minimum: shape (k,), fewest cores of each job; 0 if not given.
+        maximum: shape (k,), most cores of each job; no bound if not given.
+
+    Raises:
+        MarketError: a bound is outside its range, or sockets do not add up to their server.
+    """
+    lower, upper = check_bounds(market, minimum, maximum)
+    _check(market, sockets)
+    first_socket = np.cumsum([0, *(len(sizes) for sizes in sockets)])
+    money = (market.budgets / np.maximum(np.diff(market.by_user.start), 1))[market.user]
+    parts: list[tuple[int, int, int]] = []
+    start, order = market.by_server
+    for server, sizes in enumerate(sockets):
+        jobs = order[start[server] : start[server + 1]].astype(np.int64)
+        ranked = jobs[np.lexsort((jobs, -money[jobs], -lower[jobs]))]
+        for job, chosen in _assign(np.asarray(sizes, np.float64), ranked, lower, money):
+            parts += [(job, int(first_socket[server]) + socket, len(chosen)) for socket in chosen]
+    part = np.array(sorted(parts), np.int64).reshape(-1, 3)
+    of, socket, together = part[:, 0], part[:, 1], part[:, 2]
+    f, w = market.fraction[of], market.work[of]
+    serial = f + together * (1 - f)
+    cores = [float(size) for sizes in sockets for size in sizes]
+    of_sockets = Market(market.budgets, cores, market.user[of], socket, f / serial, w / serial)
+    return SocketMarket(of_sockets, lower[of] / together, upper[of] / together, of, first_socket)
+
+
+def _check(market: Market, sockets: Sequence[Sequence[float]]) -> None:
+    if len(sockets) != len(market.capacities):
+        raise MarketError(f"sockets of {len(sockets)} servers, there are {len(market.capacities)}")
+    for server, sizes in enumerate(sockets):
+        total = float(sum(sizes))
+        if not all(size > 0 for size in sizes) or not np.isclose(total, market.capacities[server]):
+            raise MarketError(
+                f"sockets[{server}] = {list(sizes)}: positive numbers are needed that add up to "
+                f"the server's {market.capacities[server]:g} cores"
+            )
+
+
+def _assign(
+    sizes: Floats, ranked: Counts, lower: Floats, money: Floats
+) -> list[tuple[int, list[int]]]:
+    """Return, for each job, the sockets it is on."""
+    held_by_largest = np.cumsum(-np.sort(-sizes))
+    bids = np.zeros(len(sizes))
+    room = sizes.copy()
+    placed = []
+    for job in ranked.tolist():
+        count = min(1 + int(np.searchsorted(held_by_largest, lower[job])), len(sizes))
+        full = room < lower[job] / count
+        chosen = np.lexsort((np.arange(len(sizes)), bids / sizes, full))[:count].tolist()
+        bids[chosen] += money[job] / count
+        room[chosen] -= lower[job] / count
+        placed.append((job, chosen))
+    return placed

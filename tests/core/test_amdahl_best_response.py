@@ -1,0 +1,218 @@
+"""Best response: nobody gains by other bids, as an independent optimiser confirms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from populations import draw_population
+from walras import metrics
+from walras.amdahl.best_response import NashEquilibrium, find_nash_equilibrium
+from walras.amdahl.equilibrium import find_equilibrium
+from walras.amdahl.market import Market, MarketError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+RESERVE = 1e-3
+
+
+@st.composite
+def markets(draw: st.DrawFn) -> Market:
+    """Draw a few users and servers; several jobs of a user on a server are common."""
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    users, servers, jobs = (int(random.integers(1, most)) for most in (8, 6, 30))
+    spread = draw(st.sampled_from([0.0, 1.0, 6.0]))
+    fractions = draw(st.sampled_from([[0.3, 0.6, 0.9, 0.99], [0.0, 0.5, 1.0], [1.0], [0.0]]))
+    return Market(
+        10 ** random.uniform(-spread, 0, users),
+        random.integers(1, 65, servers),
+        random.integers(0, users, jobs),
+        random.integers(0, servers, jobs),
+        random.choice(fractions, jobs),
+        np.exp(random.standard_normal(jobs)),
+    )
+
+
+def best_by_scipy(found: NashEquilibrium, user: int, random: np.random.Generator) -> float:
+    """Return the best relative gain of ``user`` that SLSQP finds from several starts."""
+    market = found.market
+    mine = np.flatnonzero(market.user == user)
+    f, w, server = market.fraction[mine], market.work[mine], market.server[mine]
+    servers = len(market.capacities)
+    others = market.sum_by_server(found.bids) - np.bincount(server, found.bids[mine], servers)
+    floor = RESERVE * market.capacities * market.budgets.sum() / market.capacities.sum()
+    rivals = np.maximum(others, floor)
+    budget = market.budgets[user]
+
+    def utility(bids: NDArray[np.float64]) -> float:
+        bids = np.maximum(bids, 0)
+        x = market.capacities[server] * bids / (np.bincount(server, bids, servers) + rivals)[server]
+        return float(np.sum(w * x / (f + (1 - f) * x)))
+
+    now = utility(found.bids[mine])
+    gains = []
+    for start in [found.bids[mine], *random.dirichlet(np.ones(len(mine)), 2) * budget]:
+        result = minimize(
+            lambda share: -utility(share * budget) / now,
+            start / budget,
+            bounds=[(0, 1)] * len(mine),
+            constraints={"type": "ineq", "fun": lambda share: 1 - share.sum()},
+            method="SLSQP",
+            options={"ftol": 1e-13, "maxiter": 500},
+        )
+        if result.x.sum() <= 1 + 1e-9:
+            gains.append(-result.fun - 1)
+    return float(max(gains))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_user_gains_by_any_other_bids(seed: int) -> None:
+    """The definition of a Nash equilibrium (VI-A); each user has several jobs on a server."""
+    random = np.random.default_rng(seed)
+    market = Market(
+        random.uniform(1, 5, 4),
+        random.integers(2, 25, 3),
+        np.arange(16) % 4,
+        random.integers(0, 3, 16),
+        random.uniform(0.3, 0.99, 16),
+        np.exp(random.standard_normal(16)),
+    )
+    found = find_nash_equilibrium(market, tolerance=1e-9, reserve=RESERVE)
+    assert found.converged
+    for user in range(4):
+        assert best_by_scipy(found, user, random) <= 1e-7
+
+
+@settings(max_examples=400, deadline=None)
+@given(markets())
+def test_bids_spend_budgets_and_cores_follow_bids(market: Market) -> None:
+    found = find_nash_equilibrium(market)
+    busy = np.diff(market.by_user.start) > 0
+    spent = market.sum_by_user(found.bids)
+    np.testing.assert_allclose(spent[busy], market.budgets[busy], rtol=1e-9)
+    sold = np.unique(market.server)
+    np.testing.assert_allclose(
+        market.sum_by_server(found.cores)[sold], market.capacities[sold], rtol=1e-9
+    )
+    assert (found.bids >= 0).all()
+    assert np.isfinite(found.cores).all()
+    assert found.converged == (found.gain <= 1e-6)
+    if market.fraction.max() < 1:
+        assert found.converged
+
+
+def test_bids_off_the_equilibrium_have_a_gain() -> None:
+    """One round from even bids: not converged, and scipy finds the same gain or less."""
+    market = draw_population(40, 1.0, 8, seed=0)
+    early = find_nash_equilibrium(market, max_iterations=1)
+    assert not early.converged
+    random = np.random.default_rng(0)
+    best = max(best_by_scipy(early, user, random) for user in range(40))
+    assert best == pytest.approx(early.gain, rel=1e-2)
+
+
+def test_two_like_users_bid_alike() -> None:
+    market = Market([1, 1], [10, 10], [0, 0, 1, 1], [0, 1, 0, 1], [0.9, 0.5, 0.5, 0.9])
+    found = find_nash_equilibrium(market, tolerance=1e-12)
+    np.testing.assert_allclose(found.prices, 0.1, rtol=1e-9)
+    np.testing.assert_allclose(found.cores[:2], found.cores[:1:-1], rtol=1e-6)
+
+
+def test_jobs_of_one_user_on_a_server_do_not_outbid_each_other() -> None:
+    """Splitting a perfectly parallel job in two, each of half the work, changes nobody's cores."""
+    whole = Market([1, 1], [10, 10], [0, 0, 1, 1], [0, 1, 0, 1], [1.0, 0.9, 0.9, 0.6])
+    split = Market([1, 1], [10, 10], [0, 0, 0, 1, 1], [0, 0, 1, 0, 1], [1.0, 1.0, 0.9, 0.9, 0.6])
+    one, two = (find_nash_equilibrium(market, tolerance=1e-9) for market in (whole, split))
+    together = [two.cores[0] + two.cores[1], *two.cores[2:]]
+    np.testing.assert_allclose(together, one.cores, rtol=1e-4)
+
+
+def test_a_user_alone_pays_little_and_spends_the_rest_elsewhere() -> None:
+    """Section VI-D: on server C nobody else runs, on D others do; under AB the budget is split."""
+    market = Market([1, 1, 1], [24, 24], [0, 0, 1, 2], [0, 1, 1, 1], [0.9] * 4)
+    nash = find_nash_equilibrium(market)
+    price_taking = find_equilibrium(market)
+    assert nash.cores[0] == pytest.approx(24)
+    assert nash.bids[0] < 0.1 * price_taking.bids[0]
+    assert nash.cores[1] > 1.2 * price_taking.cores[1]
+
+
+def test_a_lower_reserve_lowers_what_a_user_alone_bids() -> None:
+    market = Market([1, 1], [24, 24], [0, 0, 1], [0, 1, 1], [0.9] * 3)
+    bids = [find_nash_equilibrium(market, reserve=reserve).bids[0] for reserve in (1e-1, 1e-3)]
+    assert bids[1] < 0.2 * bids[0]
+
+
+def test_a_warm_start_takes_fewer_rounds() -> None:
+    market = draw_population(200, 1.0, 12, seed=1)
+    cold = find_nash_equilibrium(market)
+    warm = find_nash_equilibrium(market, start=cold.bids)
+    assert warm.iterations <= 2
+    np.testing.assert_allclose(warm.prices, cold.prices, rtol=1e-5)
+
+
+def test_the_same_market_gives_the_same_bits() -> None:
+    market = draw_population(60, 1.0, 12, seed=5)
+    one, other = find_nash_equilibrium(market), find_nash_equilibrium(market)
+    assert one.bids.tobytes() == other.bids.tobytes()
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+def test_the_unit_of_money_plays_no_role(scale: float) -> None:
+    market = draw_population(40, 0.5, 8, seed=2)
+    scaled = Market(
+        market.budgets * scale, market.capacities, market.user, market.server, market.fraction
+    )
+    np.testing.assert_allclose(
+        find_nash_equilibrium(scaled, tolerance=1e-9).cores,
+        find_nash_equilibrium(market, tolerance=1e-9).cores,
+        rtol=1e-5,
+        atol=1e-6,
+    )
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_thousands_on_one_server_and_one_on_thousands(transposed: bool) -> None:
+    many, one = np.arange(3000), np.zeros(3000, np.int64)
+    if transposed:
+        market = Market([1], [4] * 3000, one, many, [0.9] * 3000)
+    else:
+        market = Market([1] * 3000, [4000], many, one, [0.9] * 3000)
+    found = find_nash_equilibrium(market)
+    assert found.converged
+    np.testing.assert_allclose(found.cores, 4 if transposed else 4 / 3, rtol=1e-6)
+
+
+def test_an_empty_market_is_at_rest() -> None:
+    found = find_nash_equilibrium(Market([1.0], [4.0], [], [], []))
+    assert found.converged
+    assert found.prices.tolist() == [0.0]
+
+
+def test_users_and_servers_without_jobs_are_left_out() -> None:
+    found = find_nash_equilibrium(Market([1, 5, 1], [4, 9], [0, 2], [0, 0], [0.9, 0.9]))
+    np.testing.assert_allclose(found.cores, [2, 2])
+    np.testing.assert_allclose(found.prices, [0.5, 0])
+
+
+@pytest.mark.parametrize("reserve", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_reserve_that_prices_nothing_is_refused(reserve: float) -> None:
+    with pytest.raises(MarketError, match=f"reserve = {reserve} is not positive"):
+        find_nash_equilibrium(Market([1], [4], [0], [0], [0.5]), reserve=reserve)
+
+
+def test_price_taking_and_anticipating_users_agree_more_as_density_grows() -> None:
+    """Section VI-B: AB approaches BR with density; mean difference of a job's cores."""
+    differences = []
+    for density in (4, 12, 24):
+        market = draw_population(120, 1.0, density, seed=density)
+        taking = find_equilibrium(market).cores
+        anticipating = find_nash_equilibrium(market).cores
+        differences.append(metrics.mean_absolute_error(taking, anticipating))
+    assert differences[0] > 2 * differences[1] > 3 * differences[2]
