@@ -110,6 +110,6 @@ def _limits(given: ArrayLike | None, users: int, machines: int) -> NDArray[np.in
     if limits.shape != (users,) or (users and limits.dtype.kind not in "iu"):
         raise ShareMarketError(f"parallelism must be {users} integers, one a user")
     refuse("parallelism", limits, limits < 1, "is below 1", ShareMarketError)
-    limits = np.minimum(limits, machines).astype(np.int64)
-    limits.flags.writeable = False
-    return limits
+    within = np.asarray(np.minimum(limits, machines), dtype=np.int64)
+    within.flags.writeable = False
+    return within

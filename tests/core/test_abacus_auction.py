@@ -1,0 +1,481 @@
+"""The Abacus auction: published numbers, lemmas, what they leave out, and hard corners."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from walras.abacus.auction import Auction, AuctionError, Outcome, run_auction
+from walras.abacus.concave import optimize_job, run_concave_auction
+from walras.price_anticipating.market import ShareMarket
+from walras.price_anticipating.nash import find_nash
+
+Floats = NDArray[np.float64]
+
+
+class Weighted:
+    """Linear or logarithmic utilities, as functions."""
+
+    def __init__(self, weights: Floats, *, logarithmic: bool = False) -> None:
+        self.weights = np.asarray(weights, dtype=float)
+        self.logarithmic = logarithmic
+
+    def value(self, job: int, shares: Floats) -> float:
+        return float(self.weights[job] @ (np.log(shares) if self.logarithmic else shares))
+
+    def marginal(self, job: int, shares: Floats) -> Floats:
+        return np.asarray(self.weights[job] / (shares if self.logarithmic else 1.0))
+
+
+class SquareRoots(Weighted):
+    def value(self, job: int, shares: Floats) -> float:
+        return float(self.weights[job] @ np.sqrt(shares))
+
+    def marginal(self, job: int, shares: Floats) -> Floats:
+        return np.asarray(self.weights[job] / (2 * np.sqrt(shares)))
+
+
+def population(jobs: int, *, logarithmic: bool = False, seed: int = 1) -> Auction:
+    """Section 7.1.1: 4 resources, budgets U[50, 200], weights U[.5, 2]."""
+    random = np.random.default_rng([seed, jobs])
+    budgets = random.uniform(50, 200, jobs)
+    return Auction(budgets, random.uniform(0.5, 2, (jobs, 4)), logarithmic=logarithmic)
+
+
+@st.composite
+def auctions(draw: st.DrawFn, most_jobs: int = 6) -> Auction:
+    jobs, resources = draw(st.integers(1, most_jobs)), draw(st.integers(1, 5))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    weights = np.exp(random.standard_normal((jobs, resources)))
+    if draw(st.booleans()):
+        weights *= random.random((jobs, resources)) < 0.7
+        weights[np.arange(jobs), random.integers(0, resources, jobs)] = 1
+    return Auction(
+        np.exp(random.standard_normal(jobs)),
+        weights,
+        logarithmic=random.random(jobs) < 0.5,
+        alpha=draw(st.sampled_from([0.1, 0.25, 0.5, 0.75, 1.0])),
+    )
+
+
+def shares_of(sub_budgets: Floats, alpha: float) -> Floats:
+    """Equation 1, for sub-budgets that are all positive."""
+    powers = sub_budgets**alpha
+    return np.asarray(powers / powers.sum(axis=0))
+
+
+def utility_of_split(auction: Auction, outcome: Outcome, job: int, split: Floats) -> float:
+    """Utility of one job that divides its budget by itself while the others stay."""
+    bids = np.array(outcome.sub_budgets)
+    bids[job] = split
+    powers = np.where(bids > 0, bids, 0) ** auction.alpha * (bids > 0)
+    totals = powers.sum(axis=0)
+    alone = (auction.weights > 0).sum(axis=0) == 1
+    shares = np.where(totals > 0, powers / np.where(totals > 0, totals, 1), 0)
+    shares[:, alone] = (auction.weights > 0)[:, alone]
+    return float(auction.utilities(shares)[job])
+
+
+def test_sub_budgets_of_the_example_are_64_and_36() -> None:
+    """Fig. 2 and 3: u = 3x + 2y, budget 100, alpha 0.5 and s = (.310, .236) fit Algorithm 2."""
+    own = np.sqrt([64.0, 36.0])
+    others = own / np.array([0.310, 0.236]) - own
+    bids = np.array([True, True])
+    utilities = Weighted(np.array([[3, 2], [1, 1]]))
+    found = optimize_job(0, 100, bids, np.array([own, others]), utilities)
+    np.testing.assert_allclose(found, [64, 36], atol=0.5)
+    assert found.sum() == pytest.approx(100)
+
+
+def test_the_sum_over_users_as_printed_does_not_divide_a_budget() -> None:
+    """Erratum: Algorithm 2, line 3, and eq. (A.1) sum over k = 1..n instead of 1..m."""
+    auction = population(32)
+    shares = shares_of(np.repeat(auction.budgets[:, None] / 4, 4, axis=1), 0.5)
+    values = auction.weights * shares * (1 - shares)
+    printed = auction.budgets[:, None] * values / values.sum(axis=0)
+    right = auction.budgets[:, None] * values / values.sum(axis=1, keepdims=True)
+    assert (printed.sum(axis=1) < 0.5 * auction.budgets).all()
+    np.testing.assert_allclose(right.sum(axis=1), auction.budgets)
+
+
+def test_first_move_of_the_example_takes_two_applications_of_algorithm_2() -> None:
+    """Fig. 4 prints (62, 38) for job 1 against even splits; once gives (60, 40), twice that."""
+    utilities = Weighted(np.array([[3, 2], [1, 1]]))
+    bids = np.array([True, True])
+    for others in (17.0, 20.0):  # Fig. 2 has 17.8 and 19.4 in the end
+        powers = np.array([np.sqrt([50.0, 50.0]), [others, others]])
+        once = optimize_job(0, 100, bids, powers, utilities)
+        np.testing.assert_allclose(once, [60, 40])
+        powers[0] = np.sqrt(once)
+        np.testing.assert_allclose(
+            optimize_job(0, 100, bids, powers, utilities), [62, 38], atol=0.5
+        )
+
+
+@settings(max_examples=200, deadline=None)
+@given(auctions())
+def test_budgets_are_spent_and_resources_shared_out(auction: Auction) -> None:
+    result = run_auction(auction)
+    wanted = auction.weights > 0
+    contended = wanted & (wanted.sum(axis=0) > 1)
+    spent = result.sub_budgets.sum(axis=1)
+    np.testing.assert_allclose(spent, auction.budgets * contended.any(axis=1), rtol=1e-9)
+    np.testing.assert_allclose(result.shares.sum(axis=0), wanted.any(axis=0), atol=1e-9)
+    assert (result.sub_budgets >= 0).all()
+    assert (result.shares[~wanted] == 0).all()
+    positive = np.where(contended, result.sub_budgets, 1.0)
+    powers = np.where(contended, positive**auction.alpha, 0)
+    for column in np.flatnonzero(contended.any(axis=0)):
+        expected = powers[:, column] / powers[:, column].sum()
+        np.testing.assert_allclose(result.shares[:, column], expected, atol=1e-9)
+
+
+@settings(max_examples=150, deadline=None)
+@given(auctions(), st.integers(0, 2**32 - 1))
+def test_no_job_gains_by_dividing_its_budget_itself(auction: Auction, seed: int) -> None:
+    """Lemma 3; and the certificate bounds what any division could give."""
+    result = run_auction(auction, tolerance=1e-7, max_iterations=3000)
+    assert result.converged
+    random = np.random.default_rng(seed)
+    for job, own in enumerate(result.sub_budgets):
+        bids = own > 0
+        if bids.sum() < 2:
+            continue
+        worth = np.where(auction.logarithmic[job], 1, result.shares[job]) @ auction.weights[job]
+        for near in (1.0, 0.1):
+            split = np.zeros(len(own))
+            split[bids] = auction.budgets[job] * random.dirichlet(np.ones(bids.sum()))
+            split = near * split + (1 - near) * own
+            found = utility_of_split(auction, result, job, split)
+            assert found <= result.utilities[job] + (result.gains[job] + 1e-9) * worth
+
+
+@settings(max_examples=100, deadline=None)
+@given(auctions(), st.floats(1.01, 10), st.integers(0, 5))
+def test_a_larger_budget_never_lowers_utility(auction: Auction, factor: float, job: int) -> None:
+    """Lemma 4, and not only while the others stay: also when they answer."""
+    job %= len(auction.budgets)
+    budgets = np.array(auction.budgets)
+    budgets[job] *= factor
+    richer = Auction(budgets, auction.weights, logarithmic=auction.logarithmic, alpha=auction.alpha)
+    before = run_auction(auction, tolerance=1e-8, max_iterations=3000)
+    after = run_auction(richer, tolerance=1e-8, max_iterations=3000)
+    slack = 1e-6 * auction.weights[job].sum()
+    assert after.utilities[job] >= before.utilities[job] - slack
+
+
+@settings(max_examples=100, deadline=None)
+@given(auctions(), st.integers(0, 2**32 - 1))
+def test_false_weights_gain_nothing_while_the_others_stay(auction: Auction, seed: int) -> None:
+    """Theorem 2 as its proof has it: the split that false weights lead to is not a better one."""
+    result = run_auction(auction, tolerance=1e-8, max_iterations=3000)
+    random = np.random.default_rng(seed)
+    bids = result.sub_budgets[0] > 0
+    if not bids.any():
+        return
+    false = auction.weights[0] * np.exp(random.standard_normal(auction.weights.shape[1]))
+    own = np.array(result.sub_budgets)
+    for _ in range(30):  # Algorithm 2 for job 0 alone, with the false weights
+        powers = np.where(own > 0, own, 1.0) ** auction.alpha * (own > 0)
+        lie = Weighted(np.array([false]), logarithmic=bool(auction.logarithmic[0]))
+        own[0] = optimize_job(0, auction.budgets[0], bids, powers, lie)
+    slack = (result.gains[0] + 1e-9) * auction.weights[0].sum()
+    assert utility_of_split(auction, result, 0, own[0]) <= result.utilities[0] + slack
+
+
+def test_false_weights_can_gain_once_the_others_have_answered() -> None:
+    """Erratum: Theorem 2 calls the truth dominating, but the proof holds the others fixed.
+
+    A job that pretends to like the second and third resource less makes the other go there less.
+    """
+    weights = np.array([[0.1, 2.0, 1.0], [7.0, 1.4, 0.6]])
+    false = np.array([[0.1, 1.4, 0.7], [7.0, 1.4, 0.6]])
+    honest = Auction([1.6, 0.7], weights)
+    truth = run_auction(honest, tolerance=1e-10).utilities[0]
+    lied = run_auction(Auction([1.6, 0.7], false), tolerance=1e-10)
+    assert lied.converged
+    assert honest.utilities(lied.shares)[0] > truth * 1.005
+
+
+def test_false_weights_gain_next_to_nothing_among_many() -> None:
+    """Theorem 2 in the population of section 7.1.1: no job moves what 31 others do."""
+    auction = population(32)
+    truth = run_auction(auction, tolerance=1e-9).utilities[0]
+    random = np.random.default_rng(0)
+    for _ in range(100):
+        weights = np.array(auction.weights)
+        weights[0] *= np.exp(0.3 * random.standard_normal(4))
+        lied = run_auction(Auction(auction.budgets, weights), tolerance=1e-9)
+        assert auction.utilities(lied.shares)[0] <= truth * (1 + 1e-4)
+
+
+def test_the_truest_of_the_papers_ratios_serves_user_3_best() -> None:
+    """Section 7.1.2, Table 1 and Fig. 9: of 1:4 to 4:1, that nearest to 6:1; more money helps."""
+    weights = np.array([[3, 2], [3, 8], [6, 1]])
+    true = Auction([200, 200, 200], weights)
+    found = []
+    for ratio in ([1, 4], [1, 2], [1, 1], [2, 1], [4, 1]):
+        lied = run_auction(Auction([200, 200, 200], np.vstack([weights[:2], ratio])))
+        found.append(true.utilities(lied.shares)[2])
+    assert found == sorted(found)
+    by_budget = np.array(
+        [run_auction(Auction([200, 200, b], weights)).utilities for b in (50, 100, 200, 400, 800)]
+    )
+    assert (np.diff(by_budget[:, 2]) > 0).all()
+    assert (np.diff(by_budget[:, :2], axis=0) < 0).all()
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("alpha", [0.3, 0.5, 1.0])
+def test_every_job_divides_its_budget_as_a_general_optimiser_would(seed: int, alpha: float) -> None:
+    random = np.random.default_rng(seed)
+    auction = Auction(
+        random.uniform(0.5, 2, 4),
+        random.uniform(0.5, 2, (4, 3)),
+        logarithmic=random.random(4) < 0.5,
+        alpha=alpha,
+    )
+    result = run_auction(auction, tolerance=1e-9)
+    for job, budget in enumerate(auction.budgets):
+        best = minimize(
+            lambda split, job=job: -utility_of_split(auction, result, job, split),
+            np.full(3, budget / 3),
+            bounds=[(1e-9, None)] * 3,
+            constraints={"type": "eq", "fun": lambda split, b=budget: split.sum() - b},
+            options={"ftol": 1e-15},
+        )
+        assert result.utilities[job] >= -best.fun - 1e-7
+        np.testing.assert_allclose(result.sub_budgets[job], best.x, atol=1e-3)
+
+
+@pytest.mark.parametrize("logarithmic", [False, True])
+@pytest.mark.parametrize("alpha", [0.0, 0.25, 0.5, 0.9])
+def test_utilities_as_functions_lead_to_the_same_shares(alpha: float, *, logarithmic: bool) -> None:
+    """Algorithm 2 as corrected, in NumPy, against the kernel's larger steps."""
+    plain = population(12, logarithmic=logarithmic)
+    auction = Auction(plain.budgets, plain.weights, logarithmic=logarithmic, alpha=alpha)
+    ours = run_auction(auction, tolerance=1e-8)
+    as_printed = run_concave_auction(
+        auction.budgets,
+        4,
+        Weighted(auction.weights, logarithmic=logarithmic),
+        alpha=alpha,
+        tolerance=1e-8,
+    )
+    assert ours.converged
+    assert as_printed.converged
+    np.testing.assert_allclose(ours.shares, as_printed.shares, atol=1e-6)
+    np.testing.assert_allclose(ours.utilities, as_printed.utilities, rtol=1e-5)
+
+
+def test_any_concave_utility_finds_its_best_division() -> None:
+    """Section 3: sums of non-decreasing concave functions, here square roots."""
+    random = np.random.default_rng(2)
+    roots = SquareRoots(random.uniform(0.5, 2, (5, 3)))
+    result = run_concave_auction(random.uniform(1, 2, 5), 3, roots, tolerance=1e-9)
+    assert result.converged
+    for job, own in enumerate(result.sub_budgets):
+        for other in own.sum() * random.dirichlet(np.ones(3), 200):
+            bids = np.array(result.sub_budgets)
+            bids[job] = other
+            assert roots.value(job, shares_of(bids, 0.5)[job]) <= result.utilities[job] + 1e-8
+
+
+@pytest.mark.parametrize(("logarithmic", "most"), [(True, 5), (False, 9)])
+def test_algorithm_2_takes_the_papers_number_of_rounds(most: int, *, logarithmic: bool) -> None:
+    """Section 7.1.1, Fig. 6: "within 5" holds for logarithms; linear utilities take up to 9."""
+    rounds = []
+    for seed in range(20):
+        auction = population(32, logarithmic=logarithmic, seed=seed)
+        utilities = Weighted(auction.weights, logarithmic=logarithmic)
+        result = run_concave_auction(auction.budgets, 4, utilities, tolerance=1e-3)
+        assert result.converged
+        rounds.append(result.iterations)
+    assert max(rounds) <= most
+    assert min(rounds) >= (2 if logarithmic else 6)
+
+
+@pytest.mark.parametrize(("logarithmic", "most"), [(True, 3), (False, 5)])
+@pytest.mark.parametrize("jobs", [32, 128, 1000])
+def test_larger_steps_take_fewer_rounds(jobs: int, most: int, *, logarithmic: bool) -> None:
+    for seed in range(10):
+        auction = population(jobs, logarithmic=logarithmic, seed=seed)
+        result = run_auction(auction, tolerance=1e-3)
+        assert result.converged
+        assert result.iterations <= most
+
+
+def test_theorem_1_holds_for_small_alpha_from_anywhere() -> None:
+    random = np.random.default_rng(0)
+    for _ in range(100):
+        jobs, resources = random.integers(2, 8, 2)
+        auction = Auction(
+            np.exp(2 * random.standard_normal(jobs)),
+            np.exp(2 * random.standard_normal((jobs, resources))),
+            alpha=random.uniform(0, 0.5),
+        )
+        start = random.random((jobs, resources)) * (random.random((jobs, resources)) < 0.5)
+        one = run_auction(auction, tolerance=1e-9)
+        other = run_auction(auction, tolerance=1e-9, start=start)
+        assert one.converged
+        assert other.converged
+        np.testing.assert_allclose(one.shares, other.shares, atol=1e-6)
+
+
+def test_at_alpha_0_jobs_share_what_they_want_alike() -> None:
+    """Section 4.2; a job that does not want a resource is no part of it."""
+    result = run_auction(Auction([1, 5, 9], [[1, 2], [3, 1], [0, 1]], alpha=0))
+    np.testing.assert_allclose(result.shares, [[1 / 2, 1 / 3], [1 / 2, 1 / 3], [0, 1 / 3]])
+    near = run_auction(Auction([1, 5, 9], [[1, 2], [3, 1], [0, 1]], alpha=1e-6))
+    np.testing.assert_allclose(result.shares, near.shares, atol=1e-5)
+
+
+def test_at_alpha_1_linear_jobs_play_the_proportional_share_game() -> None:
+    random = np.random.default_rng(5)
+    budgets, weights = random.uniform(0.5, 2, 8), random.uniform(0.1, 2, (8, 5))
+    ours = run_auction(Auction(budgets, weights, alpha=1), tolerance=1e-9)
+    game = find_nash(ShareMarket(budgets, weights), tolerance=1e-10, max_iterations=1000)
+    assert ours.converged
+    np.testing.assert_allclose(ours.shares, game.shares, atol=1e-4)
+    np.testing.assert_allclose(ours.utilities, game.utilities, rtol=1e-5)
+
+
+def test_at_alpha_1_a_job_may_want_nothing_of_a_dear_resource() -> None:
+    auction = Auction([1, 1, 1], np.array([[1, 0.01], [2, 1], [2, 1]]), alpha=1)
+    result = run_auction(auction, tolerance=1e-9)
+    assert result.converged
+    assert result.shares[0, 1] < 1e-12
+    assert result.sub_budgets[0, 1] > 0
+
+
+def test_a_bid_of_zero_does_not_stay_there() -> None:
+    auction = population(8)
+    start = np.zeros((8, 4))
+    start[:, 0] = auction.budgets
+    result = run_auction(auction, tolerance=1e-9, start=start)
+    expected = run_auction(auction, tolerance=1e-9)
+    np.testing.assert_allclose(result.shares, expected.shares, atol=1e-7)
+    assert (result.sub_budgets > 1).all()
+
+
+def test_the_last_auction_is_a_good_start_when_a_job_comes() -> None:
+    auction = population(200)
+    last = run_auction(Auction(auction.budgets[1:], auction.weights[1:]), tolerance=1e-6)
+    start = np.vstack([np.zeros(4), last.sub_budgets])
+    warm = run_auction(auction, tolerance=1e-4, start=start)
+    cold = run_auction(auction, tolerance=1e-4)
+    assert warm.converged
+    assert warm.iterations < cold.iterations
+    np.testing.assert_allclose(warm.shares, cold.shares, atol=1e-4)
+
+
+def test_what_one_job_alone_wants_is_free_and_what_none_wants_stays() -> None:
+    result = run_auction(Auction([1, 1], [[1, 1, 0], [1, 0, 0]]))
+    np.testing.assert_allclose(result.shares, [[0.5, 1, 0], [0.5, 0, 0]])
+    np.testing.assert_allclose(result.sub_budgets, [[1, 0, 0], [1, 0, 0]])
+    lonely = run_auction(Auction([1, 1], [[1, 0], [0, 1]]))
+    assert lonely.converged
+    np.testing.assert_allclose(lonely.shares, np.eye(2))
+    assert not lonely.sub_budgets.any()
+
+
+def test_logarithms_of_nothing_are_minus_infinity_only_where_something_is_wanted() -> None:
+    auction = Auction([1, 1], [[1, 1], [1, 0]], logarithmic=[True, True])
+    assert auction.utilities(np.array([[0.5, 0.5], [1.0, 0.0]])).tolist() == [2 * np.log(0.5), 0]
+    assert auction.utilities(np.array([[1.0, 0.0], [1.0, 0.0]]))[0] == -np.inf
+
+
+@pytest.mark.parametrize("alpha", [0.5, 1.0])
+def test_thousands_of_jobs_share_one_resource_by_budget(alpha: float) -> None:
+    budgets = np.random.default_rng(0).uniform(1, 5, 5000)
+    result = run_auction(Auction(budgets, np.ones((5000, 1)), alpha=alpha))
+    assert result.iterations == 1
+    np.testing.assert_allclose(result.shares[:, 0], budgets**alpha / (budgets**alpha).sum())
+
+
+def test_two_jobs_divide_a_thousand_resources() -> None:
+    weights = np.random.default_rng(0).uniform(0.5, 2, (2, 1000))
+    result = run_auction(Auction([1, 3], weights))
+    assert result.converged
+
+
+def test_equal_jobs_get_equal_shares() -> None:
+    result = run_auction(Auction(np.ones(7), np.ones((7, 3))))
+    np.testing.assert_allclose(result.shares, 1 / 7)
+    np.testing.assert_allclose(result.sub_budgets, 1 / 3)
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e12])
+def test_units_of_money_and_utility_do_not_matter(unit: float) -> None:
+    plain = population(32)
+    expected = run_auction(plain, tolerance=1e-9)
+    other = run_auction(Auction(plain.budgets * unit, plain.weights / unit), tolerance=1e-9)
+    np.testing.assert_allclose(other.shares, expected.shares, atol=1e-9)
+    np.testing.assert_allclose(other.gains, expected.gains, atol=1e-9)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.75, 0.99, 1.0])
+@pytest.mark.parametrize("logarithmic", [False, True])
+def test_rich_and_poor_jobs_meet_without_losing_digits(alpha: float, *, logarithmic: bool) -> None:
+    weights = np.array([[1.0, 2.0], [2.0, 1.0], [1e-12, 1e12]])
+    auction = Auction([1e12, 1e-12, 1], weights, logarithmic=logarithmic, alpha=alpha)
+    result = run_auction(auction)
+    assert np.isfinite(result.sub_budgets).all()
+    assert np.isfinite(result.utilities).all()
+    np.testing.assert_allclose(result.sub_budgets.sum(axis=1), auction.budgets, rtol=1e-9)
+    assert (result.shares > 0).all()
+
+
+def test_the_same_auction_gives_the_same_bits() -> None:
+    one, other = (run_auction(population(40)).sub_budgets for _ in range(2))
+    assert one.tobytes() == other.tobytes()
+
+
+def test_too_few_rounds_are_told() -> None:
+    result = run_auction(population(32), max_iterations=1)
+    assert not result.converged
+    assert result.iterations == 1
+    assert result.change > 1e-3
+    assert result.gain > 1e-3
+
+
+def test_an_auction_without_jobs_is_over() -> None:
+    result = run_auction(Auction([], np.zeros((0, 3))))
+    assert result.converged
+    assert result.shares.shape == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (([1, 0], np.ones((2, 2))), {}, r"budgets\[1\] = 0 is not positive"),
+        (([1, 1], np.ones((3, 2))), {}, r"weights has shape \(3, 2\): 2 x any entries are needed"),
+        (([1], [[1, -1]]), {}, r"weights\[0, 1\] = -1 is negative"),
+        (([1], [[1, np.inf]]), {}, r"weights\[0, 1\] = inf is not a finite number"),
+        (([1], [[0, 0]]), {}, r"weights\[0\] has no positive entry: a job must want something"),
+        (([1], [[1]]), {"alpha": 1.5}, r"alpha = 1\.5 is outside 0\.\.1"),
+        (([1], [[1]]), {"logarithmic": [True, False]}, r"one truth value, or 1, one a job"),
+        (([1], [[1]]), {"logarithmic": 1}, r"one truth value, or 1, one a job"),
+    ],
+)
+def test_senseless_auctions_are_refused(
+    arguments: tuple[Any, ...], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(AuctionError, match=message):
+        Auction(*arguments, **options)
+
+
+def test_senseless_starts_and_functions_are_refused() -> None:
+    with pytest.raises(AuctionError, match=r"start\[0, 0\] = -1 is negative"):
+        run_auction(Auction([1], [[1]]), start=[[-1]])
+    falling = Weighted(np.array([[1, -1], [1, 1]]))
+    with pytest.raises(AuctionError, match=r"marginal utility of job 0\[1\] = -1 is negative"):
+        run_concave_auction([1, 1], 2, falling)
+    with pytest.raises(AuctionError, match=r"has shape \(3,\): \(2,\) is needed"):
+        run_concave_auction([1, 1], 2, Weighted(np.ones((2, 3))))
