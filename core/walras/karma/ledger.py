@@ -6,10 +6,12 @@ micro-credits, so that sums are exact and the same history gives the same balanc
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from reprlib import repr as shorten
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +32,8 @@ LARGEST_BALANCE = 2**61
 """Micro-credits; more could overflow the solver's arithmetic. 2.3e12 credits."""
 
 VERSION = 1
+
+_DECIMAL = re.compile(r"([0-9]{1,12}|[12][0-9]{12})(?:\.([0-9]{1,6}))?")
 
 
 class KarmaError(ValueError):
@@ -59,9 +63,12 @@ class Ledger:
     quantum: int = 0
 
     def __post_init__(self) -> None:
-        balances = np.array(self.balances, np.int64)
-        if balances.shape != (len(self.users),):
-            raise KarmaError(f"balances has shape {balances.shape}, users {len(self.users)} names")
+        balances = np.array(self.balances)
+        if balances.shape != (len(self.users),) or balances.dtype != np.int64:
+            raise KarmaError(
+                f"balances is {balances.dtype} of shape {balances.shape}: "
+                f"one int64 for each of {len(self.users)} users is needed"
+            )
         bad = (balances < 0) | (balances >= LARGEST_BALANCE)
         if bad.any():
             who = int(bad.argmax())
@@ -156,10 +163,12 @@ class Ledger:
         names, micro = [], []
         for number, entry in enumerate(document["balances"]):
             _check_fields(f"balances[{number}]", entry, {"user", "credits"})
-            names.append(str(entry["user"]))
-            micro.append(_fromin_credits(f"credits of {entry['user']!r}", entry["credits"]))
+            if not isinstance(entry["user"], str):
+                raise KarmaError(f"balances[{number}]: user = {entry['user']!r} is not a string")
+            names.append(entry["user"])
+            micro.append(_from_decimal(f"credits of {entry['user']!r}", entry["credits"]))
         _check_unique(tuple(names))
-        carry = _fromin_credits("carry", document["carry"])
+        carry = _from_decimal("carry", document["carry"])
         return cls(tuple(names), np.array(micro, np.int64), carry, document["quantum"])
 
     def __eq__(self, other: object) -> bool:
@@ -220,10 +229,11 @@ def in_credits(micro: int) -> str:
     return f"{sign}{whole}.{part:06d}".rstrip("0").rstrip(".")
 
 
-def _fromin_credits(what: str, text: object) -> int:
-    whole, _, part = text.partition(".") if isinstance(text, str) else ("", "", "")
-    if not (whole + part).isdecimal() or not whole or len(part) > 6 or len(whole) > 13:
+def _from_decimal(what: str, text: object) -> int:
+    found = _DECIMAL.fullmatch(text) if isinstance(text, str) else None
+    if found is None:
         raise KarmaError(
-            f"{what} = {text!r}: a string such as '6.5' is needed, of at most 6 places"
+            f"{what} = {shorten(text)}: a string such as '6.5' is needed, of at most 6 places"
         )
+    whole, part = found.groups(default="")
     return int(whole) * UNIT + int(part.ljust(6, "0"))

@@ -113,7 +113,7 @@ def whole(name: str, values: ArrayLike, dimensions: int, least: int = 0) -> Coun
 def _fraction(value: Fraction | str) -> Fraction:
     try:
         fraction = Fraction(value)
-    except ValueError:
+    except (ValueError, ZeroDivisionError):
         fraction = Fraction(-1)
     if not 0 <= fraction <= 1:
         raise KarmaError(f"guaranteed_fraction = {value!r}: a number in 0..1 is needed, as '0.5'")
@@ -124,8 +124,10 @@ def _prices(weight: Counts, capacity: int) -> Counts:
     """Return 1 / (n w_u) in micro-credits; rounded down, lest free credits be negative."""
     users, total = len(weight), int(weight.sum())
     lightest, heaviest = int(weight.min(initial=1)), int(weight.max(initial=1))
+    if UNIT * total >= 2**63:
+        raise KarmaError(f"weights add up to {total}: less than 9e12 is needed")
     highest = UNIT * total * capacity
-    if UNIT * total < users * heaviest or highest >= LARGEST_BALANCE * users * lightest:
+    if UNIT * total < users * heaviest or highest > LARGEST_BALANCE * users * lightest:
         raise KarmaError(
             f"weights from {lightest} to {heaviest} are too unequal for {users} users "
             f"of {capacity} slices"

@@ -1,0 +1,172 @@
+"""The ledger: users come and go, it is stored and restored, and nothing is lost on the way."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from walras.karma.ledger import LARGEST_BALANCE, UNIT, KarmaError, Ledger
+from walras.karma.quantum import allocate
+
+ledgers = st.builds(
+    lambda balances, carry, quantum: Ledger(
+        tuple(balances), np.array(list(balances.values()), np.int64), carry, quantum
+    ),
+    st.dictionaries(st.text(min_size=1), st.integers(0, LARGEST_BALANCE - 1), max_size=8),
+    st.integers(0, 10**6),
+    st.integers(0, 10**9),
+)
+
+
+@given(ledgers)
+def test_a_stored_ledger_is_restored_without_loss(ledger: Ledger) -> None:
+    restored = Ledger.from_document(json.loads(json.dumps(ledger.to_document(), sort_keys=True)))
+    assert restored == ledger
+    assert hash(restored) == hash(ledger)
+    assert Ledger.from_document(yaml.safe_load(yaml.safe_dump(ledger.to_document()))) == ledger
+
+
+@settings(deadline=None)
+@given(ledgers.filter(lambda ledger: len(ledger.users) > 0), st.integers(0, 2**32 - 1))
+def test_a_restored_ledger_goes_on_as_if_nothing_had_happened(ledger: Ledger, seed: int) -> None:
+    """Order and carry included: both decide who gets the next slice."""
+    ledger = ledger.lift(-Fraction(int(ledger.balances.min()), UNIT))
+    demands = np.random.default_rng(seed).integers(0, 9, len(ledger.users))
+    restored = Ledger.from_document(ledger.to_document())
+    if ledger.balances.max() < LARGEST_BALANCE // 2:
+        assert allocate(ledger, demands, 20).ledger == allocate(restored, demands, 20).ledger
+
+
+def test_documents_are_readable() -> None:
+    ledger = Ledger(("vision", "speech"), np.array([6 * UNIT, 2_500_001]), carry=1, quantum=7)
+    assert ledger.to_document() == {
+        "version": 1,
+        "quantum": 7,
+        "carry": "0.000001",
+        "balances": [
+            {"user": "vision", "credits": "6"},
+            {"user": "speech", "credits": "2.500001"},
+        ],
+    }
+
+
+def test_a_newcomer_gets_the_mean_and_changes_nobody() -> None:
+    """Section 3.4, User churn."""
+    ledger = Ledger(("A", "B", "C"), np.array([7, 8, 12]) * UNIT, quantum=4)
+    joined = ledger.join("D", "E")
+    assert [joined.credits(user) for user in "ABCDE"] == [7, 8, 12, 9, 9]
+    assert joined.quantum == 4
+
+
+def test_the_mean_of_huge_balances_is_exact() -> None:
+    """Their sum is beyond 64 bits."""
+    ledger = Ledger(tuple("ABCDEFG"), LARGEST_BALANCE - np.arange(1, 8))
+    assert ledger.join("H").balances[-1] == LARGEST_BALANCE - 4
+    assert ledger.total() == 7 * LARGEST_BALANCE - 28
+
+
+def test_a_leaver_takes_its_credits_and_leaves_its_share() -> None:
+    """Section 3.4: credits of the others stay; six slices of two users are three each."""
+    ledger = Ledger(("A", "B", "C"), np.array([7, 8, 12]) * UNIT)
+    left = ledger.leave("B")
+    assert left.users == ("A", "C")
+    assert [left.credits(user) for user in "AC"] == [7, 12]
+    result = allocate(left, [9, 9], 6, guaranteed_fraction="1")
+    assert result.slices.tolist() == [[3, 3]]
+
+
+def test_carry_survives_churn() -> None:
+    ledger = allocate(Ledger.open("ABC", 6), [0, 0, 0], 10, guaranteed_fraction="0").ledger
+    assert ledger.carry == 1
+    assert ledger.leave("C").carry == ledger.join("D").carry == 1
+    alone = allocate(ledger.leave("B", "C"), [0], 10, guaranteed_fraction="0").ledger
+    assert alone.carry == 0
+    assert alone.balances[0] == ledger.balances[0] + 10 * UNIT + 1
+
+
+def test_the_first_user_of_an_empty_ledger_starts_with_what_it_is_given() -> None:
+    assert Ledger.open("A", 6).leave("A").join("B", if_empty=9).credits("B") == 9
+    assert Ledger.open(()).join("B").credits("B") == 10**12
+
+
+def test_balances_cannot_be_changed_in_place() -> None:
+    source = np.array([UNIT, UNIT])
+    ledger = Ledger(("A", "B"), source)
+    source[0] = 0
+    assert ledger.credits("A") == 1
+    with pytest.raises(ValueError, match="read-only"):
+        ledger.balances[0] = 5
+
+
+def test_ledgers_differ_by_order_carry_and_quantum() -> None:
+    ledger = Ledger.open("AB", 6)
+    assert ledger != Ledger.open("BA", 6)
+    assert ledger != Ledger(ledger.users, ledger.balances, carry=1)
+    assert ledger != Ledger(ledger.users, ledger.balances, quantum=1)
+    assert ledger != "AB"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Ledger.open(["A", "A"]), "user 'A' would be in the ledger twice"),
+        (lambda: Ledger.open("AB").join("C", "B"), "user 'B' would be in the ledger twice"),
+        (lambda: Ledger.open("AB").leave("C"), "user 'C' is not in the ledger"),
+        (lambda: Ledger.open("AB").credits("C"), "user 'C' is not in the ledger"),
+        (lambda: Ledger.open("AB", Fraction(1, 3)), "1/3 credits: a whole number of millionths"),
+        (lambda: Ledger.open("AB", 10**13), "10000000000000 credits: .* below 2305843009213"),
+        (lambda: Ledger.open("AB", -1), "user 'A': -1 credits are outside 0..2305843009213"),
+        (lambda: Ledger.open("AB", 6).lift(-7), r"user 'A': -1 credits are outside .* lift\(\)"),
+        (lambda: Ledger(("A",), np.array([1, 2])), r"shape \(2,\): one int64 for each of 1 users"),
+        (lambda: Ledger(("A",), np.array([1.5])), "balances is float64"),
+        (lambda: Ledger(("A",), np.array([1]), carry=-1), "carry = -1 is negative"),
+        (lambda: Ledger(("A",), np.array([1]), quantum=-1), "quantum = -1 is negative"),
+    ],
+)
+def test_ledgers_that_make_no_sense_are_refused(make: Any, message: str) -> None:
+    with pytest.raises(KarmaError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"version": 2}, "version = 2: this program reads version 1"),
+        ({"version": None}, "version = None: this program reads version 1"),
+        ({"more": 1}, "ledger: exactly the fields balances, carry, quantum, version are needed"),
+        ({"quantum": True}, "quantum must be a whole number"),
+        ({"quantum": -3}, "quantum = -3 is negative"),
+        ({"balances": {"A": "6"}}, "balances a list"),
+        ({"balances": [{"user": "A"}]}, r"balances\[0\]: exactly the fields credits, user"),
+        ({"balances": ["A"]}, r"balances\[0\]: exactly the fields credits, user"),
+        ({"balances": [{"user": 7, "credits": "6"}]}, r"balances\[0\]: user = 7 is not a string"),
+        ({"balances": [{"user": "A", "credits": 6.5}]}, "credits of 'A' = 6.5: a string such as"),
+        ({"balances": [{"user": "A", "credits": "-1"}]}, "credits of 'A' = '-1': a string"),
+        ({"balances": [{"user": "A", "credits": "1e3"}]}, "credits of 'A' = '1e3': a string"),
+        ({"balances": [{"user": "A", "credits": "²"}]}, "credits of 'A' = '²': a string"),
+        ({"balances": [{"user": "A", "credits": "1.0000001"}]}, "of at most 6 places"),
+        ({"balances": [{"user": "A", "credits": "9" * 13}]}, "credits of 'A' = '9999999999999'"),
+        ({"balances": [{"user": "A", "credits": "2999999999999"}]}, "user 'A': 2999999999999 "),
+        ({"balances": [{"user": "A", "credits": "9" * 4400}]}, "credits of 'A' = '999"),
+        ({"balances": [{"user": "A", "credits": "6"}] * 2}, "user 'A' would be .* twice"),
+        ({"carry": ""}, "carry = '': a string such as"),
+    ],
+)
+def test_documents_that_are_no_ledger_are_refused(changes: dict[str, Any], message: str) -> None:
+    document = {**Ledger.open("AB", 6).to_document(), **changes}
+    with pytest.raises(KarmaError, match=message):
+        Ledger.from_document(document)
+
+
+def test_a_document_without_a_field_is_refused() -> None:
+    document = Ledger.open("AB", 6).to_document()
+    del document["carry"]
+    with pytest.raises(KarmaError, match="ledger: exactly the fields"):
+        Ledger.from_document(document)

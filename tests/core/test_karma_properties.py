@@ -1,0 +1,329 @@
+"""What holds in every world: the paper's theorems, an exact ledger, and the hard corners."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from walras.karma.ledger import UNIT, KarmaError, Ledger
+from walras.karma.quantum import Allocation, allocate
+from walras.karma.rivals import share_max_min, share_strictly
+from walras.karma.trace import simulate
+
+PLENTY = 10**6
+"""Credits with which nobody in these worlds runs out."""
+
+
+def names(users: int) -> tuple[str, ...]:
+    return tuple(f"user-{number}" for number in range(users))
+
+
+@st.composite
+def quanta(draw: st.DrawFn, richest: int = PLENTY) -> Allocation:
+    """Draw one quantum of a few users and pools and return what it gave."""
+    users, pools = draw(st.integers(1, 6)), draw(st.integers(1, 4))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    poorest = PLENTY if richest == PLENTY else 0
+    return allocate(
+        Ledger(names(users), random.integers(poorest, richest + 1, users) * UNIT),
+        random.integers(0, 9, (pools, users)) * random.integers(0, 2, (pools, users)),
+        random.integers(0, 20, pools),
+        guaranteed_fraction=draw(st.sampled_from(["0", "0.25", "0.5", "0.9", "1"])),
+        weights=draw(st.sampled_from([None, random.integers(1, 5, users)])),
+    )
+
+
+@settings(deadline=None, max_examples=200)
+@given(quanta())
+def test_every_quantum_is_pareto_efficient(result: Allocation) -> None:
+    """Theorem 1, in every pool: nobody above demand; all demands met or all slices taken."""
+    assert (result.slices <= result.demands).all()
+    satisfied = (result.slices == result.demands).all(axis=1)
+    assert (satisfied | (result.idle == 0)).all()
+    assert not result.refused.any()
+
+
+@settings(deadline=None, max_examples=200)
+@given(quanta(richest=2))
+def test_without_credits_slices_may_stay_idle_but_nobody_falls_into_debt(
+    result: Allocation,
+) -> None:
+    """Section 3.4: who runs out of credits cannot borrow, whatever is left."""
+    assert (result.ledger.balances >= 0).all()
+    assert (result.idle >= 0).all()
+    unmet = (result.slices < result.demands)[result.idle > 0].any(axis=0)
+    np.testing.assert_array_equal(result.refused, unmet)
+    spent_out = result.ledger.balances - result.shares.prices * result.lent.sum(axis=0)
+    assert (spent_out < result.shares.prices)[result.refused].all()
+
+
+@settings(deadline=None, max_examples=200)
+@given(quanta(richest=4))
+def test_guaranteed_slices_are_always_there(result: Allocation) -> None:
+    guaranteed = np.minimum(result.shares.guaranteed, result.demands)
+    assert (result.slices >= guaranteed).all()
+    assert (result.lent <= result.donated).all()
+    lent, borrowed = result.lent.sum(axis=1), result.borrowed.sum(axis=1)
+    np.testing.assert_array_equal(lent, np.minimum(borrowed, result.donated.sum(axis=1)))
+
+
+@settings(deadline=None, max_examples=200)
+@given(quanta(richest=4))
+def test_credits_are_conserved_to_the_last_micro_credit(result: Allocation) -> None:
+    """Earned in all: one credit a slice of the pools; paid: what is held, and what nobody took."""
+    held = (result.slices + result.donated - result.lent).sum(axis=0)
+    earned = int(result.shares.capacities.sum()) * UNIT
+    paid = int((held * result.shares.prices).sum())
+    assert result.ledger.total() == result.before.total() + earned - paid
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 2**32 - 1), st.sampled_from(["0", "0.5", "1"]))
+def test_balances_are_the_account_of_all_a_user_ever_held(seed: int, fraction: str) -> None:
+    """Credits tell income less the price of slices held, or kept from others, since the start."""
+    random = np.random.default_rng(seed)
+    users, capacity = 5, 15
+    demands, weights = random.integers(0, 9, (20, users)), random.integers(1, 4, users)
+    ledger = Ledger.open(names(users), PLENTY)
+    held = np.zeros(users, np.int64)
+    for row in demands:
+        step = allocate(ledger, row, capacity, guaranteed_fraction=fraction, weights=weights)
+        ledger = step.ledger
+        held += (step.slices + step.donated - step.lent)[0]
+    income = (20 * capacity * UNIT - ledger.carry) // users
+    expected = PLENTY * UNIT + income - held * step.shares.prices
+    np.testing.assert_array_equal(ledger.balances, expected)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[np.ndarray, int, list[int]]:
+    """Draw demands of a few users over a few quanta, a capacity, and weights or none."""
+    users = draw(st.integers(2, 4))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    demands = random.integers(0, 7, (draw(st.integers(1, 6)), users))
+    weights = draw(st.lists(st.integers(1, 3), min_size=users, max_size=users))
+    return demands, draw(st.integers(1, 10)), draw(st.sampled_from([[1] * users, weights]))
+
+
+def useful_total(
+    reported: np.ndarray, real: np.ndarray, capacity: int, weights: list[int], user: int
+) -> int:
+    ledger = Ledger.open(names(len(weights)), PLENTY)
+    trace = simulate(ledger, reported, capacity, guaranteed_fraction="0", weights=weights)
+    return int(np.minimum(trace.slices, real)[:, user].sum())
+
+
+@settings(deadline=None, max_examples=300)
+@given(histories(), st.data())
+def test_asking_for_more_than_one_can_use_never_pays(
+    history: tuple[np.ndarray, int, list[int]], data: st.DataObject
+) -> None:
+    """Lemma 1, at alpha = 0 as section 3.3 has it, also by weight and in many quanta at once."""
+    demands, capacity, weights = history
+    lie = demands.copy()
+    lie[:, 0] += data.draw(st.lists(st.integers(0, 8), min_size=len(lie), max_size=len(lie)))
+    truth = useful_total(demands, demands, capacity, weights, 0)
+    assert useful_total(lie, demands, capacity, weights, 0) <= truth
+
+
+@settings(deadline=None, max_examples=300)
+@given(histories(), st.data())
+def test_asking_for_less_gains_at_most_the_bound(
+    history: tuple[np.ndarray, int, list[int]], data: st.DataObject
+) -> None:
+    """Lemma 2: a factor of 1.5 at equal weights; section 3.4: of 2 at others."""
+    demands, capacity, weights = history
+    lie = demands.copy()
+    less = data.draw(st.lists(st.integers(0, 6), min_size=len(lie), max_size=len(lie)))
+    lie[:, 0] = np.maximum(lie[:, 0] - less, 0)
+    bound = Fraction(3, 2) if len(set(weights)) == 1 else Fraction(2)
+    truth = useful_total(demands, demands, capacity, weights, 0)
+    assert useful_total(lie, demands, capacity, weights, 0) <= bound * truth
+
+
+@settings(deadline=None, max_examples=60)
+@given(histories())
+def test_the_least_total_is_as_large_as_the_past_allows(
+    history: tuple[np.ndarray, int, list[int]],
+) -> None:
+    """Theorem 4, at alpha = 0, by weight; against every way to divide the last quantum."""
+    demands, capacity, weights = history
+    trace = simulate(
+        Ledger.open(names(len(weights)), PLENTY),
+        demands,
+        capacity,
+        guaranteed_fraction="0",
+        weights=weights,
+    )
+    past = trace.slices[:-1].sum(axis=0).tolist()
+
+    def least(slices: tuple[int, ...]) -> Fraction:
+        held = zip(past, slices, weights, strict=True)
+        return min(Fraction(before + now, weight) for before, now, weight in held)
+
+    divisions = product(*(range(demand + 1) for demand in demands[-1].tolist()))
+    best = max(least(slices) for slices in divisions if sum(slices) <= capacity)
+    assert least(tuple(trace.slices[-1].tolist())) == best
+
+
+@settings(deadline=None, max_examples=50)
+@given(histories(), st.integers(1, 10**12))
+def test_only_differences_between_balances_matter(
+    history: tuple[np.ndarray, int, list[int]], by: int
+) -> None:
+    """Section 3.4: the number of initial credits has no effect unless somebody runs out."""
+    demands, capacity, weights = history
+    ledger = Ledger.open(names(len(weights)), PLENTY)
+    plain, lifted = (
+        simulate(each, demands, capacity, weights=weights) for each in (ledger, ledger.lift(by))
+    )
+    np.testing.assert_array_equal(plain.slices, lifted.slices)
+    assert plain.ledger.lift(by) == lifted.ledger
+
+
+@settings(deadline=None, max_examples=50)
+@given(histories(), st.integers(2, 1000))
+def test_only_proportions_between_weights_matter(
+    history: tuple[np.ndarray, int, list[int]], factor: int
+) -> None:
+    demands, capacity, weights = history
+    ledger = Ledger.open(names(len(weights)), PLENTY)
+    plain = simulate(ledger, demands, capacity, weights=weights)
+    scaled = simulate(ledger, demands, capacity, weights=[factor * each for each in weights])
+    assert plain.ledger == scaled.ledger
+
+
+def test_a_loan_buys_back_as_many_slices_at_any_weight() -> None:
+    """Finding: section 3.4 changes only what borrowers pay (line 20), not what donors earn.
+
+    Paid one credit a slice, a user of weight 1 beside one of weight 3 would lend its two slices and
+    could then pay for one (its price is 2), and the other lend two and could buy three: loans that
+    shrink or grow by weight. So a lent slice earns what a borrowed one costs.
+    """
+    ledger = Ledger.open(["light", "heavy"], 100)
+    lends, borrows = [0, 8], [4, 4]
+    for demands in (lends, borrows):
+        step = allocate(ledger, demands, 8, guaranteed_fraction="1", weights=[1, 3])
+        assert step.slices.tolist() == [demands]
+        ledger = step.ledger
+    assert (ledger.balances // UNIT).tolist() == [100, 100]
+
+
+@pytest.mark.parametrize("fraction", ["0", "0.5", "1"])
+def test_a_demand_without_end_is_a_demand_for_the_whole_pool(fraction: str) -> None:
+    ledger = Ledger.open(names(3), PLENTY)
+    endless = allocate(ledger, [2**40 - 1, 3, 1], 12, guaranteed_fraction=fraction)
+    whole = allocate(ledger, [12, 3, 1], 12, guaranteed_fraction=fraction)
+    np.testing.assert_array_equal(endless.slices, whole.slices)
+    assert endless.ledger == whole.ledger
+
+
+def test_one_user_alone_may_have_all_of_a_huge_pool() -> None:
+    capacity = 10**12
+    result = allocate(Ledger.open(["alone"]), [capacity], capacity)
+    assert result.slices.tolist() == [[capacity]]
+
+
+def test_huge_pools_are_divided_at_once() -> None:
+    """Slice by slice this would take hours; two thirds go to who has more credits, then equal."""
+    capacity = 9 * 10**11
+    ledger = Ledger(("poor", "rich"), np.array([10**12, 13 * 10**11]) * UNIT)
+    result = allocate(ledger, [capacity] * 2, capacity, guaranteed_fraction="0")
+    assert result.slices.tolist() == [[3 * 10**11, 6 * 10**11]]
+    assert result.ledger.balances[0] == result.ledger.balances[1]
+
+
+def test_many_users_of_one_slice_are_served_in_order() -> None:
+    result = allocate(Ledger.open(names(5000)), np.full(5000, 7), 1)
+    assert result.slices[0].nonzero()[0].tolist() == [0]
+    second = allocate(result.ledger, np.full(5000, 7), 1)
+    assert second.slices[0].nonzero()[0].tolist() == [1]
+
+
+def test_one_user_in_a_thousand_pools() -> None:
+    result = allocate(Ledger.open(["everywhere"]), np.full((1000, 1), 3), np.full(1000, 2))
+    assert (result.slices == 2).all()
+
+
+@pytest.mark.parametrize("spread", [1, 10**6, 10**12, 10**18])
+def test_balances_of_any_spread_are_ranked_exactly(spread: int) -> None:
+    """Balances that floating point could not tell apart: the last one has one micro-credit more."""
+    users = 9
+    balances = np.full(users, spread)
+    balances[-1] += 1
+    result = allocate(Ledger(names(users), balances), np.full(users, 9), 5, weights=[1] * users)
+    rich_enough = spread + 5 * UNIT // users >= UNIT
+    assert (result.slices[0, -1] > 0) == rich_enough
+    assert result.slices.sum() == (5 if rich_enough else 0)
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0)])
+def test_nobody_gets_nothing(shape: tuple[int, ...]) -> None:
+    pools = shape[0] if len(shape) == 2 else 1
+    result = allocate(Ledger.open(()), np.zeros(shape, np.int64), [4] * pools)
+    assert result.slices.shape == (pools, 0)
+    assert result.ledger.quantum == 1
+
+
+def test_no_pool_and_no_quantum_change_no_balance() -> None:
+    ledger = Ledger.open("AB", 6)
+    result = allocate(ledger, np.zeros((0, 2), np.int64), [])
+    assert result.ledger.balances.tolist() == ledger.balances.tolist()
+    assert simulate(ledger, np.zeros((0, 2), np.int64), 4).ledger == ledger
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"demands": [1, -2, 3]}, r"demands\[0, 1\] = -2 is outside 0..2\*\*40 - 1"),
+        ({"demands": [1, 2**40, 3]}, r"demands\[0, 1\] = 1099511627776 is outside 0..2\*\*40 - 1"),
+        ({"demands": [1.5, 2, 3]}, "demands: an array of whole numbers, 2-dimensional, is needed"),
+        ({"demands": [1, 2]}, r"demands has shape \(1, 2\): .* 1 pools .* 3 users"),
+        ({"demands": [[1, 2, 3]] * 2}, r"demands has shape \(2, 3\)"),
+        ({"capacities": -1}, r"capacities\[0\] = -1 is outside"),
+        ({"capacities": [2**39, 2**39]}, "capacities add up to 1099511627776"),
+        ({"guaranteed_fraction": "1.01"}, "guaranteed_fraction = '1.01': a number in 0..1"),
+        ({"guaranteed_fraction": "1/0"}, "guaranteed_fraction = '1/0': a number in 0..1"),
+        ({"guaranteed_fraction": "half"}, "guaranteed_fraction = 'half': a number in 0..1"),
+        ({"weights": [1, 0, 1]}, r"weights\[1\] = 0 is outside 1..2\*\*40 - 1"),
+        ({"weights": [1, 1]}, "weights has 2 entries: 3 users need one each"),
+        (
+            {"weights": [1, 1, 10**9], "capacities": 10**9},
+            "weights from 1 to 1000000000 are too unequal for 3 users of 1000000000 slices",
+        ),
+        (
+            {"guaranteed_fraction": Fraction(1, 2**62 - 1), "weights": [1, 2, 3]},
+            "too many digits for 64 bits",
+        ),
+    ],
+)
+def test_numbers_that_make_no_sense_are_named(changes: dict[str, object], message: str) -> None:
+    arguments: dict[str, object] = {"demands": [1, 2, 3], "capacities": 6, **changes}
+    with pytest.raises(KarmaError, match=message):
+        allocate(Ledger.open("ABC"), **arguments)  # type: ignore[arg-type]
+
+
+def test_weights_that_add_up_to_too_much_are_refused() -> None:
+    ledger = Ledger.open(names(9))
+    with pytest.raises(KarmaError, match="weights add up to 9895604649939: less than 9e12"):
+        allocate(ledger, [1] * 9, 6, weights=[2**40 - 1 - number for number in range(9)])
+
+
+def test_a_balance_that_grows_out_of_range_says_so() -> None:
+    """Rather than to overflow; `lift` by a negative amount makes room."""
+    ledger = Ledger(("A", "B"), np.array([2**61 - UNIT, 2**61 - UNIT]))
+    with pytest.raises(KarmaError, match=r"user 'A': .* credits are outside .* lift\(\)"):
+        allocate(ledger, [0, 0], 100, guaranteed_fraction="0")
+    room = ledger.lift(-1000)
+    assert allocate(room, [0, 0], 100, guaranteed_fraction="0").ledger.quantum == 1
+
+
+def test_rivals_divide_nothing_and_everything() -> None:
+    assert share_max_min([5, 0, 2], 0).tolist() == [0, 0, 0]
+    assert share_max_min([5, 0, 2], 100).tolist() == [5, 0, 2]
+    assert share_strictly(np.zeros((2, 0), np.int64), 4).shape == (2, 0)
