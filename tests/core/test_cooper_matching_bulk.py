@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from walras._segments import read_only
+from walras.cooper._displacement import accept_in_bulk
 from walras.cooper.blocking import blocking_pairs
 from walras.cooper.bulk import (
     TypeMarriage,
@@ -20,6 +22,7 @@ from walras.cooper.bulk import (
 from walras.cooper.colocation import ALONE, ColocationError, penalties
 from walras.cooper.marriage import Marriage, marry
 from walras.cooper.policies import stable_marriage_partition
+from walras.cooper.ranking import preference_lists
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,17 +115,32 @@ def test_swaps_of_millions_take_a_few_moves() -> None:
     np.testing.assert_array_equal(many.pairs[:3, 3:], [[0, 10**8 - 1], [10**8, 0], [0, 1]])
 
 
-@pytest.mark.parametrize("common", [0.0, 1.0])
-def test_moves_are_bounded_by_kinds_of_pairs_and_not_by_agents(common: float) -> None:
+@pytest.mark.parametrize("common", [0.0, 0.9, 1.0])
+def test_moves_grow_with_types_and_not_with_agents(common: float) -> None:
     types = 60
     random = np.random.default_rng(2)
     disutility = common * random.random(types) + (1 - common) * random.random((types, types))
-    disutility += 1e-3 * random.random((types, types))
-    for agents in (10**3, 10**8):
+    for agents in (10**3, 10**6, 9 * 10**8):
         proposers, receivers = part_randomly(random.multinomial(agents, [1 / types] * types), 3)
         result = marry_types(disutility, proposers, receivers)
-        assert result.moves <= types * (types + 2)
+        assert result.moves <= types**2
         np.testing.assert_array_equal(result.pairs.sum(axis=1), proposers)
+
+
+def test_whoever_has_the_first_turn_the_pairs_are_the_same() -> None:
+    random = np.random.default_rng(6)
+    disutility, sides = random.random((12, 12)), random.integers(0, 9, (2, 12))
+    expected = marry_types(disutility, *sides)
+    cost, lists = read_only(disutility), preference_lists(disutility)
+    proposers, receivers = read_only(expected.proposers), read_only(expected.receivers)
+    for _ in range(20):
+        pairs, _ = accept_in_bulk(cost, lists, proposers, receivers, random.permutation(12))
+        np.testing.assert_array_equal(pairs, expected.pairs)
+
+
+def test_the_largest_numbers_are_compared_and_not_added() -> None:
+    extreme = np.array([[1.7e308, 1.6e308], [1.7e308, -1.7e308]])
+    assert marry_types(extreme, [1, 1], [1, 1]).pairs.tolist() == [[1, 0], [0, 1]]
 
 
 @settings(max_examples=100, deadline=None)

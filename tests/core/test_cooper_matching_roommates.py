@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from matching.exceptions import NoStableMatchingWarning
 from matching.games import StableRoommates
 
+from walras.cooper.blocking import blocking_pairs
 from walras.cooper.colocation import ALONE
 from walras.cooper.policies import stable_roommates
 from walras.cooper.roommates import find_roommates
@@ -61,6 +62,7 @@ def assert_right(disutility: NDArray[np.float64]) -> bool:
     assert not blocking(ranks, partner)
     exists = any(not blocking(ranks, each) for each in pairings(range(len(disutility))))
     assert result.stable == exists
+    assert len(result.rejected) == (0 if exists else 2)  # fewer cannot be, of an even number
     return exists
 
 
@@ -93,22 +95,27 @@ def test_equal_disutilities_go_by_index(levels: int) -> None:
 def test_a_circle_of_three_and_one_whom_nobody_wants_has_no_stable_solution() -> None:
     """A prefers B, B prefers C, C prefers A, and D is the last choice of all (cf. III-C)."""
     circle = np.array([[0, 1, 2, 3], [2, 0, 1, 3], [1, 2, 0, 3], [1, 2, 3, 0]], dtype=float)
-    assert find_roommates(circle).rejected.tolist() == [0, 1, 2, 3]
+    found = find_roommates(circle)
+    assert not found.stable
+    assert found.partner.tolist() == [1, 0, ALONE, ALONE]
     adapted = stable_roommates(circle)
-    assert adapted.rejected.tolist() == [0, 1, 2, 3]
-    assert sorted(adapted.partner.tolist()) == [0, 1, 2, 3]
+    assert adapted.partner.tolist() == [1, 0, 3, 2]
+    assert adapted.rejected.tolist() == [2, 3]
+    assert blocking_pairs(circle, adapted.partner).tolist() == [[1, 2]]
 
 
-def test_a_circle_does_not_keep_others_from_a_stable_solution() -> None:
-    """Six agents in two circles are rejected, four others are paired stably beside them."""
-    circle = np.array([[0, 1, 2], [2, 0, 1], [1, 2, 0]], dtype=float)
-    disutility = np.full((10, 10), 9.0) + np.arange(10)
-    disutility[:3, :3] = disutility[3:6, 3:6] = circle
-    disutility[6:, 6:] = np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
+def test_circles_do_not_keep_others_from_a_stable_solution() -> None:
+    """Of two circles, of three and of five, one agent each is rejected; four others are stable."""
+    disutility = np.full((12, 12), 99.0) + np.arange(12)
+    disutility[:3, :3] = (np.arange(3) - np.arange(3)[:, np.newaxis]) % 3
+    five = (np.arange(5) - np.arange(5)[:, np.newaxis]) % 5
+    disutility[3:8, 3:8] = np.where(five == 4, 2, np.where(five == 1, 1, 10 + five))
+    disutility[8:, 8:] = np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
+    found = find_roommates(disutility)
+    assert found.partner.tolist() == [1, 0, ALONE, 4, 3, 6, 5, ALONE, 9, 8, 11, 10]
     result = stable_roommates(disutility)
-    assert result.rejected.tolist() == [0, 1, 2, 3, 4, 5]
-    assert result.partner[6:].tolist() == [7, 6, 9, 8]
-    assert set(result.partner[:6].tolist()) == set(range(6))
+    assert result.rejected.tolist() == [2, 7]
+    assert result.partner[2] == 7
 
 
 @settings(max_examples=300, deadline=None)

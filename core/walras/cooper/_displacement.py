@@ -1,9 +1,10 @@
 """Deferred acceptance between types of agents, many at once.
 
-Proposers of one type displace those of another, who go on to displace others: a path that ends at
-a type with agents to spare, or closes into a cycle. As many agents as fit move along it at once,
-so at least one kind of pair ends for good each time (Dean and Munshi, Faster Algorithms for Stable
-Allocation Problems, 2010). One at a time they could circle millions of times.
+Proposers of one type displace those of another, who displace others in turn, along a path that
+ends where there is room, or nobody takes them. Where it comes back to a type that is on it, agents
+would go round and round, a few at a time, maybe millions of times: there, as many as are held all
+around swap places at once, which ends one kind of pair for good (as in Dean and Munshi, Faster
+Algorithms for Stable Allocation Problems, 2010). So time depends on the types, not the agents.
 """
 
 from __future__ import annotations
@@ -27,33 +28,44 @@ NOBODY, REFUSED = -1, -2
 
 @kernel
 def accept_in_bulk(
-    cost: Costs, lists: Lists, proposers: Counts, receivers: Counts
+    cost: Costs, lists: Lists, proposers: Counts, receivers: Counts, turns: Counts
 ) -> tuple[Counts, int]:
-    """Let the types propose one after another, each until all its agents are held or refused."""
+    """Let the types propose in ``turns``, each until all its agents are held or refused.
+
+    Returns:
+        How many proposers of each type are paired with receivers of each, and how many times
+        agents moved. Pairs do not depend on the turns, but time does: the fewest are displaced
+        where those whom most prefer come first.
+    """
     types = len(cost)
     pairs = np.zeros((types, types), np.int64)
-    room = receivers.copy()
+    room, free = receivers.copy(), proposers.copy()
     asked = np.zeros(types, np.int64)
     worst = np.full(types, types - 1)
     path = np.empty(types, np.int64)
     place = np.full(types, -1, np.int64)
     moves = 0
-    for newcomer in range(types):
-        free = proposers[newcomer]
+    for newcomer in turns:
         path[0], place[newcomer], last = newcomer, 0, 0
-        while free > 0:
-            displaced = _ask(cost, lists, pairs, room, asked, worst, path[last])
-            if displaced >= 0 and place[displaced] < 0:
-                last += 1
-                path[last], place[displaced] = displaced, last
+        while last >= 0:
+            suitor = path[last]
+            if free[suitor] == 0:
+                place[suitor] = -1
+                last -= 1
                 continue
-            begin = place[displaced] if displaced >= 0 else 0
-            many = _move(lists, pairs, room, asked, path[begin : last + 1], displaced, free)
+            rival = _ask(cost, lists, pairs, room, asked, worst, suitor)
+            if rival == REFUSED:
+                free[suitor] = 0
+                continue
             moves += 1
-            if displaced < 0:
-                free -= many
-            last = _still_held(lists, pairs, asked, path, place, max(begin - 1, 0), last)
-        place[path[: last + 1]] = -1
+            if rival >= 0 and place[rival] >= 0:
+                around = path[place[rival] : last + 1]
+                if _swap(lists, pairs, asked, around):
+                    continue
+            _settle(pairs, room, free, suitor, lists[suitor, asked[suitor]], rival)
+            if rival >= 0 and place[rival] < 0:
+                last += 1
+                path[last], place[rival] = rival, last
     return pairs, moves
 
 
@@ -84,45 +96,30 @@ def _ask(
 
 
 @kernel
-def _move(
-    lists: Lists,
-    pairs: Counts,
-    room: Counts,
-    asked: Counts,
-    path: Counts,
-    displaced: int,
-    free: int,
-) -> int:
-    """Let as many agents as fit move along a path, or around it if its end displaces its begin."""
-    closed = displaced >= 0
-    end = lists[path[-1], asked[path[-1]]] if displaced != REFUSED else 0
-    many = free
-    if closed:
-        many = pairs[displaced, end]
-    elif displaced == NOBODY:
-        many = min(free, room[end])
-    for step in range(len(path) - 1):
-        many = min(many, pairs[path[step + 1], lists[path[step], asked[path[step]]]])
-    for step in range(len(path) - 1):
-        taker = lists[path[step], asked[path[step]]]
-        pairs[path[step], taker] += many
-        pairs[path[step + 1], taker] -= many
-    if displaced != REFUSED:
-        pairs[path[-1], end] += many
-    if closed:
-        pairs[displaced, end] -= many
-    elif displaced == NOBODY:
-        room[end] -= many
-    return many
+def _settle(pairs: Counts, room: Counts, free: Counts, suitor: int, taker: int, rival: int) -> None:
+    """Let as many free agents as fit settle where there is room, or in place of a rival."""
+    if rival == NOBODY:
+        many = min(free[suitor], room[taker])
+        room[taker] -= many
+    else:
+        many = min(free[suitor], pairs[rival, taker])
+        pairs[rival, taker] -= many
+        free[rival] += many
+    pairs[suitor, taker] += many
+    free[suitor] -= many
 
 
 @kernel
-def _still_held(
-    lists: Lists, pairs: Counts, asked: Counts, path: Counts, place: Counts, begin: int, last: int
-) -> int:
-    """Return the last place up to which a path displaces agents who are still held."""
-    for step in range(begin, last):
-        if pairs[path[step + 1], lists[path[step], asked[path[step]]]] == 0:
-            place[path[step + 1 : last + 1]] = -1
-            return step
-    return last
+def _swap(lists: Lists, pairs: Counts, asked: Counts, around: Counts) -> bool:
+    """Let each type around a circle take the place of the next; return whether any could."""
+    many = -1
+    for step in range(len(around)):
+        displaced = around[(step + 1) % len(around)]
+        held = pairs[displaced, lists[around[step], asked[around[step]]]]
+        if many < 0 or held < many:
+            many = held
+    for step in range(len(around)):
+        taker = lists[around[step], asked[around[step]]]
+        pairs[around[step], taker] += many
+        pairs[around[(step + 1) % len(around)], taker] -= many
+    return many > 0

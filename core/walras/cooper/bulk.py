@@ -44,7 +44,7 @@ class TypeMarriage:
         proposers: shape (T,); how many of each type propose.
         receivers: shape (T,); how many of each type receive proposals.
         pairs: shape (T, T); how many proposers of type s are paired with receivers of type t.
-        moves: how many times a number of agents moved at once.
+        moves: how many times agents moved, any number at once.
     """
 
     disutility: Costs
@@ -88,13 +88,13 @@ def marry_types(disutility: ArrayLike, proposers: ArrayLike, receivers: ArrayLik
         ColocationError: see ``check_disutility``; or a count is below 0 or no integer, or there
             are 10**9 agents or more.
     """
-    cost = check_disutility(disutility)
-    sides = (
-        _check_counts("proposers", proposers, len(cost)),
-        _check_counts("receivers", receivers, len(cost)),
-    )
-    pairs, moves = accept_in_bulk(read_only(cost), preference_lists(cost), *map(read_only, sides))
-    return TypeMarriage(cost, *sides, pairs, int(moves))
+    cost = read_only(check_disutility(disutility))
+    one_side = read_only(_check_counts("proposers", proposers, len(cost)))
+    other_side = read_only(_check_counts("receivers", receivers, len(cost)))
+    with np.errstate(over="ignore", invalid="ignore"):  # turns decide on nothing but time
+        turns = np.argsort(cost.sum(axis=0), kind="stable")
+    pairs, moves = accept_in_bulk(cost, preference_lists(cost), one_side, other_side, turns)
+    return TypeMarriage(cost, one_side, other_side, pairs, int(moves))
 
 
 def part_by_intensity(counts: ArrayLike, intensity: ArrayLike) -> tuple[Counts, Counts]:

@@ -4,10 +4,10 @@ Phase 1: agents propose down their lists and hold the best proposal that they ha
 one strikes everybody worse. Phase 2: rotations, chains of agents who would all pass on to their
 second choices at once, are struck out until every list has one name or none.
 
-Where no stable solution exists, somebody's list runs out: in phase 1 one agent's, in phase 2 those
-of all agents on a rotation of odd length, which then name nobody outside it (Irving 1985, section
-3). The paper's program stops there. This one sets them aside as rejected and goes on with the
-others, among whom the rest of the solution is stable.
+Where no stable solution exists, lists run out: in phase 1 one agent's, in phase 2 those of all
+agents on a rotation of odd length, who prefer each other in a circle. There Irving's algorithm
+stops. This one goes on (Tan 1991): it rejects the last agent of the circle, pairs the others with
+their neighbours, and leaves as few agents rejected as can be with all others paired stably.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class Roommates:
 
     @property
     def rejected(self) -> Agents:
-        """The agents that everybody else rejected; of an odd number of agents there is one."""
+        """Those left over: one that all others reject, or one of each circle of odd size."""
         return np.flatnonzero(self.partner == ALONE)
 
     @property
     def stable(self) -> bool:
-        """Whether all are paired stably; one agent of an odd number has to be left over."""
+        """Whether all are paired stably, but for the one left over of an odd number."""
         return len(self.rejected) == len(self.partner) % 2
 
 
@@ -136,7 +136,10 @@ def _strike_rotations(cost: Costs, lists: Lists, first: Agents, holder: Agents) 
                 continue
             begin = place[following]
             rotation = walk[begin : steps + 1]
-            _strike(cost, lists, first, second, holder, rotation)
+            if _is_circle(lists, second, holder, rotation):
+                _pair_up(lists, first, second, holder, rotation)
+            else:
+                _strike(lists, first, second, holder, rotation)
             rotations += 1
             for member in rotation:
                 place[member] = -1
@@ -153,21 +156,46 @@ def _second_choice(
     if holder[agent] < 0 or lists[agent, first[agent]] == holder[agent]:
         return -1
     second[agent] = max(second[agent], first[agent] + 1)
-    while True:  # up to the last name on the list, which is always found
+    while second[agent] < len(lists):  # its last name always takes it
         choice = int(lists[agent, second[agent]])
         if _takes(cost, choice, agent, holder[choice]):
             return choice
         second[agent] += 1
+    return -1
 
 
 @kernel
-def _strike(
-    cost: Costs, lists: Lists, first: Agents, second: Agents, holder: Agents, rotation: Agents
-) -> None:
+def _strike(lists: Lists, first: Agents, second: Agents, holder: Agents, rotation: Agents) -> None:
     """Let all agents of a rotation pass on to their second choices at once."""
     for agent in rotation:
         first[agent] = second[agent]
         holder[lists[agent, first[agent]]] = agent
+
+
+@kernel
+def _is_circle(lists: Lists, second: Agents, holder: Agents, rotation: Agents) -> bool:
+    """Whether all who are on a rotation list nobody but the next and the one before them.
+
+    Their number is odd, and all their lists would run out if it were struck. On a rotation whose
+    lists are as short, but name others, nobody's would.
+    """
+    closed = False
     for agent in rotation:
-        if not _takes(cost, agent, int(lists[agent, first[agent]]), holder[agent]):
-            holder[agent] = -1
+        choice = lists[agent, second[agent]]
+        if choice != holder[agent]:
+            return False
+        closed = closed or choice == rotation[0]
+    return closed
+
+
+@kernel
+def _pair_up(lists: Lists, first: Agents, second: Agents, holder: Agents, circle: Agents) -> None:
+    """Reject the last agent of an odd circle, and pair the others with their neighbours."""
+    rejected = circle.max()
+    agent = lists[rejected, second[rejected]]
+    for _ in range(len(circle) // 2):
+        before = lists[agent, second[agent]]
+        first[agent] = second[agent]
+        holder[before] = agent
+        agent = lists[before, second[before]]
+    holder[rejected] = -1
