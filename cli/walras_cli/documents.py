@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import yaml
@@ -12,9 +14,10 @@ from walras.resources.parse import ResourceError, describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
 T = TypeVar("T")
+
+STANDARD_INPUT = Path("-")
 
 
 class InputError(Exception):
@@ -65,7 +68,7 @@ def read(files: Iterable[Path], parse: Callable[[object], T | None]) -> list[Loc
 def _documents(file: Path, problems: list[str]) -> Iterator[dict[str, Any]]:
     """Yield the documents of one file; those of a List, as kubectl prints it, one by one."""
     try:
-        text = file.read_text(encoding="utf-8")
+        text = sys.stdin.read() if file == STANDARD_INPUT else file.read_text(encoding="utf-8")
         documents = list(yaml.safe_load_all(text))
     except OSError as error:
         problems.append(f"{file}: cannot be read: {error.strerror}")

@@ -14,6 +14,7 @@ class LazyGroup(click.Group):
     MODULES: ClassVar = {
         "local": ("walras_cli.local.command", "local"),
         "profile": ("walras_cli.profile", "profile"),
+        "what-if": ("walras_cli.what_if.command", "what_if"),
     }
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's interface

@@ -26,15 +26,14 @@ class EntitlementError(ValueError):
 
 
 class Admitted(NamedTuple):
-    """The jobs that take part, and the share of the whole of each entitlement that has some."""
+    """The jobs that take part, and those that do not."""
 
     jobs: tuple[Job, ...]
-    shares: dict[str, float]
     refused: tuple[Refusal, ...]
 
 
 def admit(snapshot: Snapshot) -> Admitted:
-    """Admit jobs and divide the whole among the entitlements that have admitted jobs.
+    """Say which jobs may draw on the entitlements that they name.
 
     Raises:
         EntitlementError: two entitlements of one name, an unknown parent, or a cycle of parents.
@@ -49,9 +48,8 @@ def admit(snapshot: Snapshot) -> Admitted:
         if reason is None:
             jobs.append(job)
         else:
-            refused.append(Refusal(job.namespace, job.name, reason))
-    shares = divide(snapshot.entitlements, {job.entitlement for job in jobs})
-    return Admitted(tuple(jobs), shares, tuple(refused))
+            refused.append(Refusal(job.namespace, job.name, reason, job.pod))
+    return Admitted(tuple(jobs), tuple(refused))
 
 
 def check_tree(entitlements: Sequence[Entitlement]) -> dict[str, Entitlement]:
@@ -83,11 +81,18 @@ def check_tree(entitlements: Sequence[Entitlement]) -> dict[str, Entitlement]:
     return by_name
 
 
-def divide(entitlements: Iterable[Entitlement], active: Iterable[str]) -> dict[str, float]:
+def divide(
+    entitlements: Iterable[Entitlement], active: Iterable[str], *, of_memory: bool = False
+) -> dict[str, float]:
     """Return the part of the whole, summing to 1, of each active entitlement.
 
     At every level of the tree, siblings with anybody active below them divide their parent's part
     by shares; the part of those without goes to them, nearest relatives first.
+
+    Args:
+        entitlements: the tree.
+        active: names of those that take part.
+        of_memory: whether claims on memory count, where they differ.
     """
     by_name = {each.name: each for each in entitlements}
     present = set(active)
@@ -105,13 +110,20 @@ def divide(entitlements: Iterable[Entitlement], active: Iterable[str]) -> dict[s
     pending: list[tuple[str | None, float]] = [(None, 1.0)]
     while pending:
         parent, part = pending.pop()
-        total = sum(child.shares for child in children[parent])
-        for child in children[parent]:
-            mine = part * (child.shares / total)
+        claims = [_claim(child, of_memory=of_memory) for child in children[parent]]
+        total = sum(claims)
+        for child, claim in zip(children[parent], claims, strict=True):
+            mine = part * (claim / total)
             if child.name in present:
                 parts[child.name] = mine
             pending.append((child.name, mine))
     return {name: parts[name] for name in by_name if name in parts}
+
+
+def _claim(entitlement: Entitlement, *, of_memory: bool) -> int:
+    if of_memory and entitlement.memory_shares is not None:
+        return entitlement.memory_shares
+    return entitlement.shares
 
 
 def _objection(
@@ -139,7 +151,7 @@ def _objection(
             f"entitlement {job.entitlement} does not admit namespace {job.namespace}; "
             f"{_way_in(entitlement)}"
         )
-    if job.node not in nodes:
+    if job.node and job.node not in nodes:
         return f"node {job.node} sells no cores; the job waits until it does"
     return None
 

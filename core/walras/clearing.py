@@ -6,76 +6,98 @@ one of them predicts is what the others do.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from walras import metrics
-from walras.admission import admit
-from walras.amdahl.equilibrium import find_equilibrium
+from walras.admission import admit, divide
 from walras.amdahl.market import Market
-from walras.amdahl.proportional import share_proportionally
 from walras.apportion import Portions, apportion
+from walras.colocation import place
 from walras.explain import explain
+from walras.memory import divide_memory
 from walras.plan import Grant, NodeOutcome, Plan, UserOutcome
+from walras.pricing import Bounds, Priced, price
 from walras.snapshot import Policy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from walras.admission import Admitted
-    from walras.snapshot import Node, Snapshot
+    from walras.snapshot import Job, Snapshot
 
 UNBOUNDED = 2**31
 """Stands for no maximum of cores: more than any machine has."""
 
 
-class Priced(NamedTuple):
-    """What a mechanism decided: cores of every job, price of every node, and how sure it is."""
-
-    cores: NDArray[np.float64]
-    prices: NDArray[np.float64]
-    solver: str
-    iterations: int
-    price_error: float
-    residual: float
-    converged: bool
-
-
 def clear(snapshot: Snapshot, policy: Policy | None = None) -> Plan:
-    """Decide who gets how many cores.
+    """Decide who gets how many cores and how much memory.
 
     1. Admit: which jobs may draw on which entitlement, and what each entitlement is worth.
-    2. Price: the mechanism divides every node's cores in real numbers.
-    3. Round: whole cores for jobs, shared pools for the small ones.
-    4. Explain: to every user, why.
+    2. Colocate: jobs that wait for a node are placed in pairs.
+    3. Price: the mechanism divides every node's cores in real numbers.
+    4. Round: whole cores for jobs, shared pools for the small ones.
+    5. Divide memory, in slices.
+    6. Explain: to every user, why.
 
     Args:
         snapshot: entitlements, nodes and jobs.
-        policy: how to decide; the Amdahl market if not given.
+        policy: how to decide; the Amdahl market for cores alone if not given.
 
     Raises:
         EntitlementError: the entitlements form no tree.
+        PricingError: the mechanism cannot take a market of this size.
     """
     policy = policy or Policy()
     admitted = admit(snapshot)
+    placed = place(admitted.jobs, snapshot.nodes, snapshot.penalties, policy)
+    shares = divide(snapshot.entitlements, {job.entitlement for job in placed.jobs})
+    market = lay_out(snapshot, placed.jobs, shares)
+    least, most = _bounds(placed.jobs)
+    bounds = _in_market(market, least, most)
+    priced = price(market, bounds, policy)
+    portions = apportion(market, priced.cores, least, most)
+    grants = _grants(placed.jobs, market, policy, priced, portions)
+    memory = divide_memory(snapshot, placed.jobs, policy)
+    return Plan(
+        grants=tuple(
+            replace(grant, memory=granted, memory_reason=reason)
+            for grant, granted, reason in zip(grants, memory.granted, memory.reasons, strict=True)
+        ),
+        users=_users(market, priced, bounds, shares),
+        nodes=_nodes(snapshot, market, priced, portions),
+        refused=admitted.refused + placed.waiting,
+        mechanism=policy.cores,
+        solver=priced.solver,
+        iterations=priced.iterations,
+        price_error=priced.price_error,
+        residual=priced.residual,
+        converged=priced.converged,
+        system_progress=metrics.system_progress(market, priced.cores) if grants else 0.0,
+        pairings=placed.pairings,
+        memory_mechanism=policy.memory if memory.users and policy.memory else "",
+        memory=memory.users,
+        ledger=memory.ledger,
+    )
+
+
+def lay_out(snapshot: Snapshot, jobs: Sequence[Job], shares: Mapping[str, float]) -> Market:
+    """Lay jobs out as arrays; a budget is the cores that an entitlement's share is worth.
+
+    Args:
+        snapshot: whose nodes are the servers, those that sell cores.
+        jobs: admitted and placed.
+        shares: part of the whole of each entitlement that has jobs.
+    """
     nodes = [node for node in snapshot.nodes if node.cores > 0]
-    market = _market(nodes, admitted)
-    priced = _price(market, policy)
-    portions = apportion(market, priced.cores, *_bounds(admitted))
-    return _describe(snapshot, admitted, market, policy, priced, portions)
-
-
-def _market(nodes: Sequence[Node], admitted: Admitted) -> Market:
-    """Lay the admitted jobs out as arrays; a budget is the cores that an entitlement is worth."""
-    user = {name: index for index, name in enumerate(admitted.shares)}
+    user = {name: index for index, name in enumerate(shares)}
     server = {node.name: index for index, node in enumerate(nodes)}
-    jobs = admitted.jobs
     capacities = np.array([node.cores for node in nodes], np.float64)
     return Market(
-        np.array(list(admitted.shares.values())) * (capacities.sum() or 1.0),
+        np.array(list(shares.values())) * (capacities.sum() or 1.0),
         capacities,
         np.array([user[job.entitlement] for job in jobs], np.int64),
         np.array([server[job.node] for job in jobs], np.int64),
@@ -84,47 +106,33 @@ def _market(nodes: Sequence[Node], admitted: Admitted) -> Market:
     )
 
 
-def _bounds(admitted: Admitted) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    jobs = admitted.jobs
+def _bounds(jobs: Sequence[Job]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     most = [UNBOUNDED if job.max_cores is None else job.max_cores for job in jobs]
     return np.array([job.min_cores for job in jobs], np.int64), np.array(most, np.int64)
 
 
-def _price(market: Market, policy: Policy) -> Priced:
-    if policy.cores == "ProportionalSharing":
-        cores = share_proportionally(market)
-        return Priced(cores, np.ones(len(market.capacities)), "closed form", 1, 0.0, 0.0, True)
-    found = find_equilibrium(market, tolerance=policy.tolerance)
-    return Priced(
-        found.cores,
-        found.prices,
-        found.solver,
-        found.iterations,
-        found.price_error,
-        found.residual,
-        found.converged,
-    )
+def _in_market(market: Market, least: NDArray[np.int64], most: NDArray[np.int64]) -> Bounds:
+    """Return the bounds that a market takes.
+
+    One core is what any job has a use for, and no bound. Where jobs ask for more than their server
+    has, no minimum on it holds.
+    """
+    lower = np.where(least > 1, least, 0).astype(np.float64)
+    crowded = market.sum_by_server(lower) > market.capacities
+    lower[crowded[market.server]] = 0.0
+    return Bounds(lower, np.where(most < UNBOUNDED, most, np.inf))
 
 
-def _describe(
-    snapshot: Snapshot,
-    admitted: Admitted,
-    market: Market,
-    policy: Policy,
-    priced: Priced,
-    portions: Portions,
-) -> Plan:
+def _grants(
+    jobs: Sequence[Job], market: Market, policy: Policy, priced: Priced, portions: Portions
+) -> list[Grant]:
+    """Say what every job gets, and why."""
     speedups = metrics.speedups(market, priced.cores)
-    held = market.sum_by_user(priced.cores)
-    utility = metrics.user_progress(market, priced.cores)
-    bare = metrics.user_progress(market, metrics.bare_entitlement(market))
-    pool = np.zeros(len(market.capacities), np.int64)
-    np.maximum.at(pool, market.server, portions.shared)
-    sharers = np.bincount(market.server[portions.whole == 0], minlength=len(pool))
+    sharers = np.bincount(market.server[portions.whole == 0], minlength=len(market.capacities))
     grants = []
-    for k, job in enumerate(admitted.jobs):
+    for k, job in enumerate(jobs):
         node = int(market.server[k])
-        price = float(priced.prices[node])
+        price_here = float(priced.prices[node])
         cores = float(priced.cores[k])
         grant = Grant(
             namespace=job.namespace,
@@ -135,41 +143,40 @@ def _describe(
             granted_cores=int(portions.whole[k]),
             shared_cores=int(portions.shared[k]),
             weight=int(portions.weight[k]),
-            price=price,
-            spend=price * cores,
+            price=price_here,
+            spend=price_here * cores,
             speedup=float(speedups[k]),
             reason="",
+            pod=job.pod,
         )
         budget = float(market.budgets[market.user[k]])
         quota = float(portions.quota[k])
         grants.append(explain(grant, job, budget, quota, int(sharers[node]), policy.cores))
-    users = tuple(
+    return grants
+
+
+def _users(
+    market: Market, priced: Priced, bounds: Bounds, shares: Mapping[str, float]
+) -> tuple[UserOutcome, ...]:
+    held = market.sum_by_user(priced.cores)
+    utility = metrics.user_progress(market, priced.cores)
+    usable = np.minimum(metrics.bare_entitlement(market), bounds.most)
+    bare = metrics.user_progress(market, usable)
+    return tuple(
         UserOutcome(
             name, float(market.budgets[i]), float(held[i]), float(utility[i]), float(bare[i])
         )
-        for i, name in enumerate(admitted.shares)
-    )
-    progress = metrics.system_progress(market, priced.cores) if admitted.jobs else 0.0
-    return Plan(
-        grants=tuple(grants),
-        users=users,
-        nodes=_outcomes(snapshot, priced.prices, pool),
-        refused=admitted.refused,
-        mechanism=policy.cores,
-        solver=priced.solver,
-        iterations=priced.iterations,
-        price_error=priced.price_error,
-        residual=priced.residual,
-        converged=priced.converged,
-        system_progress=progress,
+        for i, name in enumerate(shares)
     )
 
 
-def _outcomes(
-    snapshot: Snapshot, prices: NDArray[np.float64], pool: NDArray[np.int64]
+def _nodes(
+    snapshot: Snapshot, market: Market, priced: Priced, portions: Portions
 ) -> tuple[NodeOutcome, ...]:
     """Describe every node, those that sell no cores at price 0."""
-    sold = iter(zip(prices.tolist(), pool.tolist(), strict=True))
+    pool = np.zeros(len(market.capacities), np.int64)
+    np.maximum.at(pool, market.server, portions.shared)
+    sold = iter(zip(priced.prices.tolist(), pool.tolist(), strict=True))
     return tuple(
         NodeOutcome(node.name, node.cores, *(next(sold) if node.cores > 0 else (0.0, 0)))
         for node in snapshot.nodes

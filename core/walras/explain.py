@@ -40,16 +40,32 @@ def explain(
 def _market(grant: Grant, job: Job, budget: float, mechanism: CoreMechanism) -> str:
     if mechanism == "ProportionalSharing":
         return f"{job.entitlement}'s share of {job.node} is {grant.cores:.2f} cores for this job"
-    return (
+    speedup = f"a parallel fraction of {job.fraction:.3f} makes a speedup of {grant.speedup:.2f}"
+    if mechanism in {"Greedy", "UpperBound"}:
+        weighed = "whatever the entitlements" if mechanism == "Greedy" else "weighed by budgets"
+        return (
+            f"{grant.cores:.2f} cores of {job.node} bring most progress here, {weighed}: {speedup}"
+        )
+    bought = (
         f"{grant.spend:.2f} of {job.entitlement}'s budget of {budget:.2f} buys "
-        f"{grant.cores:.2f} cores at {grant.price:.3f} each, where a parallel fraction of "
-        f"{job.fraction:.3f} makes a speedup of {grant.speedup:.2f}"
+        f"{grant.cores:.2f} cores at {grant.price:.3f} each"
     )
+    if mechanism in {"PriceAnticipating", "Auction"}:
+        return f"{bought}, as if its speedup grew with every core alike"
+    return f"{bought}, where {speedup}"
 
 
 def _bound(grant: Grant, job: Job, quota: float) -> str | None:
     """Say how the bounds of jobs moved this one from what the market gave it."""
     if abs(quota - grant.cores) < VISIBLE:
+        if job.max_cores is not None and quota > job.max_cores - VISIBLE:
+            return f"all that its maxCores of {job.max_cores} allows"
+        if (
+            job.min_cores > 1
+            and quota < job.min_cores + VISIBLE
+            and quota > job.min_cores - VISIBLE
+        ):
+            return f"as much as its minCores of {job.min_cores} asks of {job.entitlement}'s budget"
         return None
     if quota > grant.cores:
         if quota == job.min_cores > 1:

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from walras.plan import Grant, Plan
     from walras.snapshot import Job, Policy, Snapshot
 
-Key = tuple[str, str, str]
-"""Namespace, name and node of a job."""
+Key = tuple[str, str, str, str]
+"""Namespace, name, pod and node of a job."""
 
 
-def key(job: Job | Grant) -> Key:
+def identity(job: Job | Grant) -> Key:
     """Return what tells a job from others."""
-    return job.namespace, job.name, job.node
+    return job.namespace, job.name, job.pod, job.node
 
 
 def held_cores(plan: Plan) -> dict[Key, float]:
@@ -30,7 +30,7 @@ def held_cores(plan: Plan) -> dict[Key, float]:
         if not grant.granted_cores:
             weights[grant.node] = weights.get(grant.node, 0) + grant.weight
     return {
-        key(grant): float(grant.granted_cores)
+        identity(grant): float(grant.granted_cores)
         or grant.shared_cores * grant.weight / weights[grant.node]
         for grant in plan.grants
     }
@@ -56,7 +56,7 @@ def forecast(snapshot: Snapshot, policy: Policy, alone: Mapping[Key, float]) -> 
         alone: seconds that each job would take on one core; jobs not in it never end, and are
             not in the result.
     """
-    jobs = {key(job): job for job in snapshot.jobs}
+    jobs = {identity(job): job for job in snapshot.jobs}
     left = dict(alone)
     ends: dict[Key, float] = {}
     now = 0.0

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from walras.snapshot import title
+
+if TYPE_CHECKING:
+    from walras.karma.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +26,14 @@ class Grant:
             cores are its own.
         weight: its part of the shared cores, on the scale of cgroup v2's cpu.weight with 100 for
             the largest part.
-        price: of a core of this node, in cores: 1 is the average of the cluster.
+        price: of a core of this node, in cores: 1 is the average of the cluster; 0 under
+            mechanisms that take no payment.
         spend: of its entitlement's budget, in the same unit.
         speedup: predicted at ``cores``.
         reason: one sentence for its user.
+        pod: that the job is; empty for a program on one machine.
+        memory: bytes; None if it takes no part in the market for memory.
+        memory_reason: one sentence about that; empty likewise.
     """
 
     namespace: str
@@ -38,6 +48,14 @@ class Grant:
     spend: float
     speedup: float
     reason: str
+    pod: str = ""
+    memory: int | None = None
+    memory_reason: str = ""
+
+    @property
+    def title(self) -> str:
+        """Its name for people."""
+        return title(self.namespace, self.name, self.pod)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +78,27 @@ class UserOutcome:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryOutcome:
+    """What one entitlement gets of the memory that is divided.
+
+    Attributes:
+        name: of the entitlement.
+        entitled: bytes that its share of all memory is worth.
+        demand: bytes that its jobs could use.
+        granted: bytes.
+        credits: after this quantum, as a decimal number; empty where no credits are kept.
+        credits_earned: in this quantum, less those spent; likewise.
+    """
+
+    name: str
+    entitled: int
+    demand: int
+    granted: int
+    credits: str = ""
+    credits_earned: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeOutcome:
     """A node's cores, their price (1 is the cluster's average), and the cores small jobs share."""
 
@@ -76,6 +115,22 @@ class Refusal:
     namespace: str
     name: str
     reason: str
+    pod: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """Jobs that were placed on one processor together.
+
+    Attributes:
+        node: where.
+        jobs: two, or one that has the processor to itself.
+        penalties: the part of its throughput that each is expected to lose there.
+    """
+
+    node: str
+    jobs: tuple[str, ...]
+    penalties: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +149,10 @@ class Plan:
         residual: largest relative violation of an equilibrium condition.
         converged: whether the solver reached what was asked.
         system_progress: budget-weighted mean of utilities (eq. 10).
+        pairings: jobs that were placed, and beside whom.
+        memory_mechanism: that divided memory; empty where none did.
+        memory: in the order of the snapshot's entitlements, those that memory is divided among.
+        ledger: Karma's credits after this decision; None without Karma.
     """
 
     grants: tuple[Grant, ...]
@@ -107,3 +166,7 @@ class Plan:
     residual: float
     converged: bool
     system_progress: float
+    pairings: tuple[Pairing, ...] = ()
+    memory_mechanism: str = ""
+    memory: tuple[MemoryOutcome, ...] = ()
+    ledger: Ledger | None = None

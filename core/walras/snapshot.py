@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from walras.karma.ledger import Ledger
 
 CoreMechanism = Literal[
     "AmdahlBidding",
@@ -141,6 +144,16 @@ class Job:
     program: str = ""
     bandwidth: float | None = None
 
+    @property
+    def title(self) -> str:
+        """Its name for people: ``namespace/name``, and the pod's where that is another."""
+        return title(self.namespace, self.name, self.pod)
+
+
+def title(namespace: str, name: str, pod: str = "") -> str:
+    """Return a job's name for people."""
+    return f"{namespace}/{name}" + (f" ({pod})" if pod not in {"", name} else "")
+
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
@@ -152,12 +165,14 @@ class Snapshot:
         jobs: all that want anything.
         penalties: (program, beside which) to the share of its throughput that it loses there, as
             far as it was measured.
+        ledger: Karma's credits so far; None to begin.
     """
 
     entitlements: tuple[Entitlement, ...]
     nodes: tuple[Node, ...]
     jobs: tuple[Job, ...]
     penalties: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    ledger: Ledger | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +194,7 @@ class Policy:
     memory: MemoryMechanism | None = None
     colocation: ColocationRule = "None"
     tolerance: float = 1e-6
-    guaranteed_fraction: float = 0.5
+    guaranteed_fraction: Fraction = Fraction(1, 2)
     slice_bytes: int = 128 * 1024**2
     exponent: float = 0.5
     seed: int = 0

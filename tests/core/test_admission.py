@@ -142,7 +142,6 @@ def test_only_admitted_jobs_make_an_entitlement_active() -> None:
         )
     )
     assert [each.name for each in result.jobs] == ["runs"]
-    assert result.shares == {"x": 1.0}
     assert [each.name for each in result.refused] == ["elsewhere"]
 
 
@@ -193,7 +192,6 @@ def test_a_refusal_says_why_and_what_to_do(refused: Job, reason: str) -> None:
     ]
     result = admit(snapshot(entitlements, refused))
     assert result.jobs == ()
-    assert result.shares == {}
     assert [(each.name, each.reason) for each in result.refused] == [("j", reason)]
 
 

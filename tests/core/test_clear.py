@@ -71,6 +71,11 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
     return Snapshot(tuple(tree), tuple(nodes), tuple(jobs))
 
 
+def unbounded(snapshot: Snapshot) -> Snapshot:
+    jobs = (replace(job, min_cores=1, max_cores=None) for job in snapshot.jobs)
+    return replace(snapshot, jobs=tuple(jobs))
+
+
 policies = st.builds(Policy, st.sampled_from(MECHANISMS))
 
 
@@ -142,8 +147,8 @@ def test_every_nodes_cores_are_sold(snapshot: Snapshot, policy: Policy) -> None:
             assert node.price in {0, 1}
             assert whole == 0
             continue
-        assert sum(grant.cores for grant in here) == pytest.approx(node.cores)
         usable = sum(most[grant.namespace, grant.name] for grant in here)
+        assert sum(grant.cores for grant in here) == pytest.approx(min(node.cores, usable))
         assert whole == min(node.cores, usable)
         assert {grant.shared_cores for grant in here} <= {0, node.shared_cores}
 
@@ -155,10 +160,13 @@ def test_users_spend_their_budgets_and_buy_what_they_pay_for(snapshot: Snapshot)
     assert plan.converged
     grants = by_entitlement(plan)
     price = {node.name: node.price for node in plan.nodes}
+    most = {job.name: job.max_cores or math.inf for job in snapshot.jobs}
     for user in plan.users:
         mine = grants[user.name]
         spent = sum(grant.spend for grant in mine)
-        assert spent == pytest.approx(user.entitled_cores, rel=1e-5)
+        assert spent <= user.entitled_cores * (1 + 1e-5)
+        if any(grant.cores < most[grant.name] - 1e-6 for grant in mine):
+            assert spent == pytest.approx(user.entitled_cores, rel=1e-5)
         assert sum(grant.cores for grant in mine) == pytest.approx(user.cores)
         assert all(grant.price == price[grant.node] for grant in mine)
         assert all(grant.spend == grant.price * grant.cores for grant in mine)
@@ -167,8 +175,8 @@ def test_users_spend_their_budgets_and_buy_what_they_pay_for(snapshot: Snapshot)
 @settings(max_examples=100, deadline=None)
 @given(snapshots())
 def test_the_average_core_costs_one(snapshot: Snapshot) -> None:
-    """Weighted by cores, those of nodes without jobs at price 0 among them."""
-    plan = clear(snapshot)
+    """Weighted by cores, those of nodes without jobs at price 0 among them; if nobody is sated."""
+    plan = clear(unbounded(snapshot))
     if plan.grants:
         total = sum(node.cores for node in plan.nodes)
         worth = sum(node.price * node.cores for node in plan.nodes)
@@ -178,9 +186,14 @@ def test_the_average_core_costs_one(snapshot: Snapshot) -> None:
 @settings(max_examples=100, deadline=None)
 @given(snapshots(), policies)
 def test_nobody_does_worse_than_their_entitlement(snapshot: Snapshot, policy: Policy) -> None:
-    """Before rounding; V-C for the market, by construction for proportional sharing."""
+    """Before rounding; V-C for the market, by construction for proportional sharing.
+
+    Of users who spend money on minimums rather than where it does most, nothing is said.
+    """
+    determined = {job.entitlement for job in snapshot.jobs if job.min_cores > 1}
     for user in clear(snapshot, policy).users:
-        assert user.utility >= user.entitlement_utility * (1 - 1e-5)
+        if user.name not in determined:
+            assert user.utility >= user.entitlement_utility * (1 - 1e-5)
 
 
 @settings(max_examples=100, deadline=None)
@@ -283,11 +296,12 @@ def test_bounds_are_mentioned_where_they_bind(snapshot: Snapshot) -> None:
     job_of = {job.name: job for job in snapshot.jobs}
     for grant in clear(snapshot).grants:
         job = job_of[grant.name]
-        if job.max_cores is not None and grant.cores > job.max_cores + 0.01:
-            paying = f"for the minCores of {job.entitlement}'s other jobs" in grant.reason
-            assert paying or f"held to its maxCores of {job.max_cores}" in grant.reason
-        if "lifted to its minCores" in grant.reason:
-            assert grant.cores < job.min_cores
+        if job.max_cores is not None:
+            assert grant.cores < job.max_cores * (1 + 1e-6)
+            if grant.cores > job.max_cores - 0.001:
+                assert f"maxCores of {job.max_cores}" in grant.reason
+        if "as much as its minCores" in grant.reason:
+            assert grant.cores == pytest.approx(job.min_cores, abs=0.006)
         short = f"short of its minCores of {job.min_cores}" in grant.reason
         assert short == (job.min_cores > max(grant.granted_cores, 1))
 

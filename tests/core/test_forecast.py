@@ -22,8 +22,8 @@ def job(name: str, user: str, fraction: float = 1.0, max_cores: int | None = Non
     return Job("default", name, user, "here", fraction, max_cores=max_cores)
 
 
-ONE = ("default", "one", "here")
-TWO = ("default", "two", "here")
+ONE = ("default", "one", "", "here")
+TWO = ("default", "two", "", "here")
 
 
 def test_who_is_left_takes_over_the_cores_of_who_has_ended() -> None:

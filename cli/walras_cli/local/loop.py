@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from walras import snapshot as core
 from walras.clearing import clear
-from walras.forecast import held_cores
+from walras.forecast import held_cores, identity
 from walras_agent.assign import Demand, assign
 from walras_agent.cpuset import CpuSet
 from walras_agent.placement import PlacementError
@@ -224,7 +224,7 @@ class Loop:
             state = states[f"{grant.namespace}.{grant.name}"]
             state.grant = grant
             state.first_grant = state.first_grant or grant
-            state.held = held[grant.namespace, grant.name, grant.node]
+            state.held = held[identity(grant)]
         self._hand_out({k: state for k, state in states.items() if state.grant is not None})
 
     def _announce(self, plan: Plan, why: str) -> None:

@@ -12,9 +12,10 @@ from rich.text import Text
 
 from walras import snapshot as core
 from walras.diagnosis import Code
-from walras.forecast import forecast
+from walras.forecast import forecast, identity
 from walras_cli.local.documents import NODE
 from walras_cli.local.state import Phase, Source
+from walras_cli.values import number, plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -175,14 +176,14 @@ def _forecast(loop: Loop, rival: str | None) -> dict[str, float]:
         tuple(state.in_market for state in states),
     )
     alone = {
-        (state.job.namespace, state.job.name, NODE): seconds
+        identity(state.in_market): seconds
         for state in states
         if (seconds := state.seconds_alone) is not None
     }
     if len(alone) < len(states):
         return {}  # how long the others hold their cores is not known
     ends = forecast(snapshot, policy, alone)
-    return {f"{namespace}.{name}": seconds for (namespace, name, _), seconds in ends.items()}
+    return {f"{namespace}.{name}": seconds for (namespace, name, *_), seconds in ends.items()}
 
 
 def document(result: Result) -> dict[str, Any]:
@@ -197,9 +198,9 @@ def document(result: Result) -> dict[str, Any]:
         "mode": result.mode,
         "mechanism": result.mechanism,
         "seconds": round(result.seconds, 3),
-        "users": [_plain(user) for user in result.users],
+        "users": [plain(user) for user in result.users],
         "jobs": [
-            _plain(job)
+            plain(job)
             | {
                 "findings": [
                     {"code": finding.code.value, "message": finding.message}
@@ -214,30 +215,17 @@ def document(result: Result) -> dict[str, Any]:
                 "why": why,
                 "solver": plan.solver,
                 "iterations": plan.iterations,
-                "priceError": _number(plan.price_error),
-                "residual": _number(plan.residual),
+                "priceError": number(plan.price_error),
+                "residual": number(plan.residual),
                 "converged": plan.converged,
-                "systemProgress": _number(plan.system_progress),
-                "jobs": [_plain(grant) for grant in plan.grants],
-                "users": [_plain(user) for user in plan.users],
-                "nodes": [_plain(node) for node in plan.nodes],
+                "systemProgress": number(plan.system_progress),
+                "jobs": [plain(grant) for grant in plan.grants],
+                "users": [plain(user) for user in plan.users],
+                "nodes": [plain(node) for node in plan.nodes],
             }
             for at, why, plan in result.decisions
         ],
     }
-
-
-def _plain(value: Any) -> dict[str, Any]:
-    from pydantic.alias_generators import to_camel
-
-    return {to_camel(name): _number(getattr(value, name)) for name in value.__slots__}
-
-
-def _number(value: Any) -> Any:
-    """Return a value as JSON can hold it: no infinities, no more digits than mean something."""
-    if isinstance(value, float):
-        return float(f"{value:.9g}") if abs(value) != float("inf") else None
-    return value
 
 
 def render(result: Result) -> RenderableType:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from walras import snapshot as core
@@ -42,6 +43,10 @@ class Objects:
     pods: Sequence[Pod] = ()
     namespaces: Sequence[Namespace] = ()
     rules: MarketSpec = field(default_factory=MarketSpec)
+
+
+MOST_NAMED = 8
+"""Objects that a note names; it counts the others."""
 
 
 class Speedup(NamedTuple):
@@ -79,13 +84,30 @@ def assemble(objects: Objects) -> Assembled:
     )
 
 
+def assemble_on_one_node(objects: Objects, name: str, cores: int) -> Assembled:
+    """Make a snapshot in which every MarketJob is one job, all of them on one node.
+
+    Raises:
+        ValueError: a profile that a job names does not exist or cannot be used.
+    """
+    notes: list[str] = []
+    known = _Known.of(objects)
+    jobs = tuple(known.job(resource, name, "", 0) for resource in objects.jobs)
+    _note_jobs(objects, {id(job) for job in objects.jobs}, known, notes)
+    entitlements = tuple(map(entitlement_of, objects.entitlements))
+    return Assembled(
+        core.Snapshot(entitlements, (core.Node(name, cores),), jobs, _penalties(objects.profiles)),
+        tuple(notes),
+    )
+
+
 def policy_of(rules: MarketSpec) -> core.Policy:
     """Return the rules of a Market as the core takes them."""
     return core.Policy(
         cores=rules.cores.mechanism,
         memory=rules.memory.mechanism,
         colocation=rules.colocation.policy,
-        guaranteed_fraction=float(rules.memory.guaranteed_fraction),
+        guaranteed_fraction=Fraction(rules.memory.guaranteed_fraction),
         slice_bytes=rules.memory.slice_size,
         exponent=float(rules.auction.exponent),
         seed=rules.colocation.seed,
@@ -202,57 +224,89 @@ def _sockets(node: Node, notes: list[str]) -> int:
 def _jobs(
     objects: Objects, managed: Mapping[int, MarketJob], nodes: set[str], notes: list[str]
 ) -> list[core.Job]:
-    profiles = {(each.metadata.namespace, each.metadata.name): each for each in objects.profiles}
-    labels = {each.metadata.name: each.metadata.labels for each in objects.namespaces}
-    speedups = {id(job): speedup_of(job, profiles) for job in objects.jobs}
+    known = _Known.of(objects)
     jobs = []
     for number, resource in managed.items():
         pod = objects.pods[number]
         node = _place(pod, nodes, notes)
-        if node is None:
-            continue
-        profile = profile_of(resource, profiles)
-        namespace = resource.metadata.namespace
-        spec = resource.spec
-        bandwidth = None if profile is None else profile.spec.memory_bandwidth
-        jobs.append(
-            core.Job(
-                namespace=namespace,
-                name=resource.metadata.name,
-                entitlement=spec.entitlement,
-                node=node,
-                fraction=speedups[id(resource)].fraction,
-                work=float(spec.work),
-                min_cores=spec.min_cores,
-                max_cores=spec.max_cores,
-                namespace_labels=labels.get(namespace, {}),
-                pod=pod.metadata.name,
-                memory=memory_of(resource, int(pod.request("memory"))),
-                bid=bid_of(resource),
-                program=f"{namespace}/{spec.profile or resource.metadata.name}",
-                bandwidth=None if bandwidth is None else float(bandwidth),
-            )
-        )
-    _note_jobs(objects, managed, speedups, notes)
+        if node is not None:
+            requested = int(pod.request("memory"))
+            jobs.append(known.job(resource, node, pod.metadata.name, requested))
+    _note_jobs(objects, {id(job) for job in managed.values()}, known, notes)
     return jobs
 
 
-def _note_jobs(
-    objects: Objects,
-    managed: Mapping[int, MarketJob],
-    speedups: Mapping[int, Speedup],
-    notes: list[str],
-) -> None:
-    present = {id(job) for job in managed.values()}
-    for job in objects.jobs:
-        title = f"MarketJob {job.metadata.namespace}/{job.metadata.name}"
-        if id(job) not in present:
-            notes.append(f"{title}: has no pods")
-        elif speedups[id(job)].assumed:
-            notes.append(
-                f"{title}: its speedup is not known, a parallel fraction of {ASSUMED_FRACTION} "
-                f"is assumed; give parallelFraction or a profile"
-            )
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is looked up for each job.
+
+    Attributes:
+        profiles: by namespace and name.
+        labels: of namespaces, by name.
+        speedups: of MarketJobs, by namespace and name.
+    """
+
+    profiles: Mapping[tuple[str, str], SpeedupProfile]
+    labels: Mapping[str, Mapping[str, str]]
+    speedups: Mapping[tuple[str, str], Speedup]
+
+    @classmethod
+    def of(cls, objects: Objects) -> _Known:
+        profiles = {_key(each): each for each in objects.profiles}
+        return cls(
+            profiles,
+            {each.metadata.name: each.metadata.labels for each in objects.namespaces},
+            {_key(job): speedup_of(job, profiles) for job in objects.jobs},
+        )
+
+    def job(self, resource: MarketJob, node: str, pod: str, requested: int) -> core.Job:
+        """Return a pod of a MarketJob as the core takes it; its requested memory is in bytes."""
+        spec, namespace = resource.spec, resource.metadata.namespace
+        profile = profile_of(resource, self.profiles)
+        bandwidth = None if profile is None else profile.spec.memory_bandwidth
+        return core.Job(
+            namespace=namespace,
+            name=resource.metadata.name,
+            entitlement=spec.entitlement,
+            node=node,
+            fraction=self.speedups[_key(resource)].fraction,
+            work=float(spec.work),
+            min_cores=spec.min_cores,
+            max_cores=spec.max_cores,
+            namespace_labels=self.labels.get(namespace, {}),
+            pod=pod,
+            memory=memory_of(resource, requested),
+            bid=bid_of(resource),
+            program=f"{namespace}/{spec.profile or resource.metadata.name}",
+            bandwidth=None if bandwidth is None else float(bandwidth),
+        )
+
+
+def _key(resource: MarketJob | SpeedupProfile) -> tuple[str, str]:
+    return resource.metadata.namespace, resource.metadata.name
+
+
+def _note_jobs(objects: Objects, present: set[int], known: _Known, notes: list[str]) -> None:
+    titles = {id(job): f"{job.metadata.namespace}/{job.metadata.name}" for job in objects.jobs}
+    absent = [titles[id(job)] for job in objects.jobs if id(job) not in present]
+    assumed = [
+        titles[id(job)]
+        for job in objects.jobs
+        if id(job) in present and known.speedups[_key(job)].assumed
+    ]
+    if absent:
+        notes.append(f"{_listed('MarketJob', absent)}: no pods of it are there")
+    if assumed:
+        notes.append(
+            f"{_listed('MarketJob', assumed)}: speedup is not known; a parallel fraction of "
+            f"{ASSUMED_FRACTION} is assumed, give parallelFraction or a profile"
+        )
+
+
+def _listed(kind: str, titles: Sequence[str]) -> str:
+    shown = ", ".join(titles[:MOST_NAMED])
+    more = f" and {len(titles) - MOST_NAMED} more" if len(titles) > MOST_NAMED else ""
+    return f"{kind}{'s' * (len(titles) > 1)} {shown}{more}"
 
 
 def _place(pod: Pod, nodes: set[str], notes: list[str]) -> str | None:

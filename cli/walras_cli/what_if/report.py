@@ -1,0 +1,235 @@
+"""Plans for people, side by side, and for scripts."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from walras.memory import in_words
+from walras_cli.values import number, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from walras.plan import Plan
+    from walras.scores import Scores
+
+MOST_ROWS = 40
+"""Longer tables are cut for people; scripts get everything."""
+
+_STYLE: dict[str, Any] = {"box": SIMPLE_HEAD, "title_justify": "left", "caption_justify": "left"}
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """A plan and what it is worth."""
+
+    plan: Plan
+    scores: Scores
+
+
+def document(cleared: Sequence[Cleared], notes: Sequence[str]) -> dict[str, Any]:
+    """Return the first plan, the others under ``alternatives``, and the notes."""
+    first, *others = (_one(each) for each in cleared)
+    return {**first, "notes": list(notes), **({"alternatives": others} if others else {})}
+
+
+def _one(cleared: Cleared) -> dict[str, Any]:
+    plan = cleared.plan
+    result = {
+        "mechanism": plan.mechanism,
+        "solver": plan.solver,
+        "iterations": plan.iterations,
+        "priceError": number(plan.price_error),
+        "residual": number(plan.residual),
+        "converged": plan.converged,
+        "scores": plain(cleared.scores),
+        "jobs": [plain(grant) for grant in plan.grants],
+        "users": [plain(user) for user in plan.users],
+        "nodes": [plain(node) for node in plan.nodes],
+        "refused": [plain(each) for each in plan.refused],
+    }
+    if plan.pairings:
+        result["pairings"] = [
+            {"node": each.node, "jobs": list(each.jobs), "penalties": list(each.penalties)}
+            for each in plan.pairings
+        ]
+    if plan.memory_mechanism:
+        result["memory"] = {
+            "mechanism": plan.memory_mechanism,
+            "users": [plain(user) for user in plan.memory],
+        }
+    if plan.ledger is not None:
+        result["ledger"] = plan.ledger.to_document()
+    return result
+
+
+def render(cleared: Sequence[Cleared], notes: Sequence[str]) -> RenderableType:
+    """Return the plans as tables: one in detail, several side by side."""
+    first = cleared[0].plan
+    parts: list[RenderableType] = []
+    if len(cleared) == 1:
+        parts += [_users(first), _nodes(cleared), _jobs(first)]
+    else:
+        parts += [_cores_of_users(cleared), _utilities_of_users(cleared), _nodes(cleared)]
+    parts.append(_whole(cleared))
+    if first.memory:
+        parts.append(_memory(first))
+    if first.pairings:
+        parts.append(_pairings(first))
+    parts += [Text(f"note: {note}") for note in notes]
+    parts += [
+        Text(f"refused: {each.namespace}/{each.name}: {each.reason}") for each in first.refused
+    ]
+    return Group(*parts)
+
+
+def _table(title: str, first: str, columns: Iterable[str]) -> Table:
+    table = Table(title=title, **_STYLE)
+    table.add_column(first, overflow="fold")
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+    return table
+
+
+def _fill(table: Table, rows: Sequence[Sequence[str]]) -> Table:
+    for row in rows[:MOST_ROWS]:
+        table.add_row(*row)
+    if len(rows) > MOST_ROWS:
+        table.caption = f"and {len(rows) - MOST_ROWS} more; -o json has them all"
+    return table
+
+
+def _heads(cleared: Iterable[Cleared]) -> list[str]:
+    """Return the mechanisms' names, a line for each of their words."""
+    return [re.sub(r"(?<=[a-z])(?=[A-Z])", "\n", each.plan.mechanism) for each in cleared]
+
+
+def _users(plan: Plan) -> Table:
+    columns = ("cores\nentitled", "cores\ngranted", "utility", "at bare\nentitlement", "gain")
+    rows = [
+        (
+            user.name,
+            f"{user.entitled_cores:.2f}",
+            f"{user.cores:.2f}",
+            f"{user.utility:.3f}",
+            f"{user.entitlement_utility:.3f}",
+            f"{round(user.utility / user.entitlement_utility - 1, 4) + 0.0:+.1%}",
+        )
+        for user in plan.users
+    ]
+    return _fill(_table(f"Users under {plan.mechanism}", "user", columns), rows)
+
+
+def _cores_of_users(cleared: Sequence[Cleared]) -> Table:
+    table = _table("Cores of users", "user", ["entitled", *_heads(cleared)])
+    rows = [
+        (each[0].name, f"{each[0].entitled_cores:.2f}", *(f"{user.cores:.2f}" for user in each))
+        for each in zip(*(each.plan.users for each in cleared), strict=True)
+    ]
+    return _fill(table, rows)
+
+
+def _utilities_of_users(cleared: Sequence[Cleared]) -> Table:
+    heads = ["at bare\nentitlement", *_heads(cleared)]
+    table = _table("Utility of users: weighted mean of their jobs' speedups", "user", heads)
+    rows = [
+        (
+            each[0].name,
+            f"{each[0].entitlement_utility:.3f}",
+            *(f"{user.utility:.3f}" for user in each),
+        )
+        for each in zip(*(each.plan.users for each in cleared), strict=True)
+    ]
+    return _fill(table, rows)
+
+
+def _nodes(cleared: Sequence[Cleared]) -> Table:
+    heads = _heads(cleared) if len(cleared) > 1 else ["price"]
+    table = _table("Price of a core", "node", ["cores", *heads])
+    rows = [
+        (each[0].name, str(each[0].cores), *(_price(node.price) for node in each))
+        for each in zip(*(each.plan.nodes for each in cleared), strict=True)
+    ]
+    return _fill(table, rows)
+
+
+def _price(value: float) -> str:
+    return f"{value:.3f}" if value else "-"
+
+
+def _jobs(plan: Plan) -> Table:
+    table = Table(title="Jobs", **_STYLE)
+    table.add_column("job", overflow="fold")
+    table.add_column("node", overflow="fold")
+    for column in ("cores", "whole"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("why")
+    rows = [
+        (
+            grant.title,
+            grant.node,
+            f"{grant.cores:.2f}",
+            str(grant.granted_cores) if grant.granted_cores else f"of {grant.shared_cores}",
+            grant.reason + (f"; memory: {grant.memory_reason}" if grant.memory_reason else ""),
+        )
+        for grant in plan.grants
+    ]
+    return _fill(table, rows)
+
+
+def _whole(cleared: Sequence[Cleared]) -> Table:
+    """Return the figures of whole plans, one a row."""
+    figures: dict[str, Callable[[Cleared], str]] = {
+        "system progress": lambda each: f"{each.scores.system_progress:.3f}",
+        "  after rounding": lambda each: f"{each.scores.held_progress:.3f}",
+        "error of entitlements (MAPE)": lambda each: f"{each.scores.entitlement_error:.1%}",
+        "uniformity of utility": lambda each: f"{each.scores.uniformity:.3f}",
+        "envy-freeness": lambda each: _optional(each.scores.envy_freeness),
+        "iterations": lambda each: str(each.plan.iterations),
+        "residual": lambda each: f"{each.plan.residual:.1e}",
+        "converged": lambda each: "yes" if each.plan.converged else "no",
+    }
+    heads = _heads(cleared) if len(cleared) > 1 else [cleared[0].plan.mechanism]
+    table = _table("The whole", "", heads)
+    return _fill(table, [(name, *map(figure, cleared)) for name, figure in figures.items()])
+
+
+def _optional(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _memory(plan: Plan) -> Table:
+    table = _table(
+        f"Memory of users under {plan.memory_mechanism}",
+        "user",
+        ["entitled", "demand", "granted", "credits\nearned"],
+    )
+    rows = [
+        (
+            user.name,
+            in_words(user.entitled),
+            in_words(user.demand),
+            in_words(user.granted),
+            user.credits_earned,
+        )
+        for user in plan.memory
+    ]
+    return _fill(table, rows)
+
+
+def _pairings(plan: Plan) -> Table:
+    table = Table(title="Placed together", **_STYLE)
+    for column in ("node", "jobs", "expected loss"):
+        table.add_column(column, overflow="fold")
+    rows = [
+        (each.node, "\n".join(each.jobs), "\n".join(f"{loss:.1%}" for loss in each.penalties))
+        for each in plan.pairings
+    ]
+    return _fill(table, rows)

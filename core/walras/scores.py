@@ -1,0 +1,105 @@
+"""How good and how fair a plan is, in figures that can be compared between mechanisms."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from walras.forecast import expected_speedup, held_cores, identity
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from walras.plan import Plan
+    from walras.snapshot import Snapshot
+
+    Floats = NDArray[np.float64]
+
+LARGEST_COMPARISON = 50_000_000
+"""Users times jobs up to which everybody is compared with everybody, some seconds of work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What a plan is worth.
+
+    Attributes:
+        system_progress: budget-weighted mean of users' utilities at the market's real numbers
+            ("Amdahl's Law in the Datacenter Era", eq. 10).
+        held_progress: the same at what jobs hold after rounding.
+        entitlement_error: mean absolute error of users' cores against entitled ones, as a part of
+            these (VI-D); 0.1 is ten percent.
+        uniformity: least utility of any user over the largest, each in units of that at bare
+            entitlement ("The Price of Anarchy", section 2, for users of unequal budgets).
+        envy_freeness: least ratio of any user's utility to what it would have with the cores of
+            another, scaled to its own budget (ibid.); 1 where nobody envies anybody; None where
+            there are too many to compare.
+    """
+
+    system_progress: float
+    held_progress: float
+    entitlement_error: float
+    uniformity: float
+    envy_freeness: float | None
+
+
+def score(snapshot: Snapshot, plan: Plan) -> Scores:
+    """Judge a plan that was made of ``snapshot``."""
+    users = plan.users
+    errors = [abs(user.cores - user.entitled_cores) / user.entitled_cores for user in users]
+    gains = [user.utility / user.entitlement_utility for user in users]
+    return Scores(
+        system_progress=plan.system_progress,
+        held_progress=_held_progress(snapshot, plan),
+        entitlement_error=sum(errors) / len(errors) if errors else 0.0,
+        uniformity=min(gains) / max(gains) if gains and max(gains) > 0 else 1.0,
+        envy_freeness=_envy_freeness(snapshot, plan),
+    )
+
+
+def _held_progress(snapshot: Snapshot, plan: Plan) -> float:
+    jobs = {(job.namespace, job.name, job.pod): job for job in snapshot.jobs}
+    held = held_cores(plan)
+    done: defaultdict[str, float] = defaultdict(float)
+    base: defaultdict[str, float] = defaultdict(float)
+    for grant in plan.grants:
+        job = jobs[grant.namespace, grant.name, grant.pod]
+        done[job.entitlement] += job.work * expected_speedup(job, held[identity(grant)])
+        base[job.entitlement] += job.work
+    budgets = sum(user.entitled_cores for user in plan.users)
+    progress = sum(u.entitled_cores * done[u.name] / base[u.name] for u in plan.users)
+    return progress / budgets if budgets else 0.0
+
+
+def _envy_freeness(snapshot: Snapshot, plan: Plan) -> float | None:
+    if not plan.users:
+        return 1.0
+    if len(plan.users) * len(plan.grants) > LARGEST_COMPARISON:
+        return None
+    jobs = {(job.namespace, job.name, job.pod): job for job in snapshot.jobs}
+    row = {user.name: number for number, user in enumerate(plan.users)}
+    column = {node.name: number for number, node in enumerate(plan.nodes)}
+    mine = [jobs[grant.namespace, grant.name, grant.pod] for grant in plan.grants]
+    user = np.array([row[grant.entitlement] for grant in plan.grants])
+    node = np.array([column[grant.node] for grant in plan.grants])
+    fraction = np.array([job.fraction for job in mine])
+    most = np.array([np.inf if job.max_cores is None else job.max_cores for job in mine])
+    work = np.array([job.work for job in mine])
+    budgets = np.array([each.entitled_cores for each in plan.users])
+    per_budget = np.zeros((len(row), len(column)))
+    np.add.at(per_budget, (user, node), [grant.cores for grant in plan.grants])
+    per_budget /= budgets[:, None]
+    least = 1.0
+    for number, each in enumerate(plan.users):
+        own = np.flatnonzero(user == number)
+        _, member, together = np.unique(node[own], return_inverse=True, return_counts=True)
+        cores = per_budget[:, node[own]] * (budgets[number] / together[member])
+        x = np.minimum(cores, most[own])
+        speedups = x / (fraction[own] + (1 - fraction[own]) * x + (x == 0))
+        envied = float((speedups @ work[own]).max() / work[own].sum())
+        if envied > 0:
+            least = min(least, each.utility / envied)
+    return least

@@ -1,0 +1,209 @@
+"""`walras what-if` on documents as kubectl prints them: tables, JSON, comparison, refusals."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import pytest
+import yaml
+
+from command_line import WALRAS, walras
+from walras.snapshot import CoreMechanism
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+CLUSTER = EXAMPLES / "what-if/cluster.yaml"
+
+
+def result_of(*arguments: str) -> dict[str, Any]:
+    done = walras("what-if", "-o", "json", *arguments)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def items() -> list[dict[str, Any]]:
+    loaded: list[dict[str, Any]] = yaml.safe_load(CLUSTER.read_text())["items"]
+    return loaded
+
+
+def written(path: Path, documents: list[dict[str, Any]]) -> str:
+    file = path / "cluster.yaml"
+    file.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": documents}))
+    return str(file)
+
+
+def test_the_example_gives_the_papers_numbers() -> None:
+    """Section V-B of the Amdahl paper; prices are in cores, ten times the paper's."""
+    result = result_of("-f", str(CLUSTER))
+    assert result["mechanism"] == "AmdahlBidding"
+    assert result["converged"]
+    assert result["residual"] < 1e-6
+    assert {job["name"]: job["cores"] for job in result["jobs"]} == pytest.approx(
+        {"dedup": 1.3363738, "bodytrack": 8.6806897, "x264": 8.6636262, "raytrace": 1.3193103},
+        abs=1e-5,
+    )
+    assert [node["price"] for node in result["nodes"]] == pytest.approx([1.0023234, 0.9976766])
+    assert set(result["jobs"][0]) >= {
+        "namespace",
+        "name",
+        "node",
+        "cores",
+        "grantedCores",
+        "price",
+        "spend",
+        "reason",
+    }
+    for user in result["users"]:
+        assert user["entitledCores"] == pytest.approx(10)
+        assert user["utility"] > user["entitlementUtility"]
+    assert result["solver"]
+    assert result["iterations"] >= 1
+
+
+def test_all_mechanisms_stand_side_by_side() -> None:
+    result = result_of("-f", str(CLUSTER), "--mechanism", "all")
+    plans = [result, *result["alternatives"]]
+    assert [plan["mechanism"] for plan in plans] == list(get_args(CoreMechanism))
+    progress = {plan["mechanism"]: plan["scores"]["systemProgress"] for plan in plans}
+    assert max(progress.values()) == progress["UpperBound"]
+    assert progress["ProportionalSharing"] < progress["AmdahlBidding"]
+    for plan in plans:
+        assert plan["converged"], plan["mechanism"]
+        assert sum(job["grantedCores"] for job in plan["jobs"]) <= 20
+        assert 0 < plan["scores"]["uniformity"] <= 1
+        assert 0 < plan["scores"]["envyFreeness"] <= 1
+    done = walras("what-if", "-f", str(CLUSTER), "-m", "all")
+    assert done.returncode == 0
+    for word in ("alice", "Anticipating", "Greedy", "system progress", "envy-freeness", "MAPE"):
+        assert word in done.stdout
+
+
+@pytest.mark.parametrize("mechanism", ["Karma", "MaxMin", "Strict", "Auction"])
+def test_memory_is_divided_too(mechanism: str) -> None:
+    result = result_of("-f", str(CLUSTER), "--memory", mechanism)
+    assert result["memory"]["mechanism"] == mechanism
+    gib = 1024**3
+    for node in ("node-1", "node-2"):
+        here = [job["memory"] for job in result["jobs"] if job["node"] == node]
+        assert 0 < sum(here) <= 32 * gib
+    granted = {user["name"]: user["granted"] for user in result["memory"]["users"]}
+    for name, amount in granted.items():
+        mine = [job["memory"] for job in result["jobs"] if job["entitlement"] == name]
+        assert sum(mine) == amount
+    assert ("ledger" in result) == (mechanism == "Karma")
+
+
+def test_waiting_pods_are_placed_in_pairs(tmp_path: Path) -> None:
+    documents = items()
+    for each in documents:
+        if each["kind"] == "Pod":
+            del each["spec"]["nodeName"]
+            each["spec"]["schedulingGates"] = [{"name": "walras.dev/colocation"}]
+    file = written(tmp_path, documents)
+    refused = result_of("-f", file)["refused"]
+    assert len(refused) == 4
+    assert "colocation.policy is None" in refused[0]["reason"]
+    result = result_of("-f", file, "--colocation", "StableRoommates")
+    assert [len(pair["jobs"]) for pair in result["pairings"]] == [2, 2]
+    assert {pair["node"] for pair in result["pairings"]} == {"node-1", "node-2"}
+    assert len(result["jobs"]) == 4
+
+
+def test_standard_input_and_positional_files_are_read() -> None:
+    done = subprocess.run(
+        [*WALRAS, "what-if", "-f", "-", "-o", "yaml"],
+        input=CLUSTER.read_text(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert yaml.safe_load(done.stdout) == result_of(str(CLUSTER))
+
+
+def test_the_documents_of_a_local_run_are_cleared_on_as_many_cores_as_said() -> None:
+    market = str(EXAMPLES / "one-machine/market.yaml")
+    result = result_of("-f", market, "--cores", "16")
+    assert {job["node"] for job in result["jobs"]} == {"localhost"}
+    assert sum(job["grantedCores"] for job in result["jobs"]) == 16
+    (note,) = result["notes"]
+    assert "speedup is not known" in note
+
+
+def only(*kinds: str) -> Callable[[list[dict[str, Any]]], list[dict[str, Any]]]:
+    return lambda documents: [each for each in documents if each["kind"] in kinds]
+
+
+def with_field(kind: str, field: str, value: Any) -> Any:
+    def change(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        for each in documents:
+            if each["kind"] == kind:
+                each["spec"][field] = value
+        return documents
+
+    return change
+
+
+REFUSALS = {
+    "no jobs": (only("Node", "Entitlement"), "no MarketJob in it"),
+    "no nodes": (only("MarketJob", "Entitlement"), "no Node in it; add `kubectl get nodes"),
+    "a bad field": (
+        with_field("MarketJob", "parallelFraction", "2"),
+        'MarketJob alice/dedup: spec.parallelFraction: is "2"; it must be above 0 and at most 1',
+    ),
+    "no tree": (
+        with_field("Entitlement", "parent", "nobody"),
+        "Entitlement alice: entitlement alice has parent nobody, which does not exist",
+    ),
+    "a profile that is not there": (
+        lambda documents: [
+            {**each, "spec": {"profile": "gone", **each["spec"]} | {"parallelFraction": None}}
+            if each["kind"] == "MarketJob"
+            else each
+            for each in documents
+        ],
+        "there is no SpeedupProfile alice/gone",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "complaint"), REFUSALS.values(), ids=REFUSALS.keys())
+def test_what_cannot_be_cleared_is_refused_in_a_line(
+    tmp_path: Path, change: Any, complaint: str
+) -> None:
+    done = walras("what-if", "-f", written(tmp_path, change(items())))
+    assert done.returncode == 2
+    assert done.stdout == ""
+    lines = done.stderr.splitlines()
+    assert complaint in lines[0]
+    assert all(line.startswith("walras: ") for line in lines)
+
+
+def test_a_missing_file_and_no_file_are_named() -> None:
+    assert "no FILE given" in walras("what-if").stderr
+    done = walras("what-if", "-f", "/nowhere.yaml")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "walras: /nowhere.yaml: cannot be read: No such file or directory\n",
+    )
+
+
+def test_jobs_that_may_not_draw_are_refused_with_the_way_out(tmp_path: Path) -> None:
+    documents = with_field("Entitlement", "namespaces", ["bob"])(items())
+    done = walras("what-if", "-f", written(tmp_path, documents))
+    assert done.returncode == 0
+    assert "refused: alice/dedup: entitlement alice does not admit namespace alice" in (
+        " ".join(done.stdout.split())
+    )
+
+
+def test_help_teaches() -> None:
+    done = walras("what-if", "--help")
+    for word in ("kubectl get", "--mechanism", "Examples:", "Exit codes:"):
+        assert word in done.stdout

@@ -1,0 +1,325 @@
+"""From what kubectl prints to what the market sees: whose pods, what nodes sell, what is noted."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any, TypeVar
+
+import pytest
+
+from walras.resources.assembly import Assembled, Objects, assemble, policy_of
+from walras.resources.cluster import Namespace, Node, Pod, quantity
+from walras.resources.kinds import Entitlement, Market, MarketJob, MarketSpec, SpeedupProfile
+from walras.resources.parse import ResourceError, parse_object
+from walras.snapshot import Bid, MemoryDemand
+
+GIB = 1024**3
+T = TypeVar("T")
+
+
+def node(name: str = "n1", cpu: Any = "8", memory: Any = "16Gi", **more: Any) -> Node:
+    parsed = parse_object(
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "uid": "1", "labels": more.pop("labels", {})},
+            "spec": more.pop("spec", {"podCIDR": "10.0.0.0/24"}),
+            "status": {
+                "allocatable": {"cpu": cpu, "memory": memory, "pods": "110"},
+                "conditions": [{"type": "Ready", "status": more.pop("ready", "True")}],
+                "nodeInfo": {"kernelVersion": "6.1"},
+            },
+        }
+    )
+    assert isinstance(parsed, Node)
+    return parsed
+
+
+def pod(name: str, place: str | None = "n1", cpu: str = "1", **more: Any) -> Pod:
+    spec = {
+        "containers": [{"name": "main", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}],
+        **({"nodeName": place} if place else {}),
+        **more.pop("spec", {}),
+    }
+    parsed = parse_object(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": "lab", **more},
+            "spec": spec,
+            "status": {"phase": "Running"},
+        }
+    )
+    assert isinstance(parsed, Pod)
+    return parsed
+
+
+def job(name: str = "train", **spec: Any) -> MarketJob:
+    if not {"selector", "targetRef"} & set(spec):
+        spec["selector"] = {"matchLabels": {"app": name}}
+    parsed = parse_object(
+        {
+            "apiVersion": "walras.dev/v1alpha1",
+            "kind": "MarketJob",
+            "metadata": {"name": name, "namespace": "lab"},
+            "spec": {"entitlement": "vision", **spec},
+        }
+    )
+    assert isinstance(parsed, MarketJob)
+    return parsed
+
+
+def profile(name: str, **spec: Any) -> SpeedupProfile:
+    parsed = parse_object(
+        {
+            "apiVersion": "walras.dev/v1alpha1",
+            "kind": "SpeedupProfile",
+            "metadata": {"name": name, "namespace": "lab"},
+            "spec": spec,
+        }
+    )
+    assert isinstance(parsed, SpeedupProfile)
+    return parsed
+
+
+def made(*things: Any, rules: MarketSpec | None = None) -> Assembled:
+    def those(kind: type[T]) -> list[T]:
+        return [thing for thing in things if isinstance(thing, kind)]
+
+    return assemble(
+        Objects(
+            entitlements=those(Entitlement),
+            jobs=those(MarketJob),
+            profiles=those(SpeedupProfile),
+            nodes=those(Node),
+            pods=those(Pod),
+            namespaces=those(Namespace),
+            rules=rules or MarketSpec(),
+        )
+    )
+
+
+QUANTITIES = {
+    "4": 4,
+    "3920m": Decimal("3.92"),
+    "0.5": Decimal("0.5"),
+    "16Gi": 16 * GIB,
+    "16393244Ki": 16393244 * 1024,
+    "2e3": 2000,
+    "1E": 10**18,
+    "1Ei": 2**60,
+    "500u": Decimal("0.0005"),
+}
+
+
+@pytest.mark.parametrize(("text", "value"), QUANTITIES.items())
+def test_quantities_are_read_exactly(text: str, value: Decimal) -> None:
+    assert quantity(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "four", "4 Gi", "1e999", "--1", "4gi", True, None])
+def test_other_text_is_no_quantity(text: Any) -> None:
+    with pytest.raises(ValueError, match="write a quantity"):
+        quantity(text)
+
+
+def test_a_pod_is_the_jobs_that_its_labels_or_its_owner_say() -> None:
+    def owned(kind: str, name: str) -> list[dict[str, str]]:
+        return [{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": "u"}]
+
+    def ref(kind: str, name: str) -> dict[str, Any]:
+        return {"targetRef": {"apiVersion": "apps/v1", "kind": kind, "name": name}}
+
+    snapshot, notes = made(
+        node(),
+        job("by-label", parallelFraction="0.9"),
+        job("by-job", **ref("Job", "j"), parallelFraction="0.9"),
+        job("by-deployment", **ref("Deployment", "web"), parallelFraction="0.9"),
+        job("by-set", **ref("StatefulSet", "db"), parallelFraction="0.9"),
+        job("by-pod", **ref("Pod", "lone"), parallelFraction="0.9"),
+        pod("a", labels={"app": "by-label"}),
+        pod("b", ownerReferences=owned("Job", "j")),
+        pod(
+            "c",
+            labels={"pod-template-hash": "7d9"},
+            ownerReferences=owned("ReplicaSet", "web-7d9"),
+        ),
+        pod("d", ownerReferences=owned("StatefulSet", "db")),
+        pod("lone"),
+        pod("nobodys", ownerReferences=owned("ReplicaSet", "web-other-7d9")),
+    )
+    assert {each.pod: each.name for each in snapshot.jobs} == {
+        "a": "by-label",
+        "b": "by-job",
+        "c": "by-deployment",
+        "d": "by-set",
+        "lone": "by-pod",
+    }
+    assert notes == ()
+
+
+def test_a_pod_of_two_jobs_is_the_firsts_by_name_and_that_is_noted() -> None:
+    both = {"selector": {"matchLabels": {"app": "x"}}, "parallelFraction": "0.9"}
+    snapshot, notes = made(
+        node(), job("b", **both), job("a", **both), pod("p", labels={"app": "x"})
+    )
+    assert [each.name for each in snapshot.jobs] == ["a"]
+    assert "Pod lab/p: is selected by MarketJobs a and b" in notes[0]
+    assert "MarketJob lab/b: no pods of it are there" in notes[1]
+
+
+def test_a_node_sells_what_reserve_and_other_pods_leave() -> None:
+    rules = MarketSpec.model_validate({"cores": {"reservedCores": 1}})
+    (sold,) = made(
+        node(cpu="7910m"),
+        job(parallelFraction="0.9"),
+        pod("mine", labels={"app": "train"}),
+        pod("other", cpu="1500m"),
+        pod("tiny", cpu="100m"),
+        rules=rules,
+    ).snapshot.nodes
+    # 7 whole CPUs, less 1 reserved and 1.6 requested, together 2.6: a core in part is not sold.
+    assert sold.cores == 4
+    assert sold.memory == 14 * GIB
+
+
+def test_requests_count_as_the_scheduler_counts_them() -> None:
+    def container(cpu: str, **more: str) -> dict[str, Any]:
+        return {"resources": {"requests": {"cpu": cpu}}, **more}
+
+    spec = {
+        "containers": [container("1"), {"resources": {"limits": {"cpu": "500m"}}}],
+        "initContainers": [container("4"), container("250m", restartPolicy="Always")],
+        "overhead": {"cpu": "250m"},
+    }
+    assert pod("p", spec=spec).request("cpu") == Decimal("4.25")
+    spec["initContainers"] = [container("1"), container("250m", restartPolicy="Always")]
+    assert pod("p", spec=spec).request("cpu") == Decimal(2)
+
+
+def test_cordoned_and_unready_nodes_sell_nothing_and_their_pods_are_noted() -> None:
+    snapshot, notes = made(
+        node("cordoned", spec={"unschedulable": True}),
+        node("away", ready="Unknown"),
+        node("well"),
+        job(parallelFraction="0.9"),
+        pod("p", "away", labels={"app": "train"}),
+        pod("q", "well", labels={"app": "train"}),
+    )
+    assert [each.name for each in snapshot.nodes] == ["well"]
+    assert [each.pod for each in snapshot.jobs] == ["q"]
+    assert notes == (
+        "Node cordoned: is cordoned; it sells nothing",
+        "Node away: is not ready; it sells nothing",
+        "Pod lab/p: runs on away, which sells nothing",
+    )
+
+
+def test_finished_pods_take_nothing_and_pending_ones_wait() -> None:
+    done = pod("done", cpu="8").model_copy(update={"status": pod("x").status})
+    done = Pod.model_validate({**done.model_dump(by_alias=True), "status": {"phase": "Succeeded"}})
+    gated = {"schedulingGates": [{"name": "walras.dev/colocation"}]}
+    snapshot, notes = made(
+        node(),
+        job(parallelFraction="0.9"),
+        done,
+        pod("gated", None, labels={"app": "train"}, spec=gated),
+        pod("pending", None, labels={"app": "train"}),
+    )
+    assert snapshot.nodes[0].cores == 8
+    assert [(each.pod, each.node) for each in snapshot.jobs] == [("gated", "")]
+    assert notes == ("Pod lab/pending: is not scheduled yet",)
+
+
+def test_speedups_come_from_the_job_its_profile_or_are_assumed_and_noted() -> None:
+    def measured(*seconds: str) -> dict[str, Any]:
+        return {"measurements": [{"cores": 1 << k, "seconds": [t]} for k, t in enumerate(seconds)]}
+
+    snapshot, notes = made(
+        node(),
+        profile("named", parallelFraction="0.7"),
+        profile("same", **measured("10", "6")),
+        job("given", parallelFraction="0.9"),
+        job("by-name", profile="named"),
+        job("same"),
+        job("unknown"),
+        *(pod(name, labels={"app": name}) for name in ("given", "by-name", "same", "unknown")),
+    )
+    fractions = {each.name: each.fraction for each in snapshot.jobs}
+    assert fractions == {
+        "given": 0.9,
+        "by-name": 0.7,
+        "same": pytest.approx(0.8),
+        "unknown": 0.9,
+    }
+    (note,) = notes
+    assert note == (
+        "MarketJob lab/unknown: speedup is not known; a parallel fraction of 0.9 is assumed, "
+        "give parallelFraction or a profile"
+    )
+
+
+def test_a_profile_that_is_named_must_be_there() -> None:
+    with pytest.raises(ValueError, match="there is no SpeedupProfile lab/gone"):
+        made(node(), job(profile="gone"))
+
+
+def test_memory_bids_penalties_and_bandwidths_are_carried_over() -> None:
+    snapshot, _ = made(
+        node(labels={"walras.dev/sockets": "2"}),
+        profile("p", memoryBandwidth="3.5", penalties=[{"profile": "q", "penalty": "0.2"}]),
+        job(
+            profile="p",
+            memory={"min": "2Gi", "max": "6Gi", "demand": "measured"},
+            auction={"budget": "2", "utility": "Log", "minimumUtility": "0.5"},
+        ),
+        pod("small", labels={"app": "train"}),
+    )
+    (only,) = snapshot.jobs
+    assert only.memory == MemoryDemand(2 * GIB, 2 * GIB, 6 * GIB)
+    assert only.bid == Bid(2.0, "Log", minimum_utility=0.5)
+    assert (only.program, only.bandwidth) == ("lab/p", 3.5)
+    assert snapshot.penalties == {("lab/p", "lab/q"): 0.2}
+    assert snapshot.nodes[0].sockets == 2
+
+
+def test_namespaces_lend_their_labels() -> None:
+    namespace = parse_object(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lab", "labels": {"t": "v"}}}
+    )
+    snapshot, _ = made(
+        node(), namespace, job(parallelFraction="0.9"), pod("p", labels={"app": "train"})
+    )
+    assert snapshot.jobs[0].namespace_labels == {"t": "v"}
+
+
+def test_the_rules_of_a_market_become_a_policy() -> None:
+    market = parse_object(
+        {
+            "apiVersion": "walras.dev/v1alpha1",
+            "kind": "Market",
+            "metadata": {"name": "default"},
+            "spec": {
+                "cores": {"mechanism": "Auction"},
+                "memory": {"mechanism": "MaxMin", "guaranteedFraction": "0.3", "sliceSize": "1Gi"},
+                "colocation": {"policy": "StableRoommates", "seed": 7},
+                "auction": {"exponent": "0.25"},
+            },
+        }
+    )
+    assert isinstance(market, Market)
+    policy = policy_of(market.spec)
+    assert (policy.cores, policy.memory, policy.colocation, policy.seed) == (
+        "Auction",
+        "MaxMin",
+        "StableRoommates",
+        7,
+    )
+    assert policy.guaranteed_fraction * 10 == 3  # exactly
+    assert (policy.slice_bytes, policy.exponent) == (GIB, 0.25)
+
+
+def test_objects_of_other_kinds_have_no_part_and_broken_ones_are_named() -> None:
+    assert parse_object({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}) is None
+    with pytest.raises(ResourceError, match=r"Node n1: status.allocatable.cpu: is 'lots'"):
+        node(cpu="lots")

@@ -1,0 +1,134 @@
+"""Waiting jobs through `clear`: who is placed beside whom, where, and who waits on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, get_args
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from walras.clearing import clear
+from walras.colocation import disutilities
+from walras.snapshot import ColocationRule, Entitlement, Job, Node, Policy, Snapshot
+
+if TYPE_CHECKING:
+    from walras.plan import Plan
+
+RULES = [rule for rule in get_args(ColocationRule) if rule != "None"]
+USER = Entitlement("u", 1, None, frozenset({"a"}))
+
+
+def waiting(name: str, program: str = "", bandwidth: float | None = None) -> Job:
+    return Job("a", name, "u", "", 0.9, program=program or name, bandwidth=bandwidth)
+
+
+def cluster(*jobs: Job, nodes: int = 2, sockets: int = 1) -> Snapshot:
+    return Snapshot((USER,), tuple(Node(f"n{j}", 8, sockets=sockets) for j in range(nodes)), jobs)
+
+
+def pairs(plan: Plan) -> set[frozenset[str]]:
+    return {frozenset(title.removeprefix("a/") for title in each.jobs) for each in plan.pairings}
+
+
+def test_those_who_suffer_least_together_are_placed_together() -> None:
+    jobs = [waiting(name, name[0]) for name in ("x1", "y1", "x2", "y2")]
+    snapshot = replace(
+        cluster(*jobs),
+        penalties={("x", "x"): 0.4, ("x", "y"): 0.1, ("y", "x"): 0.1, ("y", "y"): 0.02},
+    )
+    plan = clear(snapshot, Policy(colocation="StableRoommates"))
+    # The two that hardly harm each other prefer each other; the others are left with each other.
+    assert pairs(plan) == {frozenset({"y1", "y2"}), frozenset({"x1", "x2"})}
+    losses = {each.jobs[0]: each.penalties for each in plan.pairings}
+    assert losses == {"a/x1": (0.4, 0.4), "a/y1": (0.02, 0.02)}
+
+
+def test_complementary_puts_high_beside_low() -> None:
+    bandwidths = {"p": 9.0, "q": 1.0, "r": 7.0, "s": 3.0}
+    plan = clear(
+        cluster(*(waiting(name, bandwidth=value) for name, value in bandwidths.items())),
+        Policy(colocation="Complementary"),
+    )
+    assert pairs(plan) == {frozenset("pq"), frozenset("rs")}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(RULES),
+    st.integers(0, 9),
+    st.integers(0, 3),
+    st.integers(1, 2),
+    st.integers(0, 2**32 - 1),
+)
+def test_everybody_is_placed_once_or_waits_and_no_processor_holds_three(
+    rule: ColocationRule, agents: int, nodes: int, sockets: int, seed: int
+) -> None:
+    random = np.random.default_rng(seed)
+    jobs = [
+        waiting(f"j{k}", f"p{random.integers(4)}", float(random.uniform(0, 10)))
+        for k in range(agents)
+    ]
+    running = [
+        Job("a", f"r{k}", "u", f"n{random.integers(nodes)}", 0.9)
+        for k in range(int(random.integers(4)) if nodes else 0)
+    ]
+    snapshot = replace(
+        cluster(*jobs, *running, nodes=nodes, sockets=sockets),
+        penalties={
+            (f"p{i}", f"p{j}"): float(random.uniform(0, 0.5))
+            for i in range(4)
+            for j in range(4)
+            if random.random() < 0.5
+        },
+    )
+    plan = clear(snapshot, Policy(colocation=rule, seed=3))
+    assert repr(clear(snapshot, Policy(colocation=rule, seed=3))) == repr(plan)
+    names = [grant.name for grant in plan.grants] + [each.name for each in plan.refused]
+    assert sorted(names) == sorted(job.name for job in snapshot.jobs)
+    placed = [title for each in plan.pairings for title in each.jobs]
+    assert len(placed) == len(set(placed)) == len(plan.grants) - len(running)
+    before = {node.name: sum(job.node == node.name for job in running) for node in snapshot.nodes}
+    for node in snapshot.nodes:
+        pairings = sum(each.node == node.name for each in plan.pairings)
+        assert pairings <= max(0, sockets - -(-before[node.name] // 2))
+    spare = sum(max(0, sockets - -(-count // 2)) for count in before.values())
+    assert len(plan.pairings) == min(spare, -(-agents // 2))
+
+
+def test_pairs_beyond_the_processors_wait_in_batches() -> None:
+    plan = clear(
+        cluster(*(waiting(f"j{k}") for k in range(6)), nodes=1), Policy(colocation="Greedy")
+    )
+    assert len(plan.pairings) == 1
+    assert sorted(each.reason for each in plan.refused) == [
+        "waits for a processor, behind 1 batch of others",
+        "waits for a processor, behind 1 batch of others",
+        "waits for a processor, behind 2 batches of others",
+        "waits for a processor, behind 2 batches of others",
+    ]
+
+
+def test_without_a_rule_or_a_processor_everybody_waits_and_knows_why() -> None:
+    (refusal,) = clear(cluster(waiting("j"))).refused
+    assert refusal.reason.startswith("waits to be placed, but colocation.policy is None")
+    (refusal,) = clear(cluster(waiting("j"), nodes=0), Policy(colocation="Greedy")).refused
+    assert refusal.reason == "waits: no node has a processor to spare"
+
+
+def test_losses_that_nobody_measured_are_predicted_between_those_measured() -> None:
+    known = {("a", "b"): 0.1, ("b", "a"): 0.3, ("c", "a"): 0.2, ("a", "c"): 0.1, ("c", "b"): 0.2}
+    full = disutilities(["a", "b", "c"], known)
+    assert full[0, 1] == 0.1
+    assert full[1, 0] == 0.3
+    assert 0 <= full[1, 2] <= 0.4
+    assert not disutilities(["a", "b"], {}).any()
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_an_odd_job_runs_alone(rule: ColocationRule) -> None:
+    plan = clear(cluster(*(waiting(f"j{k}") for k in range(3))), Policy(colocation=rule))
+    assert sorted(len(each.jobs) for each in plan.pairings) == [1, 2]
+    assert all(loss == 0 for each in plan.pairings for loss in each.penalties)

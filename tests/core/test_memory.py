@@ -1,0 +1,187 @@
+"""Memory through `clear`: what users hold of every node, what their jobs get, and credits."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from walras.clearing import clear
+from walras.karma.ledger import Ledger
+from walras.memory import PAGE, in_words
+from walras.snapshot import (
+    Entitlement,
+    Job,
+    MemoryDemand,
+    MemoryMechanism,
+    Node,
+    Policy,
+    Snapshot,
+)
+
+if TYPE_CHECKING:
+    from walras.plan import Plan
+
+GIB = 1024**3
+KARMA = Policy(memory="Karma", slice_bytes=GIB)
+MECHANISMS: tuple[MemoryMechanism, ...] = ("Karma", "MaxMin", "Strict", "Auction")
+
+
+def user(name: str, shares: int = 1, memory_shares: int | None = None) -> Entitlement:
+    return Entitlement(name, shares, None, frozenset({"a"}), memory_shares=memory_shares)
+
+
+def job(name: str, owner: str, demand: float, least: float = 0, node: str = "n") -> Job:
+    memory = MemoryDemand(int(demand * GIB), int(least * GIB))
+    return Job("a", name, owner, node, 0.9, memory=memory)
+
+
+def granted(plan: Plan) -> dict[str, float]:
+    return {grant.name: (grant.memory or 0) / GIB for grant in plan.grants}
+
+
+def earned(plan: Plan) -> dict[str, str]:
+    return {each.name: each.credits_earned for each in plan.memory}
+
+
+def test_karmas_running_example_is_what_clear_decides() -> None:
+    """Sections 2 and 3: f = 2, alpha = 1/2, six credits to begin, five quanta."""
+    demands = [(3, 2, 1), (3, 0, 0), (0, 3, 0), (2, 2, 4), (2, 3, 5)]
+    expected = [(3, 2, 1), (3, 0, 0), (0, 3, 0), (1, 1, 4), (1, 2, 3)]
+    users = tuple(user(name) for name in "ABC")
+    ledger = Ledger.open("ABC", 6)
+    for wanted, slices in zip(demands, expected, strict=True):
+        jobs = tuple(job(name, name, wanted[i]) for i, name in enumerate("ABC"))
+        plan = clear(Snapshot(users, (Node("n", 4, 6 * GIB),), jobs, ledger=ledger), KARMA)
+        assert plan.ledger is not None
+        assert tuple(granted(plan).values()) == slices
+        ledger = plan.ledger
+    assert [ledger.credits(name) for name in "ABC"] == [8, 8, 8]
+
+
+@st.composite
+def snapshots(draw: st.DrawFn) -> Snapshot:
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    names = [f"user-{i}" for i in range(draw(st.integers(1, 4)))]
+    users = [user(name, int(random.integers(1, 5))) for name in names]
+    nodes = [Node(f"n{j}", 4, int(random.integers(0, 20)) * GIB // 2) for j in range(3)]
+    jobs = [
+        job(f"job-{k}", str(random.choice(names)), float(random.uniform(0, 8)), node=f"n{k % 3}")
+        for k in range(draw(st.integers(1, 9)))
+    ]
+    return Snapshot(tuple(users), tuple(nodes), tuple(jobs))
+
+
+@settings(max_examples=60, deadline=None)
+@given(snapshots(), st.sampled_from(MECHANISMS))
+def test_no_node_gives_more_than_it_has_and_no_job_gets_more_than_it_wants(
+    snapshot: Snapshot, mechanism: MemoryMechanism
+) -> None:
+    policy = replace(KARMA, memory=mechanism)
+    plan = clear(snapshot, policy)
+    assert repr(clear(snapshot, policy)) == repr(plan)
+    wanted = {each.name: each.memory.demand for each in snapshot.jobs if each.memory}
+    given: defaultdict[str, int] = defaultdict(int)
+    for grant in plan.grants:
+        assert grant.memory is not None
+        assert 0 <= grant.memory <= wanted[grant.name]
+        given[grant.node] += grant.memory
+    for node in snapshot.nodes:
+        assert given[node.name] <= node.memory
+    assert sum(given.values()) == sum(each.granted for each in plan.memory)
+
+
+@settings(max_examples=60, deadline=None)
+@given(snapshots(), st.sampled_from(["Karma", "MaxMin"]))
+def test_nothing_stays_idle_that_somebody_wants(
+    snapshot: Snapshot, mechanism: MemoryMechanism
+) -> None:
+    """Pareto efficiency, but for what a user's last slice holds beyond its demand."""
+    plan = clear(snapshot, replace(KARMA, memory=mechanism))
+    for node in snapshot.nodes:
+        here = [each for each in snapshot.jobs if each.node == node.name]
+        got = sum(grant.memory or 0 for grant in plan.grants if grant.node == node.name)
+        wanted = sum(each.memory.demand for each in here if each.memory)
+        slices = node.memory // GIB * GIB
+        assert got >= min(wanted, slices - len(here) * GIB) - len(here) * PAGE
+
+
+def test_who_has_no_jobs_lends_and_earns() -> None:
+    users = (user("idle"), user("busy"))
+    plan = clear(Snapshot(users, (Node("n", 4, 8 * GIB),), (job("j", "busy", 8),)), KARMA)
+    assert granted(plan) == {"j": 8}
+    # Of four slices each, two are guaranteed. All earn the two shared ones each, and the idle
+    # user's two are lent: six borrowed cost six.
+    assert earned(plan) == {"idle": "4", "busy": "-4"}
+
+
+def test_newcomers_start_with_the_mean_and_leavers_take_theirs_along() -> None:
+    node = Node("n", 4, 8 * GIB)
+    first = clear(Snapshot((user("a"), user("b")), (node,), (job("j", "a", 8),)), KARMA)
+    assert first.ledger is not None
+    after = clear(
+        Snapshot((user("b"), user("c")), (node,), (job("k", "c", 0),), ledger=first.ledger),
+        KARMA,
+    ).ledger
+    assert after is not None
+    assert after.users == ("b", "c")
+    assert after.credits("c") == after.credits("b")
+
+
+def test_claims_on_memory_may_differ_from_those_on_cores() -> None:
+    users = (user("a", 1, memory_shares=3), user("b", 1))
+    jobs = (job("j", "a", 8), job("k", "b", 8))
+    plan = clear(Snapshot(users, (Node("n", 4, 8 * GIB),), jobs), replace(KARMA, memory="Strict"))
+    assert granted(plan) == {"j": 6, "k": 2}
+    assert [each.entitled // GIB for each in plan.memory] == [6, 2]
+
+
+def test_minimums_come_before_what_other_jobs_of_the_user_could_use() -> None:
+    users = (user("a"), user("b"))
+    jobs = (job("big", "a", 8), job("least", "a", 4, least=3), job("k", "b", 8))
+    plan = clear(Snapshot(users, (Node("n", 4, 8 * GIB),), jobs), replace(KARMA, memory="Strict"))
+    assert granted(plan) == {"big": 1, "least": 3, "k": 4}
+
+
+def test_a_job_short_of_its_minimum_is_told_so() -> None:
+    users = (user("a"), user("b"))
+    jobs = (job("needs", "a", 8, least=6), job("k", "b", 8))
+    plan = clear(Snapshot(users, (Node("n", 4, 8 * GIB),), jobs), replace(KARMA, memory="Strict"))
+    assert plan.grants[0].memory_reason == (
+        "4Gi of 8Gi that it could use: a holds no more on n; short of its minimum of 6Gi"
+    )
+
+
+def test_jobs_that_take_no_part_get_no_memory_and_no_reason() -> None:
+    plain = Job("a", "plain", "a", "n", 0.9)
+    snapshot = Snapshot((user("a"),), (Node("n", 4, GIB),), (plain, job("j", "a", 1)))
+    both = clear(snapshot, KARMA).grants
+    assert [(grant.memory, grant.memory_reason) for grant in both] == [
+        (None, ""),
+        (GIB, "all 1Gi that it can use"),
+    ]
+    assert clear(snapshot).memory == ()
+    assert clear(replace(snapshot, jobs=(plain,)), KARMA).memory == ()
+
+
+def test_the_guaranteed_fraction_is_an_exact_number() -> None:
+    users = (user("a"), user("b"))
+    jobs = (job("j", "a", 10), job("k", "b", 10))
+    policy = replace(KARMA, guaranteed_fraction=Fraction(1, 10))
+    plan = clear(Snapshot(users, (Node("n", 4, 20 * GIB),), jobs), policy)
+    assert granted(plan) == {"j": 10, "k": 10}
+    assert earned(plan) == {"a": "0", "b": "0"}
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [(0, "0 B"), (4096, "4Ki"), (1536 * 1024**2, "1.5Gi"), (GIB, "1Gi"), (3 << 20, "3Mi")],
+)
+def test_amounts_are_written_for_people(amount: int, text: str) -> None:
+    assert in_words(amount) == text
