@@ -14,6 +14,8 @@ The paper's measured penalties are not public. What stands in for them, for 20 j
 
 from __future__ import annotations
 
+import doctest
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,15 +24,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from walras.cooper._pressure import ALIKE, ALIKE_VARIANCE, BELIEF, HARMLESS_VARIANCE, NOISE
 from walras.cooper.filtering import filter_by_corunner
-from walras.cooper.prediction import (
-    ALIKE,
-    ALIKE_VARIANCE,
-    BELIEF,
-    HARMLESS_VARIANCE,
-    NOISE,
-    predict,
-)
+from walras.cooper.prediction import predict
 from walras.cooper.preference import DisutilityError, preferences_right
 
 if TYPE_CHECKING:
@@ -206,6 +202,21 @@ def test_reaches_the_papers_accuracy(
     assert right(world, 0.75, [by_default], 20).mean() > three_quarters
 
 
+@pytest.mark.parametrize(("density", "short"), [(0.25, 0.04), (0.75, 0.01)])
+def test_comes_close_to_knowing_all_but_the_noise(density: float, short: float) -> None:
+    """The most a predictor could have right if single runs vary, and it saw them once at most."""
+    behind = []
+    for seed in range(30):
+        draw = np.random.default_rng([seed, JOBS])
+        known = sensitivity(draw, JOBS)
+        truth = known + draw.normal(0, 0.03, known.shape)
+        measured = sample(draw, truth, density)
+        oracle = np.where(np.isnan(measured), known, measured)
+        best, ours = (preferences_right(truth, guess) for guess in (oracle, by_default(measured)))
+        behind.append(best - ours)
+    assert 0 < np.mean(behind) < short
+
+
 def test_accuracy_rises_with_the_pairs_profiled() -> None:
     """Fig. 12: accuracy improves with more data."""
     for world in [*WORLDS, opposed]:
@@ -220,6 +231,13 @@ def test_recovers_the_pure_product_from_a_tenth_of_it() -> None:
     prediction = predict(sample(draw, truth, 0.1))
     assert prediction.converged
     np.testing.assert_allclose(prediction.disutility, truth, atol=2e-3)
+
+
+def test_the_page_for_users_shows_what_is_computed() -> None:
+    page = Path(__file__).parents[2] / "docs" / "mechanisms" / "cooper-prediction.md"
+    tried = doctest.testfile(str(page), module_relative=False)
+    assert tried.attempted >= 6
+    assert tried.failed == 0
 
 
 def test_says_how_much_noise_the_model_leaves() -> None:
@@ -316,6 +334,15 @@ def test_the_same_matrix_gives_the_same_bits() -> None:
     frozen = measured.copy()
     frozen.flags.writeable = False
     assert predict(frozen).disutility.tobytes() == first
+
+
+def test_says_when_it_stopped_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = np.random.default_rng(9)
+    measured = sample(draw, cache(draw, JOBS), 0.3)
+    assert predict(measured).converged
+    monkeypatch.setattr("walras.cooper._pressure.MAX_PASSES", 3)
+    prediction = predict(measured)
+    assert (prediction.converged, prediction.iterations) == (False, 3)
 
 
 def test_an_agent_without_measurements_feels_corunners_as_the_average_agent() -> None:

@@ -31,62 +31,62 @@ class Pairs(NamedTuple):
 
 
 def compare(first: NDArray[np.float64], second: NDArray[np.float64]) -> Pairs:
-    """Compare the rows of two matrices, by Knight's method (JASA 61, 1966).
+    """Compare the rows of two matrices; entries that are NaN in ``first`` are left out.
 
-    Sorted by the first list, ties by the second, the pairs opposed are the exchanges that a merge
-    sort of the second list makes. Entries that are NaN in ``first`` are left out.
+    Rows are sorted by rank in the first list and then in the second, as whole numbers that hold
+    both. Pairs opposed are then those whose ranks in the second list fall.
     """
-    order = np.lexsort((second, first), axis=-1)  # NaN last
-    lengths = np.count_nonzero(~np.isnan(first), axis=1)
-    counts = _count(
-        np.take_along_axis(first, order, axis=1),
-        np.take_along_axis(second, order, axis=1),
-        lengths.astype(np.int64),
-    )
-    return Pairs(lengths * (lengths - 1) // 2, *counts)
+    length = first.shape[1]
+    both = _ranks(first) * length
+    both += _ranks(second)
+    both.sort(axis=1)
+    present = np.count_nonzero(~np.isnan(first), axis=1)  # NaN ranks last
+    counts = _count(both, present)
+    return Pairs(present * (present - 1) // 2, *counts)
+
+
+def _ranks(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Number the different values of each row from 0, the least; each NaN is one of its own."""
+    order = np.argsort(values, axis=1)
+    ascending = np.take_along_axis(values, order, axis=1)
+    rank = np.zeros(values.shape, np.int64)
+    np.cumsum(ascending[:, 1:] != ascending[:, :-1], axis=1, out=rank[:, 1:])
+    ranks = np.empty_like(rank)
+    np.put_along_axis(ranks, order, rank, axis=1)
+    return ranks
 
 
 @kernel
-def _count(
-    first: NDArray[np.float64], second: NDArray[np.float64], lengths: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return opposed, tied in first, in second and in both, one row each; sorts ``second``."""
-    counts = np.zeros((4, len(lengths)), np.int64)
-    for row in range(len(lengths)):
-        x, y = first[row, : lengths[row]], second[row, : lengths[row]]
-        both, same = 0, 0  # entries before this one that are tied with it
-        for i in range(1, len(x)):
-            same = same + 1 if x[i] == x[i - 1] else 0
-            both = both + 1 if same > 0 and y[i] == y[i - 1] else 0
-            counts[1, row] += same
-            counts[3, row] += both
-        counts[0, row] = _sort(y)
-        same = 0
-        for i in range(1, len(y)):
-            same = same + 1 if y[i] == y[i - 1] else 0
-            counts[2, row] += same
+def _count(both: NDArray[np.int64], present: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return opposed, tied in first, in second and in both, one row of each.
+
+    A binary indexed tree (Fenwick, 1994) holds how many entries so far have at most some rank in
+    the second list.
+    """
+    length = both.shape[1]
+    counts = np.zeros((4, len(both)), np.int64)
+    tree = np.empty(length + 1, np.int32)
+    met = np.empty(length, np.int32)
+    for row in range(len(both)):
+        tree[:] = 0
+        met[:] = 0
+        tied_first, tied_both = 0, 0
+        for i in range(present[row]):
+            x, y = divmod(both[row, i], length)
+            again = i > 0 and x == both[row, i - 1] // length
+            tied_first = tied_first + 1 if again else 0
+            tied_both = tied_both + 1 if again and both[row, i] == both[row, i - 1] else 0
+            at_most, node = 0, y + 1
+            while node > 0:
+                at_most += tree[node]
+                node &= node - 1
+            node = y + 1
+            while node <= length:
+                tree[node] += 1
+                node += node & -node
+            counts[0, row] += i - at_most
+            counts[1, row] += tied_first
+            counts[2, row] += met[y]
+            counts[3, row] += tied_both
+            met[y] += 1
     return counts
-
-
-@kernel
-def _sort(values: NDArray[np.float64]) -> int:
-    """Sort in place by merging ever longer runs; return how many pairs stood in reverse."""
-    size = len(values)
-    reverse = 0
-    merged = np.empty(size)
-    run = 1
-    while run < size:
-        for begin in range(0, size, 2 * run):
-            middle, end = min(begin + run, size), min(begin + 2 * run, size)
-            left, right = begin, middle
-            for slot in range(begin, end):
-                if right == end or (left < middle and values[left] <= values[right]):
-                    merged[slot] = values[left]
-                    left += 1
-                else:
-                    merged[slot] = values[right]
-                    right += 1
-                    reverse += middle - left
-        values[:] = merged
-        run *= 2
-    return reverse

@@ -69,7 +69,7 @@ def _checked(penalty: ArrayLike, demand: ArrayLike) -> list[NDArray[np.float64]]
         if not np.isfinite(values).all():
             where = int(np.isfinite(values).argmin())
             raise FairnessError(f"{name}[{where}] = {values[where]} is not a finite number")
-        if len(np.unique(values)) < 2:
+        if not values.size or values.min() == values.max():
             raise FairnessError(
                 f"{name} has no two different entries: there is no order to compare"
             )

@@ -65,19 +65,22 @@ def filter_by_corunner(measured: ArrayLike, neighbours: int = 30) -> Filtered:
         raise ValueError(f"neighbours is {neighbours}: at least 1 is needed")
     filled = check_measured(measured).copy()
     lowest = float(np.nanmin(filled, initial=0.0))
-    rounds, missing = 0, int(np.isnan(filled).sum())
-    while missing and rounds < MAX_ROUNDS:
-        losses = _centre(filled)
-        _fill(filled, losses.level, losses.above, *_most_similar(losses.above, neighbours), lowest)
-        before, missing = missing, int(np.isnan(filled).sum())
-        if missing == before:
+    rounds, unknown = 0, np.isnan(filled)
+    while unknown.any() and rounds < MAX_ROUNDS:
+        losses = _centre(filled, unknown)
+        wanted = np.flatnonzero(unknown.any(axis=0))
+        _fill(filled, *losses, wanted, *_most_similar(losses.above, wanted, neighbours), lowest)
+        before, unknown = unknown, np.isnan(filled)
+        if (unknown == before).all():
             break
         rounds += 1
-    if missing:
-        losses = _centre(filled)
-        rest = losses.level[:, None] + losses.above.sum(axis=0) / np.maximum(losses.agents, 1)
-        filled = np.where(np.isnan(filled), np.clip(rest, lowest, 1.0), filled)
-    return Filtered(read_only(filled), rounds, missing)
+    unreached = int(np.count_nonzero(unknown))
+    if unreached:
+        losses = _centre(filled, unknown)
+        above = losses.above.sum(axis=0) / np.maximum(np.count_nonzero(~unknown, axis=0), 1)
+        means = np.clip(losses.level[:, None] + above, lowest, 1.0)
+        filled = np.where(unknown, means, filled)
+    return Filtered(read_only(filled), rounds, unreached)
 
 
 class _Losses(NamedTuple):
@@ -86,29 +89,27 @@ class _Losses(NamedTuple):
     Attributes:
         level: shape (agents,); the mean of what each agent loses, or of all that agents lose.
         above: shape (agents, co-runners); losses above that level, 0 where unknown.
-        agents: shape (co-runners,); how many agents are known to lose how much.
     """
 
     level: Floats
     above: Floats
-    agents: NDArray[np.int64]
 
 
-def _centre(filled: Floats) -> _Losses:
-    known = ~np.isnan(filled)
-    count = np.count_nonzero(known, axis=1)
-    losses = np.where(known, filled, 0.0)
-    total = losses.sum(axis=1)
+def _centre(filled: Floats, unknown: NDArray[np.bool_]) -> _Losses:
+    losses = np.where(unknown, 0.0, filled)
+    total, count = losses.sum(axis=1), np.count_nonzero(~unknown, axis=1)
     level = np.where(count, total / np.maximum(count, 1), total.sum() / count.sum())
     losses -= level[:, None]
-    losses *= known
-    return _Losses(level, losses, np.count_nonzero(known, axis=0))
+    losses *= ~unknown
+    return _Losses(level, losses)
 
 
-def _most_similar(above: Floats, neighbours: int) -> tuple[NDArray[np.uint32], Floats]:
-    """Return each co-runner's most similar others and their cosines, 0 for those that are not.
+def _most_similar(
+    above: Floats, wanted: NDArray[np.int64], neighbours: int
+) -> tuple[NDArray[np.uint32], Floats]:
+    """Return the co-runners most similar to each one wanted, and their cosines if above 0.
 
-    Both have shape (co-runners, neighbours or fewer), and are sorted. Equally similar ones: the
+    Both have shape (wanted, neighbours or fewer), and are sorted. Equally similar ones: the
     earlier first. A cosine and an index are packed into one number so that no two are equal, and
     the choice is the same whichever way the partition goes about it.
     """
@@ -117,8 +118,9 @@ def _most_similar(above: Floats, neighbours: int) -> tuple[NDArray[np.uint32], F
     length = np.sqrt(np.einsum("xy,xy->y", above, above))
     steps = above * (FINE / np.where(length, length, 1.0))
     whole = np.trunc(steps, out=steps).astype(np.float32)
-    alike = whole.T @ whole
-    np.fill_diagonal(alike, 0.0)
+    some = whole if len(wanted) == corunners else whole[:, wanted]
+    alike = some.T @ whole  # of all with all, half as many products
+    alike[np.arange(len(wanted)), wanted] = 0.0
     np.maximum(alike, 0.0, out=alike)
     packed = np.multiply(alike, float(corunners), dtype=np.float64)
     packed += np.arange(corunners)[::-1]
@@ -133,21 +135,23 @@ def _fill(
     filled: Floats,
     level: Floats,
     above: Floats,
+    wanted: NDArray[np.int64],
     near: NDArray[np.uint32],
     weight: Floats,
     lowest: float,
 ) -> None:
     """Replace NaN by what agents lose beside similar co-runners, where they are known."""
-    known = np.empty(near.shape[0])
+    known = np.empty(filled.shape[1])
     for x in range(len(filled)):
         for y in range(len(known)):
             known[y] = 0.0 if np.isnan(filled[x, y]) else 1.0
-        for y in range(len(known)):
+        for place in range(len(wanted)):
+            y = wanted[place]
             if known[y] == 0.0:
                 total, weights = 0.0, 0.0
                 for slot in range(near.shape[1]):
-                    other = near[y, slot]
-                    weights += weight[y, slot] * known[other]
-                    total += weight[y, slot] * above[x, other]
+                    other = near[place, slot]
+                    weights += weight[place, slot] * known[other]
+                    total += weight[place, slot] * above[x, other]
                 if weights > 0.0:
                     filled[x, y] = min(max(level[x] + total / weights, lowest), 1.0)
