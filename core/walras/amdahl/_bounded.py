@@ -47,7 +47,13 @@ DEPTH = 6
 SETBACK = 10.0
 """Growth of the residual over its smallest so far at which the acceleration starts anew."""
 
+STALL = 40
+"""Passes without a smaller residual after which it does, too."""
+
 LEAST_DAMPING = 0.05
+
+STEADY = 1e-6
+"""Relative difference of two successive changes below which the next goes twice as far."""
 
 LEAP = 2.0
 """Furthest that a log price moves in a pass, and that it is extrapolated beyond that."""
@@ -57,6 +63,8 @@ STRIKES = 16
 
 WIDEST = 200.0
 """Range of log prices: beyond it no budget is."""
+
+TINY = 1e-300
 
 EXACT = 1e-12
 """Minimums that cost this much more than there is are taken to cost all of it."""
@@ -145,9 +153,7 @@ class _Search:
         self.lower, self.upper = lower, upper
         self.users = self._side(market.by_user, market.server, market.budgets)
         self.servers = self._side(market.by_server, market.user, market.capacities)
-        entitled = market.budgets / market.budgets.sum()
-        beyond = lower > entitled[market.user] * market.capacities[market.server] * (1 + EXACT)
-        self.protected = market.sum_by_user(beyond * 1.0) == 0
+        self.protected = _within_entitlement(market, lower)
         self.strikes = np.zeros(len(market.budgets), np.int64)
         self.keeps = np.ones(len(market.budgets))
         self.mu = np.full(len(market.budgets), np.inf)
@@ -186,12 +192,13 @@ class _Search:
 
     def _standing(self) -> Floats:
         """Return the minimums that hold; where they cannot all, those of the server's users go."""
-        lower = np.where(self.affordable()[self.market.user], self.lower, 0.0)
-        needed = self.market.sum_by_server(lower)
-        crowded = (needed > self.market.capacities * (1 + EXACT))[self.market.server]
-        dropped = self.market.user[crowded & (lower > 0)]
-        self.strikes[dropped] = STRIKES
-        return np.where(self.affordable()[self.market.user], self.lower, 0.0)
+        market = self.market
+        lower = np.where(self.affordable()[market.user], self.lower, 0.0)
+        needed = market.sum_by_server(lower)
+        crowded = (needed > market.capacities * (1 + EXACT))[market.server]
+        asking = crowded & (lower > 0) & ~self.protected[market.user]
+        self.strikes[market.user[asking]] = STRIKES
+        return np.where(self.affordable()[market.user], self.lower, 0.0)
 
     def affordable(self) -> Flags:
         standing: Flags = self.strikes < STRIKES
@@ -207,6 +214,20 @@ class _Search:
         return kkt_residual(self.market, prices, cores, minimum=lower, maximum=self.upper)
 
 
+def _within_entitlement(market: Market, lower: Floats) -> Flags:
+    """Return whose minimums add up to at most b / B of every server, shape (n,)."""
+    asking = np.flatnonzero(lower)
+    user, server = market.user[asking], market.server[asking]
+    pairs, pair = np.unique(user * len(market.capacities) + server, return_inverse=True)
+    wanted = np.bincount(pair, lower[asking], len(pairs))
+    of_user, of_server = np.divmod(pairs, len(market.capacities))
+    share = market.budgets / market.budgets.sum()
+    within = np.ones(len(market.budgets), np.bool_)
+    entitled = share[of_user] * market.capacities[of_server]
+    within[of_user[wanted > entitled * (1 + EXACT)]] = False
+    return within
+
+
 class _Anderson:
     """Anderson acceleration that damps its steps after each setback."""
 
@@ -214,20 +235,29 @@ class _Anderson:
         self.points: list[Floats] = []
         self.changes: list[Floats] = []
         self.smallest = np.inf
+        self.stalled = 0
         self.damping = 1.0
+        self.stride = 1.0
 
     def take(self, point: Floats, change: Floats, largest: float) -> Floats:
         """Return the next point after ``point``, from which the map moves by ``change``."""
-        if largest > SETBACK * self.smallest:
-            self.points, self.changes = [], []
-            self.smallest = largest
-            self.damping = max(0.5 * self.damping, LEAST_DAMPING)
-        elif largest < self.smallest:
-            self.smallest = largest
+        self.stalled += 1
+        if largest < self.smallest:
+            self.smallest, self.stalled = largest, 0
             self.damping = min(1.0, 1.1 * self.damping)
+        elif largest > SETBACK * self.smallest or self.stalled > STALL:
+            self.points, self.changes = [], []
+            self.smallest, self.stalled = largest, 0
+            self.damping = max(0.5 * self.damping, LEAST_DAMPING)
+        steady = bool(self.changes) and bool(
+            np.abs(change - self.changes[-1]).max() <= STEADY * largest
+        )
+        self.stride = 2 * self.stride if steady else 1.0
+        if steady or largest >= LEAP:  # differences of these would say nothing
+            self.points, self.changes = [], []
         self.points = [*self.points[-DEPTH:], point]
         self.changes = [*self.changes[-DEPTH:], change]
-        plain = point + self.damping * change
+        plain = point + np.clip(self.stride * self.damping * change, -LEAP, LEAP)
         if len(self.points) == 1:
             return plain
         turns = np.diff(self.changes, axis=0)
@@ -270,20 +300,22 @@ def _answer_prices(
             least += lower[k]
             most += upper[k]
         keeps[i] = 1.0
-        if least > budget * (1.0 + EXACT) or strikes[i] >= STRIKES:
+        if protected[i]:
+            keeps[i] = min(1.0, budget / max(least, TINY))
+        elif least > budget * (1.0 + EXACT) or strikes[i] >= STRIKES:
             keeps[i] = 0.0
-            strikes[i] += 0 if protected[i] or strikes[i] >= STRIKES else 1
-            least = 0.0
-            for k in range(size):
-                lower[k] = 0.0
+            strikes[i] = min(strikes[i] + 1, STRIKES)
+        for k in range(size):
+            lower[k] *= keeps[i]
+        least *= keeps[i]
+        enough, most_of_least = 0.0, np.inf
+        for k in range(size):
+            enough = max(enough, (upper[k] + offset[k]) / slope[k])
+            most_of_least = min(most_of_least, (lower[k] + offset[k]) / slope[k])
         if most <= budget:
-            mu[i] = 0.0
-            for k in range(size):
-                mu[i] = max(mu[i], (upper[k] + offset[k]) / slope[k])
+            mu[i] = enough
         elif least >= budget:
-            mu[i] = np.inf
-            for k in range(size):
-                mu[i] = min(mu[i], (lower[k] + offset[k]) / slope[k])
+            mu[i] = most_of_least
         else:
             mu[i] = clipped_root(slope, offset, lower, upper, size, budget, mu[i])
 

@@ -35,7 +35,8 @@ def kkt_residual(
     lambda a user, a job's marginal utility per unit of money is lambda, at most that at its
     minimum, at least that at its maximum (eq. 5 with bounds). The last is measured at the lambda
     that suits the user best, as the smaller of the relative difference of marginal utility and
-    the share of the budget that could still move that way: a bid of nothing violates nothing.
+    what could still move that way, a part of the budget down and of the maximum up: a bid of
+    nothing violates nothing.
     Without bounds these are the conditions of section V-C.
 
     Args:
@@ -95,7 +96,7 @@ def _discontent(
             x, p, f = cores[k], price[k], fraction[k]
             spent += p * x
             slack[slot] = p * (x - lower[k]) / budget[i]
-            room[slot] = (upper[k] - x) * p / budget[i] if p > 0.0 else upper[k] - x
+            room[slot] = 1.0 - x / upper[k] if upper[k] < np.inf else np.inf
             # At f = 0 nothing is worth more beyond the first instant of a core.
             gain = work[k] * f / (f + (1.0 - f) * x) ** 2 if f > 0.0 else 0.0
             marginal[slot] = gain / p if gain > 0.0 else 0.0
@@ -111,16 +112,16 @@ def _discontent(
 @kernel
 def _least_violation(marginal: Floats, slack: Floats, room: Floats, size: int) -> float:
     """Return the violation at the best lambda: wanting more falls in it, wanting less rises."""
-    low, high, least = np.inf, 0.0, 0.0
+    low, high, least, best = np.inf, 0.0, 0.0, 0.0
     for slot in range(size):
         if marginal[slot] == np.inf:  # free, and wanted
             least = max(least, room[slot])
         elif marginal[slot] > 0.0:
             low = min(low, marginal[slot])
             high = max(high, marginal[slot])
+            best = max(best, room[slot])  # at lambda = 0
     if high == 0.0:
         return least
-    best = np.inf
     for _ in range(MAX_BISECTIONS):
         middle = np.sqrt(low) * np.sqrt(high)
         more, less = 0.0, 0.0

@@ -1,0 +1,145 @@
+"""What section V promises of the market: efficient, fair to every leaf and group, competitive."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from populations import draw_population
+from walras import metrics
+from walras.admission import divide
+from walras.amdahl.equilibrium import find_equilibrium
+from walras.amdahl.market import Market
+from walras.amdahl.upper_bound import maximise_progress
+from walras.snapshot import Entitlement
+
+
+@st.composite
+def markets(draw: st.DrawFn) -> Market:
+    """Draw a market in which every user and every server has a job."""
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    users, servers = int(random.integers(1, 8)), int(random.integers(1, 6))
+    jobs = users + servers + int(random.integers(0, 20))
+    return Market(
+        random.uniform(1, 5, users),
+        random.integers(1, 33, servers),
+        np.concatenate([np.arange(users), random.integers(0, users, jobs - users)]),
+        np.concatenate([random.integers(0, servers, jobs - servers), np.arange(servers)]),
+        random.uniform(0.05, 0.99, jobs),
+        np.exp(random.standard_normal(jobs)),
+    )
+
+
+@settings(max_examples=300, deadline=None)
+@given(markets())
+def test_no_division_benefits_one_user_without_harm_to_another(market: Market) -> None:
+    """Pareto efficiency (I, V), by the first theorem of welfare economics.
+
+    The equilibrium maximises the sum of utilities, each over its user's marginal utility of money:
+    Lagrange's bound on that sum, from another solver, is met. To help one and harm nobody would
+    exceed it.
+    """
+    found = find_equilibrium(market, tolerance=1e-9)
+    f, x = market.fraction, found.cores
+    marginal = market.work * f / (f + (1 - f) * x) ** 2 / found.prices[market.server]
+    of_money = np.zeros(len(market.budgets))
+    np.maximum.at(of_money, market.user, marginal)
+    weights = market.sum_by_user(market.work) / of_money
+    weighted = Market(
+        weights, market.capacities, market.user, market.server, market.fraction, market.work
+    )
+    best = maximise_progress(weighted)
+    assert metrics.system_progress(weighted, x) >= best.bound * (1 - 1e-7)
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> list[Entitlement]:
+    """Draw one to four groups of one to four members, some of them groups of two again."""
+    result = []
+    for group in range(draw(st.integers(1, 4))):
+        result.append(Entitlement(f"g{group}", draw(st.integers(1, 5))))
+        for member in range(draw(st.integers(1, 4))):
+            name = f"g{group}.{member}"
+            result.append(Entitlement(name, draw(st.integers(1, 5)), parent=f"g{group}"))
+            if draw(st.booleans()):
+                result += [Entitlement(f"{name}.{i}", 1 + i, parent=name) for i in range(2)]
+    return result
+
+
+def leaves_of(tree: list[Entitlement]) -> list[str]:
+    parents = {each.parent for each in tree}
+    return [each.name for each in tree if each.name not in parents]
+
+
+@settings(max_examples=200, deadline=None)
+@given(trees(), st.integers(0, 2**32 - 1))
+def test_every_leaf_and_group_does_at_least_as_well_as_by_its_entitlement(
+    tree: list[Entitlement], seed: int
+) -> None:
+    """Section V-C down a tree: a group is entitled to its part of every server, for its leaves."""
+    leaves = leaves_of(tree)
+    parts = divide(tree, leaves)
+    random = np.random.default_rng(seed)
+    user = np.concatenate([np.arange(len(leaves)), random.integers(0, len(leaves), 20)])
+    server = random.integers(0, 4, len(user))
+    server[:4] = range(min(4, len(user)))
+    used = np.unique(server)
+    market = Market(
+        [parts[leaf] for leaf in leaves],
+        random.integers(4, 33, len(used)),
+        user,
+        np.searchsorted(used, server),
+        random.uniform(0.3, 0.99, len(user)),
+    )
+    got = metrics.user_progress(market, find_equilibrium(market).cores)
+    bare = metrics.user_progress(market, metrics.bare_entitlement(market))
+    assert (got >= bare * (1 - 1e-6)).all()
+    for group in [each.name for each in tree if each.parent is None]:
+        mine = np.array([leaf.split(".")[0] == group for leaf in leaves])
+        assert got[mine].sum() >= bare[mine].sum() * (1 - 1e-6)
+
+
+@settings(max_examples=200, deadline=None)
+@given(trees())
+def test_the_leaves_of_a_group_divide_its_part(tree: list[Entitlement]) -> None:
+    leaves = leaves_of(tree)
+    parts = divide(tree, leaves)
+    groups = {each.name: each.shares for each in tree if each.parent is None}
+    for group, shares in groups.items():
+        mine = sum(parts[leaf] for leaf in leaves if leaf.split(".")[0] == group)
+        np.testing.assert_allclose(mine, shares / sum(groups.values()))
+
+
+@settings(max_examples=100, deadline=None)
+@given(trees(), st.integers(0, 10**6))
+def test_how_one_group_divides_its_part_is_no_concern_of_others(
+    tree: list[Entitlement], pick: int
+) -> None:
+    leaves = leaves_of(tree)
+    split = leaves[pick % len(leaves)]
+    finer = [*tree, Entitlement(f"{split}.a", 2, parent=split), Entitlement(f"{split}.b", 3, split)]
+    before, after = divide(tree, leaves), divide(finer, leaves_of(finer))
+    for leaf in leaves:
+        if leaf != split:
+            assert after[leaf] == before[leaf]
+    np.testing.assert_allclose(after[f"{split}.a"] + after[f"{split}.b"], before[split])
+
+
+def test_misreporting_gains_little_in_a_large_population_and_more_in_a_small_one() -> None:
+    """Section V: strategy-proof in the large. A user's best of some false reports of all its F."""
+    gains = []
+    for users in (2, 40, 200):
+        market = draw_population(users, 1.0, 12, seed=users)
+        mine = market.user == 0
+        known = find_equilibrium(market)
+        honest = metrics.user_progress(market, known.cores)[0]
+        best = honest
+        for power in (0.5, 0.8, 1.25, 2.0):
+            reported = np.where(mine, market.fraction**power, market.fraction)
+            lie = Market(market.budgets, market.capacities, market.user, market.server, reported)
+            cores = find_equilibrium(lie, start=known.prices).cores
+            best = max(best, metrics.user_progress(market, cores)[0])
+        gains.append(best / honest - 1)
+    assert gains[0] > 2e-3
+    assert max(gains[1:]) < 1e-3
