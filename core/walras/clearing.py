@@ -15,6 +15,7 @@ from walras import metrics
 from walras.admission import admit, divide
 from walras.amdahl.market import Market
 from walras.apportion import Portions, apportion
+from walras.auctions import hold_auctions
 from walras.colocation import place
 from walras.explain import explain
 from walras.memory import divide_memory
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from walras.auctions import Auctioned
     from walras.snapshot import Job, Snapshot
 
 UNBOUNDED = 2**31
@@ -58,10 +60,11 @@ def clear(snapshot: Snapshot, policy: Policy | None = None) -> Plan:
     market = lay_out(snapshot, placed.jobs, shares)
     least, most = _bounds(placed.jobs)
     bounds = _in_market(market, least, most)
-    priced = price(market, bounds, policy)
+    auctioned = _auctions(snapshot, market, placed.jobs, policy)
+    priced = price(market, bounds, policy, auctioned)
     portions = apportion(market, priced.cores, least, most)
     grants = _grants(placed.jobs, market, policy, priced, portions)
-    memory = divide_memory(snapshot, placed.jobs, policy)
+    memory = divide_memory(snapshot, placed.jobs, policy, auctioned)
     return Plan(
         grants=tuple(
             replace(grant, memory=granted, memory_reason=reason)
@@ -106,6 +109,16 @@ def lay_out(snapshot: Snapshot, jobs: Sequence[Job], shares: Mapping[str, float]
     )
 
 
+def _auctions(
+    snapshot: Snapshot, market: Market, jobs: Sequence[Job], policy: Policy
+) -> Auctioned | None:
+    """Auction cores, memory or both, if anything is to be auctioned."""
+    if "Auction" not in {policy.cores, policy.memory} or not jobs:
+        return None
+    nodes = [node for node in snapshot.nodes if node.cores > 0]
+    return hold_auctions(market, jobs, nodes, policy)
+
+
 def _bounds(jobs: Sequence[Job]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     most = [UNBOUNDED if job.max_cores is None else job.max_cores for job in jobs]
     return np.array([job.min_cores for job in jobs], np.int64), np.array(most, np.int64)
@@ -114,13 +127,14 @@ def _bounds(jobs: Sequence[Job]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 def _in_market(market: Market, least: NDArray[np.int64], most: NDArray[np.int64]) -> Bounds:
     """Return the bounds that a market takes.
 
-    One core is what any job has a use for, and no bound. Where jobs ask for more than their server
-    has, no minimum on it holds.
+    One core is what any job has a use for, and no bound, as is all of a server. Where jobs ask for
+    more than their server has, no minimum on it holds.
     """
     lower = np.where(least > 1, least, 0).astype(np.float64)
     crowded = market.sum_by_server(lower) > market.capacities
     lower[crowded[market.server]] = 0.0
-    return Bounds(lower, np.where(most < UNBOUNDED, most, np.inf))
+    capacity = market.capacities[market.server]
+    return Bounds(lower, np.where(most < capacity, most, np.inf))
 
 
 def _grants(
@@ -144,7 +158,7 @@ def _grants(
             shared_cores=int(portions.shared[k]),
             weight=int(portions.weight[k]),
             price=price_here,
-            spend=price_here * cores,
+            spend=price_here * cores if priced.spends is None else float(priced.spends[k]),
             speedup=float(speedups[k]),
             reason="",
             pod=job.pod,

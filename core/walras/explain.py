@@ -50,7 +50,12 @@ def _market(grant: Grant, job: Job, budget: float, mechanism: CoreMechanism) -> 
         f"{grant.spend:.2f} of {job.entitlement}'s budget of {budget:.2f} buys "
         f"{grant.cores:.2f} cores at {grant.price:.3f} each"
     )
-    if mechanism in {"PriceAnticipating", "Auction"}:
+    if mechanism == "Auction":
+        return (
+            f"a bid of {grant.spend:.2f}, of {job.entitlement}'s budget of {budget:.2f}, takes "
+            f"{grant.cores:.2f} cores of {grant.node}"
+        )
+    if mechanism == "PriceAnticipating":
         return f"{bought}, as if its speedup grew with every core alike"
     return f"{bought}, where {speedup}"
 

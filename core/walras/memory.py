@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from walras.auctions import Auctioned
     from walras.snapshot import Job, Node, Policy, Snapshot
 
     Counts = NDArray[np.int64]
@@ -85,7 +86,9 @@ class _Demands(NamedTuple):
     least: Counts
 
 
-def divide_memory(snapshot: Snapshot, jobs: Sequence[Job], policy: Policy) -> Divided:
+def divide_memory(
+    snapshot: Snapshot, jobs: Sequence[Job], policy: Policy, auctioned: Auctioned | None = None
+) -> Divided:
     """Divide the memory of all nodes.
 
     All leaves of the tree of entitlements take part, those without jobs too: what they do not use
@@ -104,8 +107,12 @@ def divide_memory(snapshot: Snapshot, jobs: Sequence[Job], policy: Policy) -> Di
         np.array([node.memory // policy.slice_bytes for node in snapshot.nodes], np.int64),
         _wanted(demands, len(snapshot.nodes), len(ledger.users), policy.slice_bytes),
     )
-    held, after = _hold(policy, ledger, pools)
-    granted = _to_jobs(demands, held, policy.slice_bytes)
+    after: Ledger | None = None
+    if auctioned is not None and policy.memory == "Auction":
+        granted = np.asarray(auctioned.memory[demands.job] // PAGE * PAGE, np.int64)
+    else:
+        held, after = _hold(policy, ledger, pools)
+        granted = _to_jobs(demands, held, policy.slice_bytes)
     return Divided(
         _per_job(len(jobs), demands, granted),
         _reasons(jobs, demands, granted),
@@ -203,7 +210,7 @@ def _reasons(jobs: Sequence[Job], demands: _Demands, granted: Counts) -> tuple[s
             reasons[number] = f"all {in_words(wanted)} that it can use"
             continue
         reasons[number] = (
-            f"{in_words(amount)} of {in_words(wanted)} that it could use: {job.entitlement} holds "
+            f"{in_words(amount)} of {in_words(wanted)} that it could use; {job.entitlement} has "
             f"no more on {job.node}"
         )
         if amount < least:

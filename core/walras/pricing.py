@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from walras.amdahl.market import Market
     from walras.amdahl.upper_bound import Optimum
+    from walras.auctions import Auctioned
     from walras.snapshot import Policy
 
     Floats = NDArray[np.float64]
@@ -74,6 +75,7 @@ class Priced(NamedTuple):
             an equilibrium condition, the largest part of its utility that a user could gain by
             other bids, or the proven gap to the optimum.
         converged: whether the solver reached what was asked.
+        spends: shape (k,), what jobs pay, where that is not the price of their cores.
     """
 
     cores: Floats
@@ -83,10 +85,19 @@ class Priced(NamedTuple):
     price_error: float
     residual: float
     converged: bool
+    spends: Floats | None = None
 
 
-def price(market: Market, bounds: Bounds, policy: Policy) -> Priced:
+def price(
+    market: Market, bounds: Bounds, policy: Policy, auctioned: Auctioned | None = None
+) -> Priced:
     """Divide cores by the mechanism that ``policy`` names.
+
+    Args:
+        market: users, servers and jobs.
+        bounds: of the jobs' cores.
+        policy: names the mechanism.
+        auctioned: what auctions came to, if that is the mechanism.
 
     Raises:
         PricingError: the market is too large for it.
@@ -94,6 +105,8 @@ def price(market: Market, bounds: Bounds, policy: Policy) -> Priced:
     if market.jobs == 0:
         nothing = np.zeros(len(market.capacities))
         return Priced(np.zeros(0), nothing, "none", 0, 0.0, 0.0, converged=True)
+    if auctioned is not None and policy.cores == "Auction":
+        return _auction(market, auctioned)
     match policy.cores:
         case "ProportionalSharing":
             return _proportional_sharing(market, bounds)
@@ -162,6 +175,20 @@ def _price_anticipating(market: Market) -> Priced:
         float("inf"),
         found.gain,
         found.converged,
+    )
+
+
+def _auction(market: Market, auctioned: Auctioned) -> Priced:
+    paid = market.sum_by_server(auctioned.spends) / market.capacities
+    return Priced(
+        auctioned.cores,
+        paid,
+        "auctions by bids in turn",
+        auctioned.iterations,
+        float("inf"),
+        auctioned.gain,
+        auctioned.converged,
+        auctioned.spends,
     )
 
 

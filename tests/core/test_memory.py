@@ -154,7 +154,7 @@ def test_a_job_short_of_its_minimum_is_told_so() -> None:
     jobs = (job("needs", "a", 8, least=6), job("k", "b", 8))
     plan = clear(Snapshot(users, (Node("n", 4, 8 * GIB),), jobs), replace(KARMA, memory="Strict"))
     assert plan.grants[0].memory_reason == (
-        "4Gi of 8Gi that it could use: a holds no more on n; short of its minimum of 6Gi"
+        "4Gi of 8Gi that it could use; a has no more on n; short of its minimum of 6Gi"
     )
 
 
