@@ -190,6 +190,10 @@ def test_penalties_by_type_are_those_by_agent() -> None:
     ("call", "message"),
     [
         (
+            lambda: marry_types([[0.0, 1.0], [1.0, float("nan")]], [1, 1], [1, 1]),
+            "disutility[1, 1] = nan is not a finite number",
+        ),
+        (
             lambda: marry_types(np.zeros((2, 2)), [1, -1], [1, 1]),
             "proposers[1] = -1: counts from 0 that add up to at most 999999999 are needed",
         ),
@@ -215,6 +219,14 @@ def test_bad_counts_are_named_in_one_line(call: Callable[[], object], message: s
     with pytest.raises(ColocationError) as told:
         call()
     assert str(told.value) == message
+
+
+def test_a_result_does_not_change_with_what_it_was_made_from() -> None:
+    disutility, sides = np.random.default_rng(7).random((4, 4)), np.full((2, 4), 3)
+    result = marry_types(disutility, *sides)
+    before = result.agents().receiver_of
+    disutility[:], sides[:] = 0.0, 0
+    np.testing.assert_array_equal(result.agents().receiver_of, before)
 
 
 def test_no_agents_make_no_pairs() -> None:

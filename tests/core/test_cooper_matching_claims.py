@@ -15,7 +15,8 @@ import pytest
 
 from walras.cooper.blocking import blocking_pairs
 from walras.cooper.colocation import penalties
-from walras.cooper.policies import POLICIES, colocate
+from walras.cooper.fairness import spearman
+from walras.cooper.policies import POLICIES, colocate, stable_marriage_random
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,7 +72,8 @@ def test_roommates_are_more_stable_than_random_marriage(
 ) -> None:
     """Cooper VI-A has it the other way round, since SR pairs all greedily whom Irving leaves.
 
-    There solutions "rarely exist"; here most do, and where they do not, two agents are rejected.
+    There solutions "rarely exist"; here six of ten populations have one, and two agents are rejected
+    in the others.
     """
     rejected, blocking = [], []
     for disutility, decided in outcomes:
@@ -81,7 +83,7 @@ def test_roommates_are_more_stable_than_random_marriage(
             [len(blocking_pairs(disutility, each.partner)) for each in (roommates, marriage)]
         )
     of_roommates, of_marriage = np.transpose(blocking)
-    assert set(rejected) == {0, 2}
+    assert sorted(rejected) == [0, 0, 0, 0, 0, 0, 2, 2, 2, 2]
     assert (of_roommates[np.equal(rejected, 0)] == 0).all()
     assert (of_roommates < of_marriage).all()
 
@@ -112,3 +114,48 @@ def test_stability_costs_twice_as_much_where_only_the_intensive_suffer() -> None
         for name in ("Greedy", "StableMarriageRandom")
     )
     assert 1.8 < marriage / greedy < 2.4
+
+
+def fairness(disutility: Floats, bandwidth: Floats, outcome: Colocation) -> float:
+    """Correlate the ranks of the 20 jobs by bandwidth and by mean penalty (Cooper, Fig. 8)."""
+    lost = penalties(disutility, outcome.partner)
+    jobs = np.unique(bandwidth)
+    return spearman([lost[bandwidth == job].mean() for job in jobs], jobs)
+
+
+def test_stable_policies_are_fair_and_others_are_not(
+    outcomes: list[tuple[Floats, dict[str, Colocation]]],
+) -> None:
+    """Cooper VI-A, Fig. 8: penalties follow demand under SMR and SR, but not under GR, CO, SMP.
+
+    In the paper CO's have nothing to do with demand; on these penalties they run against it.
+    """
+    ranks = {
+        name: np.median(
+            [
+                fairness(disutility, population(seed)[1], decided[name])
+                for seed, (disutility, decided) in zip(POPULATIONS, outcomes, strict=True)
+            ]
+        )
+        for name in POLICIES
+    }
+    assert min(ranks["StableMarriageRandom"], ranks["StableRoommates"]) > 0.5
+    assert max(ranks[name] for name in ("Greedy", "Complementary", "StableMarriagePartition")) < 0.4
+
+
+def test_random_marriage_is_fairer_and_more_surely_so_among_more_agents() -> None:
+    """Cooper VI-D, Fig. 13."""
+    disutility, bandwidth = population(3)
+    mean, deviation = [], []
+    for agents in (20, 100, 500):
+        each = []
+        for seed in range(20):
+            some = np.random.default_rng(seed).permutation(1000)[:agents]
+            among = disutility[np.ix_(some, some)]
+            each.append(fairness(among, bandwidth[some], stable_marriage_random(among, seed)))
+        mean.append(np.mean(each))
+        deviation.append(np.std(each))
+    assert mean == sorted(mean)
+    assert mean[-1] > mean[0] + 0.2
+    assert deviation == sorted(deviation, reverse=True)
+    assert deviation[-1] < deviation[0] / 4

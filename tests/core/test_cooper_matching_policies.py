@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -225,12 +227,12 @@ def complain(call: Callable[[], object]) -> str:
     ("call", "message"),
     [
         (
-            lambda: greedy([[0.0, 1.0], [1.0, float("nan")]]),
-            "disutility[1, 1] = nan is not a finite number",
+            lambda: greedy([[0.0, 1.0], [float("nan"), 0.0]]),
+            "disutility[1, 0] = nan is not a finite number",
         ),
         (
             lambda: greedy([[0, 1, 2], [1, 0, 2]]),
-            "disutility is 2 by 3: a row and a column for every agent are needed",
+            "disutility is 2 by 3: as many columns as rows are needed",
         ),
         (
             lambda: complementary([1.0, np.inf]),
@@ -281,3 +283,21 @@ def test_the_unit_of_disutility_does_not_matter(policy: str, scale: float) -> No
     power_of_two = 2.0 ** round(np.log2(scale))  # so that scaling rounds nothing
     scaled = colocate(policy, disutility * power_of_two, intensity * power_of_two).partner
     np.testing.assert_array_equal(scaled, expected)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_nobody_reads_what_an_agent_would_lose_beside_itself(policy: str) -> None:
+    disutility, intensity = drawn(21, 4), np.arange(21.0)
+    expected = colocate(policy, disutility, intensity).partner
+    for itself in (np.nan, -1e300):
+        np.fill_diagonal(disutility, itself)
+        np.testing.assert_array_equal(colocate(policy, disutility, intensity).partner, expected)
+        assert (advise(disutility, expected).pairs == blocking_pairs(disutility, expected)).all()
+    assert np.diagonal(disutility)[0] == -1e300
+
+
+def test_the_page_for_users_shows_what_happens() -> None:
+    page = Path(__file__).parents[2] / "docs" / "mechanisms" / "cooper.md"
+    shown = doctest.testfile(str(page), module_relative=False)
+    assert shown.attempted > 3
+    assert shown.failed == 0

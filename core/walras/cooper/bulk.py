@@ -18,8 +18,8 @@ from walras.cooper.blocking import check_alpha
 from walras.cooper.colocation import (
     ALONE,
     ColocationError,
-    check_disutility,
     check_intensity,
+    check_square,
 )
 from walras.cooper.marriage import Marriage
 from walras.cooper.policies import by_intensity
@@ -85,10 +85,10 @@ def marry_types(disutility: ArrayLike, proposers: ArrayLike, receivers: ArrayLik
         receivers: shape (T,), how many receive proposals.
 
     Raises:
-        ColocationError: see ``check_disutility``; or a count is below 0 or no integer, or there
+        ColocationError: see ``check_square``; or a count is below 0 or no integer, or there
             are 10**9 agents or more.
     """
-    cost = read_only(check_disutility(disutility))
+    cost = read_only(check_square("disutility", disutility).copy())
     one_side = read_only(_check_counts("proposers", proposers, len(cost)))
     other_side = read_only(_check_counts("receivers", receivers, len(cost)))
     with np.errstate(over="ignore", invalid="ignore"):  # turns decide on nothing but time

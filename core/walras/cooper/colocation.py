@@ -30,8 +30,8 @@ class Colocation:
     Attributes:
         partner: shape (n,); for each agent the one it shares a processor with, or ``ALONE``.
         policy: who decided, by the name that a Market's ``colocation.policy`` uses.
-        rejected: the agents that everybody else rejected, in their order, which were then paired
-            greedily among themselves; only stable roommates has any.
+        rejected: the agents whom stable roommates leaves without a partner, in their order; they
+            were then paired greedily among themselves. Empty under other policies.
         proposals: how many proposals were made; 0 under policies that know none.
     """
 
@@ -70,18 +70,30 @@ def suffered_beside(
 
 
 def check_disutility(values: ArrayLike) -> NDArray[np.float64]:
-    """Return the disutilities as a square matrix of finite numbers, contiguous by row.
+    """Return the disutilities of agents beside agents, contiguous by row.
 
-    The diagonal must be finite too, though no policy reads it: no agent sits beside itself.
+    No policy reads the diagonal, as no agent sits beside itself: there NaN is allowed, and 0 put.
+
+    Raises:
+        ColocationError: the matrix is not square, or another entry is not a finite number.
+    """
+    matrix = np.asarray(values, dtype=np.float64)
+    if matrix.ndim == 2 and np.isnan(np.diagonal(matrix)).any():
+        matrix = matrix.copy()
+        np.fill_diagonal(matrix, 0.0)
+    return check_square("disutility", matrix)
+
+
+def check_square(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    """Return a square matrix of finite numbers, contiguous by row.
 
     Raises:
         ColocationError: the matrix is not square, or an entry is not a finite number.
     """
-    matrix = check_matrix("disutility", values)
+    matrix = check_matrix(name, values)
     if matrix.shape[0] != matrix.shape[1]:
         raise ColocationError(
-            f"disutility is {matrix.shape[0]} by {matrix.shape[1]}: "
-            "a row and a column for every agent are needed"
+            f"{name} is {matrix.shape[0]} by {matrix.shape[1]}: as many columns as rows are needed"
         )
     return matrix
 
