@@ -4,14 +4,15 @@ A job's sub-budgets b_j are best (Lemma 2) where its margins v_j / b_j are equal
 v_j = (du/ds_j) s_j (1 - s_j). Algorithm 2 moves them to b'_j ~ v_j. Near the best ones, the
 logarithm of a margin falls with that of b at the rate k = 1 - alpha + 2 alpha s for linear
 utilities and 1 + alpha s for logarithmic ones, so that Algorithm 2 leaves the part |1 - k| of an
-error, while with r_j = v_j / (b_j m), m the mean of margins with weights b_j / k_j,
+error, while with r_j = v_j / (b_j m), m = sum_j v_j / sum_j b_j the mean margin,
 
     b'_j ~ b_j r_j**(1 / k_j)
 
-leaves its square: Newton's method on logarithms. For k of at least 1/2, r**(1 / k) is replaced by
-r (r + c) / (c r + 1), c = 2 k - 1, which agrees with it to the third order around 1, has no poles,
-and costs neither a logarithm nor a division more. Linear utilities at alpha = 1, where k vanishes
-with s and sub-budgets of 0 can be best, are those of the proportional-share market.
+leaves its square where the k_j are alike, as for jobs with small shares: Newton's method on
+logarithms. For k of at least 1/2, r**(1 / k) is replaced by r (r + c) / (c r + 1), c = 2 k - 1,
+which agrees with it to the third order around 1, has no poles, and costs neither a logarithm nor a
+division more. Linear utilities at alpha = 1, where k vanishes with s and sub-budgets
+of 0 can be best, are those of the proportional-share market.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def sweep(  # noqa: C901 - one loop, since a call a job, for all its arrays, cos
     largest = 0.0
     for i in range(jobs):
         log = logarithmic[i]
-        weight, weighted = 0.0, 0.0
+        value = 0.0
         for j in range(resources):
             aim[j] = 0.0
             if weights[i, j] > 0.0:
@@ -82,19 +83,21 @@ def sweep(  # noqa: C901 - one loop, since a call a job, for all its arrays, cos
                 share = own * part
                 k = 1.0 + alpha * share if log else 1.0 - alpha + 2.0 * alpha * share
                 v = weights[i, j] * (other * part) * (1.0 if log else share)
-                weight += sub_budgets[i, j] / k
-                weighted += v / k
+                value += v
                 others[j], slope[j], aim[j] = other, k, v
-        if weight == 0.0:
+        if value == 0.0:
             continue
-        mean = weighted / weight
+        mean = value / budgets[i]
         if alpha == 1.0 and not log:
             respond(np.sqrt(weights[i]), others, budgets[i], np.inf, aim)
         else:
             for j in range(resources):
                 if weights[i, j] > 0.0:
                     aim[j] = newton(aim[j], sub_budgets[i, j] * mean, slope[j])
-        scale = budgets[i] / aim.sum()
+        spent = 0.0
+        for j in range(resources):
+            spent += aim[j]
+        scale = budgets[i] / spent
         for j in range(resources):
             if weights[i, j] > 0.0:
                 best = max(aim[j] * scale, LEAST_BID * budgets[i])

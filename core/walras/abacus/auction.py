@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras._segments import read_only
-from walras.abacus._turns import possible_gains, sweep
+from walras.abacus._turns import column_sums, possible_gains, sweep
 from walras.price_anticipating._checks import numbers, refuse, refuse_idle
 
 if TYPE_CHECKING:
@@ -75,11 +75,12 @@ class Auction:
 
     def utilities(self, shares: Floats) -> Floats:
         """Return each job's utility, shape (n,), minus infinity without a share that it needs."""
-        value = np.array(shares)
+        value = shares
         if self.logarithmic.any():
-            rows = self.logarithmic[:, None] & (self.weights > 0)
+            value = np.array(shares)
+            needed = self.logarithmic[:, None] & (self.weights > 0)
             with np.errstate(divide="ignore"):
-                np.log(shares, out=value, where=rows)
+                np.log(shares, out=value, where=needed)
         return np.asarray(np.einsum("ij,ij->i", self.weights, value))
 
 
@@ -183,8 +184,9 @@ def run_auction(
 
 def contenders(wanted: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return who bids where: those who want a resource that others want too."""
-    contended = wanted.sum(axis=0) > 1
-    return wanted if contended.all() else np.asarray(wanted & contended)
+    if len(wanted) > 1 and wanted.all():
+        return wanted
+    return np.asarray(wanted & (wanted.sum(axis=0) > 1))
 
 
 def first_sub_budgets(
@@ -196,14 +198,14 @@ def first_sub_budgets(
         given = numbers("start", start, bidders.shape, AuctionError)
         refuse("start", given, given < 0, "is negative", AuctionError)
         parts *= np.maximum(given, LEAST_START * budgets[:, None])
-    sums = parts @ np.ones(parts.shape[1])
+    sums = np.einsum("ij->i", parts)
     parts *= np.divide(budgets, sums, out=np.zeros(len(sums)), where=sums > 0)[:, None]
     return np.asarray(parts)
 
 
 def divide(powers: Floats, wanted: NDArray[np.bool_]) -> Floats:
     """Return shares in proportion to ``powers`` (eq. 1), all to who wants a resource alone."""
-    totals = powers.sum(axis=0)
+    totals = column_sums(powers)
     if (totals > 0).all():
         return np.asarray(powers / totals)
     alone = wanted & (wanted.sum(axis=0) == 1)

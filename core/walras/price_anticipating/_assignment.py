@@ -41,7 +41,8 @@ def assign(
     machine_price[:] = 0.0
     place_price[:] = 0.0
     for i in range(users):
-        machine_price[:] = np.maximum(machine_price, weights[i])
+        for j in range(machines):
+            machine_price[j] = max(machine_price[j], weights[i, j])
     taken = np.zeros(users, np.int64)
     distance = np.empty(users)
     towards = np.empty(users, np.int64)

@@ -35,20 +35,26 @@ def respond_within(
     machines = len(roots)
     if limit >= machines:
         return respond(roots, others, budget, guess, bids)
-    levels = np.sqrt(others)
-    score = roots / levels
+    levels = np.empty(machines)
+    score = np.empty(machines)
+    for j in range(machines):
+        levels[j] = np.sqrt(others[j])
+        score[j] = roots[j] / levels[j]
     answer = np.empty(limit)
     best_value, best_mu = -1.0, guess
-    inside = np.empty(limit, np.int64)
+    inside = largest(score, limit)
     for _ in range(ROUNDS_BEFORE_SEARCH):
         trial = largest(score, limit)
-        mu, value = respond(roots[trial], others[trial], budget, best_mu, answer)
+        mu, value = respond(pick(roots, trial), pick(others, trial), budget, best_mu, answer)
         if value > best_value * (1.0 + WORTH_A_SWAP):
             best_mu, best_value, inside = mu, value, trial
             spread(answer, inside, bids)
         for j in range(machines):
-            score[j] = max(0.0, roots[j] - levels[j] / mu) ** 2
-        most = score[largest(score, limit)].sum() + budget / mu**2
+            surplus = max(0.0, roots[j] - levels[j] / mu)
+            score[j] = surplus * surplus
+        most = budget / (mu * mu)
+        for j in largest(score, limit):
+            most += score[j]
         if most <= best_value * (1.0 + WORTH_A_SWAP):
             return best_mu, best_value
     return swap_machines(roots, others, budget, inside, best_mu, bids)
@@ -69,12 +75,14 @@ def swap_machines(
     is there in case that the paper's conjecture, a polynomial number of them, is wrong.
     """
     machines, limit = len(roots), len(inside)
-    chosen_roots, chosen_others = roots[inside], others[inside]
+    chosen_roots, chosen_others = pick(roots, inside), pick(others, inside)
     answer = np.empty(limit)
     mu, value = respond(chosen_roots, chosen_others, budget, guess, answer)
     spread(answer, inside, bids)
-    outside = np.ones(machines, np.bool_)
-    outside[inside] = False
+    outside = np.empty(machines, np.bool_)
+    outside[:] = True
+    for j in inside:
+        outside[j] = False
     pairs = machines * limit
     pair, tried = 0, 0
     for _ in range(100 * pairs):
@@ -98,6 +106,15 @@ def swap_machines(
 
 
 @kernel
+def pick(values: Floats, places: NDArray[np.int64]) -> Floats:
+    """Return ``values`` at ``places``."""
+    result = np.empty(len(places))
+    for slot in range(len(places)):
+        result[slot] = values[places[slot]]
+    return result
+
+
+@kernel
 def spread(values: Floats, places: NDArray[np.int64], result: Floats) -> None:
     """Write ``values`` to their ``places`` in ``result``, and 0 elsewhere."""
     result[:] = 0.0
@@ -108,7 +125,8 @@ def spread(values: Floats, places: NDArray[np.int64], result: Floats) -> None:
 @kernel
 def largest(values: Floats, count: int) -> NDArray[np.int64]:
     """Return where the ``count`` largest of ``values`` are, the first ones among equals."""
-    left = values.copy()
+    left = np.empty(len(values))
+    left[:] = values
     chosen = np.empty(count, np.int64)
     for slot in range(count):
         best = 0

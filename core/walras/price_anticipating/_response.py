@@ -40,9 +40,14 @@ def respond(
         bids: shape (m,), written.
     """
     machines = len(roots)
-    bang = roots / np.sqrt(others)
-    top = bang.max()
-    bang /= top
+    bang = np.empty(machines)
+    for j in range(machines):
+        bang[j] = roots[j] / np.sqrt(others[j])
+    top = 0.0
+    for j in range(machines):
+        top = max(top, bang[j])
+    for j in range(machines):
+        bang[j] /= top
     t = guess * top - 1.0
     if not t > 0.0:
         t = np.inf
@@ -64,5 +69,7 @@ def respond(
         bids[j] = others[j] * max(0.0, t * bang[j] - (1.0 - bang[j]))
         spent += bids[j]
         value += bids[j] * bang[j]
-    bids *= budget / spent
-    return (1.0 + t) / top, top**2 * value * (budget / spent) / (1.0 + t)
+    scale = budget / spent
+    for j in range(machines):
+        bids[j] *= scale
+    return (1.0 + t) / top, top * top * value * scale / (1.0 + t)

@@ -39,9 +39,11 @@ def sweep(
         step: how far users move: 1 is to the best bids, 0 is to stay.
     """
     users, machines = bids.shape
-    totals = reserve.copy()
+    totals = np.empty(machines)
+    totals[:] = reserve
     for i in range(users):
-        totals += bids[i]
+        for j in range(machines):
+            totals[j] += bids[i, j]
     others = np.empty(machines)
     answer = np.empty(machines)
     values = np.empty(machines)
@@ -52,11 +54,14 @@ def sweep(
         )
         for j in range(machines):
             values[j] = roots[i, j] * roots[i, j] * (bids[i, j] / (bids[i, j] + others[j]))
-        now = values.sum()
+        now = 0.0
+        for j in range(machines):
+            now += values[j]
         gains[i] = max(0.0, best / now - 1.0) if now > 0.0 else np.inf
         if step > 0.0:
-            bids[i] += step * (answer - bids[i])
-            totals[:] = others + bids[i]
+            for j in range(machines):
+                bids[i, j] = (1.0 - step) * bids[i, j] + step * answer[j]
+                totals[j] = others[j] + bids[i, j]
 
 
 @kernel

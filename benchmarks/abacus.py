@@ -1,0 +1,110 @@
+"""The Abacus auction, arrays in and shares out, against Algorithm 2 as the paper has it, compiled.
+
+Populations of section 7.1.1: 4 resources, budgets U[50, 200], weights U[.5, 2], alpha 0.5. Both
+stop when no sub-budget moves by more than a tolerance, relative to its budget, in a round. The peer
+is the bare loop: ours also checks its input and proves that no job could gain by more than that.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from harness import Case, one_thread, run  # type: ignore[import-not-found,unused-ignore] # a script
+
+one_thread()  # before NumPy is imported
+
+import numpy as np  # noqa: E402
+from scipy.optimize import nnls  # noqa: E402
+
+from walras._jit import kernel  # noqa: E402
+from walras.abacus._least_squares import fit_non_negative  # noqa: E402
+from walras.abacus.auction import Auction, Outcome, run_auction  # noqa: E402
+from walras.abacus.slo import run_pool_auction  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+TOLERANCE = 1e-3
+
+
+@kernel
+def algorithm_2(budgets: Floats, weights: Floats, tolerance: float, *, logarithmic: bool) -> Floats:
+    """Algorithms 1 and 2 at alpha 0.5, with the sum corrected and column sums kept running."""
+    jobs, resources = weights.shape
+    bids = np.empty((jobs, resources))
+    for i in range(jobs):
+        bids[i] = budgets[i] / resources
+    roots = np.sqrt(bids)
+    values = np.empty(resources)
+    for _ in range(1000):
+        totals = np.zeros(resources)
+        for i in range(jobs):
+            totals += roots[i]
+        largest = 0.0
+        for i in range(jobs):
+            total = 0.0
+            for j in range(resources):
+                share = roots[i, j] / totals[j]
+                values[j] = weights[i, j] * (1.0 - share) * (1.0 if logarithmic else share)
+                total += values[j]
+            for j in range(resources):
+                bid = budgets[i] * values[j] / total
+                largest = max(largest, abs(bid - bids[i, j]) / budgets[i])
+                bids[i, j] = bid
+                totals[j] -= roots[i, j]
+                roots[i, j] = np.sqrt(bid)
+                totals[j] += roots[i, j]
+        if largest <= tolerance:
+            break
+    return bids
+
+
+def auction(budgets: Floats, weights: Floats, tolerance: float, *, logarithmic: bool) -> Outcome:
+    """Solve from arrays, checks included."""
+    result = run_auction(Auction(budgets, weights, logarithmic=logarithmic), tolerance=tolerance)
+    if not result.converged:
+        raise RuntimeError(f"change {result.change}, gain {result.gain}")
+    return result
+
+
+def cases() -> Iterator[Case]:
+    """Everything that is measured."""
+    sizes = ((32, 0.1, 1e-3), (128, 0.1, 1e-3), (128, 0.5, 1e-9), (100_000, 50, 1e-3))
+    for jobs, target, tolerance in sizes:
+        random = np.random.default_rng(jobs)
+        budgets, weights = random.uniform(50, 200, jobs), random.uniform(0.5, 2, (jobs, 4))
+        for logarithmic in (False, True):
+            yield Case(
+                f"{jobs:,} jobs x 4 to {tolerance:g}, {'log' if logarithmic else 'linear'}",
+                target,
+                partial(auction, budgets, weights, tolerance, logarithmic=logarithmic),
+                "Algorithm 2, compiled",
+                partial(algorithm_2, budgets, weights, tolerance, logarithmic=logarithmic),
+                warm_peer=True,
+            )
+    random = np.random.default_rng(5)
+    many = Auction(random.uniform(50, 200, 200), random.uniform(0.5, 2, (200, 4)))
+    yield Case(
+        "200 jobs x 4 with minima, linear",
+        50,
+        partial(run_pool_auction, many, np.full(200, 0.02), tolerance=TOLERANCE),
+    )
+    shares = random.random((50, 4))
+    measured = shares @ [1, 2, 0, 3] + 0.1 * random.standard_normal(50)
+    yield Case(
+        "weights of a utility from 50 runs",
+        1,
+        partial(fit_non_negative, shares, measured),
+        "scipy nnls",
+        partial(nnls, shares, measured),
+        warm_peer=True,
+    )
+
+
+if __name__ == "__main__":
+    run("Abacus: auctions", cases())

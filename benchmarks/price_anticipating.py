@@ -1,0 +1,165 @@
+"""The proportional-share market against the paper's own algorithms and general optimisers.
+
+Populations of section 7: 100 machines, weights uniform and of equal sums, equal budgets. An
+equilibrium is bids at which nobody gains more than 0.001 of their own utility by others; the
+paper's gap is 0.001 of what all machines are worth to a user, which takes fewer rounds.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from harness import Case, one_thread, run  # type: ignore[import-not-found,unused-ignore] # a script
+
+one_thread()  # before NumPy is imported
+
+import numpy as np  # noqa: E402
+from scipy.optimize import linear_sum_assignment, minimize  # noqa: E402
+
+from walras._jit import kernel  # noqa: E402
+from walras.price_anticipating._limited import largest, swap_machines  # noqa: E402
+from walras.price_anticipating.market import ShareMarket  # noqa: E402
+from walras.price_anticipating.nash import (  # noqa: E402
+    NashEquilibrium,
+    find_nash,
+    weight_proportional,
+)
+from walras.price_anticipating.optimum import social_optimum  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+GAP = 1e-3
+MACHINES = 100
+
+
+def population(
+    users: int, *, correlated: bool = False, parallelism: int | None = None
+) -> ShareMarket:
+    """Section 7: independent weights, or products of profiles of three resources."""
+    random = np.random.default_rng(users)
+    weights = random.random((users, MACHINES))
+    if correlated:
+        weights = random.random((users, 3)) @ random.random((3, MACHINES))
+    limits = None if parallelism is None else [parallelism] * users
+    return ShareMarket(np.ones(users), weights / weights.sum(axis=1, keepdims=True), limits)
+
+
+def equilibrium(market: ShareMarket) -> NashEquilibrium:
+    """Solve from arrays, checks included."""
+    again = ShareMarket(market.budgets, market.weights, market.parallelism, market.reserve)
+    result = find_nash(again, tolerance=GAP)
+    if not result.converged:
+        raise RuntimeError(f"gain {result.gain}")
+    return result
+
+
+def in_turn(
+    market: ShareMarket, respond: Callable[[Floats, Floats, float], Floats], rounds: int
+) -> Floats:
+    """Let ``respond`` find bids by weights, others' bids and budget, until nobody gains more."""
+    bids = weight_proportional(market)
+    for _ in range(rounds):
+        worst = 0.0
+        for user, weights in enumerate(market.weights):
+            others = market.reserve + bids.sum(axis=0) - bids[user]
+            answer = respond(weights, others, market.budgets[user])
+            before = weights @ (bids[user] / (bids[user] + others))
+            worst = max(worst, weights @ (answer / (answer + others)) / before - 1)
+            bids[user] = answer
+        if worst <= GAP:
+            break
+    return bids
+
+
+def papers_sort(weights: Floats, others: Floats, budget: float) -> Floats:
+    """Section 6.1.1 in NumPy: sort by w / y, then the largest k that bids on all."""
+    order = np.argsort(-weights / others, kind="stable")
+    roots = np.sqrt(weights[order] * others[order])
+    level = (budget + np.cumsum(others[order])) / np.cumsum(roots)
+    last = int(np.flatnonzero(roots * level >= others[order])[-1])
+    bids = np.zeros(len(weights))
+    inside = order[: last + 1]
+    bids[inside] = roots[: last + 1] * level[last] - others[inside]
+    return bids
+
+
+def sequential_quadratic(weights: Floats, others: Floats, budget: float) -> Floats:
+    """The best response by scipy's SLSQP, with the gradient."""
+    found = minimize(
+        lambda bids: -weights @ (bids / (bids + others)),
+        np.full(len(weights), budget / len(weights)),
+        jac=lambda bids: -weights * others / (bids + others) ** 2,
+        bounds=[(0, None)] * len(weights),
+        constraints={
+            "type": "eq",
+            "fun": lambda bids: bids.sum() - budget,
+            "jac": lambda _: np.ones(len(weights)),
+        },
+        method="SLSQP",
+    )
+    return np.asarray(found.x)
+
+
+@kernel
+def local_search(roots: Floats, others: Floats, limit: int, bids: Floats) -> None:
+    """Section 6.2 as it is printed: start from the highest w / y, swap while that pays."""
+    inside = largest(roots / np.sqrt(others), limit)
+    swap_machines(roots, others, 1.0, inside, np.inf, bids)
+
+
+def papers_search(limit: int, weights: Floats, others: Floats, _: float) -> Floats:
+    """Call the compiled local search."""
+    bids = np.empty(len(weights))
+    local_search(np.sqrt(weights), others, limit, bids)
+    return bids
+
+
+def cases() -> Iterator[Case]:
+    """Everything that is measured."""
+    for users, target in ((40, 1), (250, 5)):
+        for correlated in (False, True):
+            market = population(users, correlated=correlated)
+            yield Case(
+                f"{users} users x 100, {'correlated' if correlated else 'uniform'}",
+                target,
+                partial(equilibrium, market),
+                "paper's sort, NumPy",
+                partial(in_turn, market, papers_sort, 200),
+            )
+    market = population(250)
+    yield Case(
+        "250 users x 100, one round",
+        1,
+        partial(find_nash, market, max_iterations=1),
+        "scipy SLSQP",
+        partial(in_turn, market, sequential_quadratic, 1),
+    )
+    for users, limit, target in ((250, 5, 10), (250, 20, 40)):
+        market = population(users, parallelism=limit)
+        yield Case(
+            f"{users} users x 100, at most {limit} machines",
+            target,
+            partial(equilibrium, market),
+            "paper's search, compiled",
+            partial(in_turn, market, partial(papers_search, limit), 200),
+            warm_peer=True,
+        )
+    market = population(250, parallelism=20)
+    yield Case(
+        "social optimum, 250 users x 20 places",
+        5,
+        partial(social_optimum, market),
+        "scipy assignment",
+        partial(linear_sum_assignment, np.repeat(market.weights, 20, axis=0), maximize=True),
+        warm_peer=True,
+    )
+
+
+if __name__ == "__main__":
+    run("Proportional-share market: equilibria and optimum", cases())
