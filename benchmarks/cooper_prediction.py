@@ -1,0 +1,203 @@
+"""Cooper's predictors: time for 1000 agents, and how many preferences they have right.
+
+Penalties are synthetic, for the paper's are not public: sensitivity of one agent times pressure of
+the other, with and without noise, and stalls as Table I's bandwidths saturate a processor. Peers
+are the column mean and item-based collaborative filtering as one writes it down in NumPy.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import factorial
+from typing import TYPE_CHECKING
+
+from harness import Case, one_thread, run  # type: ignore[import-not-found,unused-ignore] # a script
+
+one_thread()  # before NumPy is imported
+
+import numpy as np  # noqa: E402
+from rich.console import Console  # noqa: E402
+from rich.table import Table  # noqa: E402
+from scipy import stats  # noqa: E402
+
+from walras.cooper.fairness import kendall  # noqa: E402
+from walras.cooper.filtering import filter_by_corunner  # noqa: E402
+from walras.cooper.prediction import predict  # noqa: E402
+from walras.cooper.preference import preferences_right  # noqa: E402
+from walras.cooper.shapley import shapley_exact  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.random import Generator
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+BANDWIDTH = np.array(
+    [
+        *(25.05, 21.03, 10.06, 21.06, 0.32, 14.66, 5.69, 23.44, 14.59, 0.99),
+        *(0.15, 3.34, 0.93, 1.80, 5.52, 0.57, 18.53, 0.07, 0.05, 4.0),
+    ]
+)
+"""Memory intensity of the paper's 20 jobs, GB/s (Table I)."""
+
+
+def product(draw: Generator, n: int) -> Floats:
+    """Sensitivity times pressure."""
+    return np.outer(draw.uniform(0.1, 1, n), draw.uniform(0.02, 0.5, n))
+
+
+def noisy(draw: Generator, n: int) -> Floats:
+    """The same with variance between runs."""
+    return np.asarray(product(draw, n) + draw.normal(0, 0.03, (n, n)))
+
+
+def saturating(draw: Generator, n: int) -> Floats:
+    """Stalls that set in as the bandwidth of both together saturates, by Table I."""
+    demand = BANDWIDTH if n == len(BANDWIDTH) else draw.choice(BANDWIDTH, n)
+    sensitive = (0.05 + 0.95 * demand / (demand + 6)) * draw.uniform(0.6, 1.4, n)
+    saturated = 1 / (1 + np.exp((30 - demand[:, None] - demand) / 5))
+    loss = sensitive[:, None] * (0.25 * saturated + 0.004 * demand)
+    return np.asarray(loss + draw.normal(0, 0.008, (n, n)))
+
+
+def sample(draw: Generator, truth: Floats, density: float) -> Floats:
+    """Keep a part of the entries, drawn without replacement."""
+    kept = draw.permutation(truth.size)[: round(density * truth.size)]
+    measured = np.full(truth.size, np.nan)
+    measured[kept] = truth.ravel()[kept]
+    return measured.reshape(truth.shape)
+
+
+def column_mean(measured: Floats) -> Floats:
+    """Fill in the mean of the column, or of everything if nothing in it is measured."""
+    known = ~np.isnan(measured)
+    count = known.sum(axis=0)
+    total = np.where(known, measured, 0).sum(axis=0)
+    mean = np.where(count, total / np.maximum(count, 1), np.nanmean(measured))
+    return np.where(known, measured, mean)
+
+
+def plain_filtering(measured: Floats) -> Floats:
+    """Item-based collaborative filtering by matrix products, with all similar items for weights."""
+    filled = measured.copy()
+    for _ in range(3):
+        unknown = np.isnan(filled)
+        if not unknown.any():
+            break
+        known = (~unknown).astype(float)
+        level = np.nanmean(filled, axis=1, keepdims=True)
+        above = np.where(unknown, 0, filled - level)
+        length = np.maximum(np.linalg.norm(above, axis=0), 1e-12)
+        alike = np.maximum(above.T @ above / np.outer(length, length), 0)
+        np.fill_diagonal(alike, 0)
+        weights = known @ alike
+        guess = level + above @ alike / np.where(weights > 0, weights, np.nan)
+        filled = np.where(unknown, guess, filled)
+    return filled
+
+
+def shapley_by_definition(penalty: Floats) -> list[float]:
+    """Equation 1, coalition by coalition."""
+    agents = len(penalty).bit_length() - 1
+    shares = []
+    for i in range(agents):
+        share = 0.0
+        others = [agent for agent in range(agents) if agent != i]
+        for size in range(agents):
+            weight = factorial(size) * factorial(agents - size - 1) / factorial(agents)
+            for members in combinations(others, size):
+                without = sum(1 << agent for agent in members)
+                share += weight * (penalty[without | 1 << i] - penalty[without])
+        shares.append(share)
+    return shares
+
+
+def cases() -> Iterator[Case]:
+    """Yield what is timed."""
+    draw = np.random.default_rng(1)
+    truth = noisy(draw, 1000)
+    for density in (0.05, 0.25, 0.75):
+        measured = sample(draw, truth, density)
+        name = f"1000 x 1000, {density:.0%}: "
+        yield Case(
+            name + "default",
+            100,
+            lambda m=measured: predict(m),
+            "column mean",
+            lambda m=measured: column_mean(m),
+        )
+        yield Case(
+            name + "filtering",
+            100 if density >= 0.25 else 250,
+            lambda m=measured: filter_by_corunner(m),
+            "plain filtering",
+            lambda m=measured: plain_filtering(m),
+        )
+    small = sample(draw, saturating(draw, 20), 0.25)
+    yield Case("20 x 20, 25%: default", 10, lambda: predict(small))
+    guess = column_mean(measured)
+    yield Case("preferences right, 1000 x 1000", 300, lambda: preferences_right(truth, guess))
+    penalty = draw.random(1 << 12)
+    yield Case(
+        "Shapley, 12 agents",
+        1,
+        lambda: shapley_exact(penalty),
+        "by definition",
+        lambda: shapley_by_definition(penalty),
+    )
+    x, y = draw.random(100_000), draw.random(100_000)
+    yield Case(
+        "Kendall, 100k agents",
+        60,
+        lambda: kendall(x, y),
+        "scipy",
+        lambda: stats.kendalltau(x, y),
+    )
+
+
+def accuracy(n: int, populations: int) -> Table:
+    """Tabulate the preferences right by density, world and predictor."""
+    title = f"Preferences right, {n} jobs, mean of {populations} populations"
+    table = Table("", title=title, title_justify="left")
+    densities = (0.05, 0.25, 0.5, 0.75)
+    for density in densities:
+        table.add_column(f"{density:.0%}", justify="right")
+    predictors: dict[str, Callable[[Floats], Floats]] = {
+        "column mean": column_mean,
+        "filtering": lambda measured: filter_by_corunner(measured).disutility,
+        "default": lambda measured: predict(measured).disutility,
+    }
+    for world in (product, noisy, saturating):
+        for name, fill in predictors.items():
+            right = [mean_right(world, n, density, fill, populations) for density in densities]
+            table.add_row(f"{world.__name__}: {name}", *(f"{share:.1%}" for share in right))
+    return table
+
+
+def mean_right(
+    world: Callable[[Generator, int], Floats],
+    n: int,
+    density: float,
+    fill: Callable[[Floats], Floats],
+    populations: int,
+) -> float:
+    """Return the mean share of preferences right over populations that all predictors see."""
+    shares = []
+    for seed in range(populations):
+        draw = np.random.default_rng([seed, n])
+        truth = world(draw, n)
+        shares.append(preferences_right(truth, fill(sample(draw, truth, density))))
+    return float(np.mean(shares))
+
+
+def main() -> None:
+    """Measure and print."""
+    run("Cooper, prediction and fairness; one thread", cases())
+    for n, populations in ((20, 50), (1000, 1)):
+        Console(width=100).print(accuracy(n, populations))
+
+
+if __name__ == "__main__":
+    main()
