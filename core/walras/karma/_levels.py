@@ -89,19 +89,39 @@ def serve(top: Counts, step: Counts, inverse: Floats, cap: Counts, level: int, e
     Returns:
         The index of the last user served at the level itself, -1 if there is none.
     """
-    last = -1
     if level == EVERYTHING:
-        return last
+        return -1
+    lucky = _first_with(top, step, inverse, cap, level, extra)
     for u in range(len(cap)):
-        cap[u] = _keys_from(top[u], step[u], inverse[u], cap[u], level)
-    for u in range(len(cap)):
-        if (top[u] - (cap[u] - 1) * step[u] == level) & (cap[u] > 0):
-            if extra > 0:
-                extra -= 1
-                last = u
-            else:
-                cap[u] -= 1
+        cap[u] = _keys_from(top[u], step[u], inverse[u], cap[u], level + (u >= lucky))
+    return lucky - 1
+
+
+@kernel
+def _first_with(
+    top: Counts, step: Counts, inverse: Floats, cap: Counts, level: int, number: int
+) -> int:
+    """Return how many users, from the first on, have ``number`` keys equal to the level."""
+    first, last = 0, len(cap) if number else 0
+    while last - first > 1:
+        half = slice(first, (first + last) // 2)
+        equal = _count_equal(top[half], step[half], inverse[half], cap[half], level)
+        if equal < number:
+            first = half.stop
+            number -= equal
+        else:
+            last = half.stop
     return last
+
+
+@kernel
+def _count_equal(top: Counts, step: Counts, inverse: Floats, cap: Counts, level: int) -> int:
+    """Return how many keys equal the level."""
+    count = 0
+    for u in range(len(cap)):
+        keys = _keys_from(top[u], step[u], inverse[u], cap[u], level)
+        count += (keys > 0) & (top[u] - (keys - 1) * step[u] == level)
+    return count
 
 
 @kernel

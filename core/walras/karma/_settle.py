@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras._jit import kernel
+from walras.karma._levels import HIGHEST
 from walras.karma._pools import share_out
 from walras.karma.ledger import UNIT
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 def workspace(users: int) -> tuple[Counts, Floats]:
     """Return the arrays that `settle` works in, good for any number of quanta."""
-    return np.empty((2, users), np.int64), np.empty(users)
+    return np.empty(users, np.int64), np.empty(users)
 
 
 @kernel
@@ -40,7 +41,7 @@ def settle(
     demands: Counts,
     slices: Counts,
     lent: Counts,
-    work: Counts,
+    limit: Counts,
     inverse: Floats,
 ) -> int:
     """Settle one quantum: change ``balances``, fill ``slices`` and ``lent``, return the carry.
@@ -54,28 +55,29 @@ def settle(
         demands: shape (pools, n), slices.
         slices: shape (pools, n), overwritten with what each user holds.
         lent: shape (pools, n), overwritten with the donated slices that somebody uses.
-        work: shape (2, n), overwritten.
+        limit: shape (n,), overwritten.
         inverse: shape (n,), overwritten.
     """
     pools, users = demands.shape
-    limit, rank = work[0], work[1]
     supply = np.empty(pools, np.int64)
     for pool in range(pools):
         carry += capacities[pool] * UNIT
     for u in range(users):
         balances[u] += carry // users
         inverse[u] = 1.0 / prices[u]
-    _split(prices, capacities, guaranteed, demands, slices, lent, balances, supply)
-    _limit(slices, limit)
+        limit[u] = 0
+    _split(prices, capacities, guaranteed, demands, slices, lent, balances, supply, limit)
     for u in range(users):
         if limit[u] * prices[u] > balances[u]:
             limit[u] = balances[u] // prices[u]
     share_out(balances, prices, inverse, limit, slices, supply)
-    _pay(prices, guaranteed, demands, slices, lent, balances, supply)
-    for u in range(users):
-        rank[u] = -balances[u]
-    _limit(lent, limit)
-    share_out(rank, prices, inverse, limit, lent, supply)
+    if _pay(prices, guaranteed, demands, slices, lent, balances, supply):
+        for u in range(users):
+            limit[u] = HIGHEST
+            balances[u] = -balances[u]
+        share_out(balances, prices, inverse, limit, lent, supply)
+        for u in range(users):
+            balances[u] = -balances[u]
     for pool in range(pools):
         for u in range(users):
             balances[u] += prices[u] * lent[pool, u]
@@ -92,11 +94,13 @@ def _split(
     donated: Counts,
     balances: Counts,
     supply: Counts,
+    limit: Counts,
 ) -> None:
     """Split demands into guaranteed slices and what is ``wanted`` beyond them or ``donated``.
 
     Wants are cut to the pool's capacity. Everybody pays for all its guaranteed slices; the
-    ``supply`` is what nobody takes of them and what is not guaranteed.
+    ``supply`` is what nobody takes of them and what is not guaranteed. The wants of all pools are
+    added to ``limit``.
     """
     pools, users = demands.shape
     for pool in range(pools):
@@ -107,17 +111,7 @@ def _split(
             donated[pool, u] = guaranteed[pool, u] - own
             balances[u] -= prices[u] * guaranteed[pool, u]
             supply[pool] -= own
-
-
-@kernel
-def _limit(slices: Counts, limit: Counts) -> None:
-    """Set the limit of each user to its slices in all pools together."""
-    pools, users = slices.shape
-    for u in range(users):
-        limit[u] = 0
-    for pool in range(pools):
-        for u in range(users):
-            limit[u] += slices[pool, u]
+            limit[u] += wanted[pool, u]
 
 
 @kernel
@@ -129,9 +123,13 @@ def _pay(
     donated: Counts,
     balances: Counts,
     due: Counts,
-) -> None:
-    """Let borrowers pay for ``slices``, add their guaranteed ones; put how many donors are paid."""
+) -> bool:
+    """Let borrowers pay for ``slices``, add their guaranteed ones, and put how many are ``due``.
+
+    As many donated slices as are borrowed are due to be paid for; returns whether not all are.
+    """
     pools, users = demands.shape
+    too_many = False
     for pool in range(pools):
         borrowed, offered = 0, 0
         for u in range(users):
@@ -140,3 +138,5 @@ def _pay(
             balances[u] -= prices[u] * slices[pool, u]
             slices[pool, u] += min(guaranteed[pool, u], demands[pool, u])
         due[pool] = min(borrowed, offered)
+        too_many = too_many or borrowed < offered
+    return too_many

@@ -97,7 +97,7 @@ def _simulate(
     demands: Counts,
     slices: Counts,
     balances: Counts,
-    work: Counts,
+    limit: Counts,
     inverse: Floats,
 ) -> int:
     """Settle every quantum of ``demands``, and note ``slices`` and ``balances`` after each."""
@@ -112,7 +112,7 @@ def _simulate(
             demands[t],
             slices[t],
             lent,
-            work,
+            limit,
             inverse,
         )
         for u in range(len(current)):
