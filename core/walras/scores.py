@@ -33,7 +33,7 @@ class Scores:
         entitlement_error: mean absolute error of users' cores against entitled ones, as a part of
             these (VI-D); 0.1 is ten percent.
         uniformity: least utility of any user over the largest, each in units of that at bare
-            entitlement, since budgets differ ("The Proportional-Share Allocation Market", section 2).
+            entitlement ("The Proportional-Share Allocation Market", section 2, has equal budgets).
         envy_freeness: least ratio of any user's utility to what it would have with the cores of
             another, scaled to its own budget (ibid.); 1 where nobody envies anybody; None where
             there are too many to compare.
