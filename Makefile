@@ -34,8 +34,10 @@ check: $(READY) ## Lint, types and import contracts
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-bench: $(READY) ## Measure the solvers against their peers and print a table
-	@$(BIN)/python benchmarks/amdahl_market.py
+BENCHMARKS := amdahl_market amdahl_rivals karma cooper_matching cooper_prediction abacus price_anticipating
+
+bench: $(READY) ## Measure every mechanism against its peers and print tables (some minutes)
+	@for each in $(BENCHMARKS); do $(BIN)/python benchmarks/$$each.py || exit; done
 
 clean: ## Remove the virtual environment and every cache
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from harness import Case, one_thread, run  # type: ignore[import-not-found,unused-ignore] # a script
+from harness import Case, one_thread, run
 
 one_thread()  # before NumPy is imported
 

@@ -11,7 +11,7 @@ import warnings
 from functools import partial
 from typing import TYPE_CHECKING
 
-from harness import Case, one_thread, run  # type: ignore[import-not-found,unused-ignore] # a script
+from harness import Case, one_thread, run
 
 one_thread()  # before NumPy is imported
 
@@ -87,6 +87,15 @@ def marriages() -> Iterator[Case]:
         partial(preference_lists, costs),
         "NumPy argsort, stable",
         partial(np.argsort, costs, axis=1, kind="stable"),
+        warm_peer=True,
+    )
+    crowded = 10 ** (24 * costs - 12)
+    yield Case(
+        "  over 24 orders of magnitude",
+        120,
+        partial(preference_lists, crowded),
+        "NumPy argsort, stable",
+        partial(np.argsort, crowded, axis=1, kind="stable"),
         warm_peer=True,
     )
 

@@ -7,11 +7,12 @@ are the column mean and item-based collaborative filtering as one writes it down
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import combinations
 from math import factorial
 from typing import TYPE_CHECKING
 
-from harness import Case, one_thread, run  # type: ignore[import-not-found,unused-ignore] # a script
+from harness import Case, one_thread, run
 
 one_thread()  # before NumPy is imported
 
@@ -124,16 +125,16 @@ def cases() -> Iterator[Case]:
         yield Case(
             name + "default",
             100,
-            lambda m=measured: predict(m),
+            partial(predict, measured),
             "column mean",
-            lambda m=measured: column_mean(m),
+            partial(column_mean, measured),
         )
         yield Case(
             name + "filtering",
             100 if density >= 0.25 else 250,
-            lambda m=measured: filter_by_corunner(m),
+            partial(filter_by_corunner, measured),
             "plain filtering",
-            lambda m=measured: plain_filtering(m),
+            partial(plain_filtering, measured),
         )
     small = sample(draw, saturating(draw, 20), 0.25)
     yield Case("20 x 20, 25%: default", 10, lambda: predict(small))

