@@ -125,8 +125,7 @@ def spread(values: Floats, places: NDArray[np.int64], result: Floats) -> None:
 @kernel
 def largest(values: Floats, count: int) -> NDArray[np.int64]:
     """Return where the ``count`` largest of ``values`` are, the first ones among equals."""
-    left = np.empty(len(values))
-    left[:] = values
+    left = values.copy()
     chosen = np.empty(count, np.int64)
     for slot in range(count):
         best = 0

@@ -41,13 +41,7 @@ def respond(
     """
     machines = len(roots)
     bang = np.empty(machines)
-    for j in range(machines):
-        bang[j] = roots[j] / np.sqrt(others[j])
-    top = 0.0
-    for j in range(machines):
-        top = max(top, bang[j])
-    for j in range(machines):
-        bang[j] /= top
+    top = compare(roots, others, bang)
     t = guess * top - 1.0
     if not t > 0.0:
         t = np.inf
@@ -73,3 +67,16 @@ def respond(
     for j in range(machines):
         bids[j] *= scale
     return (1.0 + t) / top, top * top * value * scale / (1.0 + t)
+
+
+@kernel
+def compare(roots: Floats, others: Floats, bang: Floats) -> float:
+    """Write sqrt(w / y), as a part of the largest, into ``bang``; return the largest."""
+    for j in range(len(bang)):
+        bang[j] = roots[j] / np.sqrt(others[j])
+    top = 0.0
+    for j in range(len(bang)):
+        top = max(top, bang[j])
+    for j in range(len(bang)):
+        bang[j] /= top
+    return top

@@ -8,6 +8,7 @@ import numpy as np
 
 from walras._jit import kernel
 from walras.price_anticipating._limited import respond_within
+from walras.price_anticipating._response import respond
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,7 +41,8 @@ def sweep(
     """
     users, machines = bids.shape
     totals = np.empty(machines)
-    totals[:] = reserve
+    for j in range(machines):
+        totals[j] = reserve[j]
     for i in range(users):
         for j in range(machines):
             totals[j] += bids[i, j]
@@ -49,9 +51,12 @@ def sweep(
     values = np.empty(machines)
     for i in range(users):
         leave_out(bids, totals, reserve, i, others)
-        guesses[i], best = respond_within(
-            roots[i], others, budgets[i], limits[i], guesses[i], answer
-        )
+        if limits[i] < machines:
+            guesses[i], best = respond_within(
+                roots[i], others, budgets[i], limits[i], guesses[i], answer
+            )
+        else:  # as `respond_within` does, without the time of one more call
+            guesses[i], best = respond(roots[i], others, budgets[i], guesses[i], answer)
         for j in range(machines):
             values[j] = roots[i, j] * roots[i, j] * (bids[i, j] / (bids[i, j] + others[j]))
         now = 0.0
