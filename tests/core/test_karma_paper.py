@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import doctest
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -153,3 +155,10 @@ def test_every_user_is_told_why() -> None:
         "A holds 2 of 4 slices wanted, 1 guaranteed; borrows 1 for 1 credit; "
         "has no credits for the rest; 0 credits before, 0 after"
     )
+
+
+def test_the_page_for_users_shows_what_happens() -> None:
+    page = Path(__file__).parents[2] / "docs" / "mechanisms" / "karma.md"
+    shown = doctest.testfile(str(page), module_relative=False)
+    assert shown.attempted == 6
+    assert shown.failed == 0

@@ -69,9 +69,8 @@ class Ledger:
                 f"balances is {balances.dtype} of shape {balances.shape}: "
                 f"one int64 for each of {len(self.users)} users is needed"
             )
-        bad = (balances < 0) | (balances >= LARGEST_BALANCE)
-        if bad.any():
-            who = int(bad.argmax())
+        if balances.size and not 0 <= balances.min() <= balances.max() < LARGEST_BALANCE:
+            who = int(((balances < 0) | (balances >= LARGEST_BALANCE)).argmax())
             raise KarmaError(
                 f"user {self.users[who]!r}: {in_credits(int(balances[who]))} credits are outside "
                 f"0..{LARGEST_BALANCE // UNIT}; lift() moves all balances alike"
