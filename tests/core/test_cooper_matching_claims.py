@@ -72,8 +72,8 @@ def test_roommates_are_more_stable_than_random_marriage(
 ) -> None:
     """Cooper VI-A has it the other way round, since SR pairs all greedily whom Irving leaves.
 
-    There solutions "rarely exist"; here six of ten populations have one, and two agents are rejected
-    in the others.
+    There solutions "rarely exist"; here six of ten populations have one, and in the others two
+    agents are rejected.
     """
     rejected, blocking = [], []
     for disutility, decided in outcomes:

