@@ -126,8 +126,10 @@ def test_ledgers_differ_by_order_carry_and_quantum() -> None:
         (lambda: Ledger.open("AB", 6).lift(-7), r"user 'A': -1 credits are outside .* lift\(\)"),
         (lambda: Ledger(("A",), np.array([1, 2])), r"shape \(2,\): one int64 for each of 1 users"),
         (lambda: Ledger(("A",), np.array([1.5])), "balances is float64"),
-        (lambda: Ledger(("A",), np.array([1]), carry=-1), "carry = -1 is negative"),
-        (lambda: Ledger(("A",), np.array([1]), quantum=-1), "quantum = -1 is negative"),
+        (lambda: Ledger(("A",), np.array([1]), carry=-1), "carry = -1 is outside"),
+        (lambda: Ledger(("A",), np.array([1]), carry=2**61), r"carry = .* outside 0..2\*\*61 - 1"),
+        (lambda: Ledger.from_document([]), "ledger of version None"),  # type: ignore[arg-type]
+        (lambda: Ledger(("A",), np.array([1]), quantum=-1), "quantum = -1 is outside"),
     ],
 )
 def test_ledgers_that_make_no_sense_are_refused(make: Any, message: str) -> None:
@@ -138,11 +140,11 @@ def test_ledgers_that_make_no_sense_are_refused(make: Any, message: str) -> None
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"version": 2}, "version = 2: this program reads version 1"),
-        ({"version": None}, "version = None: this program reads version 1"),
+        ({"version": 2}, "ledger of version 2: this program reads 1"),
+        ({"version": None}, "ledger of version None: this"),
         ({"more": 1}, "ledger: exactly the fields balances, carry, quantum, version are needed"),
         ({"quantum": True}, "quantum must be a whole number"),
-        ({"quantum": -3}, "quantum = -3 is negative"),
+        ({"quantum": -3}, "quantum = -3 is outside"),
         ({"balances": {"A": "6"}}, "balances a list"),
         ({"balances": [{"user": "A"}]}, r"balances\[0\]: exactly the fields credits, user"),
         ({"balances": ["A"]}, r"balances\[0\]: exactly the fields credits, user"),

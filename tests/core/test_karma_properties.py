@@ -223,6 +223,13 @@ def test_a_demand_without_end_is_a_demand_for_the_whole_pool(fraction: str) -> N
     assert endless.ledger == whole.ledger
 
 
+def test_an_allocation_does_not_change_with_what_it_was_made_from() -> None:
+    demands, capacities = np.array([[3, 0]]), np.array([4])
+    result = allocate(Ledger.open("AB"), demands, capacities)
+    demands[:], capacities[:] = 0, 0
+    assert (result.demands.tolist(), result.idle.tolist()) == ([[3, 0]], [1])
+
+
 def test_one_user_alone_may_have_all_of_a_huge_pool() -> None:
     capacity = 10**12
     result = allocate(Ledger.open(["alone"]), [capacity], capacity)
@@ -321,6 +328,13 @@ def test_a_balance_that_grows_out_of_range_says_so() -> None:
         allocate(ledger, [0, 0], 100, guaranteed_fraction="0")
     room = ledger.lift(-1000)
     assert allocate(room, [0, 0], 100, guaranteed_fraction="0").ledger.quantum == 1
+
+
+def test_a_simulation_stops_where_a_balance_grows_out_of_range() -> None:
+    """Each quantum adds 5e10 credits: after 47 there are too many, after 185 too many for 64 bits."""
+    idle = np.zeros((1000, 2), np.int64)
+    with pytest.raises(KarmaError, match=r"user 'A': 2350000000000 credits are outside"):
+        simulate(Ledger.open("AB", 0), idle, 10**11, guaranteed_fraction="0")
 
 
 def test_rivals_divide_nothing_and_everything() -> None:

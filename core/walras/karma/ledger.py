@@ -76,8 +76,8 @@ class Ledger:
                 f"0..{LARGEST_BALANCE // UNIT}; lift() moves all balances alike"
             )
         for name in ("carry", "quantum"):
-            if getattr(self, name) < 0:
-                raise KarmaError(f"{name} = {getattr(self, name)} is negative")
+            if not 0 <= getattr(self, name) < LARGEST_BALANCE:
+                raise KarmaError(f"{name} = {getattr(self, name)} is outside 0..2**61 - 1")
         balances.flags.writeable = False
         object.__setattr__(self, "balances", balances)
 
@@ -87,6 +87,16 @@ class Ledger:
         names = tuple(users)
         _check_unique(names)
         return cls(names, np.full(len(names), _micro(initial)))
+
+    def index(self, user: str) -> int:
+        """Return the place of ``user`` in every array of users.
+
+        Raises:
+            KarmaError: there is no such user.
+        """
+        if user not in self._numbers:
+            raise KarmaError(f"user {user!r} is not in the ledger: join() comes first")
+        return self._numbers[user]
 
     def credits(self, user: str) -> Fraction:
         """Return what ``user`` holds, in credits, exactly.
@@ -152,10 +162,9 @@ class Ledger:
         Raises:
             KarmaError: the document is of another version, or is no ledger.
         """
-        if document.get("version") != VERSION:
-            raise KarmaError(
-                f"version = {document.get('version')!r}: this program reads version {VERSION}"
-            )
+        version = document.get("version") if isinstance(document, dict) else None
+        if version != VERSION:
+            raise KarmaError(f"ledger of version {version!r}: this program reads {VERSION}")
         _check_fields("ledger", document, {"version", "quantum", "carry", "balances"})
         if type(document["quantum"]) is not int or not isinstance(document["balances"], list):
             raise KarmaError("ledger: quantum must be a whole number and balances a list")
@@ -183,16 +192,6 @@ class Ledger:
     @cached_property
     def _numbers(self) -> dict[str, int]:
         return {user: number for number, user in enumerate(self.users)}
-
-    def index(self, user: str) -> int:
-        """Return the place of ``user`` in every array of users.
-
-        Raises:
-            KarmaError: there is no such user.
-        """
-        if user not in self._numbers:
-            raise KarmaError(f"user {user!r} is not in the ledger: join() comes first")
-        return self._numbers[user]
 
     def _sum(self) -> int:
         # In two halves: the sum of many large balances does not fit into 64 bits.

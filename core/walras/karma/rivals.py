@@ -36,7 +36,7 @@ def share_strictly(demands: ArrayLike, capacity: int, weights: ArrayLike | None 
     wanted = whole("demands", demands, 2)
     users = wanted.shape[1]
     weight = np.ones(users, np.int64) if weights is None else whole("weights", weights, 1, least=1)
-    Shares.of(users, capacity, weights=weight)
+    Shares.of(users, capacity, weights=weight)  # refuses what the next line could not divide
     share, remainder = np.divmod(capacity * weight, max(int(weight.sum()), 1))
     left = capacity - int(share.sum()) if users else 0
     share[np.argsort(-remainder, kind="stable")[:left]] += 1
@@ -57,7 +57,7 @@ def share_max_min(demands: ArrayLike, capacity: int, weights: ArrayLike | None =
     Raises:
         KarmaError: as for `Shares.of`.
     """
-    slices = whole("demands", demands, 2).copy()
+    slices = whole("demands", demands, 2)
     quanta, users = slices.shape
     shares = Shares.of(users, capacity, weights=weights)
     prices = read_only(shares.prices)

@@ -91,14 +91,14 @@ class Shares:
 
 
 def whole(name: str, values: ArrayLike, dimensions: int, least: int = 0) -> Counts:
-    """Return ``values`` as an array of so many dimensions of integers in ``least``..2**40 - 1.
+    """Return a copy of ``values`` in so many dimensions, of integers in ``least``..2**40 - 1.
 
     Dimensions that are missing are put in front: one pool need not be written as a list of one.
 
     Raises:
         KarmaError: they are not that.
     """
-    array = np.array(values, ndmin=dimensions, copy=None)
+    array = np.array(values, ndmin=dimensions, order="C")
     if array.size == 0:
         array = array.astype(np.int64)
     if array.ndim != dimensions or array.dtype.kind not in "iu":
@@ -107,7 +107,7 @@ def whole(name: str, values: ArrayLike, dimensions: int, least: int = 0) -> Coun
         bad = (array < least) | (array >= LARGEST_CAPACITY)
         where = ", ".join(str(int(each[0])) for each in np.nonzero(bad))
         raise KarmaError(f"{name}[{where}] = {array[bad][0]} is outside {least}..2**40 - 1")
-    return np.ascontiguousarray(array, np.int64)
+    return array.astype(np.int64, copy=False)
 
 
 def _fraction(value: Fraction | str) -> Fraction:

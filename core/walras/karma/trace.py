@@ -10,7 +10,7 @@ import numpy as np
 from walras._jit import kernel
 from walras._segments import read_only
 from walras.karma._settle import settle, workspace
-from walras.karma.ledger import KarmaError, Ledger
+from walras.karma.ledger import LARGEST_BALANCE, KarmaError, Ledger
 from walras.karma.shares import HALF, Shares, whole
 
 if TYPE_CHECKING:
@@ -69,9 +69,9 @@ def simulate(
         )
     slices = np.zeros_like(wanted)
     balances = np.empty((len(wanted), users), np.int64)
-    carry = ledger.carry
+    done, carry = len(wanted), ledger.carry
     if users:
-        carry = _simulate(
+        done, carry = _simulate(
             ledger.balances.copy(),
             carry,
             read_only(shares.prices),
@@ -82,8 +82,8 @@ def simulate(
             balances,
             *workspace(users),
         )
-    last = balances[-1] if len(balances) else ledger.balances
-    after = Ledger(ledger.users, last, carry, ledger.quantum + len(wanted))
+    last = balances[done - 1] if done else ledger.balances
+    after = Ledger(ledger.users, last, carry, ledger.quantum + done)
     return Trace(slices.reshape(given.shape), balances, after)
 
 
@@ -99,8 +99,12 @@ def _simulate(
     balances: Counts,
     limit: Counts,
     inverse: Floats,
-) -> int:
-    """Settle every quantum of ``demands``, and note ``slices`` and ``balances`` after each."""
+) -> tuple[int, int]:
+    """Settle every quantum of ``demands``, and note ``slices`` and ``balances`` after each.
+
+    Returns:
+        How many quanta were settled, all unless a balance has grown out of range, and the carry.
+    """
     lent = np.empty(guaranteed.shape, np.int64)
     for t in range(len(demands)):
         carry = settle(
@@ -115,6 +119,10 @@ def _simulate(
             limit,
             inverse,
         )
+        highest = 0
         for u in range(len(current)):
             balances[t, u] = current[u]
-    return carry
+            highest = max(highest, current[u])
+        if highest >= LARGEST_BALANCE:
+            return t + 1, carry
+    return len(demands), carry
