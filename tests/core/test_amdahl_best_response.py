@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
@@ -105,6 +105,17 @@ def test_bids_spend_budgets_and_cores_follow_bids(market: Market) -> None:
     assert found.converged == (found.gain <= 1e-6)
     if market.fraction.max() < 1:
         assert found.converged
+
+
+@settings(max_examples=200, deadline=None)
+@given(markets())
+def test_no_user_does_worse_than_by_its_entitlement(market: Market) -> None:
+    """VI-C: bids in proportion to others' buy b / B of each server, whatever others bid."""
+    found = find_nash_equilibrium(market)
+    assume(found.converged)
+    got = metrics.user_progress(market, found.cores)
+    bare = metrics.user_progress(market, metrics.bare_entitlement(market))
+    assert (got >= bare * (1 - RESERVE - 1e-6)).all()
 
 
 def test_bids_off_the_equilibrium_have_a_gain() -> None:

@@ -276,6 +276,17 @@ def _longest(start: Counts) -> int:
 
 
 @kernel
+def _edges(slope: Floats, offset: Floats, bound: Floats, size: int) -> tuple[float, float]:
+    """Return the first and the last t at which a line, slope t - offset, meets its bound."""
+    first, last = np.inf, 0.0
+    for k in range(size):
+        edge = (bound[k] + offset[k]) / slope[k]
+        first = min(first, edge)
+        last = max(last, edge)
+    return first, last
+
+
+@kernel
 def _answer_prices(
     side: Side, root: Floats, protected: Flags, strikes: Counts, keeps: Floats, mu: Floats
 ) -> None:
@@ -308,14 +319,10 @@ def _answer_prices(
         for k in range(size):
             lower[k] *= keeps[i]
         least *= keeps[i]
-        enough, most_of_least = 0.0, np.inf
-        for k in range(size):
-            enough = max(enough, (upper[k] + offset[k]) / slope[k])
-            most_of_least = min(most_of_least, (lower[k] + offset[k]) / slope[k])
         if most <= budget:
-            mu[i] = enough
+            mu[i] = _edges(slope, offset, upper, size)[1]
         elif least >= budget:
-            mu[i] = most_of_least
+            mu[i] = _edges(slope, offset, lower, size)[0]
         else:
             mu[i] = clipped_root(slope, offset, lower, upper, size, budget, mu[i])
 

@@ -122,7 +122,6 @@ def find_nash_equilibrium(
         before = totals.copy()
         step = max(0.5 ** (rounds // PATIENCE), LEAST_STEP)
         _take_turns(stakes, bids, totals, nu, lines, step)
-        totals = market.sum_by_server(_in_order(stakes.job, bids))  # sums kept by turns drift
         busy = totals > 0
         moved = float(np.abs(before[busy] / totals[busy] - 1).max()) / step
     gain = _take_turns(stakes, bids, totals, nu, lines, 0.0)
@@ -353,6 +352,10 @@ def _take_turns(
     With a step of 0 nothing moves; returned is the largest relative gain that any user could make
     by its best answer.
     """
+    for j in range(len(totals)):
+        totals[j] = 0.0
+    for k in range(len(bids)):  # anew: sums that follow changes drift
+        totals[stakes.server[k]] += bids[k]
     largest = 0.0
     for i in range(len(nu)):
         first, last = stakes.start[i], stakes.start[i + 1]

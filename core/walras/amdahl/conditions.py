@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 MAX_BISECTIONS = 100
 
+NEAR = 1e-4
+"""A violation that is small enough to look no further for a better lambda."""
+
 
 def kkt_residual(
     market: Market,
@@ -113,6 +116,7 @@ def _discontent(
 def _least_violation(marginal: Floats, slack: Floats, room: Floats, size: int) -> float:
     """Return the violation at the best lambda: wanting more falls in it, wanting less rises."""
     low, high, least, best = np.inf, 0.0, 0.0, 0.0
+    weight, total = 0.0, 0.0
     for slot in range(size):
         if marginal[slot] == np.inf:  # free, and wanted
             least = max(least, room[slot])
@@ -120,18 +124,28 @@ def _least_violation(marginal: Floats, slack: Floats, room: Floats, size: int) -
             low = min(low, marginal[slot])
             high = max(high, marginal[slot])
             best = max(best, room[slot])  # at lambda = 0
+            movable = min(slack[slot], room[slot])
+            weight += movable
+            total += movable * marginal[slot]
     if high == 0.0:
         return least
+    middle = min(max(total / weight, low), high) if weight > 0.0 else high
     for _ in range(MAX_BISECTIONS):
-        middle = np.sqrt(low) * np.sqrt(high)
         more, less = 0.0, 0.0
         for slot in range(size):
             ratio = marginal[slot] / middle
             wanted = ratio - 1.0 if ratio < np.inf else 0.0
             more = max(more, min(wanted, room[slot]))
             less = max(less, min(1.0 - ratio, slack[slot]))
-        best = min(best, max(more, less))
-        low, high = (middle, high) if more > less else (low, middle)
-        if best == 0.0 or high <= low * (1.0 + 1e-15):
+        violation = max(more, less)
+        best = min(best, violation)
+        # The first guess is all but right if jobs between their bounds agree; look near it then.
+        reach = 1.0 + violation if violation < NEAR else np.inf
+        if more > less:
+            low, high = middle, min(high, middle * reach)
+        else:
+            low, high = max(low, middle / reach), middle
+        if high <= low * (1.0 + max(0.01 * best, 1e-15)):
             break
+        middle = np.sqrt(low) * np.sqrt(high)
     return max(least, best)

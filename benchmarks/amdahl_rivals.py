@@ -1,0 +1,179 @@
+"""The Amdahl market's rivals, bounds and warm starts, against peers that solve the same problem.
+
+Populations are those of `amdahl_case.draw`: drawn as in section VI, 8 jobs a server on average.
+Peers: SciPy's SLSQP answers for 20 users, once each, where ours ends at the Nash equilibrium of
+all; the standard library's heap divides core by core; the market without bounds, and from a cold
+start, are our own.
+"""
+
+from __future__ import annotations
+
+import heapq
+from functools import partial
+from typing import TYPE_CHECKING
+
+from harness import Case, one_thread, run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from walras.amdahl.market import Market
+
+    Floats = NDArray[np.float64]
+
+SIZES = {8_000: (3.0, 0.6), 80_000: (30.0, 6.0), 1_000_000: (600.0, 60.0)}
+"""Jobs, and milliseconds that the Nash equilibrium and the upper bound may take."""
+
+NANOSECONDS_WITHIN_BOUNDS = 2000
+"""That an equilibrium within bounds may take for each job."""
+
+NANOSECONDS_OF_WARM_START = 330
+
+
+def cases() -> Iterator[Case]:
+    """Yield every problem at every size."""
+    from walras.amdahl.best_response import find_nash_equilibrium
+    from walras.amdahl.equilibrium import find_equilibrium
+    from walras.amdahl.greedy import allocate_greedily
+    from walras.amdahl.upper_bound import maximise_progress
+
+    for jobs, (nash_ms, bound_ms) in SIZES.items():
+        market = _market(jobs)
+        small = jobs < 10_000
+        size = f"{jobs // 1000:,}k jobs"
+        yield Case(
+            f"Nash equilibrium, {size}",
+            nash_ms,
+            partial(find_nash_equilibrium, market),
+            "SciPy, 20 answers" if small else "",
+            partial(_answer_with_scipy, market, 20) if small else None,
+        )
+        yield Case(
+            f"upper bound, whole, {size}",
+            bound_ms,
+            partial(maximise_progress, market, whole=True),
+            "heapq" if jobs < 100_000 else "",
+            partial(_core_by_core, market) if jobs < 100_000 else None,
+        )
+        yield Case(f"upper bound, real, {size}", bound_ms, partial(maximise_progress, market))
+        yield Case(f"greedy, {size}", bound_ms, partial(allocate_greedily, market))
+        for part in (0.3, 1.0):
+            maximum = _maximums(market, part)
+            yield Case(
+                f"bounds for {part:.0%}, {size}",
+                jobs * NANOSECONDS_WITHIN_BOUNDS / 1e6,
+                partial(find_equilibrium, market, maximum=maximum),
+                "without bounds",
+                partial(find_equilibrium, market),
+                warm_peer=True,
+            )
+        yield _warm_start(market, size)
+
+
+def _market(jobs: int) -> Market:
+    from amdahl_case import draw
+
+    from walras.amdahl.market import Market
+
+    market = Market(*draw(jobs, seed=1, spread_work=False))
+    _ = market.by_user, market.by_server
+    return market
+
+
+def _maximums(market: Market, part: float) -> Floats:
+    import numpy as np
+
+    random = np.random.default_rng(0)
+    bounded = random.random(market.jobs) < part
+    return np.where(bounded, random.integers(2, 9, market.jobs), np.inf)
+
+
+def _warm_start(market: Market, size: str) -> Case:
+    """One job in a hundred changed: from the prices before, and from nothing."""
+    import numpy as np
+
+    from walras.amdahl.equilibrium import find_equilibrium
+    from walras.amdahl.market import Market
+
+    random = np.random.default_rng(0)
+    fraction = market.fraction.copy()
+    changed = random.choice(market.jobs, market.jobs // 100, replace=False)
+    fraction[changed] = random.uniform(0.55, 0.99, len(changed))
+    after = Market(market.budgets, market.capacities, market.user, market.server, fraction)
+    _ = after.by_user, after.by_server
+    start = find_equilibrium(market).prices
+    warm, cold = find_equilibrium(after, start=start), find_equilibrium(after)
+    return Case(
+        f"1 % changed, {size}",
+        market.jobs * NANOSECONDS_OF_WARM_START / 1e6,
+        partial(find_equilibrium, after, start=start),
+        f"cold ({cold.iterations} passes, {warm.iterations})",
+        partial(find_equilibrium, after),
+        warm_peer=True,
+    )
+
+
+def _core_by_core(market: Market) -> Floats:
+    """Give each core to where it raises system progress most, from a heap a server."""
+    import numpy as np
+
+    share = market.budgets / market.budgets.sum() / market.sum_by_user(market.work)
+    weight = (share[market.user] * market.work).tolist()
+    fraction = market.fraction.tolist()
+    cores = [0] * market.jobs
+    start, order = market.by_server
+    for server, capacity in enumerate(market.capacities.astype(int).tolist()):
+        members = order[start[server] : start[server + 1]].tolist()
+        heap = [(-weight[k], k) for k in members]
+        heapq.heapify(heap)
+        for _ in range(capacity if heap else 0):
+            _, k = heap[0]
+            cores[k] += 1
+            f = fraction[k]
+            before = f + (1 - f) * cores[k]
+            heapq.heapreplace(heap, (-weight[k] * f / (before * (before + 1 - f)), k))
+    return np.array(cores, np.float64)
+
+
+def _answer_with_scipy(market: Market, users: int) -> None:
+    """Let some users answer even bids once, each by SLSQP with its gradient."""
+    import numpy as np
+    from scipy.optimize import minimize
+
+    start, order = market.by_user
+    bids = (market.budgets / np.diff(start))[market.user]
+    totals = market.sum_by_server(bids)
+    for user in range(users):
+        mine = order[start[user] : start[user + 1]]
+        f, server, budget = market.fraction[mine], market.server[mine], market.budgets[user]
+        capacity, rivals = market.capacities[server], np.maximum(totals[server] - bids[mine], 1e-3)
+
+        def loss(
+            b: Floats, f: Floats = f, capacity: Floats = capacity, rivals: Floats = rivals
+        ) -> tuple[float, Floats]:
+            x = capacity * b / (b + rivals)
+            scale = f + (1 - f) * x
+            slope = f / scale**2 * capacity * rivals / (b + rivals) ** 2
+            return -float(np.sum(x / scale)), -slope
+
+        minimize(
+            loss,
+            bids[mine],
+            jac=True,
+            bounds=[(0, budget)] * len(mine),
+            constraints={"type": "eq", "fun": lambda b, budget=budget: b.sum() - budget},
+            method="SLSQP",
+        )
+
+
+def main() -> None:
+    """Measure and print."""
+    one_thread()
+    run("Rivals and bounds of the Amdahl market, one thread", cases())
+
+
+if __name__ == "__main__":
+    main()
