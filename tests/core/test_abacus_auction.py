@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -479,3 +481,10 @@ def test_senseless_starts_and_functions_are_refused() -> None:
         run_concave_auction([1, 1], 2, falling)
     with pytest.raises(AuctionError, match=r"has shape \(3,\): \(2,\) is needed"):
         run_concave_auction([1, 1], 2, Weighted(np.ones((2, 3))))
+
+
+def test_examples_of_the_page_about_it_are_right() -> None:
+    page = Path(__file__).parents[2] / "docs" / "mechanisms" / "abacus.md"
+    found = doctest.testfile(str(page), module_relative=False)
+    assert found.attempted > 3
+    assert found.failed == 0

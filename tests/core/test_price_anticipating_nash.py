@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import doctest
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -421,3 +423,10 @@ def test_bids_to_start_from_must_spend_the_budget() -> None:
         find_nash(market, start=[[1.0, 0.0], [0.5, 0.0]])
     with pytest.raises(ShareMarketError, match=r"bids\[0, 1\] = -1 is negative"):
         certify(market, [[2, -1], [1, 0]])
+
+
+def test_examples_of_the_page_about_it_are_right() -> None:
+    page = Path(__file__).parents[2] / "docs" / "mechanisms" / "price-anticipating.md"
+    found = doctest.testfile(str(page), module_relative=False)
+    assert found.attempted > 3
+    assert found.failed == 0
