@@ -14,6 +14,8 @@ def plain(value: Any) -> dict[str, Any]:
 
 def number(value: Any) -> Any:
     """Return a value as JSON can hold it: no infinities, no more digits than mean something."""
+    if isinstance(value, tuple):
+        return [number(each) for each in value]
     if isinstance(value, float):
         return float(f"{value:.9g}") if abs(value) != float("inf") else None
     return value

@@ -21,18 +21,14 @@ from walras.explain import explain
 from walras.memory import divide_memory
 from walras.plan import Grant, NodeOutcome, Plan, UserOutcome
 from walras.pricing import Bounds, Priced, price
+from walras.sale import UNBOUNDED, Held, Sale, collect, sell_nodes, sell_sockets
 from walras.snapshot import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from walras.auctions import Auctioned
     from walras.snapshot import Job, Snapshot
-
-UNBOUNDED = 2**31
-"""Stands for no maximum of cores: more than any machine has."""
 
 
 def clear(snapshot: Snapshot, policy: Policy | None = None) -> Plan:
@@ -58,20 +54,20 @@ def clear(snapshot: Snapshot, policy: Policy | None = None) -> Plan:
     placed = place(admitted.jobs, snapshot.nodes, snapshot.penalties, policy)
     shares = divide(snapshot.entitlements, {job.entitlement for job in placed.jobs})
     market = lay_out(snapshot, placed.jobs, shares)
-    least, most = _bounds(placed.jobs)
-    bounds = _in_market(market, least, most)
+    sale = _offer(snapshot, market, placed.jobs, policy)
     auctioned = _auctions(snapshot, market, placed.jobs, policy)
-    priced = price(market, bounds, policy, auctioned)
-    portions = apportion(market, priced.cores, least, most)
-    grants = _grants(placed.jobs, market, policy, priced, portions)
+    priced = price(sale.market, _in_market(sale), policy, auctioned)
+    portions = apportion(sale.market, priced.cores, sale.least, sale.most)
+    held = collect(sale, len(placed.jobs), priced, portions)
+    grants = _grants(placed.jobs, market, policy, held)
     memory = divide_memory(snapshot, placed.jobs, policy, auctioned)
     return Plan(
         grants=tuple(
             replace(grant, memory=granted, memory_reason=reason)
             for grant, granted, reason in zip(grants, memory.granted, memory.reasons, strict=True)
         ),
-        users=_users(market, priced, bounds, shares),
-        nodes=_nodes(snapshot, market, priced, portions),
+        users=_users(placed.jobs, market, held, shares),
+        nodes=_nodes(snapshot, sale, priced, portions),
         refused=admitted.refused + placed.waiting,
         mechanism=policy.cores,
         solver=priced.solver,
@@ -79,7 +75,7 @@ def clear(snapshot: Snapshot, policy: Policy | None = None) -> Plan:
         price_error=priced.price_error,
         residual=priced.residual,
         converged=priced.converged,
-        system_progress=metrics.system_progress(market, priced.cores) if grants else 0.0,
+        system_progress=metrics.system_progress(market, held.cores) if grants else 0.0,
         pairings=placed.pairings,
         memory_mechanism=policy.memory if memory.users and policy.memory else "",
         memory=memory.users,
@@ -119,78 +115,86 @@ def _auctions(
     return hold_auctions(market, jobs, nodes, policy)
 
 
-def _bounds(jobs: Sequence[Job]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    most = [UNBOUNDED if job.max_cores is None else job.max_cores for job in jobs]
-    return np.array([job.min_cores for job in jobs], np.int64), np.array(most, np.int64)
+def _offer(snapshot: Snapshot, market: Market, jobs: Sequence[Job], policy: Policy) -> Sale:
+    """Offer nodes as wholes, or by socket; auctions and single sockets are always whole."""
+    least = np.array([job.min_cores for job in jobs], np.int64)
+    most = np.array([job.max_cores or UNBOUNDED for job in jobs], np.int64)
+    nodes = [node for node in snapshot.nodes if node.cores > 0]
+    whole = policy.sold_by == "node" or policy.cores == "Auction"
+    if whole or all(node.sockets == 1 for node in nodes):
+        return sell_nodes(market, least, most)
+    return sell_sockets(market, nodes, least, most)
 
 
-def _in_market(market: Market, least: NDArray[np.int64], most: NDArray[np.int64]) -> Bounds:
+def _in_market(sale: Sale) -> Bounds:
     """Return the bounds that a market takes.
 
     One core is what any job has a use for, and no bound, as is all of a server. Where jobs ask for
     more than their server has, no minimum on it holds.
     """
-    lower = np.where(least > 1, least, 0).astype(np.float64)
+    market = sale.market
+    lower = np.where(sale.least > 1, sale.least, 0).astype(np.float64)
     crowded = market.sum_by_server(lower) > market.capacities
     lower[crowded[market.server]] = 0.0
     capacity = market.capacities[market.server]
-    return Bounds(lower, np.where(most < capacity, most, np.inf))
+    return Bounds(lower, np.where(sale.most < capacity, sale.most, np.inf))
 
 
-def _grants(
-    jobs: Sequence[Job], market: Market, policy: Policy, priced: Priced, portions: Portions
-) -> list[Grant]:
+def _grants(jobs: Sequence[Job], market: Market, policy: Policy, held: Held) -> list[Grant]:
     """Say what every job gets, and why."""
-    speedups = metrics.speedups(market, priced.cores)
-    sharers = np.bincount(market.server[portions.whole == 0], minlength=len(market.capacities))
+    speedups = metrics.speedups(market, held.cores)
     grants = []
     for k, job in enumerate(jobs):
-        node = int(market.server[k])
-        price_here = float(priced.prices[node])
-        cores = float(priced.cores[k])
+        cores, spend = float(held.cores[k]), float(held.spend[k])
         grant = Grant(
             namespace=job.namespace,
             name=job.name,
             entitlement=job.entitlement,
             node=job.node,
             cores=cores,
-            granted_cores=int(portions.whole[k]),
-            shared_cores=int(portions.shared[k]),
-            weight=int(portions.weight[k]),
-            price=price_here,
-            spend=price_here * cores if priced.spends is None else float(priced.spends[k]),
+            granted_cores=int(held.whole[k]),
+            shared_cores=int(held.shared[k]),
+            weight=int(held.weight[k]),
+            price=float(held.price[k]),
+            spend=spend,
             speedup=float(speedups[k]),
             reason="",
             pod=job.pod,
+            sockets=held.sockets[k],
         )
         budget = float(market.budgets[market.user[k]])
-        quota = float(portions.quota[k])
-        grants.append(explain(grant, job, budget, quota, int(sharers[node]), policy.cores))
+        quota, sharers = float(held.quota[k]), int(held.sharers[k])
+        grants.append(explain(grant, job, budget, quota, sharers, policy.cores))
     return grants
 
 
 def _users(
-    market: Market, priced: Priced, bounds: Bounds, shares: Mapping[str, float]
+    jobs: Sequence[Job], market: Market, held: Held, shares: Mapping[str, float]
 ) -> tuple[UserOutcome, ...]:
-    held = market.sum_by_user(priced.cores)
-    utility = metrics.user_progress(market, priced.cores)
-    usable = np.minimum(metrics.bare_entitlement(market), bounds.most)
-    bare = metrics.user_progress(market, usable)
+    cores = market.sum_by_user(held.cores)
+    utility = metrics.user_progress(market, held.cores)
+    most = np.array([job.max_cores or np.inf for job in jobs])
+    bare = metrics.user_progress(market, np.minimum(metrics.bare_entitlement(market), most))
     return tuple(
         UserOutcome(
-            name, float(market.budgets[i]), float(held[i]), float(utility[i]), float(bare[i])
+            name, float(market.budgets[i]), float(cores[i]), float(utility[i]), float(bare[i])
         )
         for i, name in enumerate(shares)
     )
 
 
 def _nodes(
-    snapshot: Snapshot, market: Market, priced: Priced, portions: Portions
+    snapshot: Snapshot, sale: Sale, priced: Priced, portions: Portions
 ) -> tuple[NodeOutcome, ...]:
     """Describe every node, those that sell no cores at price 0."""
-    pool = np.zeros(len(market.capacities), np.int64)
-    np.maximum.at(pool, market.server, portions.shared)
-    sold = iter(zip(priced.prices.tolist(), pool.tolist(), strict=True))
+    nodes = sum(node.cores > 0 for node in snapshot.nodes)
+    pool = np.zeros(len(sale.node), np.int64)
+    np.maximum.at(pool, sale.market.server, portions.shared)
+    shared = np.bincount(sale.node, pool, nodes).astype(np.int64)
+    capacities = sale.market.capacities
+    worth = np.bincount(sale.node, priced.prices * capacities, nodes)
+    prices = worth / np.bincount(sale.node, capacities, nodes)
+    sold = iter(zip(prices.tolist(), shared.tolist(), strict=True))
     return tuple(
         NodeOutcome(node.name, node.cores, *(next(sold) if node.cores > 0 else (0.0, 0)))
         for node in snapshot.nodes

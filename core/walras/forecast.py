@@ -25,13 +25,14 @@ def identity(job: Job | Grant) -> Key:
 
 def held_cores(plan: Plan) -> dict[Key, float]:
     """Return the cores that each job really holds: its own, or its part of the shared ones."""
-    weights: dict[str, int] = {}
+    weights: dict[tuple[str, tuple[int, ...]], int] = {}
     for grant in plan.grants:
         if not grant.granted_cores:
-            weights[grant.node] = weights.get(grant.node, 0) + grant.weight
+            pool = grant.node, grant.sockets
+            weights[pool] = weights.get(pool, 0) + grant.weight
     return {
         identity(grant): float(grant.granted_cores)
-        or grant.shared_cores * grant.weight / weights[grant.node]
+        or grant.shared_cores * grant.weight / weights[grant.node, grant.sockets]
         for grant in plan.grants
     }
 

@@ -32,6 +32,7 @@ class Grant:
         speedup: predicted at ``cores``.
         reason: one sentence for its user.
         pod: that the job is; empty for a program on one machine.
+        sockets: of the node, numbered from 0, where these are sold one by one; else empty.
         memory: bytes; None if it takes no part in the market for memory.
         memory_reason: one sentence about that; empty likewise.
     """
@@ -49,6 +50,7 @@ class Grant:
     speedup: float
     reason: str
     pod: str = ""
+    sockets: tuple[int, ...] = ()
     memory: int | None = None
     memory_reason: str = ""
 

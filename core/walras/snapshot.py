@@ -182,6 +182,8 @@ class Policy:
     Attributes:
         cores: the mechanism that divides cores.
         memory: the mechanism that divides memory; None to leave memory alone.
+        sold_by: what is sold, nodes or their sockets, so that no job straddles sockets unless it is
+            larger than one.
         colocation: the rule by which waiting jobs are placed in pairs.
         tolerance: on the relative error of prices.
         guaranteed_fraction: of a user's memory share that others never borrow (Karma's alpha).
@@ -192,6 +194,7 @@ class Policy:
 
     cores: CoreMechanism = "AmdahlBidding"
     memory: MemoryMechanism | None = None
+    sold_by: Literal["node", "socket"] = "node"
     colocation: ColocationRule = "None"
     tolerance: float = 1e-6
     guaranteed_fraction: Fraction = Fraction(1, 2)

@@ -106,6 +106,7 @@ def policy_of(rules: MarketSpec) -> core.Policy:
     return core.Policy(
         cores=rules.cores.mechanism,
         memory=rules.memory.mechanism,
+        sold_by=rules.cores.sold_by,
         colocation=rules.colocation.policy,
         guaranteed_fraction=Fraction(rules.memory.guaranteed_fraction),
         slice_bytes=rules.memory.slice_size,

@@ -209,12 +209,14 @@ class CoresPolicy(Model):
             by itself), Greedy and UpperBound (most progress, entitlements ignored or as weights).
         reserved_cores: of each node, kept out of the market.
         unit: whole physical cores with all their hardware threads, or single threads.
+        sold_by: node, or socket: no job straddles sockets then unless it is larger than one.
         hysteresis: gain in utility below which no core moves.
     """
 
     mechanism: CoreMechanism = "AmdahlBidding"
     reserved_cores: NotNegativeInt = 0
     unit: Literal["core", "thread"] = "core"
+    sold_by: Literal["node", "socket"] = "node"
     hysteresis: Portion = Decimal("0.02")
 
 
