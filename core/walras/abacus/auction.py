@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 LEAST_START = 1e-6
-"""Part of the budget that a job starts with at least on what it wants and others want too."""
+"""Part of its money that a job starts with at least on each resource that it bids on."""
 
 PATIENCE = 20
 """Rounds after which jobs whose moves have not become smaller are taken to go in circles."""
@@ -197,7 +197,8 @@ def first_sub_budgets(
     if start is not None:
         given = numbers("start", start, bidders.shape, AuctionError)
         refuse("start", given, given < 0, "is negative", AuctionError)
-        parts *= np.maximum(given, LEAST_START * budgets[:, None])
+        least = LEAST_START * (given * bidders).sum(axis=1, keepdims=True)
+        parts *= np.where(least > 0, np.maximum(given, least), 1.0)
     sums = np.einsum("ij->i", parts)
     parts *= np.divide(budgets, sums, out=np.zeros(len(sums)), where=sums > 0)[:, None]
     return np.asarray(parts)

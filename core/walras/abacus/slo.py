@@ -61,7 +61,8 @@ def run_pool_auction(
 
     Args:
         auction: the jobs.
-        minima: shape (n,), the utility that each job must have, in the units of its weights.
+        minima: shape (n,), the utility that each job must have, in the units of its weights; one
+            below all others for jobs that have no minimum.
         seed: of the random order.
         tolerance: of each auction; see `run_auction`.
         max_iterations: of each auction.

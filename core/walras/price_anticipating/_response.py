@@ -40,8 +40,8 @@ def respond(
         bids: shape (m,), written.
     """
     machines = len(roots)
-    bang = np.empty(machines)
-    top = compare(roots, others, bang)
+    appeal = np.empty(machines)
+    top = compare(roots, others, appeal)
     t = guess * top - 1.0
     if not t > 0.0:
         t = np.inf
@@ -49,10 +49,10 @@ def respond(
         money = budget
         slope = 0.0
         for j in range(machines):
-            gap = 1.0 - bang[j]
-            if t * bang[j] > gap:
+            gap = 1.0 - appeal[j]
+            if t * appeal[j] > gap:
                 money += others[j] * gap
-                slope += others[j] * bang[j]
+                slope += others[j] * appeal[j]
         crossing = money / slope
         if crossing == t or (step > 1 and crossing > t):
             break
@@ -60,9 +60,9 @@ def respond(
     spent = 0.0
     value = 0.0
     for j in range(machines):
-        bids[j] = others[j] * max(0.0, t * bang[j] - (1.0 - bang[j]))
+        bids[j] = others[j] * max(0.0, t * appeal[j] - (1.0 - appeal[j]))
         spent += bids[j]
-        value += bids[j] * bang[j]
+        value += bids[j] * appeal[j]
     scale = budget / spent
     for j in range(machines):
         bids[j] *= scale
@@ -70,13 +70,13 @@ def respond(
 
 
 @kernel
-def compare(roots: Floats, others: Floats, bang: Floats) -> float:
-    """Write sqrt(w / y), as a part of the largest, into ``bang``; return the largest."""
-    for j in range(len(bang)):
-        bang[j] = roots[j] / np.sqrt(others[j])
+def compare(roots: Floats, others: Floats, appeal: Floats) -> float:
+    """Write sqrt(w / y), as a part of the largest, into ``appeal``; return the largest."""
+    for j in range(len(appeal)):
+        appeal[j] = roots[j] / np.sqrt(others[j])
     top = 0.0
-    for j in range(len(bang)):
-        top = max(top, bang[j])
-    for j in range(len(bang)):
-        bang[j] /= top
+    for j in range(len(appeal)):
+        top = max(top, appeal[j])
+    for j in range(len(appeal)):
+        appeal[j] /= top
     return top
