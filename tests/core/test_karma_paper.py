@@ -125,6 +125,25 @@ def test_free_credits_are_the_shared_part_of_the_fair_share() -> None:
     assert after.carry == 1
 
 
+def test_asking_for_less_pays_only_for_who_knows_the_future() -> None:
+    """Lemma 2 and Figure 4: four users, eight slices, alpha = 0; demands of our own, n = 4.
+
+    A wants eight slices and asks for none. It gains where it competes again later, and loses a
+    factor of (n + 2) / 2 = 3 where it does not.
+    """
+
+    def useful_to_a(demands: list[list[int]], *, lie: bool) -> int:
+        reported = np.array(demands)
+        reported[0, 0] = 0 if lie else 8
+        trace = simulate(Ledger.open("ABCD", 100), reported, 8, guaranteed_fraction="0")
+        return int(np.minimum(trace.slices, demands)[:, 0].sum())
+
+    hoped_for = [[8, 8, 0, 0], [8, 2, 4, 4], [8, 8, 1, 1]]
+    assert (useful_to_a(hoped_for, lie=False), useful_to_a(hoped_for, lie=True)) == (7, 9)
+    happens = [[8, 8, 0, 0], [2, 0, 0, 0]]
+    assert (useful_to_a(happens, lie=False), useful_to_a(happens, lie=True)) == (6, 2)
+
+
 def test_no_slice_and_no_credit_is_lost_where_fair_shares_are_not_whole() -> None:
     """The authors' code rounds n alpha f down per user and forgets the rest."""
     ledger = Ledger.open("ABCDEFG", 5)

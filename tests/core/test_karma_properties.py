@@ -331,7 +331,7 @@ def test_a_balance_that_grows_out_of_range_says_so() -> None:
 
 
 def test_a_simulation_stops_where_a_balance_grows_out_of_range() -> None:
-    """Each quantum adds 5e10 credits: after 47 there are too many, after 185 too many for 64 bits."""
+    """Each quantum adds 5e10 credits: 47 are too many, and 185 would be too many for 64 bits."""
     idle = np.zeros((1000, 2), np.int64)
     with pytest.raises(KarmaError, match=r"user 'A': 2350000000000 credits are outside"):
         simulate(Ledger.open("AB", 0), idle, 10**11, guaranteed_fraction="0")

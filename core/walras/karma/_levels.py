@@ -104,13 +104,15 @@ def _first_with(
     """Return how many users, from the first on, have ``number`` keys equal to the level."""
     first, last = 0, len(cap) if number else 0
     while last - first > 1:
-        half = slice(first, (first + last) // 2)
-        equal = _count_equal(top[half], step[half], inverse[half], cap[half], level)
+        middle = (first + last) // 2
+        equal = _count_equal(
+            top[first:middle], step[first:middle], inverse[first:middle], cap[first:middle], level
+        )
         if equal < number:
-            first = half.stop
+            first = middle
             number -= equal
         else:
-            last = half.stop
+            last = middle
     return last
 
 

@@ -78,9 +78,10 @@ def share_out(
 @kernel
 def _line_up(want: Counts) -> Counts:
     """Return, for each pool and user, the slices that it wants of earlier pools."""
-    before = np.zeros_like(want)
-    for pool in range(1, len(want)):
-        for u in range(want.shape[1]):
+    pools, users = want.shape
+    before = np.zeros((pools, users), np.int64)
+    for pool in range(1, pools):
+        for u in range(users):
             before[pool, u] = before[pool - 1, u] + want[pool - 1, u]
     return before
 
