@@ -150,13 +150,14 @@ def cases() -> Iterator[Case]:
             partial(in_turn, market, partial(papers_search, limit), 200),
             warm_peer=True,
         )
-    market = population(250, parallelism=20)
+    weights = np.random.default_rng(0).random((500, 1000))
+    tight = ShareMarket(np.ones(500), weights, [2] * 500)
     yield Case(
-        "social optimum, 250 users x 20 places",
-        5,
-        partial(social_optimum, market),
+        "social optimum, 500 x 2 of 1,000",
+        100,
+        partial(social_optimum, tight),
         "scipy assignment",
-        partial(linear_sum_assignment, np.repeat(market.weights, 20, axis=0), maximize=True),
+        partial(linear_sum_assignment, np.repeat(weights, 2, axis=0), maximize=True),
         warm_peer=True,
     )
 
