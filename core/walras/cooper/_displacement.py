@@ -59,9 +59,7 @@ def accept_in_bulk(
                 continue
             moves += 1
             if rival >= 0 and place[rival] >= 0:
-                around = path[place[rival] : last + 1]
-                if _swap(lists, pairs, asked, around):
-                    continue
+                _swap(lists, pairs, asked, path[place[rival] : last + 1])
             _settle(pairs, room, free, suitor, lists[suitor, asked[suitor]], rival)
             if rival >= 0 and place[rival] < 0:
                 last += 1
@@ -110,8 +108,8 @@ def _settle(pairs: Counts, room: Counts, free: Counts, suitor: int, taker: int, 
 
 
 @kernel
-def _swap(lists: Lists, pairs: Counts, asked: Counts, around: Counts) -> bool:
-    """Let each type around a circle take the place of the next; return whether any could."""
+def _swap(lists: Lists, pairs: Counts, asked: Counts, around: Counts) -> None:
+    """Let as many as are held all around a circle each take the place of the next type's."""
     many = -1
     for step in range(len(around)):
         displaced = around[(step + 1) % len(around)]
@@ -122,4 +120,3 @@ def _swap(lists: Lists, pairs: Counts, asked: Counts, around: Counts) -> bool:
         taker = lists[around[step], asked[around[step]]]
         pairs[around[step], taker] += many
         pairs[around[(step + 1) % len(around)], taker] -= many
-    return many > 0

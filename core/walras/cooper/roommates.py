@@ -80,11 +80,11 @@ def find_roommates(disutility: ArrayLike) -> Roommates:
 
 @kernel
 def _takes(cost: Costs, agent: int, suitor: int, holder: int) -> bool:
-    """Whether ``suitor`` is still on the list of ``agent``, whose last name is its ``holder``."""
+    """Whether ``suitor`` comes before the last name on the list of ``agent``, its ``holder``."""
     if suitor == agent or holder < 0:
         return False
     offered, held = cost[agent, suitor], cost[agent, holder]
-    return offered < held or (offered == held and suitor <= holder)
+    return offered < held or (offered == held and suitor < holder)
 
 
 @kernel
@@ -156,7 +156,7 @@ def _second_choice(
     if holder[agent] < 0 or lists[agent, first[agent]] == holder[agent]:
         return -1
     second[agent] = max(second[agent], first[agent] + 1)
-    while second[agent] < len(lists):  # its last name always takes it
+    while second[agent] < len(lists):
         choice = int(lists[agent, second[agent]])
         if _takes(cost, choice, agent, holder[choice]):
             return choice
