@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from numba import njit
+
+from walras._kernel_cache import KernelCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,13 +21,12 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile ``function`` at its first call, for IEEE arithmetic in the order it is written.
 
     No fast-math: reassociated sums would differ between processors, and the same snapshot must
-    give the same plan to the bit. The machine code is cached beside the source, else in the
-    user's cache folder; where neither can be written it is compiled anew in each process.
+    give the same plan to the bit. The machine code is kept beside the source, else in the user's
+    cache folder (`walras._kernel_cache`); where there is neither, each process compiles anew.
     """
     # Nobody calls kernels from C, and the way in from C takes a twentieth of the compiler's time.
     compile_lazily = partial(njit, error_model="numpy", nogil=True, no_cfunc_wrapper=True)
-    try:
-        compiled = compile_lazily(cache=True)(function)
-    except RuntimeError:  # numba: "no locator available", nowhere to keep the cache
-        compiled = compile_lazily()(function)
+    compiled: Any = compile_lazily()(function)
+    with suppress(RuntimeError):  # nowhere to keep it
+        compiled._cache = KernelCache(function)
     return cast("Callable[P, R]", compiled)

@@ -1,0 +1,109 @@
+"""Compiled kernels are kept, found again, read from folders that cannot be written, never stale."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import walras
+
+PACKAGE = Path(walras.__file__).parent
+NOBODY = 65534
+
+USE = """
+import sys
+import walras
+from walras.rounding import round_cores
+from walras._segments import group
+import numpy as np
+from numba.core import event
+with event.install_recorder("numba:compile") as compiled:
+    whole = round_cores(np.array([1.5, 2.5]), [4], group(np.zeros(2, np.int64), 1))
+assert whole.sum() == 4
+assert walras.__file__.startswith(sys.argv[1]), walras.__file__
+print(len(compiled.buffer))
+"""
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of the package without anything compiled."""
+    for folder in (tmp_path, *tmp_path.parents[:2]):  # pytest keeps its folders from other users
+        folder.chmod(0o755)
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(PACKAGE, tmp_path / "lib/walras", ignore=ignored)
+    return tmp_path / "lib"
+
+
+def compilations(copy: Path, *, home: Path | None = None, user: int | None = None) -> int:
+    """Use a kernel in a new process, and return how many were compiled for that."""
+    environment = {
+        **{name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"},
+        "PYTHONPATH": str(copy),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "HOME": str(home or copy / "nowhere"),
+        "XDG_CACHE_HOME": str(home or copy / "nowhere"),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", USE, str(copy)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        user=user,
+        group=user,
+        extra_groups=None if user is None else [],
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout)
+
+
+def locked(folder: Path) -> None:
+    for each in (folder, *folder.rglob("*")):
+        each.chmod(0o555 if each.is_dir() else 0o444)
+
+
+def test_the_second_process_compiles_nothing(copy: Path) -> None:
+    assert compilations(copy) > 0
+    assert compilations(copy) == 0
+
+
+def test_a_kernel_that_changed_makes_all_that_call_it_compile_anew(copy: Path) -> None:
+    compilations(copy)
+    callee = copy / "walras/_segments.py"
+    callee.write_text(callee.read_text() + "\n# another version\n")
+    assert compilations(copy) > 0
+    other = copy / "walras/plan.py"  # no kernels in it
+    other.write_text(other.read_text() + "\n# another version\n")
+    assert compilations(copy) == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+def test_what_was_compiled_before_is_read_where_nothing_can_be_written(copy: Path) -> None:
+    compilations(copy)
+    locked(copy)
+    assert compilations(copy, user=NOBODY) == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+def test_where_nothing_can_be_kept_each_process_compiles(copy: Path) -> None:
+    locked(copy)
+    assert compilations(copy, user=NOBODY) > 0
+    assert compilations(copy, user=NOBODY) > 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+def test_a_folder_of_the_users_own_serves_where_the_package_cannot_be_written(
+    copy: Path, tmp_path: Path
+) -> None:
+    locked(copy)
+    home = tmp_path / "home"
+    home.mkdir()
+    os.chown(home, NOBODY, NOBODY)
+    assert compilations(copy, home=home, user=NOBODY) > 0
+    assert compilations(copy, home=home, user=NOBODY) == 0
