@@ -191,7 +191,9 @@ def _is_circle(lists: Lists, second: Agents, holder: Agents, rotation: Agents) -
 @kernel
 def _pair_up(lists: Lists, first: Agents, second: Agents, holder: Agents, circle: Agents) -> None:
     """Reject the last agent of an odd circle, and pair the others with their neighbours."""
-    rejected = circle.max()
+    rejected = circle[0]
+    for member in circle[1:]:
+        rejected = max(rejected, member)
     agent = lists[rejected, second[rejected]]
     for _ in range(len(circle) // 2):
         before = lists[agent, second[agent]]
