@@ -12,6 +12,7 @@ class LazyGroup(click.Group):
     """A group whose commands are imported when they are called or listed."""
 
     MODULES: ClassVar = {
+        "compile": ("walras_cli.compile", "compile_ahead"),
         "local": ("walras_cli.local.command", "local"),
         "profile": ("walras_cli.profile", "profile"),
         "what-if": ("walras_cli.what_if.command", "what_if"),

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import walras
+from command_line import walras as walras_command
 
 PACKAGE = Path(walras.__file__).parent
 NOBODY = 65534
@@ -26,6 +27,18 @@ with event.install_recorder("numba:compile") as compiled:
     whole = round_cores(np.array([1.5, 2.5]), [4], group(np.zeros(2, np.int64), 1))
 assert whole.sum() == 4
 assert walras.__file__.startswith(sys.argv[1]), walras.__file__
+print(len(compiled.buffer))
+"""
+
+CLEAR_ALL = """
+from dataclasses import replace
+from numba.core import event
+from walras.clearing import clear
+from walras.snapshot import Policy
+from walras.warmup import small_market
+with event.install_recorder("numba:compile") as compiled:
+    for mechanism in ("AmdahlBidding", "BestResponse", "UpperBound", "Auction"):
+        plan = clear(small_market(), Policy(mechanism, memory="Karma"))
 print(len(compiled.buffer))
 """
 
@@ -88,6 +101,14 @@ def test_what_was_compiled_before_is_read_where_nothing_can_be_written(copy: Pat
     compilations(copy)
     locked(copy)
     assert compilations(copy, user=NOBODY) == 0
+
+
+def test_after_compiling_ahead_no_mechanism_compiles_anything() -> None:
+    assert walras_command("compile").returncode == 0
+    done = subprocess.run(
+        [sys.executable, "-c", CLEAR_ALL], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "0\n"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
