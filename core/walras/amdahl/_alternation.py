@@ -168,7 +168,8 @@ def cores_of_jobs(
         sold[server[job]] += cores[job]
     for job in range(len(user)):
         j = server[job]
-        cores[job] *= capacity[j] / sold[j]
+        if sold[j] > 0.0:
+            cores[job] *= capacity[j] / sold[j]
     return cores
 
 
@@ -185,6 +186,7 @@ def answer_prices(side: UserSide, root: Floats, mu: Floats) -> None:
     for i in range(len(side.budget)):
         first, last = side.start[i], side.start[i + 1]
         guess = mu[i]
+        lowest_idle = np.inf
         for _ in range(last - first + 3):
             slope = 0.0
             offset = side.budget[i]
@@ -205,7 +207,8 @@ def answer_prices(side: UserSide, root: Floats, mu: Floats) -> None:
             guess = offset / slope
             if highest_active < guess <= lowest_idle:
                 break
-        mu[i] = guess
+        # A budget lost in the rounding of what one core costs buys nothing.
+        mu[i] = guess if guess < np.inf else lowest_idle
 
 
 @kernel

@@ -166,17 +166,27 @@ def _divide(
 
 @kernel
 def _spread(jobs: _Jobs, size: int, left: float, slope: Floats) -> None:
-    """Divide what rounding left over among jobs between their bounds, most to the most parallel.
+    """Divide what rounding left over, or take back what it gave too much.
 
-    Where the root says x to six digits only, f is so close to 1 that x hardly matters.
+    First among jobs between their bounds, most to the most parallel: where the root says x to six
+    digits only, f is so close to 1 that x hardly matters. The rest goes by what each has room for.
     """
     steepness = 0.0
     for k in range(size):
-        steepness += slope[k] if jobs.lower[k] < jobs.cores[k] < jobs.upper[k] else 0.0
+        inside = 1.0 * (jobs.lower[k] < jobs.cores[k]) * (jobs.cores[k] < jobs.upper[k])
+        steepness += inside * slope[k]
+    step = left / steepness if steepness > 0.0 else 0.0
     for k in range(size):
-        if jobs.lower[k] < jobs.cores[k] < jobs.upper[k]:
-            x = jobs.cores[k] + left * slope[k] / steepness
-            jobs.cores[k] = min(max(x, jobs.lower[k]), jobs.upper[k])
+        x = jobs.cores[k]
+        if jobs.lower[k] < x < jobs.upper[k]:
+            jobs.cores[k] = min(max(x + step * slope[k], jobs.lower[k]), jobs.upper[k])
+            left -= jobs.cores[k] - x
+    limit = jobs.upper if left > 0.0 else jobs.lower
+    room = 0.0
+    for k in range(size):
+        room += abs(limit[k] - jobs.cores[k])
+    for k in range(size if room > 0.0 else 0):
+        jobs.cores[k] += (limit[k] - jobs.cores[k]) * min(abs(left) / room, 1.0)
 
 
 @kernel

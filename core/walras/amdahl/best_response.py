@@ -45,8 +45,6 @@ PATIENCE = 40
 
 LEAST_STEP = 1 / 64
 
-TINY = 1e-300
-
 MAX_STEPS = 100
 ROUNDING = 2.0**-50
 
@@ -129,7 +127,8 @@ def find_nash_equilibrium(
     prices = totals / market.capacities
     # Where nobody meets the reserve, the cores are divided evenly for nothing.
     claims = np.where(totals[market.server] > 0, ordered, 1.0)
-    cores = claims * (market.capacities / market.sum_by_server(claims).clip(TINY))[market.server]
+    cores = claims / market.sum_by_server(claims)[market.server]
+    cores *= market.capacities[market.server]
     return NashEquilibrium(market, ordered, prices, cores, gain, rounds, tolerance)
 
 
@@ -309,14 +308,23 @@ def _answer(
         nu = newton
         if not low < nu < high:
             nu = 4.0 * low if high == np.inf else np.sqrt(low) * np.sqrt(high)
+    _bid(lines, size, nu, budget, bids[stakes.start[user] : stakes.start[user + 1]])
+    return nu
+
+
+@kernel
+def _bid(lines: _Lines, size: int, nu: float, budget: float, bids: Floats) -> None:
+    """Set ``lines.best`` where jobs are alone, and scale all of it to the budget.
+
+    A budget that is lost in the rounding of what others bid stays where it is, on ``bids``.
+    """
     spent = 0.0
     for k in range(size):
         if lines.alone[k] > 0.0:
             lines.best[k] = max(0.0, lines.slope[k] * nu - lines.offset[k])
         spent += lines.best[k]
     for k in range(size):
-        lines.best[k] *= budget / spent
-    return nu
+        lines.best[k] = lines.best[k] * (budget / spent) if spent > 0.0 else bids[k]
 
 
 @kernel

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,12 @@ LARGEST_FRACTION = 1 - 1e-10
 
 LARGEST_ALTERNATING_FRACTION = 1 - 1e-6
 """Beyond it x = a mu / sqrt(p) - g cancels too many digits for the alternation."""
+
+LARGEST_BOUNDED_FRACTION = 1 - 1e-8
+"""The same within bounds, where no interior-point method takes over."""
+
+SMOOTHER_FRACTIONS = (1 - 1e-2, 1 - 1e-3, 1 - 1e-4, 1 - 1e-6)
+"""What larger ones are taken for at first, each stage starting from the prices of the last."""
 
 PATIENCE = 60
 """Passes after which the interior-point method takes over: usual markets need 12 to 25."""
@@ -139,6 +145,8 @@ def find_equilibrium(
     if not dense or outside.price_error <= tolerance:
         return outside
     inside = _solve_inside(market, tolerance, outside.iterations)
+    if not np.isfinite(inside.cores).all():
+        return outside
     return min(inside, outside, key=lambda result: (result.price_error, result.residual))
 
 
@@ -183,22 +191,43 @@ def _find_bounded(
     max_passes: int,
     start: Floats | None,
 ) -> Equilibrium:
+    """Solve within bounds, in stages where jobs are all but perfectly parallel.
+
+    The result with the smallest residual, which is that of the market as it is, stands.
+    """
     users, servers = _sides(market, LARGEST_ALTERNATING_FRACTION)
     prices = _first_root(users, servers, start) ** 2
-    fraction = np.clip(market.fraction, SMALLEST_FRACTION, LARGEST_ALTERNATING_FRACTION)
-    found = solve_bounded(market, lower, upper, fraction, prices, tolerance, max_passes)
-    return Equilibrium(
-        market,
-        np.where(np.diff(market.by_server.start) > 0, found.prices, 0.0),
-        found.cores,
-        "bounded alternation",
-        found.passes,
-        float("inf"),
-        tolerance,
-        np.where(found.affordable[market.user], lower, 0.0),
-        upper,
-        found.affordable,
-    )
+    most_parallel = min(market.fraction.max(initial=0.5), LARGEST_BOUNDED_FRACTION)
+    smoother = [largest for largest in SMOOTHER_FRACTIONS if largest < most_parallel]
+    stages = [*smoother, most_parallel]
+    if 0 < len(smoother) < 3:
+        stages.insert(0, most_parallel)  # it usually can be cleared at once
+    passes = 0
+    results: list[Equilibrium] = []
+    for largest in stages:
+        fraction = np.clip(market.fraction, SMALLEST_FRACTION, largest)
+        patience = max(max_passes // len(stages), 1)
+        found = solve_bounded(market, lower, upper, fraction, prices, tolerance, patience)
+        passes += found.passes
+        if largest < most_parallel:
+            prices = np.where(found.prices > 0, found.prices, prices)
+        one = Equilibrium(
+            market,
+            np.where(np.diff(market.by_server.start) > 0, found.prices, 0.0),
+            found.cores,
+            "bounded alternation",
+            passes,
+            float("inf"),
+            tolerance,
+            np.where(found.affordable[market.user], lower, 0.0),
+            upper,
+            found.affordable,
+        )
+        results.append(one)
+        if one.converged:
+            break
+    best = min(results, key=lambda result: result.residual)
+    return replace(best, iterations=passes)
 
 
 def _first_root(
@@ -224,6 +253,8 @@ def _alternate(
     mu = np.full(len(market.budgets), np.inf)
     log_tolerance = np.log1p(tolerance)
     passes, bound = alternation.alternate(users, servers, root, mu, log_tolerance, max_passes)
+    if not (np.isfinite(root) & (root > 0)).all():  # out of the range of floating point
+        root = alternation.even_bids(users, servers)
     alternation.answer_prices(users, root, mu)
     cores = alternation.cores_of_jobs(
         market.user,
@@ -265,10 +296,11 @@ def _solve_inside(market: Market, tolerance: float, passes: int) -> Equilibrium:
     point = solve_interior(compact, 2 * np.log(root), np.log(mu))
     prices = np.zeros(len(market.capacities))
     prices[busy_servers] = np.exp(point.log_price) / unit
+    sold = compact.sum_by_server(point.cores)
     return Equilibrium(
         market,
         prices,
-        point.cores,
+        point.cores * (capacities / sold)[compact.server],
         "interior point",
         passes + more + point.steps,
         price_error(market, prices),
