@@ -10,34 +10,80 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from walras.abacus.auction import Auction as Auction
+    from walras.abacus.auction import run_auction as run_auction
+    from walras.abacus.estimation import estimate_utility as estimate_utility
+    from walras.abacus.slo import run_pool_auction as run_pool_auction
+    from walras.amdahl.best_response import find_nash_equilibrium as find_nash_equilibrium
     from walras.amdahl.bidding import bid as bid
     from walras.amdahl.equilibrium import Equilibrium as Equilibrium
     from walras.amdahl.equilibrium import find_equilibrium as find_equilibrium
+    from walras.amdahl.greedy import allocate_greedily as allocate_greedily
     from walras.amdahl.market import Market as Market
     from walras.amdahl.proportional import share_proportionally as share_proportionally
+    from walras.amdahl.upper_bound import maximise_progress as maximise_progress
     from walras.clearing import clear as clear
+    from walras.cooper.blocking import advise as advise
+    from walras.cooper.blocking import blocking_pairs as blocking_pairs
+    from walras.cooper.bulk import marry_types as marry_types
+    from walras.cooper.policies import colocate as colocate
+    from walras.cooper.prediction import predict as predict
+    from walras.cooper.preference import preferences_right as preferences_right
+    from walras.cooper.shapley import shapley as shapley
+    from walras.karma.ledger import Ledger as Ledger
+    from walras.karma.rivals import share_max_min as share_max_min
+    from walras.karma.rivals import share_strictly as share_strictly
     from walras.plan import Plan as Plan
+    from walras.price_anticipating.market import ShareMarket as ShareMarket
+    from walras.price_anticipating.nash import find_nash as find_nash
+    from walras.price_anticipating.optimum import social_optimum as social_optimum
     from walras.rounding import round_cores as round_cores
+    from walras.scores import score as score
     from walras.snapshot import Entitlement as Entitlement
     from walras.snapshot import Job as Job
+    from walras.snapshot import MemoryDemand as MemoryDemand
     from walras.snapshot import Node as Node
     from walras.snapshot import Policy as Policy
     from walras.snapshot import Snapshot as Snapshot
+    from walras.sockets import sell_by_socket as sell_by_socket
 
 _HOMES = {
+    "Auction": "abacus.auction",
     "Entitlement": "snapshot",
     "Equilibrium": "amdahl.equilibrium",
     "Job": "snapshot",
+    "Ledger": "karma.ledger",
     "Market": "amdahl.market",
+    "MemoryDemand": "snapshot",
     "Node": "snapshot",
     "Plan": "plan",
     "Policy": "snapshot",
+    "ShareMarket": "price_anticipating.market",
     "Snapshot": "snapshot",
+    "advise": "cooper.blocking",
+    "allocate_greedily": "amdahl.greedy",
     "bid": "amdahl.bidding",
+    "blocking_pairs": "cooper.blocking",
     "clear": "clearing",
+    "colocate": "cooper.policies",
+    "estimate_utility": "abacus.estimation",
     "find_equilibrium": "amdahl.equilibrium",
+    "find_nash": "price_anticipating.nash",
+    "find_nash_equilibrium": "amdahl.best_response",
+    "marry_types": "cooper.bulk",
+    "maximise_progress": "amdahl.upper_bound",
+    "predict": "cooper.prediction",
+    "preferences_right": "cooper.preference",
     "round_cores": "rounding",
+    "run_auction": "abacus.auction",
+    "run_pool_auction": "abacus.slo",
+    "score": "scores",
+    "sell_by_socket": "sockets",
+    "shapley": "cooper.shapley",
+    "share_max_min": "karma.rivals",
     "share_proportionally": "amdahl.proportional",
+    "share_strictly": "karma.rivals",
+    "social_optimum": "price_anticipating.optimum",
 }
 
 __all__ = sorted(_HOMES)  # noqa: PLE0605 - the names are those of the table

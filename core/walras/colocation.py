@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from walras.cooper import policies
 from walras.cooper.colocation import ALONE, Colocation, suffered_beside
 from walras.cooper.dispatch import dispatch
+from walras.cooper.policies import colocate
 from walras.cooper.prediction import predict
 from walras.plan import Pairing, Refusal
 
@@ -99,15 +99,7 @@ def _pair(suffered: Floats, agents: Sequence[Job], policy: Policy) -> Colocation
     told = [agent.bandwidth for agent in agents if agent.bandwidth is not None]
     mean = sum(told) / len(told) if told else 0.0
     intensity = [mean if agent.bandwidth is None else agent.bandwidth for agent in agents]
-    if policy.colocation == "StableMarriageRandom":
-        return policies.stable_marriage_random(suffered, policy.seed)
-    if policy.colocation == "StableMarriagePartition":
-        return policies.stable_marriage_partition(suffered, intensity)
-    if policy.colocation == "StableRoommates":
-        return policies.stable_roommates(suffered)
-    if policy.colocation == "Greedy":
-        return policies.greedy(suffered)
-    return policies.complementary(intensity)
+    return colocate(policy.colocation, suffered, intensity, policy.seed)
 
 
 def _processors(jobs: Sequence[Job], nodes: Sequence[Node]) -> list[str]:
