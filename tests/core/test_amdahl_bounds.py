@@ -307,7 +307,7 @@ def test_an_unreached_equilibrium_is_owned_up_to() -> None:
 def test_fractions_at_their_limits_end_at_or_near_an_equilibrium(
     fraction: float, likely: float
 ) -> None:
-    """At f = 1 with maximums the problem is PPAD-hard: there, within a percent or two."""
+    """Near f = 1 demand is a step, and with maximums prices are found to a percent or two only."""
     random = np.random.default_rng(0)
     market = draw_population(40, 0.5, 8, seed=0)
     edge = Market(

@@ -4,9 +4,9 @@ The steps are those of `_alternation` with both corners: x = clip(a mu / sqrt(p)
 mu spends the user's budget given prices, and p sells the server's cores given every mu. Bounds
 take away what makes that a contraction. A job held at its maximum costs its user more as its
 price rises, so that less is left for the rest: such cores are complements, and equilibria may be
-several (finding one is PPAD-complete in the limit f = 1, a market of piecewise linear utilities:
-Chen and Teng, ISAAC 2009). The largest violation of a condition therefore says how good a result
-is; no error of prices is bounded.
+several. (The limit f = 1 is a market of piecewise linear utilities, of which it is PPAD-hard in
+general to find an equilibrium: Chen and Teng, ISAAC 2009.) The largest violation of a condition
+therefore says how good a result is; no error of prices is bounded.
 
 - Money that its user cannot use, all jobs being at their maximum, is left over. Its mu is then
   the least at which it wants no more, which keeps mu a continuous function of prices.
@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from walras._jit import kernel
+from walras.amdahl._anderson import LEAP, Anderson
 from walras.amdahl._clipped import clipped_root
 from walras.amdahl.conditions import kkt_residual
 from walras.amdahl.market import Market
@@ -40,23 +41,6 @@ if TYPE_CHECKING:
     Counts = NDArray[np.int64]
     Indices = NDArray[np.uint32]
     Flags = NDArray[np.bool_]
-
-DEPTH = 6
-"""Steps that Anderson acceleration looks back on."""
-
-SETBACK = 10.0
-"""Growth of the residual over its smallest so far at which the acceleration starts anew."""
-
-STALL = 40
-"""Passes without a smaller residual after which it does, too."""
-
-LEAST_DAMPING = 0.05
-
-STEADY = 1e-6
-"""Relative difference of two successive changes below which the next goes twice as far."""
-
-LEAP = 2.0
-"""Furthest that a log price moves in a pass, and that it is extrapolated beyond that."""
 
 STRIKES = 16
 """Passes at which minimums may cost more than the budget before they are dropped."""
@@ -128,7 +112,7 @@ def solve_bounded(
     # A price at most: all money for one server.
     dearest = np.log(market.budgets.sum() / market.capacities)
     log_price = np.clip(np.log(prices), dearest - WIDEST, dearest)
-    steps = _Anderson()
+    steps = Anderson()
     goal = 0.25 * tolerance
     for passes in range(1, max_passes + 1):
         change = search.answer(log_price)
@@ -226,45 +210,6 @@ def _within_entitlement(market: Market, lower: Floats) -> Flags:
     entitled = share[of_user] * market.capacities[of_server]
     within[of_user[wanted > entitled * (1 + EXACT)]] = False
     return within
-
-
-class _Anderson:
-    """Anderson acceleration that damps its steps after each setback."""
-
-    def __init__(self) -> None:
-        self.points: list[Floats] = []
-        self.changes: list[Floats] = []
-        self.smallest = np.inf
-        self.stalled = 0
-        self.damping = 1.0
-        self.stride = 1.0
-
-    def take(self, point: Floats, change: Floats, largest: float) -> Floats:
-        """Return the next point after ``point``, from which the map moves by ``change``."""
-        self.stalled += 1
-        if largest < self.smallest:
-            self.smallest, self.stalled = largest, 0
-            self.damping = min(1.0, 1.1 * self.damping)
-        elif largest > SETBACK * self.smallest or self.stalled > STALL:
-            self.points, self.changes = [], []
-            self.smallest, self.stalled = largest, 0
-            self.damping = max(0.5 * self.damping, LEAST_DAMPING)
-        steady = bool(self.changes) and bool(
-            np.abs(change - self.changes[-1]).max() <= STEADY * largest
-        )
-        self.stride = 2 * self.stride if steady else 1.0
-        if steady or largest >= LEAP:  # differences of these would say nothing
-            self.points, self.changes = [], []
-        self.points = [*self.points[-DEPTH:], point]
-        self.changes = [*self.changes[-DEPTH:], change]
-        plain = point + np.clip(self.stride * self.damping * change, -LEAP, LEAP)
-        if len(self.points) == 1:
-            return plain
-        turns = np.diff(self.changes, axis=0)
-        weights = np.linalg.lstsq(turns @ turns.T, turns @ change, rcond=1e-14)[0]
-        moves = np.diff(self.points, axis=0) + self.damping * turns
-        result: Floats = np.clip(plain - weights @ moves, plain - LEAP, plain + LEAP)
-        return result
 
 
 @kernel

@@ -1,16 +1,8 @@
 """Best Response (VI-A): the Nash equilibrium of users who anticipate what their bids do to prices.
 
-A user's bids on one server count together: T against y of all others buys X = C T / (T + y) cores,
-which its jobs there divide. With a = sqrt(w f) / (1 - f), g = f / (1 - f), and A and G their sums
-over those of its jobs on the server that get cores, the conditions of its best response are
-
-    x = a D - g,   D = nu (C - X) / sqrt(y C),   so that   T = (nu A sqrt(y C) - G y) / (C + G),
-
-where nu = 1 / sqrt(marginal utility of money) is one number a user, and T is increasing and
-piecewise linear in it: spending the budget fixes nu in closed form. (With one job on a server this
-is the best response to linear utilities with w' = w C / h and y' = f y / h, h = f + (1 - f) C.) The
-paper finds it by an interior-point method. Users answer in turn, each to the latest bids of the
-others; simultaneous answers circle where many share a server.
+A user's best response to the others' bids is closed form (`_answers`); the paper finds it by an
+interior-point method. Users answer in turn, each to the latest bids of the others; simultaneous
+answers circle where many share a server.
 
 Who is alone on a server has no best response, since ever smaller bids still win all of it. Hence a
 reserve: others' bids on a server count as at least ``reserve`` times its cores at the mean price.
@@ -19,13 +11,11 @@ reserve: others' bids on a server count as at least ``reserve`` times its cores 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras._jit import kernel
-from walras._segments import group
-from walras.amdahl.equilibrium import SMALLEST_FRACTION
+from walras.amdahl._answers import blank, stake, take_turns
 from walras.amdahl.market import MarketError
 
 if TYPE_CHECKING:
@@ -35,18 +25,11 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Counts = NDArray[np.int64]
-    Indices = NDArray[np.uint32]
-
-LARGEST_FRACTION = 1 - 1e-8
-"""At f = 1 cores are a difference of infinities; closer to it rounding would take over."""
 
 PATIENCE = 40
 """Rounds after which users move half as far: answers in full may circle, rarely."""
 
 LEAST_STEP = 1 / 64
-
-MAX_STEPS = 100
-ROUNDING = 2.0**-50
 
 
 @dataclass(frozen=True)
@@ -109,20 +92,20 @@ def find_nash_equilibrium(
         unpriced = np.zeros(len(market.capacities))
         return NashEquilibrium(market, nothing, unpriced, nothing, 0.0, 0, tolerance)
     floor = reserve * market.capacities * (market.budgets.sum() / market.capacities.sum())
-    stakes = _stakes(market, floor)
+    stakes = stake(market, floor)
     bids = _first_bids(market, start)[stakes.job]
     totals = market.sum_by_server(_in_order(stakes.job, bids))
     nu = np.full(len(market.budgets), np.inf)
-    lines = _blank(market)
+    lines = blank(market)
     rounds, moved = 0, np.inf
     while moved > tolerance and rounds < max_iterations:
         rounds += 1
         before = totals.copy()
         step = max(0.5 ** (rounds // PATIENCE), LEAST_STEP)
-        _take_turns(stakes, bids, totals, nu, lines, step)
+        take_turns(stakes, bids, totals, nu, lines, step)
         busy = totals > 0
         moved = float(np.abs(before[busy] / totals[busy] - 1).max()) / step
-    gain = _take_turns(stakes, bids, totals, nu, lines, 0.0)
+    gain = take_turns(stakes, bids, totals, nu, lines, 0.0)
     ordered = _in_order(stakes.job, bids)
     prices = totals / market.capacities
     # Where nobody meets the reserve, the cores are divided evenly for nothing.
@@ -130,71 +113,6 @@ def find_nash_equilibrium(
     cores = claims / market.sum_by_server(claims)[market.server]
     cores *= market.capacities[market.server]
     return NashEquilibrium(market, ordered, prices, cores, gain, rounds, tolerance)
-
-
-class _Stakes(NamedTuple):
-    """Jobs in the order of their users, and each user's in the order of servers.
-
-    Attributes:
-        start: shape (n + 1,).
-        job: shape (k,), the numbers of the jobs.
-        server: shape (k,).
-        a: shape (k,), sqrt(w f) / (1 - f).
-        g: shape (k,), f / (1 - f).
-        rise: shape (k,), a sqrt(C) / (C + g): T is rise sqrt(y) nu - fall y where one job stands
-            alone.
-        fall: shape (k,), g / (C + g).
-        budget: shape (n,).
-        capacity: shape (m,).
-        floor: shape (m,), what others' bids count as at least.
-    """
-
-    start: Counts
-    job: Counts
-    server: Indices
-    a: Floats
-    g: Floats
-    rise: Floats
-    fall: Floats
-    budget: Floats
-    capacity: Floats
-    floor: Floats
-
-
-class _Lines(NamedTuple):
-    """What one user would bid per job, slope nu - offset, and others' bids there; scratch.
-
-    Where a user has several jobs on a server, the first of them stands for all.
-    """
-
-    rivals: Floats
-    slope: Floats
-    offset: Floats
-    best: Floats
-    alone: Floats
-
-
-def _stakes(market: Market, floor: Floats) -> _Stakes:
-    by_server = market.by_server.order
-    by_user = group(market.user[by_server], len(market.budgets))
-    job = by_server[by_user.order].astype(np.int64)
-    server = market.server[job]
-    capacity = market.capacities[server]
-    f = np.clip(market.fraction, SMALLEST_FRACTION, LARGEST_FRACTION)[job]
-    a = np.sqrt(market.work[job] * f) / (1 - f)
-    g = f / (1 - f)
-    return _Stakes(
-        by_user.start,
-        job,
-        server.astype(np.uint32),
-        a,
-        g,
-        a * np.sqrt(capacity) / (capacity + g),
-        g / (capacity + g),
-        market.budgets,
-        market.capacities,
-        floor,
-    )
 
 
 def _first_bids(market: Market, start: Floats | None) -> Floats:
@@ -208,173 +126,3 @@ def _in_order(job: Counts, values: Floats) -> Floats:
     result = np.empty(len(values))
     result[job] = values
     return result
-
-
-def _blank(market: Market) -> _Lines:
-    longest = int(np.diff(market.by_user.start).max())
-    return _Lines(*np.empty((5, longest)))
-
-
-@kernel
-def _draw(stakes: _Stakes, user: int, bids: Floats, totals: Floats, lines: _Lines) -> bool:
-    """Set the user's ``lines`` but for pooled jobs; return whether there are any."""
-    first, last = stakes.start[user], stakes.start[user + 1]
-    pooled = False
-    k = first
-    while k < last:
-        j = stakes.server[k]
-        mine = bids[k]
-        end = k + 1
-        while end < last and stakes.server[end] == j:
-            mine += bids[end]
-            lines.slope[end - first] = 0.0
-            lines.offset[end - first] = 0.0
-            lines.alone[end - first] = 0.0
-            pooled = True
-            end += 1
-        y = max(totals[j] - mine, stakes.floor[j])
-        lines.rivals[k - first] = y
-        lines.slope[k - first] = stakes.rise[k] * np.sqrt(y)
-        lines.offset[k - first] = stakes.fall[k] * y
-        lines.alone[k - first] = 1.0 * (end == k + 1)
-        k = end
-    return pooled
-
-
-@kernel
-def _pool(stakes: _Stakes, user: int, nu: float, lines: _Lines) -> None:
-    """Redraw the lines of pooled jobs at ``nu``, and divide what is bid among them.
-
-    D = (C + G) / (A + sqrt(y C) / nu) over the jobs with a D > g: from above, by Newton's method on
-    a convex function.
-    """
-    first, last = stakes.start[user], stakes.start[user + 1]
-    k = first
-    while k < last:
-        end = k + 1
-        while end < last and stakes.server[end] == stakes.server[k]:
-            end += 1
-        if end > k + 1:
-            capacity, y = stakes.capacity[stakes.server[k]], lines.rivals[k - first]
-            root = np.sqrt(y * capacity)
-            depth = capacity * nu / root
-            big_a, big_g = 0.0, 0.0
-            for _ in range(end - k + 1):
-                before = depth
-                big_a, big_g = 0.0, 0.0
-                for one in range(k, end):
-                    if stakes.a[one] * depth > stakes.g[one]:
-                        big_a += stakes.a[one]
-                        big_g += stakes.g[one]
-                depth = (capacity + big_g) / (big_a + root / nu)
-                if depth == before:
-                    break
-            lines.slope[k - first] = big_a * root / (capacity + big_g)
-            lines.offset[k - first] = big_g * y / (capacity + big_g)
-            for one in range(k, end):
-                x = max(0.0, stakes.a[one] * depth - stakes.g[one])
-                lines.best[one - first] = x * nu * y / (depth * root)  # T / X = (T + y) / C
-        k = end
-
-
-@kernel
-def _answer(
-    stakes: _Stakes, user: int, bids: Floats, totals: Floats, nu: float, lines: _Lines
-) -> float:
-    """Set ``lines.best`` to the user's best answer to others' bids, from a guess; return nu.
-
-    Newton's method on what the user would spend as a function of nu; with several of its jobs on a
-    server that need not be convex, so a bracket keeps it from circling.
-    """
-    size = stakes.start[user + 1] - stakes.start[user]
-    budget = stakes.budget[user]
-    pooled = _draw(stakes, user, bids, totals, lines)
-    low, high = 0.0, np.inf
-    for _ in range(MAX_STEPS):
-        if pooled:
-            _pool(stakes, user, nu, lines)
-        slope, offset = 0.0, budget
-        for k in range(size):
-            active = 1.0 * (nu * lines.slope[k] > lines.offset[k])
-            slope += active * lines.slope[k]
-            offset += active * lines.offset[k]
-        if slope * nu > offset:
-            high = nu
-        else:
-            low = nu
-        newton = offset / slope if slope > 0.0 else np.inf
-        if nu < np.inf and abs(newton - nu) <= ROUNDING * nu:
-            break
-        nu = newton
-        if not low < nu < high:
-            nu = 4.0 * low if high == np.inf else np.sqrt(low) * np.sqrt(high)
-    _bid(lines, size, nu, budget, bids[stakes.start[user] : stakes.start[user + 1]])
-    return nu
-
-
-@kernel
-def _bid(lines: _Lines, size: int, nu: float, budget: float, bids: Floats) -> None:
-    """Set ``lines.best`` where jobs are alone, and scale all of it to the budget.
-
-    A budget that is lost in the rounding of what others bid stays where it is, on ``bids``.
-    """
-    spent = 0.0
-    for k in range(size):
-        if lines.alone[k] > 0.0:
-            lines.best[k] = max(0.0, lines.slope[k] * nu - lines.offset[k])
-        spent += lines.best[k]
-    for k in range(size):
-        lines.best[k] = lines.best[k] * (budget / spent) if spent > 0.0 else bids[k]
-
-
-@kernel
-def _gain(stakes: _Stakes, user: int, bids: Floats, lines: _Lines) -> float:
-    """Return the user's relative gain of utility by ``lines.best`` in place of its bids."""
-    first, last = stakes.start[user], stakes.start[user + 1]
-    now, then = 0.0, 0.0
-    total, best_total = 1.0, 1.0
-    for k in range(first, last):
-        j = stakes.server[k]
-        if k == first or stakes.server[k - 1] != j:
-            total = best_total = lines.rivals[k - first]
-            end = k
-            while end < last and stakes.server[end] == j:
-                total += bids[end]
-                best_total += lines.best[end - first]
-                end += 1
-        # w x / (f + (1 - f) x) in terms of a and g
-        scale, g, capacity = stakes.a[k] ** 2 / stakes.g[k], stakes.g[k], stakes.capacity[j]
-        x = bids[k] * capacity / total
-        now += scale * x / (g + x)
-        x = lines.best[k - first] * capacity / best_total
-        then += scale * x / (g + x)
-    return then / now - 1.0
-
-
-@kernel
-def _take_turns(
-    stakes: _Stakes, bids: Floats, totals: Floats, nu: Floats, lines: _Lines, step: float
-) -> float:
-    """Move every user's bids by ``step`` of the way to its best answer to the others' latest.
-
-    With a step of 0 nothing moves; returned is the largest relative gain that any user could make
-    by its best answer.
-    """
-    for j in range(len(totals)):
-        totals[j] = 0.0
-    for k in range(len(bids)):  # anew: sums that follow changes drift
-        totals[stakes.server[k]] += bids[k]
-    largest = 0.0
-    for i in range(len(nu)):
-        first, last = stakes.start[i], stakes.start[i + 1]
-        if first == last:
-            continue
-        nu[i] = _answer(stakes, i, bids, totals, nu[i], lines)
-        if step == 0.0:
-            largest = max(largest, _gain(stakes, i, bids, lines))
-            continue
-        for k in range(first, last):
-            change = step * (lines.best[k - first] - bids[k])
-            totals[stakes.server[k]] += change
-            bids[k] += change
-    return largest
