@@ -19,6 +19,9 @@ T = TypeVar("T")
 
 STANDARD_INPUT = Path("-")
 
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""libyaml's where PyYAML was built with it: dumps of clusters have many thousand lines."""
+
 
 class InputError(Exception):
     """Documents that cannot be used; ``problems`` has one line each."""
@@ -69,7 +72,7 @@ def _documents(file: Path, problems: list[str]) -> Iterator[dict[str, Any]]:
     """Yield the documents of one file; those of a List, as kubectl prints it, one by one."""
     try:
         text = sys.stdin.read() if file == STANDARD_INPUT else file.read_text(encoding="utf-8")
-        documents = list(yaml.safe_load_all(text))
+        documents = list(yaml.load_all(text, Loader=LOADER))
     except OSError as error:
         problems.append(f"{file}: cannot be read: {error.strerror}")
         return
