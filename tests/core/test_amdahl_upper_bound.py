@@ -221,3 +221,10 @@ def test_whole_cores_of_a_broken_number_are_refused() -> None:
     market = Market([1], [4.5], [0], [0], [0.5])
     with pytest.raises(MarketError, match=r"capacities\[0\] = 4.5 is not a whole number"):
         allocate_greedily(market)
+
+
+def test_bounds_with_no_whole_number_between_them_are_refused() -> None:
+    market = Market([1], [4], [0], [0], [0.5])
+    with pytest.raises(MarketError, match="job 0: no whole number of cores is between"):
+        maximise_progress(market, whole=True, minimum=[2.2], maximum=[2.8])
+    assert maximise_progress(market, minimum=[2.2], maximum=[2.8]).cores.tolist() == [2.8]

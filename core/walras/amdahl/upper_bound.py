@@ -63,7 +63,8 @@ def maximise_progress(
 
     Raises:
         MarketError: a bound outside its range, a server whose minimums exceed its cores, or
-            whole cores asked of a server that does not have a whole number of them.
+            whole cores asked of a server that does not have a whole number of them, or between
+            bounds that no whole number is.
     """
     share = market.budgets / market.budgets.sum()
     return maximise(market, share, whole=whole, minimum=minimum, maximum=maximum)
@@ -80,11 +81,24 @@ def maximise(
     """Maximise the sum of user progress weighted by ``share``, shape (n,)."""
     lower, upper = check_bounds(market, minimum, maximum)
     if whole:
-        lower, upper = np.ceil(lower), np.floor(upper)
         _check_whole(market.capacities)
-    check_room(market, lower)
+        if minimum is not None or maximum is not None:
+            lower, upper = _whole_bounds(lower, upper)
+    if minimum is not None:
+        check_room(market, lower)
     division = divide(market, share, lower, upper, whole=whole)
     return Optimum(market, division.cores, division.value, division.bound)
+
+
+def _whole_bounds(lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+    least, most = np.ceil(lower), np.floor(upper)
+    if (least > most).any():
+        job = int((least > most).argmax())
+        raise MarketError(
+            f"job {job}: no whole number of cores is between its minimum {lower[job]:g} "
+            f"and its maximum {upper[job]:g}"
+        )
+    return least, most
 
 
 def _check_whole(capacities: Floats) -> None:
