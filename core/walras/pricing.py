@@ -124,10 +124,16 @@ def price(
 
 def _amdahl_bidding(market: Market, bounds: Bounds, tolerance: float) -> Priced:
     found = find_equilibrium(market, tolerance=tolerance, **bounds.named)
+    solver = found.solver
+    if not found.converged and any(each is not None for each in bounds.named.values()):
+        # Within bounds and at f near 1 an equilibrium may be beyond reach: better one without
+        # bounds, which rounding brings in, than none.
+        found = find_equilibrium(market, tolerance=tolerance)
+        solver = f"{found.solver}, bounds at rounding"
     return Priced(
         found.cores,
         found.prices,
-        found.solver,
+        solver,
         found.iterations,
         found.price_error,
         found.residual,

@@ -178,8 +178,7 @@ def test_no_core_has_two_owners_under_any_mechanism(snapshot: Snapshot, policy: 
 @given(snapshots())
 def test_users_spend_their_budgets_and_buy_what_they_pay_for(snapshot: Snapshot) -> None:
     plan = clear(snapshot)
-    smooth = max((job.fraction for job in snapshot.jobs), default=0) < 1
-    assert plan.converged or not smooth  # with bounds and at f = 1, finding one is PPAD-complete
+    assert plan.converged
     grants = by_entitlement(plan)
     price = {node.name: node.price for node in plan.nodes}
     most = {job.name: job.max_cores or math.inf for job in snapshot.jobs}
@@ -187,7 +186,7 @@ def test_users_spend_their_budgets_and_buy_what_they_pay_for(snapshot: Snapshot)
         mine = grants[user.name]
         spent = sum(grant.spend for grant in mine)
         assert spent <= user.entitled_cores * (1 + 1e-5)
-        if plan.converged and any(grant.cores < 0.999 * most[grant.name] for grant in mine):
+        if any(grant.cores < 0.999 * most[grant.name] for grant in mine):
             assert spent == pytest.approx(user.entitled_cores, rel=1e-5)
         assert sum(grant.cores for grant in mine) == pytest.approx(user.cores)
         assert all(grant.price == price[grant.node] for grant in mine)
@@ -316,10 +315,12 @@ def test_reasons_state_figures_that_are_true(snapshot: Snapshot) -> None:
 @given(snapshots())
 def test_bounds_are_mentioned_where_they_bind(snapshot: Snapshot) -> None:
     job_of = {job.name: job for job in snapshot.jobs}
-    for grant in clear(snapshot).grants:
+    plan = clear(snapshot)
+    for grant in plan.grants:
         job = job_of[grant.name]
         if job.max_cores is not None:
-            assert grant.cores < job.max_cores * (1 + 1e-6)
+            kept = grant.cores < job.max_cores * (1 + 1e-6)
+            assert kept or plan.solver.endswith("bounds at rounding")
             if grant.cores > job.max_cores - 0.001:
                 paying = f"for the minCores of {job.entitlement}'s other jobs" in grant.reason
                 assert paying or f"maxCores of {job.max_cores}" in grant.reason
