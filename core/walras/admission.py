@@ -48,7 +48,7 @@ def admit(snapshot: Snapshot) -> Admitted:
         if reason is None:
             jobs.append(job)
         else:
-            refused.append(Refusal(job.namespace, job.name, reason, job.pod))
+            refused.append(Refusal(job.namespace, job.name, reason, job.pod, job.node))
     return Admitted(tuple(jobs), tuple(refused))
 
 

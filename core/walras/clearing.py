@@ -19,6 +19,7 @@ from walras.auctions import hold_auctions
 from walras.colocation import place
 from walras.explain import explain
 from walras.memory import divide_memory
+from walras.ordering import in_canonical_order, in_order_of
 from walras.plan import Grant, NodeOutcome, Plan, UserOutcome
 from walras.pricing import Bounds, Priced, price
 from walras.sale import UNBOUNDED, Held, Sale, collect, sell_nodes, sell_sockets
@@ -41,6 +42,8 @@ def clear(snapshot: Snapshot, policy: Policy | None = None) -> Plan:
     5. Divide memory, in slices.
     6. Explain: to every user, why.
 
+    The order of entitlements, nodes and jobs does not matter.
+
     Args:
         snapshot: entitlements, nodes and jobs.
         policy: how to decide; the Amdahl market for cores alone if not given.
@@ -49,7 +52,11 @@ def clear(snapshot: Snapshot, policy: Policy | None = None) -> Plan:
         EntitlementError: the entitlements form no tree.
         PricingError: the mechanism cannot take a market of this size.
     """
-    policy = policy or Policy()
+    plan = _decide(in_canonical_order(snapshot), policy or Policy())
+    return in_order_of(snapshot, plan)
+
+
+def _decide(snapshot: Snapshot, policy: Policy) -> Plan:
     admitted = admit(snapshot)
     placed = place(admitted.jobs, snapshot.nodes, snapshot.penalties, policy)
     shares = divide(snapshot.entitlements, {job.entitlement for job in placed.jobs})

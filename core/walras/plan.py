@@ -118,6 +118,7 @@ class Refusal:
     name: str
     reason: str
     pod: str = ""
+    node: str = ""
 
 
 @dataclass(frozen=True, slots=True)
