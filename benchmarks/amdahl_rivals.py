@@ -31,6 +31,7 @@ NANOSECONDS_WITHIN_BOUNDS = 2000
 """That an equilibrium within bounds may take for each job."""
 
 NANOSECONDS_OF_WARM_START = 330
+NANOSECONDS_OF_ROUNDING = 40
 
 
 def cases() -> Iterator[Case]:
@@ -71,6 +72,7 @@ def cases() -> Iterator[Case]:
                 warm_peer=True,
             )
         yield _warm_start(market, size)
+        yield _rounding(market, size)
 
 
 def _market(jobs: int) -> Market:
@@ -81,6 +83,35 @@ def _market(jobs: int) -> Market:
     market = Market(*draw(jobs, seed=1, spread_work=False))
     _ = market.by_user, market.by_server
     return market
+
+
+def _rounding(market: Market, size: str) -> Case:
+    """Hamilton's method on the equilibrium's cores; the peer sorts remainders by NumPy."""
+    import numpy as np
+
+    from walras.amdahl.equilibrium import find_equilibrium
+    from walras.rounding import round_cores
+
+    cores = find_equilibrium(market).cores
+    ours = partial(round_cores, cores, market.capacities, market.by_server)
+    peer = partial(_round_by_sorting, cores, market.capacities.astype(np.int64), market.server)
+    np.testing.assert_array_equal(ours(), peer())
+    target = market.jobs * NANOSECONDS_OF_ROUNDING / 1e6
+    return Case(f"Hamilton, {size}", target, ours, "NumPy, one sort", peer)
+
+
+def _round_by_sorting(
+    cores: Floats, capacities: NDArray[np.int64], server: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    import numpy as np
+
+    whole = np.floor(cores).astype(np.int64)
+    left = capacities - np.bincount(server, whole, len(capacities)).astype(np.int64)
+    order = np.lexsort((whole - cores, server))
+    first = np.concatenate([[0], np.cumsum(np.bincount(server, minlength=len(capacities)))])
+    rank = np.arange(len(order)) - first[server[order]]
+    whole[order[rank < left[server[order]]]] += 1
+    return whole
 
 
 def _maximums(market: Market, part: float) -> Floats:
