@@ -72,7 +72,7 @@ def _documents(file: Path, problems: list[str]) -> Iterator[dict[str, Any]]:
     """Yield the documents of one file; those of a List, as kubectl prints it, one by one."""
     try:
         text = sys.stdin.read() if file == STANDARD_INPUT else file.read_text(encoding="utf-8")
-        documents = list(yaml.load_all(text, Loader=LOADER))
+        documents = _loaded(text)
     except OSError as error:
         problems.append(f"{file}: cannot be read: {error.strerror}")
         return
@@ -95,6 +95,14 @@ def _documents(file: Path, problems: list[str]) -> Iterator[dict[str, Any]]:
             yield from document["items"]
         else:
             yield document
+
+
+def _loaded(text: str) -> list[Any]:
+    """Parse by libyaml, whose errors say little; what is wrong is said by the parser in Python."""
+    try:
+        return list(yaml.load_all(text, Loader=LOADER))
+    except yaml.YAMLError:
+        return list(yaml.safe_load_all(text))
 
 
 def _where(error: yaml.YAMLError) -> str:
