@@ -12,7 +12,7 @@ from itertools import groupby
 from statistics import fmean, geometric_mean, median, pvariance
 
 from walras.speedup import karp_flatt, market_fraction, speedup
-from walras.timemodel import TimeModel, TimePoint, fit_time_model
+from walras.timemodel import TimeModel, TimePoint, fit_common_start, fit_time_model
 
 _ERROR_OF_MEDIAN = math.sqrt(math.pi / 2) * 1.4826
 """Standard error of the median of n normal values, by their median absolute deviation / sqrt(n).
@@ -103,6 +103,7 @@ class SpeedupFit:
             or the arithmetic mean where some F̄_d is not above 0. May lie outside (0, 1].
         variance: Variance of `by_cores`.
         time_models: Core count to its time model; empty with a single data size.
+        common_start: The same as lines that share their start-up time.
     """
 
     sizes: tuple[SizeFit, ...]
@@ -110,6 +111,7 @@ class SpeedupFit:
     raw_fraction: float
     variance: float
     time_models: Mapping[int, TimeModel]
+    common_start: Mapping[int, TimeModel]
 
     @property
     def fraction(self) -> float:
@@ -121,12 +123,14 @@ class SpeedupFit:
 
         Start-up that does not grow with the data weighs most in small samples and makes a program
         look less parallel than it is on all of its data. The time models tell the two apart: this
-        is the mean over core counts of Karp-Flatt (equation 3) on predicted times. Where there are
-        no time models, or they predict nothing above zero, it is `fraction`.
+        is the mean over core counts of Karp-Flatt (equation 3) on times predicted by lines that
+        share their start-up time. (Where time grows faster than data a line predicts times
+        badly, but all core counts alike, and their ratios are what counts.) Where there are no
+        time models, or they predict nothing above zero, it is `fraction`.
         """
-        if 1 not in self.time_models:
+        if 1 not in self.common_start:
             return self.fraction
-        seconds = {cores: model.predict(size) for cores, model in self.time_models.items()}
+        seconds = {cores: model.predict(size) for cores, model in self.common_start.items()}
         if min(seconds.values()) <= 0 or len(seconds) == 1:
             return self.fraction
         alone = seconds.pop(1)
@@ -188,12 +192,14 @@ def fit_profile(samples: Iterable[Sample]) -> SpeedupFit:
         _fit_size(size, tuple(group)) for size, group in groupby(merged, key=lambda s: s.size)
     )
     by_cores = _mean_by_cores(sizes)
+    timed = _time_points(merged)
     return SpeedupFit(
         sizes=sizes,
         by_cores=by_cores,
         raw_fraction=_mean_fraction([fit.mean for fit in sizes]),
         variance=pvariance(by_cores.values()),
-        time_models=_time_models(merged),
+        time_models={cores: fit_time_model(points) for cores, points in timed.items()},
+        common_start=fit_common_start(timed) if timed else {},
     )
 
 
@@ -236,12 +242,10 @@ def _mean_fraction(means: list[float]) -> float:
     return geometric_mean(means) if min(means) > 0 else fmean(means)
 
 
-def _time_models(samples: tuple[Sample, ...]) -> dict[int, TimeModel]:
-    """A time model for each core count measured at two data sizes or more."""
+def _time_points(samples: tuple[Sample, ...]) -> dict[int, list[TimePoint]]:
+    """The times at each core count that was measured at two data sizes or more."""
     points: dict[int, list[TimePoint]] = {}
     for sample in samples:
         point = TimePoint(sample.size, sample.typical, weight=len(sample.seconds))
         points.setdefault(sample.cores, []).append(point)
-    return {
-        cores: fit_time_model(points[cores]) for cores in sorted(points) if len(points[cores]) > 1
-    }
+    return {cores: points[cores] for cores in sorted(points) if len(points[cores]) > 1}

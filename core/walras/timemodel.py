@@ -4,7 +4,7 @@ Source: "Amdahl's Law in the Datacenter Era", section IV-A (Figure 4): times on 
 predict the time on all of it, linearly for most programs, quadratically for some.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -62,6 +62,40 @@ class TimeModel:
     def predict(self, size: float) -> float:
         """Execution time at `size`, seconds, never negative."""
         return max(0.0, sum(c * size**power for power, c in enumerate(self.coefficients)))
+
+
+def fit_common_start(points: Mapping[int, Sequence[TimePoint]]) -> dict[int, TimeModel]:
+    """Fit a line for each core count, all with the same start-up time: T_x(d) = a + b_x d.
+
+    Loading and setting up take the same time on any number of cores, as a rule. What is known
+    about it from all of them leaves the slopes, which decide how programs scale, far less open
+    than lines of their own. Weighted least squares on relative residuals, since noise grows with
+    time; a and all b_x are at least 0.
+
+    Args:
+        points: one or more points by core count, at two or more different sizes for each.
+    """
+    counts = list(points)
+    rows = [(x, point) for x in counts for point in points[x]]
+    seconds = np.array([point.seconds for _, point in rows])
+    weight = np.sqrt([point.weight for _, point in rows]) / seconds
+    design = np.zeros((len(rows), 1 + len(counts)))
+    design[:, 0] = 1
+    for row, (x, point) in enumerate(rows):
+        design[row, 1 + counts.index(x)] = point.size
+    scale = np.abs(design).max(axis=0)
+    scaled = design / scale * weight[:, None]
+    solution, *_ = np.linalg.lstsq(scaled, seconds * weight, rcond=None)
+    if solution[0] < 0:  # noise: without a start-up time, then
+        solution, *_ = np.linalg.lstsq(scaled[:, 1:], seconds * weight, rcond=None)
+        solution = np.concatenate([[0.0], solution])
+    solution = np.maximum(solution, 0) / scale
+    left = (seconds - design @ solution) * weight
+    residual = float(np.sqrt(np.mean(left**2)) * np.mean(seconds))
+    return {
+        x: TimeModel(Form.LINEAR, (float(solution[0]), float(solution[1 + column])), residual)
+        for column, x in enumerate(counts)
+    }
 
 
 def fit_time_model(points: Iterable[TimePoint]) -> TimeModel:

@@ -72,7 +72,7 @@ def test_children_left_running_are_ended_with_their_run(topology: Topology, scra
 
 
 def test_own_cpu_time_is_not_mistaken_for_others(topology: Topology, scratch: Path) -> None:
-    spin = "import time\nwhile time.process_time() < 0.4: pass"
+    spin = "import time\nwhile time.process_time() < 0.8: pass"
     with command_runner(
         Template((sys.executable, "-c", spin)), topology, prefer="affinity"
     ) as runner:
@@ -80,7 +80,7 @@ def test_own_cpu_time_is_not_mistaken_for_others(topology: Topology, scratch: Pa
     assert made.others is not None
     # Of one CPU's time: what is not the run's own, and not waiting either.
     own = ((made.user_seconds or 0) + (made.system_seconds or 0)) / made.seconds
-    assert made.others <= 1.1 - own
+    assert made.others <= 1.2 - own
 
 
 def test_cores_are_those_the_market_would_assign(topology: Topology) -> None:

@@ -66,12 +66,13 @@ def test_wall_time_counts_the_command_and_not_its_launcher() -> None:
 
 
 def test_cpu_time_counts_children_and_leaves_out_the_launcher() -> None:
-    spin = "import time\nwhile time.process_time() < 0.2: pass"
+    # A process keeps its clock over exec, so this one counts from where the command begins.
+    spin = "import time\nbegun = time.process_time()\nwhile time.process_time() < begun + 0.3: pass"
     own = finish(launch(python(spin), nowhere))
     child = finish(launch(command("sh", "-c", f"{sys.executable} -c '{spin}'; true"), nowhere))
     idle = finish(launch(command("true"), nowhere))
-    assert own.user_seconds + own.system_seconds == pytest.approx(0.2, abs=0.03)
-    assert child.user_seconds + child.system_seconds == pytest.approx(0.2, abs=0.05)
+    for spun in (own, child):  # and the interpreter's own start
+        assert 0.29 < spun.user_seconds + spun.system_seconds < 0.45
     assert idle.user_seconds + idle.system_seconds < 0.01
 
 
@@ -105,8 +106,10 @@ def test_command_has_empty_input_its_own_session_and_default_signals(tmp_path: P
     assert output_of(python(report), tmp_path / "out") == "True ''\n"
     shown = output_of(command("grep", "SigIgn", "/proc/self/status"), tmp_path / "mask")
     ignored = {bit + 1 for bit in range(64) if int(shown.split()[1], 16) >> bit & 1}
-    # Not even Python can touch the signals that the C library keeps to itself.
-    assert ignored & set(signal.valid_signals()) == set()
+    # What this process was itself told to ignore, as by nohup, is passed on; what Python ignores of
+    # its own is not. And not even Python can touch the signals that the C library keeps to itself.
+    told = {n for n in signal.valid_signals() if signal.getsignal(n) is signal.SIG_IGN}
+    assert ignored & set(signal.valid_signals()) == told - {signal.SIGPIPE, signal.SIGXFSZ}
 
 
 def test_command_inherits_no_descriptor_of_the_parent(tmp_path: Path) -> None:
