@@ -102,6 +102,8 @@ def _affordable(market: Market, cores: Floats, minimum: Counts) -> Counts:
 
 def _within_bounds(market: Market, cores: Floats, lifted: Counts, maximum: Counts) -> Floats:
     """Shift cores between jobs so that they respect their bounds, near relatives first."""
+    if not lifted.any() and (maximum >= market.capacities[market.server]).all():
+        return cores
     pair, pairs = _pairs(market)
     held = np.asarray(np.bincount(pair, cores, pairs), np.float64)
     upper = maximum.astype(np.float64)

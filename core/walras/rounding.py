@@ -60,13 +60,14 @@ def round_cores(
     quota = cores
     if minimum is not None or maximum is not None:
         _check_minimums(lower, capacities, groups)
-        quota = fill(
-            cores,
-            lower.astype(np.float64),
-            upper.astype(np.float64),
-            capacities.astype(np.float64),
-            groups,
-        )
+        if (np.floor(cores) < lower).any() or (np.ceil(cores) > upper).any():
+            quota = fill(
+                cores,
+                lower.astype(np.float64),
+                upper.astype(np.float64),
+                capacities.astype(np.float64),
+                groups,
+            )
     return _hamilton(quota, upper, capacities, groups.start, groups.order)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,7 +29,7 @@ class PoolOutcome:
         shares: shape (n, m), of pool and leftovers.
         utilities: shape (n,).
         charges: shape (n,), what jobs pay: the budget where the minimum is met, else nothing.
-        auction: the outcome of the auction in the pool, one row for each prolific job.
+        auction: the outcome of the auction in the pool, a row for each prolific job in their order.
     """
 
     prolific: NDArray[np.bool_]
@@ -82,6 +82,7 @@ def run_pool_auction(
         )
         if result.converged and (result.utilities >= least[trial]).all():
             members, outcome = trial, result
+    members, outcome = _in_order(members, outcome)
     shares = np.zeros(auction.weights.shape)
     shares[members] = outcome.shares
     prolific = np.zeros(len(least), np.bool_)
@@ -91,6 +92,16 @@ def run_pool_auction(
     utilities = auction.utilities(shares)
     charges = np.where(utilities >= least, auction.budgets, 0.0)
     return PoolOutcome(prolific, standby, shares, utilities, charges, outcome)
+
+
+def _in_order(members: list[int], outcome: Outcome) -> tuple[list[int], Outcome]:
+    """Sort members, who are in the order of joining, and the rows of their outcome."""
+    rank = np.argsort(members)
+    rows = {
+        name: getattr(outcome, name)[rank]
+        for name in ("sub_budgets", "shares", "utilities", "gains")
+    }
+    return sorted(members), replace(outcome, **rows)
 
 
 def _among(auction: Auction, jobs: list[int]) -> Auction:

@@ -79,7 +79,6 @@ class ServerSide(NamedTuple):
     capacity: Floats
 
 
-@kernel
 def user_side(
     start: Indices,
     order: ShortIndices,
@@ -89,20 +88,11 @@ def user_side(
     budget: Floats,
 ) -> UserSide:
     """Lay the jobs out by user; ``fraction`` must lie strictly between 0 and 1."""
-    k = len(order)
-    servers = np.empty(k, np.uint32)
-    a = np.empty(k)
-    r = np.empty(k)
-    for slot in range(k):
-        job = order[slot]
-        f = fraction[job]
-        servers[slot] = server[job]
-        a[slot] = np.sqrt(work[job] * f) / (1.0 - f)
-        r[slot] = np.sqrt(f / work[job])
-    return UserSide(start, servers, a, r, budget)
+    f, w = fraction[order], work[order]
+    servers = server[order].astype(np.uint32)
+    return UserSide(start, servers, np.sqrt(w * f) / (1 - f), np.sqrt(f / w), budget)
 
 
-@kernel
 def server_side(
     start: Indices,
     order: ShortIndices,
@@ -112,32 +102,16 @@ def server_side(
     capacity: Floats,
 ) -> ServerSide:
     """Lay the jobs out by server; ``fraction`` must lie strictly between 0 and 1."""
-    k = len(order)
-    users = np.empty(k, np.uint32)
-    g = np.empty(k)
-    inverse_r = np.empty(k)
-    for slot in range(k):
-        job = order[slot]
-        f = fraction[job]
-        users[slot] = user[job]
-        g[slot] = f / (1.0 - f)
-        inverse_r[slot] = np.sqrt(work[job] / f)
-    return ServerSide(start, users, g, inverse_r, capacity)
+    f, w = fraction[order], work[order]
+    return ServerSide(start, user[order].astype(np.uint32), f / (1 - f), np.sqrt(w / f), capacity)
 
 
-@kernel
 def even_bids(users: UserSide, servers: ServerSide) -> Floats:
     """Return the square roots of the prices at which every user bids the same on all its jobs."""
-    root = np.empty(len(servers.capacity))
-    for j in range(len(root)):
-        root[j] = 0.0
-    for i in range(len(users.budget)):
-        first, last = users.start[i], users.start[i + 1]
-        for k in range(first, last):
-            root[users.server[k]] += users.budget[i] / (last - first)
-    for j in range(len(root)):
-        root[j] = np.sqrt(root[j] / servers.capacity[j]) if root[j] > 0.0 else 1.0
-    return root
+    jobs = np.diff(users.start)
+    bid = np.repeat(users.budget / np.maximum(jobs, 1), jobs)
+    money = np.bincount(users.server, bid, len(servers.capacity))
+    return np.sqrt(np.where(money > 0, money / servers.capacity, 1.0))
 
 
 @kernel

@@ -40,7 +40,8 @@ def kkt_residual(
     that suits the user best, as the smaller of the relative difference of marginal utility and
     what could still move that way, a part of the budget down and of the maximum up: a bid of
     nothing violates nothing.
-    Without bounds these are the conditions of section V-C.
+    Without bounds these are the conditions of section V-C, and lambda is the mean by money: no
+    less strict, and nothing to compile for.
 
     Args:
         market: the market.
@@ -55,6 +56,8 @@ def kkt_residual(
     sold = market.sum_by_server(cores) / market.capacities - 1
     busy = np.diff(market.by_server.start) > 0
     misfit = np.where(prices > 0, np.abs(sold), np.maximum(sold, 0))[busy].max()
+    if minimum is None and maximum is None:
+        return float(max(misfit, _discontent_without_bounds(market, prices, cores)))
     outside = np.maximum(lower - cores, cores - upper) / market.capacities[market.server]
     discontent = _discontent(
         market.by_user.start,
@@ -68,6 +71,24 @@ def kkt_residual(
         read_only(upper),
     )
     return float(max(misfit, outside.max(), discontent))
+
+
+def _discontent_without_bounds(market: Market, prices: Floats, cores: Floats) -> float:
+    """Return the largest violation of any user's conditions where jobs have no bounds."""
+    f = market.fraction
+    price = prices[market.server]
+    spend = price * cores
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        marginal = market.work * f / (f + (1 - f) * cores) ** 2 / price
+        marginal[f == 0] = 0.0  # worth nothing more beyond the first instant of a core
+        spent = market.sum_by_user(spend)
+        worth = market.sum_by_user(spend * marginal) / spent
+        ratio = marginal / worth[market.user]
+    ratio[np.isnan(ratio)] = 1.0  # a user for whom no core is worth anything is always content
+    share = spend / market.budgets[market.user]
+    busy = np.diff(market.by_user.start) > 0
+    unspent = np.abs(spent / market.budgets - 1)[busy].max()
+    return float(max(unspent, np.maximum(ratio - 1, np.minimum(1 - ratio, share)).max()))
 
 
 @kernel
