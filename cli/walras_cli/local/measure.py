@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from walras.diagnosis import Code, diagnose
+from walras.diagnosis import diagnose
 from walras.profile import fit_profile
 from walras_profiler.campaign import (
     default_core_counts,
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from walras_profiler.document import Document
 
 REPEATS = 3
-PATIENCE = 2
-"""Campaigns at most: another follows while the times are too noisy to tell programs apart."""
-
 SEED = 0
 
 
@@ -53,15 +50,12 @@ class Measured:
 
 
 def runs_needed(job: LocalJob, topology: Topology) -> int:
-    """Return how many runs a quiet machine makes do with, the warm-up included."""
+    """Return how many runs `measure` makes, the warm-up included."""
     return len(default_core_counts(len(topology.cores()))) * len(job.samples) * REPEATS + 1
 
 
 def measure(job: LocalJob, topology: Topology, pin: Pin, observe: Observer) -> Measured:
     """Profile a job on the cores of ``topology``, of which there must be two or more.
-
-    Where other work disturbs the runs, they are repeated up to `PATIENCE` times as often: medians
-    shed what a few of them suffered.
 
     Raises:
         MeasurementError: a run failed.
@@ -69,7 +63,7 @@ def measure(job: LocalJob, topology: Topology, pin: Pin, observe: Observer) -> M
         SamplingError: its data cannot be sampled.
     """
     counts = default_core_counts(len(topology.cores()))
-    measurements: tuple[Measurement, ...] = ()
+    trials = plan_trials(counts, job.samples, REPEATS, SEED)
     with command_runner(
         job.template,
         topology,
@@ -79,16 +73,7 @@ def measure(job: LocalJob, topology: Topology, pin: Pin, observe: Observer) -> M
         prefer=pin,
         seed=SEED,
     ) as runner:
-        for campaign in range(PATIENCE):
-            trials = plan_trials(counts, job.samples, REPEATS, SEED + campaign)
-            measurements += run_campaign(runner, trials, observe)
-            measured = _judge(job, measurements)
-            if Code.TOO_NOISY not in {finding.code for finding in measured.findings}:
-                break
-    return measured
-
-
-def _judge(job: LocalJob, measurements: Sequence[Measurement]) -> Measured:
+        measurements = run_campaign(runner, trials, observe)
     samples = samples_of(measurements)
     fit = fit_profile(samples)
     return Measured(job, measurements, fit, diagnose(samples, fit, disturbance_of(measurements)))
