@@ -1,7 +1,7 @@
 """What every mechanism makes of a market for cores: real numbers of cores, prices, and how sure.
 
-One function a mechanism. Those for linear utilities (`PriceAnticipating`, `Auction`) see users and
-servers only: what a user holds on a server is worth, to its jobs there, their work a core.
+One function a mechanism. The one for linear utilities (`PriceAnticipating`) sees users and servers
+only: what a user holds on a server is worth, to its jobs there, their work a core.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ROUNDING = 1e-9
 """Relative gap between an optimum and its bound that arithmetic leaves."""
 
 GAIN = 1e-3
-"""Part of its utility that a user may still gain by other bids where price-takers end."""
+"""Part of its utility that a user of linear utility may still gain by other bids in the end."""
 
 
 class PricingError(ValueError):
