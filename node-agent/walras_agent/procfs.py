@@ -7,11 +7,15 @@ of a process, not an error.
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+_EXEC_SECONDS = 1.0
+_EXEC_PAUSE_SECONDS = 0.0005
 
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
@@ -41,12 +45,10 @@ class Process:
 
 def read_process(pid: int) -> Process | None:
     """Read one process; None when it is gone."""
-    stat = _read(f"/proc/{pid}/stat")
-    if not stat:
+    fields = _fields(pid)
+    if not fields:
         return None
-    # The command's name may hold anything, blanks and parentheses too; the state comes after it.
     # Numbers below are those of proc(5), whose third field is the state.
-    fields = stat[stat.rindex(b")") + 2 :].split()
     return Process(
         pid=pid,
         parent=int(fields[4 - 3]),
@@ -78,7 +80,31 @@ def has_variable(pid: int, assignment: bytes) -> bool:
 
     False as well for processes whose environment this one may not read.
     """
-    return assignment in _read(f"/proc/{pid}/environ").split(b"\0")
+    deadline = time.monotonic() + _EXEC_SECONDS
+    settled = False
+    while True:
+        environment = _read(f"/proc/{pid}/environ")
+        if environment or settled or time.monotonic() > deadline:
+            return assignment in environment.split(b"\0")
+        settled = not _is_in_exec(pid)
+        if not settled:
+            time.sleep(_EXEC_PAUSE_SECONDS)
+
+
+def _is_in_exec(pid: int) -> bool:
+    """Whether a process has its new memory already, but no environment in it yet (execve(2))."""
+    if not os.access(f"/proc/{pid}/environ", os.R_OK):
+        return False
+    stat = _fields(pid)
+    # A kernel thread has no memory at all; an empty environment still has an address.
+    return bool(stat) and int(stat[23 - 3]) > 0 and int(stat[51 - 3]) == 0
+
+
+def _fields(pid: int) -> list[bytes]:
+    """Fields of ``/proc/PID/stat`` from the third (of proc(5), the state); none when it is gone."""
+    stat = _read(f"/proc/{pid}/stat")
+    # The second, the command's name, may hold anything, blanks and parentheses too.
+    return stat[stat.rindex(b")") + 2 :].split() if stat else []
 
 
 def _read(path: str) -> bytes:

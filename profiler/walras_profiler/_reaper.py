@@ -29,7 +29,9 @@ PROC = Path("/proc")
 FOLDER_PREFIX = "walras-"
 PATIENCE_SECONDS = 10.0
 _PAUSE_SECONDS = 0.02
-_STATE, _SESSION, STARTED = 0, 3, 19  # proc_pid_stat(5), counted from the field after the name
+_EXEC_SECONDS = 1.0
+# Fields of proc_pid_stat(5), counted from the one after the name.
+_STATE, _SESSION, STARTED, _MEMORY, _ENVIRONMENT_END = 0, 3, 19, 20, 48
 _DEAD = ("Z", "X")
 
 
@@ -140,11 +142,25 @@ def stat_fields(pid: int) -> list[str] | None:
 
 def carries(process: Path, marker: bytes) -> bool:
     """Whether the process was started with an environment variable beginning with `marker`."""
-    try:
-        environment = (process / "environ").read_bytes()
-    except OSError:  # gone, or another user's
-        return False
-    return environment.startswith(marker) or b"\0" + marker in environment
+    deadline, settled = time.monotonic() + _EXEC_SECONDS, False
+    while True:
+        try:
+            environment = (process / "environ").read_bytes()
+        except OSError:  # gone, or another user's
+            return False
+        if environment or settled or time.monotonic() > deadline:
+            return environment.startswith(marker) or b"\0" + marker in environment
+        settled = not in_exec(int(process.name))
+        time.sleep(0 if settled else _PAUSE_SECONDS / 20)
+
+
+def in_exec(pid: int) -> bool:
+    """Whether the process has its new memory already, but no environment in it yet (execve(2)).
+
+    A kernel thread has no memory at all, and an empty environment still has an address.
+    """
+    stat = stat_fields(pid)
+    return stat is not None and int(stat[_MEMORY]) > 0 and int(stat[_ENVIRONMENT_END]) == 0
 
 
 def cgroup_members(name: str) -> Iterator[int]:

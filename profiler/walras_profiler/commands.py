@@ -17,7 +17,14 @@ from walras_agent.placement import Group, PlacementError, Placer, open_placer, r
 from walras_agent.topology import Topology
 from walras_profiler.campaign import Measurement, MeasurementError, Trial
 from walras_profiler.command import Template
-from walras_profiler.counters import Counters, NoCounters, open_counters, read_counts
+from walras_profiler.counters import (
+    EVENTS,
+    Attached,
+    Counters,
+    NoCounters,
+    open_counters,
+    parse_counts,
+)
 from walras_profiler.interference import busy_seconds, share_of_others
 from walras_profiler.launch import Command, LaunchError, Outcome, Process, job_environment, launch
 from walras_profiler.reaper import Reaper
@@ -88,20 +95,29 @@ class CommandRunner:
         self, group: Group, cpus: CpuSet, argv: tuple[str, ...], trial: Trial
     ) -> Measurement:
         group.place(cpus)
-        counts, errors = self._scratch / f"counts-{self._runs}", self._scratch / "errors"
-        if isinstance(self._counters, Counters):
-            argv = self._counters.wrap(argv, counts)
-        with errors.open("w+b") as stream:
+        counting: Attached | None = None
+
+        def admit(pid: int) -> None:
+            nonlocal counting
+            group.admit(pid)
+            group.place(cpus)  # what needs a living process, such as its session's priority
+            if isinstance(self._counters, Counters):
+                counting = self._counters.attach(pid)
+
+        with (self._scratch / "errors").open("w+b") as stream:
             environment = job_environment(self.environment, group.environment, len(cpus))
             busy_before = busy_seconds(cpus)
             command = Command(argv, environment, self.cwd, errors=stream)
-            process = launch(command, lambda pid: _admit(group, pid, cpus))
-            self._reaper.guard_session(process.pid)
-            outcome = self._wait(process, group, cpus, trial)
+            try:
+                process = launch(command, admit)
+                self._reaper.guard_session(process.pid)
+                outcome = self._wait(process, group, cpus, trial)
+            finally:
+                counts = parse_counts(counting.detach()) if counting else {}
             if outcome.exit_code:
                 raise MeasurementError(f"{trial}: {describe_failure(outcome.exit_code, stream)}")
         busy = busy_seconds(cpus) - busy_before
-        return _measurement(trial, outcome, cpus, busy, read_counts(counts))
+        return _measurement(trial, outcome, cpus, busy, counts)
 
     def _wait(self, process: Process, group: Group, cpus: CpuSet, trial: Trial) -> Outcome:
         """Wait for the end, moving stray threads back meanwhile."""
@@ -130,6 +146,7 @@ def command_runner(
     prefer: Literal["auto", "cgroup", "affinity"] = "auto",
     timeout: float = 3600.0,
     seed: int = 0,
+    events: tuple[str, ...] = EVENTS,
 ) -> Iterator[CommandRunner]:
     """Open a runner; on leaving, nothing of its runs is left: processes, cgroups or files.
 
@@ -142,6 +159,7 @@ def command_runner(
         prefer: How to hold runs to their cores.
         timeout: Seconds that one run may take.
         seed: Seed of the samples.
+        events: What perf counts, as far as the machine can.
 
     Raises:
         PlacementError: Cgroups were demanded and cannot be had.
@@ -163,17 +181,12 @@ def command_runner(
                     _placer=placer,
                     _reaper=reaper,
                     _scratch=scratch,
-                    _counters=open_counters(),
+                    _counters=open_counters(events),
                 )
             finally:
                 placer.close()
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _admit(group: Group, pid: int, cpus: CpuSet) -> None:
-    group.admit(pid)
-    group.place(cpus)  # what can only be set on a living process, such as its session's priority
 
 
 def choose_cpus(topology: Topology, cores: int) -> CpuSet:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from waiting import eventually
 from walras_agent import procfs
 from walras_agent.affinity import nice_of
 from walras_agent.cpuset import CpuSet
@@ -164,13 +165,6 @@ def cpus_of(group: Group) -> set[CpuSet]:
     return {cpus for pid in group.pids() for cpus in cpus_of_threads(pid)}
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "did not come true in time"
-        time.sleep(0.01)
-
-
 def place_until_settled(group: Group, cpus: CpuSet) -> None:
     """Place as a run does, again and again: by affinity, a fork under way shows up later."""
     right_in_a_row = 0
@@ -184,7 +178,7 @@ def place_until_settled(group: Group, cpus: CpuSet) -> None:
         right_in_a_row *= seen <= {cpus}
         return right_in_a_row == 5
 
-    wait_until(settled, seconds=30)
+    assert eventually(settled, seconds=30)
 
 
 def run_folders(run: str) -> list[Path]:
@@ -206,8 +200,8 @@ def is_alive(pid: int) -> bool:
 
 def test_all_threads_and_children_go_where_the_job_is_placed(group: Group, start: Start) -> None:
     start(group, THREADS_AND_A_CHILD, FIRST)
-    wait_until(lambda: len(group.pids()) == 2)
-    wait_until(lambda: sum(len(procfs.threads(pid)) for pid in group.pids()) == 6)
+    assert eventually(lambda: len(group.pids()) == 2)
+    assert eventually(lambda: sum(len(procfs.threads(pid)) for pid in group.pids()) == 6)
     assert cpus_of(group) == {FIRST}
 
     for cpus in (SECOND, BOTH, FIRST):
@@ -243,14 +237,14 @@ def test_a_program_that_keeps_forking_is_killed_whole(
     group.kill()
 
     process.wait()
-    wait_until(lambda: not has_processes(process.pid))
+    assert eventually(lambda: not has_processes(process.pid))
 
 
 def test_a_daemon_that_left_parent_and_session_is_still_the_jobs(
     group: Group, start: Start
 ) -> None:
     process = start(group, DAEMON, FIRST)
-    wait_until(lambda: procfs.read_process(process.pid) is None or not is_alive(process.pid))
+    assert eventually(lambda: procfs.read_process(process.pid) is None or not is_alive(process.pid))
     (daemon,) = group.pids()
     assert daemon != process.pid
 
@@ -310,7 +304,7 @@ def test_weights_divide_a_shared_cpu(placer: Placer, start: Start) -> None:
 def test_closing_leaves_no_process_and_no_cgroup(placer: Placer, start: Start) -> None:
     job = placer.open("default.other")
     process = start(job, THREADS_AND_A_CHILD, BOTH)
-    wait_until(lambda: len(job.pids()) == 2)
+    assert eventually(lambda: len(job.pids()) == 2)
     members = job.pids()
     run, _ = job.environment["WALRAS_RUN"].split("/")
     if placer.description != "CPU affinity":
@@ -519,7 +513,7 @@ def test_a_weight_is_the_nice_value_of_the_closest_kernel_weight(weight: int, ni
 def test_by_affinity_nice_values_of_all_threads_only_ever_rise(start: Start) -> None:
     group = open_placer(run_id(), "affinity").open("default.affine")
     start(group, THREADS_AND_A_CHILD, FIRST)
-    wait_until(lambda: sum(len(procfs.threads(pid)) for pid in group.pids()) == 6)
+    assert eventually(lambda: sum(len(procfs.threads(pid)) for pid in group.pids()) == 6)
     base = os.getpriority(os.PRIO_PROCESS, 0)
 
     def nices() -> set[int]:

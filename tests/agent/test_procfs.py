@@ -1,7 +1,9 @@
 import os
 import shutil
+import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -66,6 +68,35 @@ def test_a_variable_is_found_by_its_whole_assignment() -> None:
     with cat(WALRAS_RUN="1-2-3/a.b") as pid:
         assert procfs.has_variable(pid, b"WALRAS_RUN=1-2-3/a.b")
         assert not procfs.has_variable(pid, b"WALRAS_RUN=1-2-3/a")
+
+
+def test_a_variable_is_found_in_the_midst_of_exec() -> None:
+    # posix_spawn returns while the new program is being loaded, and has no environment yet; the
+    # growing delay then meets the second exec as well.
+    environment = os.environ | {"WALRAS_RUN": "1-2-3/a"}
+    for delay in range(300):
+        pid = os.posix_spawn("/bin/sh", ["sh", "-c", "exec sleep 60"], environment)
+        try:
+            until = time.perf_counter_ns() + delay * 10_000
+            while time.perf_counter_ns() < until:
+                pass
+            assert procfs.has_variable(pid, b"WALRAS_RUN=1-2-3/a")
+        finally:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+def test_a_process_with_an_empty_environment_is_not_waited_for() -> None:
+    began = time.monotonic()
+    with subprocess.Popen(["env", "-i", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as p:
+        assert p.stdin is not None
+        assert p.stdout is not None
+        p.stdin.write(b"ready\n")
+        p.stdin.flush()
+        p.stdout.readline()
+        assert not procfs.has_variable(p.pid, b"WALRAS_RUN=1-2-3/a")
+        assert time.monotonic() - began < 0.9
+        p.stdin.close()
 
 
 def test_a_process_that_is_gone_has_nothing() -> None:

@@ -12,7 +12,8 @@ from weakref import WeakKeyDictionary
 import pytest
 import yaml
 
-from command_line import NOBODY, cgroups_of, eventually, processes_with, start, walras
+from command_line import NOBODY, cgroups_of, processes_with, start, walras
+from waiting import eventually
 from walras_agent.cpuset import CpuSet
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 import io
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from waiting import eventually
 from walras.sizes import WHOLE
 from walras_agent.cpuset import CpuSet
 from walras_agent.topology import Topology
@@ -23,6 +25,9 @@ from walras_profiler.commands import (
 )
 
 ONE = Trial(1, WHOLE, 1)
+SOFTWARE = ("page-faults",)  # counted by the kernel itself, so on every machine
+
+needs_perf = pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed")
 
 
 @pytest.fixture
@@ -66,9 +71,9 @@ def test_children_left_running_are_ended_with_their_run(topology: Topology, scra
     script = Template(("sh", "-c", f"setsid sleep 60 & echo $! > {told}"))
     with command_runner(script, topology, prefer="affinity") as runner:
         run(runner)
-        pid = int(told.read_text())
-        status = Path(f"/proc/{pid}/status")
-        assert not status.exists() or "State:\tZ" in status.read_text()
+        status = Path(f"/proc/{told.read_text().strip()}/status")
+        # Killed it is by now; that it has died may take the kernel a moment more.
+        assert eventually(lambda: not status.exists() or "State:\tZ" in status.read_text())
 
 
 def test_own_cpu_time_is_not_mistaken_for_others(topology: Topology, scratch: Path) -> None:
@@ -81,6 +86,28 @@ def test_own_cpu_time_is_not_mistaken_for_others(topology: Topology, scratch: Pa
     # Of one CPU's time: what is not the run's own, and not waiting either.
     own = ((made.user_seconds or 0) + (made.system_seconds or 0)) / made.seconds
     assert made.others <= 1.2 - own
+
+
+@needs_perf
+def test_counted_run_that_fails_is_no_measurement(topology: Topology, scratch: Path) -> None:
+    for script, ended in (("exit 3", "exit code 3"), ("kill -KILL $$", "killed by SIGKILL")):
+        with (
+            command_runner(
+                Template(("sh", "-c", script)), topology, prefer="affinity", events=SOFTWARE
+            ) as runner,
+            pytest.raises(MeasurementError, match=ended),
+        ):
+            run(runner)
+
+
+@needs_perf
+def test_counted_run_shows_its_counts(topology: Topology, scratch: Path) -> None:
+    with command_runner(
+        Template(("sh", "-c", "/bin/true")), topology, prefer="affinity", events=SOFTWARE
+    ) as runner:
+        if runner.notes:
+            pytest.skip(runner.notes[0])
+        assert runner.run(ONE).counters["page-faults"] > 100
 
 
 def test_cores_are_those_the_market_would_assign(topology: Topology) -> None:

@@ -9,16 +9,17 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from waiting import eventually
 from walras_profiler.container import ContainerError, docker_socket
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from docker import DockerClient
 
 ENTRY = "from walras_cli.profile import profile; profile(prog_name='walras profile')"
@@ -55,13 +56,6 @@ def walras(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
 def own_containers(client: "DockerClient") -> list[str]:
     names = [container.name for container in client.containers.list(all=True)]
     return [name for name in names if name and name.startswith("walras-")]
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 15.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return condition()
 
 
 @needs_docker

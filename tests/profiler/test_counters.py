@@ -2,7 +2,6 @@
 
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,6 @@ from walras_profiler.counters import (
     NoCounters,
     open_counters,
     parse_counts,
-    read_counts,
 )
 
 needs_perf = pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed")
@@ -31,26 +29,34 @@ def test_counts_are_read_and_what_was_not_counted_is_left_out() -> None:
     assert parse_counts(text) == {"instructions": 123456789, "cache-misses": 42}
 
 
-def test_missing_output_has_no_counts(tmp_path: Path) -> None:
-    assert read_counts(tmp_path / "gone") == {}
+def working_counters(*events: str) -> Counters:
+    counters = open_counters(events)
+    if isinstance(counters, NoCounters):
+        pytest.skip(f"perf counts nothing here: {counters.reason}")
+    return counters
 
 
 @needs_perf
-def test_real_perf_counts_an_event_that_needs_no_hardware(tmp_path: Path) -> None:
-    counters = open_counters(("page-faults",))
-    if isinstance(counters, NoCounters):
-        pytest.skip(f"perf counts nothing here: {counters.reason}")
-    output = tmp_path / "counts"
-    done = subprocess.run(counters.wrap(("sh", "-c", "exit 3"), output), check=False)
-    assert done.returncode == 3, "the exit code is the command's own"
-    assert read_counts(output)["page-faults"] > 10
+def test_children_of_the_process_are_counted_too() -> None:
+    counters = working_counters("page-faults")
+    script = "read go; /bin/true; /bin/true"
+    spawner = subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE)
+    attached = counters.attach(spawner.pid)
+    spawner.communicate(b"go\n")
+    counts = parse_counts(attached.detach())
+    assert counts["page-faults"] > 60, "the loading of two programs takes dozens"
+
+
+@needs_perf
+def test_process_that_is_gone_is_not_counted() -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    assert parse_counts(working_counters("page-faults").attach(ended.pid).detach()) == {}
 
 
 @needs_perf
 def test_events_that_do_not_count_are_dropped_and_the_rest_kept() -> None:
-    counters = open_counters(("page-faults", *EVENTS))
-    if isinstance(counters, NoCounters):
-        pytest.skip(f"perf counts nothing here: {counters.reason}")
+    counters = working_counters("page-faults", *EVENTS)
     assert "page-faults" in counters.events
     hardware = open_counters(EVENTS)
     counted = hardware.events if isinstance(hardware, Counters) else ()

@@ -6,14 +6,13 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 from click.testing import CliRunner
 
+from waiting import eventually
 from walras_cli.profile import profile
 
 ENTRY = "from walras_cli.profile import profile; profile(prog_name='walras profile')"
@@ -46,13 +45,6 @@ def error_of(done: subprocess.CompletedProcess[str]) -> str:
     assert len(lines) == 1, done.stderr
     assert done.stderr.endswith(lines[0] + "\n")
     return lines[0]
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 8.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return condition()
 
 
 def traces(seconds: str, folder: Path) -> list[str]:

@@ -6,11 +6,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from waiting import eventually
 from walras_agent.runs import marker
 from walras_profiler import _reaper
 from walras_profiler.launch import Command, launch
@@ -46,13 +46,6 @@ def run_id() -> str:
 
 def nowhere(pid: int) -> None:
     """Admit a process to no group at all."""
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 8.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return condition()
 
 
 def sleepers(run_id: str) -> list[int]:
@@ -96,6 +89,21 @@ def test_close_cleans_up_and_waits_for_it(run_id: str, tmp_path: Path) -> None:
     reaper.close()
     with pytest.raises(RuntimeError, match="closed"):
         reaper.guard_folder(folder)
+
+
+def test_marker_is_found_in_the_midst_of_exec(run_id: str) -> None:
+    environment = os.environ | marker(run_id, "job")
+    sought = f"WALRAS_RUN={run_id}/".encode()
+    for delay in range(300):
+        pid = os.posix_spawn("/bin/sh", ["sh", "-c", "exec sleep 60"], environment)
+        try:
+            until = time.perf_counter_ns() + delay * 10_000
+            while time.perf_counter_ns() < until:
+                pass
+            assert _reaper.carries(Path(f"/proc/{pid}"), sought)
+        finally:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
 
 
 def test_other_runs_are_left_alone(run_id: str) -> None:

@@ -6,12 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 NOBODY = 65534
 
@@ -45,14 +40,6 @@ def walras(
             out, err = process.communicate()
             raise AssertionError(f"walras did not end:\n{out}\n{err}") from None
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 15.0) -> bool:
-    """Wait until a condition holds; return whether it did in time."""
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return condition()
 
 
 def processes_with(text: str) -> list[int]:
