@@ -7,7 +7,7 @@ import click
 
 @click.command("compile", short_help="Compile the solvers now rather than at their first use.")
 def compile_ahead() -> None:
-    r"""Compile every solver now, rather than each at its first use.
+    """Compile every solver now, rather than each at its first use.
 
     Machine code is kept beside the installed package, or in the user's cache folder (or in
     NUMBA_CACHE_DIR, if that is set), and read by every later process, also from a read-only file
@@ -15,7 +15,7 @@ def compile_ahead() -> None:
 
     \b
       RUN pip install walras && walras compile
-    """
+    """  # noqa: D301 - the backspace keeps click from filling the lines
     from walras.warmup import compile_kernels
 
     for name in compile_kernels():

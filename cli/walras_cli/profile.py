@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from walras_cli.errors import BadInput, Failure, Interrupted
+from walras_cli.options import output_option
 
 if TYPE_CHECKING:
     from walras_profiler.campaign import Measurement, Observer, Runner, Trial
@@ -50,14 +51,7 @@ _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 )
 @click.option("--name", metavar="NAME", help="metadata.name. [default: the program's name]")
 @click.option("--namespace", metavar="NS", default="default", show_default=True)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "yaml"]),
-    default="table",
-    show_default=True,
-    help="json and yaml give a SpeedupProfile document.",
-)
+@output_option("json and yaml give a SpeedupProfile document.")
 @click.option("--plot/--no-plot", default=None, help="Draw the curve. [default: with tables]")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of samples and run order.")
 @click.option(
@@ -78,7 +72,7 @@ def profile(
     plot: bool | None,
     **options: Any,
 ) -> None:
-    r"""Measure how COMMAND speeds up with cores and slows down with data.
+    """Measure how COMMAND speeds up with cores and slows down with data.
 
     Runs it at several core counts and data sizes, held to its cores from its first instruction, and
     fits the parallel fraction F of Amdahl's law: 0 gains nothing by more cores, 1 gains fully.
@@ -97,7 +91,7 @@ def profile(
       walras profile -o yaml --name solve -- ./solve > solve.yaml
 
     Exit codes: 0 measured, 1 the command or the measurement failed, 2 bad input, 130 interrupted.
-    """
+    """  # noqa: D301 - the backspace keeps click from filling the lines
     from walras_profiler.session import Request
 
     request = Request(argv=command, **options)

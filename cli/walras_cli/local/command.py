@@ -6,11 +6,12 @@ import json
 import signal
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
 from walras_cli.errors import BadInput, Failure, Interrupted
+from walras_cli.options import Form, output_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -55,14 +56,7 @@ def local() -> None:
     metavar="FILE",
     help="Write measured SpeedupProfiles here; give FILE the next time, to measure no more.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "yaml"]),
-    default="table",
-    show_default=True,
-    help="Form of the report on standard output.",
-)
+@output_option()
 def run(
     *,
     files: tuple[Path, ...],
@@ -71,9 +65,9 @@ def run(
     keep_going: bool,
     logs: Path | None,
     save_profiles: Path | None,
-    output: Literal["table", "json", "yaml"],
+    output: Form,
 ) -> None:
-    r"""Run the jobs of FILE... on this machine, its cores divided by the market.
+    """Run the jobs of FILE... on this machine, its cores divided by the market.
 
     The files hold Entitlement, MarketJob and Market documents, as for a cluster; a MarketJob here
     has a command. Jobs without a known speedup are first profiled on parts of their data. Then all
@@ -92,7 +86,7 @@ def run(
 
     Exit codes: 0 all jobs ended well, 1 a job or its profiling failed, 2 bad input,
     130 interrupted. Whatever the end, no process and no cgroup of a job is left.
-    """
+    """  # noqa: D301 - the backspace keeps click from filling the lines
     from rich.console import Console
 
     from walras_agent.placement import PlacementError

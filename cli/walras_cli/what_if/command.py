@@ -10,6 +10,7 @@ import click
 
 from walras.snapshot import ColocationRule, CoreMechanism, MemoryMechanism
 from walras_cli.errors import BadInput
+from walras_cli.options import Form, output_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +52,9 @@ NODE = "localhost"
 @click.option(
     "--colocation",
     type=click.Choice(get_args(ColocationRule)),
-    help="Places waiting pods in pairs. [default: what the Market says]",
+    metavar="RULE",
+    help=f"Places waiting pods in pairs: {', '.join(get_args(ColocationRule))}. "
+    "[default: what the Market says]",
 )
 @click.option(
     "--cores",
@@ -59,14 +62,7 @@ NODE = "localhost"
     metavar="N",
     help="Put all jobs on one node of N cores, in place of Nodes and Pods.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "yaml"]),
-    default="table",
-    show_default=True,
-    help="Form of the report on standard output.",
-)
+@output_option()
 def what_if(
     *,
     more: tuple[Path, ...],
@@ -75,9 +71,9 @@ def what_if(
     memory: MemoryMechanism | None,
     colocation: ColocationRule | None,
     cores: int | None,
-    output: Literal["table", "json", "yaml"],
+    output: Form,
 ) -> None:
-    r"""Say what the market would decide, without touching anything.
+    """Say what the market would decide, without touching anything.
 
     Reads Entitlement, MarketJob, SpeedupProfile, Market, Node, Pod and Namespace documents, clears
     the market as the operator would, and prints who would get what, at which price, and why. With
@@ -91,7 +87,7 @@ def what_if(
       walras what-if -f examples/one-machine/market.yaml --cores 16
 
     Exit codes: 0 cleared, 2 bad input.
-    """
+    """  # noqa: D301 - the backspace keeps click from filling the lines
     if not (files or more):
         raise BadInput("no FILE given; name one with -f, or - for standard input")
     objects = _read([*files, *more])

@@ -1,0 +1,40 @@
+"""What every command says of itself."""
+
+from __future__ import annotations
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from walras_cli.main import main
+
+
+def commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Return the words of every command below a group."""
+    found = []
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
+        assert command is not None
+        found.append((*path, name))
+        if isinstance(command, click.Group):
+            found += commands(command, (*path, name))
+    return found
+
+
+@pytest.mark.parametrize("words", [(), *commands(main)], ids=" ".join)
+def test_help_is_laid_out_as_written(words: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(main, [*words, "--help"], prog_name="walras")
+    assert done.exit_code == 0
+    assert "\\b" not in done.output
+    assert "\b" not in done.output
+    lines = done.output.splitlines()
+    if "  Examples:" in done.output:
+        examples = lines[lines.index("  Examples:") + 1 :]
+        assert examples[0].startswith("    ")
+        assert "walras" in examples[0]
+    assert all(len(line) <= 100 for line in lines)
+
+
+def test_commands_with_arguments_show_examples() -> None:
+    for words in (("profile",), ("local", "run"), ("what-if",)):
+        assert "  Examples:\n" in CliRunner().invoke(main, [*words, "--help"]).output
