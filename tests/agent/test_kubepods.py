@@ -1,0 +1,148 @@
+"""Pods' cgroups are found by the names that kubelet and runtimes give them.
+
+The names are those seen on nodes with each driver and runtime; kubelet
+``pkg/kubelet/cm/cgroup_manager_linux.go`` and runc's ``ExpandSlice`` define them.
+"""
+
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from walras_agent.kubepods import Driver, Layout, QosClass, container_id
+from walras_agent.tree import CgroupTree, TreeError
+
+UID = "0d5b2b6e-7a9c-4d0e-9b1f-3c2a1d4e5f60"
+ESCAPED = UID.replace("-", "_")
+ID = "4f1c" * 16
+
+
+def tree_v2(mount: Path, *groups: str) -> CgroupTree:
+    mount.mkdir(exist_ok=True)
+    (mount / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
+    for group in groups:
+        (mount / group.lstrip("/")).mkdir(parents=True)
+    return CgroupTree.at(mount)
+
+
+@pytest.mark.parametrize(
+    ("driver", "root", "qos", "group"),
+    [
+        ("cgroupfs", "/", "Guaranteed", f"/kubepods/pod{UID}"),
+        ("cgroupfs", "/", "Burstable", f"/kubepods/burstable/pod{UID}"),
+        ("cgroupfs", "/kubelet", "BestEffort", f"/kubelet/kubepods/besteffort/pod{UID}"),
+        ("systemd", "/", "Guaranteed", f"/kubepods.slice/kubepods-pod{ESCAPED}.slice"),
+        (
+            "systemd",
+            "/",
+            "Burstable",
+            f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{ESCAPED}.slice",
+        ),
+        (
+            "systemd",
+            "/my-kubelet",
+            "BestEffort",
+            (
+                "/my_kubelet.slice/my_kubelet-kubepods.slice/my_kubelet-kubepods-besteffort.slice/"
+                f"my_kubelet-kubepods-besteffort-pod{ESCAPED}.slice"
+            ),
+        ),
+    ],
+)
+def test_pod_is_named_as_the_kubelet_names_it(
+    driver: Driver, root: str, qos: QosClass, group: str
+) -> None:
+    assert Layout(driver, PurePosixPath(root)).pod(UID, qos) == PurePosixPath(group)
+
+
+@pytest.mark.parametrize("uid", ["", "..", "a/b", "x" * 65, "a b", "\u00e9"])
+def test_uid_cannot_lead_out_of_the_pods_group(uid: str) -> None:
+    with pytest.raises(ValueError, match="not the UID of a pod"):
+        Layout("cgroupfs").pod(uid, "Burstable")
+
+
+@pytest.mark.parametrize(
+    ("name", "container"),
+    [
+        (ID, ID),  # containerd and docker, cgroupfs
+        (f"cri-containerd-{ID}.scope", ID),
+        (f"crio-{ID}", ID),
+        (f"crio-{ID}.scope", ID),
+        (f"docker-{ID}.scope", ID),
+        (f"crio-conmon-{ID}.scope", None),
+        (f"crio-conmon-{ID}", None),
+        ("init.scope", None),
+        ("system.slice", None),
+        ("cpu.stat", None),
+    ],
+)
+def test_container_is_told_from_what_else_a_pod_holds(name: str, container: str | None) -> None:
+    assert container_id(name) == container
+
+
+def test_pods_of_every_class_are_found_with_their_containers(tmp_path: Path) -> None:
+    layout = Layout("systemd")
+    pods = {qos: layout.pod(UID, qos) for qos in ("Guaranteed", "Burstable", "BestEffort")}
+    other = "f" * 64
+    tree = tree_v2(
+        tmp_path,
+        f"{pods['Guaranteed']}/cri-containerd-{ID}.scope/init.scope",
+        f"{pods['Guaranteed']}/cri-containerd-{other}.scope",
+        f"{pods['Burstable']}/crio-{ID}.scope",
+        f"{pods['Burstable']}/crio-conmon-{ID}.scope",
+        f"{pods['BestEffort']}",
+    )
+    assert layout.scan(tree) == {
+        pods["Guaranteed"]: {
+            ID: pods["Guaranteed"] / f"cri-containerd-{ID}.scope",
+            other: pods["Guaranteed"] / f"cri-containerd-{other}.scope",
+        },
+        pods["Burstable"]: {ID: pods["Burstable"] / f"crio-{ID}.scope"},
+        pods["BestEffort"]: {},
+    }
+
+
+def test_static_pod_goes_by_the_hash_of_its_manifest(tmp_path: Path) -> None:
+    digest = "8ea1b8e2b6d1c1f0a1a2a3a4a5a6a7a8"
+    tree = tree_v2(tmp_path, f"/kubepods/burstable/pod{digest}/{ID}")
+    layout = Layout.find(tree)
+    assert list(layout.scan(tree)) == [layout.pod(digest, "Burstable")]
+
+
+def test_driver_is_told_by_the_group_of_all_pods(tmp_path: Path) -> None:
+    assert Layout.find(tree_v2(tmp_path / "a", "/kubepods")).driver == "cgroupfs"
+    assert Layout.find(tree_v2(tmp_path / "b", "/kubepods.slice")).driver == "systemd"
+    nested = tree_v2(tmp_path / "c", "/kubelet.slice/kubelet-kubepods.slice")
+    assert Layout.find(nested, PurePosixPath("/kubelet")).driver == "systemd"
+    with pytest.raises(TreeError, match="neither is there; give the kubelet's --cgroup-driver"):
+        Layout.find(nested)
+    with pytest.raises(TreeError, match="both are there"):
+        Layout.find(tree_v2(tmp_path / "d", "/kubepods", "/kubepods.slice"))
+
+
+def test_controllers_of_v1_are_found_each_at_its_own_mount(tmp_path: Path) -> None:
+    for controller in ("cpuset", "cpu,cpuacct", "memory"):
+        (tmp_path / controller / "kubepods/pod1").mkdir(parents=True)
+    for link in ("cpu", "cpuacct"):
+        (tmp_path / link).symlink_to("cpu,cpuacct")
+    tree = CgroupTree.at(tmp_path)
+    assert tree.version == 1
+    group = PurePosixPath("/kubepods/pod1")
+    assert tree.folder("memory", group) == tmp_path / "memory/kubepods/pod1"
+    assert tree.folder("cpuacct", group).resolve() == tmp_path / "cpu,cpuacct/kubepods/pod1"
+
+
+def test_missing_controller_is_named(tmp_path: Path) -> None:
+    (tmp_path / "cpuset").mkdir()
+    with pytest.raises(TreeError, match=r"no cgroup controller cpu, memory; mount the host's"):
+        CgroupTree.at(tmp_path)
+    (tmp_path / "cgroup.controllers").write_text("cpu memory\n")
+    with pytest.raises(TreeError, match=r"no cgroup controller cpuset"):
+        CgroupTree.at(tmp_path)
+
+
+def test_groups_below_come_parents_first_and_gone_ones_are_none(tmp_path: Path) -> None:
+    tree = tree_v2(tmp_path, "/a/b/c", "/a/d")
+    top = PurePosixPath("/a")
+    assert list(tree.below(top)) == [top, top / "b", top / "b/c", top / "d"]
+    assert list(tree.below(PurePosixPath("/gone"))) == []
+    assert tree.children(PurePosixPath("/gone")) == ()
