@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal
 
 from walras_agent.tree import TreeError
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
 QosClass = Literal["Guaranteed", "Burstable", "BestEffort"]
 Driver = Literal["cgroupfs", "systemd"]
-
-TOP = PurePosixPath("/")
 
 _PODS = "kubepods"
 _QOS_GROUPS: dict[QosClass, tuple[str, ...]] = {
@@ -55,10 +52,10 @@ class Layout:
     """
 
     driver: Driver
-    root: PurePosixPath = TOP
+    root: str = "/"
 
     @classmethod
-    def find(cls, tree: CgroupTree, root: PurePosixPath = TOP) -> Layout:
+    def find(cls, tree: CgroupTree, root: str = "/") -> Layout:
         """Tell the driver by which of the two groups for all pods is there.
 
         Raises:
@@ -66,9 +63,9 @@ class Layout:
         """
         drivers: tuple[Driver, ...] = ("cgroupfs", "systemd")
         layouts = [cls(driver, root) for driver in drivers]
-        found = [each for each in layouts if tree.folder("cpuset", each.pods).is_dir()]
+        found = [each for each in layouts if tree.exists(each.pods)]
         if len(found) != 1:
-            looked = " and ".join(str(tree.folder("cpuset", each.pods)) for each in layouts)
+            looked = " and ".join(tree.folder("cpuset", each.pods) for each in layouts)
             how = "both are there" if found else "neither is there"
             raise TreeError(
                 f"the pods' cgroup is not found: looked for {looked}, {how}; "
@@ -77,11 +74,11 @@ class Layout:
         return found[0]
 
     @property
-    def pods(self) -> PurePosixPath:
+    def pods(self) -> str:
         """The group of all pods."""
         return self._group(_PODS)
 
-    def pod(self, uid: str, qos: QosClass) -> PurePosixPath:
+    def pod(self, uid: str, qos: QosClass) -> str:
         """The group of a pod.
 
         Args:
@@ -96,7 +93,7 @@ class Layout:
             raise ValueError(f"{uid!r} is not the UID of a pod")
         return self._group(_PODS, *_QOS_GROUPS[qos], f"pod{uid}")
 
-    def scan(self, tree: CgroupTree) -> dict[PurePosixPath, dict[str, PurePosixPath]]:
+    def scan(self, tree: CgroupTree) -> dict[str, dict[str, str]]:
         """Find the groups of all pods that are there now, and in each those of its containers.
 
         Returns:
@@ -105,27 +102,28 @@ class Layout:
         """
         found = {}
         for qos in _QOS_GROUPS.values():
-            above = self._group(_PODS, *qos)
-            for name in tree.children(above):
-                if _POD.fullmatch(name):
-                    pod = above / name
+            for pod in tree.children(self._group(_PODS, *qos)):
+                if _POD.fullmatch(_last(pod)):
                     found[pod] = {
-                        container: pod / child
+                        container: child
                         for child in tree.children(pod)
-                        if (container := container_id(child))
+                        if (container := container_id(_last(child)))
                     }
         return found
 
-    def _group(self, *names: str) -> PurePosixPath:
-        parts = [part for part in self.root.parts if part != "/"] + list(names)
-        if self.driver == "cgroupfs":
-            return PurePosixPath("/", *parts)
-        escaped = [part.replace("-", "_") for part in parts]
-        slices = ("-".join(escaped[: depth + 1]) + ".slice" for depth in range(len(escaped)))
-        return PurePosixPath("/", *slices)
+    def _group(self, *names: str) -> str:
+        parts = [part for part in self.root.split("/") if part] + list(names)
+        if self.driver == "systemd":
+            escaped = [part.replace("-", "_") for part in parts]
+            parts = ["-".join(escaped[: depth + 1]) + ".slice" for depth in range(len(escaped))]
+        return "/" + "/".join(parts)
 
 
 def container_id(name: str) -> str | None:
     """The ID of the container whose group is called so; None for what is no container."""
     match = _CONTAINER.fullmatch(name)
     return match[1] if match else None
+
+
+def _last(group: str) -> str:
+    return group.rpartition("/")[2]

@@ -1,0 +1,151 @@
+"""Pure choice: in which order cpusets change, so that no CPU ever has two owners.
+
+Every group of tasks goes from the CPUs that it may use now to those that it is to have. Giving
+CPUs up is always allowed. Gaining one is allowed once all have left it who are to leave it: with
+an owner to come, that is everybody else; on a CPU that becomes shared, its owner until now. So
+all groups first give up what they lose, then gain; and because each single write keeps the rule,
+a crash after any of them leaves no CPU with two owners.
+
+A group that keeps none of its CPUs cannot first give up all of them: an empty cpuset is refused
+(cgroup v1: ENOSPC) or stands for all that the parent has (v2). It moves at one stroke when its new
+CPUs are free; where several wait for each other, one waits on CPUs that others share.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from walras_agent.cpuset import CpuSet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one group of tasks has and is to have.
+
+    Attributes:
+        group: Its name, unique among the changes.
+        pod: The pod that it is part of.
+        before: CPUs that its tasks may use now.
+        after: CPUs that they are to use, at least one.
+    """
+
+    group: str
+    pod: str
+    before: CpuSet
+    after: CpuSet
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One step: from now on the tasks of a group may use these CPUs."""
+
+    group: str
+    cpus: CpuSet
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """An order of writes.
+
+    Attributes:
+        writes: To be made in this order; it is safe to stop after any of them.
+        stuck: Groups that are left as they are, because each waits for the CPUs of another and
+            no CPU is shared where one of them could wait.
+    """
+
+    writes: tuple[Write, ...]
+    stuck: tuple[str, ...]
+
+
+def transition(changes: Iterable[Change], shared: CpuSet) -> Transition:
+    """Order the writes that lead from ``before`` to ``after``, none for groups that are there.
+
+    The result does not depend on the order of the changes.
+
+    Args:
+        changes: One for each group.
+        shared: The CPUs that are shared afterwards; all others have one owner at most.
+
+    Raises:
+        ValueError: A group has no CPU to go to.
+    """
+    ordered = sorted(changes, key=lambda change: change.group)
+    for change in ordered:
+        if not change.after:
+            raise ValueError(f"{change.group}: no CPU to be placed on")
+    state = _State(ordered, shared)
+    for change in ordered:
+        kept = change.before & change.after
+        if kept and kept != change.before:
+            state.put(change, kept)
+    waiting = [change for change in ordered if change.before & change.after != change.after]
+    parked: set[str] = set()
+    while waiting:
+        still = [change for change in waiting if not state.gain(change)]
+        if len(still) == len(waiting) and not state.park(waiting, parked):
+            break
+        waiting = still
+    return Transition(tuple(state.writes), tuple(change.group for change in waiting))
+
+
+class _State:
+    """Who is on which CPU after the writes so far."""
+
+    def __init__(self, changes: Sequence[Change], shared: CpuSet) -> None:
+        self.writes: list[Write] = []
+        self._shared = shared
+        self._owners = {change.pod for change in changes if not change.after <= shared}
+        self._now: dict[str, CpuSet] = {}
+        # By CPU: how many groups are on it that are to leave it, and the pods on it.
+        self._leaving: Counter[int] = Counter()
+        self._pods: dict[int, Counter[str]] = {cpu: Counter() for cpu in shared}
+        for change in changes:
+            self._enter(change, change.before)
+
+    def put(self, change: Change, cpus: CpuSet) -> None:
+        before = self._now[change.group]
+        self._leaving.subtract(before - change.after)
+        for cpu in before:
+            self._pods[cpu][change.pod] -= 1
+        self._enter(change, cpus)
+        self.writes.append(Write(change.group, cpus))
+
+    def gain(self, change: Change) -> bool:
+        """Give a group all that it is to have, if nobody is in the way."""
+        now = self._now[change.group]
+        if now == change.after:
+            return True
+        gained = change.after - now
+        if any(self._leaving[cpu] for cpu in gained):
+            return False
+        self.put(change, change.after)
+        return True
+
+    def park(self, waiting: Iterable[Change], parked: set[str]) -> bool:
+        """Let the first group that can wait elsewhere do so, once; False if none can."""
+        for change in waiting:
+            here = self._now[change.group]
+            room = CpuSet(cpu for cpu in self._pods if self._is_shared(cpu)) - here
+            if room and change.group not in parked and not here & change.after:
+                parked.add(change.group)
+                self.put(change, room)
+                return True
+        return False
+
+    def _is_shared(self, cpu: int) -> bool:
+        """Whether nobody has the CPU for itself now, or waits for it."""
+        pods = +self._pods[cpu]
+        if cpu in self._shared and not self._leaving[cpu]:
+            return True
+        return len(pods) > 1 or (bool(pods) and not pods.keys() & self._owners)
+
+    def _enter(self, change: Change, cpus: CpuSet) -> None:
+        self._now[change.group] = cpus
+        self._leaving.update(cpus - change.after)
+        for cpu in cpus:
+            self._pods.setdefault(cpu, Counter())[change.pod] += 1

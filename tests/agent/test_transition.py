@@ -1,0 +1,193 @@
+"""Cpusets change in an order that never gives a CPU two owners, wherever it is cut off."""
+
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from walras_agent.cpuset import CpuSet
+from walras_agent.transition import Change, Write, transition
+
+CPUS = 6
+NOTHING = CpuSet()
+
+
+def cpus(text: str) -> CpuSet:
+    return CpuSet.parse(text)
+
+
+def change(group: str, before: str, after: str) -> Change:
+    """A change of a group whose name begins with its pod's."""
+    return Change(group, group[0], cpus(before), cpus(after))
+
+
+def writes(*changes: Change, shared: str = "") -> list[str]:
+    done = transition(changes, cpus(shared))
+    assert not done.stuck
+    return [f"{write.group}:{write.cpus}" for write in done.writes]
+
+
+def test_nothing_is_written_where_nothing_changes() -> None:
+    assert writes(change("a", "0-1", "0-1"), change("s", "2-3", "2-3"), shared="2-3") == []
+
+
+def test_losers_give_up_before_gainers_gain() -> None:
+    assert writes(change("a", "0", "0-1"), change("b", "1-3", "2-3")) == ["b:2-3", "a:0-1"]
+
+
+def test_first_owner_waits_for_all_who_share() -> None:
+    made = writes(
+        change("a", "", "0-1"), change("x", "0-3", "2-3"), change("y", "0-3", "2-3"), shared="2-3"
+    )
+    assert made == ["x:2-3", "y:2-3", "a:0-1"]
+
+
+def test_owned_cpu_is_shared_only_after_its_owner_has_left() -> None:
+    made = writes(change("a", "0-1", "0"), change("x", "2-3", "1-3"), shared="1-3")
+    assert made == ["a:0", "x:1-3"]
+
+
+def test_group_that_keeps_nothing_moves_at_one_stroke() -> None:
+    assert writes(change("a", "0", "1"), change("b", "1-2", "2")) == ["b:2", "a:1"]
+
+
+def test_chain_moves_from_its_free_end() -> None:
+    made = writes(change("a", "0", "1"), change("b", "1", "2"), change("c", "2", "3"))
+    assert made == ["c:3", "b:2", "a:1"]
+
+
+def test_ring_is_opened_by_one_that_waits_on_shared_cpus() -> None:
+    made = writes(change("a", "0", "1"), change("b", "1", "0"), change("s", "2", "2"), shared="2")
+    assert made == ["a:2", "b:0", "a:1"]
+
+
+def test_owner_and_sharers_change_places() -> None:
+    made = writes(change("a", "0", "1"), change("s", "1", "0"), shared="0")
+    assert made == ["a:1", "s:0"]
+
+
+def test_ring_without_any_shared_cpu_is_left_as_it_is() -> None:
+    done = transition([change("a", "0", "1"), change("b", "1", "0")], NOTHING)
+    assert done.writes == ()
+    assert done.stuck == ("a", "b")
+
+
+def test_containers_of_one_pod_may_share_its_cpus() -> None:
+    assert writes(change("a1", "0", "0-1"), change("a2", "0-1", "0-1")) == ["a1:0-1"]
+
+
+def test_no_group_is_left_without_cpus() -> None:
+    with pytest.raises(ValueError, match="a: no CPU to be placed on"):
+        transition([change("a", "0", "")], NOTHING)
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> tuple[list[Change], CpuSet]:
+    """Groups of up to five pods, from any state to one where every CPU has an owner or is shared.
+
+    Before, anything may be: drift, a crash, a plan of long ago.
+    """
+    pods = draw(st.lists(st.sampled_from("abcde"), min_size=1, max_size=5, unique=True))
+    target = draw(st.lists(st.sampled_from([*pods, ""]), min_size=CPUS, max_size=CPUS))
+    shared = CpuSet(cpu for cpu, pod in enumerate(target) if not pod)
+    changes = []
+    for pod in pods:
+        own = CpuSet(cpu for cpu, owner in enumerate(target) if owner == pod)
+        after = own | shared if draw(st.booleans()) or not own else own
+        if after:
+            for number in range(draw(st.integers(1, 2))):
+                before = CpuSet(draw(st.sets(st.integers(0, CPUS - 1))))
+                changes.append(Change(f"{pod}{number}", pod, before, after))
+    return changes, shared
+
+
+def prefixes(
+    changes: list[Change], made: tuple[Write, ...]
+) -> Iterator[tuple[Write, dict[str, CpuSet]]]:
+    """Each write, with the state that it meets."""
+    state = {each.group: each.before for each in changes}
+    for write in made:
+        yield write, dict(state)
+        state[write.group] = write.cpus
+
+
+def check(changes: list[Change], shared: CpuSet, made: tuple[Write, ...]) -> None:
+    """No write puts a pod on a CPU beside one that has it alone and will own CPUs.
+
+    Those that are beside each other already, by drift, have nothing alone.
+    """
+    owners = {each.pod for each in changes if not each.after <= shared}
+    by_group = {each.group: each for each in changes}
+    for write, state in prefixes(changes, made):
+        assert write.cpus
+        for cpu in write.cpus - state[write.group]:
+            there = [by_group[group] for group, held in state.items() if cpu in held]
+            pods = {each.pod for each in there}
+            if len(pods) == 1 and pods <= owners and pods != {by_group[write.group].pod}:
+                stays = cpu in shared and all(cpu in each.after for each in there)
+                assert stays, f"{write}: CPU {cpu} is {pods}'s own"
+
+
+def check_owned(changes: list[Change], shared: CpuSet, made: tuple[Write, ...]) -> None:
+    """Who gets a CPU of its own finds it free."""
+    owner = {cpu: each.pod for each in changes for cpu in each.after - shared}
+    pod_of = {each.group: each.pod for each in changes}
+    for write, state in prefixes(changes, made):
+        for cpu in write.cpus - state[write.group]:
+            if owner.get(cpu) == pod_of[write.group]:
+                there = {pod_of[group] for group, held in state.items() if cpu in held}
+                assert not there - {owner[cpu]}, f"{write}: CPU {cpu} is not free yet"
+
+
+@given(worlds())
+@example(
+    ([Change("a0", "a", cpus("0"), cpus("1")), Change("b0", "b", cpus("1"), cpus("0"))], NOTHING)
+)
+def test_no_write_gives_a_cpu_two_owners(world: tuple[list[Change], CpuSet]) -> None:
+    changes, shared = world
+    done = transition(changes, shared)
+    check(changes, shared, done.writes)
+    if all(each.before & each.after for each in changes):  # so nobody has to wait elsewhere
+        check_owned(changes, shared, done.writes)
+    state = {each.group: each.before for each in changes}
+    state |= {write.group: write.cpus for write in done.writes}
+    for each in changes:
+        if each.group not in done.stuck:
+            assert state[each.group] == each.after
+    assert len(done.writes) <= 3 * len(changes)
+
+
+@given(worlds())
+def test_a_ring_is_stuck_only_where_nothing_is_shared(
+    world: tuple[list[Change], CpuSet],
+) -> None:
+    changes, shared = world
+    if shared and all(each.before for each in changes):
+        assert transition(changes, shared).stuck == ()
+
+
+@given(worlds())
+def test_stopped_anywhere_the_rest_of_the_way_is_safe_again(
+    world: tuple[list[Change], CpuSet],
+) -> None:
+    changes, shared = world
+    whole = transition(changes, shared)
+    state = {each.group: each.before for each in changes}
+    for write in whole.writes:
+        state[write.group] = write.cpus
+        again = [Change(x.group, x.pod, state[x.group], x.after) for x in changes]
+        rest = transition(again, shared)
+        check(again, shared, rest.writes)
+        if not whole.stuck:
+            assert rest.stuck == ()
+
+
+@given(worlds(), st.randoms())
+def test_order_of_changes_does_not_matter(
+    world: tuple[list[Change], CpuSet], random: Random
+) -> None:
+    changes, shared = world
+    shuffled = random.sample(changes, len(changes))
+    assert transition(shuffled, shared) == transition(changes, shared)
