@@ -6,17 +6,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from share_markets import population
 from walras.price_anticipating.adjustment import adjust, move_money
-from walras.price_anticipating.market import ShareMarket
+from walras.price_anticipating.market import ShareMarket, ShareMarketError
 from walras.price_anticipating.metrics import efficiency
 from walras.price_anticipating.nash import certify, find_nash
 
 Floats = NDArray[np.float64]
-
-
-def population(users: int) -> ShareMarket:
-    weights = np.random.default_rng(users).random((users, 100))
-    return ShareMarket(np.ones(users), weights / weights.sum(axis=1, keepdims=True))
 
 
 def test_money_moves_from_the_worst_machine_with_money_to_the_best() -> None:
@@ -76,3 +72,31 @@ def test_users_with_utilities_that_no_formula_gives_still_find_their_best() -> N
             tried = result.bids.copy()
             tried[user] = other
             assert utility(user, tried) <= before * 1.02
+
+
+def test_users_next_to_whom_all_others_vanish_have_no_gap() -> None:
+    """Nobody can move money with one machine, be the others' part of it less than a float shows."""
+    result = adjust(ShareMarket([1e12, 1e-12], [[1.0], [1.0]]))
+    assert result.gaps.tolist() == [0, 0]
+    assert result.converged
+
+
+def test_users_whose_money_does_nothing_have_everything_to_gain() -> None:
+    result = adjust(
+        ShareMarket([1.0], [[1.0, 1.0]]),
+        lambda _user, _bids: np.array([0.0, 1.0]),
+        start=[[1.0, 0.0]],
+        max_iterations=0,
+    )
+    assert result.gaps.tolist() == [np.inf]
+
+
+@pytest.mark.parametrize("amount", [0, -0.1, 1.5, np.nan])
+def test_amounts_that_cannot_be_moved_are_refused(amount: float) -> None:
+    with pytest.raises(ShareMarketError, match="a part of the budget, above 0, is needed"):
+        adjust(population(5), amount=amount)
+
+
+def test_limited_parallelism_needs_margins_of_its_own() -> None:
+    with pytest.raises(ShareMarketError, match="parallelism is limited: margins must be given"):
+        adjust(population(5, parallelism=3))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from share_markets import balanced, population
 from walras.price_anticipating import nash
 from walras.price_anticipating.market import ShareMarket, ShareMarketError
 from walras.price_anticipating.metrics import efficiency, envy_freeness, utility_uniformity
@@ -24,24 +25,6 @@ from walras.price_anticipating.nash import (
 )
 
 Floats = NDArray[np.float64]
-
-
-def balanced(weights: Floats, parallelism: int | None = None) -> ShareMarket:
-    """Equal budgets, and weights of equal sums: what the theorems are about (section 2)."""
-    users, machines = weights.shape
-    limits = [machines if parallelism is None else parallelism] * users
-    return ShareMarket(np.ones(users), weights / weights.sum(axis=1, keepdims=True), limits)
-
-
-def population(
-    users: int, *, correlated: bool = False, parallelism: int | None = None, seed: int = 1
-) -> ShareMarket:
-    """Section 7: 100 machines; weights uniform, or products of profiles of three resources."""
-    random = np.random.default_rng([seed, users])
-    weights = random.random((users, 100))
-    if correlated:
-        weights = random.random((users, 3)) @ random.random((3, 100))
-    return balanced(weights, parallelism)
 
 
 @st.composite
@@ -76,6 +59,16 @@ def test_best_response_is_the_papers(market: ShareMarket, unit: float) -> None:
     others = scaled.reserve + bids[1:].sum(axis=0)
     expected = paper_response(scaled.weights[0], others, unit)
     np.testing.assert_allclose(best_response(scaled, bids, 0), expected, atol=1e-9 * unit)
+
+
+@settings(max_examples=200, deadline=None)
+@given(games(5, 12))
+def test_best_response_is_on_the_machines_of_highest_weight_by_price(market: ShareMarket) -> None:
+    """Claim 3: whoever bids nothing on a machine bids nothing on those of lower w / y."""
+    bids = weight_proportional(market)
+    order = np.argsort(-market.weights[0] / market.against(bids, 0), kind="stable")
+    positive = best_response(market, bids, 0)[order] > 0
+    assert positive[: positive.sum()].all()
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -126,15 +119,61 @@ def test_two_players_keep_three_quarters_and_do_not_envy(market: ShareMarket) ->
     assert envy_freeness(market, shares) >= 1 - 1e-6
 
 
+def all_of_two_machines(market: ShareMarket) -> list[Floats]:
+    """Find the bids of every equilibrium of two players on two machines, also where none leads.
+
+    Appendix B: with the second price tau times the first, players of weights (alpha, 1 - alpha)
+    and (beta, 1 - beta) bid x = 1 / (1 + tau**2 beta / (1 - beta)) and y likewise by alpha on the
+    first machine, and x + y = 2 / (1 + tau): a cubic in tau.
+    """
+    one, other = market.weights[:, 0] / market.weights[:, 1]
+    roots = np.roots([2 * one * other, -(one + other), one + other, -2])
+    real = roots.real[(abs(roots.imag) < 1e-6 * abs(roots)) & (roots.real > 0)]
+    first = np.array([[1 / (1 + tau**2 * other), 1 / (1 + tau**2 * one)] for tau in real])
+    return [np.column_stack([bids, 1 - bids]) for bids in first]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.5, 1.0, 3.0]))
+def test_every_equilibrium_on_two_machines_keeps_three_quarters(seed: int, spread: float) -> None:
+    """Lemma 5, by enumeration: best responses do not lead to every equilibrium."""
+    market = balanced(np.exp(spread * np.random.default_rng(seed).standard_normal((2, 2))))
+    found = [certify(market, bids) for bids in all_of_two_machines(market)]
+    assert found
+    for equilibrium in found:
+        assert equilibrium.gain <= 1e-6
+        assert efficiency(market, equilibrium.shares) >= 0.75
+
+
+def test_merging_machines_can_raise_the_welfare_of_two_players() -> None:
+    """Lemma 8 says that it cannot, and Lemma 4 builds on it; the paper's proof does not stand.
+
+    Machines 2 and 3 are merged, which the second player favours both. The game before has an
+    equilibrium of less welfare than the only one after. Theorem 2 holds in all games tried here.
+    """
+    before = balanced(np.array([[0.90, 0.02, 0.08], [0.20, 0.70, 0.10]]))
+    after = balanced(np.array([[0.9, 0.1], [0.2, 0.8]]))
+    low = find_nash(before, tolerance=1e-11, max_iterations=500)
+    (only,) = all_of_two_machines(after)
+    assert low.converged
+    assert certify(after, only).gain <= 1e-9
+    assert low.utilities.sum() == pytest.approx(1.394, abs=1e-3)
+    assert after.utilities(after.shares(only)).sum() == pytest.approx(1.410, abs=1e-3)
+
+
 @settings(max_examples=100, deadline=None)
 @given(games())
 def test_nobody_falls_below_an_equal_part_or_envies_much(market: ShareMarket) -> None:
-    """Theorems 4 and 5: utilities of 1/m at least, envy-freeness of 2 sqrt 2 - 2 at least."""
+    """Theorems 4 and 5: utilities of 1/m at least, envy-freeness of 2 sqrt 2 - 2 at least.
+
+    And Theorem 3, in these games with 1 for the constant in Omega(1 / sqrt m).
+    """
     result = find_nash(market, tolerance=1e-7, max_iterations=2000)
     users = len(market.budgets)
     assert result.utilities.min() >= (1 - 1e-6) / users
     assert utility_uniformity(market, result.shares) >= (1 - 1e-6) / users
     assert envy_freeness(market, result.shares) >= 2 * np.sqrt(2) - 2
+    assert efficiency(market, result.shares) >= 1 / np.sqrt(users)
 
 
 def test_users_of_equal_tastes_share_equally() -> None:
@@ -200,23 +239,27 @@ def test_lopsided_equilibria_approach_the_worst_of_two_players() -> None:
 
 @pytest.mark.parametrize("n", [3, 6])
 def test_efficiency_can_fall_with_the_root_of_the_number_of_players(n: int) -> None:
-    """Section 4.2, example 3: n**2 players without taste and n with one machine each."""
+    """Theorem 3 is tight (example 3): n**2 players without taste and n with one machine each."""
     weights = np.vstack([np.full((n * n, n), 1 / n), np.eye(n)])
     found = certify(balanced(weights), weights)
     assert found.gain <= 1e-9
-    assert found.utilities.sum() < 2
-    assert efficiency(found.market, found.shares) < 2 / n
+    assert efficiency(found.market, found.shares) == pytest.approx(2 / (n + 1))
 
 
-def test_uniformity_can_fall_to_one_over_the_number_of_players() -> None:
-    """Section 5.1: one player with a machine that hardly anybody else wants."""
-    users, machines, little = 5, 4, 1e-6
+@pytest.mark.parametrize("users", [3, 5, 10])
+def test_uniformity_can_fall_nearly_to_one_over_the_number_of_players(users: int) -> None:
+    """Theorem 4: one player has a machine to itself, as hardly anybody else wants it.
+
+    The proof says that this leaves each of the others 1/m. It is 1/(m - 1), since the one does not
+    compete with them: the bound is tight for two players only (section 5.1), or very many.
+    """
+    machines, little = 4, 1e-6
     weights = np.full((users, machines), (1 - little) / (machines - 1))
     weights[:, 0] = little
     weights[0] = [1, 0, 0, 0]
     result = find_nash(balanced(weights), tolerance=1e-9)
-    assert result.utilities[0] == pytest.approx(1, abs=1e-2)
-    assert utility_uniformity(result.market, result.shares) == pytest.approx(0.25, abs=0.06)
+    assert result.utilities[0] == pytest.approx(1, abs=1e-4)
+    np.testing.assert_allclose(result.utilities[1:], 1 / (users - 1), atol=1e-4)
 
 
 def four_players(little: float, poor: float) -> tuple[ShareMarket, Floats]:
@@ -255,6 +298,18 @@ def test_best_responses_in_turn_can_go_in_circles_too() -> None:
     assert 20 < result.iterations <= 100
 
 
+@pytest.mark.parametrize("correlated", [False, True])
+@pytest.mark.parametrize("users", [20, 80, 250])
+def test_users_who_all_answer_at_once_do_not_come_to_rest(users: int, *, correlated: bool) -> None:
+    """Section 7's populations, which users in turn settle within five rounds (section 2)."""
+    market = population(users, correlated=correlated)
+    bids = weight_proportional(market)
+    for _ in range(40):
+        bids = np.array([best_response(market, bids, user) for user in range(users)])
+    left = certify(market, bids)
+    assert (left.gains * left.utilities).max() > 0.1
+
+
 @pytest.mark.parametrize(("patience", "least", "most"), [(20, 97, 100), (10**9, 40, 65)])
 def test_half_steps_end_circles_that_half_of_small_games_run_into(
     patience: int, least: int, most: int, monkeypatch: pytest.MonkeyPatch
@@ -268,6 +323,37 @@ def test_half_steps_end_circles_that_half_of_small_games_run_into(
         weights = np.exp(2 * random.standard_normal((users, machines)))
         rested += find_nash(balanced(weights), max_iterations=500).converged
     assert least <= rested <= most
+
+
+def averages(users: int, *, correlated: bool) -> list[float]:
+    """Return mean efficiency, uniformity and envy-freeness of ten populations' equilibria."""
+    found = [find_nash(population(users, correlated=correlated, seed=seed)) for seed in range(10)]
+    assert all(each.converged for each in found)
+    return [
+        float(np.mean([metric(each.market, each.shares) for each in found]))
+        for metric in (efficiency, utility_uniformity, envy_freeness)
+    ]
+
+
+def test_ten_populations_of_uniform_tastes_average_the_published_numbers() -> None:
+    """Section 7.1, left of Fig. 2: efficiency about 0.9 whatever the users, uniformity > 0.7."""
+    for users in (5, 20, 80, 250):
+        kept, even, content = averages(users, correlated=False)
+        assert 0.885 < kept < 0.915
+        assert 0.71 < even < 0.95
+        assert content > 0.9999
+
+
+def test_ten_populations_of_correlated_tastes_average_the_published_numbers() -> None:
+    """Section 7.1, right of Fig. 2: efficiency falls from about .92 to .86, uniformity to .63."""
+    kept, even, content = np.transpose([averages(n, correlated=True) for n in (10, 40, 100, 250)])
+    assert (np.diff(kept) < 0).all()
+    assert (np.diff(even) < 0).all()
+    assert kept[0] == pytest.approx(0.92, abs=0.015)
+    assert kept[-1] == pytest.approx(0.86, abs=0.015)
+    assert even[-1] == pytest.approx(0.63, abs=0.03)
+    assert (content >= 0.95).all()
+    assert (content <= 0.99).all()
 
 
 @pytest.mark.parametrize("users", [5, 20, 80, 250])
@@ -359,6 +445,22 @@ def test_limited_parallelism_with_about_two_users_a_machine_may_not_settle(
     assert result.iterations == 60
     assert result.gain > 1e-3
     assert efficiency(market, result.shares) >= 0.6
+
+
+def test_certificates_count_no_more_machines_than_a_user_can_use() -> None:
+    """Section 2: a user of one machine who bids on three has one third of its bids' worth only."""
+    market = ShareMarket([1, 1], np.ones((2, 3)), [1, 3])
+    spread = certify(market, np.full((2, 3), 1 / 3))
+    moved = np.array([best_response(market, spread.bids, 0), spread.bids[1]])
+    gain = market.utilities(market.shares(moved)) / spread.utilities - 1
+    assert spread.gains[0] == pytest.approx(gain[0])
+    assert gain[0] == pytest.approx(0.5)
+
+
+def test_bounds_hold_for_users_next_to_whom_all_others_vanish() -> None:
+    """The rich one's price differs from its own bid in no digit that a float has."""
+    result = find_nash(ShareMarket([1e12, 1e-12], [[1.0, 0.0], [0.0, 1.0]]))
+    np.testing.assert_allclose(result.proven_gains, 0, atol=1e-9)
 
 
 def test_a_machine_that_one_user_wants_goes_to_it_for_next_to_nothing() -> None:

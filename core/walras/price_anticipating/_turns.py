@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras._jit import kernel
-from walras.price_anticipating._limited import respond_within
+from walras.price_anticipating._limited import largest, respond_within
 from walras.price_anticipating._response import respond
 
 if TYPE_CHECKING:
@@ -59,14 +59,32 @@ def sweep(
             guesses[i], best = respond(roots[i], others, budgets[i], guesses[i], answer)
         for j in range(machines):
             values[j] = roots[i, j] * roots[i, j] * (bids[i, j] / (bids[i, j] + others[j]))
-        now = 0.0
-        for j in range(machines):
-            now += values[j]
+        now = best_part(values, limits[i])
         gains[i] = max(0.0, best / now - 1.0) if now > 0.0 else np.inf
         if step > 0.0:
             for j in range(machines):
                 bids[i, j] = (1.0 - step) * bids[i, j] + step * answer[j]
                 totals[j] = others[j] + bids[i, j]
+
+
+@kernel
+def best_part(values: Floats, limit: int) -> float:
+    """Return the sum of the ``limit`` largest ``values``, none of which is negative.
+
+    They are searched for only where more are positive, as in bids that a caller made up: best
+    responses are on no more machines than count.
+    """
+    positive = 0
+    total = 0.0
+    for value in values:
+        positive += value > 0.0
+        total += value
+    if positive <= limit:
+        return total
+    total = 0.0
+    for j in largest(values, limit):
+        total += values[j]
+    return total
 
 
 @kernel

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from walras.price_anticipating.market import ShareMarketError
 from walras.price_anticipating.nash import checked_bids, weight_proportional
 
 if TYPE_CHECKING:
@@ -48,8 +49,8 @@ class Adjustment:
     Attributes:
         bids: shape (n, m); each row adds up to the user's budget.
         iterations: rounds in which every user had a turn.
-        gaps: shape (n,), by which part of sum_j margin x, that is of its utility or more, no
-            user's utility could grow beyond by any other bids, if utilities are concave.
+        gaps: shape (n,), the part of its utility that no user can gain more than by any other
+            bids, if utilities are concave, and nothing is worth nothing.
         tolerance: what was asked for.
     """
 
@@ -83,11 +84,20 @@ def adjust(
         margins: of a user's number and all bids, shape (n, m), what a little more money on each
             machine adds to that user's utility, shape (m,), as a user can measure it whose utility
             nobody knows. Those of the linear utility if not given.
-        amount: moved at a turn, as a part of the user's budget.
+        amount: moved at a turn, as a part of the user's budget; above 0, 1 at most.
         tolerance: on the gaps.
         max_iterations: rounds after which to stop; the result then says that it did not converge.
         start: shape (n, m), bids to start from; in proportion to weights if not given.
+
+    Raises:
+        ShareMarketError: the amount is out of range; bids to start from do not spend the budgets;
+            or parallelism is limited and no margins are given: what the best few of all machines
+            are worth is not concave, so that the worst of them is no place to take money from.
     """
+    if not 0 < amount <= 1:
+        raise ShareMarketError(f"amount = {amount}: a part of the budget, above 0, is needed")
+    if margins is None and market.limited:
+        raise ShareMarketError("parallelism is limited: margins must be given")
     measure = margins or linear_margins(market)
     bids = weight_proportional(market) if start is None else checked_bids(market, start)
     users = range(len(bids))
@@ -106,16 +116,22 @@ def linear_margins(market: ShareMarket) -> Callable[[int, Floats], Floats]:
     """Return the margins of linear utilities, dU_i / dx_ij = w_ij (Y_j - x_ij) / Y_j**2 (eq. 1)."""
 
     def margins(user: int, bids: Floats) -> Floats:
-        prices = market.reserve + bids.sum(axis=0)
-        return np.asarray(market.weights[user] * (1 - bids[user] / prices) / prices)
+        others = market.against(bids, user)
+        prices = others + bids[user]
+        return np.asarray(market.weights[user] * (others / prices) / prices)
 
     return margins
 
 
 def _gaps(bids: Floats, measure: Callable[[int, Floats], Floats]) -> Floats:
-    """A concave utility grows by no more than its margins promise: X max margin - sum margin x."""
+    """Return what margins promise at most, X max margin, over what they give now, less 1.
+
+    A concave utility is sum margin x or more, and grows by X max margin - sum margin x or less.
+    """
     gaps = np.zeros(len(bids))
     for user, own in enumerate(bids):
         margins = measure(user, bids)
-        gaps[user] = own.sum() * margins.max() / (margins @ own) - 1
+        most, has = own.sum() * margins.max(), margins @ own
+        if most > has:
+            gaps[user] = most / has - 1 if has > 0 else np.inf
     return gaps

@@ -86,6 +86,10 @@ class ShareMarket:
         """Whether some user can use fewer machines than there are."""
         return bool((self.parallelism < self.weights.shape[1]).any())
 
+    def against(self, bids: Floats, user: int) -> Floats:
+        """Return what one user bids against: all others' ``bids`` and the reserve, shape (m,)."""
+        return np.asarray(self.reserve + np.delete(bids, user, axis=0).sum(axis=0))
+
     def shares(self, bids: Floats) -> Floats:
         """Return the share of each machine that each user's bid buys, shape (n, m)."""
         prices = self.reserve + bids.sum(axis=0)

@@ -10,7 +10,7 @@ import numpy as np
 
 from walras.price_anticipating._checks import numbers, refuse
 from walras.price_anticipating._limited import respond_within
-from walras.price_anticipating._turns import sweep
+from walras.price_anticipating._turns import leave_out, sweep
 from walras.price_anticipating.market import ShareMarketError, sum_of_largest
 
 if TYPE_CHECKING:
@@ -81,10 +81,11 @@ class NashEquilibrium:
         up to rounding; where it is limited, it proves most of what the local search finds.
         """
         market = self.market
-        others = self.prices - self.bids
+        others = np.empty_like(self.bids)
         price_of_money = np.empty(len(market.budgets))
         answer = np.empty(len(market.reserve))
         for i, limit in enumerate(market.parallelism):
+            leave_out(self.bids, self.prices, market.reserve, i, others[i])
             mu, _ = respond_within(
                 market.roots[i], others[i], market.budgets[i], limit, np.inf, answer
             )
@@ -150,7 +151,7 @@ def certify(market: ShareMarket, bids: ArrayLike, *, tolerance: float = 1e-3) ->
 
 def best_response(market: ShareMarket, bids: Floats, user: int) -> Floats:
     """Return one user's best bids, shape (m,), while all others keep theirs (6.1.1 and 6.2)."""
-    others = market.reserve + np.delete(bids, user, axis=0).sum(axis=0)
+    others = market.against(bids, user)
     answer = np.empty(len(others))
     limit = market.parallelism[user]
     respond_within(market.roots[user], others, market.budgets[user], limit, np.inf, answer)

@@ -1,0 +1,31 @@
+"""Balanced games of the proportional-share market, and the populations of section 7."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from walras.price_anticipating.market import ShareMarket
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MACHINES = 100
+
+
+def balanced(weights: NDArray[np.float64], parallelism: int | None = None) -> ShareMarket:
+    """Equal budgets, and weights of equal sums: what the theorems are about (section 4)."""
+    limits = None if parallelism is None else [parallelism] * len(weights)
+    return ShareMarket(np.ones(len(weights)), weights / weights.sum(axis=1, keepdims=True), limits)
+
+
+def population(
+    users: int, *, correlated: bool = False, parallelism: int | None = None, seed: int = 1
+) -> ShareMarket:
+    """Weights for 100 machines: uniform, or products of profiles of three resources."""
+    random = np.random.default_rng([seed, users])
+    weights = random.random((users, MACHINES))
+    if correlated:
+        weights = random.random((users, 3)) @ random.random((3, MACHINES))
+    return balanced(weights, parallelism)
