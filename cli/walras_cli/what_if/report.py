@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Group, RenderableType
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 40
 """Longer tables are cut for people; scripts get everything."""
 
+_PADDING = 3  # around a cell: two blanks and a border
 _STYLE: dict[str, Any] = {"box": SIMPLE_HEAD, "title_justify": "left", "caption_justify": "left"}
 
 
@@ -106,6 +108,50 @@ def _fill(table: Table, rows: Sequence[Sequence[str]]) -> Table:
     return table
 
 
+@dataclass(frozen=True, slots=True)
+class _SideBySide:
+    """A table of the mechanisms, or several below each other where the screen is too narrow.
+
+    Attributes:
+        title: Above all of them.
+        fixed: Heads of the columns that each of them begins with.
+        heads: Heads of the mechanisms' columns.
+        rows: As many cells each as there are columns.
+    """
+
+    title: str
+    fixed: Sequence[str]
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the tables that fit into the width at hand."""
+        heads, begin = [*self.fixed, *self.heads], len(self.fixed)
+        widths = [
+            max(cell_len(line) for cell in (head, *cells) for line in cell.split("\n")) + _PADDING
+            for head, *cells in zip(heads, *self.rows[:MOST_ROWS], strict=True)
+        ]
+        room = max(options.max_width - sum(widths[:begin]) - 1, 1)
+        title = self.title
+        for columns in _runs_within(room, widths[begin:]):
+            table = _table(title, heads[0], [*heads[1:begin], *(self.heads[i] for i in columns)])
+            yield _fill(
+                table, [(*row[:begin], *(row[begin + i] for i in columns)) for row in self.rows]
+            )
+            title = ""
+
+
+def _runs_within(room: int, widths: Sequence[int]) -> Iterable[list[int]]:
+    """Cut 0, 1, 2, ... into runs whose widths sum to the room at most, or are of one each."""
+    run: list[int] = []
+    for index, width in enumerate(widths):
+        if run and sum(widths[i] for i in run) + width > room:
+            yield run
+            run = []
+        run.append(index)
+    yield run
+
+
 def _heads(cleared: Iterable[Cleared]) -> list[str]:
     """Return the mechanisms' names, a line for each of their words."""
     return [re.sub(r"(?<=[a-z])(?=[A-Z])", "\n", each.plan.mechanism) for each in cleared]
@@ -127,18 +173,16 @@ def _users(plan: Plan) -> Table:
     return _fill(_table(f"Users under {plan.mechanism}", "user", columns), rows)
 
 
-def _cores_of_users(cleared: Sequence[Cleared]) -> Table:
-    table = _table("Cores of users", "user", ["entitled", *_heads(cleared)])
+def _cores_of_users(cleared: Sequence[Cleared]) -> RenderableType:
     rows = [
         (each[0].name, f"{each[0].entitled_cores:.2f}", *(f"{user.cores:.2f}" for user in each))
         for each in zip(*(each.plan.users for each in cleared), strict=True)
     ]
-    return _fill(table, rows)
+    return _SideBySide("Cores of users", ("user", "entitled"), _heads(cleared), rows)
 
 
-def _utilities_of_users(cleared: Sequence[Cleared]) -> Table:
-    heads = ["at bare\nentitlement", *_heads(cleared)]
-    table = _table("Utility of users: weighted mean of their jobs' speedups", "user", heads)
+def _utilities_of_users(cleared: Sequence[Cleared]) -> RenderableType:
+    title = "Utility of users: weighted mean of their jobs' speedups"
     rows = [
         (
             each[0].name,
@@ -147,17 +191,16 @@ def _utilities_of_users(cleared: Sequence[Cleared]) -> Table:
         )
         for each in zip(*(each.plan.users for each in cleared), strict=True)
     ]
-    return _fill(table, rows)
+    return _SideBySide(title, ("user", "at bare\nentitlement"), _heads(cleared), rows)
 
 
-def _nodes(cleared: Sequence[Cleared]) -> Table:
+def _nodes(cleared: Sequence[Cleared]) -> RenderableType:
     heads = _heads(cleared) if len(cleared) > 1 else ["price"]
-    table = _table("Price of a core", "node", ["cores", *heads])
     rows = [
         (each[0].name, str(each[0].cores), *(_price(node.price) for node in each))
         for each in zip(*(each.plan.nodes for each in cleared), strict=True)
     ]
-    return _fill(table, rows)
+    return _SideBySide("Price of a core", ("node", "cores"), heads, rows)
 
 
 def _price(value: float) -> str:
@@ -184,7 +227,7 @@ def _jobs(plan: Plan) -> Table:
     return _fill(table, rows)
 
 
-def _whole(cleared: Sequence[Cleared]) -> Table:
+def _whole(cleared: Sequence[Cleared]) -> RenderableType:
     """Return the figures of whole plans, one a row."""
     figures: dict[str, Callable[[Cleared], str]] = {
         "system progress": lambda each: f"{each.scores.system_progress:.3f}",
@@ -197,8 +240,8 @@ def _whole(cleared: Sequence[Cleared]) -> Table:
         "converged": lambda each: "yes" if each.plan.converged else "no",
     }
     heads = _heads(cleared) if len(cleared) > 1 else [cleared[0].plan.mechanism]
-    table = _table("The whole", "", heads)
-    return _fill(table, [(name, *map(figure, cleared)) for name, figure in figures.items()])
+    rows = [(name, *map(figure, cleared)) for name, figure in figures.items()]
+    return _SideBySide("The whole", ("",), heads, rows)
 
 
 def _optional(value: float | None) -> str:
