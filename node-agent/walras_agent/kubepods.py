@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Literal
 from walras_agent.tree import TreeError
 
 if TYPE_CHECKING:
-    from walras_agent.tree import CgroupTree
+    from walras_agent.tree import Cgroups
 
 QosClass = Literal["Guaranteed", "Burstable", "BestEffort"]
 Driver = Literal["cgroupfs", "systemd"]
@@ -55,7 +55,7 @@ class Layout:
     root: str = "/"
 
     @classmethod
-    def find(cls, tree: CgroupTree, root: str = "/") -> Layout:
+    def find(cls, cgroups: Cgroups, root: str = "/") -> Layout:
         """Tell the driver by which of the two groups for all pods is there.
 
         Raises:
@@ -63,9 +63,9 @@ class Layout:
         """
         drivers: tuple[Driver, ...] = ("cgroupfs", "systemd")
         layouts = [cls(driver, root) for driver in drivers]
-        found = [each for each in layouts if tree.exists(each.pods)]
+        found = [each for each in layouts if cgroups.identity(each.pods) is not None]
         if len(found) != 1:
-            looked = " and ".join(tree.folder("cpuset", each.pods) for each in layouts)
+            looked = " and ".join(each.pods for each in layouts)
             how = "both are there" if found else "neither is there"
             raise TreeError(
                 f"the pods' cgroup is not found: looked for {looked}, {how}; "
@@ -93,7 +93,7 @@ class Layout:
             raise ValueError(f"{uid!r} is not the UID of a pod")
         return self._group(_PODS, *_QOS_GROUPS[qos], f"pod{uid}")
 
-    def scan(self, tree: CgroupTree) -> dict[str, dict[str, str]]:
+    def scan(self, cgroups: Cgroups) -> dict[str, dict[str, str]]:
         """Find the groups of all pods that are there now, and in each those of its containers.
 
         Returns:
@@ -102,11 +102,11 @@ class Layout:
         """
         found = {}
         for qos in _QOS_GROUPS.values():
-            for pod in tree.children(self._group(_PODS, *qos)):
+            for pod in cgroups.children(self._group(_PODS, *qos)):
                 if _POD.fullmatch(_last(pod)):
                     found[pod] = {
                         container: child
-                        for child in tree.children(pod)
+                        for child in cgroups.children(pod)
                         if (container := container_id(_last(child)))
                     }
         return found

@@ -4,12 +4,13 @@ The names are those seen on nodes with each driver and runtime; kubelet
 ``pkg/kubelet/cm/cgroup_manager_linux.go`` and runc's ``ExpandSlice`` define them.
 """
 
+import errno
 from pathlib import Path
 
 import pytest
 
 from walras_agent.kubepods import Driver, Layout, QosClass, container_id
-from walras_agent.tree import CgroupTree, TreeError
+from walras_agent.tree import CgroupError, CgroupTree, Setting, TreeError, below
 
 UID = "0d5b2b6e-7a9c-4d0e-9b1f-3c2a1d4e5f60"
 ESCAPED = UID.replace("-", "_")
@@ -142,6 +143,33 @@ def test_missing_controller_is_named(tmp_path: Path) -> None:
 
 def test_groups_below_come_parents_first_and_gone_ones_are_none(tmp_path: Path) -> None:
     tree = tree_v2(tmp_path, "/a/b/c", "/a/d")
-    assert list(tree.below("/a")) == ["/a", "/a/b", "/a/b/c", "/a/d"]
-    assert list(tree.below("/gone")) == []
-    assert tree.children("/gone") == ()
+    assert list(below(tree, "/a")) == ["/a/b", "/a/b/c", "/a/d"]
+    assert list(below(tree, "/gone")) == []
+    assert tree.identity("/gone") is None
+
+
+def test_group_made_again_is_another_one(tmp_path: Path) -> None:
+    tree = tree_v2(tmp_path, "/a", "/b")
+    assert tree.identity("/a") not in {tree.identity("/b"), None}
+
+
+def test_refusals_say_what_was_asked_and_what_may_help(tmp_path: Path) -> None:
+    tree = tree_v2(tmp_path, "/a")
+    gone = Setting("cpuset", "/a", "cpuset.cpus")
+    with pytest.raises(CgroupError, match="^/a/cpuset.cpus cannot be read: No such file") as read:
+        tree.read(gone)
+    with pytest.raises(CgroupError, match="^/a/cpuset.cpus does not take '1': No such") as write:
+        tree.write(gone, "1")
+    assert read.value.kind == write.value.kind == "gone"
+    assert not (tmp_path / "a/cpuset.cpus").exists()
+    assert CgroupError(gone, errno.EBUSY, "1").kind == "transient"
+    assert CgroupError(gone, errno.EINVAL, "1").kind == "permanent"
+
+
+def test_files_are_read_without_their_end_and_written_as_they_are(tmp_path: Path) -> None:
+    tree = tree_v2(tmp_path, "/a")
+    (tmp_path / "a/cpu.max").write_text("max 100000\n")
+    setting = Setting("cpu", "/a", "cpu.max")
+    assert tree.read(setting) == "max 100000"
+    tree.write(setting, "50000 100000")
+    assert tree.read(setting) == "50000 100000"
