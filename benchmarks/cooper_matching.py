@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import warnings
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -26,11 +27,16 @@ from walras.cooper.policies import stable_marriage_random, stable_roommates  # n
 from walras.cooper.ranking import preference_lists  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+    Lists = NDArray[np.uint32]
+    Sides = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+MOST_BY_THEMSELVES = 10_000
+"""Agents whose disutilities fit into memory one by one."""
 
 
 def textbook_marriage(lists: list[list[int]], ranks: list[list[float]]) -> list[int]:
@@ -60,99 +66,89 @@ def library_roommates(disutility: Floats) -> object:
         return irving(players)
 
 
-def marriages() -> Iterator[Case]:
-    """Two sides of a thousand each."""
-    costs, receiver_costs = np.random.default_rng(1).random((2, 1000, 1000))
-    lists = preference_lists(costs)
-    ranks = np.argsort(preference_lists(receiver_costs), axis=1).astype(np.float64)
-    yield Case(
-        "marriage, 1,000 a side, ranks given",
-        0.5,
+def marriage(name: str, target_ms: float, lists: Lists, ranks: Floats) -> Case:
+    """Two sides whose preferences are ranked already."""
+    return Case(
+        name,
+        target_ms,
         partial(propose, lists, ranks),
         "textbook, Python",
         partial(textbook_marriage, lists.tolist(), ranks.tolist()),
     )
-    agreed = np.tile(np.arange(1000.0), (1000, 1))
-    agreed_lists, unwanted = preference_lists(agreed), np.ascontiguousarray(agreed[:, ::-1])
-    yield Case(
-        "  most proposals possible (500,500)",
-        10,
-        partial(propose, agreed_lists, unwanted),
-        "textbook, Python",
-        partial(textbook_marriage, agreed_lists.tolist(), unwanted.tolist()),
-    )
-    yield Case(
-        "preference lists, 1,000 by 1,000",
-        12,
+
+
+def sorting(name: str, target_ms: float, costs: Floats) -> Case:
+    """From costs to preference lists."""
+    return Case(
+        name,
+        target_ms,
         partial(preference_lists, costs),
         "NumPy argsort, stable",
         partial(np.argsort, costs, axis=1, kind="stable"),
         warm_peer=True,
     )
-    crowded = 10 ** (24 * costs - 12)
-    yield Case(
-        "  over 24 orders of magnitude",
-        120,
-        partial(preference_lists, crowded),
-        "NumPy argsort, stable",
-        partial(np.argsort, crowded, axis=1, kind="stable"),
-        warm_peer=True,
-    )
+
+
+def marriages() -> Iterator[Case]:
+    """Two sides of a thousand each."""
+    costs, receiver_costs = np.random.default_rng(1).random((2, 1000, 1000))
+    ranks = np.argsort(preference_lists(receiver_costs), axis=1).astype(np.float64)
+    yield marriage("marriage, 1,000 a side, ranks given", 0.5, preference_lists(costs), ranks)
+    agreed = np.tile(np.arange(1000.0), (1000, 1))
+    unwanted = np.ascontiguousarray(agreed[:, ::-1])
+    yield marriage("  most proposals possible (500,500)", 10, preference_lists(agreed), unwanted)
+    yield sorting("preference lists, 1,000 by 1,000", 12, costs)
+    yield sorting("  over 24 orders of magnitude", 120, 10 ** (24 * costs - 12))
+
+
+def roommates(name: str, target_ms: float, disutility: Floats, *, beside_peer: bool) -> Case:
+    """From disutilities to pairs of any two."""
+    ours = partial(stable_roommates, disutility)
+    if not beside_peer:
+        return Case(name, target_ms, ours)
+    return Case(name, target_ms, ours, "PyPI matching", partial(library_roommates, disutility))
 
 
 def policies(*, patient: bool) -> Iterator[Case]:
     """From disutilities to pairs."""
-    disutility = np.random.default_rng(2).random((1000, 1000))
-    yield Case(
-        "SMR, 1,000 agents, from disutilities",
-        25,
-        partial(stable_marriage_random, disutility, seed=1),
+    small, large = (np.random.default_rng(2).random((agents, agents)) for agents in (200, 1000))
+    common = 0.9 * np.random.default_rng(3).random(1000) + 0.1 * large
+    random_marriage = partial(stable_marriage_random, large, seed=1)
+    yield Case("SMR, 1,000 agents, from disutilities", 25, random_marriage)
+    yield roommates("SR, 200 agents, from disutilities", 2, small, beside_peer=True)
+    yield roommates("SR, 1,000 agents, from disutilities", 25, large, beside_peer=patient)
+    yield roommates("  mostly of one opinion", 25, common, beside_peer=False)
+
+
+def by_types(name: str, target_ms: float, disutility: Floats, sides: Sides) -> Case:
+    """From disutilities by type to pairs by type."""
+    return Case(name, target_ms, partial(marry_types, disutility, *sides))
+
+
+def by_agents(disutility: Floats, sides: Sides) -> Callable[[], object]:
+    """The same problem with every agent by itself."""
+    proposer, receiver = (np.repeat(np.arange(len(side)), side) for side in sides)
+    return partial(
+        marry, disutility[np.ix_(proposer, receiver)], disutility[np.ix_(receiver, proposer)]
     )
-    small = np.random.default_rng(2).random((200, 200))
-    yield Case(
-        "SR, 200 agents, from disutilities",
-        2,
-        partial(stable_roommates, small),
-        "PyPI matching",
-        partial(library_roommates, small),
-    )
-    yield Case(
-        "SR, 1,000 agents, from disutilities",
-        25,
-        partial(stable_roommates, disutility),
-        "PyPI matching" if patient else "",
-        partial(library_roommates, disutility) if patient else None,
-    )
-    common = 0.9 * np.random.default_rng(3).random(1000) + 0.1 * disutility
-    yield Case("  mostly of one opinion", 25, partial(stable_roommates, common))
 
 
 def bulk() -> Iterator[Case]:
-    """Agents who are copies of job types, from disutilities by type to pairs by type."""
+    """Agents who are copies of job types."""
     for types, agents, target in ((100, 10_000, 2), (20, 100_000, 0.5), (1000, 1_000_000, 50)):
         random = np.random.default_rng(4)
         disutility = random.random((types, types))
         counts = random.multinomial(agents, np.full(types, 1 / types))
         sides = part_randomly(counts, 1)
-        named = f"bulk, {agents:,} agents, {types:,} types"
-        if agents > 10_000:
-            yield Case(named, target, partial(marry_types, disutility, *sides))
-            continue
-        proposer, receiver = (np.repeat(np.arange(types), side) for side in sides)
-        one = disutility[np.ix_(proposer, receiver)]
-        other = disutility[np.ix_(receiver, proposer)]
-        yield Case(
-            named,
-            target,
-            partial(marry_types, disutility, *sides),
-            "ours, agent by agent",
-            partial(marry, one, other),
-            warm_peer=True,
-        )
+        case = by_types(f"bulk, {agents:,} agents, {types:,} types", target, disutility, sides)
+        if agents <= MOST_BY_THEMSELVES:
+            peer = by_agents(disutility, sides)
+            case = replace(case, peer_name="ours, agent by agent", peer=peer, warm_peer=True)
+        yield case
     intensive = part_by_intensity(counts, random.random(types))
-    yield Case("  by intensity", 50, partial(marry_types, disutility, *intensive))
+    yield by_types("  by intensity", 50, disutility, intensive)
     common = 0.9 * random.random(types) + 0.1 * disutility
-    yield Case("  mostly of one opinion", 50, partial(marry_types, common, *sides))
+    yield by_types("  mostly of one opinion", 50, common, sides)
 
 
 def cases(*, patient: bool = False) -> Iterator[Case]:

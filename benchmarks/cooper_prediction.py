@@ -1,26 +1,29 @@
 """Cooper's predictors: time for 1000 agents, and how many preferences they have right.
 
-Penalties are synthetic, for the paper's are not public: sensitivity of one agent times pressure of
-the other, with and without noise, and stalls as Table I's bandwidths saturate a processor. Peers
-are the column mean and item-based collaborative filtering as one writes it down in NumPy.
+The paper's penalties are not public; those of the tests' worlds (`tests/support/contention.py`)
+stand in. Peers are the column mean and item-based filtering as one writes it down in NumPy.
 """
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from itertools import combinations
 from math import factorial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import Case, one_thread, run
 
 one_thread()  # before NumPy is imported
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 
 import numpy as np  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 from scipy import stats  # noqa: E402
 
+from contention import column_means, noisy, product, sample, saturating  # noqa: E402
 from walras.cooper.fairness import kendall  # noqa: E402
 from walras.cooper.filtering import filter_by_corunner  # noqa: E402
 from walras.cooper.prediction import predict  # noqa: E402
@@ -34,50 +37,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
-
-BANDWIDTH = np.array(
-    [
-        *(25.05, 21.03, 10.06, 21.06, 0.32, 14.66, 5.69, 23.44, 14.59, 0.99),
-        *(0.15, 3.34, 0.93, 1.80, 5.52, 0.57, 18.53, 0.07, 0.05, 4.0),
-    ]
-)
-"""Memory intensity of the paper's 20 jobs, GB/s (Table I)."""
-
-
-def product(draw: Generator, n: int) -> Floats:
-    """Sensitivity times pressure."""
-    return np.outer(draw.uniform(0.1, 1, n), draw.uniform(0.02, 0.5, n))
-
-
-def noisy(draw: Generator, n: int) -> Floats:
-    """The same with variance between runs."""
-    return np.asarray(product(draw, n) + draw.normal(0, 0.03, (n, n)))
-
-
-def saturating(draw: Generator, n: int) -> Floats:
-    """Stalls that set in as the bandwidth of both together saturates, by Table I."""
-    demand = BANDWIDTH if n == len(BANDWIDTH) else draw.choice(BANDWIDTH, n)
-    sensitive = (0.05 + 0.95 * demand / (demand + 6)) * draw.uniform(0.6, 1.4, n)
-    saturated = 1 / (1 + np.exp((30 - demand[:, None] - demand) / 5))
-    loss = sensitive[:, None] * (0.25 * saturated + 0.004 * demand)
-    return np.asarray(loss + draw.normal(0, 0.008, (n, n)))
-
-
-def sample(draw: Generator, truth: Floats, density: float) -> Floats:
-    """Keep a part of the entries, drawn without replacement."""
-    kept = draw.permutation(truth.size)[: round(density * truth.size)]
-    measured = np.full(truth.size, np.nan)
-    measured[kept] = truth.ravel()[kept]
-    return measured.reshape(truth.shape)
-
-
-def column_mean(measured: Floats) -> Floats:
-    """Fill in the mean of the column, or of everything if nothing in it is measured."""
-    known = ~np.isnan(measured)
-    count = known.sum(axis=0)
-    total = np.where(known, measured, 0).sum(axis=0)
-    mean = np.where(count, total / np.maximum(count, 1), np.nanmean(measured))
-    return np.where(known, measured, mean)
 
 
 def plain_filtering(measured: Floats) -> Floats:
@@ -127,7 +86,7 @@ def cases() -> Iterator[Case]:
             100,
             partial(predict, measured),
             "column mean",
-            partial(column_mean, measured),
+            partial(column_means, measured),
         )
         yield Case(
             name + "filtering",
@@ -138,7 +97,7 @@ def cases() -> Iterator[Case]:
         )
     small = sample(draw, saturating(draw, 20), 0.25)
     yield Case("20 x 20, 25%: default", 10, lambda: predict(small))
-    guess = column_mean(measured)
+    guess = column_means(measured)
     yield Case("preferences right, 1000 x 1000", 300, lambda: preferences_right(truth, guess))
     penalty = draw.random(1 << 12)
     yield Case(
@@ -166,7 +125,7 @@ def accuracy(n: int, populations: int) -> Table:
     for density in densities:
         table.add_column(f"{density:.0%}", justify="right")
     predictors: dict[str, Callable[[Floats], Floats]] = {
-        "column mean": column_mean,
+        "column mean": column_means,
         "filtering": lambda measured: filter_by_corunner(measured).disutility,
         "default": lambda measured: predict(measured).disutility,
     }

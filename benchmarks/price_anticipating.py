@@ -1,22 +1,26 @@
 """The proportional-share market against the paper's own algorithms and general optimisers.
 
-Populations of section 7: 100 machines, weights uniform and of equal sums, equal budgets. An
+Populations are those of section 7 that the tests have (`tests/support/share_markets.py`). An
 equilibrium is bids at which nobody gains more than 0.001 of their own utility by others; the
 paper's gap is 0.001 of what all machines are worth to a user, which takes fewer rounds.
 """
 
 from __future__ import annotations
 
+import sys
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import Case, one_thread, run
 
 one_thread()  # before NumPy is imported
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 
 import numpy as np  # noqa: E402
 from scipy.optimize import linear_sum_assignment, minimize  # noqa: E402
 
+from share_markets import population  # noqa: E402
 from walras._jit import kernel  # noqa: E402
 from walras.price_anticipating._limited import largest, swap_machines  # noqa: E402
 from walras.price_anticipating.market import ShareMarket  # noqa: E402
@@ -35,19 +39,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 GAP = 1e-3
-MACHINES = 100
-
-
-def population(
-    users: int, *, correlated: bool = False, parallelism: int | None = None
-) -> ShareMarket:
-    """Section 7: independent weights, or products of profiles of three resources."""
-    random = np.random.default_rng(users)
-    weights = random.random((users, MACHINES))
-    if correlated:
-        weights = random.random((users, 3)) @ random.random((3, MACHINES))
-    limits = None if parallelism is None else [parallelism] * users
-    return ShareMarket(np.ones(users), weights / weights.sum(axis=1, keepdims=True), limits)
 
 
 def equilibrium(market: ShareMarket) -> NashEquilibrium:

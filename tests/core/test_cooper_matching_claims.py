@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from contention import BANDWIDTH, JOBS
 from walras.cooper.blocking import blocking_pairs
 from walras.cooper.colocation import penalties
 from walras.cooper.fairness import spearman
@@ -25,20 +26,17 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-SPARK = [25.05, 21.03, 10.06, 21.06, 0.32, 14.66, 5.69, 23.44, 14.59]
-PARSEC = [0.99, 0.15, 3.34, 0.93, 1.80, 5.52, 0.57, 18.53, 0.07, 0.05, 4.00]
-TABLE_1 = np.array([*SPARK, *PARSEC])  # GB/s
-PRESSURE = TABLE_1 / TABLE_1.max()
+PRESSURE = BANDWIDTH / BANDWIDTH.max()
 POPULATIONS = range(10)
 
 
 def population(seed: int) -> tuple[Floats, Floats]:
     """Draw 1000 jobs from Table I, uniformly with replacement (V); return d and GB/s by agent."""
     random = np.random.default_rng(seed)
-    sensitivity = random.uniform(0.02, 0.1, 20)
-    by_job = np.outer(sensitivity, 0.5 + PRESSURE) + 0.01 * random.standard_normal((20, 20))
-    job = random.integers(0, 20, 1000)
-    return by_job[np.ix_(job, job)], TABLE_1[job]
+    sensitivity = random.uniform(0.02, 0.1, JOBS)
+    by_job = np.outer(sensitivity, 0.5 + PRESSURE) + 0.01 * random.standard_normal((JOBS, JOBS))
+    job = random.integers(0, JOBS, 1000)
+    return by_job[np.ix_(job, job)], BANDWIDTH[job]
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +105,7 @@ def test_stability_costs_twice_as_much_where_only_the_intensive_suffer() -> None
 
     Then all prefer the least intensive, who pair up, and leave the most intensive to each other.
     """
-    job = np.random.default_rng(1).integers(0, 20, 1000)
+    job = np.random.default_rng(1).integers(0, JOBS, 1000)
     disutility = 0.3 * np.outer(PRESSURE[job], PRESSURE[job])
     greedy, marriage = (
         penalties(disutility, colocate(name, disutility, seed=1).partner).mean()

@@ -1,15 +1,6 @@
 """The default predictor of disutilities: against the column mean, a plain reference, the paper.
 
-The paper's measured penalties are not public. What stands in for them, for 20 jobs as in Table I:
-
-- *additive*: every agent feels a co-runner's pressure alike, from a level of its own;
-- *sensitivity*: sensitivity of the one times pressure of the other, the usual first model of
-  contention, as in Bubble-Up; *noisy* the same with variance between runs;
-- *two resources*: sensitivity and pressure for bandwidth and for cache, side by side;
-- *cache*: footprints that fit together cost little, others their excess, by sensitivity;
-- *bandwidth*: Table I's GB/s, with stalls that set in as a processor's bandwidth saturates, and
-  a sensitivity that grows with an agent's own demand;
-- *opposed*, apart: a third of the agents prefer what the others shun.
+The paper's measured penalties are not public; the worlds of `contention` stand in for them.
 """
 
 from __future__ import annotations
@@ -24,12 +15,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from contention import (
+    BANDWIDTH,
+    JOBS,
+    additive,
+    cache,
+    column_means,
+    noisy,
+    opposed,
+    product,
+    sample,
+    saturating,
+    two_resources,
+)
 from walras.cooper._pressure import ALIKE, ALIKE_VARIANCE, BELIEF, HARMLESS_VARIANCE, NOISE
 from walras.cooper.colocation import penalties
 from walras.cooper.fairness import spearman
-from walras.cooper.filtering import filter_by_corunner
+from walras.cooper.filtering import Filtered, filter_by_corunner
 from walras.cooper.policies import stable_marriage_random
-from walras.cooper.prediction import predict
+from walras.cooper.prediction import Prediction, predict
 from walras.cooper.preference import DisutilityError, preferences_right
 
 if TYPE_CHECKING:
@@ -40,73 +44,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-JOBS = 20
-BANDWIDTH = np.array(
-    [
-        *(25.05, 21.03, 10.06, 21.06, 0.32, 14.66, 5.69, 23.44, 14.59, 0.99),
-        *(0.15, 3.34, 0.93, 1.80, 5.52, 0.57, 18.53, 0.07, 0.05, 4.0),
-    ]
-)
-"""Memory intensity of the paper's 20 jobs, GB/s (Table I)."""
-
-
-def additive(draw: Generator, n: int) -> Floats:
-    return draw.uniform(0, 0.3, (n, 1)) + draw.uniform(0, 0.4, n)
-
-
-def sensitivity(draw: Generator, n: int) -> Floats:
-    return np.outer(draw.uniform(0.1, 1, n), draw.uniform(0.02, 0.5, n))
-
-
-def noisy(draw: Generator, n: int) -> Floats:
-    return sensitivity(draw, n) + draw.normal(0, 0.03, (n, n))
-
-
-def two_resources(draw: Generator, n: int) -> Floats:
-    product = draw.uniform(0, 0.6, (n, 2)) @ draw.uniform(0, 0.5, (2, n))
-    return np.asarray(product + draw.normal(0, 0.01, (n, n)))
-
-
-def cache(draw: Generator, n: int) -> Floats:
-    footprint, sensitive = draw.uniform(0.05, 1, n), draw.uniform(0.1, 0.6, n)
-    together = footprint[:, None] + footprint
-    excess = np.maximum(0, together - 0.8) / together
-    loss = sensitive[:, None] * (1.5 * excess + 0.2 * footprint)
-    return np.asarray(loss + draw.normal(0, 0.01, (n, n)))
-
-
-def bandwidth(draw: Generator, n: int) -> Floats:
-    demand = BANDWIDTH if n == JOBS else draw.choice(BANDWIDTH, n)
-    sensitive = (0.05 + 0.95 * demand / (demand + 6)) * draw.uniform(0.6, 1.4, n)
-    saturated = 1 / (1 + np.exp((30 - demand[:, None] - demand) / 5))
-    loss = sensitive[:, None] * (0.25 * saturated + 0.004 * demand)
-    return np.asarray(loss + draw.normal(0, 0.008, (n, n)))
-
-
-def opposed(draw: Generator, n: int) -> Floats:
-    taste = np.where(np.arange(n) % 3 == 0, -1.0, 1.0)
-    loss = 0.4 + np.outer(taste, draw.uniform(-0.3, 0.3, n))
-    return np.asarray(loss + draw.normal(0, 0.02, (n, n)))
-
-
-WORLDS = [additive, sensitivity, noisy, two_resources, cache, bandwidth]
-
-
-def sample(draw: Generator, truth: Floats, density: float) -> Floats:
-    """Keep a part of the entries, drawn without replacement."""
-    kept = draw.permutation(truth.size)[: max(1, round(density * truth.size))]
-    measured = np.full(truth.size, np.nan)
-    measured[kept] = truth.ravel()[kept]
-    return measured.reshape(truth.shape)
-
-
-def column_means(measured: Floats) -> Floats:
-    """Fill in the mean of the column, or of everything if nothing in it is measured."""
-    known = ~np.isnan(measured)
-    count = known.sum(axis=0)
-    total = np.where(known, measured, 0).sum(axis=0)
-    mean = np.where(count, total / np.maximum(count, 1), np.nanmean(measured))
-    return np.where(known, measured, mean)
+WORLDS = [additive, product, noisy, two_resources, cache, saturating]
 
 
 def right(
@@ -178,7 +116,7 @@ def test_predicts_more_than_the_column_mean_among_many_agents_too(
 
 def test_is_ahead_of_the_papers_filtering_at_every_density() -> None:
     for density in (0.05, 0.25, 0.5, 0.75):
-        for world in (sensitivity, two_resources, cache, bandwidth):
+        for world in (product, two_resources, cache, saturating):
             theirs, ours = right(world, density, [by_corunner, by_default], 10).mean(axis=0)
             assert ours > theirs
 
@@ -186,11 +124,11 @@ def test_is_ahead_of_the_papers_filtering_at_every_density() -> None:
 @pytest.mark.parametrize(
     ("world", "quarter", "three_quarters"),
     [
-        (sensitivity, 0.95, 0.99),
+        (product, 0.95, 0.99),
         (two_resources, 0.85, 0.97),
         (cache, 0.88, 0.96),
         (noisy, 0.83, 0.94),
-        (bandwidth, 0.81, 0.93),
+        (saturating, 0.81, 0.93),
     ],
 )
 def test_reaches_the_papers_accuracy(
@@ -211,7 +149,7 @@ def test_comes_close_to_knowing_all_but_the_noise(density: float, short: float) 
     behind = []
     for seed in range(30):
         draw = np.random.default_rng([seed, JOBS])
-        known = sensitivity(draw, JOBS)
+        known = product(draw, JOBS)
         truth = known + draw.normal(0, 0.03, known.shape)
         measured = sample(draw, truth, density)
         oracle = np.where(np.isnan(measured), known, measured)
@@ -236,7 +174,7 @@ def test_colocations_are_as_fair_with_predicted_as_with_known_preferences() -> N
     fairness, loss = [], []
     for seed in range(10):
         draw = np.random.default_rng(seed)
-        truth = bandwidth(draw, JOBS)
+        truth = saturating(draw, JOBS)
         job = draw.integers(0, JOBS, 400)
         agents = np.ix_(job, job)
         for opinion in (truth, by_default(sample(draw, truth, 0.25))):
@@ -253,7 +191,7 @@ def test_colocations_are_as_fair_with_predicted_as_with_known_preferences() -> N
 
 def test_recovers_the_pure_product_from_a_tenth_of_it() -> None:
     draw = np.random.default_rng(3)
-    truth = sensitivity(draw, 200)
+    truth = product(draw, 200)
     prediction = predict(sample(draw, truth, 0.1))
     assert prediction.converged
     np.testing.assert_allclose(prediction.disutility, truth, atol=2e-3)
@@ -268,7 +206,7 @@ def test_the_page_for_users_shows_what_is_computed() -> None:
 
 def test_says_how_much_noise_the_model_leaves() -> None:
     draw = np.random.default_rng(4)
-    truth = sensitivity(draw, 150)
+    truth = product(draw, 150)
     measured = sample(draw, truth + draw.normal(0, 0.03, truth.shape), 0.3)
     assert predict(measured).noise == pytest.approx(0.03, rel=0.05)
 
@@ -331,24 +269,31 @@ matrices = hnp.arrays(
 ).filter(lambda matrix: not bool(np.isnan(matrix).all()))
 
 
+@pytest.mark.parametrize("fill", [predict, filter_by_corunner])
 @given(matrices)
 @settings(deadline=None)
-def test_keeps_what_is_measured_and_predicts_finite_disutilities(measured: Floats) -> None:
-    prediction = predict(measured)
+def test_keeps_what_is_measured_and_predicts_finite_disutilities(
+    fill: Callable[[Floats], Prediction | Filtered], measured: Floats
+) -> None:
+    result = fill(measured)
     guessed = np.isnan(measured)
-    np.testing.assert_array_equal(prediction.disutility[~guessed], measured[~guessed])
-    assert np.isfinite(prediction.disutility).all()
-    assert (prediction.disutility <= 1).all()
-    assert (prediction.disutility >= np.nanmin(measured, initial=0.0)).all()
-    assert np.isfinite(prediction.noise)
-    assert 1 <= prediction.iterations <= 60
-    assert not prediction.disutility.flags.writeable
+    np.testing.assert_array_equal(result.disutility[~guessed], measured[~guessed])
+    assert np.isfinite(result.disutility).all()
+    assert (result.disutility <= 1).all()
+    assert (result.disutility >= np.nanmin(measured, initial=0.0)).all()
+    assert not result.disutility.flags.writeable
+    if isinstance(result, Prediction):
+        assert np.isfinite(result.noise)
+        assert 1 <= result.iterations <= 60
+    else:
+        assert 0 <= result.rounds <= 10
+        assert 0 <= result.unreached <= guessed.sum()
 
 
 @pytest.mark.parametrize("magnitude", [1e-12, 1e-3, 1.0])
 def test_the_unit_of_measurement_does_not_matter(magnitude: float) -> None:
     draw = np.random.default_rng(6)
-    measured = sample(draw, sensitivity(draw, JOBS), 0.3)
+    measured = sample(draw, product(draw, JOBS), 0.3)
     scaled = predict(measured * magnitude).disutility
     np.testing.assert_allclose(scaled / magnitude, predict(measured).disutility, rtol=1e-6)
 
@@ -373,7 +318,7 @@ def test_says_when_it_stopped_early(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_agent_without_measurements_feels_corunners_as_the_average_agent() -> None:
     draw = np.random.default_rng(8)
-    truth = sensitivity(draw, 40)
+    truth = product(draw, 40)
     measured = sample(draw, truth, 0.6)
     measured[5] = np.nan
     guess = predict(measured).disutility[5]

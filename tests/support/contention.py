@@ -1,0 +1,95 @@
+"""Penalties of colocation that stand in for those of the Cooper paper, which are not public.
+
+Of contention the paper prints only Table I. A world draws the disutilities of n jobs beside n:
+
+- *additive*: every agent feels a co-runner's pressure alike, from a level of its own;
+- *product*: sensitivity of the one times pressure of the other, the usual first model of
+  contention, as in Bubble-Up; *noisy* the same with variance between runs;
+- *two resources*: sensitivity and pressure for bandwidth and for cache, side by side;
+- *cache*: footprints that fit together cost little, others their excess, by sensitivity;
+- *saturating*: Table I's GB/s, with stalls that set in as a processor's bandwidth saturates, and
+  a sensitivity that grows with an agent's own demand;
+- *opposed*, apart: a third of the agents prefer what the others shun.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+SPARK = [25.05, 21.03, 10.06, 21.06, 0.32, 14.66, 5.69, 23.44, 14.59]
+PARSEC = [0.99, 0.15, 3.34, 0.93, 1.80, 5.52, 0.57, 18.53, 0.07, 0.05, 4.00]
+BANDWIDTH = np.array([*SPARK, *PARSEC])
+"""Memory intensity of the paper's 20 jobs, GB/s (Table I)."""
+
+JOBS = len(BANDWIDTH)
+
+
+def additive(draw: Generator, n: int) -> Floats:
+    """Draw a level of the one plus a pressure of the other."""
+    return draw.uniform(0, 0.3, (n, 1)) + draw.uniform(0, 0.4, n)
+
+
+def product(draw: Generator, n: int) -> Floats:
+    """Draw a sensitivity of the one times a pressure of the other."""
+    return np.outer(draw.uniform(0.1, 1, n), draw.uniform(0.02, 0.5, n))
+
+
+def noisy(draw: Generator, n: int) -> Floats:
+    """Draw products, and variance between runs."""
+    return product(draw, n) + draw.normal(0, 0.03, (n, n))
+
+
+def two_resources(draw: Generator, n: int) -> Floats:
+    """Draw a sum of two products, and little noise."""
+    both = draw.uniform(0, 0.6, (n, 2)) @ draw.uniform(0, 0.5, (2, n))
+    return np.asarray(both + draw.normal(0, 0.01, (n, n)))
+
+
+def cache(draw: Generator, n: int) -> Floats:
+    """Draw footprints that cost by what does not fit, and little noise."""
+    footprint, sensitive = draw.uniform(0.05, 1, n), draw.uniform(0.1, 0.6, n)
+    together = footprint[:, None] + footprint
+    excess = np.maximum(0, together - 0.8) / together
+    loss = sensitive[:, None] * (1.5 * excess + 0.2 * footprint)
+    return np.asarray(loss + draw.normal(0, 0.01, (n, n)))
+
+
+def saturating(draw: Generator, n: int) -> Floats:
+    """Draw stalls as the bandwidth of both together saturates; all of Table I for 20 jobs."""
+    demand = BANDWIDTH if n == JOBS else draw.choice(BANDWIDTH, n)
+    sensitive = (0.05 + 0.95 * demand / (demand + 6)) * draw.uniform(0.6, 1.4, n)
+    saturated = 1 / (1 + np.exp((30 - demand[:, None] - demand) / 5))
+    loss = sensitive[:, None] * (0.25 * saturated + 0.004 * demand)
+    return np.asarray(loss + draw.normal(0, 0.008, (n, n)))
+
+
+def opposed(draw: Generator, n: int) -> Floats:
+    """Draw one taste, of which a third of the agents have the opposite."""
+    taste = np.where(np.arange(n) % 3 == 0, -1.0, 1.0)
+    loss = 0.4 + np.outer(taste, draw.uniform(-0.3, 0.3, n))
+    return np.asarray(loss + draw.normal(0, 0.02, (n, n)))
+
+
+def sample(draw: Generator, truth: Floats, density: float) -> Floats:
+    """Keep a part of the entries, one at least, drawn without replacement; NaN are the others."""
+    kept = draw.permutation(truth.size)[: max(1, round(density * truth.size))]
+    measured = np.full(truth.size, np.nan)
+    measured[kept] = truth.ravel()[kept]
+    return measured.reshape(truth.shape)
+
+
+def column_means(measured: Floats) -> Floats:
+    """Fill in the mean of the column, or of everything if nothing in it is measured."""
+    known = ~np.isnan(measured)
+    count = known.sum(axis=0)
+    total = np.where(known, measured, 0).sum(axis=0)
+    mean = np.where(count, total / np.maximum(count, 1), np.nanmean(measured))
+    return np.where(known, measured, mean)
