@@ -8,27 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from machines import machine
 from walras_agent.assign import Assignment, Demand, assign
 from walras_agent.cpuset import CpuSet
-from walras_agent.topology import Cpu, Topology, Unit
-
-
-def machine(nodes: int = 1, caches: int = 1, cores: int = 4, threads: int = 1) -> Topology:
-    """``nodes`` of ``caches`` L3s of ``cores``; siblings are numbered far apart, as by a BIOS."""
-    total = nodes * caches * cores
-    return Topology(
-        tuple(
-            Cpu(
-                id=core + thread * total,
-                core=core,
-                socket=core // (caches * cores),
-                numa=core // (caches * cores),
-                l3=core // cores * cores,
-            )
-            for core in range(total)
-            for thread in range(threads)
-        )
-    )
+from walras_agent.topology import Topology, Unit
 
 
 def demands(**cores: int) -> list[Demand]:

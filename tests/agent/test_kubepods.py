@@ -156,9 +156,9 @@ def test_group_made_again_is_another_one(tmp_path: Path) -> None:
 def test_refusals_say_what_was_asked_and_what_may_help(tmp_path: Path) -> None:
     tree = tree_v2(tmp_path, "/a")
     gone = Setting("cpuset", "/a", "cpuset.cpus")
-    with pytest.raises(CgroupError, match="^/a/cpuset.cpus cannot be read: No such file") as read:
+    with pytest.raises(CgroupError, match=r"^/a/cpuset\.cpus cannot be read: No such file") as read:
         tree.read(gone)
-    with pytest.raises(CgroupError, match="^/a/cpuset.cpus does not take '1': No such") as write:
+    with pytest.raises(CgroupError, match=r"^/a/cpuset\.cpus does not take '1': No such") as write:
         tree.write(gone, "1")
     assert read.value.kind == write.value.kind == "gone"
     assert not (tmp_path / "a/cpuset.cpus").exists()
