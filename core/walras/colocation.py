@@ -57,11 +57,11 @@ def place(
     if policy.colocation == "None":
         reason = "waits to be placed, but colocation.policy is None; set one, or drop the gate"
         return _settled(jobs, {}, (), [reason] * len(agents))
-    suffered = disutilities([agent.program for agent in agents], penalties)
-    found = _pair(suffered, agents, policy)
     processors = _processors(jobs, nodes)
     if not processors:
         return _settled(jobs, {}, (), ["waits: no node has a processor to spare"] * len(agents))
+    suffered = disutilities([agent.program for agent in agents], penalties)
+    found = _pair(suffered, agents, policy)
     sent = dispatch(found.partner, len(processors))
     lost = suffered_beside(suffered, found.partner)
     node_of: dict[int, str] = {}
@@ -82,6 +82,13 @@ def disutilities(programs: Sequence[str], penalties: Mapping[tuple[str, str], fl
 
     Pairs of programs that were not measured are predicted from those that were; where nothing
     was, nobody is thought to lose anything.
+
+    Args:
+        programs: shape (n,); what each agent runs.
+        penalties: 1 - throughput beside / throughput alone, of a program and the one beside it.
+
+    Raises:
+        DisutilityError: a penalty is above 1, or not a finite number.
     """
     kinds = sorted({*programs, *(program for pair in penalties for program in pair)})
     number = {program: index for index, program in enumerate(kinds)}

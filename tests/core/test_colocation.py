@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from walras.clearing import clear
 from walras.colocation import disutilities
+from walras.cooper.policies import POLICIES
+from walras.cooper.preference import DisutilityError
 from walras.snapshot import ColocationRule, Entitlement, Job, Node, Policy, Snapshot
 
 if TYPE_CHECKING:
@@ -31,6 +33,10 @@ def cluster(*jobs: Job, nodes: int = 2, sockets: int = 1) -> Snapshot:
 
 def pairs(plan: Plan) -> set[frozenset[str]]:
     return {frozenset(title.removeprefix("a/") for title in each.jobs) for each in plan.pairings}
+
+
+def test_a_market_names_the_policies_that_there_are() -> None:
+    assert tuple(RULES) == POLICIES
 
 
 def test_those_who_suffer_least_together_are_placed_together() -> None:
@@ -125,6 +131,12 @@ def test_losses_that_nobody_measured_are_predicted_between_those_measured() -> N
     assert full[1, 0] == 0.3
     assert 0 <= full[1, 2] <= 0.4
     assert not disutilities(["a", "b"], {}).any()
+
+
+@pytest.mark.parametrize("penalty", [1.5, float("inf")])
+def test_losses_of_more_than_everything_are_refused(penalty: float) -> None:
+    with pytest.raises(DisutilityError, match=r"measured\[0, 1\]"):
+        disutilities(["a", "b"], {("a", "b"): penalty})
 
 
 @pytest.mark.parametrize("rule", RULES)
