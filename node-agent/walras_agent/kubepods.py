@@ -38,8 +38,23 @@ _QOS_GROUPS: dict[QosClass, tuple[str, ...]] = {
 # (``crio-conmon-<container>.scope``) are no containers and do not match.
 _CONTAINER = re.compile(r"(?:(?:cri-containerd|crio|docker)-)?([0-9a-f]{12,64})(?:\.scope)?")
 
-_POD = re.compile(r"pod[0-9a-zA-Z-]+|[0-9a-zA-Z_-]+-pod[0-9a-zA-Z_]+\.slice")
+_POD = re.compile(r"/pod([0-9a-zA-Z-]+)$|-pod([0-9a-zA-Z_]+)\.slice$")
 _UID = re.compile(r"[0-9a-zA-Z-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroups:
+    """The groups of one pod that are there now.
+
+    Attributes:
+        uid: What the kubelet calls the pod by in its cgroups (see `Layout.pod`).
+        group: Of the pod.
+        containers: Of its containers.
+    """
+
+    uid: str
+    group: str
+    containers: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,23 +108,21 @@ class Layout:
             raise ValueError(f"{uid!r} is not the UID of a pod")
         return self._group(_PODS, *_QOS_GROUPS[qos], f"pod{uid}")
 
-    def scan(self, cgroups: Cgroups) -> dict[str, dict[str, str]]:
+    def scan(self, cgroups: Cgroups) -> tuple[PodGroups, ...]:
         """Find the groups of all pods that are there now, and in each those of its containers.
 
-        Returns:
-            The group of each pod, with the groups of its containers by their ID: the pause
-            container and those that are being started among them.
+        The pause container and containers that are being started are among them.
         """
-        found = {}
+        found = []
         for qos in _QOS_GROUPS.values():
             for pod in cgroups.children(self._group(_PODS, *qos)):
-                if _POD.fullmatch(_last(pod)):
-                    found[pod] = {
-                        container: child
-                        for child in cgroups.children(pod)
-                        if (container := container_id(_last(child)))
-                    }
-        return found
+                match = _POD.search(pod)
+                if match:
+                    uid = match[1] or match[2].replace("_", "-")
+                    inside = cgroups.children(pod)
+                    containers = tuple(each for each in inside if container_id(_last(each)))
+                    found.append(PodGroups(uid, pod, containers))
+        return tuple(found)
 
     def _group(self, *names: str) -> str:
         parts = [part for part in self.root.split("/") if part] + list(names)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from walras_agent.kubepods import Driver, Layout, QosClass, container_id
+from walras_agent.kubepods import Driver, Layout, PodGroups, QosClass, container_id
 from walras_agent.tree import CgroupError, CgroupTree, Setting, TreeError, below
 
 UID = "0d5b2b6e-7a9c-4d0e-9b1f-3c2a1d4e5f60"
@@ -92,21 +92,26 @@ def test_pods_of_every_class_are_found_with_their_containers(tmp_path: Path) -> 
         f"{pods['Burstable']}/crio-conmon-{ID}.scope",
         f"{pods['BestEffort']}",
     )
-    assert layout.scan(tree) == {
-        pods["Guaranteed"]: {
-            ID: f"{pods['Guaranteed']}/cri-containerd-{ID}.scope",
-            other: f"{pods['Guaranteed']}/cri-containerd-{other}.scope",
-        },
-        pods["Burstable"]: {ID: f"{pods['Burstable']}/crio-{ID}.scope"},
-        pods["BestEffort"]: {},
-    }
+    assert layout.scan(tree) == (
+        PodGroups(
+            UID,
+            pods["Guaranteed"],
+            (
+                f"{pods['Guaranteed']}/cri-containerd-{ID}.scope",
+                f"{pods['Guaranteed']}/cri-containerd-{other}.scope",
+            ),
+        ),
+        PodGroups(UID, pods["Burstable"], (f"{pods['Burstable']}/crio-{ID}.scope",)),
+        PodGroups(UID, pods["BestEffort"], ()),
+    )
 
 
 def test_static_pod_goes_by_the_hash_of_its_manifest(tmp_path: Path) -> None:
     digest = "8ea1b8e2b6d1c1f0a1a2a3a4a5a6a7a8"
     tree = tree_v2(tmp_path, f"/kubepods/burstable/pod{digest}/{ID}")
     layout = Layout.find(tree)
-    assert list(layout.scan(tree)) == [layout.pod(digest, "Burstable")]
+    (found,) = layout.scan(tree)
+    assert (found.uid, found.group) == (digest, layout.pod(digest, "Burstable"))
 
 
 def test_driver_is_told_by_the_group_of_all_pods(tmp_path: Path) -> None:
