@@ -457,6 +457,12 @@ def test_certificates_count_no_more_machines_than_a_user_can_use() -> None:
     assert gain[0] == pytest.approx(0.5)
 
 
+def test_whoever_bids_on_nothing_of_worth_has_everything_to_gain() -> None:
+    found = certify(ShareMarket([1, 1], [[1, 0], [1, 1]]), [[0, 1], [0.5, 0.5]])
+    assert found.gains[0] == found.proven_gains[0] == np.inf
+    assert not found.converged
+
+
 def test_bounds_hold_for_users_next_to_whom_all_others_vanish() -> None:
     """The rich one's price differs from its own bid in no digit that a float has."""
     result = find_nash(ShareMarket([1e12, 1e-12], [[1.0, 0.0], [0.0, 1.0]]))

@@ -51,7 +51,7 @@ def blocking_pairs(
     Args:
         disutility: shape (n, n); what agent i loses beside agent k.
         partner: shape (n,); as a policy gave it. An agent alone loses nothing now.
-        alpha: the least gain for which an agent breaks away, in units of disutility; 0.02 is 2 %
+        alpha: agents break away for a gain above this only, in units of disutility; 0.02 is 2 %
             of the throughput alone.
 
     Returns:

@@ -92,7 +92,9 @@ class NashEquilibrium:
             price_of_money[i] = mu**-2
         surplus = np.maximum(0, market.roots - np.sqrt(price_of_money[:, None] * others)) ** 2
         most = sum_of_largest(surplus, market.parallelism) + price_of_money * market.budgets
-        return np.asarray(most / self.utilities - 1)
+        endless = np.full(len(most), np.inf)
+        some = self.utilities > 0
+        return np.asarray(np.divide(most, self.utilities, out=endless, where=some) - 1)
 
 
 def find_nash(
