@@ -458,7 +458,7 @@ def test_certificates_count_no_more_machines_than_a_user_can_use() -> None:
 
 
 def test_whoever_bids_on_nothing_of_worth_has_everything_to_gain() -> None:
-    found = certify(ShareMarket([1, 1], [[1, 0], [1, 1]]), [[0, 1], [0.5, 0.5]])
+    found = certify(ShareMarket([1, 1], [[1, 0], [1, 1]]), [[0.0, 1.0], [0.5, 0.5]])
     assert found.gains[0] == found.proven_gains[0] == np.inf
     assert not found.converged
 
