@@ -32,12 +32,15 @@ class Change:
         pod: The pod that it is part of.
         before: CPUs that its tasks may use now.
         after: CPUs that they are to use, at least one.
+        fixed: It cannot be moved for now: nothing is written to it, and nobody gains the CPUs
+            that it was to leave.
     """
 
     group: str
     pod: str
     before: CpuSet
     after: CpuSet
+    fixed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +57,8 @@ class Transition:
 
     Attributes:
         writes: To be made in this order; it is safe to stop after any of them.
-        stuck: Groups that are left as they are, because each waits for the CPUs of another and
-            no CPU is shared where one of them could wait.
+        stuck: Groups that do not get there: they wait for the CPUs of one that is fixed, or for
+            each other's while no CPU is shared where one of them could wait.
     """
 
     writes: tuple[Write, ...]
@@ -79,11 +82,12 @@ def transition(changes: Iterable[Change], shared: CpuSet) -> Transition:
         if not change.after:
             raise ValueError(f"{change.group}: no CPU to be placed on")
     state = _State(ordered, shared)
-    for change in ordered:
+    movable = [change for change in ordered if not change.fixed]
+    for change in movable:
         kept = change.before & change.after
         if kept and kept != change.before:
             state.put(change, kept)
-    waiting = [change for change in ordered if change.before & change.after != change.after]
+    waiting = [change for change in movable if change.before & change.after != change.after]
     parked: set[str] = set()
     while waiting:
         still = [change for change in waiting if not state.gain(change)]
@@ -100,6 +104,7 @@ class _State:
         self.writes: list[Write] = []
         self._shared = shared
         self._owners = {change.pod for change in changes if not change.after <= shared}
+        self._blocked = {c for x in changes if x.fixed for c in x.before - x.after}
         self._now: dict[str, CpuSet] = {}
         # By CPU: how many groups are on it that are to leave it, and the pods on it.
         self._leaving: Counter[int] = Counter()
@@ -140,6 +145,8 @@ class _State:
     def _is_shared(self, cpu: int) -> bool:
         """Whether nobody has the CPU for itself now, or waits for it."""
         pods = +self._pods[cpu]
+        if cpu in self._blocked:
+            return False
         if cpu in self._shared and not self._leaving[cpu]:
             return True
         return len(pods) > 1 or (bool(pods) and not pods.keys() & self._owners)

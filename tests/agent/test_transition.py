@@ -1,6 +1,7 @@
 """Cpusets change in an order that never gives a CPU two owners, wherever it is cut off."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -74,6 +75,13 @@ def test_ring_without_any_shared_cpu_is_left_as_it_is() -> None:
     assert done.stuck == ("a", "b")
 
 
+def test_cpus_of_a_group_that_cannot_be_moved_are_given_to_nobody() -> None:
+    fixed = Change("b", "b", cpus("1-2"), cpus("2"), fixed=True)
+    done = transition([change("a", "0", "0-1"), fixed, change("c", "4", "3")], NOTHING)
+    assert done.writes == (Write("c", cpus("3")),)
+    assert done.stuck == ("a",)
+
+
 def test_containers_of_one_pod_may_share_its_cpus() -> None:
     assert writes(change("a1", "0", "0-1"), change("a2", "0-1", "0-1")) == ["a1:0-1"]
 
@@ -99,7 +107,8 @@ def worlds(draw: st.DrawFn) -> tuple[list[Change], CpuSet]:
         if after:
             for number in range(draw(st.integers(1, 2))):
                 before = CpuSet(draw(st.sets(st.integers(0, CPUS - 1))))
-                changes.append(Change(f"{pod}{number}", pod, before, after))
+                fixed = draw(st.integers(0, 9)) == 0
+                changes.append(Change(f"{pod}{number}", pod, before, after, fixed))
     return changes, shared
 
 
@@ -154,7 +163,9 @@ def test_no_write_gives_a_cpu_two_owners(world: tuple[list[Change], CpuSet]) -> 
     state = {each.group: each.before for each in changes}
     state |= {write.group: write.cpus for write in done.writes}
     for each in changes:
-        if each.group not in done.stuck:
+        if each.fixed:
+            assert state[each.group] == each.before
+        elif each.group not in done.stuck:
             assert state[each.group] == each.after
     assert len(done.writes) <= 3 * len(changes)
 
@@ -164,7 +175,7 @@ def test_a_ring_is_stuck_only_where_nothing_is_shared(
     world: tuple[list[Change], CpuSet],
 ) -> None:
     changes, shared = world
-    if shared and all(each.before for each in changes):
+    if shared and all(each.before and not each.fixed for each in changes):
         assert transition(changes, shared).stuck == ()
 
 
@@ -177,7 +188,7 @@ def test_stopped_anywhere_the_rest_of_the_way_is_safe_again(
     state = {each.group: each.before for each in changes}
     for write in whole.writes:
         state[write.group] = write.cpus
-        again = [Change(x.group, x.pod, state[x.group], x.after) for x in changes]
+        again = [replace(each, before=state[each.group]) for each in changes]
         rest = transition(again, shared)
         check(again, shared, rest.writes)
         if not whole.stuck:
