@@ -269,7 +269,7 @@ def _answer_prices(
         elif least >= budget:
             mu[i] = _edges(slope, offset, lower, size)[0]
         else:
-            mu[i] = clipped_root(slope, offset, lower, upper, size, budget, mu[i])
+            mu[i] = clipped_root(slope, offset, lower, upper, size, budget, mu[i], 0.0)
 
 
 @kernel
@@ -294,4 +294,5 @@ def _answer_users(side: Side, mu: Floats, keeps: Floats, root: Floats) -> None:
         if least > capacity * (1.0 + EXACT):
             root[j] *= np.e
         else:
-            root[j] = 1.0 / clipped_root(slope, offset, lower, upper, size, capacity, 1.0 / root[j])
+            guess = 1.0 / root[j]
+            root[j] = 1.0 / clipped_root(slope, offset, lower, upper, size, capacity, guess, 0.0)

@@ -28,6 +28,7 @@ def clipped_root(
     size: int,
     target: float,
     guess: float,
+    slack: float,
 ) -> float:
     """Return a t >= 0 with sum_k clip(slope t - offset, lower, upper) = target.
 
@@ -39,9 +40,10 @@ def clipped_root(
         size: how many lines there are.
         target: what they add up to.
         guess: where to start, positive.
+        slack: how far from the target the sum may stay; with 0, the root is exact to rounding.
 
     Returns:
-        The root, exact to rounding. The sum is increasing and piecewise linear: Newton's method
+        The root. The sum is increasing and piecewise linear: Newton's method
         ends one step after it has met the right piece, and a bracket keeps it from circling.
     """
     low, high = 0.0, np.inf
@@ -54,7 +56,7 @@ def clipped_root(
             total += min(max(line, lower[k]), upper[k])
             steepness += slope[k] * (1.0 * (line > lower[k])) * (1.0 * (line < upper[k]))
         missing = target - total
-        if abs(missing) <= ROUNDING * (target + steepness * t):
+        if abs(missing) <= slack + ROUNDING * (target + steepness * t):
             break
         if missing > 0.0:
             low = t

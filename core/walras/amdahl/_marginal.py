@@ -35,8 +35,15 @@ if TYPE_CHECKING:
 SMALLEST_FRACTION = 1e-24
 """f = 0 has no marginal value beyond the first instant; this stands for it in real numbers."""
 
+LEAST_FRACTION = 1e-200
+"""In whole cores the first gains c at f = 0, the next ones nothing: this keeps c f / 0 from it."""
+
 LARGEST_FRACTION = 1 - 1e-12
 """f = 1 makes x a step of lambda; this slope is invisible in what is achieved."""
+
+SLACK = 0.5
+"""Cores by which a water level for whole ones may miss: to give or take one takes less time than
+the last Newton steps, and is exact."""
 
 FEW = 8
 """Cores to give or take on a server up to which no heap is built."""
@@ -128,39 +135,50 @@ def _divide(
     """
     value, excess = 0.0, 0.0
     t = 1.0
+    slack, least_fraction = (SLACK, LEAST_FRACTION) if whole else (0.0, 0.0)
     for j in range(len(capacity)):
-        size = start[j + 1] - start[j]
+        first = start[j]
+        size = start[j + 1] - first
         most = 0.0
         for k in range(size):
-            job = order[start[j] + k]
-            jobs.weight[k] = rate[user[job]] * work[job]
-            jobs.fraction[k] = fraction[job]
+            job = order[first + k]
+            weight, f = rate[user[job]] * work[job], fraction[job]
+            jobs.weight[k] = weight
+            jobs.fraction[k] = max(f, least_fraction)
             jobs.lower[k] = lower[job]
             jobs.upper[k] = min(upper[job], capacity[j])
-            f = min(max(fraction[job], SMALLEST_FRACTION), LARGEST_FRACTION)
-            slope[k] = np.sqrt(jobs.weight[k] * f) / (1.0 - f)
-            offset[k] = f / (1.0 - f)
+            f = min(max(f, SMALLEST_FRACTION), LARGEST_FRACTION)
+            serial = 1.0 / (1.0 - f)
+            slope[k] = np.sqrt(weight * f) * serial
+            offset[k] = f * serial
             most += jobs.upper[k]
         level = 0.0
         if capacity[j] < most:
-            t = clipped_root(slope, offset, jobs.lower, jobs.upper, size, capacity[j], t)
+            t = clipped_root(slope, offset, jobs.lower, jobs.upper, size, capacity[j], t, slack)
             level = 1.0 / (t * t)
         left = min(capacity[j], most)
         for k in range(size):
             x = slope[k] * t - offset[k] if level > 0.0 else jobs.upper[k]
-            jobs.cores[k] = min(max(x, jobs.lower[k]), jobs.upper[k])
+            x = min(max(x, jobs.lower[k]), jobs.upper[k])
             if whole:
-                jobs.cores[k] = _count(jobs, k, level)
-            left -= jobs.cores[k]
+                x = _count(jobs.weight[k], jobs.fraction[k], x, jobs.lower[k], jobs.upper[k], level)
+            jobs.cores[k] = x
+            left -= x
         if whole and left != 0.0:
             level = _settle(jobs, size, left, key, heap)
         elif abs(left) > 1e-12 * capacity[j]:
             _spread(jobs, size, left, slope)
         for k in range(size):
-            x, f = jobs.cores[k], jobs.fraction[k]
-            cores[order[start[j] + k]] = x
-            value += jobs.weight[k] * x / (f + (1.0 - f) * x) if x > 0.0 else 0.0
-            excess += _excess(jobs, k, level, whole)
+            x, f, weight = jobs.cores[k], jobs.fraction[k], jobs.weight[k]
+            cores[order[first + k]] = x
+            scale = f + (1.0 - f) * x
+            value += weight * x / scale if x > 0.0 else 0.0
+            if whole:
+                up, down = _divisor(f, x + 1.0), _divisor(f, x)
+            else:
+                up = down = scale * scale
+            more, less = jobs.upper[k] - x, x - jobs.lower[k]
+            excess += _excess(weight * f, up, down, more, less, level)
     return value, excess
 
 
@@ -190,35 +208,44 @@ def _spread(jobs: _Jobs, size: int, left: float, slope: Floats) -> None:
 
 
 @kernel
-def _marginal(jobs: _Jobs, k: int, x: float) -> float:
-    """Return what the job gains from its x-th whole core."""
-    f = max(jobs.fraction[k], 1e-200)  # of f = 0 the first core gains c, the next ones nothing
-    before = f + (1.0 - f) * (x - 1.0)
-    return float(jobs.weight[k] * f / (before * (before + (1.0 - f))))
+def _divisor(fraction: float, x: float) -> float:
+    """Return u (u - 1 + f): a job's x-th whole core gains c f over this."""
+    before = fraction + (1.0 - fraction) * (x - 1.0)
+    return before * (before + (1.0 - fraction))
 
 
 @kernel
-def _count(jobs: _Jobs, k: int, level: float) -> float:
+def _gain(weight: float, fraction: float, x: float) -> float:
+    """Return what a job gains from its x-th whole core."""
+    return weight * fraction / _divisor(fraction, x)
+
+
+@kernel
+def _count(
+    weight: float, fraction: float, x: float, lower: float, upper: float, level: float
+) -> float:
     """Return how many whole cores gain at least ``level``: the real number, rounded up or down."""
-    if jobs.fraction[k] == 1.0:  # all cores gain the same
-        return float(jobs.upper[k] if jobs.weight[k] >= level else jobs.lower[k])
-    count = np.floor(jobs.cores[k])
-    gain = _marginal(jobs, k, count + 1.0)
-    return float(count + (1.0 * (gain >= level)) * (1.0 * (count < jobs.upper[k])))
+    if fraction == 1.0:  # all cores gain the same
+        return upper if weight >= level else lower
+    count = np.floor(x)
+    enough = weight * fraction >= level * _divisor(fraction, count + 1.0)
+    return float(count + (1.0 * enough) * (1.0 * (count < upper)))
 
 
 @kernel
-def _excess(jobs: _Jobs, k: int, level: float, whole: bool) -> float:
-    """Bound how far c s(x) - level x at the job's cores is below its maximum."""
-    x = jobs.cores[k]
-    if whole:
-        next_gain = _marginal(jobs, k, x + 1.0)
-        last_gain = _marginal(jobs, k, x) if x > 0.0 else level
-    else:
-        f = jobs.fraction[k]
-        next_gain = last_gain = jobs.weight[k] * f / (f + (1.0 - f) * x) ** 2 if f > 0.0 else 0.0
-    more = (jobs.upper[k] - x) * max(0.0, next_gain - level)
-    return float(more + (x - jobs.lower[k]) * max(0.0, level - last_gain))
+def _excess(worth: float, up: float, down: float, more: float, less: float, level: float) -> float:
+    """Bound how far c s(x) - level x at a job's cores is below its maximum.
+
+    The job could get ``more`` cores, of which none gains above ``worth / up``, and give ``less``,
+    of which none gains below ``worth / down``. Nearly always neither passes ``level``: to find that
+    out by multiplying is several times faster than by dividing.
+    """
+    excess = 0.0
+    if more > 0.0 and worth > level * up:
+        excess += more * (worth / up - level)
+    if less > 0.0 and worth < level * down:
+        excess += less * (level - worth / down)
+    return excess
 
 
 @kernel
@@ -226,8 +253,8 @@ def _key(jobs: _Jobs, k: int, sign: float) -> float:
     """Return the worth of the next core to give, or to take; minus infinity if there is none."""
     x = jobs.cores[k]
     if sign > 0.0:
-        return _marginal(jobs, k, x + 1.0) if x < jobs.upper[k] else -np.inf
-    return -_marginal(jobs, k, x) if x > jobs.lower[k] else -np.inf
+        return _gain(jobs.weight[k], jobs.fraction[k], x + 1.0) if x < jobs.upper[k] else -np.inf
+    return -_gain(jobs.weight[k], jobs.fraction[k], x) if x > jobs.lower[k] else -np.inf
 
 
 @kernel
@@ -240,24 +267,26 @@ def _settle(jobs: _Jobs, size: int, left: float, key: Floats, heap: Counts) -> f
     sign = 1.0 if left > 0.0 else -1.0
     many = abs(left) > FEW
     for k in range(size):
-        heap[k] = k if sign > 0.0 else size - 1 - k
         key[k] = _key(jobs, k, sign)
+    top = size // 2  # a variable: for a literal 0, too, `_sink` would be compiled again
     if many:
-        for top in range(size // 2 - 1, -1, -1):
+        for k in range(size):
+            heap[k] = k
+        while top > 0:
+            top -= 1
             _sink(heap, key, size, top, sign)
     level = 0.0
     while left != 0.0:
-        k = heap[0]
-        if not many:
-            for place in range(1, size):
-                if key[heap[place]] > key[k]:
-                    k = heap[place]
-        level = sign * key[k]
-        jobs.cores[k] += sign
+        best = heap[0] if many else 0
+        for k in range(0 if many else size):
+            if key[k] > key[best] or (key[k] == key[best] and sign < 0.0):
+                best = k
+        level = sign * key[best]
+        jobs.cores[best] += sign
         left -= sign
-        key[k] = _key(jobs, k, sign)
+        key[best] = _key(jobs, best, sign)
         if many:
-            _sink(heap, key, size, 0, sign)
+            _sink(heap, key, size, top, sign)
     return level
 
 
