@@ -113,7 +113,7 @@ def papers_search(limit: int, weights: Floats, others: Floats, _: float) -> Floa
 
 def cases() -> Iterator[Case]:
     """Everything that is measured."""
-    for users, target in ((40, 1), (250, 7)):
+    for users, target in ((40, 1), (250, 5)):
         for correlated in (False, True):
             market = population(users, correlated=correlated)
             yield Case(

@@ -128,14 +128,20 @@ def find_nash(
     gains = np.zeros(len(bids))
     guesses = np.full(len(bids), np.inf)
     step, best = 1.0, np.inf
+    # Gains found in turn are those before others have moved on. What all of them could gain at
+    # rest takes a round of its own to know, so it is asked only when it can be little enough.
+    promising = tolerance
     done = 0
     while done < max_iterations:
         _sweep(market, bids, guesses, gains, step)
         done += 1
-        if gains.max(initial=0.0) <= tolerance:
+        in_turn = gains.max(initial=0.0)
+        if in_turn <= promising:
             _sweep(market, bids, guesses, gains, step=0.0)
-            if gains.max(initial=0.0) <= tolerance:
+            at_rest = gains.max(initial=0.0)
+            if at_rest <= tolerance:
                 break
+            promising = in_turn * max(tolerance / at_rest, 0.1)
         if done % PATIENCE == 0 and not market.limited:
             step, best = (step, gains.max()) if gains.max() < best else (step / 2, best)
     else:
