@@ -3,9 +3,9 @@
 A user that wants ``cap`` slices stands in line with as many keys: ``top``, ``top - step``, ``top -
 2 step`` and so on, its balance before each slice. To serve the richest user one slice, again and
 again, is to serve the largest keys of all users, equal keys in the order of users. So the outcome
-is known as soon as the level is known that exactly the served keys are above. It is found by
-counting the keys above a guess, a pass over the users each, about five times. This is the batching
-that section 4 of the paper mentions.
+is known as soon as the level is: the largest key that is not served. It is found by counting the
+keys above a guess, a pass over the users each, about five times. This is the batching that section
+4 of the paper mentions.
 """
 
 from __future__ import annotations
@@ -25,41 +25,41 @@ EVERYTHING = -(2**63)
 """The level below all keys: everybody is served in full."""
 
 HIGHEST = 2**63 - 1
+"""Above all keys; as a limit, none."""
 
 PATIENCE = 12
 """Guesses before every other one is the middle, so that there are never more than 140."""
 
 
 @kernel
-def find_level(
-    top: Counts, step: Counts, inverse: Floats, cap: Counts, amount: int
-) -> tuple[int, int]:
-    """Return the level down to which ``amount`` slices serve the users, and what is left at it.
+def serve(top: Counts, step: Counts, inverse: Floats, cap: Counts, amount: int) -> tuple[int, int]:
+    """Cut ``cap`` down to what each user gets of ``amount`` slices.
 
-    Guesses go by the Illinois rule: linear between the two ends of the bracket, one that stays
-    counting half as much. Both ends are keys, so that equal keys, however many, are found at once.
+    First a bracket of the level, then guesses by the Illinois rule: linear between the two ends,
+    one that stays counting half as much. Both ends are keys, so that equal keys, however many, are
+    found at once. Then keys that reach the level are served, but for some of those that equal it.
+
+    All in one function, since what one kernel calls is compiled once more with each of its callers.
 
     Args:
         top: shape (n,), the first key of each user.
         step: shape (n,), by how much its keys fall, positive.
         inverse: shape (n,), 1 / ``step``.
-        cap: shape (n,), how many keys it has.
+        cap: shape (n,), how many keys it has; overwritten with how many are served.
         amount: slices to hand out.
 
     Returns:
-        A level and a number: all keys above the level are served, and of those equal to it as
-        many as the number says, the first users' first.
+        The level, and the first user with a key there that is not served; `EVERYTHING` and -1 if
+        all are served.
     """
     upto = 0
-    for u in range(len(cap)):
-        upto += cap[u]
-    if upto <= amount:
-        return EVERYTHING, 0
     low, high = HIGHEST, EVERYTHING
     for u in range(len(cap)):
-        last = top[u] - (cap[u] - 1) * step[u]
-        low = min(low, last if cap[u] > 0 else HIGHEST)
+        upto += cap[u]
+        low = min(low, top[u] - (cap[u] - 1) * step[u] if cap[u] > 0 else HIGHEST)
         high = max(high, top[u] + 1 if cap[u] > 0 else EVERYTHING)
+    if upto <= amount:
+        return EVERYTHING, -1
     # From here on, `above` keys reach high and `upto` reach low: above <= amount < upto.
     above = 0
     short, beyond = float(amount), float(upto - amount)
@@ -68,81 +68,43 @@ def find_level(
         turn += 1
         part = 0.5 if turn > PATIENCE and turn % 2 else short / (short + beyond)
         middle = high - max(1, min(high - low - 1, int((high - low) * part)))
-        count, reaching, below = _count(top, step, inverse, cap, middle)
+        count, reaching, below = 0, HIGHEST, EVERYTHING
+        for u in range(len(cap)):
+            keys = keys_from(top[u], step[u], inverse[u], cap[u], middle)
+            key = top[u] - keys * step[u]
+            count += keys
+            reaching = min(reaching, key + step[u] if keys > 0 else HIGHEST)
+            below = max(below, key if keys < cap[u] else EVERYTHING)
         if count <= amount:
             high, above, short = below + 1, count, float(amount - count)
             beyond *= 0.5 if side > 0 else 1.0
             side = 1
         else:
-            low, upto, beyond = reaching, count, float(count - amount)
+            low, beyond = reaching, float(count - amount)
             short *= 0.5 if side < 0 else 1.0
             side = -1
-    if above == amount:
-        return high - 1, 0
-    return low, amount - above
-
-
-@kernel
-def serve(top: Counts, step: Counts, inverse: Floats, cap: Counts, level: int, extra: int) -> int:
-    """Cut ``cap`` down to what each user gets at this level; return who got the last extra one.
-
-    Returns:
-        The index of the last user served at the level itself, -1 if there is none.
-    """
-    if level == EVERYTHING:
-        return -1
-    lucky = _first_with(top, step, inverse, cap, level, extra)
+    level = high - 1 if above == amount else low
+    # A user has one key equal to the level at most: the last bit notes it until it is known how far
+    # the slices that nobody above the level takes reach among them.
+    spare = amount
     for u in range(len(cap)):
-        cap[u] = _keys_from(top[u], step[u], inverse[u], cap[u], level + (u >= lucky))
-    return lucky - 1
-
-
-@kernel
-def _first_with(
-    top: Counts, step: Counts, inverse: Floats, cap: Counts, level: int, number: int
-) -> int:
-    """Return how many users, from the first on, have ``number`` keys equal to the level."""
-    first, last = 0, len(cap) if number else 0
-    while last - first > 1:
-        middle = (first + last) // 2
-        equal = _count_equal(
-            top[first:middle], step[first:middle], inverse[first:middle], cap[first:middle], level
-        )
-        if equal < number:
-            first = middle
-            number -= equal
-        else:
-            last = middle
-    return last
-
-
-@kernel
-def _count_equal(top: Counts, step: Counts, inverse: Floats, cap: Counts, level: int) -> int:
-    """Return how many keys equal the level."""
-    count = 0
+        keys = keys_from(top[u], step[u], inverse[u], cap[u], level)
+        equal = (keys > 0) & (top[u] - (keys - 1) * step[u] == level)
+        spare -= keys - equal
+        cap[u] = 2 * keys + equal
+    refused = 0
     for u in range(len(cap)):
-        keys = _keys_from(top[u], step[u], inverse[u], cap[u], level)
-        count += (keys > 0) & (top[u] - (keys - 1) * step[u] == level)
-    return count
-
-
-@kernel
-def _count(
-    top: Counts, step: Counts, inverse: Floats, cap: Counts, level: int
-) -> tuple[int, int, int]:
-    """Return how many keys reach ``level``, the least that does, and the largest that does not."""
-    count, reaching, below = 0, HIGHEST, EVERYTHING
+        spare -= cap[u] % 2
+        if spare < 0:
+            refused = u
+            break
     for u in range(len(cap)):
-        keys = _keys_from(top[u], step[u], inverse[u], cap[u], level)
-        key = top[u] - keys * step[u]
-        count += keys
-        reaching = min(reaching, key + step[u] if keys > 0 else HIGHEST)
-        below = max(below, key if keys < cap[u] else EVERYTHING)
-    return count, reaching, below
+        cap[u] = cap[u] // 2 - ((u >= refused) & (cap[u] % 2))
+    return level, refused
 
 
 @kernel
-def _keys_from(top: int, step: int, inverse: float, cap: int, level: int) -> int:
+def keys_from(top: int, step: int, inverse: float, cap: int, level: int) -> int:
     """Return how many keys of one user are at least ``level``.
 
     Exact: the quotient in floating point is off by less than one for caps below 2**50, and is put

@@ -1,4 +1,4 @@
-"""The arithmetic of one quantum of Karma, compiled (Algorithm 1).
+"""The arithmetic of one quantum of Karma (Algorithm 1).
 
 Everybody earns C / n credits and pays for its own guaranteed slices, which leaves the (1 - alpha) f
 free credits of line 3; everybody gets what it wants of its guaranteed slices; the richest borrower
@@ -10,123 +10,173 @@ it keeps the order of borrowers free of what they earn meanwhile.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from walras._jit import kernel
-from walras.karma._levels import HIGHEST
+from walras._segments import read_only
+from walras.karma._levels import HIGHEST, keys_from
 from walras.karma._pools import share_out
 from walras.karma.ledger import UNIT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from walras.karma.shares import Shares
+
     Counts = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
 
-def workspace(users: int) -> tuple[Counts, Floats]:
-    """Return the arrays that `settle` works in, good for any number of quanta."""
-    return np.empty(users, np.int64), np.empty(users)
+class Terms(NamedTuple):
+    """What `settle` takes that is the same in every quantum, and arrays that it works in.
+
+    Attributes:
+        prices: shape (n,), micro-credits.
+        capacities: shape (pools,), slices.
+        guaranteed: shape (pools, n), slices.
+        inverse: shape (n,), 1 / ``prices``.
+        supply: shape (pools,), overwritten.
+        limit: shape (n,), overwritten.
+        rank: shape (n,), overwritten.
+    """
+
+    prices: Counts
+    capacities: Counts
+    guaranteed: Counts
+    inverse: Floats
+    supply: Counts
+    limit: Counts
+    rank: Counts
+
+    @classmethod
+    def of(cls, shares: Shares) -> Terms:
+        """Return the terms of ``shares``, good for any number of quanta."""
+        pools, users = shares.guaranteed.shape
+        return cls(
+            read_only(shares.prices),
+            read_only(shares.capacities),
+            read_only(shares.guaranteed),
+            1 / shares.prices,
+            np.empty(pools, np.int64),
+            np.empty(users, np.int64),
+            np.empty(users, np.int64),
+        )
 
 
-@kernel
 def settle(
     balances: Counts,
     carry: int,
-    prices: Counts,
-    capacities: Counts,
-    guaranteed: Counts,
     demands: Counts,
     slices: Counts,
     lent: Counts,
-    limit: Counts,
+    prices: Counts,
+    capacities: Counts,
+    guaranteed: Counts,
     inverse: Floats,
+    supply: Counts,
+    limit: Counts,
+    rank: Counts,
 ) -> int:
     """Settle one quantum: change ``balances``, fill ``slices`` and ``lent``, return the carry.
+
+    Plain Python around compiled steps: to compile it too takes as long again as all of them, and
+    pays only for many short quanta (`walras.karma.trace`).
 
     Args:
         balances: shape (n,), micro-credits, at least one user's.
         carry: micro-credits left over by the quantum before.
-        prices: shape (n,), micro-credits.
-        capacities: shape (pools,), slices.
-        guaranteed: shape (pools, n), slices.
-        demands: shape (pools, n), slices.
+        demands: shape (pools, n), slices; read-only.
         slices: shape (pools, n), overwritten with what each user holds.
         lent: shape (pools, n), overwritten with the donated slices that somebody uses.
-        limit: shape (n,), overwritten.
-        inverse: shape (n,), overwritten.
+        prices: this and the following: `Terms`.
+        capacities: as above.
+        guaranteed: as above.
+        inverse: as above.
+        supply: as above.
+        limit: as above.
+        rank: as above.
     """
-    pools, users = demands.shape
-    supply = np.empty(pools, np.int64)
-    for pool in range(pools):
-        carry += capacities[pool] * UNIT
-    for u in range(users):
-        balances[u] += carry // users
-        inverse[u] = 1.0 / prices[u]
-        limit[u] = 0
-    _split(prices, capacities, guaranteed, demands, slices, lent, balances, supply, limit)
-    for u in range(users):
-        if limit[u] * prices[u] > balances[u]:
-            limit[u] = balances[u] // prices[u]
+    carry = _split(
+        balances,
+        carry,
+        demands,
+        slices,
+        lent,
+        prices,
+        capacities,
+        guaranteed,
+        inverse,
+        supply,
+        limit,
+    )
     share_out(balances, prices, inverse, limit, slices, supply)
-    if _pay(prices, guaranteed, demands, slices, lent, balances, supply):
-        for u in range(users):
-            limit[u] = HIGHEST
-            balances[u] = -balances[u]
-        share_out(balances, prices, inverse, limit, lent, supply)
-        for u in range(users):
-            balances[u] = -balances[u]
-    for pool in range(pools):
-        for u in range(users):
-            balances[u] += prices[u] * lent[pool, u]
-    return int(carry % users)
+    if _collect(balances, demands, slices, lent, prices, guaranteed, supply, limit, rank):
+        share_out(rank, prices, inverse, limit, lent, supply)
+    _pay_out(balances, lent, prices)
+    return carry
 
 
 @kernel
 def _split(
-    prices: Counts,
-    capacities: Counts,
-    guaranteed: Counts,
+    balances: Counts,
+    carry: int,
     demands: Counts,
     wanted: Counts,
     donated: Counts,
-    balances: Counts,
+    prices: Counts,
+    capacities: Counts,
+    guaranteed: Counts,
+    inverse: Floats,
     supply: Counts,
     limit: Counts,
-) -> None:
+) -> int:
     """Split demands into guaranteed slices and what is ``wanted`` beyond them or ``donated``.
 
-    Wants are cut to the pool's capacity. Everybody pays for all its guaranteed slices; the
-    ``supply`` is what nobody takes of them and what is not guaranteed. The wants of all pools are
-    added to ``limit``.
+    Everybody earns its income and pays for all its guaranteed slices. Wants are cut to the pool's
+    capacity; the ``supply`` is what nobody takes of guaranteed slices and what is not guaranteed;
+    the ``limit`` is what a user can pay for of its wants in all pools. Returns the new carry.
     """
     pools, users = demands.shape
     for pool in range(pools):
-        supply[pool] = capacities[pool]
+        carry += capacities[pool] * UNIT
+    income = carry // users
+    for u in range(users):
+        limit[u] = 0
+    for pool in range(pools):
+        capacity, taken = capacities[pool], 0
         for u in range(users):
             own = min(guaranteed[pool, u], demands[pool, u])
-            wanted[pool, u] = min(demands[pool, u], capacities[pool]) - own
+            wanted[pool, u] = min(demands[pool, u], capacity) - own
             donated[pool, u] = guaranteed[pool, u] - own
+            taken += own
+        for u in range(users):
             balances[u] -= prices[u] * guaranteed[pool, u]
-            supply[pool] -= own
             limit[u] += wanted[pool, u]
+        supply[pool] = capacity - taken
+    for u in range(users):
+        balances[u] += income
+        limit[u] = keys_from(balances[u], prices[u], inverse[u], limit[u], prices[u])
+    return int(carry - income * users)
 
 
 @kernel
-def _pay(
-    prices: Counts,
-    guaranteed: Counts,
+def _collect(
+    balances: Counts,
     demands: Counts,
     slices: Counts,
     donated: Counts,
-    balances: Counts,
+    prices: Counts,
+    guaranteed: Counts,
     due: Counts,
+    limit: Counts,
+    rank: Counts,
 ) -> bool:
     """Let borrowers pay for ``slices``, add their guaranteed ones, and put how many are ``due``.
 
-    As many donated slices as are borrowed are due to be paid for; returns whether not all are.
+    As many donated slices as are borrowed are due to be paid for, the poorest donor's first and
+    without a limit. Returns whether not all are.
     """
     pools, users = demands.shape
     too_many = False
@@ -139,4 +189,17 @@ def _pay(
             slices[pool, u] += min(guaranteed[pool, u], demands[pool, u])
         due[pool] = min(borrowed, offered)
         too_many = too_many or borrowed < offered
+    if too_many:
+        for u in range(users):
+            limit[u] = HIGHEST
+            rank[u] = -balances[u]
     return too_many
+
+
+@kernel
+def _pay_out(balances: Counts, lent: Counts, prices: Counts) -> None:
+    """Pay donors for the slices that they ``lent``."""
+    pools, users = lent.shape
+    for pool in range(pools):
+        for u in range(users):
+            balances[u] += prices[u] * lent[pool, u]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras._segments import read_only
-from walras.karma._settle import settle, workspace
+from walras.karma._settle import Terms, settle
 from walras.karma.ledger import Ledger
 from walras.karma.shares import HALF, Shares
 
@@ -100,19 +100,9 @@ def allocate(
     users = len(ledger.users)
     shares = Shares.of(users, capacities, guaranteed_fraction=guaranteed_fraction, weights=weights)
     wanted = shares.check_demands(demands)
-    slices, lent = np.zeros_like(wanted), np.zeros_like(wanted)
+    slices, lent = np.empty_like(wanted), np.empty_like(wanted)
     balances, carry = ledger.balances.copy(), ledger.carry
     if users:
-        carry = settle(
-            balances,
-            carry,
-            read_only(shares.prices),
-            read_only(shares.capacities),
-            read_only(shares.guaranteed),
-            read_only(wanted),
-            slices,
-            lent,
-            *workspace(users),
-        )
+        carry = settle(balances, carry, read_only(wanted), slices, lent, *Terms.of(shares))
     after = Ledger(ledger.users, balances, carry, ledger.quantum + 1)
     return Allocation(ledger, after, shares, wanted, slices, lent)

@@ -9,7 +9,7 @@ import numpy as np
 
 from walras._jit import kernel
 from walras._segments import read_only
-from walras.karma._settle import settle, workspace
+from walras.karma._settle import Terms, settle
 from walras.karma.ledger import LARGEST_BALANCE, KarmaError, Ledger
 from walras.karma.shares import HALF, Shares, whole
 
@@ -67,38 +67,36 @@ def simulate(
         raise KarmaError(
             f"demands has shape {given.shape}: quanta x {pools} pools x {users} users are needed"
         )
-    slices = np.zeros_like(wanted)
+    slices = np.empty_like(wanted)
     balances = np.empty((len(wanted), users), np.int64)
     done, carry = len(wanted), ledger.carry
     if users:
         done, carry = _simulate(
-            ledger.balances.copy(),
-            carry,
-            read_only(shares.prices),
-            read_only(shares.capacities),
-            read_only(shares.guaranteed),
-            read_only(wanted),
-            slices,
-            balances,
-            *workspace(users),
+            ledger.balances.copy(), carry, read_only(wanted), slices, balances, *Terms.of(shares)
         )
     last = balances[done - 1] if done else ledger.balances
     after = Ledger(ledger.users, last, carry, ledger.quantum + done)
     return Trace(slices.reshape(given.shape), balances, after)
 
 
+_settle = kernel(settle)
+"""Compiled, since a call of a kernel from Python takes longer than a quantum of a few users."""
+
+
 @kernel
 def _simulate(
     current: Counts,
     carry: int,
-    prices: Counts,
-    capacities: Counts,
-    guaranteed: Counts,
     demands: Counts,
     slices: Counts,
     balances: Counts,
-    limit: Counts,
+    prices: Counts,
+    capacities: Counts,
+    guaranteed: Counts,
     inverse: Floats,
+    supply: Counts,
+    limit: Counts,
+    rank: Counts,
 ) -> tuple[int, int]:
     """Settle every quantum of ``demands``, and note ``slices`` and ``balances`` after each.
 
@@ -107,17 +105,19 @@ def _simulate(
     """
     lent = np.empty(guaranteed.shape, np.int64)
     for t in range(len(demands)):
-        carry = settle(
+        carry = _settle(
             current,
             carry,
-            prices,
-            capacities,
-            guaranteed,
             demands[t],
             slices[t],
             lent,
-            limit,
+            prices,
+            capacities,
+            guaranteed,
             inverse,
+            supply,
+            limit,
+            rank,
         )
         highest = 0
         for u in range(len(current)):
