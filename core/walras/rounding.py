@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from walras._segments import Grouping
 
 
+FEW = 8
+"""Cores left of a server up to which the largest remainders are found by a sweep each."""
+
+FULL = -1.0
+"""Stands for the remainder of a job that is at its maximum."""
+
+
 class RoundingError(ValueError):
     """Bounds that no whole numbers can meet; the message names the server and the figures."""
 
@@ -68,7 +75,11 @@ def round_cores(
                 capacities.astype(np.float64),
                 groups,
             )
-    return _hamilton(quota, upper, capacities, groups.start, groups.order)
+    whole = np.empty(len(quota), np.int64)
+    parts = np.empty(int(np.diff(groups.start).max(initial=0)))
+    if _hamilton(quota, upper, capacities, groups.start, groups.order, parts, whole):
+        _give_by_rank(quota, upper, capacities, groups.start, groups.order, parts, whole)
+    return whole
 
 
 def _check_minimums(
@@ -85,41 +96,65 @@ def _check_minimums(
 
 
 @kernel
-def _hamilton(  # noqa: C901 - one loop over arrays, compiled whole
+def _hamilton(
     quota: NDArray[np.float64],
     upper: NDArray[np.int64],
     capacity: NDArray[np.int64],
     start: NDArray[np.int64],
     order: NDArray[np.uint32],
-) -> NDArray[np.int64]:
-    whole = np.empty(len(quota), np.int64)
-    longest = 0
+    parts: NDArray[np.float64],
+    whole: NDArray[np.int64],
+) -> bool:
+    """Set ``whole``, but give nothing above whole parts where more than ``FEW`` cores are left.
+
+    Returns:
+        Whether there is such a server; ``_give_by_rank`` is for them. Apart from this since most
+        markets have none, and it takes as long to compile.
+    """
+    crowded = False
     for group in range(len(capacity)):
-        longest = max(longest, start[group + 1] - start[group])
-    part = np.empty(longest)
-    for group in range(len(capacity)):
-        members = order[start[group] : start[group + 1]]
+        first, size = start[group], start[group + 1] - start[group]
         left = capacity[group]
-        for slot in range(len(members)):
-            k = members[slot]
-            whole[k] = min(int(np.floor(quota[k])), upper[k])
+        for slot in range(size):
+            k = order[first + slot]
+            whole[k] = min(int(quota[k]), upper[k])
             left -= whole[k]
-            part[slot] = whole[k] - quota[k] if whole[k] < upper[k] else 1.0
-        if left <= 0:
+            parts[slot] = quota[k] - whole[k] if whole[k] < upper[k] else FULL
+        if left > FEW:
+            crowded = True
             continue
-        if left <= 8:  # a few largest: find each in one sweep
-            for _ in range(left):
-                best = 0
-                for slot in range(1, len(members)):
-                    if part[slot] < part[best]:
-                        best = slot
-                if len(members) == 0 or part[best] > 0.5:
-                    break
-                whole[members[best]] += 1
-                part[best] = 1.0
-        else:
-            ranked = stable_order(part[: len(members)])
-            for slot in ranked[:left]:
-                if part[slot] <= 0.5:
-                    whole[members[slot]] += 1
-    return whole
+        for _ in range(left):
+            best = 0
+            for slot in range(1, size):
+                if parts[slot] > parts[best]:
+                    best = slot
+            if size == 0 or parts[best] == FULL:
+                break
+            whole[order[first + best]] += 1
+            parts[best] = FULL
+    return crowded
+
+
+@kernel
+def _give_by_rank(
+    quota: NDArray[np.float64],
+    upper: NDArray[np.int64],
+    capacity: NDArray[np.int64],
+    start: NDArray[np.int64],
+    order: NDArray[np.uint32],
+    parts: NDArray[np.float64],
+    whole: NDArray[np.int64],
+) -> None:
+    """Give what is left of servers that have more than ``FEW`` cores left."""
+    for group in range(len(capacity)):
+        first, size = start[group], start[group + 1] - start[group]
+        left = capacity[group]
+        for slot in range(size):
+            k = order[first + slot]
+            left -= whole[k]
+            parts[slot] = whole[k] - quota[k] if whole[k] < upper[k] else -FULL
+        if left > FEW:
+            ranked = stable_order(parts[:size])
+            for place in range(min(left, size)):
+                if parts[ranked[place]] <= 0.0:
+                    whole[order[first + ranked[place]]] += 1

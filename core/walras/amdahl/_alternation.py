@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
     Indices = NDArray[np.int64]
     ShortIndices = NDArray[np.uint32]
 
@@ -88,8 +89,9 @@ def user_side(
     budget: Floats,
 ) -> UserSide:
     """Lay the jobs out by user; ``fraction`` must lie strictly between 0 and 1."""
-    f, w = fraction[order], work[order]
-    servers = server[order].astype(np.uint32)
+    job = order.astype(np.intp)  # once, or each of the three look-ups below would do it
+    f, w = fraction[job], work[job]
+    servers = server[job].astype(np.uint32)
     return UserSide(start, servers, np.sqrt(w * f) / (1 - f), np.sqrt(f / w), budget)
 
 
@@ -102,8 +104,9 @@ def server_side(
     capacity: Floats,
 ) -> ServerSide:
     """Lay the jobs out by server; ``fraction`` must lie strictly between 0 and 1."""
-    f, w = fraction[order], work[order]
-    return ServerSide(start, user[order].astype(np.uint32), f / (1 - f), np.sqrt(w / f), capacity)
+    job = order.astype(np.intp)
+    f, w = fraction[job], work[job]
+    return ServerSide(start, user[job].astype(np.uint32), f / (1 - f), np.sqrt(w / f), capacity)
 
 
 def even_bids(users: UserSide, servers: ServerSide) -> Floats:
@@ -140,10 +143,10 @@ def cores_of_jobs(
         wanted = np.sqrt(work[job] * f) * mu[user[job]] / root[server[job]] - f
         cores[job] = max(0.0, wanted / (1.0 - f))
         sold[server[job]] += cores[job]
+    for j in range(len(sold)):
+        sold[j] = capacity[j] / sold[j] if sold[j] > 0.0 else 1.0
     for job in range(len(user)):
-        j = server[job]
-        if sold[j] > 0.0:
-            cores[job] *= capacity[j] / sold[j]
+        cores[job] *= sold[server[job]]
     return cores
 
 
@@ -281,17 +284,192 @@ def certify(  # noqa: C901 - one sum by user, one by server, told apart by their
     return worst
 
 
+class _History(NamedTuple):
+    """What Anderson acceleration looks back on, and room to work in; by servers, or by slots.
+
+    Attributes:
+        log_price: shape (m,), the point, and
+        residual: shape (m,), by how much the map moves it.
+        last_price: shape (m,), the same of the pass before, as is
+        last_residual: shape (m,).
+        changes: shape (DEPTH, m), of the residual from pass to pass.
+        moves: shape (DEPTH, m), of the point that the pass led to.
+        gram: shape (DEPTH, DEPTH), products of changes.
+        projection: shape (DEPTH,), of the residual on changes.
+        matrix: shape (DEPTH, DEPTH), scratch.
+        weights: shape (DEPTH,), of the moves that are taken back.
+    """
+
+    log_price: Floats
+    residual: Floats
+    last_price: Floats
+    last_residual: Floats
+    changes: Matrix
+    moves: Matrix
+    gram: Matrix
+    projection: Floats
+    matrix: Matrix
+    weights: Floats
+
+
+def alternate(
+    users: UserSide,
+    servers: ServerSide,
+    root: Floats,
+    mu: Floats,
+    tolerance: float,
+    max_passes: int,
+) -> tuple[int, float]:
+    """Iterate from ``root`` (sqrt of prices) until the price error is proven below ``tolerance``.
+
+    A loop in Python over kernels: as one kernel it would gain 4 microseconds a pass, and have the
+    first decision of a machine wait for all of them to be compiled twice.
+
+    Args:
+        users: the market in the order of users.
+        servers: the market in the order of servers.
+        root: shape (m,), start; holds the result afterwards.
+        mu: shape (n,), start (infinity will do); holds the result afterwards.
+        tolerance: on the certified largest relative price error.
+        max_passes: after which to give up.
+
+    Returns:
+        Passes made, and the proven bound (infinity where there is none).
+    """
+    history = _start(root)
+    next_root = root.copy()
+    goal = 0.25 * tolerance
+    smallest = np.inf
+    steps = 0
+    for count in range(1, max_passes + 1):
+        answer_prices(users, root, mu)
+        answer_users(servers, mu, next_root)
+        largest = _compare(history.log_price, next_root, history.residual)
+        if largest <= goal:
+            bound = certify(users, servers, root, mu, next_root, tolerance)
+            if bound <= tolerance:
+                root[:] = next_root
+                return count, bound
+            # How far to go is known now; where no bound is in reach, rounding has the last word.
+            goal = max(0.5 * goal * max(tolerance / bound, 1e-3), 4.0 * EPSILON)
+        if largest > SETBACK * smallest:
+            steps = 0  # extrapolated too far: forget what misled, and take a plain step
+        elif count > 1:
+            steps += 1
+        smallest = min(smallest, largest)
+        _extrapolate(history, steps, root, next_root)
+    return max_passes, np.inf
+
+
+def _start(root: Floats) -> _History:
+    servers = len(root)
+    residual, last_price, last_residual = np.empty((3, servers))
+    changes, moves = np.empty((2, DEPTH, servers))
+    gram, matrix = np.empty((2, DEPTH, DEPTH))
+    projection, weights = np.empty((2, DEPTH))
+    return _History(
+        2.0 * np.log(root),
+        residual,
+        last_price,
+        last_residual,
+        changes,
+        moves,
+        gram,
+        projection,
+        matrix,
+        weights,
+    )
+
+
 @kernel
-def _mix(gram: Floats, projection: Floats, size: int) -> Floats:
-    """Solve the least-squares weights of Anderson acceleration, slightly regularised."""
-    matrix = np.empty((DEPTH, DEPTH))
-    weights = np.empty(DEPTH)
+def _compare(log_price: Floats, next_root: Floats, residual: Floats) -> float:
+    """Set ``residual`` to how far the answers move log prices; return the furthest."""
+    largest = 0.0
+    for j in range(len(residual)):
+        residual[j] = 2.0 * np.log(next_root[j]) - log_price[j]
+        largest = max(largest, abs(residual[j]))
+    return largest
+
+
+def _extrapolate(history: _History, steps: int, root: Floats, next_root: Floats) -> None:
+    """Set ``root`` and ``next_root`` to the next point, looking back on ``steps`` at most."""
+    point = history.log_price, history.residual, history.last_price, history.last_residual
+    products = history.gram, history.projection
+    size = min(steps, DEPTH)
+    if size > 0:
+        _remember(*point, history.changes, history.moves, *products, (steps - 1) % DEPTH, size)
+        _mix(*products, history.matrix, history.weights, size)
+    _move(*point, history.moves, history.weights, size, root, next_root)
+
+
+@kernel
+def _remember(
+    log_price: Floats,
+    residual: Floats,
+    last_price: Floats,
+    last_residual: Floats,
+    changes: Matrix,
+    moves: Matrix,
+    gram: Matrix,
+    projection: Floats,
+    slot: int,
+    size: int,
+) -> None:
+    """Put the last step into ``slot``, and its products with the ``size`` that are remembered."""
+    m = len(residual)
+    for j in range(m):
+        change = residual[j] - last_residual[j]
+        changes[slot, j] = change
+        moves[slot, j] = log_price[j] - last_price[j] + change
+    for i in range(size):
+        dot = 0.0
+        against = 0.0
+        for j in range(m):
+            dot += changes[i, j] * changes[slot, j]
+            against += changes[i, j] * residual[j]
+        gram[i, slot] = dot
+        gram[slot, i] = dot
+        projection[i] = against
+
+
+@kernel
+def _move(
+    log_price: Floats,
+    residual: Floats,
+    last_price: Floats,
+    last_residual: Floats,
+    moves: Matrix,
+    weights: Floats,
+    size: int,
+    root: Floats,
+    next_root: Floats,
+) -> None:
+    """Go from the point to the next, the ``size`` moves taken back by their weights."""
+    m = len(root)
+    for j in range(m):
+        last_price[j] = log_price[j]
+        last_residual[j] = residual[j]
+        log_price[j] += residual[j]
+    for i in range(size):
+        weight = weights[i]
+        for j in range(m):
+            log_price[j] -= weight * moves[i, j]
+    for j in range(m):
+        plain = last_price[j] + residual[j]
+        log_price[j] = min(max(log_price[j], plain - LEAP), plain + LEAP)
+        root[j] = np.exp(0.5 * log_price[j])
+        next_root[j] = root[j]
+
+
+@kernel
+def _mix(gram: Matrix, projection: Floats, matrix: Matrix, weights: Floats, size: int) -> None:
+    """Set the least-squares ``weights`` of Anderson acceleration, slightly regularised."""
     trace = 0.0
     for i in range(size):
         weights[i] = 0.0
         trace += gram[i, i]
     if trace == 0.0:
-        return weights
+        return
     for i in range(size):
         weights[i] = projection[i]
         for j in range(size):
@@ -307,98 +485,3 @@ def _mix(gram: Floats, projection: Floats, size: int) -> Floats:
         for k in range(i + 1, size):
             weights[i] -= matrix[i, k] * weights[k]
         weights[i] /= matrix[i, i]
-    return weights
-
-
-@kernel
-def alternate(  # noqa: C901 - one loop over arrays, compiled whole
-    users: UserSide,
-    servers: ServerSide,
-    root: Floats,
-    mu: Floats,
-    tolerance: float,
-    max_passes: int,
-) -> tuple[int, float]:
-    """Iterate from ``root`` (sqrt of prices) until the price error is proven below ``tolerance``.
-
-    Args:
-        users: the market in the order of users.
-        servers: the market in the order of servers.
-        root: shape (m,), start; holds the result afterwards.
-        mu: shape (n,), start (infinity will do); holds the result afterwards.
-        tolerance: on the certified largest relative price error.
-        max_passes: after which to give up.
-
-    Returns:
-        Passes made, and the proven bound (infinity where there is none).
-    """
-    m = len(root)
-    changes = np.empty((DEPTH, m))  # of the residual from pass to pass
-    moves = np.empty((DEPTH, m))  # of the point that the pass led to
-    gram = np.empty((DEPTH, DEPTH))
-    projection = np.empty(DEPTH)
-    next_root = np.empty(m)
-    log_price = np.empty(m)
-    residual = np.empty(m)
-    last_price = np.empty(m)
-    last_residual = np.empty(m)
-    # By elements: for `next_root[:] = root` and whole-array arithmetic numba spends seconds on
-    # compiling code that would format the error of arrays that do not match.
-    for j in range(m):
-        next_root[j] = root[j]
-        log_price[j] = 2.0 * np.log(root[j])
-    goal = 0.25 * tolerance
-    smallest = np.inf
-    steps = 0
-    for count in range(1, max_passes + 1):
-        answer_prices(users, root, mu)
-        answer_users(servers, mu, next_root)
-        largest = 0.0
-        for j in range(m):
-            residual[j] = 2.0 * np.log(next_root[j]) - log_price[j]
-            largest = max(largest, abs(residual[j]))
-        if largest <= goal:
-            bound = certify(users, servers, root, mu, next_root, tolerance)
-            if bound <= tolerance:
-                for j in range(m):
-                    root[j] = next_root[j]
-                return count, bound
-            # How far to go is known now; where no bound is in reach, rounding has the last word.
-            goal = max(0.5 * goal * max(tolerance / bound, 1e-3), 4.0 * EPSILON)
-        if largest > SETBACK * smallest:
-            steps = 0  # extrapolated too far: forget what misled, and take a plain step
-        elif count > 1:
-            slot = steps % DEPTH
-            for j in range(m):
-                change = residual[j] - last_residual[j]
-                changes[slot, j] = change
-                moves[slot, j] = log_price[j] - last_price[j] + change
-            steps += 1
-            size = min(steps, DEPTH)
-            for i in range(size):
-                dot = 0.0
-                against = 0.0
-                for j in range(m):
-                    dot += changes[i, j] * changes[slot, j]
-                    against += changes[i, j] * residual[j]
-                gram[i, slot] = dot
-                gram[slot, i] = dot
-                projection[i] = against
-        smallest = min(smallest, largest)
-        for j in range(m):
-            last_price[j] = log_price[j]
-            last_residual[j] = residual[j]
-            log_price[j] += residual[j]
-        if steps > 0:
-            size = min(steps, DEPTH)
-            weights = _mix(gram, projection, size)
-            for i in range(size):
-                for j in range(m):
-                    log_price[j] -= weights[i] * moves[i, j]
-            for j in range(m):
-                plain = last_price[j] + residual[j]
-                log_price[j] = min(max(log_price[j], plain - LEAP), plain + LEAP)
-        for j in range(m):
-            root[j] = np.exp(0.5 * log_price[j])
-            next_root[j] = root[j]
-    return max_passes, np.inf
