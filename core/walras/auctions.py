@@ -15,6 +15,7 @@ from walras._segments import group
 from walras.abacus.auction import Auction, run_auction
 from walras.abacus.slo import run_pool_auction
 from walras.fill import fill
+from walras.memory import could_use
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -123,11 +124,11 @@ def _weights(job: Job) -> tuple[float, float]:
 
 def _memory(jobs: Sequence[Job], shares: Floats, memory: int) -> Floats:
     """Return bytes by shares; what a job cannot use goes to the others in proportion."""
-    demands = [0.0 if job.memory is None else float(job.memory.demand) for job in jobs]
+    upper = [0.0 if job.memory is None else float(could_use(job.memory)) for job in jobs]
     return fill(
         shares,
         np.zeros(len(jobs)),
-        np.array(demands),
+        np.array(upper),
         np.array([float(memory)]),
         group(np.zeros(len(jobs), np.int64), 1),
     )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from walras.auctions import Auctioned
-    from walras.snapshot import Job, Node, Policy, Snapshot
+    from walras.snapshot import Job, MemoryDemand, Node, Policy, Snapshot
 
     Counts = NDArray[np.int64]
     Floats = NDArray[np.float64]
@@ -121,6 +121,12 @@ def divide_memory(
     )
 
 
+def could_use(memory: MemoryDemand) -> int:
+    """Return the bytes that a job takes if it can have them: its demand, within its bounds."""
+    wanted = max(memory.demand, memory.least)
+    return wanted if memory.most is None else min(wanted, memory.most)
+
+
 def _present(ledger: Ledger | None, names: Sequence[str]) -> Ledger:
     """Return the ledger without entitlements that are gone, and joined by those that are new."""
     ledger = ledger or Ledger.open(())
@@ -134,7 +140,7 @@ def _demands(jobs: Sequence[Job], names: Sequence[str], nodes: Sequence[Node]) -
     user = {name: number for number, name in enumerate(names)}
     node = {each.name: number for number, each in enumerate(nodes)}
     rows = [
-        (number, user[job.entitlement], node[job.node], job.memory.demand, job.memory.least)
+        (number, user[job.entitlement], node[job.node], could_use(job.memory), job.memory.least)
         for number, job in enumerate(jobs)
         if job.memory is not None
     ]

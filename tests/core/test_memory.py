@@ -158,6 +158,17 @@ def test_a_job_short_of_its_minimum_is_told_so() -> None:
     )
 
 
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_demand_counts_within_the_bounds_of_its_job(mechanism: MemoryMechanism) -> None:
+    """Below its minimum a job does not run, and more than its maximum it never gets."""
+    idle = replace(job("idle", "a", 0), memory=MemoryDemand(GIB, least=3 * GIB))
+    greedy = replace(job("greedy", "b", 0), memory=MemoryDemand(8 * GIB, most=2 * GIB))
+    snapshot = Snapshot((user("a"), user("b")), (Node("n", 4, 8 * GIB),), (idle, greedy))
+    plan = clear(snapshot, replace(KARMA, memory=mechanism))
+    assert granted(plan) == {"idle": 3, "greedy": 2}
+    assert [each.demand // GIB for each in plan.memory] == [3, 2]
+
+
 def test_jobs_that_take_no_part_get_no_memory_and_no_reason() -> None:
     plain = Job("a", "plain", "a", "n", 0.9)
     snapshot = Snapshot((user("a"),), (Node("n", 4, GIB),), (plain, job("j", "a", 1)))
