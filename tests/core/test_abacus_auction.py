@@ -123,6 +123,7 @@ def test_first_move_of_the_example_takes_two_applications_of_algorithm_2() -> No
 @settings(max_examples=200, deadline=None)
 @given(auctions())
 def test_budgets_are_spent_and_resources_shared_out(auction: Auction) -> None:
+    """Equation 1, and sub-budgets that add up to budgets, but where nobody contends."""
     result = run_auction(auction)
     wanted = auction.weights > 0
     contended = wanted & (wanted.sum(axis=0) > 1)
@@ -136,6 +137,36 @@ def test_budgets_are_spent_and_resources_shared_out(auction: Auction) -> None:
     for column in np.flatnonzero(contended.any(axis=0)):
         expected = powers[:, column] / powers[:, column].sum()
         np.testing.assert_allclose(result.shares[:, column], expected, atol=1e-9)
+
+
+@settings(max_examples=100, deadline=None)
+@given(auctions(), st.integers(0, 2**32 - 1))
+def test_utility_is_concave_in_the_sub_budgets(auction: Auction, seed: int) -> None:
+    """Lemma 1: between two divisions of a budget, utility is at least between theirs."""
+    random = np.random.default_rng(seed)
+    result = run_auction(auction)
+    bids = result.sub_budgets[0] > 0
+    if not bids.any():
+        return
+    one, other = np.zeros((2, len(bids)))
+    one[bids], other[bids] = auction.budgets[0] * random.dirichlet(np.ones(bids.sum()), 2)
+    ends = [utility_of_split(auction, result, 0, split) for split in (one, other)]
+    for part in (0.1, 0.5, 0.9):
+        between = utility_of_split(auction, result, 0, part * one + (1 - part) * other)
+        assert between >= part * ends[0] + (1 - part) * ends[1] - 1e-9
+
+
+@pytest.mark.parametrize("logarithmic", [False, True])
+@pytest.mark.parametrize("jobs", [2, 32, 128])
+def test_sub_budgets_are_in_proportion_to_the_margins(jobs: int, *, logarithmic: bool) -> None:
+    """Lemma 2: b_ij = b_i v_ij / sum_k v_ik, with v_ij = (du_i/ds_ij) s_ij (1 - s_ij)."""
+    auction = population(jobs, logarithmic=logarithmic)
+    result = run_auction(auction, tolerance=1e-10)
+    assert result.converged
+    gradient = auction.weights / (result.shares if logarithmic else 1)
+    v = gradient * result.shares * (1 - result.shares)
+    expected = auction.budgets[:, None] * v / v.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(result.sub_budgets, expected, rtol=1e-7)
 
 
 @settings(max_examples=150, deadline=None)

@@ -144,6 +144,13 @@ def test_asking_for_less_pays_only_for_who_knows_the_future() -> None:
     assert (useful_to_a(happens, lie=False), useful_to_a(happens, lie=True)) == (6, 2)
 
 
+def test_alpha_is_the_guaranteed_part_and_not_the_shared_one() -> None:
+    """Section 3.2: alpha f slices are guaranteed; the authors' code takes alpha for the rest."""
+    allocation = allocate(Ledger.open("AB"), [8, 8], 16, guaranteed_fraction="0.25")
+    assert allocation.shares.guaranteed.tolist() == [[2, 2]]
+    assert allocation.borrowed.tolist() == [[6, 6]]
+
+
 def test_no_slice_and_no_credit_is_lost_where_fair_shares_are_not_whole() -> None:
     """The authors' code rounds n alpha f down per user and forgets the rest."""
     ledger = Ledger.open("ABCDEFG", 5)

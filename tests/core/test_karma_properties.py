@@ -148,6 +148,49 @@ def test_asking_for_less_gains_at_most_the_bound(
 
 @settings(deadline=None, max_examples=60)
 @given(histories())
+def test_no_demand_but_the_true_one_gets_more_in_the_same_quantum(
+    history: tuple[np.ndarray, int, list[int]],
+) -> None:
+    """Theorem 2, online strategy-proofness, at alpha = 0: every lie after an honest past."""
+    demands, capacity, weights = history
+    ledger = Ledger.open(names(len(weights)), PLENTY)
+    ledger = simulate(
+        ledger, demands[:-1], capacity, guaranteed_fraction="0", weights=weights
+    ).ledger
+    useful = []
+    for told in range(capacity + 2):
+        row = demands[-1].copy()
+        row[0] = told
+        result = allocate(ledger, row, capacity, guaranteed_fraction="0", weights=weights)
+        useful.append(min(int(result.slices[0, 0]), int(demands[-1, 0])))
+    assert useful[min(int(demands[-1, 0]), capacity)] == max(useful)
+
+
+@settings(deadline=None, max_examples=200)
+@given(histories(), st.data())
+def test_groups_gain_nothing_by_asking_for_more_and_at_most_as_much_again_by_less(
+    history: tuple[np.ndarray, int, list[int]], data: st.DataObject
+) -> None:
+    """Theorem 3, at alpha = 0 and equal weights: the slices of use to two users together."""
+    demands, capacity, weights = history
+    shape = (len(demands), 2)
+
+    def useful_to_both(reported: np.ndarray) -> int:
+        ledger = Ledger.open(names(len(weights)), PLENTY)
+        trace = simulate(ledger, reported, capacity, guaranteed_fraction="0")
+        return int(np.minimum(trace.slices, demands)[:, :2].sum())
+
+    random = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    more, less = demands.copy(), demands.copy()
+    more[:, :2] += random.integers(0, 8, shape) * random.integers(0, 2, shape)
+    less[:, :2] = np.maximum(less[:, :2] - random.integers(0, 7, shape), 0)
+    truth = useful_to_both(demands)
+    assert useful_to_both(more) <= truth
+    assert useful_to_both(less) <= 2 * truth
+
+
+@settings(deadline=None, max_examples=60)
+@given(histories())
 def test_the_least_total_is_as_large_as_the_past_allows(
     history: tuple[np.ndarray, int, list[int]],
 ) -> None:
