@@ -1,0 +1,150 @@
+"""What a group's memory files say, in the words of the kernels that have been in use."""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import pytest
+
+from walras_agent.pressure import UNLIMITED, Limits, Sample, Stall, observe
+from walras_agent.tree import CgroupError
+
+if TYPE_CHECKING:
+    from walras_agent.tree import Setting
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+NO_LIMIT = str((1 << 63) // PAGE * PAGE - PAGE)
+
+V2 = {
+    "memory.max": "1073741824",
+    "memory.high": "max",
+    "memory.current": "300000000",
+    "memory.stat": (
+        "anon 100000000\nfile 150000000\nshmem 20000000\ninactive_file 90000000\n"
+        "active_file 40000000\nworkingset_refault_anon 3\nworkingset_refault_file 7"
+    ),
+    "memory.events": "low 0\nhigh 12\nmax 5\noom 0\noom_kill 1\noom_group_kill 0",
+    "memory.pressure": (
+        "some avg10=1.53 avg60=0.35 avg300=0.07 total=324891\n"
+        "full avg10=0.20 avg60=0.17 avg300=0.03 total=163489"
+    ),
+}
+V1 = {
+    "memory.limit_in_bytes": "1073741824",
+    "memory.soft_limit_in_bytes": NO_LIMIT,
+    "memory.memsw.limit_in_bytes": "2147483648",
+    "memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 1",
+    "memory.usage_in_bytes": "300000000",
+    "memory.failcnt": "5",
+    "memory.stat": (
+        "cache 1\ninactive_file 1\nactive_file 1\nworkingset_refault_file 1\n"
+        "total_inactive_file 90000000\ntotal_active_file 40000000\ntotal_pgmajfault 4\n"
+        "total_workingset_refault_anon 3\ntotal_workingset_refault_file 7"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of one group, and no others."""
+
+    version: Literal[1, 2]
+    texts: dict[str, str]
+
+    def read(self, setting: Setting) -> str:
+        if setting.file not in self.texts:
+            raise CgroupError(setting, errno.ENOENT)
+        return self.texts[setting.file]
+
+    def write(self, setting: Setting, value: str) -> None:
+        raise CgroupError(setting, errno.EACCES, value)
+
+    def identity(self, group: str) -> int | None:
+        return hash(group)
+
+    def children(self, group: str) -> tuple[str, ...]:
+        return (group,)[:0]
+
+
+def without(texts: dict[str, str], *names: str) -> dict[str, str]:
+    return {name: text for name, text in texts.items() if name not in names}
+
+
+def test_v2_is_read() -> None:
+    assert observe(Files(2, V2), "/pod") == Sample(
+        Limits(1 << 30),
+        usage=300_000_000,
+        inactive_file=90_000_000,
+        active_file=40_000_000,
+        stall=Stall(1.53, 0.20),
+        refaulted=10 * PAGE,
+        refused=5,
+        killed=1,
+    )
+
+
+def test_v1_is_read_with_all_groups_below() -> None:
+    assert observe(Files(1, V1), "/pod") == Sample(
+        Limits(1 << 30, swap=2 << 30),
+        usage=300_000_000,
+        inactive_file=90_000_000,
+        active_file=40_000_000,
+        refaulted=10 * PAGE,
+        refused=5,
+        killed=1,
+    )
+
+
+def test_need_is_what_is_not_idle_cache() -> None:
+    sample = observe(Files(2, V2), "/pod")
+    assert sample.working_set == 210_000_000
+    assert sample.pinned == 170_000_000
+    # The counters are not read at one instant.
+    assert Sample(Limits(), usage=5, inactive_file=7).working_set == 0
+    assert Sample(Limits(), usage=5, inactive_file=4, active_file=4).pinned == 0
+
+
+def test_no_limit_reads_the_same_in_both_versions() -> None:
+    v1 = V1 | {"memory.limit_in_bytes": NO_LIMIT, "memory.memsw.limit_in_bytes": NO_LIMIT}
+    v2 = V2 | {"memory.max": "max"}
+    assert observe(Files(1, v1), "/pod").limits == observe(Files(2, v2), "/pod").limits == Limits()
+    assert Limits().hard == UNLIMITED
+
+
+def test_kernel_without_pressure_information_gives_none() -> None:
+    assert observe(Files(2, without(V2, "memory.pressure")), "/pod").stall is None
+
+
+def test_kernel_without_swap_accounting_has_no_limit_of_swap() -> None:
+    sample = observe(Files(1, without(V1, "memory.memsw.limit_in_bytes")), "/pod")
+    assert sample.limits == Limits(1 << 30)
+
+
+def test_kills_turned_off_are_seen() -> None:
+    off = {"memory.oom_control": "oom_kill_disable 1\nunder_oom 1"}
+    sample = observe(Files(1, V1 | off), "/pod")
+    assert not sample.limits.kills
+    assert sample.killed == 0
+
+
+@pytest.mark.parametrize(
+    ("counted", "pages"),
+    [("total_workingset_refault 6", 6), ("total_pgmajfault 4", 4)],
+    ids=["refaults of all kinds", "only major faults"],
+)
+def test_older_kernels_count_refaults_as_they_can(counted: str, pages: int) -> None:
+    stat = {"memory.stat": f"total_inactive_file 1\ntotal_active_file 1\n{counted}"}
+    assert observe(Files(1, V1 | stat), "/pod").refaulted == pages * PAGE
+
+
+@pytest.mark.parametrize(("version", "texts"), [(1, V1), (2, V2)])
+def test_group_that_is_gone_is_told_from_a_file_that_some_kernels_lack(
+    version: Literal[1, 2], texts: dict[str, str]
+) -> None:
+    for missing in texts.keys() - {"memory.pressure", "memory.memsw.limit_in_bytes"}:
+        with pytest.raises(CgroupError) as raised:
+            observe(Files(version, without(texts, missing)), "/pod")
+        assert raised.value.kind == "gone"
