@@ -26,10 +26,11 @@ GIB = 1024**3
 
 
 def compile_kernels() -> Iterator[str]:
-    """Clear a small market by every mechanism; yield the name of each when it is done."""
+    """Clear small markets by every mechanism; yield the name of each when it is done."""
     small = small_market()
     for mechanism in get_args(CoreMechanism):
-        clear(small, Policy(mechanism))
+        for market in (small, market_without_bounds(0.0), market_without_bounds(1 - 1e-9)):
+            clear(market, Policy(mechanism))
         yield f"cores by {mechanism}"
     for memory in get_args(MemoryMechanism):
         clear(small, Policy(memory=memory))
@@ -65,3 +66,27 @@ def small_market() -> Snapshot:
         jobs,
         penalties={("program-0", "program-1"): 0.1, ("program-1", "program-2"): 0.2},
     )
+
+
+def market_without_bounds(least_fraction: float) -> Snapshot:
+    """Two users with 24 jobs on each of two nodes, where rounding has many cores left over.
+
+    Bounds, and parallel fractions all but 1, have solvers of their own in the Amdahl market.
+
+    Args:
+        least_fraction: that any job has.
+    """
+    small = small_market()
+    jobs = tuple(
+        replace(
+            job,
+            name=f"{job.name}-{copy}",
+            fraction=max(job.fraction - copy / 100, least_fraction),
+            min_cores=1,
+            max_cores=None,
+        )
+        for job in small.jobs
+        for copy in range(6)
+    )
+    nodes = tuple(replace(node, cores=40 + 9 * j) for j, node in enumerate(small.nodes))
+    return replace(small, nodes=nodes, jobs=jobs)

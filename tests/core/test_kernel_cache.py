@@ -31,14 +31,29 @@ print(len(compiled.buffer))
 """
 
 CLEAR_ALL = """
-from dataclasses import replace
 from numba.core import event
+from typing import get_args
 from walras.clearing import clear
-from walras.snapshot import Policy
-from walras.warmup import small_market
+from walras.snapshot import CoreMechanism, Entitlement, Job, Node, Policy, Snapshot
+everywhere = frozenset({"default"})
+def market(least_cores, most_cores, fraction, jobs=30, sockets=1):
+    return Snapshot(
+        tuple(Entitlement(f"user-{i}", 1 + i, namespaces=everywhere) for i in range(3)),
+        tuple(Node(f"node-{j}", 30 + 7 * j, sockets=sockets) for j in range(3)),
+        tuple(
+            Job("default", f"job-{k}", f"user-{k % 3}", f"node-{k * k % 3}", fraction - k / 500,
+                min_cores=least_cores, max_cores=most_cores)
+            for k in range(jobs)
+        ),
+    )
+markets = [
+    market(1, None, 0.9), market(2, None, 0.9), market(1, 3, 0.9), market(1, None, 0.9, 90),
+    market(1, None, 1.0), market(1, 3, 1.0), market(1, None, 0.9, sockets=2),
+]
 with event.install_recorder("numba:compile") as compiled:
-    for mechanism in ("AmdahlBidding", "BestResponse", "UpperBound", "Auction"):
-        plan = clear(small_market(), Policy(mechanism, memory="Karma"))
+    for mechanism in get_args(CoreMechanism):
+        for each in markets:
+            assert clear(each, Policy(mechanism, memory="Karma")).grants
 print(len(compiled.buffer))
 """
 
@@ -104,6 +119,7 @@ def test_what_was_compiled_before_is_read_where_nothing_can_be_written(copy: Pat
 
 
 def test_after_compiling_ahead_no_mechanism_compiles_anything() -> None:
+    """Neither with bounds nor without, by node or by socket, nor at a parallel fraction of 1."""
     assert walras_command("compile").returncode == 0
     done = subprocess.run(
         [sys.executable, "-c", CLEAR_ALL], capture_output=True, text=True, check=True
