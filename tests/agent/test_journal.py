@@ -1,0 +1,302 @@
+"""The journal is on disk before it is relied upon, and whole wherever its writer is killed."""
+
+import errno
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from walras_agent.journal import Journal, JournalError, Original
+from walras_agent.tree import Controller, Setting
+
+BOOT = "6f1c2d3e-0000-4000-8000-000000000001"
+
+
+@pytest.fixture
+def boot_id(tmp_path: Path) -> Path:
+    path = tmp_path / "boot_id"
+    path.write_text(f"{BOOT}\n")
+    return path
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    (tmp_path / "state").mkdir()
+    return tmp_path / "state" / "journal.json"
+
+
+@pytest.fixture
+def reopen(path: Path, boot_id: Path) -> Callable[[], Journal]:
+    return lambda: Journal.open(path, boot_id)
+
+
+def original(
+    group: str, text: str, identity: int = 1, file: str = "cpuset.cpus", name: Controller = "cpuset"
+) -> Original:
+    return Original(Setting(name, group, file), identity, text)
+
+
+A, B = original("/a", "0-3"), original("/b", "2", identity=7)
+QUOTA = original("/a", "max 100000", file="cpu.max", name="cpu")
+
+
+def test_what_is_remembered_is_there_after_a_restart(reopen: Callable[[], Journal]) -> None:
+    reopen().remember([A, QUOTA])
+    reopen().remember([B])
+
+    assert reopen().originals == {each.setting: each for each in (A, B, QUOTA)}
+
+
+def test_the_first_text_stays(reopen: Callable[[], Journal]) -> None:
+    reopen().remember([A])
+    journal = reopen()
+    journal.remember([A._replace(text="1"), B, B._replace(text="3")])
+
+    assert journal.originals == reopen().originals == {A.setting: A, B.setting: B}
+
+
+def test_a_group_made_again_has_an_original_of_its_own(reopen: Callable[[], Journal]) -> None:
+    reopen().remember([A])
+    again = A._replace(text="5", identity=99)
+    reopen().remember([again])
+
+    assert reopen().originals == {A.setting: again}
+
+
+def test_what_is_forgotten_can_be_remembered_anew(reopen: Callable[[], Journal]) -> None:
+    journal = reopen()
+    journal.remember([A, B])
+    journal.forget([A.setting])
+    assert reopen().originals == {B.setting: B}
+
+    journal.remember([A._replace(text="1")])
+    assert reopen().originals[A.setting].text == "1"
+
+
+def test_nothing_is_written_where_nothing_is_new(path: Path, reopen: Callable[[], Journal]) -> None:
+    journal = reopen()
+    journal.remember([])
+    journal.forget([A.setting])
+    assert not path.exists()
+
+    journal.remember([A])
+    before = path.stat()
+    journal.remember([A, A._replace(text="1")])
+    journal.forget([B.setting])
+    assert path.stat() == before
+
+
+def test_text_is_kept_to_the_letter(reopen: Callable[[], Journal]) -> None:
+    odd = [original(f"/{text!r}", text) for text in ("", "0\n1", 'a"\\b', "-1", "é")]
+    reopen().remember(odd)
+
+    assert set(reopen().originals.values()) == set(odd)
+
+
+def test_originals_of_another_boot_are_void(boot_id: Path, reopen: Callable[[], Journal]) -> None:
+    reopen().remember([A])
+    boot_id.write_text("6f1c2d3e-0000-4000-8000-000000000002\n")
+
+    journal = reopen()
+    assert journal.originals == {}
+    journal.remember([B])
+    assert reopen().originals == {B.setting: B}
+
+
+def test_this_machine_tells_its_boot(path: Path) -> None:
+    Journal.open(path).remember([A])
+
+    told = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    assert json.loads(path.read_text())["boot"] == told
+    assert Journal.open(path).originals == {A.setting: A}
+
+
+def entry(**changes: object) -> dict[str, object]:
+    return {**A.setting._asdict(), "identity": 1, "text": "0-3", **changes}
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        pytest.param(b"", "damaged", id="empty"),
+        pytest.param(b'{"format": 1, "bo', "damaged", id="cut off"),
+        pytest.param(b"\xff\xfe", "damaged", id="no text"),
+        pytest.param(b"[]", "damaged", id="a list"),
+        pytest.param(b"{}", "damaged", id="no format"),
+        pytest.param(b'{"format": 1, "originals": []}', "damaged", id="no boot"),
+        pytest.param(
+            b'{"format": 2, "entries": {}}', "format 2, and this agent knows 1", id="newer"
+        ),
+        *(
+            pytest.param(
+                json.dumps({"format": 1, "boot": BOOT, "originals": [wrong]}).encode(),
+                "damaged",
+                id=f"an original {why}",
+            )
+            for why, wrong in {
+                "that is a number": 1,
+                "of no controller": entry(controller="pids"),
+                "with an identity in words": entry(identity="one"),
+                "with a number for its text": entry(text=3),
+                "without a text": {key: entry()[key] for key in entry() if key != "text"},
+            }.items()
+        ),
+    ],
+)
+def test_what_is_no_journal_is_told_and_left_as_it_is(
+    path: Path, reopen: Callable[[], Journal], content: bytes, says: str
+) -> None:
+    path.write_bytes(content)
+
+    with pytest.raises(JournalError, match=f"^{path}: .*{says}") as raised:
+        reopen()
+
+    assert "\n" not in str(raised.value)
+    assert path.read_bytes() == content
+
+
+def test_a_journal_that_cannot_be_read_is_not_taken_for_a_new_one(
+    path: Path, reopen: Callable[[], Journal]
+) -> None:
+    path.mkdir()
+    with pytest.raises(JournalError, match=f"^{path}: Is a directory"):
+        reopen()
+
+
+def test_without_a_boot_id_there_is_no_journal(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(JournalError, match="mount the host's /proc"):
+        Journal.open(path, tmp_path / "missing")
+
+
+def test_a_missing_folder_is_told_before_anything_is_relied_upon(
+    path: Path, reopen: Callable[[], Journal]
+) -> None:
+    path.parent.rmdir()
+    journal = reopen()
+
+    with pytest.raises(JournalError, match="cannot be written: No such file or directory; "):
+        journal.remember([A])
+    assert journal.originals == {}
+
+
+@pytest.mark.parametrize("failing", ["fsync", "replace"])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EIO])
+def test_a_disk_that_takes_nothing_leaves_all_as_it_was(
+    path: Path,
+    reopen: Callable[[], Journal],
+    monkeypatch: pytest.MonkeyPatch,
+    failing: str,
+    number: int,
+) -> None:
+    journal = reopen()
+    journal.remember([A])
+
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as broken:
+        broken.setattr(*((os, "fsync", fail) if failing == "fsync" else (Path, "replace", fail)))
+        with pytest.raises(JournalError, match=os.strerror(number)):
+            journal.remember([B])
+        with pytest.raises(JournalError, match=os.strerror(number)):
+            journal.forget([A.setting])
+        assert journal.originals == reopen().originals == {A.setting: A}
+        assert list(path.parent.iterdir()) == [path]
+
+    journal.remember([B])
+    assert reopen().originals == {A.setting: A, B.setting: B}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+def test_a_full_disk_is_told_and_the_journal_stays(tmp_path: Path, boot_id: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", disk], check=True)
+    try:
+        journal = Journal.open(disk / "journal.json", boot_id)
+        journal.remember([A])
+        many = [original(f"/{number}", "0-3") for number in range(1000)]
+        with pytest.raises(JournalError, match="No space left on device; "):
+            journal.remember(many)
+        assert Journal.open(disk / "journal.json", boot_id).originals == {A.setting: A}
+
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+        with pytest.raises(JournalError, match="Read-only file system; "):
+            journal.remember([B])
+        assert journal.originals == {A.setting: A}
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def test_it_is_on_disk_before_it_takes_the_name(
+    path: Path, reopen: Callable[[], Journal], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crash of the machine keeps what was synced, so the order is what can be tested."""
+    calls: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def note_fsync(descriptor: int) -> None:
+        calls.append(f"sync {Path(f'/proc/self/fd/{descriptor}').readlink().name}")
+        fsync(descriptor)
+
+    def note_replace(source: Path, target: Path) -> Path:
+        calls.append(f"{source.name} -> {target.name}")
+        return replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", note_fsync)
+    monkeypatch.setattr(Path, "replace", note_replace)
+    reopen().remember([A])
+
+    beside = f".{path.name}.new"
+    assert calls == [f"sync {beside}", f"{beside} -> {path.name}", "sync state"]
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from walras_agent.journal import Journal, Original
+from walras_agent.tree import Setting
+
+journal = Journal.open(Path(sys.argv[1]), Path(sys.argv[2]))
+settings = [Setting("cpuset", f"/group{number}", "cpuset.cpus") for number in range(200)]
+for step in range(int(sys.argv[3]), 1_000_000):
+    print(step, flush=True)
+    if step % 2:
+        journal.forget(settings)
+    else:
+        journal.remember([Original(setting, step + 1, f"step {step}") for setting in settings])
+"""
+
+
+def test_killed_at_any_moment_it_is_as_before_or_as_after(path: Path, boot_id: Path) -> None:
+    """The writer says which step it begins: all of the one before is on disk, and none of later."""
+    moments = random.Random(4)
+    begin, before = 0, ""
+    for _ in range(25):
+        with subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(path), str(boot_id), str(begin)],
+            stdout=subprocess.PIPE,
+        ) as writer:
+            assert writer.stdout is not None
+            assert writer.stdout.readline()
+            time.sleep(moments.uniform(0, 0.02))
+            writer.send_signal(signal.SIGKILL)
+            last = int((f"{begin}\n".encode() + writer.stdout.read()).split()[-1])
+
+        originals = Journal.open(path, boot_id).originals.values()
+        found = {each.text for each in originals} or {""}
+        if last > begin:
+            before = f"step {last - 1}" if last % 2 else ""
+        after = "" if last % 2 else f"step {last}"
+        assert found in ({before}, {after}), last
+        assert len(originals) == (200 if found != {""} else 0)
+        assert {each.name for each in path.parent.iterdir()} <= {path.name, f".{path.name}.new"}
+        begin, (before,) = last + 2 - last % 2, found
+    assert begin > 50, "it was killed in the first step each time"

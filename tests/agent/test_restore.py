@@ -1,0 +1,420 @@
+"""Everything goes back to what it was, in an order that the kernel accepts, wherever it is cut off.
+
+The kernel is the model of it (tests/support/model_kernel.py), which refuses and kills as the
+kernel does.
+"""
+
+import errno
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model_kernel import MIB, Memory, ModelKernel, Stopped
+from walras_agent.cpuset import CpuSet
+from walras_agent.journal import Journal, JournalError, Original
+from walras_agent.restore import restore
+from walras_agent.tree import CgroupError, Controller, Setting
+
+Version = Literal[1, 2]
+CPUS = 6
+CONTROLLERS: tuple[Controller, ...] = ("cpuset", "cpu", "memory")
+
+
+class MemoryJournal(Journal):
+    """A journal without a disk."""
+
+    def __init__(self) -> None:
+        super().__init__(Path("/nowhere"), "boot")
+
+    def _become(self, after: dict[Setting, Original]) -> None:
+        self._originals.clear()
+        self._originals.update(after)
+
+
+def setting(path: str) -> Setting:
+    group, _, file = path.rpartition("/")
+    (controller,) = (name for name in CONTROLLERS if file.startswith(f"{name}."))
+    return Setting(controller, group, file)
+
+
+def note(journal: Journal, kernel: ModelKernel, *paths: str) -> None:
+    """What the agent does before it first writes to files."""
+    originals = []
+    for path in paths:
+        identity = kernel.identity(setting(path).group)
+        assert identity is not None
+        originals.append(Original(setting(path), identity, kernel.read(setting(path))))
+    journal.remember(originals)
+
+
+class Node:
+    """A kernel on which an agent changes files, with a journal."""
+
+    def __init__(self, version: Version, *, nested: bool = False) -> None:
+        self.kernel = ModelKernel(version, cpus=CPUS, nested=nested)
+        self.journal = MemoryJournal()
+
+    def change(self, *changes: tuple[str, str]) -> None:
+        note(self.journal, self.kernel, *(path for path, _ in changes))
+        for path, value in changes:
+            self.kernel.write(setting(path), value)
+        self.kernel.writes.clear()
+
+    def read(self, path: str) -> str:
+        return self.kernel.read(setting(path))
+
+    def writes(self) -> list[str]:
+        return [f"{write.setting} {write.value}" for write in self.kernel.writes]
+
+
+def test_what_was_not_changed_is_not_written() -> None:
+    node = Node(2)
+    node.kernel.make("/a", tasks=1)
+    note(node.journal, node.kernel, "/a/cpu.weight")
+
+    done = restore(node.journal, node.kernel)
+
+    assert done.restored == (setting("/a/cpu.weight"),)
+    assert node.writes() == []
+    assert node.journal.originals == {}
+
+
+def test_only_what_is_asked_for_is_put_back() -> None:
+    node = Node(2)
+    for group in ("/a", "/b"):
+        node.kernel.make(group, tasks=1)
+        node.change((f"{group}/cpu.weight", "7"))
+
+    done = restore(node.journal, node.kernel, {setting("/a/cpu.weight")})
+
+    assert done.restored == (setting("/a/cpu.weight"),)
+    assert (node.read("/a/cpu.weight"), node.read("/b/cpu.weight")) == ("100", "7")
+    assert set(node.journal.originals) == {setting("/b/cpu.weight")}
+
+
+def test_v1_cpusets_widen_from_the_top_and_narrow_from_below() -> None:
+    node = Node(1)
+    node.kernel.make("/p", cpus="0-2")
+    node.kernel.make("/p/c", cpus="0-1", tasks=1)
+    node.change(("/p/cpuset.cpus", "0-5"), ("/p/c/cpuset.cpus", "3-4"), ("/p/cpuset.cpus", "3-4"))
+
+    restore(node.journal, node.kernel)
+
+    assert node.writes() == [
+        "/p/cpuset.cpus 0-4",
+        "/p/c/cpuset.cpus 0-1,3-4",
+        "/p/c/cpuset.cpus 0-1",
+        "/p/cpuset.cpus 0-2",
+    ]
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_v2_cpuset_that_was_empty_is_as_good_as_empty_again(nested: bool) -> None:
+    node = Node(2, nested=nested)
+    for group in ("/p/busy", "/p/idle"):
+        node.kernel.make(group, tasks=int(group == "/p/busy"))
+        node.change((f"{group}/cpuset.cpus", "1"))
+    node.change(("/p/cpuset.cpus", "1-2"))
+
+    done = restore(node.journal, node.kernel)
+
+    assert len(done.restored) == 3
+    assert node.read("/p/idle/cpuset.cpus") == ""
+    assert node.read("/p/busy/cpuset.cpus") == "0-5", "the kernel does not have it emptied"
+    node.kernel.set_by_others(setting("/p/cpuset.cpus"), "0-5")
+    assert node.read("/p/busy/cpuset.cpus.effective") == "0-5"
+    assert node.journal.originals == {}
+
+
+def test_v1_cpuset_is_put_back_without_cpus_that_went_off() -> None:
+    node = Node(1)
+    node.kernel.make("/p", cpus="0-4", tasks=1)
+    node.change(("/p/cpuset.cpus", "0-1"))
+    node.kernel.offline([4])
+
+    assert restore(node.journal, node.kernel).restored == (setting("/p/cpuset.cpus"),)
+    assert node.read("/p/cpuset.cpus") == "0-3"
+
+
+def sets(within: CpuSet) -> st.SearchStrategy[CpuSet]:
+    return st.sets(st.sampled_from(list(within)), min_size=1).map(CpuSet)
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> dict[str, CpuSet]:
+    """CPUs of nested groups, as v1 has them."""
+    found = {"": CpuSet(range(CPUS))}
+    for group in ("/p", "/p/q", "/p/q/c", "/p/d", "/e"):
+        found[group] = draw(sets(found[group.rpartition("/")[0]]))
+    del found[""]
+    return found
+
+
+@given(before=trees(), after=trees(), stop=st.integers(0, 12), kind=st.sampled_from("12n"))
+def test_any_cpusets_go_back_even_if_stopped_on_the_way(
+    before: dict[str, CpuSet], after: dict[str, CpuSet], stop: int, kind: str
+) -> None:
+    node = Node(1 if kind == "1" else 2, nested=kind == "n")
+    for group, cpus in before.items():
+        node.kernel.make(group, cpus=str(cpus), tasks=1)
+    files = {group: f"{group}/cpuset.cpus" for group in before}
+    union = [(files[group], str(CpuSet(range(CPUS)))) for group in before]
+    node.change(*union, *((files[group], str(after[group])) for group in reversed(after)))
+
+    node.kernel.stop_after(stop)
+    try:
+        restore(node.journal, node.kernel)
+    except Stopped:
+        assert len(node.journal.originals) == len(before), "nothing is forgotten too early"
+        node.kernel.go_on()
+        restore(node.journal, node.kernel)
+
+    assert all(write.refused is None for write in node.kernel.writes)
+    assert {group: node.read(files[group]) for group in files} == {
+        group: str(cpus) for group, cpus in before.items()
+    }
+    assert node.journal.originals == {}
+
+
+QUOTAS_V1 = ("cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us")
+
+
+def bandwidths(node: Node, group: str, quota: str, period: str, burst: str) -> None:
+    values = ("-1", period, burst, quota)
+    for file, value in zip((QUOTAS_V1[0], *QUOTAS_V1[1:], QUOTAS_V1[0]), values, strict=True):
+        node.kernel.set_by_others(setting(f"{group}/{file}"), value)
+
+
+@given(stop=st.integers(0, 12))
+def test_v1_quotas_go_back_though_children_may_not_exceed_parents(stop: int) -> None:
+    node = Node(1)
+    node.kernel.make("/p/c", tasks=1)
+    originals = {"/p": ("100000", "50000", "30000"), "/p/c": ("40000", "20000", "0")}
+    for group, values in originals.items():
+        bandwidths(node, group, *values)
+    note(node.journal, node.kernel, *(f"{group}/{f}" for group in originals for f in QUOTAS_V1))
+    bandwidths(node, "/p/c", "-1", "1000000", "0")
+    bandwidths(node, "/p", "10000", "100000", "10000")
+    bandwidths(node, "/p/c", "90000", "1000000", "500")
+
+    node.kernel.stop_after(stop)
+    try:
+        restore(node.journal, node.kernel)
+    except Stopped:
+        node.kernel.go_on()
+        restore(node.journal, node.kernel)
+
+    for group, values in originals.items():
+        assert tuple(node.read(f"{group}/{file}") for file in QUOTAS_V1) == values
+    assert all(write.refused is None for write in node.kernel.writes)
+
+
+def test_a_quota_that_was_lifted_is_put_back_with_one_write() -> None:
+    node = Node(1)
+    node.kernel.make("/c", tasks=1)
+    bandwidths(node, "/c", "200000", "100000", "1000")
+    node.change(("/c/cpu.cfs_quota_us", "-1"))
+
+    restore(node.journal, node.kernel)
+
+    assert node.writes() == ["/c/cpu.cfs_quota_us 200000"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (("max 100000", "0"), ("50000 100000", "50000")),
+        (("50000 100000", "50000"), ("max 200000", "0")),
+        (("50000 100000", "20000"), ("90000 100000", "70000")),
+        (("90000 100000", "70000"), ("50000 100000", "20000")),
+    ],
+)
+def test_v2_quota_and_burst_go_back_in_either_direction(
+    before: tuple[str, str], after: tuple[str, str]
+) -> None:
+    node = Node(2)
+    node.kernel.make("/c", tasks=1)
+    files = ("/c/cpu.max", "/c/cpu.max.burst")
+    for file, value in zip(files, before, strict=True):
+        node.kernel.set_by_others(setting(file), value)
+    node.change((files[0], "max"), (files[1], after[1]), (files[0], after[0]))
+
+    done = restore(node.journal, node.kernel)
+
+    assert tuple(node.read(file) for file in files) == before
+    assert set(done.restored) == {setting(file) for file in files}
+    assert not done.failed
+
+
+@pytest.mark.parametrize(("first", "then"), [(64, 256), (256, 64)])
+def test_v1_limits_with_and_without_swap_go_back_together(first: int, then: int) -> None:
+    node = Node(1)
+    node.kernel.make("/c", tasks=1)
+    files = ("/c/memory.memsw.limit_in_bytes", "/c/memory.limit_in_bytes")
+    for file in reversed(files):
+        node.kernel.set_by_others(setting(file), str(first * MIB))
+    for file in files if then > first else reversed(files):
+        node.change((file, str(then * MIB)))
+
+    done = restore(node.journal, node.kernel)
+
+    assert [node.read(file) for file in files] == [str(first * MIB)] * 2
+    assert set(done.restored) == {setting(file) for file in files}
+    assert not done.failed
+
+
+LIMITS: list[tuple[Version, str]] = [
+    (1, "/c/memory.limit_in_bytes"),
+    (2, "/c/memory.max"),
+    (2, "/c/memory.high"),
+]
+
+
+@pytest.mark.parametrize(("version", "file"), LIMITS)
+def test_a_limit_is_not_lowered_to_what_is_in_use(version: Version, file: str) -> None:
+    node = Node(version)
+    memory = Memory(anonymous=80 * MIB, growth=MIB)
+    node.kernel.make("/c", tasks=1, memory=memory)
+    node.kernel.set_by_others(setting(file), str(100 * MIB))
+    node.change((file, str(500 * MIB)))
+
+    done = restore(node.journal, node.kernel, headroom=32 * MIB)
+
+    used = memory.anonymous
+    assert done.pending == {
+        setting(file): (f"{used} bytes are in use, {32 * MIB} more must fit below {100 * MIB}")
+    }
+    assert node.writes() == []
+    assert set(node.journal.originals) == {setting(file)}
+
+    memory.anonymous = 60 * MIB
+    assert restore(node.journal, node.kernel, headroom=32 * MIB).restored == (setting(file),)
+    assert node.read(file) == str(100 * MIB)
+    assert node.kernel.oom_kills == []
+
+
+@pytest.mark.parametrize(("version", "file"), LIMITS)
+def test_a_limit_is_raised_whatever_is_in_use(version: Version, file: str) -> None:
+    node = Node(version)
+    node.kernel.make("/c", tasks=1, memory=Memory(anonymous=80 * MIB))
+    unlimited = node.read(file)
+    node.change((file, str(90 * MIB)))
+
+    assert restore(node.journal, node.kernel).restored == (setting(file),)
+    assert node.read(file) == unlimited
+
+
+def test_groups_that_are_gone_or_made_again_are_left_alone() -> None:
+    node = Node(2)
+    for group in ("/gone", "/again"):
+        node.kernel.make(group, tasks=1)
+        node.change((f"{group}/cpu.weight", "7"))
+        node.kernel.remove(group)
+    node.kernel.make("/again", tasks=1)
+    node.kernel.set_by_others(setting("/again/cpu.weight"), "55")
+
+    done = restore(node.journal, node.kernel)
+
+    assert done.gone == (setting("/again/cpu.weight"), setting("/gone/cpu.weight"))
+    assert done.restored == ()
+    assert node.read("/again/cpu.weight") == "55"
+    assert node.journal.originals == {}
+
+
+@pytest.mark.parametrize("while_open", [False, True])
+@pytest.mark.parametrize("look", [1, 2], ids=["before it is read", "before it is written"])
+def test_a_group_that_goes_right_after_a_look_is_gone(look: int, while_open: bool) -> None:
+    class Goes(ModelKernel):
+        looks = -1  # the first one is the test's own
+
+        def identity(self, group: str) -> int | None:
+            found = super().identity(group)
+            self.looks += 1
+            if self.looks == look:
+                self.remove(group, while_open=while_open)
+            return found
+
+    kernel, journal = Goes(2), MemoryJournal()
+    kernel.make("/a", tasks=1)
+    note(journal, kernel, "/a/cpu.weight")
+    kernel.write(setting("/a/cpu.weight"), "7")
+
+    done = restore(journal, kernel)
+
+    assert done.gone == (setting("/a/cpu.weight"),)
+    assert not done.failed
+    assert journal.originals == {}
+
+
+@pytest.mark.parametrize("on", ["read", "write"])
+def test_one_failure_keeps_nothing_else_from_going_back(on: Literal["read", "write"]) -> None:
+    node = Node(2)
+    for group in ("/a", "/b", "/c"):
+        node.kernel.make(group, tasks=1)
+        node.change((f"{group}/cpu.weight", "7"))
+    node.kernel.fail(setting("/b/cpu.weight"), errno.EIO, on=on)
+
+    done = restore(node.journal, node.kernel)
+
+    assert done.restored == (setting("/a/cpu.weight"), setting("/c/cpu.weight"))
+    assert {failed: error.errno for failed, error in done.failed.items()} == {
+        setting("/b/cpu.weight"): errno.EIO
+    }
+    assert isinstance(done.failed[setting("/b/cpu.weight")], CgroupError)
+    assert set(node.journal.originals) == {setting("/b/cpu.weight")}
+
+    assert restore(node.journal, node.kernel).restored == (setting("/b/cpu.weight"),)
+    assert node.read("/b/cpu.weight") == "100"
+
+
+def test_a_missing_file_of_a_group_that_is_there_is_a_failure() -> None:
+    node = Node(2)
+    node.kernel.make("/a", tasks=1)
+    identity = node.kernel.identity("/a")
+    assert identity is not None
+    node.journal.remember([Original(setting("/a/cpu.nothing"), identity, "1")])
+
+    assert set(restore(node.journal, node.kernel).failed) == {setting("/a/cpu.nothing")}
+
+
+def test_a_first_step_that_fails_does_not_count_if_the_last_succeeds() -> None:
+    node = Node(2)
+    node.kernel.make("/a", cpus="0-3", tasks=1)
+    node.change(("/a/cpuset.cpus", "3-5"))
+    node.kernel.fail(setting("/a/cpuset.cpus"), errno.EINTR)
+
+    assert restore(node.journal, node.kernel).restored == (setting("/a/cpuset.cpus"),)
+    assert node.read("/a/cpuset.cpus") == "0-3"
+
+
+def test_an_empty_cpuset_is_not_taken_for_restored_if_it_could_not_be_widened() -> None:
+    node = Node(2)
+    node.kernel.make("/a", tasks=1)
+    node.change(("/a/cpuset.cpus", "1"))
+    node.kernel.fail(setting("/a/cpuset.cpus"), errno.EIO)
+    assert set(restore(node.journal, node.kernel).failed) == {setting("/a/cpuset.cpus")}
+
+    node.kernel.fail(setting("//cpuset.cpus.effective"), errno.EIO, on="read")
+    assert set(restore(node.journal, node.kernel).failed) == {setting("/a/cpuset.cpus")}
+
+    assert restore(node.journal, node.kernel).restored == (setting("/a/cpuset.cpus"),)
+
+
+def test_a_full_disk_after_all_is_put_back_is_told(tmp_path: Path) -> None:
+    kernel = ModelKernel(2)
+    kernel.make("/a", tasks=1)
+    (tmp_path / "boot_id").write_text("boot")
+    folder = tmp_path / "state"
+    folder.mkdir()
+    journal = Journal.open(folder / "journal.json", tmp_path / "boot_id")
+    note(journal, kernel, "/a/cpu.weight")
+    kernel.write(setting("/a/cpu.weight"), "7")
+    (folder / "journal.json").unlink()
+    folder.rmdir()
+
+    with pytest.raises(JournalError, match="cannot be written"):
+        restore(journal, kernel)
+    assert kernel.read(setting("/a/cpu.weight")) == "100"
