@@ -24,16 +24,21 @@ so little at a time; what no file backs is never taken. Where pressure, refaults
 outgrows its soft limit show trouble, the soft limit is raised again, and the next attempt waits
 twice as long as the last.
 
-**Putting the hard limit back** waits until the working set has for a while left some room below
-it. Growth past it later meets the limit that the user set, as it would without Walras.
+**Putting the hard limit back** waits until the soft limit has for a while held the program a
+little below it: a program that grows in the very moment of the write is slowed down first, and v1
+refuses the write. Growth past it later meets the limit that the user set, as without Walras.
+
+With no agent alive, a program that outgrows its soft limit is slow in v2, and lives.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from math import inf
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from walras_agent.pressure import UNLIMITED
+from walras_agent.pressure import UNLIMITED, size
+from walras_agent.strain import Tolerance, headroom, strain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -58,9 +63,7 @@ class Pace:
             back.
         first_wait: Seconds without an attempt after the first step back; then doubled.
         longest_wait: Seconds.
-        some: Percent of the time in which a task may wait for memory (PSI, 10 s average).
-        full: Percent of the time in which all tasks may.
-        refaults: Share of the working set that may be read back in a second.
+        tolerance: What is still no trouble.
     """
 
     pause: float = 2.0
@@ -68,9 +71,7 @@ class Pace:
     settle: float = 30.0
     first_wait: float = 15.0
     longest_wait: float = 600.0
-    some: float = 10.0
-    full: float = 5.0
-    refaults: float = 0.01
+    tolerance: Tolerance = field(default_factory=Tolerance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +110,9 @@ class Course:
     """
 
     sample: Sample | None = None
-    seen: float = -1e9
-    stepped: float = -1e9
-    relaxed: float = -1e9
+    seen: float = -inf
+    stepped: float = -inf
+    relaxed: float = -inf
     outgrown: float | None = None
     roomy: float | None = None
     wait: float = 0.0
@@ -151,11 +152,10 @@ class Pod:
 
 
 class Step(NamedTuple):
-    """What to write, in this order, what to remember, and what to say."""
+    """What to write, in this order, and what to remember."""
 
     writes: tuple[Write, ...]
     courses: Mapping[str, Course]
-    report: Report
 
 
 def next_step(
@@ -176,45 +176,60 @@ def next_step(
     Raises:
         ValueError: The grant is not positive, or the pod's own group is not among the samples.
     """
+    groups = _groups(pod, grant, courses, now, pace or Pace())
+    raises = [write for group in groups for write in group.raises()]
+    after = {group.name: group.lower() for group in groups}
+    return Step(
+        writes=(*raises, *(write for writes, _ in after.values() for write in writes)),
+        courses={name: course for name, (_, course) in after.items()},
+    )
+
+
+def progress(
+    pod: Pod, grant: int | None, courses: Mapping[str, Course], now: float, pace: Pace | None = None
+) -> Report:
+    """Say how far a grant is, by what is observed after a step.
+
+    Args:
+        pod: What is observed.
+        grant: As for the step.
+        courses: What the step returned.
+        now: As for the step.
+        pace: As for the step.
+
+    Raises:
+        ValueError: As for the step.
+    """
+    groups = _groups(pod, grant, courses, now, pace or Pace())
+    reasons = [reason for group in groups if (reason := group.why_pending())]
+    limits = pod.samples[pod.group].limits
+    held_to = min(limits.hard, limits.soft)
+    return Report("Pending" if reasons else "Held", "; ".join(reasons), held_to)
+
+
+def _groups(
+    pod: Pod, grant: int | None, courses: Mapping[str, Course], now: float, pace: Pace
+) -> list[_Group]:
+    """The groups to be changed, the pod's own first."""
     if grant is not None and grant < _GRAIN:
         raise ValueError(f"a grant of {grant} bytes is none")
     if pod.group not in pod.samples or pod.group not in pod.originals:
         raise ValueError(f"{pod.group}: nothing is known of the pod's group")
-    granted = None if grant is None else grant - grant % _GRAIN
-    order = sorted(pod.samples.keys() & pod.originals.keys(), key=lambda g: (g != pod.group, g))
-    groups = [
+    known = sorted(pod.samples.keys() & pod.originals.keys(), key=lambda g: (g != pod.group, g))
+    return [
         _Group(
             name=name,
             sample=pod.samples[name],
             original=pod.originals[name],
-            grant=granted,
+            grant=None if grant is None else grant - grant % _GRAIN,
             is_pod=name == pod.group,
             last=courses.get(name, Course()),
             now=now,
-            pace=pace or Pace(),
+            pace=pace,
             can_slow=pod.can_slow,
         )
-        for name in order
+        for name in known
     ]
-    raises = [write for group in groups for write in group.raises()]
-    after = {group.name: group.lower() for group in groups}
-    said = [group.why_pending(after[group.name][1]) for group in groups]
-    reasons = [reason for reason in said if reason]
-    limits = pod.samples[pod.group].limits
-    return Step(
-        writes=(*raises, *(write for writes, _ in after.values() for write in writes)),
-        courses={name: course for name, (_, course) in after.items()},
-        report=Report(
-            "Pending" if reasons else "Held",
-            "; ".join(reasons),
-            min(limits.hard, limits.soft),
-        ),
-    )
-
-
-def headroom(needed: int) -> int:
-    """What a program may grow by before a limit above its needs is felt: a tenth, or 16 MiB."""
-    return max(16 * _MIB, needed // 10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +266,10 @@ class _Group:
     @property
     def goal(self) -> int:
         """The soft limit to reach."""
-        return min(self.level, self.loosest) if self.is_soft else self.loosest
+        if not self.is_soft:
+            return self.loosest
+        goal = min(self.level, self.loosest)
+        return min(goal, self._room()) if self._is_to_go_back() else goal
 
     @property
     def is_soft(self) -> bool:
@@ -278,7 +296,8 @@ class _Group:
         if soft < self.loosest and needed > soft:
             outgrown = self.now if self.last.outgrown is None else self.last.outgrown
         roomy = None
-        if self._is_to_go_back() and not trouble and soft <= self.goal and needed <= self._room():
+        slowed = soft <= self._room() or not self.can_slow
+        if self._is_to_go_back() and slowed and needed <= self._room() and not trouble:
             roomy = self.now if self.last.roomy is None else self.last.roomy
         course = replace(
             self.last, sample=self.sample, seen=self.now, outgrown=outgrown, roomy=roomy
@@ -289,7 +308,7 @@ class _Group:
         lowered = any(isinstance(w, Reclaim) or w.knob == "soft" for w in writes)
         return writes, replace(course, stepped=self.now) if lowered else course
 
-    def why_pending(self, course: Course) -> str:
+    def why_pending(self) -> str:
         """How far the group is from its goals; empty when it is there."""
         sample, goal = self.sample, self.goal
         limits = sample.limits
@@ -299,7 +318,7 @@ class _Group:
         if self.level < self.hard and not self.can_slow:
             return f"{who} keeps {size(self.hard)}: before Linux 5.9 no limit is lowered safely"
         if limits.soft > goal:
-            return f"{who} is to come down to {size(goal)}: {self._why_above(course)}"
+            return f"{who} is to come down to {size(goal)}: {self._why_above()}"
         if self.is_soft and sample.usage > goal + _MIB:
             over = size(sample.usage - goal)
             return f"{who} uses {over} more than {size(goal)}: waits for the kernel to take it back"
@@ -310,13 +329,11 @@ class _Group:
             )
         return ""
 
-    def _why_above(self, course: Course) -> str:
-        left = course.relaxed + course.wait - self.now
+    def _why_above(self) -> str:
+        left = self.last.relaxed + self.last.wait - self.now
         if left > 0:
-            return f"{course.trouble}; tries again in {left:.0f} s"
+            return f"{self.last.trouble}; tries again in {left:.0f} s"
         uses, floor = size(self.sample.usage), self._floor()
-        if self.last.sample is None:
-            return f"it uses {uses}; how much of it it needs is being measured"
         if floor > self.goal:
             return (
                 f"it uses {uses} and needs {size(self.sample.working_set)}, with headroom "
@@ -326,24 +343,14 @@ class _Group:
 
     def _trouble(self) -> str:
         """What tells that the program lacks what was taken; empty when nothing does."""
-        sample, last, pace = self.sample, self.last, self.pace
-        stall = sample.stall
-        if stall and (stall.some > pace.some or stall.full > pace.full):
-            return f"its tasks wait for memory {max(stall.some, stall.full):.0f}% of the time"
-        if last.outgrown is not None and self.now - last.outgrown >= pace.patience:
-            held = size(sample.limits.soft)
-            if sample.working_set > sample.limits.soft:
-                return f"it needs {size(sample.working_set)}, more than the {held} it was held to"
-        if last.sample is None:
+        sample, last = self.sample, self.last
+        found = strain(sample, last.sample, self.now - last.seen, self.pace.tolerance)
+        if found:
+            return found
+        soft, needed = sample.limits.soft, sample.working_set
+        if last.outgrown is None or needed <= soft or self.now - last.outgrown < self.pace.patience:
             return ""
-        # Over a second at least: what comes at once is no rate yet.
-        rate = (sample.refaulted - last.sample.refaulted) / max(self.now - last.seen, 1.0)
-        if rate > max(_MIB, sample.working_set * pace.refaults):
-            return f"it reads back {size(int(rate))} a second of what was taken"
-        no_cache_left = sample.inactive_file < headroom(sample.working_set)
-        if sample.refused > last.sample.refused and no_cache_left:
-            return f"it is at its limit of {size(sample.limits.hard)}"
-        return ""
+        return f"it needs {size(needed)}, more than the {size(soft)} it was held to"
 
     def _relax(self, course: Course, trouble: str) -> tuple[list[Write], Course]:
         """Step back, but not on pressure that the last step back has not yet had time to end."""
@@ -405,28 +412,22 @@ class _Group:
         return self.level <= self.original.hard < self.sample.limits.hard
 
     def _room(self) -> int:
-        """What the working set must stay below for the user's own hard limit to be put back."""
-        return self.original.hard - self.original.hard // 64
+        """Where a program is slowed down before the user's own hard limit is put back."""
+        room = self.original.hard - self.original.hard // 64
+        return room - room % _GRAIN
 
     def _floor(self) -> int:
+        """What the soft limit is to leave; on the way back the headroom is the user's affair."""
         needed = self.sample.working_set
-        return _up(needed + headroom(needed))
+        floor = _up(needed + headroom(needed))
+        is_back = self._is_to_go_back() and needed <= self._room()
+        return min(floor, self._room()) if is_back else floor
 
     def _swap(self) -> int:
         """The limit of memory and swap that leaves as much swap as the user had allowed."""
         if UNLIMITED in (self.hard, self.original.swap):
             return UNLIMITED
         return self.hard + self.original.swap - self.original.hard
-
-
-def size(amount: int) -> str:
-    """Bytes for a person, such as 1.5 GiB."""
-    if amount >= UNLIMITED:
-        return "no limit"
-    for power, unit in ((30, "GiB"), (20, "MiB")):
-        if amount >= 1 << power:
-            return f"{amount / (1 << power):.4g} {unit}"
-    return f"{amount / 1024:.4g} KiB"
 
 
 def _up(amount: int) -> int:

@@ -113,7 +113,8 @@ class Sample:
         refaulted: Bytes that had to be read back soon after they were reclaimed, ever; where the
             kernel does not count these, bytes that were waited for from a disk.
         refused: How often the group came up against its hard limit, ever.
-        killed: How many tasks were killed for want of memory, ever.
+        killed: How many tasks were killed for want of memory, ever; in v1 without those of the
+            groups below.
     """
 
     limits: Limits
@@ -167,6 +168,16 @@ def observe(cgroups: Cgroups, group: str) -> Sample:
         refused=int(read(Setting("memory", group, "memory.failcnt"))),
         killed=oom.get("oom_kill", 0),  # since Linux 4.13
     )
+
+
+def size(amount: int) -> str:
+    """Bytes for a person, such as 1.5 GiB."""
+    if amount >= UNLIMITED:
+        return "no limit"
+    for power, unit in ((30, "GiB"), (20, "MiB")):
+        if amount >= 1 << power:
+            return f"{amount / (1 << power):.4g} {unit}"
+    return f"{amount / 1024:.4g} KiB"
 
 
 def _limit(text: str) -> int:

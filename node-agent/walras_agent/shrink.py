@@ -16,7 +16,7 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from walras_agent.memory import Limit, Pod, Report, next_step
+from walras_agent.memory import Limit, Pod, Report, next_step, progress
 from walras_agent.pressure import FILES, UNLIMITED, Limits, observe
 from walras_agent.tree import CgroupError, Setting
 
@@ -73,11 +73,10 @@ def hold(
     can_slow = cgroups.version == 1 or _release(release or os.uname().release) >= _SLOWS_SAFELY
     seen = Pod(pod, _look(cgroups, pod, originals), originals, can_slow)
     step = next_step(seen, grant, courses, now, pace)
-    if not step.writes:
-        return Held(step.report, step.courses, ())
     refused = apply(cgroups, step.writes)
-    seen = Pod(pod, _look(cgroups, pod, originals), originals, can_slow)
-    report = next_step(seen, grant, step.courses, now, pace).report
+    if step.writes:
+        seen = Pod(pod, _look(cgroups, pod, originals), originals, can_slow)
+    report = progress(seen, grant, step.courses, now, pace)
     return Held(report, step.courses, tuple(refused))
 
 

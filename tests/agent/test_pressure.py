@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import errno
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from walras_agent.pressure import UNLIMITED, Limits, Sample, Stall, observe
+from walras_agent.pressure import UNLIMITED, Limits, Sample, Stall, observe, size
+from walras_agent.strain import headroom, strain
 from walras_agent.tree import CgroupError
 
 if TYPE_CHECKING:
     from walras_agent.tree import Setting
 
+MIB = 1 << 20
 PAGE = os.sysconf("SC_PAGE_SIZE")
 NO_LIMIT = str((1 << 63) // PAGE * PAGE - PAGE)
 
@@ -148,3 +150,53 @@ def test_group_that_is_gone_is_told_from_a_file_that_some_kernels_lack(
         with pytest.raises(CgroupError) as raised:
             observe(Files(version, without(texts, missing)), "/pod")
         assert raised.value.kind == "gone"
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [
+        (512, "0.5 KiB"),
+        (300 * MIB, "300 MiB"),
+        (1536 * MIB, "1.5 GiB"),
+        (UNLIMITED, "no limit"),
+    ],
+)
+def test_sizes_are_written_for_people(amount: int, text: str) -> None:
+    assert size(amount) == text
+
+
+def test_headroom_is_both_relative_and_absolute() -> None:
+    assert headroom(10 * MIB) == 16 * MIB
+    assert headroom(1000 * MIB) == 100 * MIB
+
+
+CALM = Sample(Limits(512 * MIB), usage=200 * MIB, inactive_file=100 * MIB, stall=Stall(10.0, 5.0))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({}, ""),
+        ({"stall": Stall(10.5, 0.0)}, "its tasks wait for memory 10% of the time"),
+        ({"stall": Stall(10.0, 6.0)}, "its tasks wait for memory 10% of the time"),
+        ({"stall": None}, ""),
+        ({"refaulted": 2 * MIB}, ""),
+        ({"refaulted": 3 * MIB}, "it reads back 1.5 MiB a second of what was taken"),
+        ({"refused": 1}, ""),
+        ({"refused": 1, "inactive_file": 4 * MIB}, "it is at its limit of 512 MiB"),
+        ({"inactive_file": 4 * MIB}, ""),
+    ],
+)
+def test_strain_is_told_by_pressure_refaults_and_limits(
+    change: dict[str, Stall | int | None], said: str
+) -> None:
+    sample = replace(CALM, **change)  # type: ignore[arg-type]
+    assert strain(sample, CALM, 2.0) == said
+
+
+def test_counters_tell_nothing_at_the_first_look() -> None:
+    assert strain(replace(CALM, refaulted=1 << 40, refused=9, inactive_file=0), None, 2.0) == ""
+
+
+def test_a_burst_within_a_moment_is_no_rate() -> None:
+    assert strain(replace(CALM, refaulted=MIB), CALM, 0.01) == ""
