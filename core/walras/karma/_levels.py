@@ -94,12 +94,12 @@ def serve(top: Counts, step: Counts, inverse: Floats, cap: Counts, amount: int) 
         cap[u] = 2 * keys + equal
     refused = 0
     for u in range(len(cap)):
-        spare -= cap[u] % 2
+        spare -= cap[u] & 1
         if spare < 0:
             refused = u
             break
     for u in range(len(cap)):
-        cap[u] = cap[u] // 2 - ((u >= refused) & (cap[u] % 2))
+        cap[u] = (cap[u] >> 1) - ((u >= refused) & (cap[u] & 1))
     return level, refused
 
 

@@ -36,7 +36,7 @@ class Terms(NamedTuple):
         prices: shape (n,), micro-credits.
         capacities: shape (pools,), slices.
         guaranteed: shape (pools, n), slices.
-        inverse: shape (n,), 1 / ``prices``.
+        inverse: shape (n,), overwritten with 1 / ``prices``.
         supply: shape (pools,), overwritten.
         limit: shape (n,), overwritten.
         rank: shape (n,), overwritten.
@@ -58,7 +58,7 @@ class Terms(NamedTuple):
             read_only(shares.prices),
             read_only(shares.capacities),
             read_only(shares.guaranteed),
-            1 / shares.prices,
+            np.empty(users),
             np.empty(pools, np.int64),
             np.empty(users, np.int64),
             np.empty(users, np.int64),
@@ -143,6 +143,7 @@ def _split(
         carry += capacities[pool] * UNIT
     income = carry // users
     for u in range(users):
+        inverse[u] = 1.0 / prices[u]
         limit[u] = 0
     for pool in range(pools):
         capacity, taken = capacities[pool], 0
