@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 CPUS = "cpuset.cpus"
 
+_NOTHING = CpuSet()
+
 
 @dataclass(frozen=True, slots=True)
 class Move:
@@ -57,6 +59,7 @@ def plan_moves(
     pods: Sequence[Pod],
     holdings: Holdings,
     originals: Mapping[Setting, str],
+    own: Mapping[str, CpuSet],
     fixed: Collection[str] = (),
 ) -> Moves:
     """Order the writes that bring every container of every pod to its CPUs.
@@ -66,13 +69,20 @@ def plan_moves(
         holdings: What is to be.
         originals: What cpusets said before the agent came. A group inside a container that
             was on some of its CPUs only gets those of them that the container has now.
+        own: By pod, the CPUs that it has had for itself until now.
         fixed: Containers that cannot be moved for now.
     """
     containers = {each.group.name: each for pod in pods for each in pod.containers}
     changes = [
-        Change(each.group.name, pod.uid, each.group.cpus, after, each.group.name in fixed)
+        Change(
+            each.group.name,
+            pod.uid,
+            before=each.group.cpus,
+            after=target(pod, holdings),
+            own=own.get(pod.uid, _NOTHING),
+            fixed=each.group.name in fixed,
+        )
         for pod in pods
-        for after in [target(pod, holdings)]
         for each in pod.containers
     ]
     ordered = transition(changes, holdings.shared)
@@ -99,7 +109,8 @@ def _move(
     after = {container.group.name: cpus}
     for group in container.inside:
         original = CpuSet.parse(originals.get(Setting("cpuset", group.name, CPUS), str(group.cpus)))
-        after[group.name] = original & cpus or cpus
+        above = after[group.name.rpartition("/")[0]]
+        after[group.name] = original & above or above
     writes = tuple(
         (Setting("cpuset", name, CPUS), str(held))
         for name, held in _through(container.group, container.inside, after, now)

@@ -1,8 +1,8 @@
 """Pure choice: in which order cpusets change, so that no CPU ever has two owners.
 
 Every group of tasks goes from the CPUs that it may use now to those that it is to have. Giving
-CPUs up is always allowed. Gaining one is allowed once all have left it who are to leave it: with
-an owner to come, that is everybody else; on a CPU that becomes shared, its owner until now. So
+CPUs up is always allowed. Gaining one is allowed once nobody is in the way: on a CPU that is to
+have an owner, everybody else who is on it; on one that is to be shared, its owner until now. So
 all groups first give up what they lose, then gain; and because each single write keeps the rule,
 a crash after any of them leaves no CPU with two owners.
 
@@ -22,6 +22,8 @@ from walras_agent.cpuset import CpuSet
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+_NOTHING = CpuSet()
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -32,6 +34,7 @@ class Change:
         pod: The pod that it is part of.
         before: CPUs that its tasks may use now.
         after: CPUs that they are to use, at least one.
+        own: CPUs that the pod has had for itself until now; nobody comes before it leaves them.
         fixed: It cannot be moved for now: nothing is written to it, and nobody gains the CPUs
             that it was to leave.
     """
@@ -40,6 +43,7 @@ class Change:
     pod: str
     before: CpuSet
     after: CpuSet
+    own: CpuSet = _NOTHING
     fixed: bool = False
 
 
@@ -103,20 +107,22 @@ class _State:
     def __init__(self, changes: Sequence[Change], shared: CpuSet) -> None:
         self.writes: list[Write] = []
         self._shared = shared
-        self._owners = {change.pod for change in changes if not change.after <= shared}
-        self._blocked = {c for x in changes if x.fixed for c in x.before - x.after}
         self._now: dict[str, CpuSet] = {}
-        # By CPU: how many groups are on it that are to leave it, and the pods on it.
+        # By CPU, how many groups are on it that are to leave it, and how many of those have it
+        # for themselves.
         self._leaving: Counter[int] = Counter()
-        self._pods: dict[int, Counter[str]] = {cpu: Counter() for cpu in shared}
+        self._owning: Counter[int] = Counter()
+        self._blocked: set[int] = set()
+        self._changes = changes
         for change in changes:
             self._enter(change, change.before)
+            if change.fixed:
+                self._blocked.update(change.before - change.after)
 
     def put(self, change: Change, cpus: CpuSet) -> None:
-        before = self._now[change.group]
-        self._leaving.subtract(before - change.after)
-        for cpu in before:
-            self._pods[cpu][change.pod] -= 1
+        leaving = self._now[change.group] - change.after
+        self._leaving.subtract(leaving)
+        self._owning.subtract(leaving & change.own)
         self._enter(change, cpus)
         self.writes.append(Write(change.group, cpus))
 
@@ -125,34 +131,44 @@ class _State:
         now = self._now[change.group]
         if now == change.after:
             return True
-        gained = change.after - now
-        if any(self._leaving[cpu] for cpu in gained):
-            return False
+        for cpu in change.after - now:
+            if self._owning[cpu] if cpu in self._shared else self._leaving[cpu]:
+                return False
         self.put(change, change.after)
         return True
 
     def park(self, waiting: Iterable[Change], parked: set[str]) -> bool:
-        """Let the first group that can wait elsewhere do so, once; False if none can."""
-        for change in waiting:
-            here = self._now[change.group]
-            room = CpuSet(cpu for cpu in self._pods if self._is_shared(cpu)) - here
-            if room and change.group not in parked and not here & change.after:
-                parked.add(change.group)
-                self.put(change, room)
-                return True
+        """Let the first group that can wait elsewhere do so, once; False if none can.
+
+        Rather not on CPUs that are to be its own, as those who are on them will have to leave.
+        """
+        movers = [
+            change
+            for change in waiting
+            if change.group not in parked and not self._now[change.group] & change.after
+        ]
+        room = self._room()
+        for avoided in (True, False):
+            for change in movers:
+                elsewhere = room - self._now[change.group]
+                if avoided:
+                    elsewhere -= change.after
+                if elsewhere:
+                    parked.add(change.group)
+                    self.put(change, elsewhere)
+                    return True
         return False
 
-    def _is_shared(self, cpu: int) -> bool:
-        """Whether nobody has the CPU for itself now, or waits for it."""
-        pods = +self._pods[cpu]
-        if cpu in self._blocked:
-            return False
-        if cpu in self._shared and not self._leaving[cpu]:
-            return True
-        return len(pods) > 1 or (bool(pods) and not pods.keys() & self._owners)
+    def _room(self) -> CpuSet:
+        """CPUs that nobody has for itself, or is about to."""
+        to_be_left = CpuSet(cpu for cpu, groups in self._leaving.items() if groups > 0)
+        room = self._shared | (to_be_left - CpuSet(self._blocked))
+        for change in self._changes:
+            room -= self._now[change.group] & change.own
+        return room
 
     def _enter(self, change: Change, cpus: CpuSet) -> None:
+        leaving = cpus - change.after
         self._now[change.group] = cpus
-        self._leaving.update(cpus - change.after)
-        for cpu in cpus:
-            self._pods.setdefault(cpu, Counter())[change.pod] += 1
+        self._leaving.update(leaving)
+        self._owning.update(leaving & change.own)

@@ -41,14 +41,14 @@ def test_everybody_else_leaves_before_a_pod_owns_its_cores() -> None:
         pod("a", Container(group("/a/1", "0-5"))),
         pod("b", Container(group("/b/1", "0-5"))),
     ]
-    moves = plan_moves(pods, granted(a=2000), {}).moves
+    moves = plan_moves(pods, granted(a=2000), {}, {}).moves
     assert texts(moves) == ["/a/1=0-1", "/b/1=2-5"]
 
 
 def test_groups_inside_narrow_before_and_widen_after_their_container() -> None:
     inside = (group("/a/1/x", "0-5"), group("/a/1/x/y", "0-5"))
     pods = [pod("a", Container(group("/a/1", "0-5"), inside))]
-    assert texts(plan_moves(pods, granted(a=2000), {}).moves) == [
+    assert texts(plan_moves(pods, granted(a=2000), {}, {}).moves) == [
         "/a/1/x/y=0-1",
         "/a/1/x=0-1",
         "/a/1=0-1",
@@ -56,7 +56,7 @@ def test_groups_inside_narrow_before_and_widen_after_their_container() -> None:
     inside = (group("/a/1/x", "0"), group("/a/1/x/y", "0"))
     pods = [pod("a", Container(group("/a/1", "0"), inside))]
     full = {Setting("cpuset", each.name, CPUS): "0-5" for each in inside}
-    assert texts(plan_moves(pods, granted(a=2000), full).moves) == [
+    assert texts(plan_moves(pods, granted(a=2000), full, {}).moves) == [
         "/a/1=0-1",
         "/a/1/x=0-1",
         "/a/1/x/y=0-1",
@@ -66,7 +66,7 @@ def test_groups_inside_narrow_before_and_widen_after_their_container() -> None:
 def test_container_with_groups_inside_moves_through_both_sets() -> None:
     pods = [pod("a", Container(group("/a/1", "4-5"), (group("/a/1/x", "4-5"),)))]
     full = {Setting("cpuset", "/a/1/x", CPUS): "0-5"}
-    assert texts(plan_moves(pods, granted(a=2000), full).moves) == [
+    assert texts(plan_moves(pods, granted(a=2000), full, {}).moves) == [
         "/a/1=0-1,4-5",
         "/a/1/x=0-1,4-5",
         "/a/1/x=0-1",
@@ -76,13 +76,13 @@ def test_container_with_groups_inside_moves_through_both_sets() -> None:
 
 def test_group_inside_keeps_to_the_part_it_was_made_for() -> None:
     pods = [pod("a", Container(group("/a/1", "0-5"), (group("/a/1/x", "1-2"),)))]
-    assert texts(plan_moves(pods, granted(a=2000), {}).moves) == ["/a/1/x=1", "/a/1=0-1"]
+    assert texts(plan_moves(pods, granted(a=2000), {}, {}).moves) == ["/a/1/x=1", "/a/1=0-1"]
 
 
 def test_group_inside_that_drifted_is_put_right() -> None:
     pods = [pod("a", Container(group("/a/1", "0-1"), (group("/a/1/x", "0"),)))]
     full = {Setting("cpuset", "/a/1/x", CPUS): "0-5"}
-    assert texts(plan_moves(pods, granted(a=2000), full).moves) == ["/a/1/x=0-1"]
+    assert texts(plan_moves(pods, granted(a=2000), full, {}).moves) == ["/a/1/x=0-1"]
 
 
 def test_nothing_is_written_where_all_is_as_it_should_be() -> None:
@@ -90,7 +90,7 @@ def test_nothing_is_written_where_all_is_as_it_should_be() -> None:
         pod("a", Container(group("/a/1", "0-1"))),
         pod("b", Container(group("/b/1", "2-5"))),
     ]
-    assert plan_moves(pods, granted(a=2000), {}).moves == ()
+    assert plan_moves(pods, granted(a=2000), {}, {}).moves == ()
 
 
 def test_container_that_cannot_be_moved_holds_up_only_who_wants_its_cpus() -> None:
@@ -99,7 +99,7 @@ def test_container_that_cannot_be_moved_holds_up_only_who_wants_its_cpus() -> No
         pod("b", Container(group("/b/1", "0-5"))),
         pod("c", Container(group("/c/1", "0-5"))),
     ]
-    planned = plan_moves(pods, granted(a=2000), {}, fixed={"/b/1"})
+    planned = plan_moves(pods, granted(a=2000), {}, {}, fixed={"/b/1"})
     assert texts(planned.moves) == ["/c/1=2-5"]
     assert planned.stuck == ("/a/1",)
 
@@ -128,7 +128,7 @@ def nodes(draw: st.DrawFn) -> tuple[list[Pod], Holdings]:
 @given(nodes())
 def test_every_write_is_one_that_the_kernel_takes(node: tuple[list[Pod], Holdings]) -> None:
     pods, holdings = node
-    planned = plan_moves(pods, holdings, {})
+    planned = plan_moves(pods, holdings, {}, {})
     state = {
         each.name: each.cpus
         for one in pods
@@ -156,5 +156,5 @@ def test_every_write_is_one_that_the_kernel_takes(node: tuple[list[Pod], Holding
 
 
 def test_pod_without_a_grant_gets_what_all_share() -> None:
-    moves = plan_moves([pod("b", Container(group("/b/1", "0-5")))], granted(a=1000), {}).moves
+    moves = plan_moves([pod("b", Container(group("/b/1", "0-5")))], granted(a=1000), {}, {}).moves
     assert texts(moves) == ["/b/1=1-5"]

@@ -19,9 +19,9 @@ def cpus(text: str) -> CpuSet:
     return CpuSet.parse(text)
 
 
-def change(group: str, before: str, after: str) -> Change:
+def change(group: str, before: str, after: str, own: str = "") -> Change:
     """A change of a group whose name begins with its pod's."""
-    return Change(group, group[0], cpus(before), cpus(after))
+    return Change(group, group[0], cpus(before), cpus(after), cpus(own))
 
 
 def writes(*changes: Change, shared: str = "") -> list[str]:
@@ -46,8 +46,10 @@ def test_first_owner_waits_for_all_who_share() -> None:
 
 
 def test_owned_cpu_is_shared_only_after_its_owner_has_left() -> None:
-    made = writes(change("a", "0-1", "0"), change("x", "2-3", "1-3"), shared="1-3")
-    assert made == ["a:0", "x:1-3"]
+    made = writes(change("x", "2-3", "1-3"), change("z", "0-1", "0", own="0-1"), shared="1-3")
+    assert made == ["z:0", "x:1-3"]
+    made = writes(change("x", "2-3", "0-3"), change("z", "0-1", "2-3", own="0-1"), shared="0-3")
+    assert made == ["z:2-3", "x:0-3"]
 
 
 def test_group_that_keeps_nothing_moves_at_one_stroke() -> None:
@@ -60,17 +62,23 @@ def test_chain_moves_from_its_free_end() -> None:
 
 
 def test_ring_is_opened_by_one_that_waits_on_shared_cpus() -> None:
-    made = writes(change("a", "0", "1"), change("b", "1", "0"), change("s", "2", "2"), shared="2")
-    assert made == ["a:2", "b:0", "a:1"]
+    ring = change("a", "0", "1", own="0"), change("b", "1", "0", own="1")
+    assert writes(*ring, change("s", "2", "2"), shared="2") == ["a:2", "b:0", "a:1"]
 
 
 def test_owner_and_sharers_change_places() -> None:
-    made = writes(change("a", "0", "1"), change("s", "1", "0"), shared="0")
+    made = writes(change("a", "0", "1", own="0"), change("s", "1", "0"), shared="0")
     assert made == ["a:1", "s:0"]
 
 
+def test_sharers_make_room_for_an_owner_where_others_share() -> None:
+    made = writes(change("a", "0", "1-2", own="0"), change("b", "1-2", "0"), shared="1-2")
+    assert made == ["a:1-2", "b:0"]
+
+
 def test_ring_without_any_shared_cpu_is_left_as_it_is() -> None:
-    done = transition([change("a", "0", "1"), change("b", "1", "0")], NOTHING)
+    ring = [change("a", "0", "1", own="0"), change("b", "1", "0", own="1")]
+    done = transition(ring, NOTHING)
     assert done.writes == ()
     assert done.stuck == ("a", "b")
 
@@ -98,6 +106,7 @@ def worlds(draw: st.DrawFn) -> tuple[list[Change], CpuSet]:
     Before, anything may be: drift, a crash, a plan of long ago.
     """
     pods = draw(st.lists(st.sampled_from("abcde"), min_size=1, max_size=5, unique=True))
+    owned = draw(st.lists(st.sampled_from([*pods, ""]), min_size=CPUS, max_size=CPUS))
     target = draw(st.lists(st.sampled_from([*pods, ""]), min_size=CPUS, max_size=CPUS))
     shared = CpuSet(cpu for cpu, pod in enumerate(target) if not pod)
     changes = []
@@ -108,7 +117,8 @@ def worlds(draw: st.DrawFn) -> tuple[list[Change], CpuSet]:
             for number in range(draw(st.integers(1, 2))):
                 before = CpuSet(draw(st.sets(st.integers(0, CPUS - 1))))
                 fixed = draw(st.integers(0, 9)) == 0
-                changes.append(Change(f"{pod}{number}", pod, before, after, fixed))
+                had = CpuSet(cpu for cpu, owner in enumerate(owned) if owner == pod) & before
+                changes.append(Change(f"{pod}{number}", pod, before, after, had, fixed))
     return changes, shared
 
 
@@ -123,20 +133,15 @@ def prefixes(
 
 
 def check(changes: list[Change], shared: CpuSet, made: tuple[Write, ...]) -> None:
-    """No write puts a pod on a CPU beside one that has it alone and will own CPUs.
-
-    Those that are beside each other already, by drift, have nothing alone.
-    """
-    owners = {each.pod for each in changes if not each.after <= shared}
+    """Nobody comes to a CPU before its owner until now has left it, unless that one shares it."""
     by_group = {each.group: each for each in changes}
     for write, state in prefixes(changes, made):
         assert write.cpus
         for cpu in write.cpus - state[write.group]:
-            there = [by_group[group] for group, held in state.items() if cpu in held]
-            pods = {each.pod for each in there}
-            if len(pods) == 1 and pods <= owners and pods != {by_group[write.group].pod}:
-                stays = cpu in shared and all(cpu in each.after for each in there)
-                assert stays, f"{write}: CPU {cpu} is {pods}'s own"
+            for group, held in state.items():
+                there = by_group[group]
+                if cpu in held & there.own and there.pod != by_group[write.group].pod:
+                    assert cpu in there.after & shared, f"{write}: CPU {cpu} is {there.pod}'s"
 
 
 def check_owned(changes: list[Change], shared: CpuSet, made: tuple[Write, ...]) -> None:

@@ -1,0 +1,358 @@
+"""Grants are held on a model of the kernel, whatever it refuses and wherever the agent stops."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING, Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from machines import machine
+from model_kernel import ModelKernel, Stopped
+from walras_agent.cpuset import CpuSet
+from walras_agent.enforce import Enforcer, Round
+from walras_agent.holdings import Grant, Holdings
+from walras_agent.journal import Journal
+from walras_agent.kubepods import Layout, QosClass
+from walras_agent.observe import Observer
+from walras_agent.tree import CgroupError, Setting
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CORES = 6
+TOPOLOGY = machine(cores=CORES)
+QOS: dict[str, QosClass] = {
+    "a": "Guaranteed",
+    "b": "Burstable",
+    "c": "Burstable",
+    "d": "BestEffort",
+    "e": "Guaranteed",
+}
+LAYOUT = Layout("cgroupfs")
+
+VERSIONS = pytest.mark.parametrize("version", [1, 2])
+
+
+def container(pod: str, number: int = 0) -> str:
+    return f"{LAYOUT.pod(pod, QOS[pod])}/{pod.encode().hex() * 6}{number:04x}"
+
+
+def node(version: Literal[1, 2], pods: str = "abcd", quota: int | None = None) -> ModelKernel:
+    """A node whose pods have one container each, which has a group inside in cgroup v1."""
+    kernel = ModelKernel(version, cpus=CORES)
+    for pod in pods:
+        start(kernel, pod, quota)
+    return kernel
+
+
+def start(kernel: ModelKernel, pod: str, quota: int | None = None) -> None:
+    kernel.make(container(pod), tasks=1)
+    if kernel.version == 1:
+        kernel.make(f"{container(pod)}/init.scope", tasks=1)
+    if quota is not None:
+        for group in (LAYOUT.pod(pod, QOS[pod]), container(pod)):
+            if kernel.version == 1:
+                kernel.set_by_others(Setting("cpu", group, "cpu.cfs_quota_us"), str(quota))
+            else:
+                kernel.set_by_others(Setting("cpu", group, "cpu.max"), f"{quota} 100000")
+
+
+class Agent:
+    """The enforcing part of an agent, started on a node."""
+
+    def __init__(self, kernel: ModelKernel, folder: Path) -> None:
+        boot = folder / "boot_id"
+        boot.write_text("this boot\n")
+        self.journal = Journal.open(folder / "journal", boot)
+        observer = Observer(kernel, LAYOUT, folder)
+        self.enforcer = Enforcer(kernel, observer, self.journal)
+
+    def hold(self, **millicores: int) -> Round:
+        return self.enforcer.hold(TOPOLOGY, grants(**millicores))
+
+
+def grants(**millicores: int) -> list[Grant]:
+    return [Grant(pod, f"default/{pod}", each) for pod, each in millicores.items()]
+
+
+def held(kernel: ModelKernel) -> dict[str, CpuSet]:
+    """What the tasks of each pod may use."""
+    file = "cpuset.effective_cpus" if kernel.version == 1 else "cpuset.cpus.effective"
+    found: dict[str, CpuSet] = {}
+    for groups in LAYOUT.scan(kernel):
+        for name in groups.containers:
+            cpus = CpuSet.parse(kernel.read(Setting("cpuset", name, file)))
+            found[groups.uid] = found.get(groups.uid, CpuSet()) | cpus
+    return found
+
+
+def texts(kernel: ModelKernel, files: tuple[str, ...]) -> dict[Setting, str]:
+    found = {}
+    pending = ["/"]
+    while pending:
+        group = pending.pop()
+        pending += kernel.children(group)
+        for file in files:
+            controller: Literal["cpu", "cpuset"] = "cpuset" if "cpuset" in file else "cpu"
+            setting = Setting(controller, group, file)
+            try:
+                found[setting] = kernel.read(setting)
+            except CgroupError:  # the topmost group lacks some
+                continue
+    return found
+
+
+CPU_FILES: dict[int, tuple[str, ...]] = {
+    1: ("cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.shares"),
+    2: ("cpu.max", "cpu.weight"),
+}
+
+
+@VERSIONS
+def test_grants_are_held_and_all_others_share_the_rest(
+    version: Literal[1, 2], tmp_path: Path
+) -> None:
+    kernel = node(version)
+    agent = Agent(kernel, tmp_path)
+    done = agent.hold(a=2000, b=1500)
+    assert done.failures == ()
+    now = held(kernel)
+    assert len(now["a"]) == 2
+    assert now["c"] == now["d"] == done.holdings.shared
+    assert now["b"] == done.holdings.pods["b"].own | done.holdings.shared
+    assert len(now["a"] | done.holdings.pods["b"].own | now["c"]) == CORES
+    before = len(kernel.writes)
+    assert agent.hold(a=2000, b=1500).writes == ()
+    assert len(kernel.writes) == before
+
+
+@VERSIONS
+def test_no_group_above_a_container_is_narrowed(version: Literal[1, 2], tmp_path: Path) -> None:
+    """Later containers would fail with EACCES (koordinator 395, 546; kubernetes 104147)."""
+    kernel = node(version)
+    agent = Agent(kernel, tmp_path)
+    agent.hold(a=2000, b=1500)
+    agent.hold(a=1000, d=3000)
+    containers = {
+        each for pod in "abcd" for each in (container(pod), f"{container(pod)}/init.scope")
+    }
+    written = {setting.group for setting, _, _ in kernel.writes if setting.controller == "cpuset"}
+    assert written <= containers
+    kernel.make(container("a", 1), tasks=1)
+    assert agent.hold(a=1000, d=3000).failures == ()
+
+
+@VERSIONS
+def test_container_that_starts_later_is_taken_in(version: Literal[1, 2], tmp_path: Path) -> None:
+    kernel = node(version, "ab")
+    agent = Agent(kernel, tmp_path)
+    first = agent.hold(a=2000)
+    start(kernel, "c")
+    kernel.make(container("a", 7), tasks=1)
+    assert len(held(kernel)["c"]) == CORES
+    agent.hold(a=2000)
+    assert held(kernel) == {
+        "a": first.holdings.pods["a"].own,
+        "b": first.holdings.shared,
+        "c": first.holdings.shared,
+    }
+
+
+@VERSIONS
+def test_quota_is_lifted_while_granted_and_put_back(version: Literal[1, 2], tmp_path: Path) -> None:
+    """Throttling goes on with a quota set on pinned pods (koordinator 489, kubernetes 70585)."""
+    kernel = node(version, quota=50_000)
+    original = texts(kernel, CPU_FILES[version])
+    agent = Agent(kernel, tmp_path)
+    agent.hold(a=2000, b=1500)
+    file = "cpu.cfs_quota_us" if version == 1 else "cpu.max"
+    lifted, bounded = ("-1", "150000") if version == 1 else ("max 100000", "150000 100000")
+    for pod, at_pod in (("a", lifted), ("b", bounded)):
+        assert kernel.read(Setting("cpu", LAYOUT.pod(pod, QOS[pod]), file)) == at_pod
+        assert kernel.read(Setting("cpu", container(pod), file)) == lifted
+    agent.hold(b=1500)
+    now = texts(kernel, CPU_FILES[version])
+    changed = {setting.group for setting, text in now.items() if text != original[setting]}
+    assert changed == {LAYOUT.pod("b", QOS["b"]), container("b")}
+    agent.hold()
+    assert texts(kernel, CPU_FILES[version]) == original
+
+
+@VERSIONS
+def test_without_grants_everything_is_as_it_was(version: Literal[1, 2], tmp_path: Path) -> None:
+    kernel = node(version, quota=200_000)
+    before = held(kernel)
+    cpus = texts(kernel, ("cpuset.cpus",))
+    agent = Agent(kernel, tmp_path)
+    agent.hold(a=2000, b=1500)
+    done = agent.hold()
+    assert done.failures == ()
+    assert held(kernel) == before
+    if version == 1:
+        assert texts(kernel, ("cpuset.cpus",)) == cpus
+    assert dict(agent.journal.originals) == {}
+
+
+@VERSIONS
+def test_grant_of_a_pod_that_is_not_here_takes_nothing(
+    version: Literal[1, 2], tmp_path: Path
+) -> None:
+    kernel = node(version, "ab")
+    done = Agent(kernel, tmp_path).hold(a=1000, e=3000)
+    assert set(done.holdings.pods) == {"a"}
+    assert len(done.holdings.shared) == CORES - 1
+
+
+@VERSIONS
+def test_container_that_goes_meanwhile_is_no_failure(
+    version: Literal[1, 2], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = node(version)
+    agent = Agent(kernel, tmp_path)
+
+    taken = kernel.write
+
+    def write(setting: Setting, value: str) -> None:
+        if setting.group.startswith(container("c")):
+            monkeypatch.undo()
+            kernel.remove(LAYOUT.pod("c", QOS["c"]))
+        taken(setting, value)
+
+    monkeypatch.setattr(kernel, "write", write)
+    done = agent.hold(a=2000)
+    assert done.failures == ()
+    assert set(held(kernel)) == {"a", "b", "d"}
+    assert len(held(kernel)["a"]) == 2
+
+
+@VERSIONS
+@pytest.mark.parametrize("number", [errno.EBUSY, errno.EINVAL, errno.EACCES])
+def test_container_that_cannot_be_moved_keeps_its_cpus_from_others(
+    version: Literal[1, 2], number: int, tmp_path: Path
+) -> None:
+    kernel = node(version)
+    for group in (container("c"), f"{container('c')}/init.scope"):
+        kernel.fail(Setting("cpuset", group, "cpuset.cpus"), number, times=99)
+    done = Agent(kernel, tmp_path).hold(a=2000)
+    kinds = {each.group: each.kind for each in done.failures}
+    assert kinds[container("c")] == ("transient" if number == errno.EBUSY else "permanent")
+    assert os.strerror(number) in next(x.reason for x in done.failures if x.group == container("c"))
+    assert held(kernel)["c"] == TOPOLOGY.cpuset
+    assert held(kernel)["b"] == held(kernel)["d"] == done.holdings.shared
+
+
+def test_kernel_that_takes_a_value_and_holds_another_is_believed(tmp_path: Path) -> None:
+    """On v2 a child whose CPUs are all unavailable silently acts as if empty."""
+    kernel = node(2)
+    kernel.offline([0])
+    done = Agent(kernel, tmp_path).hold(a=1000)
+    failure = next(each for each in done.failures if each.group == container("a"))
+    assert failure.kind == "permanent"
+    assert "CPUs 0 were written, 1-5 are in effect" in failure.reason
+
+
+@VERSIONS
+def test_drift_is_put_right(version: Literal[1, 2], tmp_path: Path) -> None:
+    """`runc update` rewrites every value from its saved state (runc 3180, 4227)."""
+    kernel = node(version)
+    agent = Agent(kernel, tmp_path)
+    agent.hold(a=2000)
+    right = held(kernel)
+    kernel.set_by_others(Setting("cpuset", container("c"), "cpuset.cpus"), f"0-{CORES - 1}")
+    assert held(kernel) != right
+    agent.hold(a=2000)
+    assert held(kernel) == right
+
+
+@VERSIONS
+def test_groups_above_that_lack_a_cpu_are_widened_first(
+    version: Literal[1, 2], tmp_path: Path
+) -> None:
+    kernel = ModelKernel(version, cpus=CORES)
+    for group in ("/kubepods", LAYOUT.pod("a", "Guaranteed")):
+        kernel.make(group, cpus="0-1")
+    start(kernel, "a")
+    done = Agent(kernel, tmp_path).hold(a=4000)
+    assert done.failures == ()
+    assert len(held(kernel)["a"]) == 4
+
+
+@VERSIONS
+def test_preview_tells_the_writes_and_makes_none(version: Literal[1, 2], tmp_path: Path) -> None:
+    kernel = node(version, quota=50_000)
+    agent = Agent(kernel, tmp_path)
+    shown = agent.enforcer.preview(TOPOLOGY, grants(a=2000, b=1500))
+    assert kernel.writes == []
+    assert dict(agent.journal.originals) == {}
+    assert agent.hold(a=2000, b=1500).writes == shown.writes
+    assert agent.enforcer.preview(TOPOLOGY, grants(a=2000, b=1500)).writes == ()
+
+
+def own(holdings: Holdings | None, pod: str, cpu: int) -> bool:
+    return holdings is not None and pod in holdings.pods and cpu in holdings.pods[pod].own
+
+
+def check(
+    kernel: ModelKernel, initial: dict[str, CpuSet], old: Holdings | None, new: Holdings
+) -> None:
+    """No CPU has two owners on the way from one plan to the next.
+
+    Who is to own a CPU gets it when all others have left; who owned it has left when others come,
+    unless all of them are to share it.
+    """
+    now = held(kernel)
+    targets = {p: new.pods[p].cpus if p in new.pods else new.shared for p in now}
+    for cpu in range(CORES):
+        users = {pod for pod, cpus in now.items() if cpu in cpus}
+        if len(users) < 2:
+            continue
+        came = {pod for pod in users if cpu not in initial[pod]}
+        for pod in users:
+            assert not (own(new, pod, cpu) and pod in came), f"CPU {cpu}: {users}, {pod} came early"
+            if own(old, pod, cpu) and not (cpu in new.shared and cpu in targets[pod]):
+                assert not came - {pod}, f"CPU {cpu}: {came} came before {pod} had left"
+
+
+PLANS = st.dictionaries(st.sampled_from("abcd"), st.integers(1, 3).map(lambda n: n * 500 + 500))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.sampled_from([1, 2]), PLANS, PLANS)
+def test_stopped_before_any_write_no_cpu_has_two_owners_and_all_is_recovered(
+    tmp_path_factory: pytest.TempPathFactory,
+    version: Literal[1, 2],
+    old: dict[str, int],
+    new: dict[str, int],
+) -> None:
+    """Every crash point between two plans, each followed by a new start of the agent."""
+    stops, finished = 0, False
+    while not finished:
+        folder = tmp_path_factory.mktemp("agent")
+        kernel = node(version, quota=50_000)
+        start_texts = texts(kernel, CPU_FILES[version])
+        agent = Agent(kernel, folder)
+        was = agent.hold(**old).holdings
+        initial = held(kernel)
+        target = agent.enforcer.preview(TOPOLOGY, grants(**new)).holdings
+        kernel.stop_after(stops)
+        try:
+            agent.hold(**new)
+            finished = True
+        except Stopped:
+            stops += 1
+        kernel.go_on()
+        check(kernel, initial, was, target)
+        again = Agent(kernel, folder)
+        recovered = again.hold(**new)
+        assert recovered.failures == ()
+        now = held(kernel)
+        for pod, cpus in now.items():
+            holding = recovered.holdings.pods.get(pod)
+            assert cpus == (holding.cpus if holding else recovered.holdings.shared)
+        again.hold()
+        assert held(kernel) == dict.fromkeys("abcd", TOPOLOGY.cpuset)
+        assert texts(kernel, CPU_FILES[version]) == start_texts
