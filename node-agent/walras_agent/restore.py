@@ -135,8 +135,7 @@ class _Restoration:
 
     def _look(self, setting: Setting) -> str | None:
         """What a file says now; None if it is not to be written."""
-        if self._cgroups.identity(setting.group) != self._originals[setting].identity:
-            self._gone.add(setting)
+        if self._is_gone(setting):
             return None
         try:
             return self._cgroups.read(setting)
@@ -154,8 +153,7 @@ class _Restoration:
 
     def _write(self, write: Write) -> None:
         setting = write.setting
-        if self._cgroups.identity(setting.group) != self._originals[setting].identity:
-            self._gone.add(setting)
+        if self._is_gone(setting):
             return
         try:
             if reason := self._in_use(write):
@@ -163,7 +161,7 @@ class _Restoration:
                 return
             self._cgroups.write(setting, write.value)
         except CgroupError as error:
-            if error.errno not in write.enough or setting in self._failed:
+            if error.errno not in write.enough:
                 self._refused(setting, error)
         else:
             self._failed.pop(setting, None)
@@ -181,10 +179,15 @@ class _Restoration:
         return f"{usage} bytes are in use, {self._headroom} more must fit below {write.value}"
 
     def _refused(self, setting: Setting, error: CgroupError) -> None:
-        if error.kind == "gone" and self._cgroups.identity(setting.group) is None:
-            self._gone.add(setting)
-        else:
+        if not self._is_gone(setting):
             self._failed[setting] = error
+
+    def _is_gone(self, setting: Setting) -> bool:
+        if self._cgroups.identity(setting.group) == self._originals[setting].identity:
+            return False
+        self._gone.add(setting)
+        self._failed.pop(setting, None)
+        return True
 
 
 def order(

@@ -139,6 +139,43 @@ def test_v1_cpuset_is_put_back_without_cpus_that_went_off() -> None:
     assert node.read("/p/cpuset.cpus") == "0-3"
 
 
+def test_v2_group_that_others_emptied_narrows_after_its_children() -> None:
+    node = Node(2, nested=True)
+    node.kernel.make("/p", cpus="0-3")
+    node.kernel.make("/p/c", cpus="1")
+    node.change(("/p/cpuset.cpus", "0-4"), ("/p/c/cpuset.cpus", "4"))
+    for group, value in (("/p/c", "\n"), ("/p", "\n"), ("/p/c", "4")):
+        node.kernel.set_by_others(setting(f"{group}/cpuset.cpus"), value)
+
+    assert len(restore(node.journal, node.kernel).restored) == 2
+    assert node.writes()[-2:] == ["/p/c/cpuset.cpus 1", "/p/cpuset.cpus 0-3"]
+    assert all(write.refused is None for write in node.kernel.writes)
+
+
+@pytest.mark.parametrize(
+    ("version", "file", "original", "now"),
+    [
+        (1, "cpuset.cpus", "0-3", "1"),
+        (1, "cpuset.cpus", "1", "0-3"),
+        (1, "cpu.cfs_quota_us", "-1", "50000"),
+        (2, "cpu.max", "max 200000", "50000 100000"),
+        (1, "memory.limit_in_bytes", str(64 * MIB), str(256 * MIB)),
+        (1, "cpu.shares", "1024", "2"),
+    ],
+)
+def test_one_write_does_where_nothing_else_is_in_the_way(
+    version: Version, file: str, original: str, now: str
+) -> None:
+    node = Node(version)
+    node.kernel.make("/c", tasks=1)
+    node.kernel.set_by_others(setting(f"/c/{file}"), original)
+    node.change((f"/c/{file}", now))
+
+    restore(node.journal, node.kernel)
+
+    assert node.writes() == [f"/c/{file} {original}"]
+
+
 def sets(within: CpuSet) -> st.SearchStrategy[CpuSet]:
     return st.sets(st.sampled_from(list(within)), min_size=1).map(CpuSet)
 
@@ -296,15 +333,20 @@ def test_a_limit_is_not_lowered_to_what_is_in_use(version: Version, file: str) -
     assert node.kernel.oom_kills == []
 
 
+@pytest.mark.parametrize("original", [100 * MIB, None])
 @pytest.mark.parametrize(("version", "file"), LIMITS)
-def test_a_limit_is_raised_whatever_is_in_use(version: Version, file: str) -> None:
+def test_a_limit_is_raised_whatever_is_in_use(
+    version: Version, file: str, original: int | None
+) -> None:
     node = Node(version)
     node.kernel.make("/c", tasks=1, memory=Memory(anonymous=80 * MIB))
-    unlimited = node.read(file)
+    if original:
+        node.kernel.set_by_others(setting(file), str(original))
+    before = node.read(file)
     node.change((file, str(90 * MIB)))
 
     assert restore(node.journal, node.kernel).restored == (setting(file),)
-    assert node.read(file) == unlimited
+    assert node.read(file) == before
 
 
 def test_groups_that_are_gone_or_made_again_are_left_alone() -> None:
@@ -324,20 +366,28 @@ def test_groups_that_are_gone_or_made_again_are_left_alone() -> None:
     assert node.journal.originals == {}
 
 
+class Goes(ModelKernel):
+    """Loses ``/a`` around one of the looks at who it is."""
+
+    def __init__(self, look: int, *, before: bool, while_open: bool) -> None:
+        super().__init__(2, cpus=CPUS)
+        self._looks = -1  # the first one is the test's own
+        self._look, self._before, self._while_open = look, before, while_open
+
+    def identity(self, group: str) -> int | None:
+        self._looks += 1
+        found = super().identity(group)
+        if self._looks == self._look:
+            self.remove(group, while_open=self._while_open)
+            return None if self._before else found
+        return found
+
+
 @pytest.mark.parametrize("while_open", [False, True])
-@pytest.mark.parametrize("look", [1, 2], ids=["before it is read", "before it is written"])
-def test_a_group_that_goes_right_after_a_look_is_gone(look: int, while_open: bool) -> None:
-    class Goes(ModelKernel):
-        looks = -1  # the first one is the test's own
-
-        def identity(self, group: str) -> int | None:
-            found = super().identity(group)
-            self.looks += 1
-            if self.looks == look:
-                self.remove(group, while_open=while_open)
-            return found
-
-    kernel, journal = Goes(2), MemoryJournal()
+@pytest.mark.parametrize("look", [1, 2], ids=["reading", "writing"])
+@pytest.mark.parametrize("before", [True, False])
+def test_a_group_that_goes_around_a_look_is_gone(look: int, before: bool, while_open: bool) -> None:
+    kernel, journal = Goes(look, before=before, while_open=while_open), MemoryJournal()
     kernel.make("/a", tasks=1)
     note(journal, kernel, "/a/cpu.weight")
     kernel.write(setting("/a/cpu.weight"), "7")
@@ -347,6 +397,19 @@ def test_a_group_that_goes_right_after_a_look_is_gone(look: int, while_open: boo
     assert done.gone == (setting("/a/cpu.weight"),)
     assert not done.failed
     assert journal.originals == {}
+
+
+def test_a_group_that_goes_after_a_failure_has_not_failed() -> None:
+    kernel, journal = Goes(4, before=True, while_open=False), MemoryJournal()
+    kernel.make("/a", cpus="0-3", tasks=1)
+    note(journal, kernel, "/a/cpuset.cpus")
+    kernel.write(setting("/a/cpuset.cpus"), "3-5")
+    kernel.fail(setting("/a/cpuset.cpus"), errno.EIO)
+
+    done = restore(journal, kernel)
+
+    assert done.gone == (setting("/a/cpuset.cpus"),)
+    assert not done.failed
 
 
 @pytest.mark.parametrize("on", ["read", "write"])
