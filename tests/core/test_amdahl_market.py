@@ -331,6 +331,16 @@ def test_proportional_sharing_passes_on_what_a_job_cannot_use() -> None:
     np.testing.assert_allclose(cores, [6, 4, 4, 6, 6, 4, 6])
 
 
+@pytest.mark.parametrize(
+    ("maximum", "message"),
+    [([0, 2], r"maximum\[0\] = 0.0 is not positive"), ([2], "one entry for each of 2 jobs")],
+)
+def test_proportional_sharing_names_bad_maximums(maximum: list[float], message: str) -> None:
+    market = Market([1, 2], [12], [0, 1], [0, 0], [0.5] * 2)
+    with pytest.raises(MarketError, match=message):
+        share_proportionally(market, maximum=maximum)
+
+
 def test_proportional_sharing_follows_budgets_among_those_present() -> None:
     market = Market([1, 2, 5], [12, 4], [0, 1, 1, 2], [0, 0, 0, 1], [0.5] * 4)
     np.testing.assert_allclose(share_proportionally(market), [4, 4, 4, 4])

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from walras.amdahl.bounds import check_bounds
 from walras.fill import fill
 
 if TYPE_CHECKING:
@@ -29,9 +30,12 @@ def share_proportionally(
 
     Returns:
         Cores, shape (k,). They add up to the capacity of every server whose jobs can use it all.
+
+    Raises:
+        MarketError: a maximum is not positive, or there is not one for each job.
     """
     key = market.user * len(market.capacities) + market.server
     _, pair, together = np.unique(key, return_inverse=True, return_counts=True)
     weight = market.budgets[market.user] / together[pair]
-    most = np.full(market.jobs, np.inf) if maximum is None else np.asarray(maximum, np.float64)
-    return fill(weight, np.zeros(market.jobs), most, market.capacities, market.by_server)
+    none, most = check_bounds(market, None, maximum)
+    return fill(weight, none, most, market.capacities, market.by_server)
