@@ -173,6 +173,9 @@ class _Restoration:
             return ""
         if _limit(write.value) >= _limit(self._cgroups.read(setting)):
             return ""
+        without_swap = setting._replace(file="memory.limit_in_bytes")
+        if without_swap in self._pending and without_swap != setting:
+            return f"waits for {without_swap}"
         usage = int(self._cgroups.read(setting._replace(file=_USAGE[setting.file])))
         if usage + self._headroom <= _limit(write.value):
             return ""

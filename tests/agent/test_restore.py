@@ -333,6 +333,22 @@ def test_a_limit_is_not_lowered_to_what_is_in_use(version: Version, file: str) -
     assert node.kernel.oom_kills == []
 
 
+def test_v1_limit_with_swap_waits_for_the_one_without() -> None:
+    node = Node(1)
+    node.kernel.make("/c", tasks=1, memory=Memory(anonymous=60 * MIB))
+    lower, upper = "/c/memory.limit_in_bytes", "/c/memory.memsw.limit_in_bytes"
+    node.kernel.set_by_others(setting(lower), str(70 * MIB))
+    node.kernel.set_by_others(setting(upper), str(100 * MIB))
+    node.change((upper, str(500 * MIB)), (lower, str(500 * MIB)))
+
+    done = restore(node.journal, node.kernel, headroom=32 * MIB)
+
+    assert done.pending[setting(upper)] == f"waits for {lower}"
+    assert set(done.pending) == {setting(lower), setting(upper)}
+    assert not done.failed
+    assert node.writes() == []
+
+
 @pytest.mark.parametrize("original", [100 * MIB, None])
 @pytest.mark.parametrize(("version", "file"), LIMITS)
 def test_a_limit_is_raised_whatever_is_in_use(
