@@ -17,6 +17,8 @@ from walras.amdahl.equilibrium import find_equilibrium
 from walras.amdahl.market import Market, MarketError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 RESERVE = 1e-3
@@ -158,6 +160,21 @@ def test_a_lower_reserve_lowers_what_a_user_alone_bids() -> None:
     market = Market([1, 1], [24, 24], [0, 0, 1], [0, 1, 1], [0.9] * 3)
     bids = [find_nash_equilibrium(market, reserve=reserve).bids[0] for reserve in (1e-1, 1e-3)]
     assert bids[1] < 0.2 * bids[0]
+
+
+@pytest.mark.parametrize("solve", [find_equilibrium, find_nash_equilibrium])
+def test_starts_of_another_shape_are_refused(solve: Callable[..., object]) -> None:
+    market = draw_population(12, 3.0, 4, seed=1)
+    with pytest.raises(MarketError, match=r"^start has shape \(2,\): \d+ (prices|bids) are needed"):
+        solve(market, start=np.ones(2))
+
+
+def test_bids_to_start_from_may_be_no_numbers() -> None:
+    market = draw_population(12, 3.0, 4, seed=1)
+    start = np.full(market.jobs, np.inf)
+    start[0] = np.nan
+    found = find_nash_equilibrium(market, start=start)
+    assert found.bids.tolist() == find_nash_equilibrium(market).bids.tolist()
 
 
 def test_a_warm_start_takes_fewer_rounds() -> None:

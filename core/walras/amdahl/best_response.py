@@ -81,8 +81,13 @@ def find_nash_equilibrium(
         start: shape (k,), bids to start from; even ones if not given.
 
     Raises:
-        MarketError: the reserve is not positive and finite.
+        MarketError: the reserve is not positive and finite, or there is not one bid to start from
+            for each job.
     """
+    if start is not None and np.shape(start) != (market.jobs,):
+        raise MarketError(
+            f"start has shape {np.shape(start)}: {market.jobs} bids are needed, one for each job"
+        )
     if not 0 < reserve < np.inf:
         raise MarketError(
             f"reserve = {reserve} is not positive: a user alone needs a price to meet"
@@ -117,7 +122,9 @@ def find_nash_equilibrium(
 
 def _first_bids(market: Market, start: Floats | None) -> Floats:
     """Return ``start`` scaled to the budgets; even bids for users without any in it."""
-    bids = np.ones(market.jobs) if start is None else np.where(start > 0, start, 0.0)
+    bids = np.ones(market.jobs)
+    if start is not None:
+        bids = np.where(np.isfinite(start) & (np.asarray(start) > 0), start, 0.0)
     bids = np.where(market.sum_by_user(bids)[market.user] > 0, bids, 1.0)
     return bids * (market.budgets[market.user] / market.sum_by_user(bids)[market.user])
 

@@ -13,7 +13,7 @@ from walras.amdahl._bounded import solve_bounded
 from walras.amdahl._interior import solve_interior
 from walras.amdahl.bounds import check_bounds
 from walras.amdahl.conditions import kkt_residual
-from walras.amdahl.market import Market
+from walras.amdahl.market import Market, MarketError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -131,8 +131,14 @@ def find_equilibrium(
         The equilibrium; ``converged`` is False if it was not reached.
 
     Raises:
-        MarketError: a bound has the wrong shape, or is outside its range.
+        MarketError: a bound has the wrong shape or is outside its range, or there is not one
+            price to start from for each server.
     """
+    if start is not None and np.shape(start) != market.capacities.shape:
+        raise MarketError(
+            f"start has shape {np.shape(start)}: {len(market.capacities)} prices are needed, "
+            "one for each server"
+        )
     if minimum is not None or maximum is not None:
         bounds = check_bounds(market, minimum, maximum)
         return _find_bounded(market, *bounds, tolerance, max_passes, start)
