@@ -357,8 +357,10 @@ class _Group:
         since = self.now - course.relaxed
         if since < self.pace.patience:
             return [], course
-        again = since <= 4 * course.wait + self.pace.settle
-        wait = min(2 * course.wait, self.pace.longest_wait) if again else self.pace.first_wait
+        wait = course.wait or self.pace.first_wait
+        if course.stepped > course.relaxed:  # another attempt was too much, soon or late
+            soon = since <= 4 * wait + self.pace.settle
+            wait = min(2 * wait, self.pace.longest_wait) if soon else self.pace.first_wait
         course = replace(course, relaxed=self.now, wait=wait, trouble=trouble, outgrown=None)
         sample = self.sample
         eased = min(_up(sample.usage + headroom(sample.working_set)), self.loosest)

@@ -89,15 +89,19 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """The share of the last ten seconds, in percent, in which tasks waited for memory.
+    """For how long at least one task (some), or all at once (full), waited for memory.
 
     Attributes:
-        some: At least one did.
-        full: All did at once.
+        some: Percent of the last ten seconds, as an average that fades for half a minute.
+        full: The same.
+        some_total: Seconds, ever.
+        full_total: The same.
     """
 
     some: float = 0.0
     full: float = 0.0
+    some_total: float = 0.0
+    full_total: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +198,10 @@ def _refaulted(stat: Mapping[str, int], prefix: str) -> int:
 def _stall(text: str | None) -> Stall | None:
     if text is None:
         return None
-    found = dict(re.findall(r"^(some|full) avg10=([0-9.]+)", text, re.MULTILINE))
-    return Stall(float(found["some"]), float(found["full"]))
+    found = re.findall(r"^(some|full) avg10=([0-9.]+) .* total=([0-9]+)$", text, re.MULTILINE)
+    recent = {kind: float(percent) for kind, percent, _ in found}
+    totals = {kind: int(microseconds) / 1e6 for kind, _, microseconds in found}
+    return Stall(recent["some"], recent["full"], totals["some"], totals["full"])
 
 
 def _table(text: str) -> dict[str, int]:

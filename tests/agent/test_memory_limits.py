@@ -46,6 +46,7 @@ class Kernel:
     hot: int = 0  # of files, what the program reads all the time
     ages: bool = True  # whether idle cache is found to be so without reclaim
     stall: float = 0.0
+    stalled: float = 0.0
     refaulted: int = 0
     refused: int = 0
     kills: list[tuple[str, int]] = field(default_factory=list)  # by whose limit, and which
@@ -101,6 +102,7 @@ class Kernel:
                 self.charge("active", MIB)
         cooling = 0.5 ** (seconds / 5)
         self.stall = self.stall * cooling + (80 * (1 - cooling) if self.is_slowed() else 0)
+        self.stalled += 0.8 * seconds if self.is_slowed() else 0
         idle = max(0, self.active - self.hot) // 8 if self.ages else 0
         self.active -= idle
         self.inactive += idle
@@ -112,7 +114,9 @@ class Kernel:
                 self.usage,
                 self.inactive,
                 self.active,
-                Stall(self.stall, self.stall) if self.version == 2 else None,
+                Stall(self.stall, self.stall, self.stalled, self.stalled)
+                if self.version == 2
+                else None,
                 self.refaulted,
                 self.refused,
                 len(self.kills),

@@ -81,7 +81,7 @@ def test_v2_is_read() -> None:
         usage=300_000_000,
         inactive_file=90_000_000,
         active_file=40_000_000,
-        stall=Stall(1.53, 0.20),
+        stall=Stall(1.53, 0.20, 0.324891, 0.163489),
         refaulted=10 * PAGE,
         refused=5,
         killed=1,
@@ -170,15 +170,17 @@ def test_headroom_is_both_relative_and_absolute() -> None:
     assert headroom(1000 * MIB) == 100 * MIB
 
 
-CALM = Sample(Limits(512 * MIB), usage=200 * MIB, inactive_file=100 * MIB, stall=Stall(10.0, 5.0))
+CALM = Sample(Limits(512 * MIB), usage=200 * MIB, inactive_file=100 * MIB, stall=Stall(20.0, 20.0))
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
         ({}, ""),
-        ({"stall": Stall(10.5, 0.0)}, "its tasks wait for memory 10% of the time"),
-        ({"stall": Stall(10.0, 6.0)}, "its tasks wait for memory 10% of the time"),
+        ({"stall": Stall(90.0, 90.0, 0.2, 0.1)}, ""),
+        ({"stall": Stall(10.0, 5.0, 2.0, 2.0)}, ""),
+        ({"stall": Stall(90.0, 0.0, 0.25)}, "its tasks wait for memory 12% of the time"),
+        ({"stall": Stall(90.0, 90.0, 0.2, 0.2)}, "its tasks wait for memory 10% of the time"),
         ({"stall": None}, ""),
         ({"refaulted": 2 * MIB}, ""),
         ({"refaulted": 3 * MIB}, "it reads back 1.5 MiB a second of what was taken"),
