@@ -1,4 +1,4 @@
-"""Run inside the guest by test_guest_placement.py: 2 sockets x 12 cores x 2 threads, as root."""
+"""Run inside the guest by test_guest.py: 2 sockets x 12 cores x 2 threads, as root."""
 
 import os
 import subprocess

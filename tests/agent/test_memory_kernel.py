@@ -42,8 +42,8 @@ pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not os.access(FOLDER, os.W_OK),
     reason="needs root and the memory controller, to make groups whose memory is limited",
 )
-only_v1 = pytest.mark.skipif(IS_V2, reason="needs cgroup v1")
-only_v2 = pytest.mark.skipif(not IS_V2, reason="needs cgroup v2")
+only_v1 = pytest.mark.cgroup(1)
+only_v2 = pytest.mark.cgroup(2)
 
 PROGRAM = """
 import mmap, os, sys

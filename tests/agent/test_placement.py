@@ -2,7 +2,7 @@
 
 Nothing is faked: real programs are started, moved, and asked back from /proc. The module is
 also run as a whole by an ordinary user (below) and inside an emulated machine with cgroup v2
-(test_guest_placement.py).
+(test_guest.py).
 """
 
 import os

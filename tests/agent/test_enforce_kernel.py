@@ -1,0 +1,279 @@
+"""Grants are held by a real kernel, on real processes: cgroup v1 or v2, whichever is mounted.
+
+Runs on the test machine as root, and inside emulated machines by test_guest.py. The
+pods are cgroups as a kubelet with ``--cgroup-root`` makes them, with programs in them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from walras_agent import cgroupfs
+from walras_agent.cpuset import CpuSet
+from walras_agent.enforce import Enforcer, Round
+from walras_agent.holdings import Grant
+from walras_agent.journal import Journal
+from walras_agent.kubepods import Layout
+from walras_agent.observe import Observer
+from walras_agent.topology import Topology
+from walras_agent.tree import CgroupTree, Setting, TreeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MOUNT = Path("/sys/fs/cgroup")
+FORKING = "import os, time\nwhile True:\n if not os.fork(): time.sleep(0.2); os._exit(0)\n"
+FORKING += " time.sleep(0.002)\n try:\n  while os.waitpid(-1, os.WNOHANG)[0]: pass\n"
+FORKING += " except ChildProcessError: pass\n"
+
+
+def find_tree() -> CgroupTree | None:
+    try:
+        return CgroupTree.at(MOUNT) if os.geteuid() == 0 else None
+    except TreeError:
+        return None
+
+
+TREE = find_tree()
+
+pytestmark = [
+    pytest.mark.skipif(TREE is None, reason="needs root and cgroups with cpuset, cpu and memory"),
+    pytest.mark.skipif(
+        len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs: one to own, one to share"
+    ),
+]
+
+
+class Node:
+    """Pods with real processes below a cgroup of their own."""
+
+    def __init__(self, tree: CgroupTree, folder: Path) -> None:
+        self.tree, self.folder = tree, folder
+        self.layout = Layout("cgroupfs", f"/walras-test-{os.getpid()}")
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.make(self.layout.root)
+        for group in (self.layout.pods, f"{self.layout.pods}/burstable"):
+            self.make(group)
+
+    def mounts(self) -> set[str]:
+        return set(self.tree.mounts.values())
+
+    def make(self, group: str) -> None:
+        """Make a group as the kubelet and runc do."""
+        for mount in self.mounts():
+            folder = Path(mount + group)
+            folder.mkdir()
+            if self.tree.version == 2:
+                control = folder.parent / "cgroup.subtree_control"
+                control.write_text("+cpuset +cpu +memory")
+            elif (folder / "cpuset.cpus").exists():
+                for file in ("cpuset.cpus", "cpuset.mems"):
+                    (folder / file).write_text((folder.parent / file).read_text())
+
+    def start(self, pod: str, *argv: str, quota: str | None = None) -> int:
+        """Start a pod with one container, and a program in it; returns its PID."""
+        group = self.layout.pod(pod, "Burstable")
+        self.make(group)
+        self.make(self.container(pod))
+        if quota:
+            self.tree.write(self.quota(pod), quota)
+        process = subprocess.Popen(argv or ("sleep", "600"))
+        self.processes.append(process)
+        for mount in self.mounts():
+            Path(f"{mount}{self.container(pod)}/cgroup.procs").write_text(str(process.pid))
+        return process.pid
+
+    def container(self, pod: str) -> str:
+        return f"{self.layout.pod(pod, 'Burstable')}/{pod.encode().hex() * 16}"
+
+    def quota(self, pod: str) -> Setting:
+        file = "cpu.max" if self.tree.version == 2 else "cpu.cfs_quota_us"
+        return Setting("cpu", self.container(pod), file)
+
+    def enforcer(self) -> Enforcer:
+        journal = Journal.open(self.folder / "journal")
+        return Enforcer(self.tree, Observer(self.tree, self.layout), journal)
+
+    def hold(self, enforcer: Enforcer | None = None, **millicores: int) -> Round:
+        grants = [Grant(pod, pod, amount) for pod, amount in millicores.items()]
+        return (enforcer or self.enforcer()).hold(Topology.read(), grants)
+
+    def close(self) -> None:
+        groups = [mount + self.layout.root for mount in self.mounts()]
+        cgroupfs.kill([Path(group) for group in groups])
+        for process in self.processes:
+            process.wait()
+        cgroupfs.remove([Path(group) for group in groups])
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    assert TREE is not None
+    made = Node(TREE, tmp_path)
+    yield made
+    made.close()
+
+
+def allowed(pid: int) -> CpuSet:
+    """As ``/proc/PID/status`` has it (proc(5)), which cpusets narrow."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    listed = next(line for line in lines if line.startswith("Cpus_allowed_list:"))
+    return CpuSet.parse(listed.partition(":")[2])
+
+
+def test_processes_are_on_the_cpus_that_their_pods_hold(node: Node) -> None:
+    owner, sharer = node.start("aa"), node.start("bb")
+    done = node.hold(aa=1000)
+    assert done.failures == ()
+    core = Topology.read().cores()[0]
+    assert allowed(owner) == CpuSet(os.sched_getaffinity(owner)) == core
+    assert allowed(sharer) == Topology.read().cpuset - core
+    assert node.hold(aa=1000).writes == ()
+    node.hold()
+    assert allowed(owner) == allowed(sharer) == Topology.read().cpuset
+
+
+def test_owners_change_places_and_a_newcomer_is_taken_in(node: Node) -> None:
+    first, second = node.start("aa"), node.start("bb")
+    enforcer = node.enforcer()
+    node.hold(enforcer, aa=1000)
+    node.hold(enforcer, bb=1000)
+    third = node.start("cc")
+    done = node.hold(enforcer, bb=1000)
+    assert done.failures == ()
+    core = done.holdings.pods["bb"].own
+    assert allowed(second) == core
+    assert allowed(first) == allowed(third) == Topology.read().cpuset - core
+
+
+def test_program_that_forks_while_it_is_moved_leaves_nobody_behind(node: Node) -> None:
+    node.start("aa")
+    forking = node.start("bb", sys.executable, "-c", FORKING)
+    enforcer = node.enforcer()
+    for turn in range(10):
+        node.hold(enforcer, **{"aa" if turn % 2 else "bb": 1000})
+        time.sleep(0.02)
+    done = node.hold(enforcer, aa=1000)
+    procs = Path(f"{node.tree.mounts['cpuset']}{node.container('bb')}/cgroup.procs")
+    members = [int(pid) for pid in procs.read_text().split()]
+    assert forking in members
+    assert len(members) > 1
+    for pid in members:
+        try:
+            assert allowed(pid) == done.holdings.shared
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended meanwhile
+
+
+def test_quota_is_lifted_and_put_back(node: Node) -> None:
+    quota, lifted = ("50000", "-1") if node.tree.version == 1 else ("50000 100000", "max 100000")
+    node.start("aa", quota=quota)
+    node.start("bb", quota=quota)
+    enforcer = node.enforcer()
+    assert node.hold(enforcer, aa=1000).failures == ()
+    assert node.tree.read(node.quota("aa")) == lifted
+    assert node.tree.read(node.quota("bb")) == quota
+    node.hold(enforcer, bb=1000)
+    assert node.tree.read(node.quota("aa")) == quota
+    node.hold(enforcer)
+    assert node.tree.read(node.quota("bb")) == quota
+    assert dict(enforcer.journal.originals) == {}
+
+
+def test_container_removed_in_the_midst_of_a_round(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.start("aa")
+    going = node.start("bb")
+    taken = CgroupTree.write
+
+    def write(tree: CgroupTree, setting: Setting, value: str) -> None:
+        if setting.group == node.container("bb"):
+            monkeypatch.undo()
+            os.kill(going, signal.SIGKILL)
+            node.processes[1].wait()
+            cgroupfs.remove([Path(mount + node.container("bb")) for mount in node.mounts()])
+        taken(tree, setting, value)
+
+    monkeypatch.setattr(CgroupTree, "write", write)
+    done = node.hold(aa=1000)
+    assert done.failures == ()
+    assert allowed(node.processes[0].pid) == done.holdings.pods["aa"].own
+
+
+AGENT = """
+import os, signal, sys
+from pathlib import Path
+from walras_agent.enforce import Enforcer
+from walras_agent.holdings import Grant
+from walras_agent.journal import Journal
+from walras_agent.kubepods import Layout
+from walras_agent.observe import Observer
+from walras_agent.topology import Topology
+from walras_agent.tree import CgroupTree
+
+root, journal, pod, writes = sys.argv[1:]
+left = int(writes)
+taken = CgroupTree.write
+def write(tree, setting, value):
+    global left
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    left -= 1
+    taken(tree, setting, value)
+CgroupTree.write = write
+tree = CgroupTree.at()
+enforcer = Enforcer(tree, Observer(tree, Layout("cgroupfs", root)), Journal.open(Path(journal)))
+enforcer.hold(Topology.read(), [Grant(pod, pod, 1000)])
+"""
+
+
+def test_agent_killed_before_any_write_is_made_good(node: Node) -> None:
+    """kill -9 between writes; a new agent takes over, and without grants all is as it was."""
+    quota = "50000" if node.tree.version == 1 else "50000 100000"
+    pids = {pod: node.start(pod, quota=quota) for pod in ("aa", "bb", "cc")}
+    everything = Topology.read().cpuset
+    for writes in range(20):
+        node.hold(aa=1000)
+        arguments = (node.layout.root, str(node.folder / "journal"), "bb", str(writes))
+        agent = subprocess.run(
+            [sys.executable, "-c", AGENT, *arguments],
+            check=False,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+        users = [allowed(pid) for pid in pids.values()]
+        owned = [cpus for cpus in users if cpus != everything and users.count(cpus) == 1]
+        assert len(owned) < 2 or not owned[0] & owned[1]
+        done = node.hold(bb=1000)
+        assert done.failures == ()
+        assert allowed(pids["bb"]) == done.holdings.pods["bb"].own
+        assert allowed(pids["aa"]) == allowed(pids["cc"]) == done.holdings.shared
+        node.hold()
+        assert {allowed(pid) for pid in pids.values()} == {everything}
+        assert {node.tree.read(node.quota(pod)) for pod in pids} == {quota}
+        if agent.returncode == 0:
+            break
+        assert agent.returncode == -signal.SIGKILL
+    else:
+        pytest.fail("the agent never got to its end")
+    assert writes >= 4
+
+
+def test_journal_that_cannot_be_kept_stops_before_the_first_write(node: Node) -> None:
+    pid = node.start("aa")
+    node.start("bb")
+    enforcer = node.enforcer()
+    shutil.rmtree(node.folder)
+    with pytest.raises(Exception, match="cannot be written"):
+        node.hold(enforcer, aa=1000)
+    assert allowed(pid) == Topology.read().cpuset
+    node.folder.mkdir()

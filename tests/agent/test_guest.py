@@ -1,0 +1,57 @@
+"""The agent's tests on kernels and machines that the test machine is not, emulated.
+
+What runs there is pytest, on guest_machine.py, whose tests only make sense in there, and on those
+modules that also run here, on the kernel of this machine.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import emulated
+import walras_agent
+from emulated import copy_distributions, in_a_guest, run_inside
+
+HERE = Path(__file__).parent
+SUPPORT = Path(emulated.__file__).parent
+AGENT = Path(walras_agent.__file__).parents[1]
+PYTEST = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
+TWO_SOCKETS = "sockets=2,cores=12,threads=2"
+FOUR_CORES = "sockets=1,cores=4,threads=2"
+SMALL = "sockets=1,cores=2,threads=1"
+
+pytestmark = in_a_guest
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with pytest and what it needs, for a guest that has nothing but Python."""
+    folder = tmp_path_factory.mktemp("guest") / "site"
+    copy_distributions(PYTEST, folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("modules", "cpus", "version"),
+    [
+        pytest.param("guest_machine.py", TWO_SOCKETS, "v2", id="two sockets of 12 cores, v2"),
+        pytest.param("guest_machine.py", TWO_SOCKETS, "v1", id="two sockets of 12 cores, v1"),
+        pytest.param("test_enforce_kernel.py", FOUR_CORES, "v2", id="four cores with SMT, v2"),
+        pytest.param("test_enforce_kernel.py", FOUR_CORES, "v1", id="four cores with SMT, v1"),
+        pytest.param("test_placement.py test_model_kernel.py", SMALL, "v2", id="two CPUs, v2"),
+        pytest.param("test_memory_kernel.py", SMALL, "v2", id="memory, v2"),
+        pytest.param("test_placement.py", SMALL, "v1", id="two CPUs, v1"),
+    ],
+)
+def test_all_tests_pass_inside_the_guest(site: Path, modules: str, cpus: str, version: str) -> None:
+    inside = run_inside(
+        f"PYTHONPATH={AGENT}:{SUPPORT}:{site} WALRAS_CGROUP={version} "
+        f"python3 -B -m pytest -W error -v -ra -p no:cacheprovider --durations=5 {modules}",
+        [HERE, SUPPORT, AGENT, site],
+        smp=cpus,
+        cgroup=version,
+    )
+    assert inside.status == 0, inside.output
+    # What is about the other version of cgroups is left out, and nothing is skipped.
+    assert re.search(r"=== \d+ passed(, \d+ deselected)? in ", inside.output), inside.output
