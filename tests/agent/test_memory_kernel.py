@@ -1,7 +1,7 @@
 """Grants of memory held by the real kernel, on programs that hold, cache and grow.
 
 Nothing is faked but the pod: one group with another inside, as a pod has of its container. The
-module is also run inside an emulated machine with cgroup v2 (test_guest_memory.py).
+module is also run inside an emulated machine with cgroup v2 (test_guest.py).
 """
 
 from __future__ import annotations
