@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from walras_agent.cpuset import CpuSet
 from walras_agent.holdings import Holdings, divide
 from walras_agent.journal import Original
-from walras_agent.moves import CPUS, plan_moves
+from walras_agent.moves import CPUS, plan_moves, target
 from walras_agent.observe import read_group
 from walras_agent.quota import QUOTA_FILES, CpuFiles, quota_writes
 from walras_agent.restore import restore
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 Write = tuple[Setting, str]
 
 _GONE = "gone"
+_STUCK = "waits for CPUs that others have not left yet"
+_LEFT_ALONE = "is left alone for a while, as it could not be moved or others keep moving it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ class Enforcer:
             own = self._owned(pods)
             holdings = self._divide(topology, granted, pods, own)
             if not holdings.pods:  # then nobody owns a CPU, and all may be as it was before
-                self._put_back(self.journal.originals.keys(), writes, failed)
+                self._put_back(self._cpu_settings(), writes, failed)
                 self._own = {}
                 return Round(holdings, first, tuple(writes), tuple(failed.values()))
             moves = plan_moves(pods, holdings, self._texts(), own, {*fixed, *failed})
@@ -122,10 +124,10 @@ class Enforcer:
                 break
             if problem.reason != _GONE:
                 failed[problem.group] = problem
-        for stuck in moves.stuck:
-            failed.setdefault(
-                stuck, Failure(stuck, "stuck", "waits for CPUs that others have not left yet")
-            )
+        for name in moves.stuck:
+            failed.setdefault(name, Failure(name, "stuck", f"{name}: {_STUCK}"))
+        for name in _elsewhere(pods, holdings) & set(fixed):
+            failed.setdefault(name, Failure(name, "stuck", f"{name}: {_LEFT_ALONE}"))
         self._bound(pods, holdings, writes, failed)
         return Round(holdings, first, tuple(writes), tuple(failed.values()))
 
@@ -205,6 +207,10 @@ class Enforcer:
         ]
         self._put_back(lost, writes, failed)
 
+    def _cpu_settings(self) -> list[Setting]:
+        """What the journal has of this module's files; memory is put back in steps."""
+        return [each for each in self.journal.originals if each.controller in {"cpuset", "cpu"}]
+
     def _put_back(
         self, settings: Collection[Setting], writes: list[Write], failed: dict[str, Failure]
     ) -> None:
@@ -278,6 +284,16 @@ def _granted(pods: Sequence[Pod], holdings: Holdings) -> Iterator[tuple[Pod, Hol
     for pod in pods:
         if pod.uid in holdings.pods:
             yield pod, holdings.pods[pod.uid]
+
+
+def _elsewhere(pods: Sequence[Pod], holdings: Holdings) -> set[str]:
+    """Containers that are not on the CPUs that they are to use."""
+    return {
+        each.group.name
+        for pod in pods
+        for each in pod.containers
+        if each.group.cpus != target(pod, holdings)
+    }
 
 
 def _owned_now(

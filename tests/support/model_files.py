@@ -82,6 +82,7 @@ class Group:
     counters: Counter[str] = field(default_factory=Counter)
     stall: float = 0.0  # seconds in all
     recent: float = 0.0  # percent of the last time that passed
+    kills: bool = True  # at the hard limit; tasks wait there otherwise (v1)
 
     def subtree(self) -> Iterator[Group]:
         """The group itself and all below it, parents first."""
@@ -274,6 +275,9 @@ def charge(
         if above.usage > limit:
             above.counters["max"] += 1
             _reclaim(above, above.usage - limit)
+            if above.usage > limit and not above.kills:
+                setattr(group.memory, kind, getattr(group.memory, kind) - amount)
+                return  # the task waits for its memory
             _kill_above(machine, above, limit)
         high = _limit(above, "memory.high")
         if above.usage > high:
@@ -335,6 +339,16 @@ def _write_limit_v1(file: str) -> Callable[[Machine, Group, str], None]:
 
 def _write_soft_limit(_: Machine, group: Group, text: str) -> None:
     group.limits["memory.soft_limit_in_bytes"] = UNLIMITED if text == "-1" else _bytes(text)
+
+
+def _read_oom_control(_: Machine, group: Group) -> str:
+    kills = group.counters["oom_kill"]
+    return f"oom_kill_disable {int(not group.kills)}\nunder_oom 0\noom_kill {kills}"
+
+
+def _write_oom_control(_: Machine, group: Group, text: str) -> None:
+    _require(group.parent and text in {"0", "1"}, errno.EINVAL)
+    group.kills = text == "0"
 
 
 def _reset_failcnt(_: Machine, group: Group, text: str) -> None:
@@ -423,6 +437,7 @@ FILES_V1 = {
     ),
     "memory.usage_in_bytes": File(_read_usage),
     "memory.memsw.usage_in_bytes": File(_read_usage),
+    "memory.oom_control": File(_read_oom_control, _write_oom_control),
     "memory.failcnt": File(lambda _, group: str(group.counters["max"]), _reset_failcnt),
     "memory.stat": File(_read_stat),
 }
