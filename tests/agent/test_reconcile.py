@@ -284,7 +284,7 @@ class Fuzz:
         self.grants = {uid: self.random.choice([300, 1000, 1500, 2000, 3000]) for uid in some}
         self.grants |= {"elsewhere": 1000} if self.random.random() < 0.1 else {}
         mode: Mode = "observe" if self.random.random() < 0.1 else "enforce"
-        self.node.plan(mode, **self.grants)
+        self.node.plan(mode, None, **self.grants)
 
     def container_comes(self) -> None:
         if self.pods:
@@ -339,7 +339,7 @@ class Fuzz:
         self.node.kernel.go_on()
         self.node.start_agent()
         if self.node.epoch:
-            self.node.plan(**{u: m for u, m in self.grants.items() if u != "elsewhere"})
+            self.node.plan("enforce", None, **self.grants)
 
     def check(self, status: NodeStatus) -> None:
         """Nobody is on a CPU that another has for itself, but who is said to have failed."""
