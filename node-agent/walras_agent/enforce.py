@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 Write = tuple[Setting, str]
 
-_GONE = "gone"
+_TRIES = 3
+_GONE = "groups in it come and go while it is moved"
 _STUCK = "waits for CPUs that others have not left yet"
 _LEFT_ALONE = "is left alone for a while, as it could not be moved or others keep moving it"
 
@@ -44,12 +45,12 @@ class Failure:
 
     Attributes:
         group: Its path.
-        kind: As `CgroupError.kind`; "stuck" if it only waits for the CPUs of others.
+        kind: As `CgroupError.kind`; "stuck" if it only waits.
         reason: For people, in one line.
     """
 
     group: str
-    kind: Literal["transient", "permanent", "stuck"]
+    kind: Literal["gone", "transient", "permanent", "stuck"]
     reason: str
 
 
@@ -106,6 +107,7 @@ class Enforcer:
         pods = first = self.observer.observe()
         writes: list[Write] = []
         failed: dict[str, Failure] = {}
+        gone: Counter[str] = Counter()
         while True:
             own = self._owned(pods)
             holdings = self._divide(topology, granted, pods, own)
@@ -122,7 +124,9 @@ class Enforcer:
             self._own = _owned_now(pods, own, holdings)
             if problem is None:
                 break
-            if problem.reason != _GONE:
+            gone[problem.group] += problem.kind == "gone"
+            # A container may make and remove groups inside of it faster than they can be moved.
+            if problem.kind != "gone" or gone[problem.group] > _TRIES:
                 failed[problem.group] = problem
         for name in moves.stuck:
             failed.setdefault(name, Failure(name, "stuck", f"{name}: {_STUCK}"))
@@ -174,10 +178,10 @@ class Enforcer:
                 held = read_group(self.cgroups, move.container)
             except CgroupError as error:
                 if error.kind == "gone":
-                    return Failure(move.container, "transient", _GONE)
+                    return Failure(move.container, "gone", _GONE)
                 return Failure(move.container, error.kind, str(error))
             if held is None:
-                return Failure(move.container, "transient", _GONE)
+                return Failure(move.container, "gone", _GONE)
             if held.cpus != move.cpus:
                 told = f"{move.container}: CPUs {move.cpus} were written, {held.cpus} are in effect"
                 return Failure(move.container, "permanent", told)

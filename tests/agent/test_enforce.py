@@ -245,6 +245,16 @@ def test_container_that_cannot_be_moved_keeps_its_cpus_from_others(
     assert held(kernel)["b"] == held(kernel)["d"] == done.holdings.shared
 
 
+def test_container_whose_groups_come_and_go_does_not_hold_up_the_round(tmp_path: Path) -> None:
+    kernel = node(1)
+    busy = Setting("cpuset", f"{container('c')}/init.scope", "cpuset.cpus")
+    kernel.fail(busy, errno.ENODEV, times=99)
+    done = Agent(kernel, tmp_path).hold(a=2000)
+    assert [each.group for each in done.failures if each.kind == "gone"] == [container("c")]
+    assert "come and go" in next(x.reason for x in done.failures if x.group == container("c"))
+    assert held(kernel)["b"] == done.holdings.shared
+
+
 def test_kernel_that_takes_a_value_and_holds_another_is_believed(tmp_path: Path) -> None:
     """On v2 a child whose CPUs are all unavailable silently acts as if empty."""
     kernel = node(2)

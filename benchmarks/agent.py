@@ -1,0 +1,222 @@
+"""The node agent: what a look costs when nothing has changed, and a new plan when something has.
+
+Two nodes with 110 pods of a container each, the kubelet's default limit. One is a tree of plain
+files as a node of 48 CPUs shows it (cgroup v2), since no machine at hand has so many. The other,
+for root, is made of real cgroups of this machine, without processes in them.
+
+The peer of a look without changes is the least that any agent can do: to read the file with the
+CPUs in effect of every container.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from functools import partial
+from itertools import cycle
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness import Case, one_thread, run
+
+everything = os.sched_getaffinity(0)
+one_thread()
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
+
+from machines import machine  # noqa: E402
+from walras_agent import cgroupfs  # noqa: E402
+from walras_agent.cpuset import CpuSet  # noqa: E402
+from walras_agent.enforce import Enforcer  # noqa: E402
+from walras_agent.holdings import Grant, divide  # noqa: E402
+from walras_agent.journal import Journal  # noqa: E402
+from walras_agent.kubepods import Layout  # noqa: E402
+from walras_agent.memory_keeper import MemoryKeeper  # noqa: E402
+from walras_agent.moves import plan_moves  # noqa: E402
+from walras_agent.observe import EFFECTIVE, Container, Group, Observer, Pod  # noqa: E402
+from walras_agent.reconcile import NodePlan, Reconciler  # noqa: E402
+from walras_agent.topology import Topology  # noqa: E402
+from walras_agent.tree import CgroupTree, Setting, TreeError  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PODS = 110
+CHANGED = 30
+PAPERS_NODE = machine(nodes=2, cores=12, threads=2)  # of the Amdahl-market paper
+
+
+def ensure(holds: bool, complaint: str) -> None:
+    """Stop a measurement of something that did not happen."""
+    if not holds:
+        raise RuntimeError(complaint)
+
+
+def name(number: int) -> str:
+    """Return the UID of a pod."""
+    return f"pod-{number:03}"
+
+
+def container(layout: Layout, number: int) -> str:
+    """Return the group of a pod's container."""
+    return f"{layout.pod(name(number), 'Burstable')}/{number:064x}"
+
+
+def grants(millicores: int, some: range = range(PODS)) -> list[Grant]:
+    """Grant the same to some pods."""
+    return [Grant(name(number), name(number), millicores) for number in some]
+
+
+def reconciler(tree: CgroupTree, layout: Layout, folder: Path, topology: Topology) -> Reconciler:
+    """Start an agent, but for its clock."""
+    journal = Journal.open(folder / "journal")
+    enforcer = Enforcer(tree, Observer(tree, layout), journal)
+    return Reconciler(enforcer, MemoryKeeper(tree, journal), lambda: topology, str)
+
+
+def plain_files(folder: Path) -> CgroupTree:
+    """A node of 48 CPUs whose files say what was written, in effect as well."""
+    (folder / "cgroup.controllers").write_text("cpuset cpu memory\n")
+    tree, layout = CgroupTree.at(folder), Layout("cgroupfs")
+    for number in range(PODS):
+        group = container(layout, number)
+        for each in (group.rpartition("/")[0], group):
+            made = Path(tree.folder("cpuset", each))
+            made.mkdir(parents=True)
+            (made / "cpuset.cpus").write_text("0-47\n")
+            (made / "cpuset.cpus.effective").symlink_to("cpuset.cpus")
+            (made / "cgroup.procs").write_text(f"{os.getpid()}\n")
+            (made / "cpu.max").write_text("max 100000\n")
+            (made / "cpu.max.burst").write_text("0\n")
+            (made / "cpu.weight").write_text("79\n")
+    return tree
+
+
+def read_all(tree: CgroupTree, groups: list[str]) -> list[str]:
+    """Read one file of each group."""
+    return [tree.read(Setting("cpuset", group, EFFECTIVE[tree.version])) for group in groups]
+
+
+def nothing_changes(folder: Path) -> Case:
+    """A reconcile of a node where all 110 pods hold what they were granted."""
+    (folder / "cgroup").mkdir()
+    tree, layout = plain_files(folder / "cgroup"), Layout("cgroupfs")
+    loop = reconciler(tree, layout, folder, PAPERS_NODE)
+    whole = grants(1000, range(20))
+    loop.offer(NodePlan(1, "enforce", (*whole, *grants(100, range(20, PODS)))))
+    clock = cycle(range(10**9))
+
+    def look() -> None:
+        status = loop.step(next(clock))
+        ensure(status.settled, f"not settled: {status.failures}")
+
+    look()
+    groups = [container(layout, number) for number in range(PODS)]
+    return Case(
+        f"{PODS} pods, 48 CPUs: nothing to change",
+        10,
+        look,
+        "reads, nothing else",
+        partial(read_all, tree, groups),
+        warm_peer=True,
+    )
+
+
+def plans(topology: Topology) -> Case:
+    """Who gets which CPUs, and in which order, for 110 pods that had none of their own."""
+    pods = [
+        Pod(name(n), f"/{n}", (Container(Group(f"/{n}/c", topology.cpuset)),)) for n in range(PODS)
+    ]
+    new = [*grants(1000, range(20)), *grants(100, range(20, PODS))]
+
+    def plan() -> None:
+        holdings = divide(topology, new, {})
+        ensure(len(plan_moves(pods, holdings, {}, {}).moves) == PODS, "not all pods move")
+
+    return Case(f"{PODS} new grants, 48 CPUs: planning", 20, plan)
+
+
+class RealNode:
+    """Cgroups of this machine, as a kubelet with a root of its own makes them."""
+
+    def __init__(self, tree: CgroupTree) -> None:
+        self.tree = tree
+        self.layout = Layout("cgroupfs", f"/walras-bench-{os.getpid()}")
+        for group in (self.layout.root, self.layout.pods, f"{self.layout.pods}/burstable"):
+            self._make(group)
+        for number in range(PODS):
+            self._make(container(self.layout, number).rpartition("/")[0])
+            self._make(container(self.layout, number))
+
+    def _make(self, group: str) -> None:
+        for mount in set(self.tree.mounts.values()):
+            made = Path(mount + group)
+            made.mkdir()
+            if self.tree.version == 2:
+                (made.parent / "cgroup.subtree_control").write_text("+cpuset +cpu +memory")
+            elif (made / "cpuset.cpus").exists():
+                for file in ("cpuset.cpus", "cpuset.mems"):
+                    (made / file).write_text((made.parent / file).read_text())
+
+    def close(self) -> None:
+        """Remove all groups."""
+        cgroupfs.remove(Path(mount + self.layout.root) for mount in set(self.tree.mounts.values()))
+
+
+def changes(node: RealNode, folder: Path) -> Iterator[Case]:
+    """Plans that change 30 of 110 pods, from the plan to the last write."""
+    topology = Topology.read(allowed=CpuSet(everything))
+    loop = reconciler(node.tree, node.layout, folder, topology)
+    epochs = cycle(range(1, 10**9))
+
+    def turns() -> Iterator[NodePlan]:
+        rest = grants(100, range(CHANGED, PODS))
+        while True:
+            for millicores in (200, 300):
+                changed = grants(millicores, range(CHANGED - 1))
+                owner = [Grant(name(CHANGED - 1), "owner", 1000)] if millicores == 300 else []
+                yield NodePlan(next(epochs), "enforce", (*changed, *owner, *rest))
+
+    plan = turns()
+
+    def change() -> None:
+        loop.offer(next(plan))
+        status = loop.step(0.0)
+        ensure(not status.failures, f"failed: {status.failures}")
+        written = {setting.group for setting, _ in status.writes}
+        ensure(len(written) >= CHANGED - 1, f"only {len(written)} groups were written")
+
+    yield Case(f"{CHANGED} of {PODS} pods changed, cgroup v{node.tree.version}", 100, change)
+
+
+def cases(folder: Path) -> Iterator[Case]:
+    """Everything that is measured."""
+    yield nothing_changes(folder)
+    yield plans(PAPERS_NODE)
+    try:
+        tree = CgroupTree.at()
+    except TreeError as error:
+        print(f"real cgroups are left out: {error}")
+        return
+    if os.geteuid() != 0 or len(everything) < 2:
+        print("real cgroups are left out: root and two CPUs are needed")
+        return
+    (folder / "real").mkdir()
+    node = RealNode(tree)
+    try:
+        yield from changes(node, folder / "real")
+    finally:
+        node.close()
+
+
+def resident() -> float:
+    """MiB of this process that are in memory."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as temporary:
+        met = run("Node agent", cases(Path(temporary)))
+    print(f"resident, with all of the agent's modules: {resident():.0f} MiB of 80")
+    sys.exit(not met)
