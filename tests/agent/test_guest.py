@@ -41,7 +41,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.param("test_enforce_kernel.py", FOUR_CORES, "v1", id="four cores with SMT, v1"),
         pytest.param("test_placement.py test_model_kernel.py", SMALL, "v2", id="two CPUs, v2"),
         pytest.param("test_memory_kernel.py", SMALL, "v2", id="memory, v2"),
-        pytest.param("test_placement.py", SMALL, "v1", id="two CPUs, v1"),
     ],
 )
 def test_all_tests_pass_inside_the_guest(site: Path, modules: str, cpus: str, version: str) -> None:
