@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+USABLE := $(VENV)/.usable
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
@@ -17,12 +18,17 @@ $(BIN)/python:
 	@echo "Making $(VENV)"
 	@$(PYTHON) tools/make_venv.py $(VENV)
 
+$(USABLE): pyproject.toml | $(BIN)/python
+	@echo "Installing Walras into $(VENV) (half a minute)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[cli]'
+	@touch $@
+
 $(READY): pyproject.toml | $(BIN)/python
 	@echo "Installing Walras and what its tests need into $(VENV) (about a minute)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
-	@touch $@
+	@touch $(USABLE) $@
 
-run: $(READY) ## Profile, clear and pin three users' real programs on this machine (under two minutes)
+run: $(USABLE) ## Profile, clear and pin three users' real programs on this machine (under two minutes)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" walras local run examples/one-machine/market.yaml
 
 test: $(READY) ## Run the tests, with coverage (PYTEST_ARGS: more options)
