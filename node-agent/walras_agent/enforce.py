@@ -17,7 +17,7 @@ from walras_agent.holdings import Holdings, divide
 from walras_agent.journal import Original
 from walras_agent.moves import CPUS, plan_moves, target
 from walras_agent.observe import read_group
-from walras_agent.quota import QUOTA_FILES, CpuFiles, quota_writes
+from walras_agent.quota import LOOKED_AT, QUOTA_FILES, CpuFiles, quota_writes
 from walras_agent.restore import restore
 from walras_agent.tree import CgroupError, Setting
 
@@ -202,12 +202,15 @@ class Enforcer:
                 self._write(steps, writes)
             except CgroupError as error:
                 _note(failed, pod.group, error)
-        kept = {f"{pod.group}/" for pod, _ in _granted(pods, holdings)}
+        kept = {
+            group
+            for pod, _ in _granted(pods, holdings)
+            for group in (pod.group, *(each.group.name for each in pod.containers))
+        }
         lost = [
             setting
             for setting in self.journal.originals
-            if setting.controller == "cpu"
-            and not any(f"{setting.group}/".startswith(group) for group in kept)
+            if setting.controller == "cpu" and setting.group not in kept
         ]
         self._put_back(lost, writes, failed)
 
@@ -225,12 +228,17 @@ class Enforcer:
             _note(failed, setting.group, refusal)
 
     def _quota_writes(self, pod: Pod, holding: Holding) -> tuple[Write, ...]:
-        containers = [self._cpu_files(each.group.name) for each in pod.containers]
-        return quota_writes(self.cgroups.version, self._cpu_files(pod.group), containers, holding)
+        for files in (LOOKED_AT, QUOTA_FILES):  # bursts only where something is to be written
+            containers = [self._cpu_files(each.group.name, files) for each in pod.containers]
+            own = self._cpu_files(pod.group, files)
+            writes = quota_writes(self.cgroups.version, own, containers, holding)
+            if not writes:
+                break
+        return writes
 
-    def _cpu_files(self, group: str) -> CpuFiles:
+    def _cpu_files(self, group: str, files: Mapping[Literal[1, 2], tuple[str, ...]]) -> CpuFiles:
         texts = {}
-        for file in QUOTA_FILES[self.cgroups.version]:
+        for file in files[self.cgroups.version]:
             try:
                 texts[file] = self.cgroups.read(Setting("cpu", group, file))
             except CgroupError:

@@ -15,7 +15,7 @@ from walras_agent.shrink import hold
 from walras_agent.tree import CgroupError, Setting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from walras_agent.journal import Journal
     from walras_agent.memory import Course, Pace, Report
@@ -57,9 +57,10 @@ class MemoryKeeper:
         """
         reports: dict[str, Report] = {}
         refusals: dict[str, CgroupError] = {}
+        journaled = self._journaled()
         for pod in pods:
             grant = grants.get(pod.uid)
-            known = list(self._known(pod))
+            known = [setting for group in _groups(pod) for setting in journaled.get(group, ())]
             if grant is None and not known:
                 continue
             try:
@@ -122,12 +123,15 @@ class MemoryKeeper:
         kept = self.journal.originals.get(setting)
         return self.cgroups.read(setting) if kept is None else kept.text
 
-    def _known(self, pod: Pod) -> Iterator[Setting]:
-        """The pod's memory files that the journal has, of groups that are still the same."""
-        identities = {group: self.cgroups.identity(group) for group in _groups(pod)}
+    def _journaled(self) -> dict[str, list[Setting]]:
+        """The memory files that the journal has, by their group; those of gone groups left out."""
+        found: dict[str, list[Setting]] = {}
         for setting, kept in self.journal.originals.items():
-            if setting.controller == "memory" and identities.get(setting.group) == kept.identity:
-                yield setting
+            if setting.controller != "memory":
+                continue
+            if kept.identity == self.cgroups.identity(setting.group):
+                found.setdefault(setting.group, []).append(setting)
+        return found
 
     def _forget_gone(self, there: set[str]) -> None:
         for uid in self._courses.keys() - there:

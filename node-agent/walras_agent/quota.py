@@ -28,6 +28,12 @@ QUOTA_FILES: dict[Literal[1, 2], tuple[str, ...]] = {
 }
 """The files that `quota_writes` wants to know; those of bursts came with Linux 5.14."""
 
+LOOKED_AT: dict[Literal[1, 2], tuple[str, ...]] = {
+    version: tuple(file for file in files if "burst" not in file)
+    for version, files in QUOTA_FILES.items()
+}
+"""Those that tell whether anything is to be written at all."""
+
 _LEAST_QUOTA = 1000  # microseconds: min_cfs_quota_period of the kernel
 _SHARES = (2, 262_144)  # the kernel's bounds
 _PERIOD = "100000"  # microseconds, the default
