@@ -169,7 +169,7 @@ class Enforcer:
     def _move(
         self, moves: Sequence[Move], pods: Sequence[Pod], writes: list[Write]
     ) -> Failure | None:
-        """Make moves until one fails; the failure has no reason if its group is just gone."""
+        """Make moves until one fails, and return why; None when all were made."""
         planned = [[*self._above(move, pods), *move.writes] for move in moves]
         self._remember(setting for each in planned for setting, _ in each)
         for move, steps in zip(moves, planned, strict=True):
