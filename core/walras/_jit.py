@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from numba import njit
+from numba.extending import register_jitable
 
 from walras._kernel_cache import KernelCache
 
@@ -30,3 +31,13 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     with suppress(RuntimeError):  # nowhere to keep it
         compiled._cache = KernelCache(function)
     return cast("Callable[P, R]", compiled)
+
+
+def steps(function: Callable[P, R]) -> Callable[P, R]:
+    """Leave ``function`` as it is, but let kernels call it too.
+
+    For what calls kernels in turn: machine code of a kernel is optimised once more within that of
+    each of its callers. Called from Python, it calls them one by one, and nothing but they is
+    compiled.
+    """
+    return register_jitable(function)

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from walras.snapshot import Entitlement, Job, Snapshot
 
 
+MOST_NAMED = 8
+"""Entitlements that a message names; it counts the others."""
+
+
 class EntitlementError(ValueError):
     """Entitlements that form no tree.
 
@@ -38,13 +42,15 @@ def admit(snapshot: Snapshot) -> Admitted:
     Raises:
         EntitlementError: two entitlements of one name, an unknown parent, or a cycle of parents.
     """
-    entitlements = check_tree(snapshot.entitlements)
-    parents = {each.parent for each in snapshot.entitlements}
+    check_tree(snapshot.entitlements)
+    door = Door(snapshot.entitlements)
     nodes = {node.name for node in snapshot.nodes if node.cores > 0}
     jobs: list[Job] = []
     refused: list[Refusal] = []
     for job in snapshot.jobs:
-        reason = _objection(job, entitlements, parents, nodes)
+        reason = door.objection(job.entitlement, job.namespace, job.namespace_labels)
+        if reason is None and job.node and job.node not in nodes:
+            reason = f"node {job.node} sells no cores; the job waits until it does"
         if reason is None:
             jobs.append(job)
         else:
@@ -126,34 +132,46 @@ def _claim(entitlement: Entitlement, *, of_memory: bool) -> int:
     return entitlement.shares
 
 
-def _objection(
-    job: Job,
-    entitlements: Mapping[str, Entitlement],
-    parents: set[str | None],
-    nodes: set[str],
-) -> str | None:
-    """Return why ``job`` cannot take part, with the way out; None if it can."""
-    entitlement = entitlements.get(job.entitlement)
-    if entitlement is None:
-        known = ", ".join(sorted(entitlements)) or "none"
-        return (
-            f"entitlement {job.entitlement} does not exist; "
-            f"create it or name one that does ({known})"
-        )
-    if job.entitlement in parents:
-        children = sorted(e.name for e in entitlements.values() if e.parent == job.entitlement)
-        return (
-            f"entitlement {job.entitlement} is divided among its children; "
-            f"draw on one of them ({', '.join(children)})"
-        )
-    if not _admits(entitlement, job):
-        return (
-            f"entitlement {job.entitlement} does not admit namespace {job.namespace}; "
-            f"{_way_in(entitlement)}"
-        )
-    if job.node and job.node not in nodes:
-        return f"node {job.node} sells no cores; the job waits until it does"
-    return None
+class Door:
+    """Says which namespaces' jobs may draw on which entitlement."""
+
+    def __init__(self, entitlements: Iterable[Entitlement]) -> None:
+        self._entitlements = {each.name: each for each in entitlements}
+        self._children: defaultdict[str, list[str]] = defaultdict(list)
+        for each in self._entitlements.values():
+            if each.parent is not None:
+                self._children[each.parent].append(each.name)
+
+    def objection(self, name: str, namespace: str, labels: Mapping[str, str]) -> str | None:
+        """Return why a job cannot draw on an entitlement, with the way out; None if it can.
+
+        Args:
+            name: of the entitlement.
+            namespace: of the job.
+            labels: of that namespace.
+        """
+        entitlement = self._entitlements.get(name)
+        if entitlement is None:
+            return (
+                f"entitlement {name} does not exist; create it or name one that does "
+                f"({_some(self._entitlements) or 'none'})"
+            )
+        if name in self._children:
+            return (
+                f"entitlement {name} is divided among its children; "
+                f"draw on one of them ({_some(self._children[name])})"
+            )
+        if not _admits(entitlement, namespace, labels):
+            return (
+                f"entitlement {name} does not admit namespace {namespace}; {_way_in(entitlement)}"
+            )
+        return None
+
+
+def _some(names: Iterable[str]) -> str:
+    first = sorted(names)
+    more = f" and {len(first) - MOST_NAMED} more" if len(first) > MOST_NAMED else ""
+    return ", ".join(first[:MOST_NAMED]) + more
 
 
 def _way_in(entitlement: Entitlement) -> str:
@@ -163,10 +181,9 @@ def _way_in(entitlement: Entitlement) -> str:
     return f"have it labelled {labels}, as the entitlement's spec.namespaceSelector asks"
 
 
-def _admits(entitlement: Entitlement, job: Job) -> bool:
+def _admits(entitlement: Entitlement, namespace: str, labels: Mapping[str, str]) -> bool:
     if entitlement.namespaces is not None:
-        return job.namespace in entitlement.namespaces
+        return namespace in entitlement.namespaces
     if entitlement.namespace_labels is not None:
-        labels = job.namespace_labels
         return all(labels.get(key) == value for key, value in entitlement.namespace_labels.items())
     return False

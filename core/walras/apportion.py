@@ -40,7 +40,13 @@ class Portions(NamedTuple):
     weight: Counts
 
 
-def apportion(market: Market, cores: Floats, minimum: Counts, maximum: Counts) -> Portions:
+def apportion(
+    market: Market,
+    cores: Floats,
+    minimum: Counts,
+    maximum: Counts,
+    promised: Counts | None = None,
+) -> Portions:
     """Turn real numbers of cores into whole ones.
 
     Jobs of less than one core share a pool of whole cores, as large as their parts together: to
@@ -55,6 +61,8 @@ def apportion(market: Market, cores: Floats, minimum: Counts, maximum: Counts) -
             Rounding keeps it, unless small jobs would then find no core for their pool.
         maximum: shape (k,), at least 1. What a job cannot use goes to its user's other jobs on
             the server, then to other users' there, in proportion.
+        promised: shape (k,), whole cores below which rounding takes no job that has that many, if
+            all of that fits; none if not given.
 
     Returns:
         Portions whose whole cores and pools add up to at most each server's capacity.
@@ -66,14 +74,14 @@ def apportion(market: Market, cores: Floats, minimum: Counts, maximum: Counts) -
     pooled = np.bincount(market.server[small], quota[small], servers)
     pools = np.flatnonzero(np.bincount(market.server[small], minlength=servers))
     large = np.flatnonzero(~small)
+    floors = _floors(market, lifted, small, promised)
+    floors = np.minimum(floors, maximum)
     room_of_pools = np.bincount(market.server[small], maximum[small], servers)[pools]
     whole = round_cores(
         np.concatenate([quota[large], pooled[pools]]),
         market.capacities,
         group(np.concatenate([market.server[large], pools]), servers),
-        minimum=np.concatenate(
-            [_floors(market, lifted, small)[large], np.ones(len(pools), np.int64)]
-        ),
+        minimum=np.concatenate([floors[large], np.ones(len(pools), np.int64)]),
         maximum=np.concatenate([maximum[large], np.maximum(room_of_pools, 1).astype(np.int64)]),
     )
     own = np.zeros(market.jobs, np.int64)
@@ -81,7 +89,7 @@ def apportion(market: Market, cores: Floats, minimum: Counts, maximum: Counts) -
     pool = np.zeros(servers, np.int64)
     pool[pools] = whole[len(large) :]
     shared = np.where(small, pool[market.server], 0)
-    return Portions(quota, own, shared, _weights(market.server, quota, small))
+    return Portions(quota, own, shared, weights_of(market.server, quota, small))
 
 
 def _pairs(market: Market) -> tuple[Counts, int]:
@@ -124,17 +132,22 @@ def _small_jobs(market: Market, quota: Floats) -> NDArray[np.bool_]:
     return small
 
 
-def _floors(market: Market, lifted: Counts, small: NDArray[np.bool_]) -> Counts:
-    """Return the fewest whole cores of jobs that do not share: 1, or what they were lifted to."""
+def _floors(
+    market: Market, lifted: Counts, small: NDArray[np.bool_], promised: Counts | None
+) -> Counts:
+    """Return the fewest whole cores of jobs that do not share: 1, or what they must have."""
     servers = len(market.capacities)
     floors = np.maximum(lifted, 1)
+    if promised is not None:
+        floors = np.maximum(floors, promised)
     needed = np.bincount(market.server[~small], floors[~small], servers)
     needed += np.bincount(market.server[small], minlength=servers) > 0
     crowded = needed > market.capacities
     return np.where(crowded[market.server], 1, floors)
 
 
-def _weights(server: Counts, quota: Floats, small: NDArray[np.bool_]) -> Counts:
+def weights_of(server: Counts, quota: Floats, small: NDArray[np.bool_]) -> Counts:
+    """Return each job's part of its server's pool, shape (k,), with 100 for the largest there."""
     largest = np.zeros(int(server.max(initial=-1)) + 1)
     np.maximum.at(largest, server[small], quota[small])
     part = np.divide(

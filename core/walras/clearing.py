@@ -14,21 +14,35 @@ import numpy as np
 from walras import metrics
 from walras.admission import admit, divide
 from walras.amdahl.market import Market
-from walras.apportion import Portions, apportion
+from walras.apportion import apportion
 from walras.auctions import hold_auctions
 from walras.colocation import place
-from walras.explain import explain
+from walras.explain import Due, charged, explain, passed_over
+from walras.hysteresis import settle
+from walras.interference import disturb, explained
 from walras.memory import divide_memory
 from walras.ordering import in_canonical_order, in_order_of
 from walras.plan import Grant, NodeOutcome, Plan, UserOutcome
 from walras.pricing import Bounds, Priced, price
-from walras.sale import UNBOUNDED, Held, Sale, collect, sell_nodes, sell_sockets
+from walras.promises import judge, promised_cores
+from walras.sale import (
+    UNBOUNDED,
+    Held,
+    Sale,
+    collect,
+    cores_in_hardware,
+    sell_nodes,
+    sell_sockets,
+)
 from walras.snapshot import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from walras.auctions import Auctioned
+    from walras.hysteresis import Settled
     from walras.snapshot import Job, Snapshot
 
 
@@ -36,11 +50,13 @@ def clear(snapshot: Snapshot, policy: Policy | None = None) -> Plan:
     """Decide who gets how many cores and how much memory.
 
     1. Admit: which jobs may draw on which entitlement, and what each entitlement is worth.
-    2. Colocate: jobs that wait for a node are placed in pairs.
+    2. Colocate: jobs that wait for a node are placed in pairs; what jobs lose beside others is
+       taken off the parallel fractions that they bid with.
     3. Price: the mechanism divides every node's cores in real numbers.
-    4. Round: whole cores for jobs, shared pools for the small ones.
-    5. Divide memory, in slices.
-    6. Explain: to every user, why.
+    4. Round: whole cores for jobs, shared pools for the small ones; promises are kept.
+    5. Settle: nodes stay as they are where that gains too little.
+    6. Divide memory, in slices, and charge who bid for what it got.
+    7. Explain: to every user, why.
 
     The order of entitlements, nodes and jobs does not matter.
 
@@ -58,23 +74,35 @@ def clear(snapshot: Snapshot, policy: Policy | None = None) -> Plan:
 
 def _decide(snapshot: Snapshot, policy: Policy) -> Plan:
     admitted = admit(snapshot)
-    placed = place(admitted.jobs, snapshot.nodes, snapshot.penalties, policy)
+    placed = place(admitted.jobs, snapshot, policy)
+    calm = placed.jobs
+    disturbed = disturb(calm, snapshot.penalties if policy.interference else {})
+    placed = placed._replace(jobs=disturbed.jobs)
     shares = divide(snapshot.entitlements, {job.entitlement for job in placed.jobs})
     market = lay_out(snapshot, placed.jobs, shares)
-    sale = _offer(snapshot, market, placed.jobs, policy)
     auctioned = _auctions(snapshot, market, placed.jobs, policy)
-    priced = price(sale.market, _in_market(sale), policy, auctioned)
-    portions = apportion(sale.market, priced.cores, sale.least, sale.most)
-    held = collect(sale, len(placed.jobs), priced, portions)
-    grants = _grants(placed.jobs, market, policy, held)
+    sale = _offer(snapshot, market, placed.jobs, policy, auctioned)
+    limits = _most_nodes(snapshot, shares)
+    priced = price(sale.market, _in_market(sale), policy, auctioned, limits)
+    due = apportion(sale.market, priced.cores, sale.least, sale.most, sale.promised)
+    settled = settle(snapshot.held, placed.jobs, market, sale, due, policy)
+    held = collect(sale, len(placed.jobs), priced, settled.portions)
+    otherwise = collect(sale, len(placed.jobs), priced, due)
+    grants = _grants(placed.jobs, market, policy, held, otherwise)
+    grants = explained(grants, calm, disturbed.losses)
     memory = divide_memory(snapshot, placed.jobs, policy, auctioned)
+    cores = cores_in_hardware(sale, len(placed.jobs), settled.portions)
+    bids = () if auctioned is None else judge(auctioned, cores, memory.granted)
+    if policy.cores == "PriceAnticipating":
+        grants = passed_over(grants, snapshot.entitlements)
+    grants = [
+        replace(grant, memory=granted, memory_reason=reason)
+        for grant, granted, reason in zip(grants, memory.granted, memory.reasons, strict=True)
+    ]
     return Plan(
-        grants=tuple(
-            replace(grant, memory=granted, memory_reason=reason)
-            for grant, granted, reason in zip(grants, memory.granted, memory.reasons, strict=True)
-        ),
+        grants=charged(grants, bids),
         users=_users(placed.jobs, market, held, shares),
-        nodes=_nodes(snapshot, sale, priced, portions),
+        nodes=_nodes(snapshot, sale, priced, settled),
         refused=admitted.refused + placed.waiting,
         mechanism=policy.cores,
         solver=priced.solver,
@@ -84,9 +112,11 @@ def _decide(snapshot: Snapshot, policy: Policy) -> Plan:
         converged=priced.converged,
         system_progress=metrics.system_progress(market, held.cores) if grants else 0.0,
         pairings=placed.pairings,
+        bids=bids,
         memory_mechanism=policy.memory if memory.users and policy.memory else "",
         memory=memory.users,
         ledger=memory.ledger,
+        quantum=memory.quantum,
     )
 
 
@@ -122,15 +152,38 @@ def _auctions(
     return hold_auctions(market, jobs, nodes, policy)
 
 
-def _offer(snapshot: Snapshot, market: Market, jobs: Sequence[Job], policy: Policy) -> Sale:
-    """Offer nodes as wholes, or by socket; auctions and single sockets are always whole."""
+def _offer(
+    snapshot: Snapshot,
+    market: Market,
+    jobs: Sequence[Job],
+    policy: Policy,
+    auctioned: Auctioned | None,
+) -> Sale:
+    """Offer nodes as wholes, or by socket.
+
+    Auctions, single sockets, and nodes that users may bid on a few of are always whole.
+    """
     least = np.array([job.min_cores for job in jobs], np.int64)
     most = np.array([job.max_cores or UNBOUNDED for job in jobs], np.int64)
     nodes = [node for node in snapshot.nodes if node.cores > 0]
-    whole = policy.sold_by == "node" or policy.cores == "Auction"
+    if auctioned is not None and policy.cores == "Auction":
+        return sell_nodes(market, least, most, promised_cores(auctioned, market))
+    limited = policy.cores == "PriceAnticipating" and any(
+        each.max_nodes is not None for each in snapshot.entitlements
+    )
+    whole = policy.sold_by == "node" or limited
     if whole or all(node.sockets == 1 for node in nodes):
         return sell_nodes(market, least, most)
     return sell_sockets(market, nodes, least, most)
+
+
+def _most_nodes(snapshot: Snapshot, shares: Mapping[str, float]) -> NDArray[np.int64] | None:
+    """Return how many nodes each user bids on at most, shape (n,); None where there is no bound."""
+    most = {each.name: each.max_nodes for each in snapshot.entitlements}
+    if all(most[name] is None for name in shares):
+        return None
+    every = max(len(snapshot.nodes), 1)
+    return np.array([most[name] or every for name in shares], np.int64)
 
 
 def _in_market(sale: Sale) -> Bounds:
@@ -147,8 +200,10 @@ def _in_market(sale: Sale) -> Bounds:
     return Bounds(lower, np.where(sale.most < capacity, sale.most, np.inf))
 
 
-def _grants(jobs: Sequence[Job], market: Market, policy: Policy, held: Held) -> list[Grant]:
-    """Say what every job gets, and why."""
+def _grants(
+    jobs: Sequence[Job], market: Market, policy: Policy, held: Held, otherwise: Held
+) -> list[Grant]:
+    """Say what every job gets, and why; ``otherwise`` is what it would get if no node stayed."""
     speedups = metrics.speedups(market, held.cores)
     grants = []
     for k, job in enumerate(jobs):
@@ -168,10 +223,12 @@ def _grants(jobs: Sequence[Job], market: Market, policy: Policy, held: Held) -> 
             reason="",
             pod=job.pod,
             sockets=held.sockets[k],
+            fraction=job.fraction,
         )
         budget = float(market.budgets[market.user[k]])
         quota, sharers = float(held.quota[k]), int(held.sharers[k])
-        grants.append(explain(grant, job, budget, quota, sharers, policy.cores))
+        due = Due(int(otherwise.whole[k]), int(otherwise.shared[k]), policy.hysteresis)
+        grants.append(explain(grant, job, budget, quota, sharers, policy.cores, due))
     return grants
 
 
@@ -191,18 +248,18 @@ def _users(
 
 
 def _nodes(
-    snapshot: Snapshot, sale: Sale, priced: Priced, portions: Portions
+    snapshot: Snapshot, sale: Sale, priced: Priced, settled: Settled
 ) -> tuple[NodeOutcome, ...]:
     """Describe every node, those that sell no cores at price 0."""
     nodes = sum(node.cores > 0 for node in snapshot.nodes)
     pool = np.zeros(len(sale.node), np.int64)
-    np.maximum.at(pool, sale.market.server, portions.shared)
+    np.maximum.at(pool, sale.market.server, settled.portions.shared)
     shared = np.bincount(sale.node, pool, nodes).astype(np.int64)
     capacities = sale.market.capacities
     worth = np.bincount(sale.node, priced.prices * capacities, nodes)
     prices = worth / np.bincount(sale.node, capacities, nodes)
-    sold = iter(zip(prices.tolist(), shared.tolist(), strict=True))
+    sold = iter(zip(prices.tolist(), shared.tolist(), settled.stays.tolist(), strict=True))
     return tuple(
-        NodeOutcome(node.name, node.cores, *(next(sold) if node.cores > 0 else (0.0, 0)))
+        NodeOutcome(node.name, node.cores, *(next(sold) if node.cores > 0 else (0.0, 0, False)))
         for node in snapshot.nodes
     )

@@ -79,14 +79,18 @@ def diagnose(
         The findings, most serious first; none when the profile can be relied on.
     """
     merged = merge_samples(samples)
-    case = _Case(merged, fit, _noise(merged, fit), disturbance)
+    case = _Case(merged, fit, uncertainties(merged, fit), disturbance)
     return tuple(Finding(code, text) for code, rule in _RULES.items() if (text := rule(case)))
 
 
-def _noise(samples: tuple[Sample, ...], fit: SpeedupFit) -> dict[int, float]:
-    """How far repeats leave F(x) open: dF = (T_x / T_1) (δ_1 + δ_x) / (1 - 1/x).
+def uncertainties(samples: Iterable[Sample], fit: SpeedupFit) -> dict[int, float]:
+    """How far repeats leave F(x) open, by core count: dF = (T_x / T_1) (δ_1 + δ_x) / (1 - 1/x).
 
     First order in the relative uncertainties δ, the mean over data sizes, as F(x) itself is.
+
+    Args:
+        samples: One for each core count and data size (`walras.profile.merge_samples`).
+        fit: What was fitted to them.
     """
     by_key = {(sample.size, sample.cores): sample for sample in samples}
     open_by: dict[int, list[float]] = {cores: [] for cores in fit.by_cores}

@@ -3,20 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from walras.apportion import ALMOST
 
 if TYPE_CHECKING:
-    from walras.plan import Grant
-    from walras.snapshot import CoreMechanism, Job
+    from collections.abc import Sequence
+
+    from walras.plan import BidOutcome, Grant
+    from walras.snapshot import CoreMechanism, Entitlement, Job
 
 VISIBLE = 0.005
 """Cores, half of the last digit that is printed: a smaller change is not worth a word."""
 
 
+class Due(NamedTuple):
+    """What a job would get if cores moved however little that gained.
+
+    Attributes:
+        own: whole cores of its own; 0 if it would share.
+        shared: cores of the pool that it would share; 0 if it would not.
+        threshold: part of what the node's jobs do, below which a gain moves no cores.
+    """
+
+    own: int
+    shared: int
+    threshold: float
+
+
 def explain(
-    grant: Grant, job: Job, budget: float, quota: float, sharers: int, mechanism: CoreMechanism
+    grant: Grant,
+    job: Job,
+    budget: float,
+    quota: float,
+    sharers: int,
+    mechanism: CoreMechanism,
+    due: Due,
 ) -> Grant:
     """Return ``grant`` with its reason.
 
@@ -27,14 +49,86 @@ def explain(
         quota: real number of cores after the bounds of jobs.
         sharers: how many jobs share the pool of its node.
         mechanism: that decided.
+        due: what it would get without hysteresis.
     """
+    stays = (grant.granted_cores, grant.shared_cores) != (due.own, due.shared)
     parts = (
         _market(grant, job, budget, mechanism),
         _bound(grant, job, quota),
-        _hardware(grant, quota, sharers),
+        _stay(grant, due) if stays else _hardware(grant, quota, sharers),
         _shortfall(grant, job),
     )
     return replace(grant, reason="; ".join(part for part in parts if part))
+
+
+def passed_over(grants: Sequence[Grant], entitlements: Sequence[Entitlement]) -> list[Grant]:
+    """Return grants of which those say so that are on nodes on which their users may not bid too.
+
+    Args:
+        grants: all of them, in a market of linear utilities.
+        entitlements: with the most nodes that each bids on.
+    """
+    most = {each.name: each.max_nodes for each in entitlements}
+    return [
+        replace(
+            grant,
+            reason=f"{grant.node} is none of the {most[grant.entitlement]} that "
+            f"{grant.entitlement}'s maxNodes lets it bid on at once; {grant.reason}",
+        )
+        if most[grant.entitlement] is not None and grant.cores == 0
+        else grant
+        for grant in grants
+    ]
+
+
+def charged(grants: Sequence[Grant], bids: Sequence[BidOutcome]) -> tuple[Grant, ...]:
+    """Return grants of which those cost nothing whose jobs pay nothing for what they bid.
+
+    Args:
+        grants: all of them.
+        bids: what came of the jobs' bids; empty without auctions.
+    """
+    if not bids:
+        return tuple(grants)
+    known = {(bid.namespace, bid.name): bid for bid in bids}
+    result = []
+    for grant in grants:
+        bid = known.get((grant.namespace, grant.name))
+        if bid is None:
+            result.append(grant)
+        else:
+            spend = grant.spend if bid.charge else 0.0
+            parts = (grant.reason, of_bid(bid))
+            result.append(replace(grant, spend=spend, reason="; ".join(filter(None, parts))))
+    return tuple(result)
+
+
+def of_bid(bid: BidOutcome) -> str:
+    """Say whether a job has the utility that it demands, and what it pays; empty if it is plain."""
+    if bid.minimum is None:
+        if bid.prolific:
+            return ""
+        return (
+            "it has what jobs with a minimum utility leave, since they could not have theirs "
+            "beside its bid, and pays nothing"
+        )
+    demanded = f"its minimum utility of {bid.minimum:.4g}"
+    if bid.charge:
+        return f"{demanded} is met at {bid.utility:.4g}, so it pays {bid.charge:.2f}"
+    if bid.reach < bid.minimum:
+        return (
+            f"{demanded} is out of reach, all that it can use makes {bid.reach:.4g}: it has what "
+            f"others leave and pays nothing"
+        )
+    if not bid.prolific:
+        return (
+            f"{demanded} cannot be promised beside those of larger budgets: it has what others "
+            f"leave, which makes {bid.utility:.4g}, and pays nothing"
+        )
+    return (
+        f"{demanded} is missed at {bid.utility:.4g}, for whole cores and minimums of memory, so it "
+        f"pays nothing"
+    )
 
 
 def _market(grant: Grant, job: Job, budget: float, mechanism: CoreMechanism) -> str:
@@ -91,6 +185,18 @@ def _hardware(grant: Grant, quota: float, sharers: int) -> str:
         f"{why}, so it shares {_count(grant.shared_cores)} with "
         f"{sharers - 1} other{'' if sharers == 2 else 's'} by weight {grant.weight}"
     )
+
+
+def _stay(grant: Grant, due: Due) -> str:
+    return (
+        f"keeps {_having(grant.granted_cores, grant.shared_cores)} in place of "
+        f"{_having(due.own, due.shared)}: to move cores would bring the jobs of {grant.node} less "
+        f"than {100 * due.threshold:g}% more"
+    )
+
+
+def _having(own: int, shared: int) -> str:
+    return f"{_count(own)} of its own" if own else f"its part of {_count(shared)}"
 
 
 def _shortfall(grant: Grant, job: Job) -> str | None:

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras._jit import kernel
-from walras._segments import read_only, stable_order
+from walras._segments import Grouping, sort_in_place
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from walras._segments import Grouping
 
     Floats = NDArray[np.float64]
 
@@ -40,105 +38,97 @@ def fill(
         Shape (k,). Where the lower bounds add up to more than the capacity, the lower bounds;
         where the upper ones add up to less, the upper ones.
     """
-    weight = np.where(weight < SMALLEST_WEIGHT, 0.0, weight)
-    return _fill(weight, lower, upper, read_only(capacity), groups.start, groups.order)
-
-
-@kernel
-def _fill(
-    weight: Floats,
-    lower: Floats,
-    upper: Floats,
-    capacity: Floats,
-    start: NDArray[np.int64],
-    order: NDArray[np.uint32],
-) -> Floats:
     result = lower.copy()
-    for group in range(len(capacity)):
-        members = order[start[group] : start[group + 1]]
-        floor_of_weightless = 0.0
-        for k in members:
-            if weight[k] == 0.0:
-                floor_of_weightless += lower[k]
-        left = capacity[group] - floor_of_weightless
-        for weightless in (False, True):
-            room = left + floor_of_weightless if weightless else left
-            left = _raise_level(weight, lower, upper, room, members, weightless, result)
-            if left <= 0.0:
-                break
+    weightless = weight < SMALLEST_WEIGHT
+    if not weightless.any():
+        _raise_levels(weight, lower, upper, capacity.copy(), groups, result)
+        return result
+    weighted, others = _part(groups, ~weightless), _part(groups, weightless)
+    owner = np.repeat(np.arange(len(capacity)), np.diff(others.start))
+    floors = np.bincount(owner, lower[others.order], len(capacity))
+    left = capacity - floors
+    _raise_levels(weight, lower, upper, left, weighted, result)
+    left = np.where(left > 0, left + floors, 0.0)
+    _raise_levels(np.ones(len(weight)), lower, upper, left, others, result)
     return result
 
 
+def _part(groups: Grouping, wanted: NDArray[np.bool_]) -> Grouping:
+    """Return the groups without members that are not ``wanted``, shape (k,)."""
+    there = wanted[groups.order]
+    up_to = np.concatenate([np.zeros(1, np.int64), np.cumsum(there)])
+    return Grouping(up_to[groups.start], groups.order[there])
+
+
+def _raise_levels(
+    weight: Floats, lower: Floats, upper: Floats, left: Floats, groups: Grouping, result: Floats
+) -> None:
+    """Set ``result`` of the groups' members, and reduce what is ``left`` to what they cannot take.
+
+    The members are laid out in the order of their groups, so that the kernel needs no look-ups.
+    """
+    start, order = groups
+    marks = np.empty(2 * int(np.diff(start).max(initial=0)))
+    filled = result[order]
+    _fill(weight[order], lower[order], upper[order], start, left, marks, filled)
+    result[order] = filled
+
+
 @kernel
-def _raise_level(
+def _fill(  # noqa: C901 - one loop over groups, whose parts would be compiled twice
     weight: Floats,
     lower: Floats,
     upper: Floats,
-    capacity: float,
-    members: NDArray[np.uint32],
-    weightless: bool,
+    start: NDArray[np.int64],
+    left: Floats,
+    marks: Floats,
     result: Floats,
-) -> float:
-    """Fill the members of a group with a weight, or those without; return what they cannot take.
+) -> None:
+    """Fill the groups; a result that stays at its lower bound is not written.
 
     Between marks, the levels at which a member leaves its lower or reaches its upper bound, the
     total is linear in the level: find the stretch that the capacity lies in by bisection. Totals
     are added up anew at every mark, since running ones would lose the small weights beside the
     large.
+
+    Level 0 comes before all marks. It is looked at in the same loop, since the compiler takes as
+    long for a second one.
     """
-    marks = np.empty(2 * len(members))
-    count = 0
-    for k in members:
-        if (weight[k] == 0.0) == weightless and upper[k] > lower[k]:
-            w = 1.0 if weightless else weight[k]
-            marks[count] = lower[k] / w
-            marks[count + 1] = upper[k] / w
-            count += 2
-    total, slope = _total(weight, lower, upper, members, weightless, 0.0)
-    if count == 0 or total >= capacity:
-        return capacity - total
-    order = stable_order(marks[:count])
-    below, above = -1, count
-    level = 0.0
-    while above - below > 1:
-        middle = (below + above) // 2
-        mark = marks[order[middle]]
-        at_mark, slope_after = _total(weight, lower, upper, members, weightless, mark)
-        if at_mark <= capacity:
-            below, level, total, slope = middle, mark, at_mark, slope_after
-        else:
-            above = middle
-    if slope > 0.0:
-        level += (capacity - total) / slope
-        total = capacity
-    for k in members:
-        if (weight[k] == 0.0) == weightless:
-            w = 1.0 if weightless else weight[k]
-            result[k] = min(max(level * w, lower[k]), upper[k])
-    return capacity - total
-
-
-@kernel
-def _total(
-    weight: Floats,
-    lower: Floats,
-    upper: Floats,
-    members: NDArray[np.uint32],
-    weightless: bool,
-    level: float,
-) -> tuple[float, float]:
-    """Return what the members take at ``level``, and how fast that grows just above it."""
-    total = 0.0
-    slope = 0.0
-    for k in members:
-        if (weight[k] == 0.0) != weightless:
-            continue
-        w = 1.0 if weightless else weight[k]
-        if level < lower[k] / w:
-            total += lower[k]
-        elif level < upper[k] / w:
-            total += level * w
-            slope += w
-        else:
-            total += upper[k]
-    return total, slope
+    for group in range(len(left)):
+        first, last = start[group], start[group + 1]
+        room = left[group]
+        count = 0
+        for k in range(first, last):
+            if upper[k] > lower[k]:
+                marks[count] = lower[k] / weight[k]
+                marks[count + 1] = upper[k] / weight[k]
+                count += 2
+        sort_in_place(marks, int(count))  # for the literal 0, numba would compile it again
+        below, middle, above = -1, -1, count
+        level = mark = total = slope = 0.0
+        while True:
+            at_mark = slope_after = 0.0
+            for k in range(first, last):
+                w = weight[k]
+                if mark < lower[k] / w:
+                    at_mark += lower[k]
+                elif mark < upper[k] / w:
+                    at_mark += mark * w
+                    slope_after += w
+                else:
+                    at_mark += upper[k]
+            if middle < 0 or at_mark <= room:
+                below, level, total, slope = middle, mark, at_mark, slope_after
+            else:
+                above = middle
+            if above - below <= 1 or (below < 0 and total >= room):
+                break
+            middle = (below + above) // 2
+            mark = marks[middle]
+        if count > 0 and (below >= 0 or total < room):
+            if slope > 0.0:
+                level += (room - total) / slope
+                total = room
+            for k in range(first, last):
+                result[k] = min(max(level * weight[k], lower[k]), upper[k])
+        left[group] = room - total

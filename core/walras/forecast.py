@@ -6,21 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from walras.clearing import clear
+from walras.snapshot import identity
 from walras.speedup import speedup
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from walras.plan import Grant, Plan
-    from walras.snapshot import Job, Policy, Snapshot
-
-Key = tuple[str, str, str, str]
-"""Namespace, name, pod and node of a job."""
-
-
-def identity(job: Job | Grant) -> Key:
-    """Return what tells a job from others."""
-    return job.namespace, job.name, job.pod, job.node
+    from walras.plan import Plan
+    from walras.snapshot import Job, Key, Policy, Snapshot
 
 
 def held_cores(plan: Plan) -> dict[Key, float]:
@@ -63,8 +56,12 @@ def forecast(snapshot: Snapshot, policy: Policy, alone: Mapping[Key, float]) -> 
     now = 0.0
     while any(each in left for each in jobs):
         plan = clear(replace(snapshot, jobs=tuple(jobs.values())), policy)
+        snapshot = replace(snapshot, held=plan.holdings())
+        held = held_cores(plan)
         rates = {
-            each: expected_speedup(jobs[each], cores) for each, cores in held_cores(plan).items()
+            each: expected_speedup(replace(jobs[each], fraction=grant.fraction), held[each])
+            for grant in plan.grants
+            for each in (identity(grant),)
         }
         moving = [each for each in jobs if each in left and rates.get(each, 0.0) > 0.0]
         if not moving:

@@ -6,6 +6,7 @@ one of its rivals, says how many slices it holds; its jobs fill them evenly, the
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -13,10 +14,13 @@ import numpy as np
 from walras._segments import group
 from walras.admission import divide
 from walras.fill import fill
-from walras.karma.ledger import Ledger, in_credits
+from walras.karma.accounts import accounts_of
+from walras.karma.ledger import Ledger
 from walras.karma.quantum import allocate
+from walras.karma.record import Settled
 from walras.karma.rivals import share_max_min, share_strictly
 from walras.plan import MemoryOutcome
+from walras.words import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,13 +47,15 @@ class Divided(NamedTuple):
         granted: bytes of each job, None for those that take no part.
         reasons: why, one sentence each; empty likewise.
         users: what each entitlement got.
-        ledger: credits afterwards; None without Karma.
+        ledger: credits afterwards; as they were without Karma.
+        quantum: that was settled; None without Karma.
     """
 
     granted: tuple[int | None, ...]
     reasons: tuple[str, ...]
     users: tuple[MemoryOutcome, ...]
     ledger: Ledger | None
+    quantum: Settled | None = None
 
 
 class _Pools(NamedTuple):
@@ -99,7 +105,7 @@ def divide_memory(
     parents = {each.parent for each in snapshot.entitlements}
     leaves = [each.name for each in snapshot.entitlements if each.name not in parents]
     claims = divide(snapshot.entitlements, leaves, of_memory=True)
-    ledger = _present(snapshot.ledger, leaves)
+    ledger = (snapshot.ledger or Ledger.open(())).shared_by(leaves)
     demands = _demands(jobs, ledger.users, snapshot.nodes)
     pools = _Pools(
         ledger.users,
@@ -107,17 +113,18 @@ def divide_memory(
         np.array([node.memory // policy.slice_bytes for node in snapshot.nodes], np.int64),
         _wanted(demands, len(snapshot.nodes), len(ledger.users), policy.slice_bytes),
     )
-    after: Ledger | None = None
+    quantum: Settled | None = None
     if auctioned is not None and policy.memory == "Auction":
         granted = np.asarray(auctioned.memory[demands.job] // PAGE * PAGE, np.int64)
     else:
-        held, after = _hold(policy, ledger, pools)
+        held, quantum = _hold(policy, ledger, pools, snapshot)
         granted = _to_jobs(demands, held, policy.slice_bytes)
     return Divided(
         _per_job(len(jobs), demands, granted),
         _reasons(jobs, demands, granted),
-        _outcomes(policy, pools, demands, granted, _balances(ledger, after)),
-        snapshot.ledger if after is None else after,
+        _outcomes(policy, pools, demands, granted, quantum),
+        snapshot.ledger if quantum is None else quantum.allocation.ledger,
+        quantum,
     )
 
 
@@ -125,15 +132,6 @@ def could_use(memory: MemoryDemand) -> int:
     """Return the bytes that a job takes if it can have them: its demand, within its bounds."""
     wanted = max(memory.demand, memory.least)
     return wanted if memory.most is None else min(wanted, memory.most)
-
-
-def _present(ledger: Ledger | None, names: Sequence[str]) -> Ledger:
-    """Return the ledger without entitlements that are gone, and joined by those that are new."""
-    ledger = ledger or Ledger.open(())
-    there = set(names)
-    gone = [user for user in ledger.users if user not in there]
-    known = set(ledger.users)
-    return ledger.leave(*gone).join(*(name for name in names if name not in known))
 
 
 def _demands(jobs: Sequence[Job], names: Sequence[str], nodes: Sequence[Node]) -> _Demands:
@@ -154,9 +152,26 @@ def _wanted(demands: _Demands, pools: int, users: int, size: int) -> Counts:
     return wanted
 
 
-def _hold(policy: Policy, ledger: Ledger, pools: _Pools) -> tuple[Counts, Ledger | None]:
-    """Return the slices that each user holds of each pool, and the credits afterwards."""
+def _raise_to_asked(pools: _Pools, snapshot: Snapshot, size: int) -> None:
+    """Raise demands to what users have asked for earlier in the same quantum.
+
+    Credits are counted by quanta: who could ask for less before one ends would have had the rest
+    of it for nothing.
+    """
+    user = {name: number for number, name in enumerate(pools.names)}
+    for row, node in enumerate(snapshot.nodes):
+        for name, asked in snapshot.asked.get(node.name, {}).items():
+            if name in user:
+                wanted = pools.wanted[row]
+                wanted[user[name]] = max(wanted[user[name]], -(-asked // size))
+
+
+def _hold(
+    policy: Policy, ledger: Ledger, pools: _Pools, snapshot: Snapshot
+) -> tuple[Counts, Settled | None]:
+    """Return the slices that each user holds of each pool, and the quantum that says so."""
     if policy.memory == "Karma":
+        _raise_to_asked(pools, snapshot, policy.slice_bytes)
         quantum = allocate(
             ledger,
             pools.wanted,
@@ -164,7 +179,8 @@ def _hold(policy: Policy, ledger: Ledger, pools: _Pools) -> tuple[Counts, Ledger
             guaranteed_fraction=policy.guaranteed_fraction,
             weights=pools.weights,
         )
-        return quantum.slices, quantum.ledger
+        names = tuple(node.name for node in snapshot.nodes)
+        return quantum.slices, Settled(quantum, names, pools.weights, policy.guaranteed_fraction)
     rule = share_strictly if policy.memory == "Strict" else share_max_min
     held = [
         rule(wanted, int(capacity), pools.weights)
@@ -224,43 +240,22 @@ def _reasons(jobs: Sequence[Job], demands: _Demands, granted: Counts) -> tuple[s
     return tuple(reasons)
 
 
-def in_words(amount: int) -> str:
-    """Return bytes for people, as 1.5Gi."""
-    for unit, power in (("Gi", 3), ("Mi", 2), ("Ki", 1)):
-        if amount >= 1024**power:
-            return f"{amount / 1024**power:.1f}".removesuffix(".0") + unit
-    return f"{amount} B"
-
-
-def _balances(before: Ledger, after: Ledger | None) -> list[tuple[str, str]]:
-    """Return each user's credits afterwards, and how many more than before they are."""
-    if after is None:
-        return [("", "")] * len(before.users)
-    earned = after.balances - before.balances
-    return [
-        (in_credits(int(balance)), in_credits(int(more)))
-        for balance, more in zip(after.balances, earned, strict=True)
-    ]
-
-
 def _outcomes(
     policy: Policy,
     pools: _Pools,
     demands: _Demands,
     granted: Counts,
-    balances: Sequence[tuple[str, str]],
+    quantum: Settled | None,
 ) -> tuple[MemoryOutcome, ...]:
     users = len(pools.names)
-    entitled = int(pools.slices.sum()) * policy.slice_bytes * pools.weights / pools.weights.sum()
+    total = int(pools.slices.sum()) * policy.slice_bytes
+    weights = pools.weights.tolist()  # all bytes times a weight need not fit into 64 bits
+    parts = sum(weights)
+    entitled = [total * weight // parts for weight in weights]
     wanted = np.bincount(demands.user, demands.bytes, users)
     got = np.bincount(demands.user, granted, users)
+    accounts = repeat(None) if quantum is None else accounts_of(quantum, policy.slice_bytes)
     return tuple(
-        MemoryOutcome(
-            name,
-            int(entitled[number]),
-            int(wanted[number]),
-            int(got[number]),
-            *balances[number],
-        )
-        for number, name in enumerate(pools.names)
+        MemoryOutcome(name, entitled[number], int(wanted[number]), int(got[number]), account)
+        for number, (name, account) in enumerate(zip(pools.names, accounts, strict=False))
     )

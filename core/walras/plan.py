@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from walras.snapshot import title
+from walras.snapshot import Holding, identity, title
 
 if TYPE_CHECKING:
+    from walras.karma.accounts import Account
     from walras.karma.ledger import Ledger
+    from walras.karma.record import Settled
+    from walras.snapshot import Key
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,7 @@ class Grant:
         sockets: of the node, numbered from 0, where these are sold one by one; else empty.
         memory: bytes; None if it takes no part in the market for memory.
         memory_reason: one sentence about that; empty likewise.
+        fraction: the parallel fraction that the job bid with.
     """
 
     namespace: str
@@ -53,6 +57,7 @@ class Grant:
     sockets: tuple[int, ...] = ()
     memory: int | None = None
     memory_reason: str = ""
+    fraction: float = 1.0
 
     @property
     def title(self) -> str:
@@ -88,26 +93,63 @@ class MemoryOutcome:
         entitled: bytes that its share of all memory is worth.
         demand: bytes that its jobs could use.
         granted: bytes.
-        credits: after this quantum, as a decimal number; empty where no credits are kept.
-        credits_earned: in this quantum, less those spent; likewise.
+        account: its credits; None where none are kept.
     """
 
     name: str
     entitled: int
     demand: int
     granted: int
-    credits: str = ""
-    credits_earned: str = ""
+    account: Account | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BidOutcome:
+    """What came of one job's bid in auctions, of all its pods together.
+
+    Attributes:
+        namespace: of the job.
+        name: of the job.
+        entitlement: that pays.
+        budget: its part of its entitlement's, in cores at the cluster's average price.
+        utility: of what its pods hold; of a logarithmic one, the product of its shares to the
+            powers of their weights, so that it is never negative.
+        reach: what that would be with all that its pods can use.
+        minimum: that it demands; None if it has none.
+        prolific: whether it is in the pool of those who are served by their bids; the others have
+            what these leave.
+        charge: what it pays: its budget if it has its minimum or, without one, is in the pool.
+    """
+
+    namespace: str
+    name: str
+    entitlement: str
+    budget: float
+    utility: float
+    reach: float
+    minimum: float | None
+    prolific: bool
+    charge: float
 
 
 @dataclass(frozen=True, slots=True)
 class NodeOutcome:
-    """A node's cores, their price (1 is the cluster's average), and the cores small jobs share."""
+    """What is sold of one node.
+
+    Attributes:
+        name: of the node.
+        cores: for sale.
+        price: of one; 1 is the cluster's average.
+        shared_cores: that its small jobs share.
+        stays: whether its cores stay divided as they were since the market's division gains too
+            little.
+    """
 
     name: str
     cores: int
     price: float
     shared_cores: int
+    stays: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +171,18 @@ class Pairing:
         node: where.
         jobs: two, or one that has the processor to itself.
         penalties: the part of its throughput that each is expected to lose there.
+        measured: for each whether that was measured, and not predicted.
+        companions: for each the job with which both would rather share; empty where the advice is
+            to take part.
+        gains: for each the part of its throughput that this would save it.
     """
 
     node: str
     jobs: tuple[str, ...]
     penalties: tuple[float, ...]
+    measured: tuple[bool, ...] = ()
+    companions: tuple[str, ...] = ()
+    gains: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +202,11 @@ class Plan:
         converged: whether the solver reached what was asked.
         system_progress: budget-weighted mean of utilities (eq. 10).
         pairings: jobs that were placed, and beside whom.
+        bids: one a job that bid, in the order of the snapshot; empty without auctions.
         memory_mechanism: that divided memory; empty where none did.
         memory: in the order of the snapshot's entitlements, those that memory is divided among.
-        ledger: Karma's credits after this decision; None without Karma.
+        ledger: Karma's credits after this decision; as they were where Karma does not decide.
+        quantum: that Karma settled; None where it does not decide.
     """
 
     grants: tuple[Grant, ...]
@@ -170,6 +221,15 @@ class Plan:
     converged: bool
     system_progress: float
     pairings: tuple[Pairing, ...] = ()
+    bids: tuple[BidOutcome, ...] = ()
     memory_mechanism: str = ""
     memory: tuple[MemoryOutcome, ...] = ()
     ledger: Ledger | None = None
+    quantum: Settled | None = field(default=None, compare=False, repr=False)
+
+    def holdings(self) -> dict[Key, Holding]:
+        """Return what jobs have once this is carried out: part of the next snapshot."""
+        return {
+            identity(grant): Holding(grant.granted_cores, grant.shared_cores)
+            for grant in self.grants
+        }

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from walras.snapshot import Policy
 
     Floats = NDArray[np.float64]
+    Counts = NDArray[np.int64]
 
 LARGEST_MATRIX = 20_000_000
 """Users times servers that the mechanisms for linear utilities take; 160 MB a matrix."""
@@ -89,7 +90,11 @@ class Priced(NamedTuple):
 
 
 def price(
-    market: Market, bounds: Bounds, policy: Policy, auctioned: Auctioned | None = None
+    market: Market,
+    bounds: Bounds,
+    policy: Policy,
+    auctioned: Auctioned | None = None,
+    parallelism: Counts | None = None,
 ) -> Priced:
     """Divide cores by the mechanism that ``policy`` names.
 
@@ -98,6 +103,8 @@ def price(
         bounds: of the jobs' cores.
         policy: names the mechanism.
         auctioned: what auctions came to, if that is the mechanism.
+        parallelism: shape (n,), most servers that each user bids on where utilities are linear;
+            no bound if not given.
 
     Raises:
         PricingError: the market is too large for it.
@@ -117,7 +124,7 @@ def price(
         case "UpperBound":
             return _without_prices(maximise_progress(market, **bounds.named))
         case "PriceAnticipating":
-            return _price_anticipating(market)
+            return _price_anticipating(market, parallelism)
         case _:
             return _amdahl_bidding(market, bounds, policy.tolerance)
 
@@ -166,9 +173,11 @@ def _without_prices(found: Optimum) -> Priced:
     return Priced(found.cores, free, "marginal gains", 1, 0.0, gap, gap < ROUNDING)
 
 
-def _price_anticipating(market: Market) -> Priced:
+def _price_anticipating(market: Market, parallelism: Counts | None) -> Priced:
     users, servers, worth = _linear(market)
-    found = find_nash(ShareMarket(market.budgets[users], worth[:, servers]), tolerance=GAIN)
+    limits = None if parallelism is None else parallelism[users]
+    shares_sold = ShareMarket(market.budgets[users], worth[:, servers], limits)
+    found = find_nash(shares_sold, tolerance=GAIN)
     shares = np.zeros_like(worth)
     shares[:, servers] = found.shares
     prices = np.zeros(len(market.capacities))

@@ -41,6 +41,7 @@ class Sale:
         job: shape (parts,), the job of each part; rising.
         node: shape (servers,), the node of each server.
         socket: shape (servers,), its number on its node, -1 for a whole node.
+        promised: shape (parts,), whole cores that rounding leaves at least; 0 where it is free.
     """
 
     market: Market
@@ -49,6 +50,7 @@ class Sale:
     job: Counts
     node: Counts
     socket: Counts
+    promised: Counts
 
 
 class Held(NamedTuple):
@@ -77,10 +79,13 @@ class Held(NamedTuple):
     sockets: tuple[tuple[int, ...], ...]
 
 
-def sell_nodes(market: Market, least: Counts, most: Counts) -> Sale:
-    """Sell every node as a whole."""
+def sell_nodes(market: Market, least: Counts, most: Counts, promised: Counts | None = None) -> Sale:
+    """Sell every node as a whole; ``promised`` are whole cores that jobs must keep."""
     servers = np.arange(len(market.capacities))
-    return Sale(market, least, most, np.arange(market.jobs), servers, np.full(len(servers), -1))
+    whole = np.full(len(servers), -1)
+    none = np.zeros(market.jobs, np.int64)
+    kept = none if promised is None else np.minimum(promised, most)
+    return Sale(market, least, most, np.arange(market.jobs), servers, whole, kept)
 
 
 def sell_sockets(market: Market, nodes: Sequence[Node], least: Counts, most: Counts) -> Sale:
@@ -100,6 +105,7 @@ def sell_sockets(market: Market, nodes: Sequence[Node], least: Counts, most: Cou
         sold.job,
         node,
         np.arange(len(node)) - sold.first_socket[node],
+        np.zeros(len(least_of_part), np.int64),
     )
 
 
@@ -119,7 +125,7 @@ def collect(sale: Sale, jobs: int, priced: Priced, portions: Portions) -> Held:
     prices = priced.prices[server]
     spend = prices * priced.cores if priced.spends is None else priced.spends
     sharers = np.bincount(server[portions.whole == 0], minlength=len(sale.node))[server]
-    kept = _kept(sale, jobs, portions)
+    kept = kept_parts(sale, jobs, portions)
     pooled = kept & (portions.whole == 0)
     return Held(
         cores=_sum(sale, priced.cores, jobs),
@@ -134,8 +140,8 @@ def collect(sale: Sale, jobs: int, priced: Priced, portions: Portions) -> Held:
     )
 
 
-def _kept(sale: Sale, jobs: int, portions: Portions) -> NDArray[np.bool_]:
-    """Return which parts of jobs remain."""
+def kept_parts(sale: Sale, jobs: int, portions: Portions) -> NDArray[np.bool_]:
+    """Return which parts of jobs remain, shape (parts,); of most jobs the only one."""
     if len(sale.job) == jobs:
         return np.ones(jobs, np.bool_)
     own = portions.whole > 0
@@ -144,6 +150,17 @@ def _kept(sale: Sale, jobs: int, portions: Portions) -> NDArray[np.bool_]:
     first = np.zeros(len(own), np.bool_)
     first[order[np.flatnonzero(np.diff(sale.job[order], prepend=-1))]] = True
     return np.asarray(own | (without & first), np.bool_)
+
+
+def cores_in_hardware(sale: Sale, jobs: int, portions: Portions) -> Floats:
+    """Return the cores of every job, shape (k,): its own, or its part of a pool by weight."""
+    server = sale.market.server
+    weight = portions.weight * (kept_parts(sale, jobs, portions) & (portions.whole == 0))
+    together = np.bincount(server, weight, len(sale.node))[server]
+    pooled = np.divide(
+        portions.shared * weight, together, out=np.zeros(len(server)), where=weight > 0
+    )
+    return _sum(sale, portions.whole + pooled, jobs)
 
 
 def _sum(sale: Sale, values: NDArray[np.float64] | Counts, jobs: int) -> Floats:

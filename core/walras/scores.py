@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras.forecast import expected_speedup, held_cores, identity
+from walras import metrics
+from walras.amdahl.proportional import share_proportionally
+from walras.clearing import lay_out
+from walras.forecast import expected_speedup, held_cores
+from walras.snapshot import identity
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from walras.plan import Plan
-    from walras.snapshot import Snapshot
+    from walras.snapshot import Job, Snapshot
 
     Floats = NDArray[np.float64]
 
@@ -46,8 +50,14 @@ class Scores:
     envy_freeness: float | None
 
 
-def score(snapshot: Snapshot, plan: Plan) -> Scores:
-    """Judge a plan that was made of ``snapshot``."""
+def score(snapshot: Snapshot, plan: Plan, comparisons: int = LARGEST_COMPARISON) -> Scores:
+    """Judge a plan that was made of ``snapshot``.
+
+    Args:
+        snapshot: the one.
+        plan: the plan.
+        comparisons: users times jobs up to which everybody is compared with everybody.
+    """
     users = plan.users
     errors = [abs(user.cores - user.entitled_cores) / user.entitled_cores for user in users]
     gains = [user.utility / user.entitlement_utility for user in users]
@@ -56,17 +66,39 @@ def score(snapshot: Snapshot, plan: Plan) -> Scores:
         held_progress=_held_progress(snapshot, plan),
         entitlement_error=sum(errors) / len(errors) if errors else 0.0,
         uniformity=min(gains) / max(gains) if gains and max(gains) > 0 else 1.0,
-        envy_freeness=_envy_freeness(snapshot, plan),
+        envy_freeness=_envy_freeness(snapshot, plan, comparisons),
     )
 
 
+def proportional_progress(snapshot: Snapshot, plan: Plan) -> float:
+    """Return the system progress of proportional sharing among the jobs of a plan."""
+    if not plan.grants:
+        return 0.0
+    jobs = _as_decided(snapshot, plan)
+    entitled = sum(user.entitled_cores for user in plan.users)
+    shares = {user.name: user.entitled_cores / entitled for user in plan.users}
+    market = lay_out(snapshot, jobs, shares)
+    most = np.array([np.inf if job.max_cores is None else job.max_cores for job in jobs])
+    return metrics.system_progress(market, share_proportionally(market, maximum=most))
+
+
+def _as_decided(snapshot: Snapshot, plan: Plan) -> list[Job]:
+    """Return the jobs of grants, where they were placed and with the fractions they bid with."""
+    known = {(job.namespace, job.name, job.pod): job for job in snapshot.jobs}
+    return [
+        job
+        if job.node == grant.node and job.fraction == grant.fraction
+        else replace(job, node=grant.node, fraction=grant.fraction)
+        for grant in plan.grants
+        for job in (known[grant.namespace, grant.name, grant.pod],)
+    ]
+
+
 def _held_progress(snapshot: Snapshot, plan: Plan) -> float:
-    jobs = {(job.namespace, job.name, job.pod): job for job in snapshot.jobs}
     held = held_cores(plan)
     done: defaultdict[str, float] = defaultdict(float)
     base: defaultdict[str, float] = defaultdict(float)
-    for grant in plan.grants:
-        job = jobs[grant.namespace, grant.name, grant.pod]
+    for grant, job in zip(plan.grants, _as_decided(snapshot, plan), strict=True):
         done[job.entitlement] += job.work * expected_speedup(job, held[identity(grant)])
         base[job.entitlement] += job.work
     budgets = sum(user.entitled_cores for user in plan.users)
@@ -74,15 +106,14 @@ def _held_progress(snapshot: Snapshot, plan: Plan) -> float:
     return progress / budgets if budgets else 0.0
 
 
-def _envy_freeness(snapshot: Snapshot, plan: Plan) -> float | None:
+def _envy_freeness(snapshot: Snapshot, plan: Plan, comparisons: int) -> float | None:
     if not plan.users:
         return 1.0
-    if len(plan.users) * len(plan.grants) > LARGEST_COMPARISON:
+    if len(plan.users) * len(plan.grants) > comparisons:
         return None
-    jobs = {(job.namespace, job.name, job.pod): job for job in snapshot.jobs}
     row = {user.name: number for number, user in enumerate(plan.users)}
     column = {node.name: number for number, node in enumerate(plan.nodes)}
-    mine = [jobs[grant.namespace, grant.name, grant.pod] for grant in plan.grants]
+    mine = _as_decided(snapshot, plan)
     user = np.array([row[grant.entitlement] for grant in plan.grants])
     node = np.array([column[grant.node] for grant in plan.grants])
     fraction = np.array([job.fraction for job in mine])

@@ -111,6 +111,16 @@ def test_promises_are_kept_and_only_kept_ones_paid(
             assert (run_auction(wider).utilities < minima[trial] + 1e-4).any()
 
 
+def test_who_comes_after_the_last_trial_stays_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All at once, then four, then two, then the first alone, which can have its minimum."""
+    auction = one_resource(8, 7, 6, 5, 4, 3, 2, 1)
+    minima = [0.9, *[0.05] * 7]
+    assert run_pool_auction(auction, minima).prolific.tolist() == [True] + [False] * 7
+    monkeypatch.setattr("walras.abacus.slo.MOST_TRIALS", 3)
+    result = run_pool_auction(auction, minima)
+    assert not result.prolific.any()
+
+
 def test_no_minima_are_a_plain_auction() -> None:
     random = np.random.default_rng(0)
     auction = Auction(random.uniform(1, 5, 20), random.uniform(0.5, 2, (20, 3)))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any, TypeVar
 
 import pytest
 
+from walras.clearing import clear
 from walras.resources.assembly import Assembled, Objects, assemble, policy_of
 from walras.resources.cluster import Namespace, Node, Pod, quantity
 from walras.resources.kinds import Entitlement, Market, MarketJob, MarketSpec, SpeedupProfile
 from walras.resources.parse import ResourceError, parse_object
-from walras.snapshot import Bid, MemoryDemand
+from walras.resources.supply import MOST_MEMORY, Topology
+from walras.resources.terms import ASSUMED_FRACTION, speedup_of
+from walras.snapshot import Bid, MemoryDemand, Policy
 
 GIB = 1024**3
 T = TypeVar("T")
@@ -54,14 +58,27 @@ def pod(name: str, place: str | None = "n1", cpu: str = "1", **more: Any) -> Pod
     return parsed
 
 
-def job(name: str = "train", **spec: Any) -> MarketJob:
+def entitlement(**spec: Any) -> Entitlement:
+    parsed = parse_object(
+        {
+            "apiVersion": "walras.dev/v1alpha1",
+            "kind": "Entitlement",
+            "metadata": {"name": "vision"},
+            "spec": {"shares": 1, "namespaces": ["lab"], **spec},
+        }
+    )
+    assert isinstance(parsed, Entitlement)
+    return parsed
+
+
+def job(name: str = "train", *, created: str | None = None, **spec: Any) -> MarketJob:
     if not {"selector", "targetRef"} & set(spec):
         spec["selector"] = {"matchLabels": {"app": name}}
     parsed = parse_object(
         {
             "apiVersion": "walras.dev/v1alpha1",
             "kind": "MarketJob",
-            "metadata": {"name": name, "namespace": "lab"},
+            "metadata": {"name": name, "namespace": "lab", "creationTimestamp": created},
             "spec": {"entitlement": "vision", **spec},
         }
     )
@@ -127,10 +144,10 @@ def test_a_pod_is_the_jobs_that_its_labels_or_its_owner_say() -> None:
     def owned(kind: str, name: str) -> list[dict[str, str]]:
         return [{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": "u"}]
 
-    def ref(kind: str, name: str) -> dict[str, Any]:
+    def ref(kind: str, name: str) -> Any:
         return {"targetRef": {"apiVersion": "apps/v1", "kind": kind, "name": name}}
 
-    snapshot, notes = made(
+    snapshot, notes, *_ = made(
         node(),
         job("by-label", parallelFraction="0.9"),
         job("by-job", **ref("Job", "j"), parallelFraction="0.9"),
@@ -159,8 +176,8 @@ def test_a_pod_is_the_jobs_that_its_labels_or_its_owner_say() -> None:
 
 
 def test_a_pod_of_two_jobs_is_the_firsts_by_name_and_that_is_noted() -> None:
-    both = {"selector": {"matchLabels": {"app": "x"}}, "parallelFraction": "0.9"}
-    snapshot, notes = made(
+    both: Any = {"selector": {"matchLabels": {"app": "x"}}, "parallelFraction": "0.9"}
+    snapshot, notes, *_ = made(
         node(), job("b", **both), job("a", **both), pod("p", labels={"app": "x"})
     )
     assert [each.name for each in snapshot.jobs] == ["a"]
@@ -168,10 +185,92 @@ def test_a_pod_of_two_jobs_is_the_firsts_by_name_and_that_is_noted() -> None:
     assert "MarketJob lab/b: no pods of it are there" in notes[1]
 
 
+def test_a_job_takes_no_pods_from_an_older_one() -> None:
+    made_of = made(
+        node(),
+        job("a", created="2026-02-01T00:00:00Z", selector={"matchLabels": {"x": "1"}}),
+        job("b", created="2026-01-01T00:00:00Z", selector={"matchLabels": {"x": "1", "y": "2"}}),
+        pod("both", labels={"x": "1", "y": "2"}),
+        pod("one", labels={"x": "1"}),
+    )
+    assert {number: job.metadata.name for number, job in made_of.selection.job.items()} == {
+        0: "b",
+        1: "a",
+    }
+    assert [each.metadata.name for each in made_of.selection.contested[0]] == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("things", "cores"),
+    [
+        ((entitlement(), job(parallelFraction="0.9")), 8),
+        ((entitlement(namespaces=["other"]), job(parallelFraction="0.9")), 6),
+        ((job(parallelFraction="0.9"),), 6),
+        ((entitlement(), job(parallelFraction="0.9", entitlement="unknown")), 6),
+    ],
+    ids=["admitted", "namespace not admitted", "no entitlement", "unknown entitlement"],
+)
+def test_pods_of_jobs_that_may_not_draw_keep_what_they_requested(
+    things: tuple[Any, ...], cores: int
+) -> None:
+    (sold,) = made(node(), *things, pod("p", cpu="2", labels={"app": "train"})).snapshot.nodes
+    assert sold.cores == cores
+
+
+@pytest.mark.parametrize(
+    ("unit", "topology", "cores"),
+    [
+        ("core", Topology(cores=4, threads=8, sockets=1), 1),
+        ("core", Topology(cores=6, threads=8, sockets=1), 3),  # two of its cores have one thread
+        ("core", Topology(cores=0, threads=0, sockets=0), 4),
+        ("core", None, 4),
+        ("thread", Topology(cores=4, threads=8, sockets=1), 4),
+    ],
+)
+def test_a_core_is_worth_its_threads(unit: str, topology: Topology | None, cores: int) -> None:
+    rules = MarketSpec.model_validate({"cores": {"reservedCores": 1, "unit": unit}})
+    there = {} if topology is None else {"n1": topology}
+    objects = Objects(nodes=[node()], pods=[pod("other", cpu="2500m")], topologies=there)
+    (sold,) = assemble(replace(objects, rules=rules)).snapshot.nodes
+    assert sold.cores == cores
+
+
+def test_no_amount_of_memory_is_too_large_to_reckon_with() -> None:
+    memory = {"min": "8Ei", "max": "9Ei", "demand": "9Ei"}
+    snapshot = made(
+        node(memory="9E"),
+        entitlement(),
+        job(parallelFraction="0.9", memory=memory),
+        pod("p", labels={"app": "train"}),
+    ).snapshot
+    plan = clear(snapshot, Policy(memory="Karma"))
+    assert plan.grants[0].memory == MOST_MEMORY
+
+
+@pytest.mark.parametrize(
+    ("status", "source"),
+    [
+        ({"source": "Online", "parallelFraction": "0.75"}, "Online"),
+        ({"source": "Written", "parallelFraction": "0.75"}, "Assumed"),
+        ({"source": "Online", "parallelFraction": "NaN"}, "Assumed"),
+        ({"source": "Online"}, "Assumed"),
+        ({}, "Assumed"),
+    ],
+)
+def test_a_profile_without_a_word_in_its_spec_counts_as_measured_online(
+    status: dict[str, Any], source: str
+) -> None:
+    measured = profile("train").model_copy(update={"status": status})
+    speedup = speedup_of(job(), {("lab", "train"): measured})
+    assert speedup.source == source
+    assert speedup.fraction == (0.75 if source == "Online" else ASSUMED_FRACTION)
+
+
 def test_a_node_sells_what_reserve_and_other_pods_leave() -> None:
     rules = MarketSpec.model_validate({"cores": {"reservedCores": 1}})
     (sold,) = made(
         node(cpu="7910m"),
+        entitlement(),
         job(parallelFraction="0.9"),
         pod("mine", labels={"app": "train"}),
         pod("other", cpu="1500m"),
@@ -198,7 +297,7 @@ def test_requests_count_as_the_scheduler_counts_them() -> None:
 
 
 def test_cordoned_and_unready_nodes_sell_nothing_and_their_pods_are_noted() -> None:
-    snapshot, notes = made(
+    snapshot, notes, *_ = made(
         node("cordoned", spec={"unschedulable": True}),
         node("away", ready="Unknown"),
         node("well"),
@@ -219,7 +318,7 @@ def test_finished_pods_take_nothing_and_pending_ones_wait() -> None:
     done = pod("done", cpu="8").model_copy(update={"status": pod("x").status})
     done = Pod.model_validate({**done.model_dump(by_alias=True), "status": {"phase": "Succeeded"}})
     gated = {"schedulingGates": [{"name": "walras.dev/colocation"}]}
-    snapshot, notes = made(
+    snapshot, notes, *_ = made(
         node(),
         job(parallelFraction="0.9"),
         done,
@@ -235,7 +334,7 @@ def test_speedups_come_from_the_job_its_profile_or_are_assumed_and_noted() -> No
     def measured(*seconds: str) -> dict[str, Any]:
         return {"measurements": [{"cores": 1 << k, "seconds": [t]} for k, t in enumerate(seconds)]}
 
-    snapshot, notes = made(
+    snapshot, notes, *_ = made(
         node(),
         profile("named", parallelFraction="0.7"),
         profile("same", **measured("10", "6")),
@@ -265,7 +364,7 @@ def test_a_profile_that_is_named_must_be_there() -> None:
 
 
 def test_memory_bids_penalties_and_bandwidths_are_carried_over() -> None:
-    snapshot, _ = made(
+    snapshot, *_ = made(
         node(labels={"walras.dev/sockets": "2"}),
         profile("p", memoryBandwidth="3.5", penalties=[{"profile": "q", "penalty": "0.2"}]),
         job(
@@ -287,7 +386,7 @@ def test_namespaces_lend_their_labels() -> None:
     namespace = parse_object(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lab", "labels": {"t": "v"}}}
     )
-    snapshot, _ = made(
+    snapshot, *_ = made(
         node(), namespace, job(parallelFraction="0.9"), pod("p", labels={"app": "train"})
     )
     assert snapshot.jobs[0].namespace_labels == {"t": "v"}

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from walras import colocation
 from walras.clearing import clear
-from walras.colocation import disutilities
+from walras.colocation import NO_ROOM, NOT_YET, disutilities
 from walras.cooper.policies import POLICIES
 from walras.cooper.preference import DisutilityError
-from walras.snapshot import ColocationRule, Entitlement, Job, Node, Policy, Snapshot
+from walras.snapshot import ColocationRule, Entitlement, Job, Node, Placing, Policy, Snapshot
 
 if TYPE_CHECKING:
     from walras.plan import Plan
@@ -144,3 +145,110 @@ def test_an_odd_job_runs_alone(rule: ColocationRule) -> None:
     plan = clear(cluster(*(waiting(f"j{k}") for k in range(3))), Policy(colocation=rule))
     assert sorted(len(each.jobs) for each in plan.pairings) == [1, 2]
     assert all(loss == 0 for each in plan.pairings for loss in each.penalties)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.sampled_from(RULES), st.integers(0, 9), st.integers(1, 3), st.integers(0, 2**32 - 1))
+def test_nodes_are_never_overfull_and_wishes_always_kept(
+    rule: ColocationRule, agents: int, nodes: int, seed: int
+) -> None:
+    random = np.random.default_rng(seed)
+    names = [f"n{j}" for j in range(nodes)]
+
+    def placing() -> Placing:
+        some = frozenset(name for name in names if random.random() < 0.7)
+        return Placing(
+            apart=bool(random.random() < 0.2),
+            avoids=frozenset({("a", f"j{random.integers(9)}")} if random.random() < 0.3 else ()),
+            needs=(("cpu", int(random.integers(1, 5))),),
+            nodes=some if random.random() < 0.4 else None,
+        )
+
+    jobs = [
+        replace(waiting(f"j{k}", f"p{random.integers(3)}"), placing=placing())
+        for k in range(agents)
+    ]
+    supplies = tuple(Node(name, 8, sockets=2, room={"cpu": 6}) for name in names)
+    plan = clear(Snapshot((USER,), supplies, tuple(jobs)), Policy(colocation=rule))
+    of = {job.name: job.placing for job in jobs}
+    for each in plan.pairings:
+        members = [title.removeprefix("a/") for title in each.jobs]
+        assert len(members) == 1 or not any(of[name].apart for name in members)
+    for node in names:
+        there = [grant.name for grant in plan.grants if grant.node == node]
+        assert sum(dict(of[name].needs)["cpu"] for name in there) <= 6
+        for name in there:
+            assert of[name].nodes is None or node in (of[name].nodes or ())
+            others = {("a", other) for other in there if other != name}
+            assert not of[name].avoids & others
+    assert len(plan.grants) + len(plan.refused) == agents
+
+
+def test_a_pair_that_no_node_has_room_for_is_parted() -> None:
+    jobs = [replace(waiting(name), placing=Placing(needs=(("cpu", 4),))) for name in "xy"]
+    nodes = tuple(Node(f"n{j}", 8, room={"cpu": 6}) for j in range(2))
+    plan = clear(Snapshot((USER,), nodes, tuple(jobs)), Policy(colocation="Greedy"))
+    assert sorted(grant.node for grant in plan.grants) == ["n0", "n1"]
+    assert {len(each.jobs) for each in plan.pairings} == {1}
+
+
+def test_one_too_large_for_any_node_waits_and_spoils_nobody_else() -> None:
+    large = replace(waiting("large"), placing=Placing(needs=(("cpu", 9),)))
+    small = [replace(waiting(name), placing=Placing(needs=(("cpu", 1),))) for name in "xy"]
+    nodes = (Node("n", 8, room={"cpu": 6}),)
+    plan = clear(Snapshot((USER,), nodes, (large, *small)), Policy(colocation="StableRoommates"))
+    assert pairs(plan) == {frozenset("xy")}
+    (refusal,) = plan.refused
+    assert (refusal.name, refusal.reason) == ("large", NO_ROOM)
+
+
+def test_the_partner_of_one_that_was_sent_follows_it_at_any_time() -> None:
+    gone = Job("a", "x", "u", "n1", 0.9, program="x")
+    placing = Placing(promised="n1", partner="a/x")
+    follower = replace(waiting("y"), placing=placing)
+    snapshot = replace(cluster(gone, follower, waiting("z")), matching=False)
+    plan = clear(snapshot, Policy(colocation="Greedy"))
+    assert pairs(plan) == {frozenset("xy")}
+    assert {grant.name: grant.node for grant in plan.grants} == {"x": "n1", "y": "n1"}
+    (refusal,) = plan.refused
+    assert (refusal.name, refusal.reason) == ("z", NOT_YET)
+
+
+def test_a_lone_job_that_wants_a_processor_to_itself_fills_it() -> None:
+    loner = Job("a", "x", "u", "n0", 0.9, placing=Placing(apart=True))
+    snapshot = cluster(loner, replace(loner, name="w"), waiting("y"), nodes=1, sockets=2)
+    (refusal,) = clear(snapshot, Policy(colocation="Greedy")).refused
+    assert refusal.name == "y"
+
+
+def test_who_would_rather_share_with_whom_is_told() -> None:
+    jobs = [waiting(name, name) for name in "pqrs"]
+    cost = {"pq": 0.1, "qp": 0.1, "rs": 0.1, "sr": 0.1}
+    penalties = {(one, other): cost.get(one + other, 0.4) for one in "pqrs" for other in "pqrs"}
+    snapshot = replace(cluster(*jobs), penalties=penalties)
+    content = clear(snapshot, Policy(colocation="StableRoommates"))
+    assert all(each.companions == ("", "") and all(each.measured) for each in content.pairings)
+    told = {
+        (job, companion, round(gain, 9))
+        for seed in range(5)
+        for each in clear(snapshot, Policy(colocation="StableMarriageRandom", seed=seed)).pairings
+        for job, companion, gain in zip(each.jobs, each.companions, each.gains, strict=True)
+        if companion
+    }
+    assert told == {
+        ("a/p", "a/q", 0.3),
+        ("a/q", "a/p", 0.3),
+        ("a/r", "a/s", 0.3),
+        ("a/s", "a/r", 0.3),
+    }
+
+
+def test_more_programs_than_are_laid_out_at_once_are_matched_some_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(colocation, "MOST_KINDS", 2)
+    jobs = [waiting(f"{name}{k}", name) for name in "pqr" for k in range(2)]
+    snapshot = replace(cluster(*jobs, nodes=3), penalties={("p", "z"): 0.2, ("p", "q"): 0.1})
+    plan = clear(snapshot, Policy(colocation="StableRoommates"))
+    assert len(plan.pairings) == 3
+    assert frozenset({"r0", "r1"}) in pairs(plan)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from walras.explain import explain
+from walras.explain import Due, explain
 from walras.plan import Grant
 from walras.snapshot import CoreMechanism, Job
 
@@ -30,6 +30,7 @@ class Case:
     maximum: int | None = None
     sharers: int = 0
     mechanism: CoreMechanism = "AmdahlBidding"
+    due: tuple[int, int] | None = None
 
     def reason(self) -> str:
         job = Job(
@@ -50,7 +51,8 @@ class Case:
             reason="",
         )
         quota = self.cores if self.quota is None else self.quota
-        explained = explain(grant, job, 8.0, quota, self.sharers, self.mechanism)
+        due = Due(*(self.due or (self.granted, self.shared)), threshold=0.02)
+        explained = explain(grant, job, 8.0, quota, self.sharers, self.mechanism, due)
         assert replace(explained, reason="") == grant
         return explained.reason
 
@@ -127,6 +129,23 @@ CASES = {
         "short of its minCores of 6, for which vision's cores on node-1 do not suffice",
         granted=4,
         minimum=6,
+    ),
+    "cores that stay": Case(
+        f"{MARKET}; raised to 4.60 by what jobs at their maxCores leave; "
+        "keeps 4 cores of its own in place of 5 cores of its own: to move cores would bring the "
+        "jobs of node-1 less than 2% more",
+        granted=4,
+        quota=4.6,
+        due=(5, 0),
+    ),
+    "a pool that stays": Case(
+        f"{MARKET}; lowered to 1.10 for the minCores of vision's other jobs; "
+        "keeps its part of 2 cores in place of 1 core of its own: to move cores would bring the "
+        "jobs of node-1 less than 2% more",
+        shared=2,
+        sharers=3,
+        quota=1.1,
+        due=(1, 0),
     ),
     "proportional sharing": Case(
         "vision's share of node-1 is 4.00 cores for this job; rounded to 4 cores of its own",

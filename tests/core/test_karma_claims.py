@@ -22,44 +22,19 @@ from walras.karma.ledger import Ledger
 from walras.karma.metrics import disparity, fairness, useful, utilisation, welfare
 from walras.karma.rivals import share_max_min, share_strictly
 from walras.karma.trace import simulate
+from walras_cli.simulate.karma_demands import FAIR_SHARE, draw_demands
 
 Slices = NDArray[np.int64]
 
-USERS, QUANTA, FAIR_SHARE = 100, 900, 10
+USERS, QUANTA = 100, 900
 CAPACITY = USERS * FAIR_SHARE
 SEEDS = range(8)
 
 
 @cache
 def bursty(seed: int) -> Slices:
-    """Draw demands as told above, shape (quanta, users)."""
-    random = np.random.default_rng(seed)
-    spread = np.where(
-        random.random(USERS) < 0.7,
-        np.minimum(0.5 * (1 + random.pareto(1.6, USERS)), 4),
-        random.uniform(0.1, 0.5, USERS),
-    )
-    demands = np.stack([one_user(random, each) for each in spread], axis=1)
-    slices: Slices = np.rint(FAIR_SHARE * demands).astype(np.int64)
-    return slices
-
-
-def one_user(random: np.random.Generator, spread: float) -> NDArray[np.float64]:
-    """Draw the demands of one user of mean 1 and a standard deviation of about ``spread``.
-
-    A user that is busy a part p of the time, with noise, has a mean square of (1 + noise²) / p.
-    """
-    noise = min(spread, 0.3)
-    busy_part = (1 + noise**2) / (1 + spread**2)
-    lengths = 20.0, 20.0 * (1 - busy_part) / busy_part
-    busy = bool(random.random() < busy_part)
-    demands = np.zeros(QUANTA)
-    start = -int(random.integers(0, int(sum(lengths)) + 1))
-    while start < QUANTA:
-        end = start + 1 + int(random.exponential(lengths[not busy]))
-        demands[max(start, 0) : max(end, 0)] = busy
-        start, busy = end, not busy
-    return demands / busy_part * np.exp(noise * random.standard_normal(QUANTA) - noise**2 / 2)
+    """Draw demands as told above, shape (quanta, users): those of `walras simulate karma`."""
+    return draw_demands(USERS, QUANTA, np.random.default_rng(seed))
 
 
 def karma(reported: Slices, fraction: str = "0.5") -> Slices:

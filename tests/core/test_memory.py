@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from walras.clearing import clear
 from walras.karma.ledger import Ledger
-from walras.memory import PAGE, in_words
+from walras.memory import PAGE
 from walras.snapshot import (
     Entitlement,
     Job,
@@ -24,6 +24,7 @@ from walras.snapshot import (
     Policy,
     Snapshot,
 )
+from walras.words import in_words
 
 if TYPE_CHECKING:
     from walras.plan import Plan
@@ -46,8 +47,11 @@ def granted(plan: Plan) -> dict[str, float]:
     return {grant.name: (grant.memory or 0) / GIB for grant in plan.grants}
 
 
-def earned(plan: Plan) -> dict[str, str]:
-    return {each.name: each.credits_earned for each in plan.memory}
+def accounts(plan: Plan) -> dict[str, tuple[str, str]]:
+    """Credits earned and spent, by user."""
+    return {
+        each.name: (each.account.earned, each.account.spent) for each in plan.memory if each.account
+    }
 
 
 def test_karmas_running_example_is_what_clear_decides() -> None:
@@ -118,7 +122,12 @@ def test_who_has_no_jobs_lends_and_earns() -> None:
     assert granted(plan) == {"j": 8}
     # Of four slices each, two are guaranteed. All earn the two shared ones each, and the idle
     # user's two are lent: six borrowed cost six.
-    assert earned(plan) == {"idle": "4", "busy": "-4"}
+    assert accounts(plan) == {"idle": ("4", "0"), "busy": ("2", "6")}
+    idle, busy = (each.account for each in plan.memory)
+    assert idle is not None
+    assert busy is not None
+    assert (idle.lent, idle.borrowed) == ((("busy", 2 * GIB),), ())
+    assert (busy.lent, busy.borrowed) == ((), (("", 4 * GIB), ("idle", 2 * GIB)))
 
 
 def test_newcomers_start_with_the_mean_and_leavers_take_theirs_along() -> None:
@@ -187,7 +196,7 @@ def test_the_guaranteed_fraction_is_an_exact_number() -> None:
     policy = replace(KARMA, guaranteed_fraction=Fraction(1, 10))
     plan = clear(Snapshot(users, (Node("n", 4, 20 * GIB),), jobs), policy)
     assert granted(plan) == {"j": 10, "k": 10}
-    assert earned(plan) == {"a": "0", "b": "0"}
+    assert accounts(plan) == {"a": ("9", "9"), "b": ("9", "9")}
 
 
 @pytest.mark.parametrize(
@@ -196,3 +205,11 @@ def test_the_guaranteed_fraction_is_an_exact_number() -> None:
 )
 def test_amounts_are_written_for_people(amount: int, text: str) -> None:
     assert in_words(amount) == text
+
+
+def test_what_is_entitled_to_is_right_on_clusters_of_any_size() -> None:
+    """A petabyte times the weights of users is more than 64 bits hold."""
+    nodes = tuple(Node(f"n{number}", 1, 1024 * GIB) for number in range(1000))
+    snapshot = Snapshot((user("a", 1), user("b", 3)), nodes, (job("j", "a", 1, node="n0"),))
+    entitled = [each.entitled for each in clear(snapshot, KARMA).memory]
+    assert entitled == [256_000 * GIB, 768_000 * GIB]

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from walras import scores
 from walras.clearing import clear
-from walras.scores import score
+from walras.scores import Scores, proportional_progress, score
 from walras.snapshot import Entitlement, Job, Node, Policy, Snapshot
 
 
@@ -64,10 +63,9 @@ def test_what_a_job_cannot_use_is_not_envied() -> None:
     assert score(bounded, clear(bounded)).envy_freeness == pytest.approx(1)
 
 
-def test_too_many_to_compare_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scores, "LARGEST_COMPARISON", 3)
+def test_too_many_to_compare_are_not_compared() -> None:
     snapshot = cluster(0.9, 0.9)
-    assert score(snapshot, clear(snapshot)).envy_freeness is None
+    assert score(snapshot, clear(snapshot), comparisons=3).envy_freeness is None
 
 
 @settings(max_examples=50, deadline=None)
@@ -82,4 +80,15 @@ def test_the_market_leaves_nobody_envious(first: float, second: float, shares: i
 
 def test_a_plan_of_nothing_is_without_fault() -> None:
     empty = Snapshot((), (), ())
-    assert score(empty, clear(empty)) == scores.Scores(0.0, 0.0, 0.0, 1.0, 1.0)
+    assert score(empty, clear(empty)) == Scores(0.0, 0.0, 0.0, 1.0, 1.0)
+
+
+@given(st.floats(0.05, 0.99), st.floats(0.05, 0.99), st.integers(1, 5), st.integers(1, 9))
+def test_proportional_progress_is_that_of_the_mechanism(
+    first: float, second: float, shares: int, most: int
+) -> None:
+    snapshot = cluster(first, second, shares)
+    bounded = (replace(snapshot.jobs[0], max_cores=most), *snapshot.jobs[1:])
+    snapshot = replace(snapshot, jobs=bounded)
+    rival = clear(snapshot, Policy(cores="ProportionalSharing"))
+    assert proportional_progress(snapshot, clear(snapshot)) == pytest.approx(rival.system_progress)

@@ -117,7 +117,6 @@ def even_bids(users: UserSide, servers: ServerSide) -> Floats:
     return np.sqrt(np.where(money > 0, money / servers.capacity, 1.0))
 
 
-@kernel
 def cores_of_jobs(
     user: Indices,
     server: Indices,
@@ -135,19 +134,29 @@ def cores_of_jobs(
     off than prices are.
     """
     cores = np.empty(len(user))
-    sold = np.empty(len(capacity))
-    for j in range(len(sold)):
-        sold[j] = 0.0
+    _demand(user, server, fraction, work, mu, root, cores)
+    wanted = np.bincount(server, cores, len(capacity))
+    with np.errstate(over="ignore", invalid="ignore"):
+        scale = np.divide(capacity, wanted, out=np.ones(len(capacity)), where=wanted > 0)
+        cores *= scale[server]
+    return cores
+
+
+@kernel
+def _demand(
+    user: Indices,
+    server: Indices,
+    fraction: Floats,
+    work: Floats,
+    mu: Floats,
+    root: Floats,
+    cores: Floats,
+) -> None:
+    """Set the ``cores`` that each job's user wants for it."""
     for job in range(len(user)):
         f = fraction[job]
         wanted = np.sqrt(work[job] * f) * mu[user[job]] / root[server[job]] - f
         cores[job] = max(0.0, wanted / (1.0 - f))
-        sold[server[job]] += cores[job]
-    for j in range(len(sold)):
-        sold[j] = capacity[j] / sold[j] if sold[j] > 0.0 else 1.0
-    for job in range(len(user)):
-        cores[job] *= sold[server[job]]
-    return cores
 
 
 @kernel
@@ -218,8 +227,7 @@ def answer_users(side: ServerSide, mu: Floats, root: Floats) -> None:
         root[j] = guess
 
 
-@kernel
-def certify(  # noqa: C901 - one sum by user, one by server, told apart by their bounds
+def certify(
     users: UserSide,
     servers: ServerSide,
     root: Floats,
@@ -242,10 +250,23 @@ def certify(  # noqa: C901 - one sum by user, one by server, told apart by their
         ``radius``, it is proven to bound the error of t and of Phi(t); above, it is an estimate.
         Rounding is in it: a sum of k positive terms is off by at most k units in the last place.
     """
+    return _bound(users, servers, root, mu, next_root, radius, np.empty(len(mu)))
+
+
+@kernel
+def _bound(  # noqa: C901 - one sum by user, one by server, told apart by their bounds
+    users: UserSide,
+    servers: ServerSide,
+    root: Floats,
+    mu: Floats,
+    next_root: Floats,
+    radius: float,
+    gain: Floats,
+) -> float:
+    """Return the bound of `certify`; ``gain``, shape (n,), becomes the users' parts of kappa."""
     grow = np.exp(radius)
     shrink = 1.0 / grow
     longest = 0
-    gain = np.empty(len(mu))
     for i in range(len(mu)):
         first, last = users.start[i], users.start[i + 1]
         if first == last:

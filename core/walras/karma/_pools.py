@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras._jit import kernel
+from walras._jit import kernel, steps
 from walras.karma._levels import EVERYTHING, HIGHEST, serve
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ CLOSED = EVERYTHING + 1
 """Likewise: the pool has refused, and its users have been cut."""
 
 
-@kernel
-def share_out(  # noqa: C901 - in one, since what it called would be compiled twice
+@steps
+def share_out(
     rank: Counts, step: Counts, inverse: Floats, limit: Counts, want: Counts, supply: Counts
 ) -> None:
     """Cut ``want`` down to what each user gets.
@@ -47,47 +47,52 @@ def share_out(  # noqa: C901 - in one, since what it called would be compiled tw
     """
     pools, users = want.shape
     if pools == 1:  # what follows would do as well, a fifth slower
-        for u in range(users):
-            want[0, u] = min(want[0, u], limit[u])
+        want[0] = np.minimum(want[0], limit)
         serve(rank, step, inverse, want[0], supply[0])
         return
-    before = np.empty((pools, users), np.int64)
-    gets = np.empty((pools, users), np.int64)
     top = np.empty(users, np.int64)
-    level = np.empty(pools, np.int64)
+    gets = np.empty_like(want)
+    before = np.zeros_like(want)
+    for pool in range(1, pools):
+        np.add(before[pool - 1], want[pool - 1], before[pool])
     whose = np.empty(pools, np.int64)
-    for pool in range(pools):
-        level[pool] = UNKNOWN
-        for u in range(users):
-            before[pool, u] = before[pool - 1, u] + want[pool - 1, u] if pool else 0
+    level = np.full(pools, UNKNOWN)
     first = 0
     while first >= 0:
-        for pool in range(pools):
-            if level[pool] == UNKNOWN:
-                for u in range(users):
-                    top[u] = rank[u] - before[pool, u] * step[u]
-                    gets[pool, u] = max(0, min(want[pool, u], limit[u] - before[pool, u]))
-                level[pool], whose[pool] = serve(top, step, inverse, gets[pool], supply[pool])
+        for each in np.flatnonzero(level == UNKNOWN):
+            gained = gets[each]
+            _line_up(rank, step, limit, before[each], want[each], top, gained)
+            level[each], whose[each] = serve(top, step, inverse, gained, supply[each])
         first = _first_to_refuse(level, whose)
         if first >= 0:
             level[first] = CLOSED
             _cut(first, gets[first], want, before, level)
-    for pool in range(pools):
-        for u in range(users):
-            want[pool, u] = gets[pool, u]
+    want[:] = gets
+
+
+@kernel
+def _line_up(
+    rank: Counts,
+    step: Counts,
+    limit: Counts,
+    before: Counts,
+    want: Counts,
+    top: Counts,
+    gets: Counts,
+) -> None:
+    """Set the first key of each user in one pool, and how many slices it would take there."""
+    for u in range(len(top)):
+        top[u] = rank[u] - before[u] * step[u]
+        gets[u] = max(0, min(want[u], limit[u] - before[u]))
 
 
 @kernel
 def _first_to_refuse(level: Counts, whose: Counts) -> int:
     """Return the open pool that refuses first: at the highest level, the earliest user; or -1."""
-    first = -1
+    first, highest, earliest = -1, CLOSED, 0
     for pool in range(len(level)):
-        if level[pool] > CLOSED and (
-            first < 0
-            or level[pool] > level[first]
-            or (level[pool] == level[first] and whose[pool] < whose[first])
-        ):
-            first = pool
+        if level[pool] > highest or (level[pool] == highest and whose[pool] < earliest):
+            first, highest, earliest = pool, level[pool], whose[pool]
     return first
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from walras._jit import kernel
+from walras._jit import kernel, steps
 from walras._segments import read_only
 from walras.karma._levels import HIGHEST, keys_from
 from walras.karma._pools import share_out
@@ -36,7 +36,9 @@ class Terms(NamedTuple):
         prices: shape (n,), micro-credits.
         capacities: shape (pools,), slices.
         guaranteed: shape (pools, n), slices.
-        inverse: shape (n,), overwritten with 1 / ``prices``.
+        income: micro-credits that all users earn together.
+        dues: shape (n,), micro-credits that guaranteed slices cost.
+        inverse: shape (n,), 1 / ``prices``.
         supply: shape (pools,), overwritten.
         limit: shape (n,), overwritten.
         rank: shape (n,), overwritten.
@@ -45,6 +47,8 @@ class Terms(NamedTuple):
     prices: Counts
     capacities: Counts
     guaranteed: Counts
+    income: int
+    dues: Counts
     inverse: Floats
     supply: Counts
     limit: Counts
@@ -58,13 +62,16 @@ class Terms(NamedTuple):
             read_only(shares.prices),
             read_only(shares.capacities),
             read_only(shares.guaranteed),
-            np.empty(users),
+            int(shares.capacities.sum()) * UNIT,
+            shares.prices * shares.guaranteed.sum(axis=0),
+            1.0 / shares.prices,
             np.empty(pools, np.int64),
             np.empty(users, np.int64),
             np.empty(users, np.int64),
         )
 
 
+@steps
 def settle(
     balances: Counts,
     carry: int,
@@ -74,15 +81,14 @@ def settle(
     prices: Counts,
     capacities: Counts,
     guaranteed: Counts,
+    income: int,
+    dues: Counts,
     inverse: Floats,
     supply: Counts,
     limit: Counts,
     rank: Counts,
 ) -> int:
     """Settle one quantum: change ``balances``, fill ``slices`` and ``lent``, return the carry.
-
-    Plain Python around compiled steps: to compile it too takes as long again as all of them, and
-    pays only for many short quanta (`walras.karma.trace`).
 
     Args:
         balances: shape (n,), micro-credits, at least one user's.
@@ -93,57 +99,41 @@ def settle(
         prices: this and the following: `Terms`.
         capacities: as above.
         guaranteed: as above.
+        income: as above.
+        dues: as above.
         inverse: as above.
         supply: as above.
         limit: as above.
         rank: as above.
     """
-    carry = _split(
-        balances,
-        carry,
-        demands,
-        slices,
-        lent,
-        prices,
-        capacities,
-        guaranteed,
-        inverse,
-        supply,
-        limit,
-    )
+    users = len(balances)
+    each = (carry + income) // users
+    _split(demands, guaranteed, capacities, slices, lent, supply, limit)
+    _earn(balances, each, dues, prices, inverse, limit)
     share_out(balances, prices, inverse, limit, slices, supply)
     if _collect(balances, demands, slices, lent, prices, guaranteed, supply, limit, rank):
         share_out(rank, prices, inverse, limit, lent, supply)
     _pay_out(balances, lent, prices)
-    return carry
+    return carry + income - each * users
 
 
 @kernel
 def _split(
-    balances: Counts,
-    carry: int,
     demands: Counts,
+    guaranteed: Counts,
+    capacities: Counts,
     wanted: Counts,
     donated: Counts,
-    prices: Counts,
-    capacities: Counts,
-    guaranteed: Counts,
-    inverse: Floats,
     supply: Counts,
     limit: Counts,
-) -> int:
+) -> None:
     """Split demands into guaranteed slices and what is ``wanted`` beyond them or ``donated``.
 
-    Everybody earns its income and pays for all its guaranteed slices. Wants are cut to the pool's
-    capacity; the ``supply`` is what nobody takes of guaranteed slices and what is not guaranteed;
-    the ``limit`` is what a user can pay for of its wants in all pools. Returns the new carry.
+    Wants are cut to the pool's capacity; the ``supply`` is what nobody takes of guaranteed slices
+    and what is not guaranteed; the ``limit`` is what a user wants in all pools.
     """
     pools, users = demands.shape
-    for pool in range(pools):
-        carry += capacities[pool] * UNIT
-    income = carry // users
     for u in range(users):
-        inverse[u] = 1.0 / prices[u]
         limit[u] = 0
     for pool in range(pools):
         capacity, taken = capacities[pool], 0
@@ -151,15 +141,19 @@ def _split(
             own = min(guaranteed[pool, u], demands[pool, u])
             wanted[pool, u] = min(demands[pool, u], capacity) - own
             donated[pool, u] = guaranteed[pool, u] - own
-            taken += own
-        for u in range(users):
-            balances[u] -= prices[u] * guaranteed[pool, u]
             limit[u] += wanted[pool, u]
+            taken += own
         supply[pool] = capacity - taken
-    for u in range(users):
-        balances[u] += income
+
+
+@kernel
+def _earn(
+    balances: Counts, income: int, dues: Counts, prices: Counts, inverse: Floats, limit: Counts
+) -> None:
+    """Pay everybody its income less its dues, and lower its limit to what it can pay for."""
+    for u in range(len(balances)):
+        balances[u] += income - dues[u]
         limit[u] = keys_from(balances[u], prices[u], inverse[u], limit[u], prices[u])
-    return int(carry - income * users)
 
 
 @kernel

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -130,6 +130,12 @@ class Ledger:
         kept = [number for number in range(len(self.users)) if number not in gone]
         names = tuple(self.users[number] for number in kept)
         return replace(self, users=names, balances=self.balances[np.array(kept, np.int64)])
+
+    def shared_by(self, users: Sequence[str]) -> Ledger:
+        """Return a ledger of exactly these users: others have left it, and new ones joined it."""
+        there, known = set(users), set(self.users)
+        gone = [user for user in self.users if user not in there]
+        return self.leave(*gone).join(*(user for user in users if user not in known))
 
     def lift(self, by: int | Fraction) -> Ledger:
         """Return a ledger in which everybody has ``by`` credits more, or fewer if negative.

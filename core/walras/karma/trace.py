@@ -79,10 +79,6 @@ def simulate(
     return Trace(slices.reshape(given.shape), balances, after)
 
 
-_settle = kernel(settle)
-"""Compiled, since a call of a kernel from Python takes longer than a quantum of a few users."""
-
-
 @kernel
 def _simulate(
     current: Counts,
@@ -93,6 +89,8 @@ def _simulate(
     prices: Counts,
     capacities: Counts,
     guaranteed: Counts,
+    income: int,
+    dues: Counts,
     inverse: Floats,
     supply: Counts,
     limit: Counts,
@@ -105,7 +103,7 @@ def _simulate(
     """
     lent = np.empty(guaranteed.shape, np.int64)
     for t in range(len(demands)):
-        carry = _settle(
+        carry = settle(
             current,
             carry,
             demands[t],
@@ -114,6 +112,8 @@ def _simulate(
             prices,
             capacities,
             guaranteed,
+            income,
+            dues,
             inverse,
             supply,
             limit,

@@ -5,11 +5,20 @@ Only the fields that matter here are read; whatever else `kubectl get -o yaml` p
 
 from __future__ import annotations
 
+import json
 import re
 from decimal import Decimal
+from functools import cached_property, lru_cache
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
 QUANTITY = re.compile(
@@ -48,6 +57,13 @@ class _Object(BaseModel):
         alias_generator=to_camel, extra="ignore", frozen=True, populate_by_name=False
     )
 
+    def model_post_init(self, _: Any) -> None:
+        """Forget which fields were given: nobody asks, and that takes a third of the memory."""
+        object.__setattr__(self, "__pydantic_fields_set__", _NOT_KEPT)
+
+
+_NOT_KEPT: set[str] = set()
+
 
 class OwnerReference(_Object):
     """Who made an object."""
@@ -56,14 +72,32 @@ class OwnerReference(_Object):
     name: str
 
 
+STATIC = "kubernetes.io/config.hash"
+"""Annotation of pods that a kubelet runs without the API server: what it calls them by."""
+
+PARTNER = "walras.dev/colocated-with"
+"""Annotation of a pod that Walras has placed: the UID of the one beside it; empty for none."""
+
+
+def _those_read(annotations: Any) -> Any:
+    """Drop what nobody looks at, which may be most of an object."""
+    if not isinstance(annotations, dict):
+        return {}
+    return {key: annotations[key] for key in (STATIC, PARTNER) if key in annotations}
+
+
 class ObjectMeta(_Object):
     """What names an object."""
 
     name: str
     namespace: str = "default"
     uid: str = ""
+    creation_timestamp: Annotated[str, BeforeValidator(lambda given: str(given or ""))] = ""
     labels: dict[str, str] = Field(default_factory=dict)
-    owner_references: list[OwnerReference] = Field(default_factory=list)
+    annotations: Annotated[dict[str, str], BeforeValidator(_those_read)] = Field(
+        default_factory=dict
+    )
+    owner_references: tuple[OwnerReference, ...] = ()
 
 
 class Condition(_Object):
@@ -73,8 +107,17 @@ class Condition(_Object):
     status: str
 
 
+class Taint(_Object):
+    """What keeps pods off a node that do not tolerate it."""
+
+    key: str
+    value: str = ""
+    effect: str = ""
+
+
 class _NodeSpec(_Object):
     unschedulable: bool = False
+    taints: list[Taint] = Field(default_factory=list)
 
 
 class _NodeStatus(_Object):
@@ -106,6 +149,11 @@ class Node(_Object):
         return int(self.status.allocatable.get("memory", Decimal(0)))
 
 
+def _those_of_the_host(ports: Any) -> Any:
+    """Drop ports of pods' own networks."""
+    return [port for port in ports or () if isinstance(port, dict) and port.get("hostPort")]
+
+
 class _Resources(_Object):
     requests: dict[str, Quantity] = Field(default_factory=dict)
     limits: dict[str, Quantity] = Field(default_factory=dict)
@@ -115,25 +163,134 @@ class _Resources(_Object):
         return self.requests.get(resource, self.limits.get(resource, Decimal(0)))
 
 
+class _Port(_Object):
+    host_port: int = 0
+
+
+_OF_CONTAINERS = ("resources", "restartPolicy", "ports")
+
+
 class _Container(_Object):
     resources: _Resources = _Resources()
     restart_policy: str | None = None
+    ports: Annotated[tuple[_Port, ...], BeforeValidator(_those_of_the_host)] = ()
+
+
+_CONTAINERS = TypeAdapter(tuple[_Container, ...])
+
+
+@lru_cache(maxsize=4096)
+def _containers(text: str) -> tuple[_Container, ...]:
+    return _CONTAINERS.validate_json(text)
+
+
+def _shared(given: Any) -> Any:
+    """Have pods whose containers ask for the same share them: those of a workload, that is."""
+    if not (isinstance(given, list) and all(isinstance(each, dict) for each in given)):
+        return given
+    read = [{key: each[key] for key in _OF_CONTAINERS if key in each} for each in given]
+    try:
+        return _containers(json.dumps(read))
+    except (TypeError, ValueError):
+        return given  # what is wrong with them is told by the field
+
+
+_Containers = Annotated[tuple[_Container, ...], BeforeValidator(_shared)]
 
 
 class _SchedulingGate(_Object):
     name: str
 
 
+class Toleration(_Object):
+    """A taint that a pod stands."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+class Requirement(_Object):
+    """What a label, or a field, of a node must be."""
+
+    key: str
+    operator: str
+    values: list[str] = Field(default_factory=list)
+
+
+class Term(_Object):
+    """Requirements that must all hold."""
+
+    match_expressions: list[Requirement] = Field(default_factory=list)
+    match_fields: list[Requirement] = Field(default_factory=list)
+
+
+class _Terms(_Object):
+    node_selector_terms: list[Term] = Field(default_factory=list)
+
+
+class _NodeAffinity(_Object):
+    required_during_scheduling_ignored_during_execution: _Terms | None = None
+
+
+class _PodAffinity(_Object):
+    required_during_scheduling_ignored_during_execution: list[Any] = Field(default_factory=list)
+
+
+class _Affinity(_Object):
+    node_affinity: _NodeAffinity | None = None
+    pod_affinity: _PodAffinity | None = None
+    pod_anti_affinity: _PodAffinity | None = None
+
+
+class _Spread(_Object):
+    when_unsatisfiable: str = ""
+
+
+class _Volume(_Object):
+    persistent_volume_claim: Any = None
+    ephemeral: Any = None
+    csi: Any = None
+
+
+_OF_SCHEDULING = (
+    "affinity",
+    "nodeSelector",
+    "resourceClaims",
+    "schedulerName",
+    "tolerations",
+    "topologySpreadConstraints",
+    "volumes",
+)
+
+
 class _PodSpec(_Object):
     node_name: str | None = None
-    containers: list[_Container] = Field(default_factory=list)
-    init_containers: list[_Container] = Field(default_factory=list)
+    containers: _Containers = ()
+    init_containers: _Containers = ()
     overhead: dict[str, Quantity] = Field(default_factory=dict)
-    scheduling_gates: list[_SchedulingGate] = Field(default_factory=list)
+    scheduling_gates: tuple[_SchedulingGate, ...] = ()
+    scheduler_name: str = ""
+    node_selector: dict[str, str] = Field(default_factory=dict)
+    affinity: _Affinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    topology_spread_constraints: tuple[_Spread, ...] = ()
+    volumes: tuple[_Volume, ...] = ()
+    resource_claims: tuple[Any, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _where_it_is(cls, spec: Any) -> Any:
+        """Drop what says where it may go of a pod that is somewhere: of most, that is."""
+        if not isinstance(spec, dict) or not spec.get("nodeName"):
+            return spec
+        return {key: value for key, value in spec.items() if key not in _OF_SCHEDULING}
 
 
 class _PodStatus(_Object):
     phase: str = "Running"
+    pod_ip: Annotated[str, Field(alias="podIP")] = ""
 
 
 class Pod(_Object):
@@ -146,8 +303,25 @@ class Pod(_Object):
 
     @property
     def alive(self) -> bool:
-        """Whether it has or will have containers that run."""
+        """Whether it has or will have containers that run; one that is being deleted has."""
         return self.status.phase not in {"Succeeded", "Failed"}
+
+    @cached_property
+    def cgroup_uid(self) -> str:
+        """What its node's kubelet calls it by: a static pod's mirror has a UID of its own."""
+        mirror = any(owner.kind == "Node" for owner in self.metadata.owner_references)
+        known = self.metadata.annotations.get(STATIC, "") if mirror else ""
+        return known or self.metadata.uid
+
+    @cached_property
+    def cpus_requested(self) -> Decimal:
+        """CPUs that the scheduler sets aside for it."""
+        return self.request("cpu")
+
+    @cached_property
+    def memory_requested(self) -> int:
+        """Bytes that the scheduler sets aside for it."""
+        return int(self.request("memory"))
 
     def request(self, resource: str) -> Decimal:
         """Return what the scheduler sets aside for it.

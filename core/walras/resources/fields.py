@@ -1,37 +1,48 @@
-"""The types of fields: what the API server would accept, as Python values.
+"""The types of fields: what the API server accepts, as Python values.
 
 Specs hold no floating-point numbers: a decimal is written as a string, an amount of memory as a
-Kubernetes quantity.
+Kubernetes quantity. Every type carries the schema by which the API server refuses what Python
+would; Go and Python read the regular expressions alike.
 """
 
 from __future__ import annotations
 
 import re
-from decimal import Decimal
-from typing import Annotated, Any
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
+from pydantic_core import core_schema
 
-DECIMAL = re.compile(r"[0-9]{1,12}(\.[0-9]{1,12})?")
-QUANTITY = re.compile(r"(?P<number>[0-9]{1,18}(\.[0-9]{1,9})?)(?P<unit>[EPTGMk]|[EPTGMK]i)?")
-NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+    from pydantic.json_schema import JsonSchemaValue
+
+DECIMAL = r"[0-9]{1,12}(\.[0-9]{1,12})?"
+UP_TO_ONE = r"0{1,12}(\.[0-9]{1,12})?|0{0,11}1(\.0{1,12})?"
+IN_THOUSANDTHS = r"[0-9]{1,12}(\.[0-9]{1,3}0{0,9})?"
+NOT_ZERO = "[1-9]"
+QUANTITY = r"([0-9]{1,18}(\.[0-9]{1,9})?)([EPTGMk]|[EPTGMK]i)?"
+_NAME_PART = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+NAME = rf"{_NAME_PART}(\.{_NAME_PART})*"
 _BINARY = {unit: 1024**power for power, unit in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)}
 _METRIC = {unit: 1000**power for power, unit in enumerate("kMGTPE", 1)}
+BYTES_OF_UNIT = {"": 1} | _BINARY | _METRIC
 
+LONGEST_DECIMAL = 25
+LONGEST_QUANTITY = 30
+LONGEST_NAME = 253
 
-class Model(BaseModel):
-    """A part of a document: camelCase fields, no unknown ones, no conversions, immutable."""
-
-    model_config = ConfigDict(
-        alias_generator=to_camel, extra="forbid", frozen=True, strict=True, populate_by_name=False
-    )
+MOST_INT32 = 2**31 - 1
+MOST_EXACT = 2**53 - 1
+"""Up to here every reader of JSON keeps whole numbers exact."""
 
 
 def _decimal(value: Any) -> Decimal:
     if not isinstance(value, str):
-        raise ValueError(f'is {_shown(value)}; write a decimal number in quotes, such as "2.5"')  # noqa: TRY004
-    if DECIMAL.fullmatch(value) is None:
+        raise ValueError(f'is {shown(value)}; write a decimal number in quotes, such as "2.5"')  # noqa: TRY004
+    if re.fullmatch(DECIMAL, value) is None:
         raise ValueError(f'is {value!r}; write a plain decimal number, such as "2.5"')
     return Decimal(value)
 
@@ -39,6 +50,12 @@ def _decimal(value: Any) -> Decimal:
 def _positive(value: Decimal) -> Decimal:
     if value <= 0:
         raise ValueError(f'is "{value}"; it must be above 0')
+    return value
+
+
+def _thousandths(value: Decimal) -> Decimal:
+    if value * 1000 % 1:
+        raise ValueError(f'is "{value}"; it must be whole thousandths, such as "2.125"')
     return value
 
 
@@ -54,12 +71,17 @@ def _up_to_one(value: Decimal) -> Decimal:
     return value
 
 
-def _bytes(value: Any) -> int:
-    match = QUANTITY.fullmatch(value) if isinstance(value, str) else None
+def read_quantity(value: Any) -> int:
+    """Read an amount of memory, in bytes; parts of a byte count as one, as to Kubernetes.
+
+    Raises:
+        ValueError: it is none.
+    """
+    match = re.fullmatch(QUANTITY, value) if isinstance(value, str) else None
     if match is None:
-        raise ValueError(f"is {_shown(value)}; write an amount of memory such as 512Mi or 4Gi")
-    scale = (_BINARY | _METRIC).get(match["unit"], 1)
-    return int(Decimal(match["number"]) * scale)
+        raise ValueError(f"is {shown(value)}; write an amount of memory such as 512Mi or 4Gi")
+    scale = BYTES_OF_UNIT[match[3] or ""]
+    return int((Decimal(match[1]) * scale).to_integral_value(ROUND_CEILING))
 
 
 def _some(value: int) -> int:
@@ -69,9 +91,11 @@ def _some(value: int) -> int:
 
 
 def _name(value: Any) -> str:
-    if not isinstance(value, str) or NAME.fullmatch(value) is None:
+    if isinstance(value, str) and len(value) > LONGEST_NAME:
+        raise ValueError(f"is {shown(value)}; a name has at most {LONGEST_NAME} characters")
+    if not isinstance(value, str) or re.fullmatch(NAME, value) is None:
         raise ValueError(
-            f"is {_shown(value)}; a name has lower-case letters, digits, '-' and '.', "
+            f"is {shown(value)}; a name has lower-case letters, digits, '-' and '.', "
             f"and begins and ends with a letter or digit"
         )
     return value
@@ -79,48 +103,161 @@ def _name(value: Any) -> str:
 
 def _whole(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"is {_shown(value)}; it must be a whole number")  # noqa: TRY004
+        told = f'"{value}"' if isinstance(value, str) else shown(value)
+        raise ValueError(f"is {told}; it must be a whole number")  # noqa: TRY004
     return value
 
 
 def _at_least_one(value: int) -> int:
-    if value < 1:
-        raise ValueError(f"is {value}; it must be at least 1")
+    if not 1 <= value <= MOST_INT32:
+        raise ValueError(f"is {value}; it must be at least 1" + _at_most(value, MOST_INT32))
     return value
 
 
 def _not_negative(value: int) -> int:
-    if value < 0:
-        raise ValueError(f"is {value}; it must be at least 0")
+    if not 0 <= value <= MOST_EXACT:
+        raise ValueError(f"is {value}; it must be at least 0" + _at_most(value, MOST_EXACT))
     return value
 
 
-def _shown(value: Any) -> str:
-    """Return a value as its author wrote it, near enough."""
-    text = (
-        "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-    )
+def _at_most(value: int, most: int) -> str:
+    return f" and at most {most}" if value > most else ""
+
+
+def shown(value: Any) -> str:
+    """Return a value as its author wrote it, near enough, and in one line."""
+    if isinstance(value, str) and (not value or not value.isprintable()):
+        text = repr(value)
+    elif value is None or isinstance(value, bool):
+        text = {None: "null", True: "true", False: "false"}[value]
+    else:
+        text = str(value)
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-PositiveDecimal = Annotated[Decimal, BeforeValidator(_decimal), AfterValidator(_positive)]
+def as_quantity(value: int) -> str:
+    """Return an amount of memory as people write it: the largest binary unit that is exact."""
+    for unit, scale in reversed(_BINARY.items()):
+        if value and value % scale == 0:
+            return f"{value // scale}{unit}"
+    return str(value)
+
+
+def _schema(most: int, *patterns: str) -> WithJsonSchema:
+    """Return the schema of a text of at most so many characters that matches all patterns.
+
+    The first of them matches all of the text, the others a part of it.
+    """
+    first, *others = patterns
+    also = {"allOf": [{"pattern": each} for each in others]} if others else {}
+    return WithJsonSchema({"type": "string", "maxLength": most, "pattern": f"^({first})$", **also})
+
+
+PositiveDecimal = Annotated[
+    Decimal,
+    BeforeValidator(_decimal),
+    AfterValidator(_positive),
+    _schema(LONGEST_DECIMAL, DECIMAL, NOT_ZERO),
+]
 """A decimal string above 0."""
 
-Fraction = Annotated[Decimal, BeforeValidator(_decimal), AfterValidator(_fraction)]
+Fraction = Annotated[
+    Decimal,
+    BeforeValidator(_decimal),
+    AfterValidator(_fraction),
+    _schema(LONGEST_DECIMAL, UP_TO_ONE, NOT_ZERO),
+]
 """A decimal string in (0, 1]."""
 
-Portion = Annotated[Decimal, BeforeValidator(_decimal), AfterValidator(_up_to_one)]
+Portion = Annotated[
+    Decimal,
+    BeforeValidator(_decimal),
+    AfterValidator(_up_to_one),
+    _schema(LONGEST_DECIMAL, UP_TO_ONE),
+]
 """A decimal string in [0, 1]."""
 
-Bytes = Annotated[int, BeforeValidator(_bytes)]
-"""A quantity of memory, in bytes."""
+Cores = Annotated[
+    Decimal,
+    BeforeValidator(_decimal),
+    AfterValidator(_positive),
+    AfterValidator(_thousandths),
+    _schema(LONGEST_DECIMAL, IN_THOUSANDTHS, NOT_ZERO),
+]
+"""A decimal string above 0, in thousandths."""
 
-PositiveBytes = Annotated[int, BeforeValidator(_bytes), AfterValidator(_some)]
+_AS_QUANTITY = PlainSerializer(as_quantity, when_used="json")
+
+Bytes = Annotated[
+    int, BeforeValidator(read_quantity), _AS_QUANTITY, _schema(LONGEST_QUANTITY, QUANTITY)
+]
+"""A quantity of memory, in bytes; parts of a byte count as one, as to Kubernetes."""
+
+PositiveBytes = Annotated[
+    int,
+    BeforeValidator(read_quantity),
+    AfterValidator(_some),
+    _AS_QUANTITY,
+    _schema(LONGEST_QUANTITY, QUANTITY, NOT_ZERO),
+]
 """A quantity of memory that is not nothing, in bytes."""
 
-Name = Annotated[str, BeforeValidator(_name)]
+Name = Annotated[str, BeforeValidator(_name), _schema(LONGEST_NAME, NAME)]
 """The name of an object (RFC 1123 subdomain)."""
 
-PositiveInt = Annotated[int, BeforeValidator(_whole), AfterValidator(_at_least_one)]
-NotNegativeInt = Annotated[int, BeforeValidator(_whole), AfterValidator(_not_negative)]
+PositiveInt = Annotated[
+    int,
+    BeforeValidator(_whole),
+    AfterValidator(_at_least_one),
+    WithJsonSchema({"type": "integer", "format": "int32", "minimum": 1, "maximum": MOST_INT32}),
+]
+NotNegativeInt = Annotated[
+    int,
+    BeforeValidator(_whole),
+    AfterValidator(_not_negative),
+    WithJsonSchema({"type": "integer", "format": "int64", "minimum": 0, "maximum": MOST_EXACT}),
+]
 Text = Annotated[str, Field(min_length=1)]
+Labels = Annotated[dict[str, str], Field(max_length=100)]
+
+
+@dataclass(frozen=True, slots=True)
+class Unique:
+    """Marks a list without duplicates, which those who apply parts of it own entry by entry.
+
+    Attributes:
+        what: there must not be two of for the same value, for messages.
+        key: the field that tells entries apart; empty where they are plain values.
+    """
+
+    what: str
+    key: str = ""
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        """Check after the entries."""
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Have the API server check."""
+        keys = {"x-kubernetes-list-map-keys": [self.key]} if self.key else {}
+        kind = "map" if self.key else "set"
+        return {**handler(schema), "x-kubernetes-list-type": kind, **keys}
+
+    def _check(self, entries: list[Any]) -> list[Any]:
+        seen = set()
+        for entry in entries:
+            value = self._value(entry)
+            if value in seen:
+                raise ValueError(f"has two {self.what} {value}; keep one of them")
+            seen.add(value)
+        return entries
+
+    def _value(self, entry: Any) -> Any:
+        if not self.key:
+            return entry
+        fields = type(entry).model_fields.items()
+        return next(getattr(entry, name) for name, field in fields if field.alias == self.key)

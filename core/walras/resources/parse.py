@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from walras.resources.allocation import NodeAllocation
 from walras.resources.cluster import CLUSTER_KINDS, ClusterObject
+from walras.resources.fields import shown
 from walras.resources.kinds import API_VERSION, KINDS, NAMESPACED, AnyResource
 
 if TYPE_CHECKING:
@@ -62,6 +64,21 @@ def parse_object(document: object) -> AnyResource | ClusterObject | None:
     return parse_resource(document)
 
 
+def parse_allocation(document: object) -> NodeAllocation:
+    """Turn one document into a NodeAllocation.
+
+    Raises:
+        ResourceError: with all that is wrong.
+    """
+    if not isinstance(document, dict):
+        raise ResourceError(["is not an object; a document begins with apiVersion and kind"])
+    for field, wanted in (("kind", "NodeAllocation"), ("apiVersion", API_VERSION)):
+        if document.get(field) != wanted:
+            given = document.get(field, "missing")
+            raise ResourceError([f"{describe(document)}: {field}: is {given}; write {wanted}"])
+    return _validated(document, NodeAllocation)
+
+
 Parsed = TypeVar("Parsed", bound=BaseModel)
 
 
@@ -95,9 +112,18 @@ def _problem(error: ErrorDetails, model: type[BaseModel]) -> str:
     if error["type"] == "value_error":
         return f"{path or 'it'}: {error['msg'].removeprefix('Value error, ')}"
     if error["type"] == "literal_error":
-        return f"{path}: is {error['input']}; use one of {_choices(error)}"
+        return f"{path}: is {shown(error['input'])}; use one of {_choices(error)}"
     if error["type"] in {"too_short", "string_too_short"}:
         return f"{path}: is empty; give at least one entry"
+    if error["type"] in {"too_long", "string_too_long"}:
+        most = error.get("ctx", {}).get("max_length")
+        what = "characters" if error["type"] == "string_too_long" else "entries"
+        return f"{path}: has more than {most} {what}; leave some out"
+    if error["type"] == "string_pattern_mismatch":
+        pattern = error.get("ctx", {}).get("pattern")
+        return f"{path}: is {error['input']!r}; it must match {pattern}"
+    if error["type"] == "less_than_equal":
+        return f"{path}: is {error['input']}; it must be at most {error.get('ctx', {}).get('le')}"
     wanted = error["msg"].removeprefix("Input should be ").removeprefix("a valid ")
     return f"{path}: is {error['input']!r}; it must be a valid {wanted}"
 

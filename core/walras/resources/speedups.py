@@ -40,7 +40,7 @@ def fit_of(spec: SpeedupProfileSpec) -> SpeedupFit:
     samples = samples_of(spec)
     try:
         return fit_profile(samples)
-    except ValueError as error:
+    except (ValueError, ArithmeticError) as error:
         raise ValueError(f"spec.measurements: {error}") from error
 
 

@@ -1,0 +1,85 @@
+"""What a quantum did to everybody's credits, and who lent to whom, for its users.
+
+Credits are the same whoever's slice somebody gets, and Algorithm 1 keeps no count of it. Said here
+is what its numbers allow to say fairly: of every pool's borrowed slices each borrower has the same
+part from every donor, and the rest from the shared slices that are nobody's.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from walras.karma.ledger import in_credits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from walras.karma.quantum import Allocation
+    from walras.karma.record import Settled
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Credits of one user.
+
+    Attributes:
+        balance: after the quantum, in credits, exactly.
+        earned: in it: its part of the free credits, and for slices lent.
+        spent: in it, for slices borrowed.
+        lent: bytes, by borrower, most first.
+        borrowed: bytes, by donor, most first; those of nobody under an empty name.
+    """
+
+    balance: str
+    earned: str
+    spent: str
+    lent: tuple[tuple[str, int], ...] = ()
+    borrowed: tuple[tuple[str, int], ...] = ()
+
+
+def accounts_of(settled: Settled, slice_bytes: int) -> Iterator[Account]:
+    """Yield an account for each user, in their order."""
+    allocation = settled.allocation
+    users, loans = allocation.before.users, lending(allocation)
+    lent: list[dict[str, float]] = [{} for _ in users]
+    borrowed: list[dict[str, float]] = [{} for _ in users]
+    for (donor, taker), slices in loans.items():
+        lent[donor][users[taker]] = slices
+        borrowed[taker][users[donor]] = slices
+    taken = allocation.borrowed.sum(axis=0)
+    gained = allocation.ledger.balances - allocation.before.balances
+    for number, balance in enumerate(allocation.ledger.balances.tolist()):
+        spent = int(taken[number] * allocation.shares.prices[number])
+        of_nobody = float(taken[number]) - sum(borrowed[number].values())
+        if of_nobody * slice_bytes >= 1:
+            borrowed[number][""] = of_nobody
+        yield Account(
+            in_credits(balance),
+            in_credits(int(gained[number]) + spent),
+            in_credits(spent),
+            _in_bytes(lent[number], slice_bytes),
+            _in_bytes(borrowed[number], slice_bytes),
+        )
+
+
+def lending(allocation: Allocation) -> Mapping[tuple[int, int], float]:
+    """Return the slices that each donor lends to each borrower over all pools, by their numbers."""
+    loans: defaultdict[tuple[int, int], float] = defaultdict(float)
+    borrowed, lent = allocation.borrowed, allocation.lent
+    for pool in np.flatnonzero(lent.any(axis=1)).tolist():
+        takers, donors = np.flatnonzero(borrowed[pool]), np.flatnonzero(lent[pool])
+        part = borrowed[pool, takers] / borrowed[pool, takers].sum()
+        slices = np.multiply.outer(lent[pool, donors], part)
+        for donor, row in zip(donors.tolist(), slices.tolist(), strict=True):
+            for taker, amount in zip(takers.tolist(), row, strict=True):
+                loans[donor, taker] += amount
+    return loans
+
+
+def _in_bytes(slices: Mapping[str, float], size: int) -> tuple[tuple[str, int], ...]:
+    amounts = ((name, round(each * size)) for name, each in slices.items())
+    return tuple(sorted(amounts, key=lambda item: (-item[1], item[0])))

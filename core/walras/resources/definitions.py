@@ -1,0 +1,222 @@
+"""The CustomResourceDefinitions of all kinds, made from their models (pure).
+
+They install on Kubernetes 1.20 and later. Rules (``x-kubernetes-validations``) count from 1.25;
+before, the operator alone finds what they would refuse, and says so in a condition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from walras.resources.allocation import NodeAllocation
+from walras.resources.kinds import API_VERSION, Entitlement, Market, MarketJob, SpeedupProfile
+from walras.resources.node_status import NodeAllocationStatus
+from walras.resources.schema import described, spec_schema, status_schema
+from walras.resources.statuses import (
+    EntitlementStatus,
+    MarketJobStatus,
+    MarketStatus,
+    SpeedupProfileStatus,
+)
+
+if TYPE_CHECKING:
+    from walras.resources.model import Model, Resource
+    from walras.resources.status import Status
+
+GROUP, _, VERSION = API_VERSION.partition("/")
+CATEGORY = "walras"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of ``kubectl get``.
+
+    Attributes:
+        name: its head.
+        path: of the field.
+        type: of the field.
+        wide: whether it shows with ``-o wide`` only.
+    """
+
+    name: str
+    path: str
+    type: Literal["string", "integer", "date"] = "string"
+    wide: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A kind, as the API server has to know it.
+
+    Attributes:
+        model: of its documents.
+        status: of the status in them.
+        plural: name of the resource.
+        short: for ``kubectl get``.
+        scope: whether its objects are in namespaces.
+        columns: of ``kubectl get``, between name and age.
+    """
+
+    model: type[Resource]
+    status: type[Status]
+    plural: str
+    short: str
+    scope: Literal["Cluster", "Namespaced"]
+    columns: tuple[Column, ...]
+
+    @property
+    def kind(self) -> str:
+        """Its name in documents."""
+        return self.model.__name__
+
+
+def _condition(name: str, field: str, *, wide: bool = False) -> Column:
+    return Column(name, f'.status.conditions[?(@.type=="Ready")].{field}', wide=wide)
+
+
+_READY = (_condition("Ready", "status"), _condition("Message", "message", wide=True))
+
+DEFINITIONS = (
+    Definition(
+        Entitlement,
+        EntitlementStatus,
+        "entitlements",
+        "ent",
+        "Cluster",
+        (
+            Column("Shares", ".spec.shares", "integer"),
+            Column("Parent", ".spec.parent"),
+            Column("Entitled", ".status.cores.entitled"),
+            Column("Cores", ".status.cores.allocated"),
+            Column("Utility", ".status.utility.now"),
+            Column("At Entitlement", ".status.utility.atEntitlement"),
+            Column("Memory", ".status.memory.allocated", wide=True),
+            Column("Credits", ".status.credits.balance", wide=True),
+            *_READY,
+        ),
+    ),
+    Definition(
+        MarketJob,
+        MarketJobStatus,
+        "marketjobs",
+        "mj",
+        "Namespaced",
+        (
+            Column("Entitlement", ".spec.entitlement"),
+            Column("Pods", ".status.counts.total", "integer"),
+            Column("Cores", ".status.cores"),
+            Column("Speedup", ".status.speedup"),
+            Column("F", ".status.profile.parallelFraction"),
+            Column("Source", ".status.profile.source", wide=True),
+            Column("Spend", ".status.spend", wide=True),
+            *_READY,
+        ),
+    ),
+    Definition(
+        SpeedupProfile,
+        SpeedupProfileStatus,
+        "speedupprofiles",
+        "sp",
+        "Namespaced",
+        (
+            Column("F", ".status.parallelFraction"),
+            Column("Source", ".status.source"),
+            Column("Variance", ".status.variance", wide=True),
+            Column("GB/s", ".status.memoryBandwidth", wide=True),
+            *_READY,
+        ),
+    ),
+    Definition(
+        NodeAllocation,
+        NodeAllocationStatus,
+        "nodeallocations",
+        "na",
+        "Cluster",
+        (
+            Column("Mode", ".spec.mode"),
+            Column("Epoch", ".spec.epoch", "integer"),
+            Column("Enforced", ".status.enforcedEpoch", "integer"),
+            Column("CPUs", ".status.topology.cpus", wide=True),
+            Column("Shared", ".status.sharedCpus", wide=True),
+            *_READY,
+        ),
+    ),
+    Definition(
+        Market,
+        MarketStatus,
+        "markets",
+        "mkt",
+        "Cluster",
+        (
+            Column("Mode", ".spec.mode"),
+            Column("Cores", ".spec.cores.mechanism"),
+            Column("Memory", ".spec.memory.mechanism"),
+            Column("Epoch", ".status.epoch.number", "integer"),
+            Column("Nodes", ".status.size.nodes", "integer"),
+            Column("Pods", ".status.size.pods", "integer"),
+            Column("Progress", ".status.scores.systemProgress"),
+            Column("Proportional", ".status.scores.proportionalProgress", wide=True),
+            *_READY,
+        ),
+    ),
+)
+
+
+def definition_document(definition: Definition) -> dict[str, Any]:
+    """Return the CustomResourceDefinition of a kind."""
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{definition.plural}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "scope": definition.scope,
+            "names": {
+                "kind": definition.kind,
+                "listKind": f"{definition.kind}List",
+                "plural": definition.plural,
+                "singular": definition.kind.lower(),
+                "shortNames": [definition.short],
+                "categories": [CATEGORY],
+            },
+            "versions": [
+                {
+                    "name": VERSION,
+                    "served": True,
+                    "storage": True,
+                    "subresources": {"status": {}},
+                    "additionalPrinterColumns": [*map(_column, definition.columns), _AGE],
+                    "schema": {"openAPIV3Schema": _schema(definition)},
+                }
+            ],
+        },
+    }
+
+
+_AGE = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
+
+
+def _column(column: Column) -> dict[str, Any]:
+    made = {"name": column.name, "type": column.type, "jsonPath": column.path}
+    return made | ({"priority": 1} if column.wide else {})
+
+
+def _schema(definition: Definition) -> dict[str, Any]:
+    field = definition.model.model_fields["spec"]
+    required = field.is_required()
+    spec = spec_schema(cast("type[Model]", field.annotation)) | (
+        {} if required else {"default": {}}
+    )
+    return {
+        "type": "object",
+        "description": described(definition.model)[0],
+        "properties": {
+            "apiVersion": {"type": "string", "description": f"{GROUP}/{VERSION}"},
+            "kind": {"type": "string", "description": definition.kind},
+            "metadata": {"type": "object"},
+            "spec": spec if required else spec | {"default": {}},
+            "status": status_schema(definition.status),
+        },
+        **({"required": ["spec"]} if required else {}),
+    }

@@ -1,0 +1,121 @@
+"""From a model to the schema by which the API server checks documents (pure).
+
+The API server takes a part of JSON Schema only, "structural schemas": no references, a type for
+every field, no alternatives of types. Descriptions are the models' docstrings, rules are theirs.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import TYPE_CHECKING, Any
+
+from pydantic.json_schema import GenerateJsonSchema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic import BaseModel
+    from pydantic.json_schema import JsonSchemaValue
+    from pydantic_core import core_schema
+
+Schema = dict[str, Any]
+
+_ATTRIBUTE = re.compile(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
+
+
+def spec_schema(model: type[BaseModel]) -> Schema:
+    """Return the schema of a spec, which states its defaults.
+
+    Raises:
+        ValueError: a field is not described.
+    """
+    return _inlined(model.model_json_schema(schema_generator=_OfSpec))
+
+
+def status_schema(model: type[BaseModel]) -> Schema:
+    """Return the schema of a status: what is left out of it stays out.
+
+    Raises:
+        ValueError: a field is not described.
+    """
+    return _inlined(model.model_json_schema(schema_generator=_OfStatus))
+
+
+def described(model: type[BaseModel]) -> tuple[str, dict[str, str]]:
+    """Return what a model's docstring says about it, and about its fields by their Python names.
+
+    Of the model it is the first paragraph; others are for readers of the code.
+    """
+    text, _, attributes = inspect.cleandoc(model.__doc__ or "").partition("Attributes:\n")
+    fields = {name: _prose(words) for name, words in _ATTRIBUTE.findall(attributes)}
+    return _prose(text.partition("\n\n")[0]), fields
+
+
+def _prose(text: str) -> str:
+    """Return a text in one line, as ``kubectl explain`` prints it."""
+    line = " ".join(text.split()).replace("``", "`")
+    return line[:1].upper() + line[1:]
+
+
+class _OfStatus(GenerateJsonSchema):
+    """Keeps pydantic from what a structural schema may not have, and adds what it may."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - pydantic's name
+        """Leave titles out, which are the names again."""
+        return False
+
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
+        """Leave null out: the API server drops fields that are null."""
+        return self.generate_inner(schema["schema"])
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        """State no default."""
+        return self.generate_inner(schema["schema"])
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        """Describe the model and its fields, and add its rules."""
+        made, model = super().model_schema(schema), schema["cls"]
+        made.pop("title", None)
+        if made.pop("additionalProperties", False):
+            made["x-kubernetes-preserve-unknown-fields"] = True
+        made["description"], told = described(model)
+        for name, field in model.model_fields.items():
+            if name not in told:
+                raise ValueError(f"{model.__name__}.{name} is not described in its class")
+            made["properties"][field.alias or name]["description"] = told[name]
+        rules = [{"rule": each.cel, "message": each.message} for each in _rules(model)]
+        return made | ({"x-kubernetes-validations": rules} if rules else {})
+
+
+def _rules(model: type[BaseModel]) -> Any:
+    return getattr(model, "RULES", ())
+
+
+class _OfSpec(_OfStatus):
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        """State the default unless it is nothing; a part's is empty, since its fields have some."""
+        made = GenerateJsonSchema.default_schema(self, schema)
+        default = made.get("default")
+        if isinstance(default, dict):
+            made["default"] = {}
+        elif default in (None, "", []):
+            made.pop("default", None)
+        return made
+
+
+def _inlined(schema: Mapping[str, Any]) -> Schema:
+    """Return a schema in which what was referred to stands in the place of the reference."""
+    made: Schema = _resolved(schema, schema.get("$defs", {}))
+    return made
+
+
+def _resolved(part: Any, known: Mapping[str, Any]) -> Any:
+    if isinstance(part, list):
+        return [_resolved(each, known) for each in part]
+    if not isinstance(part, dict):
+        return part
+    if "$ref" in part:
+        part = {**known[part["$ref"].rpartition("/")[2]], **part}
+    hidden = {"$ref", "$defs", "x-unstated"} | ({"default"} if "x-unstated" in part else set())
+    return {key: _resolved(each, known) for key, each in part.items() if key not in hidden}

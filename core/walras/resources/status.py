@@ -1,0 +1,92 @@
+"""What the statuses of all kinds have in common.
+
+Statuses hold no floating-point numbers either: a decimal is a string. They are bounded, since an
+object of the API server may have 1.5 MB at most: a list that grows with the cluster is cut, and a
+number beside it counts what was left out.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+DIGITS = 6
+"""Significant digits of a decimal that was computed: finer changes are not worth a write."""
+
+Decimals = Annotated[str, Field(pattern=r"^-?[0-9]{1,40}(\.[0-9]{1,40})?$")]
+"""A decimal number as text, without an exponent."""
+
+Amount = Annotated[str, Field(pattern=r"^[0-9]{1,20}$")]
+"""Bytes, as text."""
+
+Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+"""A moment as RFC 3339 has it, such as ``2026-01-31T12:00:00Z``."""
+
+
+class Status(BaseModel):
+    """A part of a status: made by the software under its Python names."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, extra="forbid", frozen=True, strict=True, populate_by_name=True
+    )
+
+    def document(self) -> dict[str, Any]:
+        """Return it as the API server takes it: what is not known is left out, empty texts too.
+
+        Some API servers (1.20, compiled by a later Go than its own) take an empty text for null.
+        """
+        made: dict[str, Any] = _said(self.model_dump(mode="json", by_alias=True))
+        return made
+
+    @classmethod
+    def read(cls, document: object) -> Self:
+        """Return a status that the API server gave; fields of a later version are passed over.
+
+        Raises:
+            ValidationError: it is none.
+        """
+        return cls.model_validate(document, extra="ignore")
+
+
+class Condition(Status):
+    """A condition as Kubernetes has them.
+
+    Attributes:
+        type: what it is about; ``Ready`` sums up the others.
+        status: whether it holds.
+        reason: in one word, for programs.
+        message: for people: which object, what is wrong, what to do.
+        last_transition_time: when ``status`` last changed (RFC 3339).
+        observed_generation: of the object that this was found of.
+    """
+
+    type: Annotated[str, Field(pattern=r"^[A-Za-z]{1,63}$")]
+    status: Literal["True", "False", "Unknown"]
+    reason: Annotated[str, Field(pattern=r"^[A-Za-z]{1,63}$")]
+    message: Annotated[str, Field(max_length=32768)]
+    last_transition_time: Time
+    observed_generation: int | None = None
+
+
+def _said(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_said(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: _said(each) for key, each in value.items() if each is not None and each != ""}
+
+
+def decimals(value: float, digits: int = DIGITS) -> str:
+    """Return a number as a status has it: no exponent, no trailing zeros.
+
+    Raises:
+        ValueError: it is infinite or no number.
+    """
+    if not abs(value) < float("inf"):
+        raise ValueError(f"{value} is not finite: leave the field out")
+    text = format(Decimal(f"{value:.{digits}g}"), "f")
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return "0" if text == "-0" else text

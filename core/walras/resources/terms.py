@@ -1,0 +1,141 @@
+"""What a MarketJob brings to the market: its speedup, its demand for memory, its bid."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from pydantic import ValidationError
+
+from walras import snapshot as core
+from walras.resources.fields import DECIMAL
+from walras.resources.preferences import weights_of
+from walras.resources.speedups import full_size
+from walras.resources.statuses import MeasuredPenalty
+from walras.resources.supply import MOST_MEMORY
+from walras.speedup import market_fraction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from walras.resources.kinds import MarketJob, SpeedupProfile
+
+ASSUMED_FRACTION = 0.9
+"""Of a job that comes without a profile and cannot be measured."""
+
+Name = tuple[str, str]
+"""Namespace and name."""
+
+
+class Speedup(NamedTuple):
+    """What is known of a job's speedup.
+
+    Attributes:
+        fraction: parallel fraction, in (0, 1].
+        source: Given (by the job), Written (in a profile), Measured (by a profile's measurements),
+            Online (while it ran, as its profile's status says) or Assumed.
+        profile: name of the profile that says so; empty if none does.
+    """
+
+    fraction: float
+    source: Literal["Given", "Written", "Measured", "Online", "Assumed"]
+    profile: str = ""
+
+
+def bid_of(resource: MarketJob) -> core.Bid:
+    """Return how a MarketJob takes part in auctions."""
+    auction = resource.spec.auction
+    least = auction.minimum_utility
+    weights = weights_of(resource)
+    return core.Bid(
+        budget=float(auction.budget),
+        utility=auction.utility,
+        cores=weights.cores.value,
+        memory=weights.memory.value,
+        minimum_utility=None if least is None else float(least),
+    )
+
+
+def profile_of(job: MarketJob, profiles: Mapping[Name, SpeedupProfile]) -> SpeedupProfile | None:
+    """Return the profile that a job names, or the one of its own name.
+
+    Raises:
+        ValueError: the named one is not there.
+    """
+    namespace = job.metadata.namespace
+    profile = profiles.get((namespace, job.spec.profile or job.metadata.name))
+    if job.spec.profile is not None and profile is None:
+        raise ValueError(
+            f"MarketJob {namespace}/{job.metadata.name}: spec.profile: there is no SpeedupProfile "
+            f"{namespace}/{job.spec.profile}; add it, or remove the field"
+        )
+    return profile
+
+
+def speedup_of(job: MarketJob, profiles: Mapping[Name, SpeedupProfile]) -> Speedup:
+    """Return what is known of a job's speedup: as given, as profiled, or assumed.
+
+    Raises:
+        ValueError: its profile is missing or cannot be used.
+    """
+    profile = profile_of(job, profiles)
+    if job.spec.parallel_fraction is not None:
+        return Speedup(float(job.spec.parallel_fraction), "Given")
+    if profile is None:
+        return Speedup(ASSUMED_FRACTION, "Assumed")
+    name = profile.metadata.name
+    if profile.spec.parallel_fraction is not None:
+        return Speedup(float(profile.spec.parallel_fraction), "Written", name)
+    if not profile.spec.measurements:
+        online = measured_online(profile.status)
+        return (
+            Speedup(ASSUMED_FRACTION, "Assumed")
+            if online is None
+            else online._replace(profile=name)
+        )
+    try:
+        return Speedup(profile.fit.fraction_at(full_size(job.spec.data)), "Measured", name)
+    except ValueError as error:
+        raise ValueError(f"SpeedupProfile {profile.metadata.namespace}/{name}: {error}") from error
+
+
+def measured_online(status: Mapping[str, Any] | None) -> Speedup | None:
+    """Return what a profile's status says was measured while the job ran, if it does."""
+    told = status or {}
+    text = told.get("parallelFraction")
+    if told.get("source") != "Online" or not isinstance(text, str):
+        return None
+    if re.fullmatch(DECIMAL, text) is None:
+        return None
+    return Speedup(market_fraction(float(text)), "Online")
+
+
+def measured_penalties(status: Mapping[str, Any] | None) -> Iterator[tuple[str, float]]:
+    """Yield the programs beside which a profile's status has a penalty, and that."""
+    told = (status or {}).get("penalties")
+    for each in told if isinstance(told, list) else ():
+        try:
+            found = MeasuredPenalty.read(each)
+        except ValidationError:
+            continue
+        yield f"{found.namespace}/{found.profile}", min(float(found.penalty), 1.0)
+
+
+def memory_of(
+    job: MarketJob, requested: int, measured: int | None = None
+) -> core.MemoryDemand | None:
+    """Return a pod's demand for memory.
+
+    Args:
+        job: whose pod it is.
+        requested: bytes that the pod requests, which stand in until its demand was measured.
+        measured: bytes that it could use, as its node's agent said last; None if it never did.
+    """
+    memory = job.spec.memory
+    if memory is None:
+        return None
+    least = min(memory.min or 0, MOST_MEMORY)
+    known = requested if measured is None else measured
+    demand = max(known, least) if memory.demand == "measured" else memory.demand
+    most = MOST_MEMORY if memory.max is None else min(memory.max, MOST_MEMORY)
+    return core.MemoryDemand(min(demand, most), least, None if memory.max is None else most)

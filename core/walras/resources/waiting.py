@@ -1,0 +1,217 @@
+"""Pods that wait for a node from Walras: how they wait, what they need, which may take them.
+
+A pod waits by the scheduling gate `GATE`, which Kubernetes has since 1.27, or, on any, by naming a
+scheduler of that name, so that no other one takes it. By which, the pod itself shows: API servers
+that know of no gates drop them. What a node's labels, taints and allocatable resources decide is
+decided here as kube-scheduler does; pods with rules about other pods, volumes or ports are left to
+it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from typing import TYPE_CHECKING, Literal
+
+from walras.resources.cluster import PARTNER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from walras.resources.cluster import Node, Pod, Requirement, Taint, Term, Toleration
+
+GATE = "walras.dev/colocation"
+"""Scheduling gate of pods that wait to be placed beside another, or name of their scheduler."""
+
+Way = Literal["gate", "scheduler"]
+"""How a pod waits."""
+
+PODS = "pods"
+"""What every pod takes one of."""
+
+_NAME_OF_NODE = "metadata.name"
+_MILLI = 1000
+_LARGEST = 1 << 60
+
+
+def way_of(pod: Pod) -> Way | None:
+    """Return how a pod waits to be placed; None if it does not wait for Walras."""
+    if pod.spec.node_name is not None or not pod.alive:
+        return None
+    gates = [gate.name for gate in pod.spec.scheduling_gates]
+    if GATE in gates:
+        return "gate"
+    return "scheduler" if pod.spec.scheduler_name == GATE and not gates else None
+
+
+def hindrance(pod: Pod) -> str:
+    """Return why a pod that waits cannot be matched yet, or at all; empty if it can."""
+    others = [gate.name for gate in pod.spec.scheduling_gates if gate.name != GATE]
+    if others:
+        return f"waits for its other scheduling gates first: {', '.join(others[:3])}"
+    rule = left_to_the_scheduler(pod)
+    return f"has {rule}, which only a scheduler can judge" if rule else ""
+
+
+def left_to_the_scheduler(pod: Pod) -> str:
+    """Return what of a pod's rules depends on more than a node's labels, taints and resources."""
+    spec, affinity = pod.spec, pod.spec.affinity
+    among_pods = () if affinity is None else (affinity.pod_affinity, affinity.pod_anti_affinity)
+    if any(
+        each and each.required_during_scheduling_ignored_during_execution for each in among_pods
+    ):
+        return "required pod affinity"
+    if any(each.when_unsatisfiable == "DoNotSchedule" for each in spec.topology_spread_constraints):
+        return "topology spread constraints"
+    if any(each.persistent_volume_claim or each.ephemeral for each in spec.volumes):
+        return "persistent volumes"
+    if any(each.csi for each in spec.volumes):
+        return "CSI volumes"
+    if any(container.ports for container in (*spec.containers, *spec.init_containers)):
+        return "ports of its host"
+    return "resource claims" if spec.resource_claims else ""
+
+
+def node_of(pod: Pod) -> str | None:
+    """Return where a pod is, or where Walras has sent it and it alone can go."""
+    if pod.spec.node_name is not None or PARTNER not in pod.metadata.annotations:
+        return pod.spec.node_name
+    found = {_pinned(term) for term in required_terms(pod) or ()}
+    return found.pop() if len(found) == 1 else None
+
+
+def required_terms(pod: Pod) -> Sequence[Term] | None:
+    """Return the terms of required node affinity, any of which must hold; None if it has none."""
+    affinity = pod.spec.affinity
+    nodes = None if affinity is None else affinity.node_affinity
+    terms = None if nodes is None else nodes.required_during_scheduling_ignored_during_execution
+    return None if terms is None else terms.node_selector_terms
+
+
+def needs_of(pod: Pod) -> tuple[tuple[str, int], ...]:
+    """Return what a scheduler sets aside for a pod, by resource, in whole units; CPUs in milli."""
+    containers = (*pod.spec.containers, *pod.spec.init_containers)
+    asked = {
+        resource
+        for each in containers
+        for resource in (*each.resources.requests, *each.resources.limits)
+    }
+    amounts = {each: whole(each, pod.request(each)) for each in {*asked, *pod.spec.overhead}}
+    return ((PODS, 1), *sorted((each, amount) for each, amount in amounts.items() if amount > 0))
+
+
+def room_of(nodes: Iterable[Node], pods: Iterable[Pod]) -> dict[str, dict[str, int]]:
+    """Return what pods may still request on each node, by name and resource.
+
+    All pods count that are on it and have not ended, and those that can go nowhere else.
+    """
+    room = {
+        node.metadata.name: {
+            PODS: _LARGEST,
+            **{
+                resource: whole(resource, amount, ROUND_FLOOR)
+                for resource, amount in node.status.allocatable.items()
+            },
+        }
+        for node in nodes
+    }
+    taken: defaultdict[tuple[str, str], int] = defaultdict(int)
+    for pod in pods:
+        node = node_of(pod) if pod.alive else None
+        if node in room:
+            for resource, amount in needs_of(pod):
+                taken[node, resource] += amount
+    for (node, resource), amount in taken.items():
+        room[node][resource] = room[node].get(resource, 0) - amount
+    return room
+
+
+def whole(resource: str, amount: Decimal, rounding: str = ROUND_CEILING) -> int:
+    """Return an amount in whole units, CPUs in thousandths."""
+    scaled = amount * _MILLI if resource == "cpu" else amount
+    return min(int(scaled.to_integral_value(rounding)), _LARGEST)
+
+
+class Eligible:
+    """Which nodes may take a pod, remembered for all pods that ask the same.
+
+    Args:
+        nodes: that are open.
+    """
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self._nodes = nodes
+        self._tainted = any(node.spec.taints for node in nodes)
+        self._known: dict[str, frozenset[str] | None] = {}
+
+    def of(self, pod: Pod) -> frozenset[str] | None:
+        """Return the names of nodes that may take it; None for all."""
+        spec = pod.spec
+        terms = required_terms(pod)
+        if not spec.node_selector and terms is None and not self._tainted:
+            return None
+        key = repr((sorted(spec.node_selector.items()), terms, spec.tolerations))
+        if key not in self._known:
+            self._known[key] = frozenset(
+                node.metadata.name for node in self._nodes if may_take(node, pod)
+            )
+        return self._known[key]
+
+
+def may_take(node: Node, pod: Pod) -> bool:
+    """Say whether a node's labels and taints let a pod in."""
+    labels = node.metadata.labels
+    terms = required_terms(pod)
+    return (
+        all(labels.get(key) == value for key, value in pod.spec.node_selector.items())
+        and (terms is None or any(_holds(term, node) for term in terms))
+        and all(_tolerated(taint, pod.spec.tolerations) for taint in node.spec.taints)
+    )
+
+
+def _holds(term: Term, node: Node) -> bool:
+    if not term.match_expressions and not term.match_fields:
+        return False  # as Kubernetes has it: an empty term selects nothing
+    fields = {_NAME_OF_NODE: node.metadata.name}
+    return all(_met(each, node.metadata.labels) for each in term.match_expressions) and all(
+        _met(each, fields) for each in term.match_fields
+    )
+
+
+def _met(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+    value, values = labels.get(requirement.key), requirement.values
+    if requirement.operator == "In":
+        return value in values
+    if requirement.operator == "NotIn":
+        return value not in values
+    if requirement.operator == "Exists":
+        return value is not None
+    if requirement.operator == "DoesNotExist":
+        return value is None
+    if value is None or len(values) != 1 or requirement.operator not in {"Gt", "Lt"}:
+        return False
+    try:
+        have, bound = int(value), int(values[0])
+    except ValueError:
+        return False
+    return have > bound if requirement.operator == "Gt" else have < bound
+
+
+def _tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
+    if taint.effect not in {"NoSchedule", "NoExecute"}:
+        return True
+    return any(
+        each.effect in {"", taint.effect}
+        and (
+            (not each.key and each.operator == "Exists")
+            or (each.key == taint.key and (each.operator == "Exists" or each.value == taint.value))
+        )
+        for each in tolerations
+    )
+
+
+def _pinned(term: Term) -> str | None:
+    for each in term.match_fields:
+        if each.key == _NAME_OF_NODE and each.operator == "In" and len(each.values) == 1:
+            return each.values[0]
+    return None

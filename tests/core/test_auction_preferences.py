@@ -1,0 +1,109 @@
+"""What cores and memory are worth to a job: as given, as its runs show, or all alike."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from walras.clearing import clear
+from walras.resources.assembly import Objects, assemble, policy_of
+from walras.resources.kinds import Market, MarketJob
+from walras.resources.parse import parse_object
+from walras.resources.preferences import weights_of
+from worlds import entitlement as entitled
+from worlds import job, market, node, pod
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from walras.resources.preferences import Weights
+
+SHARES = ((0.5, 0.2), (0.2, 0.5), (0.7, 0.3), (0.3, 0.7), (0.4, 0.4))
+
+
+def runs(cores: float, memory: float, noise: Sequence[float] = (0,) * 5) -> list[dict[str, str]]:
+    """Runs of a job of these weights, each off by a part of its utility."""
+    return [
+        {"cores": str(c), "memory": str(m), "utility": f"{(cores * c + memory * m) * (1 + e):.9f}"}
+        for (c, m), e in zip(SHARES, noise, strict=True)
+    ]
+
+
+def weights(**auction: Any) -> Weights:
+    found = parse_object(job(auction=auction))
+    assert isinstance(found, MarketJob)
+    return weights_of(found)
+
+
+def test_exact_runs_show_exact_weights_that_add_up_to_two() -> None:
+    found = weights(runs=runs(0.006, 0.002))
+    assert (found.source, found.runs) == ("Estimated", 5)
+    assert found.cores == pytest.approx((1.5, 1.5, 1.5), abs=1e-5)
+    assert found.memory == pytest.approx((0.5, 0.5, 0.5), abs=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_noisy_runs_of_a_ratio_of_six_show_it_roughly_and_say_how_roughly(seed: int) -> None:
+    """Section 7 finds a ratio of 6 between 5 and 9, from five runs."""
+    noise = np.random.default_rng(seed).normal(0, 0.02, 5)
+    found = weights(runs=runs(6, 1, noise.tolist()))
+    assert 4 < found.cores.value / found.memory.value < 9
+    for each in (found.cores, found.memory):
+        assert 0 <= each.lower <= each.value <= each.upper
+    assert found.cores.upper - found.cores.lower > 0.01
+
+
+def test_what_is_given_counts_and_not_the_runs() -> None:
+    found = weights(weights={"cores": "3", "memory": "1"}, runs=runs(1, 5))
+    assert (found.source, found.cores.value, found.memory.value) == ("Given", 3, 1)
+
+
+@pytest.mark.parametrize(
+    "auction",
+    [{}, {"runs": runs(6, 1)[:2]}, {"utility": "Log", "runs": runs(6, 1)}],
+    ids=["no runs", "too few", "logarithmic"],
+)
+def test_what_cannot_be_estimated_is_equal(auction: dict[str, Any]) -> None:
+    found = weights(**auction)
+    assert (found.source, found.cores.value, found.memory.value) == ("Equal", 1, 1)
+    assert found.runs == len(auction.get("runs", ()))
+
+
+def test_runs_that_are_all_alike_leave_intervals_open() -> None:
+    alike = [{"cores": "0.5", "memory": "0.5", "utility": str(u)} for u in (1, 1.1, 0.9, 1)]
+    found = weights(runs=alike)
+    assert found.source == "Estimated"
+    assert (found.cores.upper, found.memory.upper) == (float("inf"), float("inf"))
+
+
+def test_no_resource_is_quite_worthless() -> None:
+    found = weights(runs=runs(5, 0))
+    assert found.memory.value == pytest.approx(0.02)
+
+
+def test_who_was_seen_to_gain_by_cores_bids_for_cores() -> None:
+    """Two jobs with equal budgets, one of which has runs that show that it needs cores."""
+    memory = {"demand": "16Gi"}
+    documents = [
+        entitled(), node(), pod("a-0", "a"), pod("b-0", "b"),
+        job("a", auction={"runs": runs(6, 1)}, memory=memory), job("b", memory=memory),
+    ]  # fmt: skip
+    found = [parse_object(each) for each in documents]
+    by_kind: dict[str, list[Any]] = {}
+    for each in found:
+        by_kind.setdefault(type(each).__name__, []).append(each)
+    rules = parse_object(market(cores={"mechanism": "Auction"}, memory={"mechanism": "Auction"}))
+    objects = Objects(
+        entitlements=by_kind["Entitlement"],
+        jobs=by_kind["MarketJob"],
+        nodes=by_kind["Node"],
+        pods=by_kind["Pod"],
+    )
+    assert isinstance(rules, Market)
+    plan = clear(assemble(objects).snapshot, policy_of(rules.spec))
+    cores = {grant.name: grant.cores for grant in plan.grants}
+    granted = {grant.name: grant.memory or 0 for grant in plan.grants}
+    assert cores["a"] > cores["b"]
+    assert granted["a"] < granted["b"]

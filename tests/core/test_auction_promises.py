@@ -1,0 +1,274 @@
+"""Jobs with minimums of utility: what they hold in whole cores and pages, and what they pay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from walras.clearing import clear
+from walras.pricing import PricingError
+from walras.snapshot import Bid, Entitlement, Job, MemoryDemand, Node, Policy, Snapshot
+
+if TYPE_CHECKING:
+    from walras.plan import BidOutcome, Plan
+
+GIB = 1024**3
+CORES = Policy("Auction")
+BOTH = Policy("Auction", memory="Auction")
+SHARES = {"rich": 4}
+
+
+def user(name: str, shares: int = 1) -> Entitlement:
+    return Entitlement(name, shares, None, frozenset({"a"}))
+
+
+def job(
+    name: str,
+    owner: str = "x",
+    node: str = "n",
+    bid: Bid | None = None,
+    *,
+    pod: str = "",
+    demand: int | None = None,
+    least: int = 0,
+    most: int | None = None,
+) -> Job:
+    memory = None if demand is None else MemoryDemand(demand * GIB, least * GIB)
+    return Job(
+        "a", name, owner, node, 0.9, max_cores=most, bid=bid or Bid(), pod=pod, memory=memory
+    )
+
+
+def market(*jobs: Job, nodes: tuple[Node, ...] = (Node("n", 30, 30 * GIB),)) -> Snapshot:
+    """A market in which entitlement ``rich`` has four times the shares of others."""
+    users = {
+        each.entitlement: user(each.entitlement, SHARES.get(each.entitlement, 1)) for each in jobs
+    }
+    return Snapshot(tuple(users.values()), nodes, jobs)
+
+
+def bids(plan: Plan) -> dict[str, BidOutcome]:
+    return {each.name: each for each in plan.bids}
+
+
+def held(plan: Plan) -> dict[str, int]:
+    return {each.title.partition("/")[2]: each.granted_cores for each in plan.grants}
+
+
+def test_a_job_is_one_bidder_however_many_pods_it_has() -> None:
+    """Two jobs of one user with equal budgets: one has two pods, and no more money for that."""
+    jobs = (job("j", pod="j-0"), job("j", pod="j-1"), job("k"))
+    plan = clear(market(*jobs), CORES)
+    assert [grant.cores for grant in plan.grants] == pytest.approx([7.5, 7.5, 15])
+    assert {name: each.budget for name, each in bids(plan).items()} == pytest.approx(
+        {"j": 15, "k": 15}
+    )
+
+
+def test_a_job_on_several_nodes_divides_its_budget_among_them() -> None:
+    """It bids where it contends, and its utility is its share of all cores of its nodes."""
+    nodes = Node("n", 30), Node("m", 10)
+    jobs = (job("j", "x", "n", pod="j-0"), job("j", "x", "m", pod="j-1"), job("k", "y", "n"))
+    plan = clear(market(*jobs, nodes=nodes), CORES)
+    cores = {(grant.pod, grant.node): grant.cores for grant in plan.grants}
+    assert cores["j-1", "m"] == 10
+    assert cores["j-0", "n"] == pytest.approx(15)
+    assert bids(plan)["j"].utility == pytest.approx(25 / 40)
+
+
+def test_a_minimum_counts_what_a_job_has_on_all_its_nodes() -> None:
+    nodes = Node("n", 30), Node("m", 10)
+    modest = Bid(minimum_utility=0.6)
+    jobs = (
+        job("j", "x", "n", modest, pod="j-0"),
+        job("j", "x", "m", modest, pod="j-1"),
+        job("k", "y", "n"),
+    )
+    plan = clear(market(*jobs, nodes=nodes), CORES)
+    assert all(each.prolific and each.charge for each in plan.bids)
+    greedy = tuple(replace(each, bid=Bid(minimum_utility=0.7)) for each in jobs[:2])
+    outcome = bids(clear(market(*greedy, jobs[2], nodes=nodes), CORES))
+    assert outcome["j"].prolific
+    assert not outcome["k"].prolific
+    assert outcome["k"].charge == 0
+
+
+def test_rounding_keeps_a_promise_where_it_could_break_it() -> None:
+    """Of 10 cores at 3.5, 3.5 and 3, the odd core goes to the job that was promised 3.2."""
+    nodes = (Node("n", 10),)
+    free = market(job("a", "x"), job("b", "y"), nodes=nodes)
+    budgets = {"a": 0.35**2, "b": 0.35**2, "c": 0.3**2}
+    jobs = [job(name, "x", bid=Bid(budget=each)) for name, each in budgets.items()]
+    plain = clear(replace(free, jobs=tuple(jobs)), CORES)
+    assert held(plain) == {"a": 4, "b": 3, "c": 3}
+    jobs[1] = replace(jobs[1], bid=replace(jobs[1].bid, minimum_utility=0.32))
+    plan = clear(replace(free, jobs=tuple(jobs)), CORES)
+    assert held(plan) == {"a": 3, "b": 4, "c": 3}
+    assert bids(plan)["b"].utility == pytest.approx(0.4)
+    assert bids(plan)["b"].charge > 0
+
+
+def test_where_whole_cores_cannot_keep_all_promises_the_largest_budget_comes_first() -> None:
+    nodes = (Node("n", 8),)
+    jobs = [job(name, name, bid=Bid(minimum_utility=0.33, budget=1)) for name in ("u", "v", "w")]
+    plan = clear(market(*jobs, nodes=nodes), CORES)
+    assert held(plan) == {"u": 3, "v": 3, "w": 2}
+    outcome = bids(plan)
+    assert all(each.prolific for each in plan.bids)
+    assert [name for name, each in outcome.items() if each.charge] == ["u", "v"]
+    reasons = {grant.name: grant.reason for grant in plan.grants}
+    assert "its minimum utility of 0.33 is missed at 0.25" in reasons["w"]
+    assert {grant.name: grant.spend > 0 for grant in plan.grants} == {"u": 1, "v": 1, "w": 0}
+
+
+def test_a_minimum_beyond_what_a_job_can_use_is_not_promised() -> None:
+    jobs = (job("big", "x", bid=Bid(minimum_utility=0.5), most=6), job("k", "y"))
+    plan = clear(market(*jobs), CORES)
+    outcome = bids(plan)["big"]
+    assert (outcome.prolific, outcome.charge) == (False, 0)
+    assert outcome.reach == pytest.approx(6 / 30)
+    assert "out of reach" in plan.grants[0].reason
+
+
+def test_who_is_not_in_the_pool_has_what_it_leaves() -> None:
+    """One at its maximum leaves cores; the rest of the pool comes before no one then."""
+    jobs = (
+        job("rich", "rich", bid=Bid(minimum_utility=0.6), most=20),
+        job("poor", "y", bid=Bid(minimum_utility=0.5)),
+    )
+    plan = clear(market(*jobs), CORES)
+    assert held(plan) == {"rich": 20, "poor": 10}
+    outcome = bids(plan)
+    assert outcome["rich"].charge > 0
+    assert (outcome["poor"].prolific, outcome["poor"].charge) == (False, 0)
+    assert "cannot be promised beside those of larger budgets" in plan.grants[1].reason
+
+
+def test_leftovers_that_suffice_are_paid_for() -> None:
+    """Section 6: a job pays where its objective is met, in the pool or not."""
+    jobs = (
+        job("rich", "rich", bid=Bid(minimum_utility=0.6), most=20),
+        job("poor", "y", bid=Bid(minimum_utility=0.34)),
+    )
+    outcome = bids(clear(market(*jobs), replace(CORES, exponent=1.0)))
+    assert (outcome["poor"].prolific, outcome["poor"].charge) == (False, 0)
+    lower = replace(jobs[1], bid=Bid(minimum_utility=0.3))
+    outcome = bids(clear(market(jobs[0], lower), replace(CORES, exponent=1.0)))
+    assert not outcome["poor"].prolific
+    assert outcome["poor"].charge == outcome["poor"].budget
+
+
+def test_a_job_without_a_minimum_pays_nothing_for_leftovers() -> None:
+    jobs = (job("rich", "rich", bid=Bid(minimum_utility=0.9)), job("free", "y"))
+    outcome = bids(clear(market(*jobs), CORES))
+    assert (outcome["free"].prolific, outcome["free"].charge) == (False, 0)
+
+
+def test_minimums_of_memory_come_before_shares() -> None:
+    """A program that is running has its least memory, though its job is not in the pool."""
+    jobs = (
+        job("rich", "rich", bid=Bid(minimum_utility=1.5), demand=40),
+        job("poor", "y", demand=8, least=2),
+    )
+    plan = clear(market(*jobs), BOTH)
+    memory = {grant.name: grant.memory for grant in plan.grants}
+    assert memory == {"rich": 28 * GIB, "poor": 2 * GIB}
+
+
+def test_the_minimum_of_a_logarithmic_job_is_a_product_of_shares() -> None:
+    """At 1 : 1 two such jobs share all alike: each has a half of a half."""
+    for minimum, met in ((0.24, True), (0.26, False)):
+        log = Bid(utility="Log", minimum_utility=minimum)
+        modest = replace(log, minimum_utility=0.2)
+        jobs = (job("j", "x", bid=log, demand=30), job("k", "y", bid=modest, demand=30))
+        plan = clear(market(*jobs), BOTH)
+        assert bids(plan)["k"].prolific is met  # its own would be met, beside it j's is not
+        assert bids(plan)["j"].utility == pytest.approx(0.25 if met else 29 / 30, rel=1e-3)
+
+
+def test_an_auction_that_is_too_large_names_another_mechanism(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("walras.auctions.LARGEST_MATRIX", 3)
+    jobs = (job("j", pod="j-0"), job("j", node="m", pod="j-1"), job("k"))
+    with pytest.raises(PricingError, match=r"2 jobs with pods on 2 nodes .* AmdahlBidding"):
+        clear(market(*jobs, nodes=(Node("n", 4), Node("m", 4))), CORES)
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> Snapshot:
+    """Draw jobs of one to three pods on three nodes, some with minimums, some logarithmic."""
+    nodes = tuple(Node(f"n{j}", draw(st.integers(1, 24)), 16 * GIB) for j in range(3))
+    jobs: list[Job] = []
+    for number in range(draw(st.integers(1, 6))):
+        minimum = draw(st.none() | st.floats(0.01, 1.5))
+        bid = Bid(
+            draw(st.floats(0.1, 10)),
+            draw(st.sampled_from(["Linear", "Log"])),
+            draw(st.floats(0.1, 3)),
+            draw(st.floats(0.1, 3)),
+            minimum,
+        )
+        most = draw(st.none() | st.integers(1, 12))
+        demand = draw(st.none() | st.integers(1, 20))
+        for pod in range(draw(st.integers(1, 3))):
+            node = nodes[draw(st.integers(0, 2))].name
+            where = job(
+                f"j{number}", "xyz"[number % 3], node, bid,
+                pod=f"p{pod}", demand=demand, most=most,
+            )  # fmt: skip
+            jobs.append(where)
+    return market(*jobs, nodes=nodes)
+
+
+@settings(max_examples=80, deadline=None)
+@given(clusters(), st.sampled_from([CORES, BOTH, Policy("AmdahlBidding", memory="Auction")]))
+def test_whoever_pays_has_its_minimum_in_whole_cores_and_pages(
+    snapshot: Snapshot, policy: Policy
+) -> None:
+    plan = clear(snapshot, policy)
+    cores = {node.name: node.cores for node in snapshot.nodes}
+    for bid in plan.bids:
+        assert bid.charge in {0.0, bid.budget}
+        if bid.minimum is not None:
+            assert (bid.charge > 0) == (bid.utility >= bid.minimum * (1 - 1e-5) - 1e-4) or (
+                abs(bid.utility - bid.minimum) < 1e-3
+            )
+        assert bid.utility <= bid.reach * (1 + 1e-9)
+    for node, capacity in cores.items():
+        mine = [grant for grant in plan.grants if grant.node == node]
+        pool = max((grant.shared_cores for grant in mine), default=0)
+        assert sum(grant.granted_cores for grant in mine) + pool <= capacity
+        assert all(grant.granted_cores or grant.shared_cores for grant in mine)
+    paid: dict[str, float] = {}
+    for bid in plan.bids:
+        paid[bid.entitlement] = paid.get(bid.entitlement, 0.0) + bid.charge
+    for each in plan.users:
+        assert paid.get(each.name, 0.0) <= each.entitled_cores * (1 + 1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(clusters(), st.integers(0, 2**32 - 1))
+def test_promises_hold_under_hysteresis_and_nothing_moves_again(
+    snapshot: Snapshot, seed: int
+) -> None:
+    random = np.random.default_rng(seed)
+    policy = replace(CORES, hysteresis=0.05)
+    before = clear(snapshot, policy)
+    factors = {each.name: float(random.uniform(0.9, 1.1)) for each in snapshot.jobs}
+    moved = tuple(
+        replace(each, bid=replace(each.bid, cores=each.bid.cores * factors[each.name]))
+        for each in snapshot.jobs
+    )
+    now = replace(snapshot, jobs=moved, held=before.holdings())
+    free = {each.name: each for each in clear(replace(now, held={}), policy).bids}
+    plan = clear(now, policy)
+    for bid in plan.bids:
+        if bid.minimum is not None and free[bid.name].charge and bid.prolific:
+            assert bid.charge > 0
+    assert clear(replace(now, held=plan.holdings()), policy).holdings() == plan.holdings()

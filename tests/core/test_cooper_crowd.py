@@ -1,0 +1,93 @@
+"""Pairs and advice by kinds against the same agent by agent, and against all possible pairs."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from walras.cooper import crowd
+from walras.cooper.advice import recommend
+from walras.cooper.blocking import advise
+from walras.cooper.colocation import ALONE, check_partner
+from walras.cooper.crowd import FORBIDDEN, losses, pair
+from walras.cooper.policies import POLICIES
+
+Seeds = st.integers(0, 2**32 - 1)
+
+
+def drawn(seed: int, kinds: int, agents: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Disutilities with ties, who may share, and the kinds of agents."""
+    random = np.random.default_rng(seed)
+    cost = random.integers(-2, 10, (kinds, kinds)) / 10
+    barred = random.random((kinds, kinds)) < 0.2
+    return cost, ~(barred | barred.T), random.integers(0, kinds, agents)
+
+
+@settings(max_examples=150, deadline=None)
+@given(Seeds, st.sampled_from(POLICIES), st.integers(1, 5), st.integers(0, 11))
+def test_forbidden_pairs_are_never_made_and_nobody_is_left_who_could_share(
+    seed: int, policy: str, kinds: int, agents: int
+) -> None:
+    cost, allowed, kind = drawn(seed, kinds, agents)
+    partner = pair(policy, cost, allowed, kind, np.arange(kinds, dtype=float), seed)
+    check_partner(partner, agents)
+    paired = np.flatnonzero(partner != ALONE)
+    assert allowed[kind[paired], kind[partner[paired]]].all()
+    left = np.flatnonzero(partner == ALONE)
+    assert not any(allowed[kind[one], kind[other]] for one, other in combinations(left, 2))
+
+
+@settings(max_examples=100, deadline=None)
+@given(Seeds, st.sampled_from(POLICIES), st.integers(1, 5), st.integers(0, 11))
+def test_without_forbidden_pairs_at_most_one_is_alone(
+    seed: int, policy: str, kinds: int, agents: int
+) -> None:
+    cost, _, kind = drawn(seed, kinds, agents)
+    free = np.ones_like(cost, np.bool_)
+    partner = pair(policy, cost, free, kind, np.arange(kinds, dtype=float), seed)
+    assert (partner == ALONE).sum() == agents % 2
+
+
+@settings(max_examples=100, deadline=None)
+@given(Seeds, st.integers(1, 5), st.integers(2, 11))
+def test_marriages_have_no_blocking_pair_across_the_two_sides(
+    seed: int, kinds: int, agents: int
+) -> None:
+    """The sides are not told, but for the most intensive half, which proposes."""
+    cost, _, kind = drawn(seed, kinds, agents)
+    kind = np.sort(kind)
+    free, intensity = np.ones_like(cost, np.bool_), -np.arange(kinds, dtype=float)
+    partner = pair("StableMarriagePartition", cost, free, kind, intensity, seed)
+    lost = losses(cost, kind, partner)
+    half = agents // 2
+    for one in range(half):
+        for other in range(half, agents):
+            better = cost[kind[one], kind[other]] < lost[one]
+            assert not (better and cost[kind[other], kind[one]] < lost[other])
+
+
+@settings(max_examples=150, deadline=None)
+@given(Seeds, st.integers(1, 5), st.integers(0, 12), st.sampled_from([0.0, 0.1, 0.25]))
+def test_advice_by_kinds_is_that_of_agent_by_agent(
+    seed: int, kinds: int, agents: int, alpha: float
+) -> None:
+    cost, allowed, kind = drawn(seed, kinds, agents)
+    cost = np.where(allowed, cost, FORBIDDEN)
+    partner = pair("Greedy", cost, allowed, kind, np.zeros(kinds), seed)
+    dense = advise(cost[np.ix_(kind, kind)], partner, alpha)
+    found = recommend(cost, kind, partner, alpha)
+    assert found.companion.tolist() == dense.companion.tolist()
+    assert found.gain == pytest.approx(dense.gain)
+
+
+def test_agents_who_are_looked_at_one_by_one_are_taken_some_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(crowd, "AT_ONCE", 4)
+    cost, kind = np.array([[0.5, 0.1], [0.1, 0.4]]), np.array([0, 0, 1, 1, 0, 1, 1])
+    partner = pair("StableRoommates", cost, cost < 1, kind, np.zeros(2), 0)
+    assert partner.tolist() == [2, 3, 0, 1, 5, 4, ALONE]
