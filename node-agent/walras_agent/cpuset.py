@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -41,16 +42,20 @@ class CpuSet:
         object.__setattr__(self, "_members", members)
 
     @classmethod
+    def _known(cls, members: frozenset[int]) -> CpuSet:
+        """A set of CPUs that are in others, and so need no second look."""
+        made = cls.__new__(cls)
+        object.__setattr__(made, "_members", members)
+        return made
+
+    @classmethod
     def parse(cls, text: str) -> CpuSet:
         """Read the kernel's list format; surrounding white space is ignored, empty is empty.
 
         Raises:
             ValueError: The text is not such a list; the message names the part that is wrong.
         """
-        listed = text.strip()
-        if not listed:
-            return cls()
-        return cls(cpu for part in listed.split(",") for cpu in _parse_range(part, listed))
+        return _parse(text.strip())
 
     def __str__(self) -> str:
         return ",".join(
@@ -73,13 +78,13 @@ class CpuSet:
         return self._members <= other._members
 
     def __or__(self, other: CpuSet) -> CpuSet:
-        return CpuSet(self._members | other._members)
+        return self._known(self._members | other._members)
 
     def __and__(self, other: CpuSet) -> CpuSet:
-        return CpuSet(self._members & other._members)
+        return self._known(self._members & other._members)
 
     def __sub__(self, other: CpuSet) -> CpuSet:
-        return CpuSet(self._members - other._members)
+        return self._known(self._members - other._members)
 
     def _ranges(self) -> Iterator[tuple[int, int]]:
         """Yield the maximal runs of consecutive CPUs as (first, last)."""
@@ -93,6 +98,14 @@ class CpuSet:
             first = last = cpu
         if first >= 0:
             yield first, last
+
+
+# A node's groups say the same few lists over and over.
+@lru_cache(maxsize=1024)
+def _parse(listed: str) -> CpuSet:
+    if not listed:
+        return CpuSet()
+    return CpuSet(cpu for part in listed.split(",") for cpu in _parse_range(part, listed))
 
 
 def _parse_range(part: str, listed: str) -> range:

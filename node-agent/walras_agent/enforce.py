@@ -9,34 +9,38 @@ on from a new look, with that container left as it is and its CPUs with it.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
+from walras_agent.bandwidth import bandwidth_writes
 from walras_agent.cpuset import CpuSet
-from walras_agent.holdings import Holdings, divide
-from walras_agent.journal import Original
+from walras_agent.holdings import Holdings, divide, limit
 from walras_agent.moves import CPUS, plan_moves, target
 from walras_agent.observe import read_group
-from walras_agent.quota import LOOKED_AT, QUOTA_FILES, CpuFiles, quota_writes
+from walras_agent.ownership import alone, owned_now
 from walras_agent.restore import restore
-from walras_agent.tree import CgroupError, Setting
+from walras_agent.tree import CgroupError
+from walras_agent.widening import widening
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from walras_agent.holdings import Grant, Holding
+    from walras_agent.holdings import Grant
     from walras_agent.journal import Journal
     from walras_agent.moves import Move
     from walras_agent.observe import Observer, Pod
     from walras_agent.topology import Topology, Unit
-    from walras_agent.tree import Cgroups
+    from walras_agent.tree import Cgroups, Setting
 
-Write = tuple[Setting, str]
+Write = tuple["Setting", str]
+
+NO_LIMITS: Mapping[str, int] = MappingProxyType({})
 
 _TRIES = 3
 _GONE = "groups in it come and go while it is moved"
 _STUCK = "waits for CPUs that others have not left yet"
-_LEFT_ALONE = "is left alone for a while, as it could not be moved or others keep moving it"
+_LEFT_ALONE = "is left alone for a while, as it could not be written or others keep changing it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,26 +83,39 @@ class Enforcer:
         cgroups: Of this node.
         observer: Sees its pods.
         journal: Has the originals.
-        unit: What is sold.
         reserved: CPUs that nobody may have of their own.
+        possible: CPUs that the machine may ever have, see `restore`.
+        others: Whether pods may come without a grant, for which a core is always left.
     """
 
     cgroups: Cgroups
     observer: Observer
     journal: Journal
-    unit: Unit = "core"
     reserved: CpuSet = field(default_factory=CpuSet)
+    possible: CpuSet = field(default_factory=CpuSet)
+    others: bool = True
     _own: Mapping[str, CpuSet] | None = None
+    # What was divided last, and how: most looks divide the same again.
+    _divided: tuple[object, Holdings] | None = None
 
     def hold(
-        self, topology: Topology, grants: Iterable[Grant], fixed: Collection[str] = ()
+        self,
+        topology: Topology,
+        grants: Iterable[Grant],
+        fixed: Collection[str] = (),
+        *,
+        unit: Unit = "core",
+        limits: Mapping[str, int] = NO_LIMITS,
     ) -> Round:
         """Bring all pods to the CPUs that they are to hold.
 
         Args:
             topology: The CPUs that are online now.
             grants: What was sold; those of pods that are not here are left out.
-            fixed: Containers that are not to be tried this time.
+            fixed: Containers, and pods' groups, to which nothing is to be written this time.
+            unit: What was sold.
+            limits: By pod UID, how many of its own cores it is to use for now; see
+                `holdings.limit`.
 
         Raises:
             JournalError: Originals cannot be kept; nothing more was written then.
@@ -110,9 +127,9 @@ class Enforcer:
         gone: Counter[str] = Counter()
         while True:
             own = self._owned(pods)
-            holdings = self._divide(topology, granted, pods, own)
+            holdings = self._divide(topology, granted, pods, own, unit, limits)
             if not holdings.pods:  # then nobody owns a CPU, and all may be as it was before
-                self._put_back(self._cpu_settings(), writes, failed)
+                self._put_back(self._cpu_settings(), writes, failed, fixed)
                 self._own = {}
                 return Round(holdings, first, tuple(writes), tuple(failed.values()))
             moves = plan_moves(pods, holdings, self._texts(), own, {*fixed, *failed})
@@ -121,7 +138,7 @@ class Enforcer:
                 self._own = {uid: holding.own for uid, holding in holdings.pods.items()}
                 break
             pods = self.observer.observe()
-            self._own = _owned_now(pods, own, holdings)
+            self._own = owned_now(pods, own, holdings)
             if problem is None:
                 break
             gone[problem.group] += problem.kind == "gone"
@@ -130,27 +147,19 @@ class Enforcer:
                 failed[problem.group] = problem
         for name in moves.stuck:
             failed.setdefault(name, Failure(name, "stuck", f"{name}: {_STUCK}"))
-        for name in _elsewhere(pods, holdings) & set(fixed):
-            failed.setdefault(name, Failure(name, "stuck", f"{name}: {_LEFT_ALONE}"))
-        self._bound(pods, holdings, writes, failed)
+        for name in _elsewhere(pods, holdings, fixed):
+            failed.setdefault(name, _left_alone(name))
+        self._bound(pods, holdings, writes, failed, fixed)
         return Round(holdings, first, tuple(writes), tuple(failed.values()))
 
-    def preview(self, topology: Topology, grants: Iterable[Grant]) -> Round:
-        """The writes that `hold` would make now; none is made."""
-        pods = self.observer.observe()
-        own = self._owned(pods)
-        holdings = self._divide(topology, grants, pods, own)
-        moves = plan_moves(pods, holdings, self._texts(), own)
-        writes = [
-            write for move in moves.moves for write in (*self._above(move, pods), *move.writes)
-        ]
-        for pod, holding in _granted(pods, holdings):
-            writes += self._quota_writes(pod, holding)
-        return Round(holdings, pods, tuple(writes), ())
+    def rehearsed(self, cgroups: Cgroups, journal: Journal) -> Enforcer:
+        """The same, on other cgroups and with another journal."""
+        observer = replace(self.observer, cgroups=cgroups)
+        return replace(self, cgroups=cgroups, observer=observer, journal=journal)
 
     def _owned(self, pods: Sequence[Pod]) -> Mapping[str, CpuSet]:
         """By pod, the CPUs that it has had for itself; after a start, as far as can be seen."""
-        return _alone(pods) if self._own is None else self._own
+        return alone(pods) if self._own is None else self._own
 
     def _divide(
         self,
@@ -158,10 +167,17 @@ class Enforcer:
         grants: Iterable[Grant],
         pods: Sequence[Pod],
         own: Mapping[str, CpuSet],
+        unit: Unit,
+        limits: Mapping[str, int],
     ) -> Holdings:
         here = {pod.uid for pod in pods}
         present = [grant for grant in grants if grant.pod in here]
-        return divide(topology, present, own, self.unit, self.reserved)
+        others = self.others or len(present) < len(pods)
+        inputs = (topology, present, dict(own), unit, others, dict(limits))
+        if self._divided is None or self._divided[0] != inputs:
+            holdings = divide(topology, present, own, unit, self.reserved, others=others)
+            self._divided = inputs, limit(holdings, limits, topology, unit)
+        return self._divided[1]
 
     def _texts(self) -> dict[Setting, str]:
         return {setting: kept.text for setting, kept in self.journal.originals.items()}
@@ -170,8 +186,12 @@ class Enforcer:
         self, moves: Sequence[Move], pods: Sequence[Pod], writes: list[Write]
     ) -> Failure | None:
         """Make moves until one fails, and return why; None when all were made."""
-        planned = [[*self._above(move, pods), *move.writes] for move in moves]
-        self._remember(setting for each in planned for setting, _ in each)
+        above = {each.group.name: pod.group for pod in pods for each in pod.containers}
+        planned = [
+            [*widening(self.cgroups, above[move.container], move.cpus), *move.writes]
+            for move in moves
+        ]
+        self.journal.take_down((s for each in planned for s, _ in each), self.cgroups)
         for move, steps in zip(moves, planned, strict=True):
             try:
                 self._write(steps, writes)
@@ -193,92 +213,53 @@ class Enforcer:
         holdings: Holdings,
         writes: list[Write],
         failed: dict[str, Failure],
+        fixed: Collection[str],
     ) -> None:
         """Set quotas and weights of granted pods, and put back those of others."""
-        for pod, holding in _granted(pods, holdings):
-            steps = self._quota_writes(pod, holding)
-            self._remember(setting for setting, _ in steps)
+        kept: set[str] = set()
+        for pod in pods:
+            holding = holdings.pods.get(pod.uid)
+            if holding is None:
+                continue
+            kept.update((pod.group, *(each.group.name for each in pod.containers)))
+            steps = bandwidth_writes(self.cgroups, pod, holding)
+            if steps and pod.group in fixed:
+                failed.setdefault(pod.group, _left_alone(pod.group))
+                continue
+            self.journal.take_down([setting for setting, _ in steps], self.cgroups)
             try:
                 self._write(steps, writes)
             except CgroupError as error:
                 _note(failed, pod.group, error)
-        kept = {
-            group
-            for pod, _ in _granted(pods, holdings)
-            for group in (pod.group, *(each.group.name for each in pod.containers))
-        }
         lost = [
             setting
             for setting in self.journal.originals
             if setting.controller == "cpu" and setting.group not in kept
         ]
-        self._put_back(lost, writes, failed)
+        self._put_back(lost, writes, failed, fixed)
 
     def _cpu_settings(self) -> list[Setting]:
-        """What the journal has of this module's files; memory is put back in steps."""
-        return [each for each in self.journal.originals if each.controller in {"cpuset", "cpu"}]
+        """What the journal has of this module's files."""
+        return [
+            each for each in self.journal.originals if each.controller == "cpu" or each.file == CPUS
+        ]
 
     def _put_back(
-        self, settings: Collection[Setting], writes: list[Write], failed: dict[str, Failure]
+        self,
+        settings: Collection[Setting],
+        writes: list[Write],
+        failed: dict[str, Failure],
+        fixed: Collection[str],
     ) -> None:
+        for setting in settings:
+            if setting.group in fixed:
+                failed.setdefault(setting.group, _left_alone(setting.group))
         texts = self._texts()
-        done = restore(self.journal, self.cgroups, settings)
+        tried = [setting for setting in settings if setting.group not in fixed]
+        done = restore(self.journal, self.cgroups, tried, possible=self.possible)
         writes += [(setting, texts[setting]) for setting in done.restored]
         for setting, refusal in done.failed.items():
             _note(failed, setting.group, refusal)
-
-    def _quota_writes(self, pod: Pod, holding: Holding) -> tuple[Write, ...]:
-        for files in (LOOKED_AT, QUOTA_FILES):  # bursts only where something is to be written
-            containers = [self._cpu_files(each.group.name, files) for each in pod.containers]
-            own = self._cpu_files(pod.group, files)
-            writes = quota_writes(self.cgroups.version, own, containers, holding)
-            if not writes:
-                break
-        return writes
-
-    def _cpu_files(self, group: str, files: Mapping[Literal[1, 2], tuple[str, ...]]) -> CpuFiles:
-        texts = {}
-        for file in files[self.cgroups.version]:
-            try:
-                texts[file] = self.cgroups.read(Setting("cpu", group, file))
-            except CgroupError:
-                continue  # an older kernel has no bursts; a group that is gone has nothing
-        return CpuFiles(group, texts)
-
-    def _above(self, move: Move, pods: Sequence[Pod]) -> Iterator[Write]:
-        """Writes that let the groups above a container have its CPUs, topmost first."""
-        pod = next(each for each in pods if move.container.startswith(f"{each.group}/"))
-        if not self._lacks(pod.group, move.cpus):
-            return
-        parts = pod.group.strip("/").split("/")
-        for depth in range(len(parts)):
-            group = "/" + "/".join(parts[: depth + 1])
-            setting = Setting("cpuset", group, CPUS)
-            try:
-                own = CpuSet.parse(self.cgroups.read(setting))
-            except CgroupError:
-                continue
-            if own and not move.cpus <= own:  # an empty one of v2 has all that its parent has
-                yield setting, str(own | move.cpus)
-
-    def _lacks(self, group: str, cpus: CpuSet) -> bool:
-        found = read_group(self.cgroups, group)
-        return found is not None and not cpus <= found.cpus
-
-    def _remember(self, settings: Iterable[Setting]) -> None:
-        known = self.journal.originals
-        found = []
-        for setting in settings:
-            identity = self.cgroups.identity(setting.group)
-            if identity is None:
-                continue
-            if setting in known and known[setting].identity == identity:
-                continue
-            try:
-                found.append(Original(setting, identity, self.cgroups.read(setting)))
-            except CgroupError:
-                continue  # the write will say what is wrong with it
-        self.journal.remember(found)
 
     def _write(self, steps: Iterable[Write], writes: list[Write]) -> None:
         for setting, value in steps:
@@ -292,39 +273,13 @@ def _note(failed: dict[str, Failure], group: str, error: CgroupError) -> None:
         failed.setdefault(group, Failure(group, error.kind, str(error)))
 
 
-def _granted(pods: Sequence[Pod], holdings: Holdings) -> Iterator[tuple[Pod, Holding]]:
+def _left_alone(group: str) -> Failure:
+    return Failure(group, "stuck", f"{group}: {_LEFT_ALONE}")
+
+
+def _elsewhere(pods: Sequence[Pod], holdings: Holdings, fixed: Collection[str]) -> Iterator[str]:
+    """Containers left alone that are not on the CPUs that they are to use."""
     for pod in pods:
-        if pod.uid in holdings.pods:
-            yield pod, holdings.pods[pod.uid]
-
-
-def _elsewhere(pods: Sequence[Pod], holdings: Holdings) -> set[str]:
-    """Containers that are not on the CPUs that they are to use."""
-    return {
-        each.group.name
-        for pod in pods
-        for each in pod.containers
-        if each.group.cpus != target(pod, holdings)
-    }
-
-
-def _owned_now(
-    pods: Sequence[Pod], before: Mapping[str, CpuSet], holdings: Holdings
-) -> dict[str, CpuSet]:
-    """By pod, what it has for itself when some of the moves have been made."""
-    owned = {}
-    for pod in pods:
-        holding = holdings.pods.get(pod.uid)
-        mine = holding.own if holding else CpuSet()
-        owned[pod.uid] = (before.get(pod.uid, CpuSet()) | mine) & _cpus(pod)
-    return owned
-
-
-def _alone(pods: Sequence[Pod]) -> Mapping[str, CpuSet]:
-    """By pod, the CPUs that no other pod may use: what it owns, as far as can be seen."""
-    users = Counter(cpu for pod in pods for cpu in _cpus(pod))
-    return {pod.uid: CpuSet(cpu for cpu in _cpus(pod) if users[cpu] == 1) for pod in pods}
-
-
-def _cpus(pod: Pod) -> CpuSet:
-    return CpuSet(cpu for each in pod.containers for cpu in each.group.cpus)
+        for each in pod.containers:
+            if each.group.name in fixed and each.group.cpus != target(pod, holdings):
+                yield each.group.name

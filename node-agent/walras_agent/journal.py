@@ -18,15 +18,17 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
-from walras_agent.tree import Controller, Setting
+from walras_agent.durable import replace_file
+from walras_agent.tree import CgroupError, Controller, Setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from walras_agent.tree import Cgroups
 
 FORMAT = 1
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -51,9 +53,9 @@ class Original(NamedTuple):
 
 
 class Journal:
-    """The originals, in memory and in a file that one process at a time may have open."""
+    """The originals, in memory and (as a rule) in a file that one process at a time has open."""
 
-    def __init__(self, path: Path, boot: str, originals: Iterable[Original] = ()) -> None:
+    def __init__(self, path: Path | None, boot: str, originals: Iterable[Original] = ()) -> None:
         self._path, self._boot = path, boot
         self._originals = {original.setting: original for original in originals}
 
@@ -82,6 +84,11 @@ class Journal:
             raise JournalError(f"{path}: {error.strerror}; let the agent read it") from error
         return cls(path, boot, _parse(written, boot, path))
 
+    @classmethod
+    def in_memory(cls, originals: Iterable[Original] = ()) -> Journal:
+        """A journal that ends with the process: for what nobody has to put back after a crash."""
+        return cls(None, "", originals)
+
     @property
     def originals(self) -> Mapping[Setting, Original]:
         """All of them; a view that shows later changes."""
@@ -103,27 +110,56 @@ class Journal:
                 after[original.setting] = original
         self._become(after)
 
+    def take_down(self, settings: Iterable[Setting], cgroups: Cgroups) -> None:
+        """Remember what files say now that are about to be written, and are not known yet.
+
+        Those that cannot be read are left out: the write will say what is wrong with them.
+
+        Raises:
+            JournalError: As `remember`.
+        """
+        found = []
+        identities: dict[str, int | None] = {}
+        for setting in settings:
+            if setting.group not in identities:
+                identities[setting.group] = cgroups.identity(setting.group)
+            identity = identities[setting.group]
+            known = self._originals.get(setting)
+            if identity is None or (known is not None and known.identity == identity):
+                continue
+            with contextlib.suppress(CgroupError):
+                found.append(Original(setting, identity, cgroups.read(setting)))
+        if found:
+            self.remember(found)
+
     def forget(self, settings: Iterable[Setting]) -> None:
         """Drop what has been put back or is gone; off the disk when this returns.
 
         Raises:
             JournalError: It cannot be written. All is still known then.
         """
-        done = set(settings)
+        done = self._originals.keys() & set(settings)
+        if not done:
+            return
         self._become({key: kept for key, kept in self._originals.items() if key not in done})
 
     def _become(self, after: dict[Setting, Original]) -> None:
         if after == self._originals:
             return
-        try:
-            _replace(self._path, _format(after.values(), self._boot))
-        except OSError as error:
-            raise JournalError(
-                f"{self._path}: cannot be written: {error.strerror}; the agent changes no cgroup "
-                "whose original it cannot keep: give it a folder on the host with room"
-            ) from error
+        if self._path is not None:
+            _save(self._path, _format(after.values(), self._boot))
         self._originals.clear()
         self._originals.update(after)
+
+
+def _save(path: Path, text: bytes) -> None:
+    try:
+        replace_file(path, text)
+    except OSError as error:
+        raise JournalError(
+            f"{path}: cannot be written: {error.strerror}; the agent changes no cgroup whose "
+            "original it cannot keep: give it a folder on the host with room"
+        ) from error
 
 
 def _format(originals: Iterable[Original], boot: str) -> bytes:
@@ -169,24 +205,3 @@ def _original(entry: dict[str, object]) -> Original:
                 if known == controller:
                     return Original(Setting(known, group, file), identity, text)
     raise ValueError(f"not an original: {entry}")
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Replace a file at one stroke, and return when that is on disk (rename(2), fsync(2))."""
-    # Always the same name, so that crashes do not fill the folder.
-    beside = path.with_name(f".{path.name}.new")
-    try:
-        with beside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            beside.unlink()
-        raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from walras_agent.tree import TreeError
@@ -116,9 +117,8 @@ class Layout:
         found = []
         for qos in _QOS_GROUPS.values():
             for pod in cgroups.children(self._group(_PODS, *qos)):
-                match = _POD.search(pod)
-                if match:
-                    uid = match[1] or match[2].replace("_", "-")
+                uid = _uid(pod)
+                if uid is not None:
                     inside = cgroups.children(pod)
                     containers = tuple(each for each in inside if container_id(_last(each)))
                     found.append(PodGroups(uid, pod, containers))
@@ -132,6 +132,15 @@ class Layout:
         return "/" + "/".join(parts)
 
 
+# A look every few seconds meets the same names again.
+@lru_cache(maxsize=4096)
+def _uid(group: str) -> str | None:
+    """The UID of the pod whose group is called so; None for what is no pod's."""
+    match = _POD.search(group)
+    return (match[1] or match[2].replace("_", "-")) if match else None
+
+
+@lru_cache(maxsize=4096)
 def container_id(name: str) -> str | None:
     """The ID of the container whose group is called so; None for what is no container."""
     match = _CONTAINER.fullmatch(name)

@@ -10,7 +10,7 @@ created later would fail on that (koordinator 395, 546; kubernetes 104147).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from walras_agent.cpuset import CpuSet
 from walras_agent.transition import Change, transition
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from walras_agent.holdings import Holdings
-    from walras_agent.observe import Container, Group, Pod
+    from walras_agent.observe import Container, Pod
 
 CPUS = "cpuset.cpus"
 
@@ -106,29 +106,60 @@ def target(pod: Pod, holdings: Holdings) -> CpuSet:
 def _move(
     container: Container, cpus: CpuSet, now: dict[str, CpuSet], originals: Mapping[Setting, str]
 ) -> Move:
-    after = {container.group.name: cpus}
-    for group in container.inside:
-        original = CpuSet.parse(originals.get(Setting("cpuset", group.name, CPUS), str(group.cpus)))
-        above = after[group.name.rpartition("/")[0]]
-        after[group.name] = original & above or above
-    writes = tuple(
-        (Setting("cpuset", name, CPUS), str(held))
-        for name, held in _through(container.group, container.inside, after, now)
-    )
-    now |= after
-    return Move(container.group.name, writes, cpus)
+    names = [container.group.name, *(each.name for each in container.inside)]
+    resized = resize(names, cpus, now, originals)
+    now |= resized.after
+    return Move(container.group.name, resized.writes, cpus)
+
+
+class Resized(NamedTuple):
+    """A group with those inside it, and how they get there.
+
+    Attributes:
+        after: What every group has afterwards.
+        writes: In order; a group has at any time what those inside it have.
+    """
+
+    after: Mapping[str, CpuSet]
+    writes: tuple[tuple[Setting, str], ...]
+
+
+def resize(
+    names: Sequence[str],
+    wanted: CpuSet,
+    now: Mapping[str, CpuSet],
+    originals: Mapping[Setting, str],
+    file: str = CPUS,
+) -> Resized:
+    """Give a group CPUs or memory nodes, and those inside it their part.
+
+    Args:
+        names: The group, then those inside it, parents first.
+        wanted: What the group is to have. One inside gets what of it it had before the agent came,
+            or all of it.
+        now: What each has.
+        originals: What files said before the agent came; those of others say what they do now.
+        file: In which that is written.
+    """
+    top, *inside = names
+    after = {top: wanted}
+    for name in inside:
+        original = CpuSet.parse(originals.get(Setting("cpuset", name, file), str(now[name])))
+        above = after[name.rpartition("/")[0]]
+        after[name] = original & above or above
+    steps = _through(names, after, now)
+    return Resized(after, tuple((Setting("cpuset", name, file), str(held)) for name, held in steps))
 
 
 def _through(
-    top: Group, inside: Sequence[Group], after: Mapping[str, CpuSet], now: Mapping[str, CpuSet]
+    names: Sequence[str], after: Mapping[str, CpuSet], now: Mapping[str, CpuSet]
 ) -> Iterator[tuple[str, CpuSet]]:
     """Widen from the top down to what is and will be, then narrow from the bottom up."""
-    if not inside:
-        if now[top.name] != after[top.name]:
-            yield top.name, after[top.name]
+    if len(names) == 1:
+        if now[names[0]] != after[names[0]]:
+            yield names[0], after[names[0]]
         return
-    names = [top.name, *(each.name for each in inside)]
-    held = dict(now)
+    held = {name: now[name] for name in names}
     for name in names:
         if not after[name] <= held[name]:
             held[name] = held[name] | after[name]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from walras_agent.cpuset import CpuSet
 from walras_agent.tree import CgroupError, Setting, below
@@ -62,6 +62,13 @@ class Pod:
     containers: tuple[Container, ...]
 
 
+class PodSource(Protocol):
+    """Knows where the groups of pods are: the kubelet's (`kubepods.Layout`), or others'."""
+
+    def scan(self, cgroups: Cgroups) -> tuple[PodGroups, ...]:
+        """Find the groups of all pods that are there now, and in each those of its containers."""
+
+
 @dataclass(slots=True)
 class Observer:
     """Reads the pods of a node; remembers which containers are pause containers.
@@ -69,17 +76,24 @@ class Observer:
     A pause container (https://kubernetes.io/docs/concepts/workloads/pods) only waits; it is left
     as the runtime made it. It is told by the name of its process, where this process sees those
     of the host; where it does not, a pause container counts as any other.
+
+    Attributes:
+        cgroups: Of the node.
+        source: Knows where its pods are.
+        proc: Where processes are found.
+        pauses: Whether there are pause containers at all.
     """
 
     cgroups: Cgroups
-    layout: Layout
+    source: PodSource
     proc: Path = Path("/proc")
+    pauses: bool = True
     _pauses: dict[str, int] = field(default_factory=dict)
     _others: dict[str, int] = field(default_factory=dict)
 
     def observe(self) -> tuple[Pod, ...]:
         """Read all pods that are there now."""
-        groups = self.layout.scan(self.cgroups)
+        groups = self.source.scan(self.cgroups)
         there = {name for each in groups for name in each.containers}
         for known in (self._pauses, self._others):
             for gone in known.keys() - there:
@@ -87,7 +101,11 @@ class Observer:
         return tuple(self._pod(each) for each in groups)
 
     def _pod(self, groups: PodGroups) -> Pod:
-        found = (self._container(name) for name in groups.containers if not self._is_pause(name))
+        found = (
+            self._container(name)
+            for name in groups.containers
+            if not (self.pauses and self._is_pause(name))
+        )
         return Pod(groups.uid, groups.group, tuple(each for each in found if each))
 
     def _container(self, name: str) -> Container | None:
@@ -127,6 +145,19 @@ class Observer:
             except OSError:
                 continue  # gone, or another PID namespace's
         return names
+
+
+def cpus_of_pods(cgroups: Cgroups, layout: Layout) -> CpuSet:
+    """The CPUs that all pods together may use: an agent hands out no others.
+
+    In cgroup v1 one that went offline and came back is not among them until somebody widens that
+    group again: the kernel had taken it out for good (``cgroup-v1/cpusets.rst``, section 1.2).
+
+    Raises:
+        CgroupError: The group of all pods cannot be read.
+    """
+    text = cgroups.read(Setting("cpuset", layout.pods, EFFECTIVE[cgroups.version]))
+    return CpuSet.parse(text)
 
 
 def read_group(cgroups: Cgroups, name: str) -> Group | None:

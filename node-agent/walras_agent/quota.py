@@ -34,6 +34,22 @@ LOOKED_AT: dict[Literal[1, 2], tuple[str, ...]] = {
 }
 """Those that tell whether anything is to be written at all."""
 
+
+def telling_files(version: Literal[1, 2], holding: Holding | None) -> tuple[str, ...]:
+    """Of `LOOKED_AT` those that can differ from what a pod is to hold.
+
+    Args:
+        version: Of the cgroup interface.
+        holding: Of the pod; None for the files of its containers, which only have to be unbound.
+    """
+    quota, *period, weight = LOOKED_AT[version]
+    if holding is None:
+        return (quota,)
+    bounded = holding.milliquota is not None
+    weighed = holding.milliweight is not None
+    return (quota, *(period if bounded else ()), *((weight,) if weighed else ()))
+
+
 _LEAST_QUOTA = 1000  # microseconds: min_cfs_quota_period of the kernel
 _SHARES = (2, 262_144)  # the kernel's bounds
 _PERIOD = "100000"  # microseconds, the default

@@ -16,8 +16,10 @@ would leave them no room. That is pending until the use is lower (``cgroup-v2.rs
 ``cgroup-v1/memory.rst``, section 2.3).
 
 A cpuset that was empty, and so stood for all that the parent has, cannot be emptied again while
-there are tasks in it: ENOSPC, in v2 as in v1. In v2 it stays at all CPUs of the node then, which is
-the same for its tasks.
+there are tasks in it: ENOSPC, in v2 as in v1. In v2 it is left at all CPUs that the machine may
+ever have, those that are offline now included, which is the same for its tasks: they get what the
+parent has, now and later. One thing differs until the group goes: no sibling can become a partition
+of CPUs (``cpuset.cpus.partition``), which neither the kubelet nor a container runtime makes.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from walras_agent.tree import Cgroups
 
 HEADROOM = 32 << 20  # bytes
+
+_NOTHING = CpuSet()
 
 _CPUSETS = ("cpuset.cpus", "cpuset.mems")
 _QUOTAS = {"cpu.cfs_quota_us": "-1", "cpu.max": "max"}  # and what lifts them
@@ -85,6 +89,7 @@ def restore(
     cgroups: Cgroups,
     settings: Collection[Setting] | None = None,
     headroom: int = HEADROOM,
+    possible: CpuSet = _NOTHING,
 ) -> Restored:
     """Put files back, as far as it goes, and have the journal forget those that are done.
 
@@ -96,6 +101,8 @@ def restore(
         cgroups: Of this node.
         settings: Which files; all that the journal has by default.
         headroom: By how many bytes a limit must exceed the memory in use to be lowered.
+        possible: CPUs that the machine may have (`topology.possible_cpus`); those that are online
+            are known without.
 
     Raises:
         JournalError: The files have been put back, and the journal cannot be written.
@@ -105,14 +112,16 @@ def restore(
         for setting, original in sorted(journal.originals.items())
         if settings is None or setting in settings
     ]
-    done = _Restoration(cgroups, wanted, headroom).run()
+    done = _Restoration(cgroups, wanted, headroom, possible).run()
     journal.forget([*done.restored, *done.gone])
     return done
 
 
 class _Restoration:
-    def __init__(self, cgroups: Cgroups, originals: Iterable[Original], headroom: int) -> None:
-        self._cgroups, self._headroom = cgroups, headroom
+    def __init__(
+        self, cgroups: Cgroups, originals: Iterable[Original], headroom: int, possible: CpuSet
+    ) -> None:
+        self._cgroups, self._headroom, self._possible = cgroups, headroom, possible
         self._originals = {original.setting: original for original in originals}
         self._gone: set[Setting] = set()
         self._pending: dict[Setting, str] = {}
@@ -147,9 +156,11 @@ class _Restoration:
         """What tasks of the topmost group may use; nothing if that is not to be had."""
         shown = file if self._cgroups.version == 1 else f"{file}.effective"
         try:
-            return CpuSet.parse(self._cgroups.read(Setting("cpuset", "/", shown)))
+            now = CpuSet.parse(self._cgroups.read(Setting("cpuset", "/", shown)))
         except CgroupError:
             return CpuSet()
+        # In v2 a CPU may be listed before it comes online, but a memory node may not.
+        return now | self._possible if shown == "cpuset.cpus.effective" else now
 
     def _write(self, write: Write) -> None:
         setting = write.setting
@@ -235,11 +246,10 @@ def _cpusets(
         if wide != now:
             yield Write(setting, str(wide))
         if not original and version == 2:
-            # A write of no bytes would not get to the file: an empty line empties it.
             stays = (errno.ENOSPC, errno.EBUSY) if all_of_them else ()
-            back.append(Write(setting, "\n", stays))
+            back.append(Write(setting, "", stays))
         elif wide != original:
-            back.append(Write(setting, str(original) or "\n"))
+            back.append(Write(setting, str(original)))
     yield from reversed(back)
 
 

@@ -5,17 +5,24 @@ Read from ``/sys/devices/system`` (``Documentation/admin-guide/cputopology.rst``
 ``Documentation/ABI/testing/sysfs-devices-system-cpu``). Containers and virtual machines hide
 parts of it; what is missing is taken as the plainest machine that fits: every CPU a core of its
 own, one socket, one NUMA node, one last-level cache per socket.
+
+CPUs that were set apart from the scheduler when the machine started (``isolcpus=`` in
+``Documentation/admin-guide/kernel-parameters.txt``) are no part of a node's: whoever is there has
+placed every thread by hand. ``nohz_full=`` alone sets no CPU apart.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from walras_agent.cpuset import CpuSet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Unit = Literal["core", "thread"]
 """What the market sells: physical cores (with all their SMT siblings) or single CPUs."""
@@ -57,16 +64,19 @@ class Topology:
 
         Args:
             root: Where ``sys`` is found: ``/``, or the host's root inside a container.
-            allowed: The CPUs to keep; by default those the calling process may run on.
+            allowed: The CPUs to keep, of which isolated ones are left out. By default those that
+                the calling process may run on: on an isolated one only if it was put there.
 
         Raises:
-            ValueError: No CPU is both online and allowed, or a file is not in the kernel's format.
+            ValueError: No CPU is left, or a file is not in the kernel's format.
         """
         system = root / "sys/devices/system"
+        online = _read_list(system / "cpu/online")
         if allowed is None:
             allowed = CpuSet(os.sched_getaffinity(0))
-        online = _read_list(system / "cpu/online")
-        # The file is only missing where all of /sys is; the affinity mask is all there is to go by.
+        elif isolated := _read_list(system / "cpu/isolated"):
+            allowed -= isolated
+        # The file is only missing where all of /sys is; the allowed ones are all to go by.
         usable = allowed if online is None else allowed & online
         if not usable:
             raise ValueError(f"no CPU is usable: online are {online}, allowed are '{allowed}'")
@@ -89,6 +99,34 @@ class Topology:
             CpuSet(cpu.id for cpu in siblings)
             for _, siblings in groupby(self.cpus, key=lambda cpu: (cpu.numa, cpu.l3, cpu.core))
         )
+
+
+@dataclass(slots=True)
+class TopologyReader:
+    """Reads a node's topology anew whenever CPUs came or went, and only then.
+
+    Attributes:
+        allowed: Tells the CPUs that may be handed out now.
+        root: Where ``sys`` is found.
+    """
+
+    allowed: Callable[[], CpuSet]
+    root: Path = Path("/")
+    _last: tuple[object, Topology] | None = field(default=None, init=False)
+
+    def __call__(self) -> Topology:
+        """See `Topology.read`."""
+        cpus = self.root / "sys/devices/system/cpu"
+        allowed = self.allowed()
+        now = (allowed, _read_text(cpus / "online"), _read_text(cpus / "isolated"))
+        if self._last is None or self._last[0] != now:
+            self._last = now, Topology.read(self.root, allowed)
+        return self._last[1]
+
+
+def possible_cpus(root: Path = Path("/")) -> CpuSet:
+    """All CPUs that the machine may have as long as it runs, online or not; none if not told."""
+    return _read_list(root / "sys/devices/system/cpu/possible") or CpuSet()
 
 
 def _read_cpu(folder: Path, cpu: int, nodes: dict[int, int]) -> Cpu:

@@ -85,6 +85,8 @@ def transition(changes: Iterable[Change], shared: CpuSet) -> Transition:
     for change in ordered:
         if not change.after:
             raise ValueError(f"{change.group}: no CPU to be placed on")
+    if all(change.before == change.after for change in ordered):
+        return Transition((), ())
     state = _State(ordered, shared)
     movable = [change for change in ordered if not change.fixed]
     for change in movable:

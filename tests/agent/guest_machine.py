@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from walras_agent.assign import Demand, assign
 from walras_agent.cpuset import CpuSet
-from walras_agent.placement import Group, PlacementError, Placer, open_placer, run_id
-from walras_agent.topology import Topology
+from walras_agent.holdings import Grant
+from walras_agent.local.placement import Job, PlacementError, Placer, open_placer, run_id
+from walras_agent.node_plan import NodePlan
+from walras_agent.topology import Topology, TopologyReader
 
 VERSION = os.environ["WALRAS_CGROUP"]
 ROOT = Path("/sys/fs/cgroup") if VERSION == "v2" else Path("/sys/fs/cgroup/cpuset")
@@ -26,13 +27,13 @@ def placer() -> Iterator[Placer]:
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[[Group], int]]:
-    """Start a program that sleeps in a group; returns its PID."""
+def start() -> Iterator[Callable[[Job], int]]:
+    """Start a program that sleeps as a job; returns its PID."""
     started: list[subprocess.Popen[bytes]] = []
 
-    def start(group: Group) -> int:
+    def start(job: Job) -> int:
         started.append(subprocess.Popen(["sleep", "600"]))
-        group.admit(started[-1].pid)
+        job.admit(started[-1].pid)
         return started[-1].pid
 
     yield start
@@ -54,14 +55,17 @@ def test_the_paper_s_node_is_read_as_it_is() -> None:
 
 def test_an_offline_cpu_is_left_out_and_its_sibling_is_a_core() -> None:
     switch = Path("/sys/devices/system/cpu/cpu3/online")
+    read = TopologyReader(lambda: CpuSet(range(48)))
+    whole = read()
     switch.write_text("0")
     try:
-        topology = Topology.read()
+        topology = read()
     finally:
         switch.write_text("1")
 
     assert topology.cpuset == CpuSet(range(48)) - CpuSet([3])
     assert CpuSet([2]) in topology.cores("core")
+    assert read() == whole
 
 
 def test_a_process_allowed_half_a_core_sees_half_a_core() -> None:
@@ -75,25 +79,26 @@ def test_a_process_allowed_half_a_core_sees_half_a_core() -> None:
     assert [str(core) for core in topology.cores("core")] == ["0-1", "2-3", "4"]
 
 
-def test_jobs_assigned_are_held_to_whole_cores_of_one_socket(
-    placer: Placer, start: Callable[[Group], int]
+def test_jobs_are_held_to_whole_cores_of_one_socket(
+    placer: Placer, start: Callable[[Job], int]
 ) -> None:
     assert placer.description == f"cgroup {VERSION} cpuset"
     topology = Topology.read()
-    demands = [Demand("a", 12), Demand("b", 5), Demand("c", 6), Demand("d", 0), Demand("e", 0)]
-    first = assign(topology, demands)
-    groups = {demand.key: placer.open(f"default.{demand.key}") for demand in demands}
-    pids = {key: start(group) for key, group in groups.items()}
+    granted = {"a": 12, "b": 5, "c": 6, "d": 0, "e": 0}
+    pids = {name: start(placer.open(name)) for name in granted}
+    reconciler = placer.reconciler(lambda: topology)
+    grants = (
+        Grant(name, name, 1000 * cores) if cores else Grant(name, name, 500, weight=500)
+        for name, cores in granted.items()
+    )
+    reconciler.offer(NodePlan(1, "enforce", tuple(grants)))
+    assert reconciler.step(0.0).settled
 
-    for key, cpus in first.exclusive.items():
-        groups[key].place(cpus)
-        assert os.sched_getaffinity(pids[key]) == set(cpus)
+    for name, cores in granted.items():
+        cpus = os.sched_getaffinity(pids[name])
+        assert len(cpus) == 2 * cores or cpus == {46, 47}
         assert len({cpu // 24 for cpu in cpus}) == 1
         assert all(cpu ^ 1 in cpus for cpu in cpus)
-    for key in first.shared_keys:
-        groups[key].place(first.shared, 50)
-        assert os.sched_getaffinity(pids[key]) == set(first.shared)
-    assert first.shared == CpuSet([46, 47])
 
 
 @pytest.fixture
@@ -117,19 +122,19 @@ def inside_a_group() -> Iterator[Path]:
 
 
 def test_a_run_inside_a_group_makes_its_own_where_the_rules_allow(
-    inside_a_group: Path, start: Callable[[Group], int]
+    inside_a_group: Path, start: Callable[[Job], int]
 ) -> None:
     placer = open_placer(run_id(), "cgroup")
     try:
         beside = inside_a_group.parent if VERSION == "v2" else inside_a_group
-        group = placer.open("default.a")
-        run, _ = group.environment["WALRAS_RUN"].split("/")
+        job = placer.open("default.a")
+        run, _ = job.environment["WALRAS_RUN"].split("/")
         assert (beside / f"walras-{run}/job-default.a").is_dir()
-        pid = start(group)
-        group.place(CpuSet([2, 3]))
+        pid = start(job)
+        job.place(CpuSet([2, 3]))
         assert os.sched_getaffinity(pid) == {2, 3}
         with pytest.raises(PlacementError, match="7-8"):
-            group.place(CpuSet([7, 8]))
+            job.place(CpuSet([7, 8]))
     finally:
         placer.close()
 
@@ -137,14 +142,14 @@ def test_a_run_inside_a_group_makes_its_own_where_the_rules_allow(
 PLACE_AS_A_USER = """
 import os, subprocess
 from walras_agent.cpuset import CpuSet
-from walras_agent.placement import open_placer, run_id
+from walras_agent.local.placement import open_placer, run_id
 open("/sys/fs/cgroup/delegated/inner/cgroup.procs", "w").write("0")
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 placer = open_placer(run_id())
-group = placer.open("default.a")
+job = placer.open("default.a")
 process = subprocess.Popen(["sleep", "600"])
-group.admit(process.pid)
-group.place(CpuSet([4, 5]))
+job.admit(process.pid)
+job.place(CpuSet([4, 5]))
 print(placer.description, sorted(os.sched_getaffinity(process.pid)))
 placer.close()
 """

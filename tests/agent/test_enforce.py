@@ -18,6 +18,7 @@ from walras_agent.holdings import Grant, Holdings
 from walras_agent.journal import Journal
 from walras_agent.kubepods import Layout, QosClass
 from walras_agent.observe import Observer
+from walras_agent.rehearsal import Rehearsal
 from walras_agent.tree import CgroupError, Setting
 
 if TYPE_CHECKING:
@@ -73,6 +74,11 @@ class Agent:
 
     def hold(self, **millicores: int) -> Round:
         return self.enforcer.hold(TOPOLOGY, grants(**millicores))
+
+    def rehearse(self, **millicores: int) -> Round:
+        kernel = Rehearsal(self.enforcer.cgroups)
+        journal = Journal.in_memory(self.journal.originals.values())
+        return self.enforcer.rehearsed(kernel, journal).hold(TOPOLOGY, grants(**millicores))
 
 
 def grants(**millicores: int) -> list[Grant]:
@@ -197,6 +203,18 @@ def test_without_grants_everything_is_as_it_was(version: Literal[1, 2], tmp_path
     assert dict(agent.journal.originals) == {}
 
 
+def test_cpu_that_was_offline_when_grants_ended_comes_back_to_all(tmp_path: Path) -> None:
+    kernel = node(2)
+    before = held(kernel)
+    agent = Agent(kernel, tmp_path)
+    agent.enforcer.possible = TOPOLOGY.cpuset
+    agent.hold(a=2000)
+    kernel.offline([5])
+    agent.hold()
+    kernel.online([5])
+    assert held(kernel) == before
+
+
 @VERSIONS
 def test_grant_of_a_pod_that_is_not_here_takes_nothing(
     version: Literal[1, 2], tmp_path: Path
@@ -292,14 +310,14 @@ def test_groups_above_that_lack_a_cpu_are_widened_first(
 
 
 @VERSIONS
-def test_preview_tells_the_writes_and_makes_none(version: Literal[1, 2], tmp_path: Path) -> None:
+def test_rehearsal_tells_the_writes_and_makes_none(version: Literal[1, 2], tmp_path: Path) -> None:
     kernel = node(version, quota=50_000)
     agent = Agent(kernel, tmp_path)
-    shown = agent.enforcer.preview(TOPOLOGY, grants(a=2000, b=1500))
+    shown = agent.rehearse(a=2000, b=1500)
     assert kernel.writes == []
     assert dict(agent.journal.originals) == {}
-    assert agent.hold(a=2000, b=1500).writes == shown.writes
-    assert agent.enforcer.preview(TOPOLOGY, grants(a=2000, b=1500)).writes == ()
+    assert agent.hold(a=2000, b=1500) == shown
+    assert agent.rehearse(a=2000, b=1500).writes == ()
 
 
 def own(holdings: Holdings | None, pod: str, cpu: int) -> bool:
@@ -347,7 +365,7 @@ def test_stopped_before_any_write_no_cpu_has_two_owners_and_all_is_recovered(
         agent = Agent(kernel, folder)
         was = agent.hold(**old).holdings
         initial = held(kernel)
-        target = agent.enforcer.preview(TOPOLOGY, grants(**new)).holdings
+        target = agent.rehearse(**new).holdings
         kernel.stop_after(stops)
         try:
             agent.hold(**new)

@@ -17,87 +17,32 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from walras_agent import cgroupfs
+from real_pods import TREE, RealPods, allowed, needs_pods
 from walras_agent.cpuset import CpuSet
 from walras_agent.enforce import Enforcer, Round
 from walras_agent.holdings import Grant
 from walras_agent.journal import Journal
-from walras_agent.kubepods import Layout
 from walras_agent.observe import Observer
 from walras_agent.topology import Topology
-from walras_agent.tree import CgroupTree, Setting, TreeError
+from walras_agent.tree import CgroupTree, Setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MOUNT = Path("/sys/fs/cgroup")
 FORKING = "import os, time\nwhile True:\n if not os.fork(): time.sleep(0.2); os._exit(0)\n"
 FORKING += " time.sleep(0.002)\n try:\n  while os.waitpid(-1, os.WNOHANG)[0]: pass\n"
 FORKING += " except ChildProcessError: pass\n"
 
 
-def find_tree() -> CgroupTree | None:
-    try:
-        return CgroupTree.at(MOUNT) if os.geteuid() == 0 else None
-    except TreeError:
-        return None
+pytestmark = needs_pods
 
 
-TREE = find_tree()
-
-pytestmark = [
-    pytest.mark.skipif(TREE is None, reason="needs root and cgroups with cpuset, cpu and memory"),
-    pytest.mark.skipif(
-        len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs: one to own, one to share"
-    ),
-]
-
-
-class Node:
-    """Pods with real processes below a cgroup of their own."""
+class Node(RealPods):
+    """A node with an agent whose state is in a folder."""
 
     def __init__(self, tree: CgroupTree, folder: Path) -> None:
-        self.tree, self.folder = tree, folder
-        self.layout = Layout("cgroupfs", f"/walras-test-{os.getpid()}")
-        self.processes: list[subprocess.Popen[bytes]] = []
-        self.make(self.layout.root)
-        for group in (self.layout.pods, f"{self.layout.pods}/burstable"):
-            self.make(group)
-
-    def mounts(self) -> set[str]:
-        return set(self.tree.mounts.values())
-
-    def make(self, group: str) -> None:
-        """Make a group as the kubelet and runc do."""
-        for mount in self.mounts():
-            folder = Path(mount + group)
-            folder.mkdir()
-            if self.tree.version == 2:
-                control = folder.parent / "cgroup.subtree_control"
-                control.write_text("+cpuset +cpu +memory")
-            elif (folder / "cpuset.cpus").exists():
-                for file in ("cpuset.cpus", "cpuset.mems"):
-                    (folder / file).write_text((folder.parent / file).read_text())
-
-    def start(self, pod: str, *argv: str, quota: str | None = None) -> int:
-        """Start a pod with one container, and a program in it; returns its PID."""
-        group = self.layout.pod(pod, "Burstable")
-        self.make(group)
-        self.make(self.container(pod))
-        if quota:
-            self.tree.write(self.quota(pod), quota)
-        process = subprocess.Popen(argv or ("sleep", "600"))
-        self.processes.append(process)
-        for mount in self.mounts():
-            Path(f"{mount}{self.container(pod)}/cgroup.procs").write_text(str(process.pid))
-        return process.pid
-
-    def container(self, pod: str) -> str:
-        return f"{self.layout.pod(pod, 'Burstable')}/{pod.encode().hex() * 16}"
-
-    def quota(self, pod: str) -> Setting:
-        file = "cpu.max" if self.tree.version == 2 else "cpu.cfs_quota_us"
-        return Setting("cpu", self.container(pod), file)
+        super().__init__(tree)
+        self.folder = folder
 
     def enforcer(self) -> Enforcer:
         journal = Journal.open(self.folder / "journal")
@@ -107,13 +52,6 @@ class Node:
         grants = [Grant(pod, pod, amount) for pod, amount in millicores.items()]
         return (enforcer or self.enforcer()).hold(Topology.read(), grants)
 
-    def close(self) -> None:
-        groups = [mount + self.layout.root for mount in self.mounts()]
-        cgroupfs.kill([Path(group) for group in groups])
-        for process in self.processes:
-            process.wait()
-        cgroupfs.remove([Path(group) for group in groups])
-
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Node]:
@@ -121,13 +59,6 @@ def node(tmp_path: Path) -> Iterator[Node]:
     made = Node(TREE, tmp_path)
     yield made
     made.close()
-
-
-def allowed(pid: int) -> CpuSet:
-    """As ``/proc/PID/status`` has it (proc(5)), which cpusets narrow."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    listed = next(line for line in lines if line.startswith("Cpus_allowed_list:"))
-    return CpuSet.parse(listed.partition(":")[2])
 
 
 def test_processes_are_on_the_cpus_that_their_pods_hold(node: Node) -> None:
@@ -193,15 +124,13 @@ def test_container_removed_in_the_midst_of_a_round(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node.start("aa")
-    going = node.start("bb")
+    node.start("bb")
     taken = CgroupTree.write
 
     def write(tree: CgroupTree, setting: Setting, value: str) -> None:
         if setting.group == node.container("bb"):
             monkeypatch.undo()
-            os.kill(going, signal.SIGKILL)
-            node.processes[1].wait()
-            cgroupfs.remove([Path(mount + node.container("bb")) for mount in node.mounts()])
+            node.kill(node.container("bb"))
         taken(tree, setting, value)
 
     monkeypatch.setattr(CgroupTree, "write", write)

@@ -10,15 +10,34 @@ from pathlib import Path
 import pytest
 
 import emulated
+import walras
 import walras_agent
-from emulated import copy_distributions, in_a_guest, run_inside
+import walras_service
+from emulated import compile_ahead, copy_distributions, in_a_guest, run_inside
 
 HERE = Path(__file__).parent
 SUPPORT = Path(emulated.__file__).parent
 AGENT = Path(walras_agent.__file__).parents[1]
+CORE = Path(walras.__file__).parents[1]
+SERVICE = Path(walras_service.__file__).parents[1]
 PYTEST = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
+DAEMON_NEEDS = (
+    *("pydantic", "pydantic-core", "annotated-types", "typing-extensions", "typing-inspection"),
+    *("asyncinotify", "click", "prometheus-client", "psutil", "python-json-logger", "pyyaml"),
+)
+DAEMON = " ".join(
+    f"daemon/test_daemon_kernel.py::{test}"
+    for test in (
+        "test_agent_follows_plans_pods_and_drift_as_they_come",
+        "test_http_answers_tell_the_truth",
+    )
+)
+OF_ANY_KERNEL = "test_all_of_it_holds_by_affinity_for_an_ordinary_user"
+FEW_PLANS = "WALRAS_TEST_PLANS=5"
+TWO_NODES = "guest_machine.py guest_memory_nodes.py"
 TWO_SOCKETS = "sockets=2,cores=12,threads=2"
 FOUR_CORES = "sockets=1,cores=4,threads=2"
+TWO_CORES = "sockets=1,cores=2,threads=2"
 SMALL = "sockets=1,cores=2,threads=1"
 
 pytestmark = in_a_guest
@@ -26,28 +45,41 @@ pytestmark = in_a_guest
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with pytest and what it needs, for a guest that has nothing but Python."""
+    """A folder with what pytest and the agent need, for a guest that has nothing but Python."""
     folder = tmp_path_factory.mktemp("guest") / "site"
-    copy_distributions(PYTEST, folder)
+    copy_distributions(PYTEST + DAEMON_NEEDS, folder)
+    compile_ahead(folder)
     return folder
 
 
 @pytest.mark.parametrize(
     ("modules", "cpus", "version"),
     [
-        pytest.param("guest_machine.py", TWO_SOCKETS, "v2", id="two sockets of 12 cores, v2"),
-        pytest.param("guest_machine.py", TWO_SOCKETS, "v1", id="two sockets of 12 cores, v1"),
+        pytest.param(TWO_NODES, TWO_SOCKETS, "v2", id="two sockets of 12 cores, v2"),
+        pytest.param(TWO_NODES, TWO_SOCKETS, "v1", id="two sockets of 12 cores, v1"),
         pytest.param("test_enforce_kernel.py", FOUR_CORES, "v2", id="four cores with SMT, v2"),
         pytest.param("test_enforce_kernel.py", FOUR_CORES, "v1", id="four cores with SMT, v1"),
-        pytest.param("test_placement.py test_model_kernel.py", SMALL, "v2", id="two CPUs, v2"),
-        pytest.param("test_memory_kernel.py", SMALL, "v2", id="memory, v2"),
+        pytest.param("test_local_hold.py", TWO_CORES, "v2", id="jobs of a run, v2"),
+        pytest.param(
+            f"guest_own_group.py test_placement.py test_model_kernel.py test_kept.py {DAEMON} "
+            f"--deselect test_placement.py::{OF_ANY_KERNEL}",
+            SMALL,
+            "v2",
+            id="two CPUs, v2",
+        ),
+        pytest.param(
+            "test_memory_kernel.py profiling/test_progress_kernel.py",
+            SMALL,
+            "v2",
+            id="memory and progress, v2",
+        ),
     ],
 )
 def test_all_tests_pass_inside_the_guest(site: Path, modules: str, cpus: str, version: str) -> None:
     inside = run_inside(
-        f"PYTHONPATH={AGENT}:{SUPPORT}:{site} WALRAS_CGROUP={version} "
+        f"{FEW_PLANS} PYTHONPATH={AGENT}:{SERVICE}:{CORE}:{SUPPORT}:{site} WALRAS_CGROUP={version} "
         f"python3 -B -m pytest -W error -v -ra -p no:cacheprovider --durations=5 {modules}",
-        [HERE, SUPPORT, AGENT, site],
+        [HERE, SUPPORT, AGENT, SERVICE, CORE, site],
         smp=cpus,
         cgroup=version,
     )

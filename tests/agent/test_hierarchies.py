@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from walras_agent.hierarchies import Hierarchy, parse_hierarchies, read_hierarchies
+from walras_agent.local.hierarchies import Hierarchy, parse_hierarchies, read_hierarchies
 
 MOUNT_V1 = "32 31 0:29 {root} {point} rw,relatime shared:5 - cgroup cgroup {options}"
 MOUNT_V2 = "41 31 0:38 {root} /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate"

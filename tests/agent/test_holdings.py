@@ -1,12 +1,14 @@
 """What pods hold of a node: their own cores, and a part of those that all share."""
 
+from typing import NamedTuple
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from machines import machine
 from walras_agent.cpuset import CpuSet
-from walras_agent.holdings import Grant, Holding, divide
+from walras_agent.holdings import Grant, Holding, Holdings, Limit, divide, limit
 from walras_agent.topology import Topology
 
 NOTHING = CpuSet()
@@ -64,10 +66,41 @@ def test_a_machine_that_is_all_reserved_is_all_shared() -> None:
     assert held.pods["a"].cpus == held.shared == CpuSet([0, 1])
 
 
-@pytest.mark.parametrize(("millicores", "memory"), [(0, None), (-5, None), (1, 0), (1, -1)])
-def test_nothing_cannot_be_granted(millicores: int, memory: int | None) -> None:
+def test_weights_divide_what_nobody_owns_without_a_bound() -> None:
+    sharing = [Grant("a", "default/a", 1500, weight=1000), Grant("b", "default/b", 1, weight=10)]
+    held = divide(machine(cores=4, threads=2), [*sharing, *grants(c=2000)], {}, others=False)
+    assert held.shared == CpuSet([2, 3, 6, 7])
+    assert held.pods["a"] == Holding(NOTHING, held.shared, None, 1000)
+    assert held.pods["b"] == Holding(NOTHING, held.shared, None, 10)
+    assert len(held.pods["c"].own) == 4
+
+
+def test_where_no_others_come_all_cores_can_be_owned() -> None:
+    held = divide(machine(cores=4), grants(a=3000, b=1000), {}, others=False)
+    assert len(held.pods["a"].own) == 3
+    assert len(held.pods["b"].own) == 1
+    assert held.shared == NOTHING
+
+
+@pytest.mark.parametrize(
+    "last",
+    [Grant("z", "", 1, weight=1), Grant("z", "", 500), Grant("z", "", 1500), Grant("z", "", 1000)],
+    ids=["a weight", "a fraction", "a core and a fraction", "a core too many"],
+)
+def test_a_core_is_left_for_whoever_needs_it(last: Grant) -> None:
+    held = divide(machine(cores=4), [*grants(a=2000, b=2000), last], {}, others=False)
+    assert len(held.shared) == 1
+    assert held.pods["z"].cpus == held.shared
+    assert held.pods["b"].missing == 1
+
+
+@pytest.mark.parametrize(
+    ("millicores", "memory", "weight"),
+    [(0, None, None), (-5, None, None), (1, 0, None), (1, -1, None), (1, None, 0)],
+)
+def test_nothing_cannot_be_granted(millicores: int, memory: int | None, weight: int | None) -> None:
     with pytest.raises(ValueError, match=r"^default/a: .* least$"):
-        Grant("a", "default/a", millicores, memory)
+        Grant("a", "default/a", millicores, memory, weight)
 
 
 def test_two_grants_for_one_pod_are_refused() -> None:
@@ -75,49 +108,106 @@ def test_two_grants_for_one_pod_are_refused() -> None:
         divide(machine(), grants(a=1000) * 2, {})
 
 
+class Node(NamedTuple):
+    topology: Topology
+    granted: list[Grant]
+    previous: dict[str, CpuSet]
+    reserved: CpuSet
+    others: bool
+
+    def divide(self) -> Holdings:
+        topology, granted, previous, reserved, others = self
+        return divide(topology, granted, previous, reserved=reserved, others=others)
+
+
 @st.composite
-def nodes(draw: st.DrawFn) -> tuple[Topology, list[Grant], dict[str, CpuSet], CpuSet]:
+def nodes(draw: st.DrawFn) -> Node:
     topology = machine(
         nodes=draw(st.integers(1, 2)),
         cores=draw(st.integers(1, 6)),
         threads=draw(st.integers(1, 2)),
     )
     cpus = st.sets(st.sampled_from(list(topology.cpuset))).map(CpuSet)
-    amounts = draw(st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 9000)))
-    return (
+    amounts = st.tuples(st.integers(1, 9000), st.none() | st.integers(1, 5000))
+    wanted = draw(st.dictionaries(st.sampled_from("abcdefgh"), amounts))
+    return Node(
         topology,
-        grants(**amounts),
+        [Grant(pod, pod, cores, weight=weight) for pod, (cores, weight) in wanted.items()],
         draw(st.dictionaries(st.sampled_from("abx"), cpus)),
         draw(cpus),
+        draw(st.booleans()),
     )
 
 
 @given(nodes())
-def test_no_cpu_has_two_owners_and_nobody_is_left_without(
-    node: tuple[Topology, list[Grant], dict[str, CpuSet], CpuSet],
-) -> None:
-    topology, granted, previous, reserved = node
-    held = divide(topology, granted, previous, reserved=reserved)
+def test_no_cpu_has_two_owners_and_nobody_is_left_without(node: Node) -> None:
+    held = node.divide()
     own = [each.own for each in held.pods.values()]
-    assert sum(map(len, own)) + len(held.shared) == len(topology.cpuset)
-    assert CpuSet(cpu for each in own for cpu in each) | held.shared == topology.cpuset
-    assert held.shared
-    assert not any(each & reserved for each in own)
-    for grant in granted:
+    assert sum(map(len, own)) + len(held.shared) == len(node.topology.cpuset)
+    assert CpuSet(cpu for each in own for cpu in each) | held.shared == node.topology.cpuset
+    assert held.shared or not node.others
+    assert not any(each & node.reserved for each in own)
+    for grant in node.granted:
         holding = held.pods[grant.pod]
         assert holding.cpus
         assert holding.shared in (NOTHING, held.shared)
-        if holding.milliquota is None:
+        if grant.weight is not None:
+            assert holding == Holding(NOTHING, held.shared, None, grant.weight)
+        elif holding.milliquota is None:
             assert grant.millicores % 1000 == 0
             assert not holding.missing
-    assert divide(topology, list(reversed(granted)), previous, reserved=reserved) == held
+    assert node._replace(granted=node.granted[::-1]).divide() == held
 
 
 @given(nodes())
-def test_what_is_held_stays_when_nothing_changes(
-    node: tuple[Topology, list[Grant], dict[str, CpuSet], CpuSet],
-) -> None:
-    topology, granted, previous, reserved = node
-    held = divide(topology, granted, previous, reserved=reserved)
+def test_what_is_held_stays_when_nothing_changes(node: Node) -> None:
+    held = node.divide()
     now = {pod: each.own for pod, each in held.pods.items()}
-    assert divide(topology, granted, now, reserved=reserved) == held
+    assert node._replace(previous=now).divide() == held
+
+
+def test_limited_pod_uses_the_first_of_its_own_cores_and_keeps_the_others() -> None:
+    topology = machine(cores=6, threads=2)
+    held = divide(topology, grants(a=3500, b=1000), {})
+    now = limit(held, {"a": 2}, topology)
+    assert now.pods["a"].own == held.pods["a"].own == CpuSet([0, 1, 2, 6, 7, 8])
+    assert now.pods["a"].limit == Limit(2, CpuSet([0, 1, 6, 7]))
+    assert now.pods["a"].cpus == CpuSet([0, 1, 6, 7])
+    assert (now.pods["a"].milliquota, now.pods["a"].milliweight) == (None, None)
+    assert (now.pods["b"], now.shared) == (held.pods["b"], held.shared)
+
+
+def test_limit_counts_what_is_sold() -> None:
+    topology = machine(cores=4, threads=2)
+    held = divide(topology, grants(a=3000), {}, unit="thread")
+    now = limit(held, {"a": 2}, topology, unit="thread").pods["a"]
+    assert now.limit == Limit(2, CpuSet([0, 4]))
+
+
+@pytest.mark.parametrize(("asked", "used"), [(-1, 1), (0, 1), (3, 3), (4, 3), (99, 3)])
+def test_limit_is_at_least_one_core_and_at_most_all_own_ones(asked: int, used: int) -> None:
+    held = limit(divide(machine(cores=8), grants(a=3500), {}), {"a": asked}, machine(cores=8))
+    assert held.pods["a"].cpus == CpuSet(range(used))
+
+
+def test_limit_of_a_pod_without_own_cores_or_without_grant_is_ignored() -> None:
+    held = divide(machine(cores=4), grants(a=500, b=1000), {})
+    assert limit(held, {"a": 1, "gone": 1}, machine(cores=4)) == held
+
+
+@given(nodes(), st.dictionaries(st.sampled_from("abcx"), st.integers(1, 8)))
+def test_limit_takes_nothing_from_anybody_and_gives_nobody_more(
+    node: Node, limits: dict[str, int]
+) -> None:
+    held = node.divide()
+    now = limit(held, limits, node.topology)
+    assert now.shared == held.shared
+    assert now.pods.keys() == held.pods.keys()
+    for uid, holding in now.pods.items():
+        assert holding.own == held.pods[uid].own
+        if holding.limit is None:
+            assert holding == held.pods[uid]
+        else:
+            assert holding.cpus
+            assert holding.cpus <= holding.own
+            assert holding.limit.units <= limits[uid]

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 
 from waiting import eventually
-from walras_agent.memory import Course, Limit, Pace, Reclaim, Report
-from walras_agent.pressure import Limits, Sample, observe
-from walras_agent.shrink import apply, hold
+from walras_agent.memory.course import Course, Limit, Pace, Reclaim, Report
+from walras_agent.memory.pressure import Limits, Sample, observe
+from walras_agent.memory.shrink import apply, hold
 from walras_agent.tree import CgroupError, CgroupTree, Setting
 
 if TYPE_CHECKING:

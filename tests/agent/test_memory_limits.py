@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from walras_agent.memory import (
+from walras_agent.memory.course import (
     Course,
     Limit,
     Pace,
@@ -26,7 +26,7 @@ from walras_agent.memory import (
     next_step,
     progress,
 )
-from walras_agent.pressure import UNLIMITED, Limits, Sample, Stall
+from walras_agent.memory.pressure import UNLIMITED, Limits, Sample, Stall
 
 MIB = 1 << 20
 POD, CONTAINER = "/pod", "/pod/main"

@@ -23,9 +23,9 @@ from walras_agent.tree import CgroupError, Cgroups, CgroupTree, Controller, Sett
 
 Version = Literal[1, 2]
 
-# Each line is a group's file, what is written, and the kernel's answer: an errno, or what the file
-# says afterwards. The group "p" has the children "p/idle", "p/busy" with a task, and "p/big" with
-# a task that has 40 MiB.
+# Each line is a group's file, what is written if anything, and the kernel's answer: an errno, or
+# what the file says afterwards. The group "p" has the children "p/idle", "p/busy" with a task, and
+# "p/big" with a task that has 40 MiB.
 SCENARIOS: dict[str, tuple[Version, str]] = {
     "v1: a cpuset keeps within its parent and around its children": (
         1,
@@ -39,17 +39,17 @@ SCENARIOS: dict[str, tuple[Version, str]] = {
         p/busy/cpuset.cpus <- 1 : EACCES
         p/cpuset.cpus <- 0-1 : 0-1
         p/busy/cpuset.cpus <- 1 : 1
-        p/busy/cpuset.effective_cpus <- nothing : 1
+        p/busy/cpuset.effective_cpus is : 1
         """,
     ),
-    "v1: a cpuset is emptied by a line's end, and only without tasks": (
+    "v1: a cpuset is emptied by an empty value, and only without tasks": (
         1,
         """
-        p/idle/cpuset.cpus <- nothing : 0-1
-        p/idle/cpuset.cpus <- newline : empty
-        p/busy/cpuset.cpus <- newline : ENOSPC
-        p/busy/cpuset.mems <- newline : ENOSPC
-        p/cpuset.cpus <- newline : EBUSY
+        p/idle/cpuset.cpus is : 0-1
+        p/idle/cpuset.cpus <- nothing : empty
+        p/busy/cpuset.cpus <- nothing : ENOSPC
+        p/busy/cpuset.mems <- nothing : ENOSPC
+        p/cpuset.cpus <- nothing : EBUSY
         """,
     ),
     "v1: a cpuset is a list of CPUs that are there": (
@@ -148,35 +148,35 @@ SCENARIOS: dict[str, tuple[Version, str]] = {
         p/idle/memory.limit_in_bytes <- -2 : EINVAL
         p/idle/memory.soft_limit_in_bytes <- 1M : 1048576
         p/idle/memory.failcnt <- 5 : 0
-        p/idle/memory.limit_in_bytes <- newline : 0
+        p/idle/memory.limit_in_bytes <- nothing : 0
         """,
     ),
     "v2: a cpuset takes what its parent has, or all of that": (
         2,
         """
-        p/busy/cpuset.cpus.effective <- nothing : 0-1
+        p/busy/cpuset.cpus.effective is : 0-1
         p/busy/cpuset.cpus <- 0 : 0
-        p/busy/cpuset.cpus.effective <- nothing : 0
+        p/busy/cpuset.cpus.effective is : 0
         p/cpuset.cpus <- 1 : 1
-        p/busy/cpuset.cpus <- nothing : 0
-        p/busy/cpuset.cpus.effective <- nothing : 1
+        p/busy/cpuset.cpus is : 0
+        p/busy/cpuset.cpus.effective is : 1
         p/busy/cpuset.cpus <- 0-1 : 0-1
-        p/busy/cpuset.cpus.effective <- nothing : 1
+        p/busy/cpuset.cpus.effective is : 1
         """,
     ),
-    "v2: a cpuset is emptied by a line's end, and only without tasks": (
+    "v2: a cpuset is emptied by an empty value, and only without tasks": (
         2,
         """
         p/idle/cpuset.cpus <- 0 : 0
-        p/idle/cpuset.cpus <- nothing : 0
-        p/idle/cpuset.cpus <- newline : empty
-        p/busy/cpuset.cpus <- newline : empty
+        p/idle/cpuset.cpus is : 0
+        p/idle/cpuset.cpus <- nothing : empty
+        p/busy/cpuset.cpus <- nothing : empty
         p/busy/cpuset.cpus <- 0 : 0
-        p/busy/cpuset.cpus <- newline : ENOSPC
+        p/busy/cpuset.cpus <- nothing : ENOSPC
         p/cpuset.cpus <- 0-1 : 0-1
-        p/cpuset.cpus <- newline : ENOSPC
+        p/cpuset.cpus <- nothing : ENOSPC
         p/busy/cpuset.mems <- 0 : 0
-        p/busy/cpuset.mems <- newline : ENOSPC
+        p/busy/cpuset.mems <- nothing : ENOSPC
         """,
     ),
     "v2: a cpuset is a list of CPUs that may be there": (
@@ -232,7 +232,7 @@ SCENARIOS: dict[str, tuple[Version, str]] = {
         p/cpu.max <- 10000 1000001 : EINVAL
         p/cpu.max <- -1 : EINVAL
         p/cpu.max <- x : EINVAL
-        p/cpu.max <- newline : EINVAL
+        p/cpu.max <- nothing : EINVAL
         """,
     ),
     "v2: a limit is a number of bytes, in whole pages": (
@@ -372,12 +372,11 @@ def stack() -> Iterator[ExitStack]:
         yield stack
 
 
-LINE = re.compile(r"(?P<group>\S+)/(?P<file>\S+) <- (?P<value>.+) : .+")
-VALUES = {"nothing": "", "newline": "\n"}
+LINE = re.compile(r"(?P<group>\S+)/(?P<file>\S+) (is|<- (?P<value>.+)) : .+")
 
 
 def try_line(machine: Machine, line: str) -> str:
-    """Make the write of a line, and return the line with the answer."""
+    """Make the write of a line, if it has one, and return the line with the answer."""
     match = LINE.fullmatch(line)
     assert match, line
     controller: Controller = "cpuset"
@@ -386,11 +385,12 @@ def try_line(machine: Machine, line: str) -> str:
             controller = known
     setting = Setting(controller, f"{machine.top}/{match['group']}", match["file"])
     try:
-        machine.cgroups.write(setting, VALUES.get(match["value"], match["value"]))
+        if match["value"] is not None:
+            machine.cgroups.write(setting, match["value"].removeprefix("nothing"))
         answer = machine.cgroups.read(setting) or "empty"
     except CgroupError as error:
         answer = errno.errorcode[error.errno]
-    return f"{match['group']}/{match['file']} <- {match['value']} : {answer}"
+    return line.rpartition(" : ")[0] + f" : {answer}"
 
 
 def on_kernel(*values: object, version: Version) -> object:

@@ -1,11 +1,14 @@
 """Pods are seen as their cgroups show them: on a tree of plain files, so for any layout."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from walras_agent.cpuset import CpuSet
 from walras_agent.kubepods import Layout
-from walras_agent.observe import Container, Group, Observer, Pod
+from walras_agent.observe import Container, Group, Observer, Pod, cpus_of_pods
 from walras_agent.tree import CgroupTree
 
 ONE, TWO, PAUSE = "1" * 64, "2" * 64, "f" * 64
@@ -47,6 +50,13 @@ def container(name: str, cpus: str, *inside: Group) -> Container:
     return Container(Group(f"{POD}/{name}", CpuSet.parse(cpus)), inside)
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_pods_have_what_an_administrator_left_to_them(tmp_path: Path, version: int) -> None:
+    node = Node(tmp_path, version)
+    node.add("/kubepods", "2-7")
+    assert cpus_of_pods(node.observer().cgroups, Layout("cgroupfs")) == CpuSet(range(2, 8))
+
+
 def test_containers_are_seen_with_the_cpus_in_effect(tmp_path: Path) -> None:
     node = Node(tmp_path, 2)
     node.add(POD, "0-7")
@@ -64,6 +74,15 @@ def test_pause_container_is_left_out(tmp_path: Path) -> None:
     node.add(f"{POD}/{PAUSE}", "0-7", p12="pause")
     (pod,) = node.observer().observe()
     assert pod.containers == (container(ONE, "0-3"),)
+
+
+def test_where_there_are_no_pause_containers_a_program_of_that_name_is_any_other(
+    tmp_path: Path,
+) -> None:
+    node = Node(tmp_path, 2)
+    node.add(f"{POD}/{PAUSE}", "0-7", p12="pause")
+    observer = replace(node.observer(), pauses=False)
+    assert observer.observe()[0].containers == (container(PAUSE, "0-7"),)
 
 
 def test_container_that_is_being_started_is_told_once_it_runs(tmp_path: Path) -> None:

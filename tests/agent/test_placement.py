@@ -16,13 +16,27 @@ from pathlib import Path
 
 import pytest
 
+from real_jobs import (
+    ALLOWED,
+    BOTH_WAYS,
+    NOBODY,
+    SLEEPER,
+    THREADS_AND_A_CHILD,
+    Programs,
+    cpus_of,
+    cpus_of_threads,
+    needs_cpuset,
+    needs_root,
+    needs_two_cpus,
+    pids_of,
+)
 from waiting import eventually
 from walras_agent import procfs
-from walras_agent.affinity import nice_of
 from walras_agent.cpuset import CpuSet
-from walras_agent.hierarchies import read_hierarchies
-from walras_agent.placement import (
-    Group,
+from walras_agent.local.affinity import nice_of
+from walras_agent.local.hierarchies import read_hierarchies
+from walras_agent.local.placement import (
+    Job,
     PlacementError,
     Placer,
     open_placer,
@@ -30,23 +44,13 @@ from walras_agent.placement import (
     run_id,
 )
 
-NOBODY = 65534
-IS_ROOT = os.geteuid() == 0
-HAS_CPUSET = any(
-    "cpuset" in h.controllers or (h.mount / "cpuset.cpus.effective").exists()
-    for h in read_hierarchies()
-)
-ALLOWED = sorted(os.sched_getaffinity(0))
+HOLD = Path(__file__).with_name("test_local_hold.py")
 
-needs_root = pytest.mark.skipif(not IS_ROOT, reason="needs root, to make cgroups or change user")
-needs_cpuset = pytest.mark.skipif(not HAS_CPUSET, reason="no cpuset controller is mounted")
-pytestmark = pytest.mark.skipif(len(ALLOWED) < 2, reason="needs two CPUs, to move between them")
+pytestmark = needs_two_cpus
 
 FIRST, SECOND = CpuSet(ALLOWED[:1]), CpuSet(ALLOWED[1:2])
 BOTH = FIRST | SECOND
 
-SLEEPER = "import time; time.sleep(60)"
-BURNER = "while True: pass"
 MANY_THREADS = """
 import threading, time
 def churn():
@@ -56,14 +60,6 @@ for _ in range(20):
     threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
 for _ in range(4):
     threading.Thread(target=churn, daemon=True).start()
-time.sleep(60)
-"""
-THREADS_AND_A_CHILD = """
-import os, threading, time
-if os.fork() == 0:
-    time.sleep(60)
-for _ in range(4):
-    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
 time.sleep(60)
 """
 # Always a few children, each short-lived.
@@ -98,9 +94,7 @@ time.sleep(60)
 """
 
 
-@pytest.fixture(
-    params=[pytest.param("cgroup", marks=[needs_root, needs_cpuset]), "affinity"],
-)
+@pytest.fixture(params=BOTH_WAYS)
 def placer(request: pytest.FixtureRequest) -> Iterator[Placer]:
     placer = open_placer(run_id(), request.param)
     yield placer
@@ -108,71 +102,29 @@ def placer(request: pytest.FixtureRequest) -> Iterator[Placer]:
 
 
 @pytest.fixture
-def group(placer: Placer) -> Group:
+def job(placer: Placer) -> Job:
     return placer.open("default.job")
-
-
-@pytest.fixture
-def start() -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
-    """Start a Python program in a group; it begins once it has been admitted and placed."""
-    started: list[tuple[Group, subprocess.Popen[str]]] = []
-
-    def start(
-        group: Group, code: str, cpus: CpuSet | None = None, weight: int = 100
-    ) -> "subprocess.Popen[str]":
-        process = subprocess.Popen(
-            [sys.executable, "-c", f"input()\n{code}"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=os.environ | group.environment,
-            start_new_session=True,
-        )
-        started.append((group, process))
-        group.admit(process.pid)
-        if cpus is not None:
-            group.place(cpus, weight)
-        assert process.stdin is not None
-        process.stdin.write("\n")
-        process.stdin.flush()
-        return process
-
-    yield start
-    for group, process in started:
-        group.close()
-        with process:
-            process.kill()
 
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
 
-def cpus_of_threads(pid: int) -> set[CpuSet]:
-    """What /proc says that the threads of a process may run on; nothing if it is gone."""
-    found = set()
-    for thread in procfs.threads(pid):
-        try:
-            status = Path(f"/proc/{pid}/task/{thread}/status").read_text()
-        except OSError:
-            continue
-        match = re.search(r"^Cpus_allowed_list:\s*(\S+)$", status, re.MULTILINE)
-        assert match is not None
-        found.add(CpuSet.parse(match[1]))
-    return found
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """See `Programs.start`."""
+    programs = Programs()
+    yield programs.start
+    programs.close()
 
 
-def cpus_of(group: Group) -> set[CpuSet]:
-    return {cpus for pid in group.pids() for cpus in cpus_of_threads(pid)}
-
-
-def place_until_settled(group: Group, cpus: CpuSet) -> None:
+def place_until_settled(job: Job, cpus: CpuSet) -> None:
     """Place as a run does, again and again: by affinity, a fork under way shows up later."""
     right_in_a_row = 0
 
     def settled() -> bool:
         nonlocal right_in_a_row
-        group.place(cpus)
-        seen = cpus_of(group)
+        job.place(cpus)
+        seen = cpus_of(job)
         # Nothing is seen while the only process is being forked.
         right_in_a_row += seen == {cpus}
         right_in_a_row *= seen <= {cpus}
@@ -198,72 +150,68 @@ def is_alive(pid: int) -> bool:
     return process is not None and process.alive
 
 
-def test_all_threads_and_children_go_where_the_job_is_placed(group: Group, start: Start) -> None:
-    start(group, THREADS_AND_A_CHILD, FIRST)
-    assert eventually(lambda: len(group.pids()) == 2)
-    assert eventually(lambda: sum(len(procfs.threads(pid)) for pid in group.pids()) == 6)
-    assert cpus_of(group) == {FIRST}
+def test_all_threads_and_children_go_where_the_job_is_placed(job: Job, start: Start) -> None:
+    start(job, THREADS_AND_A_CHILD, FIRST)
+    assert eventually(lambda: len(pids_of(job)) == 2)
+    assert eventually(lambda: sum(len(procfs.threads(pid)) for pid in pids_of(job)) == 6)
+    assert cpus_of(job) == {FIRST}
 
     for cpus in (SECOND, BOTH, FIRST):
-        group.place(cpus)
-        assert cpus_of(group) == {cpus}
+        job.place(cpus)
+        assert cpus_of(job) == {cpus}
 
 
 @pytest.mark.parametrize(
     "program", [FORKING_TREE, FORKING_CHAIN, MANY_THREADS], ids=["tree", "chain", "threads"]
 )
 def test_a_program_that_multiplies_while_it_is_moved_is_moved_whole(
-    placer: Placer, group: Group, start: Start, program: str
+    placer: Placer, job: Job, start: Start, program: str
 ) -> None:
-    start(group, program, FIRST)
+    start(job, program, FIRST)
     for cpus in (SECOND, FIRST, BOTH, SECOND):
         time.sleep(0.25)
         if placer.description == "CPU affinity":
-            place_until_settled(group, cpus)
+            place_until_settled(job, cpus)
         else:
-            group.place(cpus)
+            job.place(cpus)
         for _ in range(5):
-            assert cpus_of(group) <= {cpus}
+            assert cpus_of(job) <= {cpus}
 
 
 @pytest.mark.parametrize("program", [FORKING_TREE, FAST_CHAIN], ids=["tree", "chain"])
-def test_a_program_that_keeps_forking_is_killed_whole(
-    group: Group, start: Start, program: str
-) -> None:
-    process = start(group, program, BOTH)
+def test_a_program_that_keeps_forking_is_killed_whole(job: Job, start: Start, program: str) -> None:
+    process = start(job, program, BOTH)
     time.sleep(0.3)
     os.killpg(process.pid, 0)
 
-    group.kill()
+    job.close()
 
     process.wait()
     assert eventually(lambda: not has_processes(process.pid))
 
 
-def test_a_daemon_that_left_parent_and_session_is_still_the_jobs(
-    group: Group, start: Start
-) -> None:
-    process = start(group, DAEMON, FIRST)
+def test_a_daemon_that_left_parent_and_session_is_still_the_jobs(job: Job, start: Start) -> None:
+    process = start(job, DAEMON, FIRST)
     assert eventually(lambda: procfs.read_process(process.pid) is None or not is_alive(process.pid))
-    (daemon,) = group.pids()
+    (daemon,) = pids_of(job)
     assert daemon != process.pid
 
-    group.place(SECOND)
+    job.place(SECOND)
     assert cpus_of_threads(daemon) == {SECOND}
 
-    group.close()
+    job.close()
     assert not is_alive(daemon)
 
 
-def test_a_process_admitted_later_goes_to_the_present_cpus(group: Group, start: Start) -> None:
-    group.place(SECOND)
+def test_a_process_admitted_later_goes_to_the_present_cpus(job: Job, start: Start) -> None:
+    job.place(SECOND)
 
-    process = start(group, SLEEPER)
+    process = start(job, SLEEPER)
 
     assert cpus_of_threads(process.pid) == {SECOND}
 
 
-def test_cpu_time_counts_all_processes_and_never_goes_back(group: Group, start: Start) -> None:
+def test_cpu_time_counts_all_processes_and_never_goes_back(job: Job, start: Start) -> None:
     program = (
         "import os, time\n"
         "if os.fork() == 0:\n"
@@ -274,38 +222,22 @@ def test_cpu_time_counts_all_processes_and_never_goes_back(group: Group, start: 
         "print('done', flush=True)\n"
         "time.sleep(60)\n"
     )
-    process = start(group, program, BOTH)
+    process = start(job, program, BOTH)
     assert process.stdout is not None
     assert process.stdout.readline() == "done\n"
 
-    used = group.cpu_seconds()
+    used = job.cpu_seconds()
     assert 0.55 <= used <= 3
 
-    group.close()
-    assert group.cpu_seconds() >= used
-
-
-def test_weights_divide_a_shared_cpu(placer: Placer, start: Start) -> None:
-    heavy, light = placer.open("default.heavy"), placer.open("default.light")
-    start(heavy, BURNER, FIRST, weight=100)
-    start(light, BURNER, FIRST, weight=25)
-    # Ordinary users' session weights are taken by the kernel only every 0.1 s.
-    time.sleep(0.3)
-    heavy.place(FIRST, 100)
-    light.place(FIRST, 25)
-    before = heavy.cpu_seconds(), light.cpu_seconds()
-
-    time.sleep(2)
-
-    ratio = (heavy.cpu_seconds() - before[0]) / (light.cpu_seconds() - before[1])
-    assert 2.5 < ratio < 6.5
+    job.close()
+    assert job.cpu_seconds() >= used
 
 
 def test_closing_leaves_no_process_and_no_cgroup(placer: Placer, start: Start) -> None:
     job = placer.open("default.other")
     process = start(job, THREADS_AND_A_CHILD, BOTH)
-    assert eventually(lambda: len(job.pids()) == 2)
-    members = job.pids()
+    assert eventually(lambda: len(pids_of(job)) == 2)
+    members = pids_of(job)
     run, _ = job.environment["WALRAS_RUN"].split("/")
     if placer.description != "CPU affinity":
         assert run_folders(run)
@@ -318,39 +250,36 @@ def test_closing_leaves_no_process_and_no_cgroup(placer: Placer, start: Start) -
     assert not run_folders(run)
 
 
-def test_a_group_may_be_closed_twice(group: Group, start: Start) -> None:
-    start(group, SLEEPER, BOTH)
+def test_a_group_may_be_closed_twice(job: Job, start: Start) -> None:
+    start(job, SLEEPER, BOTH)
 
-    group.close()
-    group.close()
+    job.close()
+    job.close()
 
-    assert group.pids() == ()
+    assert pids_of(job) == ()
 
 
-def test_cpus_that_cannot_be_had_are_an_error_that_names_them(group: Group, start: Start) -> None:
-    start(group, SLEEPER, FIRST)
+def test_cpus_that_cannot_be_had_are_an_error_that_names_them(job: Job, start: Start) -> None:
+    start(job, SLEEPER, FIRST)
 
     with pytest.raises(PlacementError, match="5000") as caught:
-        group.place(CpuSet([5000]))
+        job.place(CpuSet([5000]))
 
     assert "\n" not in str(caught.value)
-    assert cpus_of(group) == {FIRST}
+    assert cpus_of(job) == {FIRST}
 
 
-def test_a_process_that_is_gone_cannot_be_admitted(group: Group) -> None:
+def test_a_process_that_is_gone_cannot_be_admitted(job: Job) -> None:
     process = subprocess.Popen(["true"])
     process.wait()
 
     with pytest.raises(PlacementError):
-        group.admit(process.pid)
+        job.admit(process.pid)
 
 
-def test_no_cpus_and_weights_off_the_scale_are_refused(group: Group) -> None:
+def test_no_cpus_are_refused(job: Job) -> None:
     with pytest.raises(ValueError, match=r"default\.job: no CPU"):
-        group.place(CpuSet())
-    for weight in (0, 10_001):
-        with pytest.raises(ValueError, match=f"default.job: the weight {weight} "):
-            group.place(FIRST, weight)
+        job.place(CpuSet())
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "../up", "Upper", "a b", "a\n", "a_b"])
@@ -366,7 +295,7 @@ def test_a_name_that_means_something_to_the_kernel_is_only_a_name(
     job = placer.open(name)
     process = start(job, SLEEPER, SECOND)
 
-    assert job.pids() == (process.pid,)
+    assert pids_of(job) == (process.pid,)
     assert cpus_of(job) == {SECOND}
 
 
@@ -380,10 +309,10 @@ def test_two_jobs_cannot_have_one_name(placer: Placer) -> None:
 def test_a_closed_job_leaves_its_name_to_the_next(placer: Placer, start: Start) -> None:
     placer.open("default.again").close()
 
-    group = placer.open("default.again")
-    process = start(group, SLEEPER, SECOND)
+    job = placer.open("default.again")
+    process = start(job, SLEEPER, SECOND)
 
-    assert group.pids() == (process.pid,)
+    assert pids_of(job) == (process.pid,)
 
 
 @needs_root
@@ -400,14 +329,14 @@ def test_root_gets_a_cgroup_without_asking() -> None:
 def test_a_jobs_processes_are_in_a_cgroup_of_its_run_and_name(start: Start) -> None:
     placer = open_placer(run_id(), "cgroup")
     try:
-        group = placer.open("team.train")
-        process = start(group, SLEEPER, FIRST)
+        job = placer.open("team.train")
+        process = start(job, SLEEPER, FIRST)
         memberships = Path(f"/proc/{process.pid}/cgroup").read_text()
     finally:
         placer.close()
 
-    run, _ = group.environment["WALRAS_RUN"].split("/")
-    assert f"/walras-{run}/job-team.train\n" in memberships
+    run, _ = job.environment["WALRAS_RUN"].split("/")
+    assert f"/walras-{run}/job-team.train/main\n" in memberships
 
 
 @needs_root
@@ -415,11 +344,11 @@ def test_a_jobs_processes_are_in_a_cgroup_of_its_run_and_name(start: Start) -> N
 def test_what_a_crashed_run_left_is_killed_and_removed_and_a_living_run_is_not() -> None:
     crash = (
         "import os, subprocess\n"
-        "from walras_agent.placement import open_placer, run_id\n"
+        "from walras_agent.local.placement import open_placer, run_id\n"
         "run = run_id()\n"
-        "group = open_placer(run, 'cgroup').open('default.orphan')\n"
+        "job = open_placer(run, 'cgroup').open('default.orphan')\n"
         "process = subprocess.Popen(['sleep', '60'], stdout=subprocess.DEVNULL)\n"
-        "group.admit(process.pid)\n"
+        "job.admit(process.pid)\n"
         "print(run, process.pid, flush=True)\n"
         "os.kill(os.getpid(), 9)\n"
     )
@@ -449,87 +378,75 @@ input()
 """
 
 
-def bind(start: Start, group: Group, placed: CpuSet, own: CpuSet) -> int:
-    process = start(group, BINDS_ITSELF.format(cpu=own), placed)
+def bind(start: Start, job: Job, placed: CpuSet, own: CpuSet) -> int:
+    process = start(job, BINDS_ITSELF.format(cpu=own), placed)
     assert process.stdout is not None
     assert process.stdout.readline() == "bound\n"
     return process.pid
 
 
 def test_by_affinity_a_thread_that_binds_itself_within_is_left_alone(start: Start) -> None:
-    group = open_placer(run_id(), "affinity").open("default.affine")
-    pid = bind(start, group, placed=BOTH, own=FIRST)
+    placer = open_placer(run_id(), "affinity")
+    job = placer.open("default.affine")
+    pid = bind(start, job, placed=BOTH, own=FIRST)
 
-    group.place(BOTH)
+    placer.keep()
 
     assert cpus_of_threads(pid) == {FIRST}
-    group.place(SECOND)
+    job.place(SECOND)
     assert cpus_of_threads(pid) == {SECOND}
 
 
 def test_by_affinity_a_process_that_shows_up_with_the_cpus_of_before_is_moved(
     start: Start,
 ) -> None:
-    group, elsewhere = (open_placer(run_id(), "affinity").open("default.affine") for _ in "ab")
-    group.place(FIRST)
-    group.place(BOTH)
-    elsewhere.environment = group.environment
+    job, elsewhere = (open_placer(run_id(), "affinity").open("default.affine") for _ in "ab")
+    job.place(FIRST)
+    job.place(BOTH)
+    elsewhere.environment = job.environment
     pid = bind(start, elsewhere, placed=BOTH, own=FIRST)
 
-    group.place(BOTH)
+    job.place(BOTH)
 
     assert cpus_of_threads(pid) == {BOTH}
 
 
 def test_by_affinity_an_admitted_process_has_not_chosen_its_cpus(start: Start) -> None:
-    group = open_placer(run_id(), "affinity").open("default.affine")
-    group.place(BOTH)
+    job = open_placer(run_id(), "affinity").open("default.affine")
+    job.place(BOTH)
     with subprocess.Popen(["sleep", "60"]) as process:
         os.sched_setaffinity(process.pid, FIRST)
         try:
-            group.admit(process.pid)
+            job.admit(process.pid)
             assert cpus_of_threads(process.pid) == {BOTH}
         finally:
-            group.close()
+            job.close()
 
 
 def test_by_affinity_a_thread_that_breaks_out_is_brought_back(start: Start) -> None:
-    group = open_placer(run_id(), "affinity").open("default.affine")
-    pid = bind(start, group, placed=FIRST, own=SECOND)
+    placer = open_placer(run_id(), "affinity")
+    job = placer.open("default.affine")
+    pid = bind(start, job, placed=FIRST, own=SECOND)
 
-    group.place(FIRST)
+    placer.keep()
 
     assert cpus_of_threads(pid) == {FIRST}
 
 
 @pytest.mark.parametrize(
-    ("weight", "nice"),
-    [(10_000, 0), (100, 0), (90, 0), (89, 1), (50, 3), (25, 6), (10, 10), (2, 17), (1, 19)],
+    ("shares", "nice"),
+    [(262_144, 0), (1024, 0), (921, 0), (911, 1), (512, 3), (256, 6), (102, 10), (20, 18), (2, 19)],
 )
-def test_a_weight_is_the_nice_value_of_the_closest_kernel_weight(weight: int, nice: int) -> None:
-    assert nice_of(weight) == nice
-
-
-def test_by_affinity_nice_values_of_all_threads_only_ever_rise(start: Start) -> None:
-    group = open_placer(run_id(), "affinity").open("default.affine")
-    start(group, THREADS_AND_A_CHILD, FIRST)
-    assert eventually(lambda: sum(len(procfs.threads(pid)) for pid in group.pids()) == 6)
-    base = os.getpriority(os.PRIO_PROCESS, 0)
-
-    def nices() -> set[int]:
-        threads = [thread for pid in group.pids() for thread in procfs.threads(pid)]
-        return {os.getpriority(os.PRIO_PROCESS, thread) for thread in threads}
-
-    for weight, nice in ((100, 0), (50, 3), (100, 3), (10, 10)):
-        group.place(FIRST, weight)
-        assert nices() == {min(19, base + nice)}
+def test_shares_are_the_nice_value_of_the_closest_kernel_weight(shares: int, nice: int) -> None:
+    assert nice_of(shares) == nice
 
 
 @needs_root
 def test_all_of_it_holds_by_affinity_for_an_ordinary_user() -> None:
-    options = ["-q", "-p", "no:cacheprovider", "-k", "affinity and not ordinary_user"]
+    these = "affinity and not cgroup and not ordinary_user"
+    options = ["-q", "-p", "no:cacheprovider", "-k", these]
     nested = subprocess.run(
-        [sys.executable, "-B", "-m", "pytest", *options, __file__],
+        [sys.executable, "-B", "-m", "pytest", *options, __file__, str(HOLD)],
         check=False,
         capture_output=True,
         text=True,
@@ -544,7 +461,7 @@ def test_all_of_it_holds_by_affinity_for_an_ordinary_user() -> None:
 
 AS_A_USER = """
 import sys
-from walras_agent.placement import PlacementError, open_placer, run_id
+from walras_agent.local.placement import PlacementError, open_placer, run_id
 print(open_placer(run_id()).description)
 try:
     open_placer(run_id(), "cgroup")

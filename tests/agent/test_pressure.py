@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from walras_agent.pressure import UNLIMITED, Limits, Sample, Stall, observe, size
-from walras_agent.strain import headroom, strain
+from walras_agent.memory.pressure import UNLIMITED, Limits, Sample, Stall, observe, size
+from walras_agent.memory.strain import headroom, strain
 from walras_agent.tree import CgroupError
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ def test_v2_is_read() -> None:
         stall=Stall(1.53, 0.20, 0.324891, 0.163489),
         refaulted=10 * PAGE,
         refused=5,
+        slowed=12,
         killed=1,
     )
 

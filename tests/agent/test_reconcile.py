@@ -4,102 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from dataclasses import dataclass, field
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from machines import machine
+from model_files import Refused
 from model_kernel import MIB, Memory, ModelKernel, Stopped
+from model_node import CORES, Node, states
 from walras_agent.cpuset import CpuSet
-from walras_agent.enforce import Enforcer
 from walras_agent.holdings import Grant
-from walras_agent.journal import Journal
-from walras_agent.kubepods import Layout, QosClass
-from walras_agent.memory_keeper import MemoryKeeper
-from walras_agent.observe import Observer
-from walras_agent.reconcile import Mode, NodePlan, NodeStatus, Reconciler
-from walras_agent.topology import Topology
+from walras_agent.memory.course import Pace
+from walras_agent.node_plan import Mode, NodePlan
+from walras_agent.status import NodeStatus
 from walras_agent.tree import CgroupError, Setting
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 VERSIONS = pytest.mark.parametrize("version", [1, 2])
-CORES = 8
-LAYOUT = Layout("cgroupfs")
-QOS: tuple[QosClass, ...] = ("Guaranteed", "Burstable", "BestEffort")
-
-
-@dataclass
-class Node:
-    """A node of the model kernel with an agent that can be started anew."""
-
-    kernel: ModelKernel
-    folder: Path
-    now: float = 1000.0
-    online: CpuSet = field(default_factory=lambda: CpuSet(range(CORES)))
-    refusal: str = ""
-    epoch: int = 0
-
-    def __post_init__(self) -> None:
-        (self.folder / "boot_id").write_text("this boot\n")
-        self.kernel.make("/kubepods")
-        self.start_agent()
-
-    def start_agent(self) -> None:
-        self.journal = Journal.open(self.folder / "journal", self.folder / "boot_id")
-        enforcer = Enforcer(self.kernel, Observer(self.kernel, LAYOUT, self.folder), self.journal)
-        memory = MemoryKeeper(self.kernel, self.journal)
-        self.agent = Reconciler(enforcer, memory, self.topology, lambda: self.refusal)
-
-    def topology(self) -> Topology:
-        whole = machine(cores=CORES)
-        return Topology(tuple(cpu for cpu in whole.cpus if cpu.id in self.online))
-
-    def pod(self, uid: str) -> str:
-        return LAYOUT.pod(uid, QOS[ord(uid[-1]) % 3])
-
-    def container(self, uid: str, number: int = 0) -> str:
-        return f"{self.pod(uid)}/{uid.encode().hex():f>60}{number:04x}"
-
-    def start_pod(self, uid: str, number: int = 0, memory: Memory | None = None) -> None:
-        self.kernel.make(self.container(uid, number), tasks=1, memory=memory)
-
-    def step(self, seconds: float = 1.0) -> NodeStatus:
-        self.now += seconds
-        self.kernel.elapse(seconds)
-        return self.agent.step(self.now)
-
-    def plan(self, mode: Mode = "enforce", memory: int | None = None, **millicores: int) -> bool:
-        self.epoch += 1
-        return self.offer(self.epoch, mode, memory, **millicores)
-
-    def offer(self, epoch: int, mode: Mode, memory: int | None = None, **millicores: int) -> bool:
-        grants = (Grant(uid, f"default/{uid}", each, memory) for uid, each in millicores.items())
-        return self.agent.offer(NodePlan(epoch, mode, tuple(grants)))
-
-    def cpus(self, group: str) -> CpuSet:
-        file = "cpuset.effective_cpus" if self.kernel.version == 1 else "cpuset.cpus.effective"
-        return CpuSet.parse(self.kernel.read(Setting("cpuset", group, file)))
-
-    def everybody(self) -> dict[str, CpuSet]:
-        """What every container's tasks may use."""
-        return {
-            name: self.cpus(name)
-            for groups in LAYOUT.scan(self.kernel)
-            for name in groups.containers
-        }
 
 
 @pytest.fixture(params=[1, 2], ids=["v1", "v2"])
 def node(request: pytest.FixtureRequest, tmp_path: Path) -> Node:
     return Node(ModelKernel(request.param, cpus=CORES), tmp_path)
-
-
-def states(status: NodeStatus) -> dict[str, str]:
-    return {pod.pod: pod.state for pod in status.pods}
 
 
 def test_before_the_first_plan_nothing_is_done(node: Node) -> None:
@@ -149,8 +78,24 @@ def test_observing_puts_everything_back_and_tells_the_writes(node: Node) -> None
     status = node.step()
     assert node.everybody() == before
     assert {setting for setting, _ in status.writes} == {setting for setting, _ in made}
+    assert [pod.state for pod in status.pods] == ["Enforced"]
     assert node.step().mode == "observe"
     assert dict(node.journal.originals) == {}
+
+
+def test_preview_is_what_a_step_then_does(node: Node) -> None:
+    node.start_pod("a", memory=Memory(anonymous=100 * MIB, reclaimable=400 * MIB))
+    node.start_pod("b")
+    plan = NodePlan(1, "observe", (Grant("a", "default/a", 2000, memory=1 << 28),))
+    shown = node.agent.preview(plan, node.now)
+    assert node.kernel.writes == []
+    assert dict(node.journal.originals) == {}
+    node.agent.offer(replace(plan, mode="enforce"))
+    node.step()
+    made = node.step(Pace().pause)
+    assert [pod.cpus for pod in made.pods] == [pod.cpus for pod in shown.pods]
+    assert [(write.setting, write.value) for write in node.kernel.writes] == [*shown.writes]
+    assert {setting.controller for setting, _ in shown.writes} == {"cpuset", "memory"}
 
 
 def test_drift_is_put_right_at_once_and_then_ever_more_slowly(node: Node) -> None:
@@ -241,6 +186,81 @@ def test_agent_that_was_killed_goes_on_where_it_was(node: Node) -> None:
     assert node.step().writes == ()
 
 
+def test_plan_says_what_its_cores_are(node: Node) -> None:
+    node.start_pod("a")
+    node.threads = 2
+    node.plan(a=1000)
+    assert node.step().pods[0].cpus == CpuSet([0, 4])
+    node.unit = "thread"
+    node.plan(a=1000)
+    assert node.step().pods[0].cpus == CpuSet([0])
+
+
+def test_limited_pod_owns_the_cores_that_it_does_not_use(node: Node) -> None:
+    """While its speedup is measured nobody else may come onto them."""
+    for uid in "abc":
+        node.start_pod(uid)
+    node.plan(a=4000, b=1000)
+    before = node.step().pods[0]
+    for count in (1, 3, 2):
+        status = node.step(a=count)
+        assert status.pods[0].limit == count
+        assert status.pods[0].own == before.own
+        assert node.cpus(node.container("a")) == status.pods[0].cpus
+        assert len(status.pods[0].cpus) == count
+        assert states(status) == {"a": "Enforced", "b": "Enforced"}
+        for uid in "bc":
+            assert not node.cpus(node.container(uid)) & before.own
+        assert status.repaired == ()
+    assert node.step().pods[0] == before
+    assert node.cpus(node.container("a")) == before.own
+
+
+def test_limited_pod_with_a_fraction_is_as_fast_as_its_whole_cores(node: Node) -> None:
+    node.start_pod("a")
+    node.plan(a=2500)
+    file = {1: "cpu.cfs_quota_us", 2: "cpu.max"}[node.kernel.version]
+    quota = Setting("cpu", node.pod("a"), file)
+    node.step()
+    held = node.kernel.read(quota)
+    status = node.step(a=2)
+    assert (status.pods[0].cpus, status.pods[0].limit) == (status.pods[0].own, 2)
+    assert node.kernel.read(quota).removesuffix(" 100000") in {"-1", "max"}
+    node.step()
+    assert node.kernel.read(quota) == held
+
+
+def test_limit_counts_only_once_the_kernel_has_it(node: Node) -> None:
+    node.start_pod("a")
+    node.plan(a=3000)
+    node.step()
+    setting = Setting("cpuset", node.container("a"), "cpuset.cpus")
+    node.kernel.fail(setting, errno.EINVAL)
+    status = node.step(a=1)
+    assert (states(status), status.pods[0].limit) == ({"a": "Failed"}, None)
+    status = node.step(10.0, a=1)
+    assert (states(status), status.pods[0].limit) == ({"a": "Enforced"}, 1)
+
+
+def test_limited_pod_may_lose_cores_that_it_does_not_use(node: Node) -> None:
+    node.start_pod("a")
+    node.start_pod("b")
+    node.plan(a=5000)
+    node.step(a=1)
+    node.plan(a=2000, b=4000)
+    status = node.step(a=1)
+    assert states(status) == {"a": "Enforced", "b": "Enforced"}
+    assert len(node.cpus(node.container("b"))) == 4
+    assert len(status.pods[0].own) == 2
+
+
+def test_observing_ignores_limits(node: Node) -> None:
+    node.start_pod("a")
+    node.plan("observe", a=3000)
+    node.step(a=1)
+    assert node.kernel.writes == []
+
+
 class Fuzz:
     """A node to which anything may happen."""
 
@@ -248,6 +268,9 @@ class Fuzz:
         self.node, self.random = node, Random(seed)
         self.pods: dict[str, set[int]] = {}
         self.grants: dict[str, int] = {}
+        self.limits: dict[str, int] = {}
+        self.limited = 0
+        self.local = 0
         self.count = 0
         self.crashes = 0
 
@@ -259,10 +282,12 @@ class Fuzz:
             *[self.container_comes] * 2,
             self.container_goes,
             *[self.drift] * 2,
+            self.throttle,
             self.hotplug,
             self.refuse,
             self.stale,
             *[self.crash] * 2,
+            *[self.measure] * 2,
         ]
         self.random.choice(happenings)()
 
@@ -284,6 +309,7 @@ class Fuzz:
         self.grants = {uid: self.random.choice([300, 1000, 1500, 2000, 3000]) for uid in some}
         self.grants |= {"elsewhere": 1000} if self.random.random() < 0.1 else {}
         mode: Mode = "observe" if self.random.random() < 0.1 else "enforce"
+        self.node.memory_nodes = self.random.choice(["any", "local"])
         self.node.plan(mode, None, **self.grants)
 
     def container_comes(self) -> None:
@@ -309,6 +335,19 @@ class Fuzz:
             setting = Setting("cpuset", self.random.choice(names), "cpuset.cpus")
             self.node.kernel.set_by_others(setting, str(CpuSet(some)))
 
+    def throttle(self) -> None:
+        if self.pods:
+            uid = self.random.choice(sorted(self.pods))
+            group = self.random.choice([self.node.pod(uid), self.node.container(uid)])
+            quota = self.random.choice(["-1", "20000", "700000"])
+            with contextlib.suppress(Refused):  # v1 has children within their parents
+                if self.node.kernel.version == 1:
+                    setting = Setting("cpu", group, "cpu.cfs_quota_us")
+                    self.node.kernel.set_by_others(setting, quota)
+                else:
+                    setting = Setting("cpu", group, "cpu.max")
+                    self.node.kernel.set_by_others(setting, quota.replace("-1", "max"))
+
     def hotplug(self) -> None:
         if self.node.kernel.version == 1:
             return  # it moves tasks out of the groups that lose all their CPUs
@@ -331,46 +370,68 @@ class Fuzz:
         if self.node.epoch > 1:
             assert not self.node.offer(self.node.epoch - 1, "enforce", p1=8000)
 
+    def measure(self) -> None:
+        some = [uid for uid in sorted(self.pods) if self.random.random() < 0.3]
+        self.limits = {uid: self.random.randint(1, 4) for uid in some}
+
     def crash(self) -> None:
         self.crashes += 1
         self.node.kernel.stop_after(self.random.randrange(12))
         with contextlib.suppress(Stopped):
-            self.node.step()
+            self.node.step(**self.limits)
         self.node.kernel.go_on()
         self.node.start_agent()
         if self.node.epoch:
             self.node.plan("enforce", None, **self.grants)
 
+    def is_throttled(self, uid: str) -> bool:
+        """Whether a quota binds the pod or one of its containers."""
+        file = {1: "cpu.cfs_quota_us", 2: "cpu.max"}[self.node.kernel.version]
+        groups = [self.node.pod(uid), *self.node.kernel.children(self.node.pod(uid))]
+        texts = [self.node.kernel.read(Setting("cpu", group, file)) for group in groups]
+        return any(not text.startswith(("-1", "max")) for text in texts)
+
     def check(self, status: NodeStatus) -> None:
         """Nobody is on a CPU that another has for itself, but who is said to have failed."""
         now = self.node.everybody()
         assert all(now.values()), "a container without CPUs"
-        excused = set(status.failures)
+        excused = {each.group for each in status.failures}
         if status.mode != "enforce" or status.epoch is None:
             return
         for pod in status.pods:
             if pod.state != "Enforced" or pod.cpus is None:
                 continue
-            own = pod.cpus - status.shared
+            assert not pod.own & status.shared
+            assert pod.own <= pod.cpus or pod.limit is not None
+            self.limited += pod.limit is not None
             mine = f"{self.node.pod(pod.pod)}/"
+            if pod.own and self.node.memory_nodes == "local":
+                self.local += 1
+                assert pod.memory_nodes == CpuSet(cpu // (CORES // 2) for cpu in pod.own)
+            if pod.cpus <= pod.own:
+                assert not self.is_throttled(pod.pod)
             for name, cpus in now.items():
                 if name.startswith(mine):
+                    assert self.node.mems(name) == (pod.memory_nodes or CpuSet([0, 1]))
                     assert cpus == pod.cpus, f"{pod.title} is said to be on {pod.cpus}"
                 elif name not in excused:
-                    assert not cpus & own, f"{name} is on {cpus & own}, which are {pod.title}'s"
+                    theirs = cpus & pod.own
+                    assert not theirs, f"{name} is on {theirs}, which are {pod.title}'s"
 
 
 @VERSIONS
 def test_anything_may_happen_ten_thousand_times(version: Literal[1, 2], tmp_path: Path) -> None:
-    fuzz = Fuzz(Node(ModelKernel(version, cpus=CORES), tmp_path), seed=version)
+    fuzz = Fuzz(Node(ModelKernel(version, cpus=CORES, numa=2), tmp_path, numa=2), seed=version)
     enforced = 0
     for _ in range(5000):
         fuzz.happen()
-        status = fuzz.node.step(seconds=fuzz.random.choice([0.1, 1.0, 30.0]))
+        status = fuzz.node.step(fuzz.random.choice([0.1, 1.0, 30.0]), **fuzz.limits)
         fuzz.check(status)
         enforced += any(pod.state == "Enforced" for pod in status.pods)
     assert enforced > 2000
     assert fuzz.crashes > 300
+    assert fuzz.limited > 300
+    assert fuzz.local > 300
     fuzz.node.plan()
     for _ in range(20):
         status = fuzz.node.step(seconds=100.0)

@@ -129,6 +129,19 @@ def test_v2_cpuset_that_was_empty_is_as_good_as_empty_again(nested: bool) -> Non
     assert node.journal.originals == {}
 
 
+def test_v2_cpuset_that_was_empty_has_cpus_that_come_online_later() -> None:
+    node = Node(2)
+    node.kernel.make("/p/busy", tasks=1)
+    node.change(("/p/busy/cpuset.cpus", "1"))
+    node.kernel.offline([3])
+
+    restore(node.journal, node.kernel, possible=CpuSet(range(CPUS)))
+
+    assert node.read("/p/busy/cpuset.cpus.effective") == "0-2,4-5"
+    node.kernel.online([3])
+    assert node.read("/p/busy/cpuset.cpus.effective") == "0-5"
+
+
 def test_v1_cpuset_is_put_back_without_cpus_that_went_off() -> None:
     node = Node(1)
     node.kernel.make("/p", cpus="0-4", tasks=1)
@@ -144,7 +157,7 @@ def test_v2_group_that_others_emptied_narrows_after_its_children() -> None:
     node.kernel.make("/p", cpus="0-3")
     node.kernel.make("/p/c", cpus="1")
     node.change(("/p/cpuset.cpus", "0-4"), ("/p/c/cpuset.cpus", "4"))
-    for group, value in (("/p/c", "\n"), ("/p", "\n"), ("/p/c", "4")):
+    for group, value in (("/p/c", ""), ("/p", ""), ("/p/c", "4")):
         node.kernel.set_by_others(setting(f"{group}/cpuset.cpus"), value)
 
     assert len(restore(node.journal, node.kernel).restored) == 2

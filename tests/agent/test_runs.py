@@ -4,7 +4,8 @@ import sys
 
 import pytest
 
-from walras_agent import procfs, runs
+from walras_agent import procfs
+from walras_agent.local import runs
 
 OWN_PARTS = runs.run_id().split("-")
 
@@ -19,7 +20,7 @@ def test_no_two_runs_of_a_process_have_one_id() -> None:
 
 def test_the_run_of_a_process_that_ended_is_over() -> None:
     ended = subprocess.run(
-        [sys.executable, "-c", "from walras_agent.runs import run_id; print(run_id())"],
+        [sys.executable, "-c", "from walras_agent.local.runs import run_id; print(run_id())"],
         check=True,
         capture_output=True,
         text=True,
@@ -29,7 +30,7 @@ def test_the_run_of_a_process_that_ended_is_over() -> None:
 
 
 def test_a_zombie_s_run_is_over() -> None:
-    code = "from walras_agent.runs import run_id; print(run_id(), flush=True)"
+    code = "from walras_agent.local.runs import run_id; print(run_id(), flush=True)"
     with subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True
     ) as process:
@@ -60,3 +61,12 @@ def test_what_cannot_be_known_to_be_over_is_not(run: str) -> None:
 
 def test_a_marker_names_run_and_job() -> None:
     assert runs.marker("1-2-3", "team.train") == {"WALRAS_RUN": "1-2-3/team.train"}
+
+
+def test_a_run_names_the_groups_of_its_jobs() -> None:
+    run = runs.Run("1-2-3-4")
+    pod = run.pod("team.train")
+
+    assert pod == "/walras-1-2-3-4/job-team.train"
+    assert run.job(pod) == "team.train"
+    assert runs.container_of(pod) == "/walras-1-2-3-4/job-team.train/main"

@@ -1,12 +1,17 @@
 """Topology.read against fabricated /sys trees and against this machine."""
 
 import os
+import tempfile
+from itertools import groupby
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from machines import machine, show
 from walras_agent.cpuset import CpuSet
-from walras_agent.topology import Cpu, Topology
+from walras_agent.topology import Cpu, Topology, TopologyReader, possible_cpus
 
 
 def write(file: Path, text: object) -> None:
@@ -102,6 +107,88 @@ def test_an_allowed_set_that_cuts_cores_in_half_leaves_half_cores(tmp_path: Path
     assert [str(core) for core in topology.cores("core")] == ["0,24", "1,25", "2", "3"]
 
 
+def test_isolated_cpus_are_no_part_of_a_node(tmp_path: Path) -> None:
+    """Set apart with isolcpus=, they belong to whoever places threads on them by hand."""
+    root = two_sockets(tmp_path)
+    write(root / "sys/devices/system/cpu/isolated", "2,26,40-47")
+
+    topology = Topology.read(root, allowed=CpuSet(range(48)))
+
+    assert topology.cpuset == CpuSet.parse("0-1,3-25,27-39")
+    assert CpuSet([16]) in topology.cores("core")
+
+
+def test_cpus_without_ticks_are_not_isolated(tmp_path: Path) -> None:
+    root = two_sockets(tmp_path)
+    write(root / "sys/devices/system/cpu/isolated", "")
+    write(root / "sys/devices/system/cpu/nohz_full", "8-15")
+
+    assert len(Topology.read(root, allowed=CpuSet(range(48))).cpuset) == 48
+
+
+def test_a_process_put_on_an_isolated_cpu_may_use_it(tmp_path: Path) -> None:
+    mine = CpuSet(os.sched_getaffinity(0))
+    write(tmp_path / "sys/devices/system/cpu/online", mine)
+    write(tmp_path / "sys/devices/system/cpu/isolated", mine)
+
+    assert Topology.read(tmp_path).cpuset == mine
+
+
+@st.composite
+def machines(draw: st.DrawFn) -> tuple[Topology, CpuSet, CpuSet, CpuSet]:
+    whole = machine(
+        nodes=draw(st.integers(1, 2)),
+        caches=draw(st.integers(1, 2)),
+        cores=draw(st.integers(1, 4)),
+        threads=draw(st.integers(1, 2)),
+    )
+    some = st.sets(st.sampled_from(list(whole.cpuset))).map(CpuSet)
+    # CPU 0 of most machines cannot go offline.
+    return whole, CpuSet([0]) | draw(some), draw(some) - CpuSet([0]), CpuSet([0]) | draw(some)
+
+
+@given(machines())
+def test_any_machine_is_read_as_it_is(
+    shown: tuple[Topology, CpuSet, CpuSet, CpuSet],
+) -> None:
+    whole, online, isolated, allowed = shown
+    with tempfile.TemporaryDirectory() as folder:
+        show(whole, Path(folder), online, isolated)
+        topology = Topology.read(Path(folder), allowed)
+
+    assert topology.cpuset == online & allowed - isolated
+    of = {cpu.id: cpu for cpu in whole.cpus}
+    for cpu in topology.cpus:
+        assert (cpu.socket, cpu.numa) == (of[cpu.id].socket, of[cpu.id].numa)
+    for domain in ("core", "l3"):
+        for _, group in groupby(topology.cpus, key=lambda cpu: getattr(cpu, domain)):
+            assert len({getattr(of[cpu.id], domain) for cpu in group}) == 1
+    assert len(topology.cores()) == len({of[cpu].core for cpu in topology.cpuset})
+
+
+def test_reader_follows_cpus_that_come_and_go(tmp_path: Path) -> None:
+    whole, everything = machine(nodes=2, cores=2), CpuSet(range(4))
+    allowed = [everything]
+    read = TopologyReader(lambda: allowed[0], tmp_path)
+
+    show(whole, tmp_path, online=everything, isolated=CpuSet())
+    assert read().cpuset == everything
+    show(whole, tmp_path, online=everything - CpuSet([2]), isolated=CpuSet())
+    assert read().cpuset == CpuSet([0, 1, 3])
+    show(whole, tmp_path, online=everything, isolated=CpuSet([1]))
+    assert read().cpuset == CpuSet([0, 2, 3])
+    allowed[0] = CpuSet([0, 3])
+    assert read().cpuset == CpuSet([0, 3])
+
+
+def test_reader_reads_what_has_not_changed_once(tmp_path: Path) -> None:
+    """Hundreds of files tell of a large machine, and an agent asks every few seconds."""
+    show(machine(cores=2), tmp_path, online=CpuSet([0, 1]), isolated=CpuSet())
+    read = TopologyReader(lambda: CpuSet([0, 1]), tmp_path)
+
+    assert read() is read()
+
+
 def test_a_machine_without_topology_files_has_a_core_per_cpu(tmp_path: Path) -> None:
     write(tmp_path / "sys/devices/system/cpu/online", "0-3")
 
@@ -124,6 +211,13 @@ def test_an_unknown_package_is_socket_zero(tmp_path: Path) -> None:
 def test_no_usable_cpu_is_an_error_with_both_sets(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="online are 0-47, allowed are '50'"):
         Topology.read(two_sockets(tmp_path), allowed=CpuSet([50]))
+
+
+def test_possible_cpus_are_told_whether_online_or_not(tmp_path: Path) -> None:
+    assert possible_cpus(tmp_path) == CpuSet()
+    write(tmp_path / "sys/devices/system/cpu/possible", "0-63")
+    assert possible_cpus(tmp_path) == CpuSet(range(64))
+    assert CpuSet(os.sched_getaffinity(0)) <= possible_cpus()
 
 
 def test_this_machine_has_the_cpus_this_process_may_use() -> None:

@@ -1,0 +1,1 @@
+"""Measures how a pod speeds up with cores while it runs."""

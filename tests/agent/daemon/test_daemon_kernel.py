@@ -1,0 +1,330 @@
+"""The command ``walras-agent`` on pods of a real kernel, as an administrator has it."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_command import Machine, environment
+from real_pods import TREE, RealPods, allowed, needs_pods
+from waiting import eventually
+from walras_agent.topology import Topology
+from walras_agent.tree import Setting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from walras_agent.cpuset import CpuSet
+
+pytestmark = needs_pods
+
+SOFT = {1: "memory.soft_limit_in_bytes", 2: "memory.high"}
+NONE = {1: "9223372036854771712", 2: "max"}
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    assert TREE is not None
+    pods = RealPods(TREE)
+    yield Machine(pods, tmp_path)
+    pods.close()
+
+
+def test_plan_is_held_once_shown_and_put_back(machine: Machine) -> None:
+    owner, sharer = machine.pods.start("aa"), machine.pods.start("bb")
+    machine.want(aa="1")
+    done = machine.once()
+    assert (done.returncode, done.stdout) == (0, "")
+    core = Topology.read().cores()[0]
+    assert allowed(owner) == core
+    assert allowed(sharer) == machine.everything - core
+    shown = machine.call("show")
+    assert f"aa   {'6161' * 16}  {core}" in shown.stdout
+    assert f"{machine.pods.container('aa')}/cpuset.cpus" in shown.stdout
+    seen = json.loads(machine.call("show", "-o", "json").stdout)
+    assert {each["podUID"]: each["cpus"] for each in seen["pods"]} == {
+        "aa": str(core),
+        "bb": str(machine.everything - core),
+    }
+    back = machine.call("restore")
+    assert back.returncode == 0
+    assert "files put back" in back.stdout
+    assert allowed(owner) == allowed(sharer) == machine.everything
+    assert machine.call("restore").stdout.startswith("0 files put back")
+
+
+def test_dry_run_tells_the_writes_and_leaves_no_trace(machine: Machine) -> None:
+    owner = machine.pods.start("aa")
+    machine.pods.start("bb")
+    machine.want(aa="1")
+    told = machine.call("run", str(machine.plan), "--dry-run")
+    core = Topology.read().cores()[0]
+    assert f"{machine.pods.container('aa')}/cpuset.cpus = {core}" in told.stdout.splitlines()
+    assert told.returncode == 0
+    assert allowed(owner) == machine.everything
+    assert not machine.state.exists()
+    machine.once()
+    told = machine.call("run", str(machine.plan), "--dry-run")
+    assert told.stdout == "nothing: the node is as the plan of epoch 1 says\n"
+
+
+def test_agent_follows_plans_pods_and_drift_as_they_come(machine: Machine) -> None:
+    """It looks by itself once an hour here: all that it sees at once it was told by inotify."""
+    first = machine.pods.start("aa")
+    second = machine.pods.start("bb")
+    core = Topology.read().cores()[0]
+    machine.want(aa="1")
+    with machine.running():
+        assert eventually(lambda: machine.enforced() and allowed(first) == core)
+        machine.want(bb="1")
+        assert eventually(lambda: machine.enforced() and allowed(second) != machine.everything)
+        held = allowed(second)
+        third = machine.pods.start("cc")
+        assert eventually(lambda: allowed(third) == machine.everything - held)
+        files = Setting("cpuset", machine.pods.container("cc"), "cpuset.cpus")
+        machine.pods.tree.write(files, str(machine.everything))
+        assert eventually(lambda: allowed(third) == machine.everything - held)
+        assert eventually(lambda: "was changed by others" in machine.log.read_text())
+        machine.pods.kill(machine.pods.container("bb"))
+        assert eventually(lambda: machine.status()["pods"][0]["state"] == "Absent")
+        machine.want("observe", aa="1")
+        assert eventually(lambda: machine.status().get("mode") == "observe")
+        assert allowed(first) == allowed(third) == machine.everything
+        assert {write["file"] for write in machine.status()["wouldWrite"]} == {
+            f"{machine.pods.container(pod)}/cpuset.cpus" for pod in ("aa", "cc")
+        }
+
+
+def test_plan_that_cannot_be_taken_leaves_the_last_in_force(machine: Machine) -> None:
+    pid = machine.pods.start("aa")
+    machine.pods.start("bb")
+    machine.want(aa="1")
+    with machine.running():
+        assert eventually(machine.enforced)
+        core = allowed(pid)
+        machine.ask(0, bb="1")
+        assert eventually(lambda: machine.condition("PlanAccepted")[0] == "PlanRefused")
+        assert "older than that in force" in machine.condition("PlanAccepted")[1]
+        machine.plan.write_text("kind: [")
+        assert eventually(lambda: "not YAML" in machine.condition("PlanAccepted")[1])
+        machine.plan.unlink()
+        assert eventually(lambda: "cannot be read" in machine.condition("PlanAccepted")[1])
+        assert machine.condition("Ready") == ("Enforced", "1 grants are held")
+        assert machine.enforced(1)
+        machine.ask(2, aa="1")
+        assert eventually(lambda: machine.condition("PlanAccepted")[0] == "Taken")
+        assert allowed(pid) == core
+
+
+def test_http_answers_tell_the_truth(machine: Machine) -> None:
+    machine.pods.start("aa")
+    machine.pods.start("bb")
+    machine.want(aa="1")
+    with machine.running():
+        assert eventually(machine.enforced)
+        assert machine.get("/healthz")[0] == 200
+        assert machine.get("/readyz") == (200, "epoch 1\n")
+        assert json.loads(machine.get("/status")[1]) == machine.status()
+        assert machine.get("/nowhere")[0] == 404
+        code, page = machine.get("/metrics")
+        assert code == 200
+        assert 'walras_agent_writes_total{controller="cpuset"} 2.0' in page
+        own = len(Topology.read().cores()[0])
+        assert f'walras_agent_pod_own_cpus{{namespace="default",pod="pod-aa"}} {own}.0' in page
+        assert 'walras_agent_pods{state="Enforced"} 1.0' in page
+        assert "walras_agent_plan_enforced_seconds_count 1.0" in page
+        stalls = Path("/proc/pressure/cpu").exists()
+        assert ('walras_agent_node_stall_seconds_total{resource="cpu"}' in page) == stalls
+        of_pods = stalls and machine.pods.tree.version == 2
+        assert ('pod_stall_seconds_total{namespace="default",pod="pod-aa"' in page) == of_pods
+    log = [json.loads(line) for line in machine.log.read_text().splitlines()]
+    (change,) = [line for line in log if line.get("event") == "enforced"]
+    assert (change["pod"], change["uid"], change["epoch"]) == ("default/pod-aa", "aa", 1)
+    assert change["cpus"] == str(Topology.read().cores()[0])
+
+
+def test_agents_and_restores_exclude_each_other(machine: Machine) -> None:
+    pid = machine.pods.start("aa")
+    machine.pods.start("bb")
+    machine.want(aa="1")
+    with machine.running() as agent:
+        assert eventually(machine.enforced)
+        for refused in (machine.once(), machine.call("restore")):
+            assert refused.returncode == 1
+            assert f"is used by another walras-agent (process {agent.pid})" in refused.stderr
+        assert machine.call("show").returncode == 0
+        held = allowed(pid)
+    assert agent.returncode == 0
+    assert allowed(pid) == held, "an agent that ends leaves the pods as they are"
+    assert machine.call("restore").returncode == 0
+    assert allowed(pid) == machine.everything
+
+
+def test_killed_agent_goes_on_without_its_plan(machine: Machine) -> None:
+    """As in an outage of the API: the last plan is on disk, and new pods are held to it."""
+    machine.pods.start("aa")
+    machine.want(aa="1")
+    with machine.running() as agent:
+        assert eventually(machine.enforced)
+        agent.kill()
+        agent.wait()
+    machine.plan.unlink()
+    newcomer = machine.pods.start("bb")
+    with machine.running():
+        shared = machine.everything - Topology.read().cores()[0]
+        assert eventually(lambda: allowed(newcomer) == shared)
+    machine.ask(0)
+    again = machine.once()
+    assert again.returncode == 2, "epochs do not start anew with the process"
+    assert "older than that in force" in again.stderr
+    assert machine.call("restore").returncode == 0
+    assert machine.once().returncode == 0, "what was put back is over, and its epochs with it"
+
+
+def test_everything_is_undone_by_hand_as_the_manual_says(machine: Machine) -> None:
+    manual = (Path(__file__).parents[3] / "docs" / "agent.md").read_text()
+    script = re.search(r"python3 - <<'END'\n(.*?)\nEND\n", manual, re.DOTALL)
+    assert script is not None
+    pids = [machine.pods.start(pod) for pod in ("aa", "bb")]
+    machine.want(aa="1", memory="64Mi")
+    with machine.running() as agent:
+        assert eventually(machine.enforced)
+        agent.kill()
+        agent.wait()
+    assert allowed(pids[0]) != machine.everything
+    limit = SOFT[machine.pods.tree.version]
+    setting = Setting("memory", machine.pods.layout.pod("aa", "Burstable"), limit)
+    assert machine.pods.tree.read(setting) == str(64 << 20)
+    printed = subprocess.run(
+        [sys.executable, "-c", script[1].replace("/var/lib/walras-agent", str(machine.state))],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    subprocess.run(["sh", "-e"], input=printed.stdout, text=True, check=True)
+    assert [allowed(pid) for pid in pids] == [machine.everything] * 2
+    assert machine.pods.tree.read(setting) == NONE[machine.pods.tree.version]
+
+
+def test_no_cpu_has_two_owners_however_often_the_agent_is_killed(machine: Machine) -> None:
+    """kill -9 at any moment while owners change; what processes may use is sampled all the time."""
+    chance = random.Random(4)
+    pids = {pod: machine.pods.start(pod) for pod in ("aa", "bb", "cc")}
+    watch = Watch(pids, Topology.read().cores()[0])
+    with watch:
+        for turn in range(12):
+            machine.want("enforce", None, **{"aa" if turn % 2 else "bb": "1"})
+            with machine.running() as agent:
+                assert eventually(lambda: machine.log.stat().st_size > 0)
+                time.sleep(chance.random() / 50)
+                agent.kill()
+                agent.wait()
+        machine.want(cc="1")
+        assert machine.once().returncode == 0
+    assert watch.looks > 100
+    assert watch.violations == []
+    assert machine.call("restore").returncode == 0
+    assert {allowed(pid) for pid in pids.values()} == {machine.everything}
+
+
+class Watch(threading.Thread):
+    """Looks who may use a core: once somebody has it alone, nobody else comes before he leaves."""
+
+    def __init__(self, pids: dict[str, int], core: CpuSet) -> None:
+        super().__init__(daemon=True)
+        self.pids, self.core = pids, core
+        self.looks = 0
+        self.violations: list[str] = []
+        self._ended = threading.Event()
+
+    def __enter__(self) -> Watch:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self.join()
+
+    def run(self) -> None:
+        while not self._ended.is_set():
+            self.looks += 1
+            owners = self._owners(self.pids)
+            # They are not read all at once: the core may have changed hands in between, and then
+            # who was read first has left it.
+            if len(owners) > 1 and len(owners := self._owners(owners)) > 1:
+                self.violations.append(f"{owners} have CPU {self.core} for themselves")
+            time.sleep(0.001)
+
+    def _owners(self, pods: Iterable[str]) -> list[str]:
+        return [pod for pod in pods if allowed(self.pids[pod]) == self.core]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("run", "PLAN", "--listen", "everywhere"), "is not an address and port such as"),
+        (("run", "PLAN", "--period", "0"), "is not in the range"),
+        (("run", "PLAN", "--reserved-cpus", "1-"), "write CPUs as 0-3,8"),
+        (("run", "PLAN", "--cgroup-driver", "docker"), "is not one of 'cgroupfs', 'systemd'"),
+        (("run", "NOWHERE"), "NOWHERE: cannot be read: No such file or directory"),
+        (("run", "PLAN", "--listen", "192.0.2.1:9"), "192.0.2.1:9: "),
+    ],
+)
+def test_bad_input_is_told_with_the_way_out(
+    machine: Machine, arguments: tuple[str, ...], complaint: str
+) -> None:
+    machine.pods.start("aa")
+    machine.want(aa="1")
+    given = [str(machine.plan) if each == "PLAN" else each for each in arguments]
+    done = machine.call(*given)
+    assert done.returncode == 2
+    assert complaint in " ".join(done.stderr.split())
+
+
+def test_node_without_pods_is_told(machine: Machine) -> None:
+    machine.want()
+    given = ("run", str(machine.plan), "--once", "--state-folder", str(machine.state))
+    done = subprocess.run(
+        machine.command(*given, "--cgroup-root", "/nowhere"),
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(),
+    )
+    assert done.returncode == 1
+    assert "give the kubelet's --cgroup-driver and --cgroup-root" in done.stderr
+
+
+def test_static_cpu_manager_is_left_alone(machine: Machine) -> None:
+    """The kubelet would write the same files (kubernetes 138731)."""
+    pid = machine.pods.start("aa")
+    host = machine.folder / "host"
+    (host / "var/lib/kubelet").mkdir(parents=True)
+    (host / "var/lib/kubelet/cpu_manager_state").write_text('{"policyName": "static"}')
+    for name in ("proc", "sys"):
+        (host / name).symlink_to(f"/{name}")
+    machine.want(aa="1")
+    done = machine.once("--host-root", str(host))
+    assert done.returncode == 1
+    assert "the kubelet's CPU manager has the policy 'static'" in done.stderr
+    assert allowed(pid) == machine.everything
+
+
+def test_signal_in_the_midst_of_a_wait_ends_the_agent(machine: Machine) -> None:
+    machine.pods.start("aa")
+    machine.want(aa="0.5")
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with machine.running() as agent:
+            assert eventually(machine.enforced)
+            agent.send_signal(number)
+            assert agent.wait() == 0

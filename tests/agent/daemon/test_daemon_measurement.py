@@ -1,0 +1,117 @@
+"""The agent's own loop measures a pod that its plan asks for, and knows that when started anew.
+
+It leaves at least one core to be shared, and this machine may have only two. It is therefore told
+of one more CPU than there is, reserved for sharing; as there is no pod but the measured one,
+nothing is ever put on that.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+from measured_pods import MeasuredPods
+from real_pods import TREE, needs_pods
+from waiting import eventually
+from walras_agent.cpuset import CpuSet
+from walras_agent.daemon.agent import Agent
+from walras_agent.daemon.node import Node, Whereabouts
+from walras_agent.daemon.plans import PlanFile
+from walras_agent.daemon.state import open_state
+from walras_agent.daemon.wake import Wake
+from walras_agent.topology import Cpu, Topology
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from walras.resources.node_status import ProfilingStatus
+    from walras_agent.daemon.report import Report
+
+pytestmark = needs_pods
+
+CPUS = sorted(os.sched_getaffinity(0))[:2]
+RESERVED = max(CPUS) + 1
+KNOWN = Topology(tuple(Cpu(cpu, cpu, 0, 0, 0) for cpu in (*CPUS, RESERVED)))
+
+TWO_WORKERS = "import os\nos.fork()\nprint('at work', flush=True)\nwhile True: pass"
+
+
+@dataclass
+class Reports:
+    """Those of an agent, the last measurement among them."""
+
+    last: ProfilingStatus | None = None
+    cores: set[int] = field(default_factory=set)
+
+    def tell(self, report: Report) -> None:
+        self.last = report.profiling
+        self.cores |= {len(pod.cpus) for pod in report.node.pods if pod.cpus}
+
+
+@pytest.fixture
+def pods() -> Iterator[MeasuredPods]:
+    assert TREE is not None
+    made = MeasuredPods(TREE)
+    program = made.run("aa", sys.executable, "-c", TWO_WORKERS)
+    assert program.stdout is not None
+    assert program.stdout.readline() == b"at work\n"
+    yield made
+    made.close()
+
+
+def run_until_measured(pods: MeasuredPods, folder: Path) -> Reports:
+    """Run an agent until it knows how a measurement went."""
+    reports = Reports()
+    with ExitStack() as stack:
+        state = stack.enter_context(open_state(folder / "state"))
+        wake = stack.enter_context(Wake(folder / "plan.json"))
+        node = Node.open(Whereabouts(root=pods.layout.root), state.journal, wake)
+        node.reconciler.topology = lambda: KNOWN
+        node.reconciler.enforcer.reserved = CpuSet([RESERVED])
+        agent = Agent(node, PlanFile(folder / "plan.json"), state, wake, (reports,), period=3600.0)
+        agent.resume()
+        loop = threading.Thread(target=agent.run)
+        loop.start()
+        assert eventually(lambda: reports.last is not None and reports.last.state != "Running")
+        agent.stop()
+        loop.join()
+    return reports
+
+
+def ask(folder: Path, measurement: str) -> None:
+    plan = {
+        "apiVersion": "walras.dev/v1alpha1",
+        "kind": "NodeAllocation",
+        "metadata": {"name": "node-1"},
+        "spec": {
+            "epoch": 1,
+            "grants": [{"podUID": "aa", "name": "pod-aa", "cores": "2"}],
+            "profiling": {"id": measurement, "podUID": "aa", "sampleSeconds": 1, "repeats": 1},
+        },
+    }
+    (folder / "plan.json").write_text(json.dumps(plan))
+
+
+def test_pod_is_measured_once_and_the_result_is_kept(pods: MeasuredPods, tmp_path: Path) -> None:
+    ask(tmp_path, "first")
+    reports = run_until_measured(pods, tmp_path)
+    measured = reports.last
+    assert measured is not None
+    assert (measured.id, measured.state, measured.reason) == ("first", "Complete", "")
+    assert [sample.cores for sample in measured.samples] == [1, 2]
+    assert [each.cores for each in measured.fractions] == [2]
+    assert float(measured.mean or 0) > 0.3, "two processes that never wait"
+    assert reports.cores == {1, 2}
+    again = run_until_measured(pods, tmp_path)
+    assert again.last == measured
+    assert again.cores == {2}, "what is done is not done again"
+    ask(tmp_path, "second")
+    assert (run_until_measured(pods, tmp_path).last or measured).id == "second"

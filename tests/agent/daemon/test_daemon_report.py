@@ -1,0 +1,187 @@
+"""What a status says of a look: conditions that an administrator can act on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from machines import machine
+from walras.resources.node_status import NodeAllocationStatus
+from walras_agent.cpuset import CpuSet
+from walras_agent.daemon.health import Health, status_json
+from walras_agent.daemon.report import Report, holds, profiling_status, status_of, topology_of
+from walras_agent.daemon.sinks import Statuses, StatusFile
+from walras_agent.enforce import Failure
+from walras_agent.profiling.request import Fit, Sample
+from walras_agent.profiling.request import Report as Measured
+from walras_agent.status import NodeStatus, PodStatus
+from walras_agent.tree import Setting
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOPOLOGY = machine(nodes=2, cores=2, threads=2)
+HELD = PodStatus("u1", "vision/train", CpuSet([0, 4]), 1 << 30, "Enforced", own=CpuSet([0, 4]))
+WAITING = PodStatus("u2", "vision/web", CpuSet([1]), None, "Pending", "memory comes down in steps")
+STUCK = PodStatus("u3", "vision/bad", CpuSet([1]), None, "Failed", "cpuset.cpus does not take '9'")
+ABSENT = PodStatus("u4", "vision/gone", None, None, "Absent", "no container")
+
+
+def report(*pods: PodStatus, **more: Any) -> Report:
+    problems = more.pop("problems", ())
+    node = NodeStatus(**{"epoch": 3, "mode": "enforce", "pods": pods, **more})
+    return Report(node, 0.01, topology_of(TOPOLOGY, CpuSet([0]), 8 << 30), problems)
+
+
+@pytest.mark.parametrize(
+    ("looked", "ready", "message"),
+    [
+        (report(HELD), ("True", "Enforced"), "1 grants are held"),
+        (report(HELD, ABSENT), ("True", "Enforced"), "2 grants are held; 1 have no container here"),
+        (report(HELD, WAITING), ("False", "Pending"), "vision/web: memory comes down in steps"),
+        (report(WAITING, STUCK), ("False", "Failed"), "vision/bad: cpuset.cpus does not take '9'"),
+        (report(HELD, refused="policy static"), ("False", "Refused"), "policy static"),
+        (report(epoch=None, mode="observe"), ("False", "NoPlan"), "no plan has come yet"),
+        (
+            report(HELD, mode="observe", writes=((Setting("cpu", "/a", "cpu.max"), "max"),)),
+            ("True", "Observing"),
+            "nothing is written; 1 writes would be made",
+        ),
+        (
+            report(HELD, failures=(Failure("/x", "stuck", "/x: waits"),)),
+            ("False", "Pending"),
+            "/x: waits",
+        ),
+        (
+            report(*[STUCK] * 7),
+            ("False", "Failed"),
+            "; ".join(["vision/bad: cpuset.cpus does not take '9'"] * 5) + "; and 2 more",
+        ),
+    ],
+)
+def test_ready(looked: Report, ready: tuple[str, str], message: str) -> None:
+    told, accepted = status_of(looked).conditions
+    assert (told.type, told.status, told.reason, told.message) == ("Ready", *ready, message)
+    assert (accepted.status == "True") == (looked.node.epoch is not None)
+    assert holds(looked.node) == (ready == ("True", "Enforced"))
+
+
+def test_transition_time_stays_while_a_condition_stays() -> None:
+    first = status_of(report(WAITING), now="2026-01-01T00:00:00Z")
+    second = status_of(report(STUCK), first.conditions, "2026-01-01T00:00:10Z")
+    third = status_of(report(HELD), second.conditions, "2026-01-01T00:00:20Z")
+    times = [each.conditions[0].last_transition_time for each in (first, second, third)]
+    assert times == ["2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z", "2026-01-01T00:00:20Z"]
+    assert third.conditions[1].last_transition_time == "2026-01-01T00:00:00Z"
+
+
+def test_plan_refused_is_a_condition_of_its_own() -> None:
+    ready, accepted = status_of(report(HELD, problems=("plan: bad", "plan: worse"))).conditions
+    assert (ready.status, accepted.status) == ("True", "False")
+    assert (accepted.reason, accepted.message) == ("PlanRefused", "plan: bad; plan: worse")
+
+
+def test_document() -> None:
+    document = json.loads(status_json(status_of(report(HELD, ABSENT, shared=CpuSet([1, 2])))))
+    assert document["pods"] == [
+        {
+            "podUID": "u1",
+            "namespace": "vision",
+            "name": "train",
+            "cpus": "0,4",
+            "memory": str(1 << 30),
+            "state": "Enforced",
+            "reason": "",
+        },
+        {
+            "podUID": "u4",
+            "namespace": "vision",
+            "name": "gone",
+            "state": "Absent",
+            "reason": "no container",
+        },
+    ]
+    assert document["topology"] == {
+        "cpus": "0-7",
+        "cores": 4,
+        "threads": 8,
+        "sockets": len({cpu.socket for cpu in TOPOLOGY.cpus}),
+        "numaNodes": 2,
+        "reserved": "0",
+        "memory": str(8 << 30),
+    }
+    assert document["sharedCpus"] == "1-2"
+    assert NodeAllocationStatus.model_validate_json(json.dumps(document)) is not None
+
+
+def test_measurement_in_a_document() -> None:
+    measured = Measured(
+        "m1",
+        "u1",
+        "Complete",
+        source="cpuTime",
+        warnings=("cannot see waiting",),
+        samples=(Sample(1, 2.0, 2.0), Sample(2, 2.0, 3.6)),
+        planned=2,
+        fit=Fit({2: 8 / 9}, 8 / 9, 0.0),
+        memory_bandwidth=12.5e9,
+    )
+    told = profiling_status(measured).model_dump(by_alias=True, exclude_none=True)
+    assert told["fractions"] == [{"cores": 2, "fraction": "0.888889"}]
+    assert (told["mean"], told["variance"], told["memoryBandwidth"]) == ("0.888889", "0", "12.5")
+    assert told["samples"][1] == {"cores": 2, "seconds": "2", "progress": "3.6"}
+
+
+def test_samples_are_told_when_all_are_taken() -> None:
+    """A status that changes with every sample is a write, and a decision, every two seconds."""
+    few, more = (
+        Measured("m1", "u1", "Running", source="cpuTime", samples=samples, planned=6)
+        for samples in ((Sample(1, 2.0, 2.0),), (Sample(1, 2.0, 2.0), Sample(2, 2.0, 3.6)))
+    )
+    assert profiling_status(few) == profiling_status(more)
+    assert profiling_status(few).planned == 6
+
+
+def test_small_numbers_of_a_counter_of_any_unit_are_told_as_they_are() -> None:
+    measured = Measured("m1", "u1", "Complete", samples=(Sample(1, 2.0, 2.5e-9),), planned=1)
+    assert profiling_status(measured).samples[0].progress == "0.0000000025"
+
+
+def test_status_file_is_replaced_on_change_only(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = StatusFile(tmp_path / "status.json")
+    health = Health(patience=60)
+    statuses = Statuses((file.write, health.tell))
+    assert health.ready()[0] == 503
+    assert health.shown()[0] == 503
+    statuses.tell(report(HELD))
+    written = file.path.stat().st_ino
+    statuses.tell(report(HELD))
+    assert file.path.stat().st_ino == written
+    statuses.tell(report(STUCK))
+    assert file.path.stat().st_ino != written
+    assert health.shown().body == file.path.read_text()
+    assert (health.alive()[0], health.ready()[0]) == (200, 200)
+    beyond = StatusFile(tmp_path / "nowhere" / "status.json")
+    Statuses((beyond.write,)).tell(report(HELD))
+    assert "the status cannot be written: No such file or directory" in caplog.text
+
+
+def test_agent_that_does_not_look_is_not_alive() -> None:
+    assert Health(patience=-1).alive()[0] == 503
+
+
+def test_agent_does_not_load_what_only_measurements_need() -> None:
+    """NumPy is 12 MiB of the 80 that an agent may take on every node."""
+    loaded = (
+        "import sys, walras_agent.daemon.command, walras_agent.daemon.follow, "
+        "walras_agent.daemon.publish; print('numpy' in sys.modules)"
+    )
+    command = [sys.executable, "-c", loaded]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

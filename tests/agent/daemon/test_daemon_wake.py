@@ -1,0 +1,136 @@
+"""The agent is told of changes by the kernel's inotify, on plain files and on real cgroups."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from walras_agent.daemon.wake import Wake
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+AT_ONCE = 0.0
+LONG = 60.0
+"""Seconds for which nobody waits here: what is waited for has happened already, or happens."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "groups"
+    made.mkdir()
+    return made
+
+
+def test_nothing_happens_where_nothing_changes(folder: Path) -> None:
+    with Wake() as wake:
+        wake.follow([str(folder)])
+        assert not wake.wait(0.01)
+
+
+def test_group_that_comes_or_goes_is_told(folder: Path) -> None:
+    with Wake() as wake:
+        wake.follow([str(folder)])
+        (folder / "pod1").mkdir()
+        assert wake.wait(LONG)
+        (folder / "pod1").rmdir()
+        assert wake.wait(LONG)
+        assert not wake.wait(0.01)
+
+
+@pytest.mark.parametrize("name", ["cpuset.cpus", "cpu.max", "cpu.cfs_quota_us", "memory.high"])
+def test_write_to_what_the_agent_holds_is_told(folder: Path, name: str) -> None:
+    (folder / name).write_text("0-3")
+    with Wake() as wake:
+        wake.follow([str(folder)])
+        (folder / name).write_text("0-7")
+        assert wake.wait(LONG)
+
+
+@pytest.mark.parametrize("name", ["memory.events", "cgroup.procs"])
+def test_what_changes_all_the_time_is_left_out(folder: Path, name: str) -> None:
+    (folder / name).write_text("1")
+    with Wake() as wake:
+        wake.follow([str(folder)])
+        (folder / name).write_text("2")
+        assert not wake.wait(0.05)
+
+
+def test_folder_is_followed_no_more(folder: Path) -> None:
+    with Wake() as wake:
+        wake.follow([str(folder)])
+        wake.follow([])
+        (folder / "pod1").mkdir()
+        assert not wake.wait(0.05)
+
+
+def test_folder_that_was_removed_and_made_again_is_followed_again(folder: Path) -> None:
+    with Wake() as wake:
+        wake.follow([str(folder)])
+        folder.rmdir()
+        wake.wait(0.05)
+        folder.mkdir()
+        wake.follow([str(folder)])
+        (folder / "pod1").mkdir()
+        assert wake.wait(LONG)
+
+
+def test_folder_that_is_not_there_is_passed_over(folder: Path) -> None:
+    with Wake() as wake:
+        wake.follow([str(folder / "gone"), str(folder)])
+        (folder / "pod1").mkdir()
+        assert wake.wait(LONG)
+
+
+def test_plan_that_is_written_or_replaced_is_told(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.yaml"
+    with Wake(plan) as wake:
+        plan.write_text("one")
+        assert wake.wait(LONG)
+        beside = tmp_path / "new"
+        beside.write_text("two")
+        assert not wake.wait(0.05), "a file beside it is none of its business"
+        beside.replace(plan)
+        assert wake.wait(LONG)
+
+
+def test_mounted_config_map_that_is_replaced_is_told(tmp_path: Path) -> None:
+    """The kubelet replaces a link beside the file, never the file."""
+    for version in ("1", "2"):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "plan.yaml").write_text(version)
+    (tmp_path / "..data").symlink_to("1")
+    plan = tmp_path / "plan.yaml"
+    plan.symlink_to("..data/plan.yaml")
+    with Wake(plan) as wake:
+        (tmp_path / "..data_tmp").symlink_to("2")
+        (tmp_path / "..data_tmp").replace(tmp_path / "..data")
+        assert wake.wait(LONG)
+        assert plan.read_text() == "2"
+
+
+def test_call_from_another_thread_ends_a_wait() -> None:
+    with Wake() as wake:
+        caller = threading.Thread(target=wake.call)
+        caller.start()
+        assert wake.wait(LONG)
+        caller.join()
+        assert not wake.wait(0.01)
+        wake.call()
+        assert wake.wait(LONG), "a call before the wait counts"
+
+
+def test_no_more_watches_is_said_once(
+    folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with Wake() as wake:
+        monkeypatch.setattr("asyncinotify.Inotify.add_watch", none_left)
+        wake.follow([str(folder)])
+        wake.follow([str(folder)])
+    (said,) = [record.message for record in caplog.records]
+    assert "No space left on device; raise fs.inotify.max_user_watches" in said

@@ -1,0 +1,206 @@
+"""Programs that run in real cgroups are measured by the agent's own loop.
+
+The loop leaves at least one core to be shared, and this machine may have only two. It is therefore
+told of one more CPU than there is, reserved for sharing; as there is no pod but the measured one,
+nothing is ever put on that.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+from measured_pods import MeasuredPods
+from real_pods import TREE
+from walras_agent.cpuset import CpuSet
+from walras_agent.enforce import Enforcer
+from walras_agent.holdings import Grant
+from walras_agent.journal import Journal
+from walras_agent.memory.keeper import MemoryKeeper
+from walras_agent.memory.nodes import NodeKeeper
+from walras_agent.node_plan import NodePlan
+from walras_agent.observe import Observer
+from walras_agent.profiling.instruments import Instruments
+from walras_agent.profiling.profiler import Profiler
+from walras_agent.profiling.request import FileCounter, HttpCounter, Request
+from walras_agent.reconcile import Reconciler
+from walras_agent.topology import Cpu, Topology
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from walras_agent.profiling.request import Report
+
+CPUS = sorted(os.sched_getaffinity(0))[:2]
+
+pytestmark = [
+    pytest.mark.skipif(TREE is None, reason="needs root and cgroups"),
+    pytest.mark.skipif(len(CPUS) < 2, reason="needs two CPUs: a speedup shows on two"),
+]
+
+PROGRAM = """
+import hashlib, http.server, mmap, os, struct, sys, threading, time
+
+workers, root = int(sys.argv[1]), sys.argv[2]
+steps = mmap.mmap(-1, 4096)
+for worker in range(workers):
+    if not os.fork():
+        block, done = bytes(65536), 0
+        while True:
+            hashlib.sha256(block).digest()
+            done += 1
+            struct.pack_into("q", steps, 8 * worker, done)
+
+def total():
+    return sum(struct.unpack_from(f"{workers}q", steps))
+
+class Page(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        if self.path == "/metrics":
+            for worker in range(workers):
+                done, = struct.unpack_from("q", steps, 8 * worker)
+                self.wfile.write(f'steps_total{{worker="{worker}"}} {done}\\n'.encode())
+    def log_message(self, *args):
+        pass
+
+server = http.server.HTTPServer(("127.0.0.1", 0), Page)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+os.chroot(root)
+print(server.server_port, flush=True)
+while True:
+    with open("/new", "w") as file:
+        file.write(str(total()))
+    os.rename("/new", "/progress")
+    time.sleep(0.01)
+"""
+
+
+@dataclass
+class Agent:
+    """The agent's loop over one pod, which holds two CPUs."""
+
+    pods: MeasuredPods
+    folder: Path
+    used: set[tuple[int, ...]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.start_agent()
+
+    def start_agent(self) -> None:
+        observer = Observer(self.pods.tree, self.pods.layout)
+        journal = Journal.open(self.folder / "journal")
+        reserved = max(CPUS) + 1
+        enforcer = Enforcer(self.pods.tree, observer, journal, CpuSet([reserved]))
+        memory = MemoryKeeper(self.pods.tree, journal)
+        known = Topology(tuple(Cpu(cpu, cpu, 0, 0, 0) for cpu in (*CPUS, reserved)))
+        nodes = NodeKeeper(self.pods.tree, journal)
+        self.reconciler = Reconciler(enforcer, memory, nodes, lambda: known, lambda: "")
+        self.reconciler.offer(NodePlan(1, "enforce", (Grant("aa", "default/aa", 2000),)))
+        instruments = Instruments(self.pods.tree, self.pods.layout, lambda: CpuSet(CPUS))
+        self.profiler = Profiler(instruments.open)
+
+    def start(self, workers: int) -> None:
+        root = self.folder / "root"
+        root.mkdir()
+        argv = (sys.executable, "-c", PROGRAM, str(workers), str(root))
+        self.process = self.pods.run("aa", *argv)
+        assert self.process.stdout is not None
+        port = int(self.process.stdout.readline())
+        self.page = HttpCounter("127.0.0.1", port, "/metrics", "steps_total")
+
+    @property
+    def affinity(self) -> tuple[int, ...]:
+        return tuple(sorted(os.sched_getaffinity(self.process.pid)))
+
+    def turn(self, request: Request | None) -> float | None:
+        """One turn of the loop; returns when the next is due."""
+        now = time.monotonic()
+        self.profiler.offer(request, now)
+        status = self.reconciler.step(now, self.profiler.limits(now))
+        self.profiler.note(status, time.monotonic())
+        assert not status.failures, status.failures
+        self.used.add(self.affinity)
+        return self.profiler.next_wake(time.monotonic())
+
+    def measure(self, request: Request) -> Report:
+        """Go round until nothing more is due."""
+        while (wake := self.turn(request)) is not None:
+            time.sleep(max(0.0, wake - time.monotonic()))
+        report = self.profiler.report
+        assert report is not None
+        return report
+
+
+@contextmanager
+def pod_of(workers: int, folder: Path) -> Iterator[Agent]:
+    """An agent and the pod that it is about, with so many processes at work."""
+    assert TREE is not None
+    folder.mkdir()
+    pods = MeasuredPods(TREE)
+    try:
+        agent = Agent(pods, folder)
+        agent.start(workers)
+        yield agent
+    finally:
+        pods.close()
+
+
+def fraction(source: str, workers: int, folder: Path) -> float:
+    """F of a program with so many workers, as measured by one source of progress."""
+    with pod_of(workers, folder) as agent:
+        progress = {"cpuTime": None, "file": FileCounter("/progress"), "http": agent.page}[source]
+        request = Request("r", "aa", sample_seconds=0.3, repeats=2, progress=progress)
+        report = agent.measure(request)
+        assert agent.affinity == tuple(CPUS)
+    assert report.state == "Complete", report.reason
+    assert [sample.cores for sample in report.samples] == [1, 2, 2, 1]
+    assert agent.used == {tuple(CPUS), (CPUS[0],)}
+    if source != "cpuTime":
+        assert (report.source, report.memory_bandwidth) == (source, None)
+    assert report.fit is not None
+    return report.fit.mean
+
+
+@pytest.mark.parametrize("source", ["cpuTime", "file", "http"])
+def test_program_with_two_workers_is_more_parallel_than_with_one(
+    tmp_path: Path, source: str
+) -> None:
+    two, one = fraction(source, 2, tmp_path / "two"), fraction(source, 1, tmp_path / "one")
+    assert two > one
+
+
+def start_measuring(agent: Agent) -> None:
+    """Go round until the pod is down to one core."""
+    deadline = time.monotonic() + 20
+    while agent.affinity != (CPUS[0],) and time.monotonic() < deadline:
+        agent.turn(Request("r", "aa"))
+    assert agent.affinity == (CPUS[0],)
+
+
+def test_agent_that_forgot_its_measurement_gives_the_cores_back(tmp_path: Path) -> None:
+    """As after a crash: the next agent knows the plan and no measurement."""
+    with pod_of(1, tmp_path / "node") as agent:
+        start_measuring(agent)
+        agent.start_agent()
+        agent.turn(None)
+        assert agent.affinity == tuple(CPUS)
+
+
+def test_pod_that_ends_while_it_is_measured(tmp_path: Path) -> None:
+    with pod_of(1, tmp_path / "node") as agent:
+        start_measuring(agent)
+    now = time.monotonic()
+    agent.profiler.note(agent.reconciler.step(now, agent.profiler.limits(now)), now)
+    assert agent.profiler.report is not None
+    assert agent.profiler.report.state == "Failed"
+    assert "no container" in agent.profiler.report.reason
+    assert agent.profiler.limits(now) == {}

@@ -1,0 +1,406 @@
+"""A measurement on a simulated node, whose program speeds up as Amdahl's law says."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from walras.speedup import speedup
+from walras_agent.cpuset import CpuSet
+from walras_agent.profiling.counters import CounterError
+from walras_agent.profiling.instruments import Meter
+from walras_agent.profiling.profiler import Profiler
+from walras_agent.profiling.request import Request
+from walras_agent.status import NodeStatus, PodStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from walras_agent.node_plan import Mode
+    from walras_agent.profiling.request import Report, Source
+
+POD = "/kubepods/podaa"
+
+
+@dataclass
+class Node:
+    """One pod with a program, and a loop around the profiler that never sleeps.
+
+    Attributes:
+        fraction: Parallel fraction of the program.
+        pace: What it does a second on one core.
+        drift: By what part of this it gets faster a second.
+        granted: Cores of its own that the pod has.
+        happening: What happens right before the step that is made at a time.
+    """
+
+    fraction: float = 0.9
+    pace: float = 1.0
+    drift: float = 0.0
+    granted: int = 8
+    now: float = 1000.0
+    cores: int = 8
+    done: float = 0.0
+    broken: str = ""
+    stuck: str = ""
+    refused: str = ""
+    mode: Mode = "enforce"
+    repaired: tuple[str, ...] = ()
+    first_cpu: int = 0
+    bytes_per_step: float = 0.0
+    gone: bool = False
+    opened: int = 0
+    closed: int = 0
+    limited: Mapping[str, int] = field(default_factory=dict)
+    source: Source = "cpuTime"
+
+    def __post_init__(self) -> None:
+        self.began = self.now
+        self.profiler = Profiler(self.open)
+        self.happening: dict[float, Callable[[], None]] = {}
+
+    def open(self, request: Request) -> Meter:
+        self.opened += 1
+        traffic = Bus(self) if self.bytes_per_step else None
+        return Meter(POD, self, traffic, clock=lambda: self.now)
+
+    def read(self) -> float:
+        if self.broken:
+            raise CounterError(self.broken)
+        return self.done
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def elapse(self, seconds: float) -> None:
+        """Let the program work; its rate changes steadily with time."""
+        middle = self.now + seconds / 2 - self.began
+        rate = self.pace * float(speedup(self.cores, self.fraction)) * (1 + self.drift * middle)
+        self.done += rate * seconds
+        self.now += seconds
+
+    def step(self, request: Request | None) -> None:
+        """One turn of the agent's loop."""
+        self.profiler.offer(request, self.now)
+        self.limited = self.profiler.limits(self.now)
+        asked = self.limited.get("aa")
+        limit = None if asked is None or self.stuck else min(asked, self.granted)
+        self.cores = limit or self.granted
+        pod = PodStatus(
+            "aa",
+            "default/aa",
+            None if self.gone else CpuSet(range(self.first_cpu, self.first_cpu + self.cores)),
+            None,
+            "Absent" if self.gone else "Enforced",
+            self.stuck or ("it has no container here" if self.gone else ""),
+            own=CpuSet(range(self.granted)),
+            limit=limit,
+        )
+        status = NodeStatus(1, self.mode, self.refused, (pod,), repaired=self.repaired)
+        self.repaired = ()
+        self.profiler.note(status, self.now)
+
+    def run(self, request: Request | None, seconds: float = math.inf) -> Report:
+        """Go round until nothing is due any more, or for some time."""
+        end = self.now + seconds
+        while True:
+            self.step(request)
+            wake = self.profiler.next_wake(self.now)
+            if wake is None or wake > end:
+                break
+            soon = min((at for at in self.happening if at < wake), default=wake)
+            self.elapse(max(soon - self.now, 0.0))
+            self.happening.pop(soon, lambda: None)()
+        report = self.profiler.report
+        assert report is not None
+        return report
+
+
+@dataclass
+class Bus:
+    """The way to the memory of a node."""
+
+    node: Node
+    closed: int = 0
+
+    def read(self) -> float | None:
+        return None if self.node.now < 1010 else self.node.done * self.node.bytes_per_step
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+REQUEST = Request("first", "aa")
+
+
+@given(
+    fraction=st.floats(0, 1),
+    granted=st.integers(2, 64),
+    repeats=st.integers(1, 4),
+    seconds=st.floats(0.1, 10),
+)
+@settings(deadline=None)
+def test_the_fraction_of_a_program_is_found(
+    fraction: float, granted: int, repeats: int, seconds: float
+) -> None:
+    node = Node(fraction, granted=granted)
+    request = Request("r", "aa", sample_seconds=seconds, repeats=repeats, lease_seconds=1e4)
+    report = node.run(request)
+    assert report.state == "Complete", report.reason
+    assert report.fit is not None
+    assert report.fit.mean == pytest.approx(fraction, abs=1e-6)
+    assert report.fit.variance == pytest.approx(0, abs=1e-9)
+    assert max(report.fit.by_cores) == granted
+    assert len(report.samples) == report.planned == repeats * (1 + len(report.fit.by_cores))
+    assert all(sample.seconds == pytest.approx(seconds) for sample in report.samples)
+
+
+@given(fraction=st.floats(0.2, 1), drift=st.floats(-0.002, 0.01))
+@settings(deadline=None)
+def test_steady_drift_hardly_shows(fraction: float, drift: float) -> None:
+    """A pass upwards alone would take all of the drift for speedup."""
+
+    def error(repeats: int) -> float:
+        request = Request("r", "aa", repeats=repeats, lease_seconds=1e4)
+        report = Node(fraction, drift=drift).run(request)
+        assert report.fit is not None
+        return abs(report.fit.mean - fraction)
+
+    assert error(repeats=4) <= max(0.2 * error(repeats=1), 1e-6)
+
+
+def test_core_counts_that_are_asked_for_are_measured_and_one_core_too() -> None:
+    node = Node()
+    report = node.run(Request("r", "aa", cores=(6, 3), repeats=2))
+    assert [sample.cores for sample in report.samples] == [1, 3, 6, 6, 3, 1]
+    assert node.limited == {}
+
+
+def test_afterwards_the_pod_has_all_its_cores_and_the_counters_are_closed() -> None:
+    node = Node()
+    report = node.run(REQUEST)
+    assert report.state == "Complete"
+    assert node.limited == {}
+    assert node.cores == node.granted
+    assert node.opened == node.closed == 1
+
+
+def test_request_that_is_done_is_not_made_again() -> None:
+    node = Node()
+    report = node.run(REQUEST)
+    assert node.run(REQUEST, seconds=100) == report
+    assert node.opened == 1
+    again = Profiler(node.open)
+    again.pass_over("first")
+    again.offer(REQUEST, node.now)
+    assert again.report is None
+    assert again.limits(node.now) == {}
+
+
+def test_progress_is_counted_on_all_cores_and_none_is_taken_away() -> None:
+    node = Node()
+    seen = set()
+    node.happening = {1000.0 + second: lambda: seen.add(node.cores) for second in range(20)}
+    report = node.run(Request("first", "aa", purpose="Progress"))
+    assert (report.state, report.fit) == ("Complete", None)
+    assert [sample.cores for sample in report.samples] == [8, 8, 8]
+    assert seen == {8}
+    assert report.samples[0].progress == pytest.approx(2.0 * float(speedup(8, 0.9)))
+    alone = Node(granted=1, cores=1)
+    report = alone.run(Request("first", "aa", purpose="Progress"))
+    assert [sample.cores for sample in report.samples] == [1, 1, 1]
+
+
+def test_lease_ends_a_measurement_that_nobody_renews() -> None:
+    node = Node()
+    request = Request("r", "aa", lease_seconds=20)
+    report = node.run(request)
+    assert report.state == "Expired"
+    assert node.now == pytest.approx(1020)
+    assert node.limited == {}
+    assert node.closed == 1
+    assert 0 < len(report.samples) < report.planned
+    assert report.fit is not None
+    assert report.fit.mean == pytest.approx(0.9)
+
+
+def test_renewed_lease_lets_it_come_to_its_end() -> None:
+    node = Node()
+    node.run(Request("r", "aa", lease_seconds=20), seconds=15)
+    node.run(Request("r", "aa", lease_seconds=20, renewals=1), seconds=15)
+    report = node.run(Request("r", "aa", lease_seconds=20, renewals=2))
+    assert report.state == "Complete", report.reason
+
+
+def test_lease_ends_without_any_further_step() -> None:
+    """A loop that is held up elsewhere finds no limits at the time of its next step."""
+    node = Node()
+    node.run(REQUEST, seconds=5)
+    assert node.profiler.limits(node.now) != {}
+    assert node.profiler.limits(node.now + 120) == {}
+
+
+def test_request_withdrawn_gives_the_cores_back() -> None:
+    node = Node()
+    node.run(REQUEST, seconds=10)
+    report = node.run(None)
+    assert (report.state, node.limited, node.closed) == ("Cancelled", {}, 1)
+    assert report.samples
+
+
+def test_another_request_takes_the_place_of_the_first() -> None:
+    """What is not asked for any more ends, and never are two pods measured."""
+    node = Node()
+    node.run(REQUEST, seconds=10)
+    report = node.run(Request("second", "aa"))
+    assert (report.id, report.state) == ("second", "Complete")
+    assert node.opened == node.closed == 2
+
+
+def test_agent_that_was_killed_limits_nobody() -> None:
+    node = Node()
+    node.run(REQUEST, seconds=10)
+    node.profiler = Profiler(node.open)
+    node.step(None)
+    assert node.limited == {}
+    assert node.profiler.next_wake(node.now) is None
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Something goes wrong ten seconds into a measurement, and what is said about it."""
+
+    change: Mapping[str, object]
+    said: str
+
+    def happen(self, node: Node) -> None:
+        for name, value in self.change.items():
+            setattr(node, name, value)
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        pytest.param(Trouble({"gone": True}, "no container"), id="the pod is gone"),
+        pytest.param(Trouble({"granted": 4}, "holds 4 whole cores now"), id="its grant was cut"),
+        pytest.param(Trouble({"granted": 0}, "no core of its own"), id="its grant was taken"),
+        pytest.param(Trouble({"stuck": "it hangs"}, "it hangs"), id="the kernel refuses"),
+        pytest.param(Trouble({"broken": "no file"}, "no file"), id="the counter is not read"),
+        pytest.param(Trouble({"pace": 0.0}, "did not move"), id="the job does nothing"),
+        pytest.param(Trouble({"refused": "static CPU manager"}, "static"), id="writes are refused"),
+        pytest.param(Trouble({"mode": "observe"}, "only observes"), id="observe mode"),
+    ],
+)
+def test_trouble_ends_it_with_the_reason(trouble: Trouble) -> None:
+    node = Node()
+    node.run(REQUEST, seconds=10)
+    trouble.happen(node)
+    report = node.run(REQUEST)
+    assert report.state == "Failed"
+    assert trouble.said in report.reason
+    assert node.limited == {}
+    assert node.closed == 1
+    assert node.now < 1000 + REQUEST.lease_seconds
+
+
+def test_counter_that_goes_back_is_not_believed() -> None:
+    node = Node()
+
+    def restart() -> None:
+        node.done -= 1000.0
+
+    for at in range(1, 60):
+        node.happening[1000.0 + at] = restart
+    report = node.run(REQUEST)
+    assert report.state == "Failed"
+    assert "went back" in report.reason
+
+
+def test_sample_that_was_disturbed_is_taken_again() -> None:
+    node = Node()
+
+    def disturb() -> None:
+        node.done += 1e6
+        node.repaired = (f"{POD}/container",)
+
+    node.happening[1011.1] = disturb
+    report = node.run(REQUEST)
+    assert report.state == "Complete"
+    assert len(report.samples) == report.planned
+    assert max(sample.progress for sample in report.samples) < 100
+
+
+def test_sample_during_which_a_plan_moved_the_pod_is_taken_again() -> None:
+    node = Node()
+
+    def move() -> None:
+        node.done += 1e6
+        node.first_cpu = 8
+
+    node.happening[1011.1] = move
+    report = node.run(REQUEST)
+    assert report.state == "Complete"
+    assert len(report.samples) == report.planned
+    assert max(sample.progress for sample in report.samples) < 100
+
+
+def test_cpus_that_cannot_be_set_at_all_are_not_waited_for_long() -> None:
+    node = Node(stuck="it waits for CPUs")
+    report = node.run(REQUEST)
+    assert report.state == "Failed"
+    assert "it waits for CPUs" in report.reason
+    assert node.now == pytest.approx(1030)
+    assert node.opened == 0
+
+
+def test_what_others_do_to_other_pods_is_no_disturbance() -> None:
+    node = Node()
+
+    def disturb() -> None:
+        node.repaired = ("/kubepods/podbb/container",)
+
+    for at in range(1, 60):
+        node.happening[1000.25 + at] = disturb
+    report = node.run(REQUEST)
+    assert report.state == "Complete"
+    assert sum(sample.seconds for sample in report.samples) == pytest.approx(24)
+    assert node.now < 1000 + 12 * 2.6
+
+
+@pytest.mark.parametrize(
+    ("granted", "cores", "said"),
+    [
+        pytest.param(1, None, "two or more", id="one core has no speedup"),
+        pytest.param(4, (2, 8), "8 are asked for", id="more than it holds"),
+        pytest.param(4, (1,), "only one core", id="nothing to compare with"),
+    ],
+)
+def test_request_that_cannot_be_met_is_refused(
+    granted: int, cores: tuple[int, ...] | None, said: str
+) -> None:
+    node = Node(granted=granted)
+    report = node.run(Request("r", "aa", cores=cores))
+    assert report.state == "Failed"
+    assert said in report.reason
+    assert node.opened == 0
+
+
+def test_pod_that_slows_down_with_cores_is_told_of() -> None:
+    report = Node(fraction=-0.5).run(REQUEST)
+    assert report.fit is not None
+    assert report.fit.mean == pytest.approx(-0.5)
+    assert "slower" in report.warnings[0]
+
+
+def test_memory_bandwidth_is_that_on_most_cores_where_it_is_known() -> None:
+    """The processor has lost count in the first samples, among them one on eight cores."""
+    node = Node(fraction=1.0, bytes_per_step=1e9)
+    report = node.run(REQUEST)
+    assert report.memory_bandwidth == pytest.approx(8e9)
+    assert [sample.memory_bytes is None for sample in report.samples] == [True] * 4 + [False] * 8
+    assert Node().run(REQUEST).memory_bandwidth is None

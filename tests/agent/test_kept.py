@@ -1,0 +1,125 @@
+"""Files of a real kernel that are kept open say what a fresh look would say."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from walras_agent.kept import KeptTree
+from walras_agent.tree import CgroupError, CgroupTree, Setting, TreeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def find_tree() -> KeptTree | None:
+    try:
+        return KeptTree.at() if os.geteuid() == 0 else None
+    except TreeError:
+        return None
+
+
+TREE = find_tree()
+TOP = f"/walras-kept-{os.getpid()}"
+
+pytestmark = pytest.mark.skipif(TREE is None, reason="needs root and cgroups with cpuset")
+
+
+@pytest.fixture
+def tree() -> Iterator[KeptTree]:
+    made = KeptTree.at()
+    if made.version == 2:
+        (Path(made.mounts["cpuset"]) / "cgroup.subtree_control").write_text("+cpuset")
+    yield made
+    made.close()
+    for folder in (folder_of(f"{TOP}/in"), folder_of(TOP)):
+        if folder.exists():
+            folder.rmdir()
+
+
+def folder_of(group: str) -> Path:
+    assert TREE is not None
+    return Path(TREE.mounts["cpuset"] + group)
+
+
+def setting(file: str = "cpuset.cpus", group: str = TOP) -> Setting:
+    return Setting("cpuset", group, file)
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_every_read_is_fresh(tree: KeptTree) -> None:
+    folder_of(TOP).mkdir()
+    assert tree.read(setting()) == ""
+    for cpus in ("0", "0-1", "1"):
+        CgroupTree.at().write(setting(), cpus)
+        assert tree.read(setting()) == cpus
+    before = descriptors()
+    tree.read(setting())
+    assert descriptors() == before
+
+
+def test_group_that_is_gone_is_gone(tree: KeptTree) -> None:
+    folder_of(TOP).mkdir()
+    tree.read(setting())
+    folder_of(TOP).rmdir()
+    with pytest.raises(CgroupError) as caught:
+        tree.read(setting())
+    assert caught.value.kind == "gone"
+
+
+def test_group_made_anew_under_the_name_is_read_and_not_the_old_one(tree: KeptTree) -> None:
+    folder_of(TOP).mkdir()
+    tree.write(setting(), "1")
+    assert tree.read(setting()) == "1"
+    folder_of(TOP).rmdir()
+    folder_of(TOP).mkdir()
+    assert tree.read(setting()) == ""
+
+
+def test_no_more_files_are_kept_than_may_be() -> None:
+    folder_of(TOP).mkdir()
+    tree = replace(KeptTree.at(), most=2)
+    before = descriptors()
+    try:
+        for file in ("cpuset.cpus", "cpuset.mems", "cgroup.procs") * 3:
+            tree.read(setting(file))
+            assert descriptors() <= before + 2
+    finally:
+        tree.close()
+        folder_of(TOP).rmdir()
+    assert descriptors() == before
+
+
+def test_agent_that_runs_out_of_descriptors_goes_on(tree: KeptTree) -> None:
+    """Perf on 200 groups and more used them all up (cadvisor 3300)."""
+    folder_of(TOP).mkdir()
+    tree.read(setting())
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(int(each.name) for each in Path("/proc/self/fd").iterdir())
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1, hard))
+    fillers = []
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                fillers.append(os.open("/", os.O_RDONLY))
+        with pytest.raises(OSError, match="Too many open files"):
+            os.open("/", os.O_RDONLY)
+        assert tree.read(setting("cpuset.mems")) == ""
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for each in fillers:
+            os.close(each)
+
+
+def test_file_that_is_not_there_is_refused_as_ever(tree: KeptTree) -> None:
+    with pytest.raises(CgroupError, match="No such file"):
+        tree.read(setting("cpuset.nothing"))

@@ -1,0 +1,340 @@
+"""Jobs of a run are held to grants by a real kernel, by cgroup and by CPU affinity alike.
+
+Nothing is faked: the programs are real, and where they may run is asked of /proc. Runs as root and
+as an ordinary user, and inside emulated machines with more CPUs (test_guest.py).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from itertools import combinations, product
+from pathlib import Path
+from random import Random
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+
+from real_jobs import (
+    BOTH_WAYS,
+    BURNER,
+    SLEEPER,
+    THREADS_AND_A_CHILD,
+    Programs,
+    cpus_of,
+    cpus_of_threads,
+    needs_cpuset,
+    needs_root,
+    needs_two_cpus,
+    pids_of,
+    threads_of,
+)
+from waiting import eventually
+from walras_agent.cpuset import CpuSet
+from walras_agent.holdings import Grant
+from walras_agent.local.affinity import AffinityGroups
+from walras_agent.local.cgroups import KernelGroups
+from walras_agent.local.placement import Job, Placer, open_placer, run_id
+from walras_agent.moves import CPUS
+from walras_agent.node_plan import Mode, NodePlan
+from walras_agent.topology import Topology
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+    from walras_agent.status import NodeStatus
+    from walras_agent.tree import Setting
+
+    Write = Callable[[Any, Setting, str], None]
+
+pytestmark = needs_two_cpus
+
+TOPOLOGY = Topology.read()
+CORES = len(TOPOLOGY.cores("thread"))
+PLANS = int(os.environ.get("WALRAS_TEST_PLANS", "15"))  # an emulated machine takes its time
+TWO_PROCESSES = "import os, time; os.fork(); time.sleep(600)"
+NOTHING = CpuSet()
+
+
+class Machine:
+    """A run whose jobs are granted single CPUs or, as 0 of them, a part of what nobody owns."""
+
+    def __init__(self, placer: Placer) -> None:
+        self.placer = placer
+        self.programs = Programs()
+        self.jobs: dict[str, Job] = {}
+        self.reconciler = placer.reconciler(lambda: TOPOLOGY)
+        self.now = 0.0
+        self.epoch = 0
+
+    def start(self, name: str, code: str = SLEEPER) -> Job:
+        self.jobs[name] = self.placer.open(name)
+        self.programs.start(self.jobs[name], code)
+        return self.jobs[name]
+
+    def grant(
+        self,
+        cpus: Mapping[str, int],
+        weights: Mapping[str, int] = MappingProxyType({}),
+        mode: Mode = "enforce",
+        fixed: Collection[Job] = (),
+    ) -> NodeStatus:
+        grants = [
+            Grant(name, name, 1000 * count)
+            if count
+            else Grant(name, name, 500, weight=weights.get(name, 1000))
+            for name, count in cpus.items()
+        ]
+        self.epoch += 1
+        self.reconciler.offer(NodePlan(self.epoch, mode, tuple(grants), "thread"))
+        return self.step(fixed)
+
+    def step(self, fixed: Collection[Job] = ()) -> NodeStatus:
+        self.now += 1.0
+        self.placer.keep()
+        return self.reconciler.step(self.now, fixed=[job.container for job in fixed])
+
+    def close(self) -> None:
+        self.programs.close()
+        self.placer.close()
+
+
+@pytest.fixture(params=BOTH_WAYS)
+def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
+    machine = Machine(open_placer(run_id(), request.param))
+    yield machine
+    machine.close()
+
+
+def test_own_cpus_are_nobody_elses_and_the_rest_is_shared(machine: Machine) -> None:
+    owner, *sharers = (machine.start(name, THREADS_AND_A_CHILD) for name in "abc")
+    assert eventually(lambda: all(len(threads_of(job)) == 6 for job in machine.jobs.values()))
+
+    status = machine.grant({"a": 1, "b": 0, "c": 0})
+
+    assert status.settled
+    (own,) = cpus_of(owner)
+    assert len(own) == 1
+    assert [cpus_of(job) for job in sharers] == [{TOPOLOGY.cpuset - own}] * 2
+    assert {pod.pod: pod.own for pod in status.pods} == {"a": own, "b": CpuSet(), "c": CpuSet()}
+
+
+def test_all_cpus_may_be_owned(machine: Machine) -> None:
+    first, second = machine.start("a"), machine.start("b")
+    assert machine.grant({"a": 1, "b": CORES - 1}).settled
+    (one,), (rest,) = cpus_of(first), cpus_of(second)
+    assert len(one) == 1
+    assert rest == TOPOLOGY.cpuset - one
+
+
+def test_job_is_on_its_cpus_before_its_first_instruction(machine: Machine) -> None:
+    machine.start("a")
+    machine.grant({"a": CORES})
+    newcomer = machine.jobs["b"] = machine.placer.open("b")
+    status = machine.grant({"a": CORES - 1, "b": 1})
+    assert status.settled
+
+    tell = "import os; print(*os.sched_getaffinity(0), flush=True); input()"
+    process = machine.programs.start(newcomer, tell)
+
+    assert process.stdout is not None
+    assert CpuSet(map(int, process.stdout.readline().split())) == status.pods[1].own
+    assert len(status.pods[1].own) == 1
+
+
+def test_weights_divide_shared_cpus_and_all_that_others_leave(machine: Machine) -> None:
+    heavy, light = machine.start("heavy", BURNER), machine.start("light", BURNER)
+    machine.start("owner")
+    weights = {"heavy": 1000, "light": 250}
+    machine.grant({"owner": CORES - 1, "heavy": 0, "light": 0}, weights)
+    # Ordinary users' session weights are taken by the kernel only every 0.1 s.
+    time.sleep(0.3)
+    assert machine.step().settled
+    assert cpus_of(heavy) == cpus_of(light)
+    before = heavy.cpu_seconds(), light.cpu_seconds()
+
+    time.sleep(2)
+
+    used = heavy.cpu_seconds() - before[0], light.cpu_seconds() - before[1]
+    assert 2.5 < used[0] / used[1] < 6.5
+    heavy.close()
+    left = light.cpu_seconds()
+    assert eventually(lambda: light.cpu_seconds() - left > 0.5)
+
+
+def test_when_nothing_changes_nothing_is_written(machine: Machine) -> None:
+    for name in "abc":
+        machine.start(name)
+    machine.grant({"a": 1, "b": 0, "c": 0})
+    assert machine.step().writes == ()
+    assert machine.step().repaired == ()
+
+
+def test_observing_moves_nobody_and_tells_who_would_be(machine: Machine) -> None:
+    job = machine.start("a")
+    status = machine.grant({"a": 1}, mode="observe")
+    assert cpus_of(job) == {TOPOLOGY.cpuset}
+    assert len(status.pods[0].own) == 1
+    machine.grant({"a": 1})
+    assert cpus_of(job) == {status.pods[0].own}
+    machine.grant({"a": 1}, mode="observe")
+    assert cpus_of(job) == {TOPOLOGY.cpuset}
+
+
+def test_job_that_is_fixed_keeps_its_cpus_and_nobody_gets_them(machine: Machine) -> None:
+    measured, other = machine.start("a"), machine.start("b")
+    machine.grant({"a": CORES - 1, "b": 1})
+    before = cpus_of(measured), cpus_of(other)
+    for _ in range(2):
+        status = machine.grant({"a": 1, "b": CORES - 1}, fixed=[measured])
+        assert (cpus_of(measured), cpus_of(other)) == before
+    if CORES > 2:
+        assert [pod.state for pod in status.pods] == ["Pending", "Pending"]
+    assert machine.step().settled
+    assert len(*cpus_of(measured)) == 1
+    assert len(*cpus_of(other)) == CORES - 1
+
+
+@pytest.mark.parametrize("way", BOTH_WAYS)
+def test_runs_at_once_leave_each_other_alone(
+    machine: Machine, way: Literal["cgroup", "affinity"]
+) -> None:
+    other = Machine(open_placer(run_id(), way))
+    try:
+        mine, theirs = machine.start("a"), other.start("a")
+        assert machine.grant({"a": 1}).settled
+        assert cpus_of(theirs) == {TOPOLOGY.cpuset}
+        assert other.grant({"a": CORES}).settled
+        assert len(*cpus_of(mine)) == 1
+    finally:
+        other.close()
+    assert len(pids_of(mine)) == 1
+    assert machine.step().writes == ()
+
+
+@needs_root
+@needs_cpuset
+def test_cpus_changed_by_others_are_put_right() -> None:
+    machine = Machine(open_placer(run_id(), "cgroup"))
+    try:
+        job = machine.start("a")
+        machine.grant({"a": 1})
+        (own,) = cpus_of(job)
+        run = Path(job.pod).parent.name
+        (file,) = Path("/sys/fs/cgroup").rglob(f"{run}/job-a/main/cpuset.cpus")
+        file.write_text(str(TOPOLOGY.cpuset))
+        assert machine.step().repaired == (job.container,)
+        assert cpus_of(job) == {own}
+    finally:
+        machine.close()
+
+
+def test_by_affinity_nice_values_of_all_threads_only_ever_rise() -> None:
+    machine = Machine(open_placer(run_id(), "affinity"))
+    try:
+        job = machine.start("a", THREADS_AND_A_CHILD)
+        assert eventually(lambda: len(threads_of(job)) == 6)
+        base = os.getpriority(os.PRIO_PROCESS, 0)
+        for weight, nice in ((1000, 0), (500, 3), (1000, 3), (100, 10)):
+            machine.grant({"a": 0}, {"a": weight})
+            nices = {os.getpriority(os.PRIO_PROCESS, thread) for thread in threads_of(job)}
+            assert nices == {min(19, base + nice)}
+    finally:
+        machine.close()
+
+
+class Watcher(threading.Thread):
+    """Looks at which CPUs all jobs may use, over and over."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.pids: Mapping[str, tuple[int, ...]] = {}
+        self.looks: list[Mapping[str, CpuSet]] = []
+        self.rounds = 0
+        self.ended = False
+
+    def run(self) -> None:
+        while not self.ended:
+            looks, pids = self.looks, self.pids
+            first, second = _look(pids), _look(pids)
+            # What both looks show was so at a moment between them, for all jobs at once.
+            if first == second and first not in looks[-1:]:
+                looks.append(first)
+            self.rounds += 1
+            time.sleep(0.0005)  # lets the other thread go on
+
+    def after(self, write: Write) -> Write:
+        """Have every state be looked at that there is between two writes."""
+
+        def slow(groups: Any, setting: Setting, value: str) -> None:
+            write(groups, setting, value)
+            seen = self.rounds
+            while setting.file == CPUS and self.rounds < seen + 2:
+                assert self.is_alive()
+                time.sleep(0.0002)
+
+        return slow
+
+    def taken(self) -> list[Mapping[str, CpuSet]]:
+        """The looks since the last call."""
+        taken, self.looks = self.looks, []
+        return taken
+
+
+def _look(pids: Mapping[str, tuple[int, ...]]) -> Mapping[str, CpuSet]:
+    return {
+        name: CpuSet(cpu for pid in all_of for cpus in cpus_of_threads(pid) for cpu in cpus)
+        for name, all_of in pids.items()
+    }
+
+
+def test_no_cpu_ever_has_two_owners_while_grants_change(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two jobs are on one CPU only where both share it, before a change or after it."""
+    random = Random(20260)
+    watcher = Watcher()
+    for kind in (KernelGroups, AffinityGroups):
+        monkeypatch.setattr(kind, "write", watcher.after(kind.write))
+    watcher.start()
+    sharing: dict[str, CpuSet] = {}
+    for _ in range(PLANS):
+        plan = some_grants(random)
+        watcher.pids = {name: pids for name, pids in watcher.pids.items() if name in plan}
+        for name in machine.jobs.keys() - plan.keys():
+            machine.jobs.pop(name).close()
+        new = plan.keys() - machine.jobs.keys()
+        machine.jobs |= {name: machine.placer.open(name) for name in new}
+
+        status = machine.grant(plan)
+
+        assert status.settled
+        shares = {name: status.shared for name, count in plan.items() if not count}
+        for look, (one, other) in product(watcher.taken(), combinations(plan, 2)):
+            both = look.get(one, NOTHING) & look.get(other, NOTHING)
+            for job in (one, other):
+                assert both <= sharing.get(job, NOTHING) | shares.get(job, NOTHING), (look, job)
+        sharing = shares
+        for name in new:
+            machine.programs.start(machine.jobs[name], TWO_PROCESSES)
+        assert eventually(lambda: all(len(pids_of(job)) == 2 for job in machine.jobs.values()))
+        for pod in status.pods:
+            assert cpus_of(machine.jobs[pod.pod]) == {pod.own or status.shared}
+            assert len(pod.own) == plan[pod.pod]
+        watcher.pids = {name: pids_of(job) for name, job in machine.jobs.items()}
+    watcher.ended = True
+    watcher.join()
+
+
+def some_grants(random: Random) -> dict[str, int]:
+    """Some jobs with CPUs of their own and, if one is left, some that share."""
+    plan, left = {}, CORES
+    for name in random.sample("abcd", random.randint(1, 4)):
+        plan[name] = random.randint(0, max(left - 1, 0))
+        left -= plan[name]
+    owners = [name for name, count in plan.items() if count]
+    if len(owners) == len(plan):
+        plan[owners[-1]] += random.randint(0, left)
+    return plan

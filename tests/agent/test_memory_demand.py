@@ -1,0 +1,209 @@
+"""What a pod could use, of what the kernel says: pure, and on the kernel of this machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waiting import eventually
+from walras_agent.memory.demand import GROWTH, HALF_LIFE, PAUSE, SLACK, Demand, estimate
+from walras_agent.memory.pressure import Limits, Sample, Stall, observe
+from walras_agent.memory.strain import headroom
+from walras_agent.tree import CgroupTree, Setting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MIB = 1 << 20
+LIMIT = Limits(soft=200 * MIB)
+
+
+def using(
+    mib: int, *, inactive_file: int = 0, refaulted: int = 0, refused: int = 0, slowed: int = 0
+) -> Sample:
+    return Sample(
+        LIMIT,
+        usage=mib * MIB,
+        inactive_file=inactive_file,
+        refaulted=refaulted,
+        refused=refused,
+        slowed=slowed,
+    )
+
+
+def after(samples: list[Sample], seconds: float = 10.0) -> Demand:
+    """The estimate after one look at each sample."""
+    known: Demand | None = None
+    for number, sample in enumerate(samples):
+        known = estimate(sample, known, number * seconds)
+    assert known is not None
+    return known
+
+
+def test_what_is_used_is_wanted_and_room_to_grow() -> None:
+    assert after([using(100)]).amount == 116 * MIB
+    assert after([using(1000)]).amount == 1100 * MIB
+
+
+def test_cache_that_nobody_used_of_late_is_not_wanted() -> None:
+    assert after([using(100, inactive_file=60 * MIB)]).amount == 56 * MIB
+
+
+HELD_BACK = {
+    "it reads back what was taken": {"refaulted": 200 * MIB},
+    "it comes up against its hard limit": {"refused": 3},
+    "it is slowed down beyond its soft limit": {"slowed": 9},
+}
+
+
+@pytest.mark.parametrize("signs", HELD_BACK.values(), ids=HELD_BACK)
+def test_a_squeezed_program_wants_more_than_its_limit(signs: dict[str, int]) -> None:
+    grows = [using(198), using(198, **signs)]
+    assert after(grows).amount > LIMIT.soft
+    again = using(198, **{name: 2 * amount for name, amount in signs.items()})
+    assert after([*grows, again]).amount > after(grows).amount
+
+
+def test_pressure_tells_of_want_at_once() -> None:
+    calm, pressed = Stall(), Stall(some=40.0, some_total=4.0)
+    known = estimate(replace(using(198), stall=calm), None, 0)
+    assert estimate(replace(using(198), stall=pressed), known, 10).amount > LIMIT.soft
+
+
+def test_a_squeezed_program_with_cache_to_give_wants_no_more() -> None:
+    first = using(198, inactive_file=90 * MIB)
+    later = replace(first, refused=5, slowed=5)
+    assert after([first, later]).amount == after([first]).amount
+
+
+def test_demand_grows_no_further_than_twice_what_there_is() -> None:
+    """There may be no more memory to be had, and then the estimate must not run away."""
+    samples = [using(198, refaulted=number * 200 * MIB) for number in range(50)]
+    used = 198 * MIB + headroom(198 * MIB)
+    assert after(samples).amount == 2 * used
+
+
+def test_steps_wait_for_what_the_last_one_did() -> None:
+    known = estimate(using(198), None, 0)
+    first = estimate(using(198, refused=1), known, 1)
+    soon = estimate(using(198, refused=2), first, 1 + PAUSE / 2)
+    later = estimate(using(198, refused=3), soon, 1 + PAUSE)
+    assert first.amount == soon.amount < later.amount == round(first.amount * GROWTH)
+
+
+def test_what_is_not_used_any_more_is_forgotten_by_halves() -> None:
+    known = estimate(using(1000), None, 0)
+    idle = estimate(using(100), known, HALF_LIFE)
+    assert idle.amount == 116 * MIB + (1100 - 116) * MIB // 2
+    assert idle.amount > estimate(using(100), idle, 10 * HALF_LIFE).amount >= 116 * MIB
+
+
+@given(st.lists(st.tuples(st.integers(1, 4000), st.booleans()), min_size=1, max_size=30))
+def test_never_less_than_what_is_used_and_seldom_told(steps: list[tuple[int, bool]]) -> None:
+    known: Demand | None = None
+    refused = 0
+    for number, (mib, squeezed) in enumerate(steps):
+        refused += squeezed
+        before, known = known, estimate(using(mib, refused=refused), known, 10.0 * number)
+        assert known.told >= known.amount >= mib * MIB
+        assert known.told <= 1.25 * known.amount + MIB
+        if before is not None and SLACK * before.told <= known.amount <= before.told:
+            assert known.told == before.told
+
+
+def test_a_steady_program_is_told_of_once() -> None:
+    """A thousand nodes must not tell of every breath of every pod."""
+    samples = [using(500 + 20 * (number % 3)) for number in range(100)]
+    told = set()
+    known: Demand | None = None
+    for number, sample in enumerate(samples):
+        known = estimate(sample, known, 10.0 * number)
+        told.add(known.told)
+    assert len(told) <= 2
+
+
+PROGRAM = """
+import mmap, os, sys
+with open(sys.argv[1], "w") as procs:
+    procs.write("0")
+held = [mmap.mmap(-1, 1 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) for _ in range(100)]
+for each in held:
+    each.write(bytes(1 << 20))
+print("holds", flush=True)
+sys.stdin.readline()
+del held
+print("freed", flush=True)
+sys.stdin.readline()
+print("reads", flush=True)
+with open(sys.argv[2], "rb", buffering=0) as file:
+    while True:
+        file.seek(0)
+        while file.read(1 << 20):
+            pass
+"""
+
+
+@pytest.fixture
+def pod() -> Iterator[str]:
+    tree = CgroupTree.at()
+    name = f"/walras-demand-{os.getpid()}"
+    folder = Path(tree.folder("memory", name))
+    folder.mkdir()
+    yield name
+    for pid in (folder / "cgroup.procs").read_text().split():
+        os.kill(int(pid), 9)
+    assert eventually(lambda: not (folder / "cgroup.procs").read_text(), 10)
+    folder.rmdir()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make a group with a limit")
+def test_the_demand_of_a_real_program_is_what_it_holds_and_what_it_is_kept_from(
+    pod: str, tmp_path: Path
+) -> None:
+    """It holds 100 MiB, frees them, and reads a file of 120 MiB again and again within 64 MiB."""
+    tree = CgroupTree.at()
+    data = Path("/var/tmp") / f"walras-demand-{os.getpid()}"  # noqa: S108 - not in memory
+    with data.open("wb") as file:
+        file.write(os.urandom(MIB) * 120)
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # it is this process's cache
+    procs = f"{tree.folder('memory', pod)}/cgroup.procs"
+    command = [sys.executable, "-c", PROGRAM, procs, str(data)]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    )
+    try:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == "holds\n"
+        known = estimate(observe(tree, pod), None, 0)
+        assert 100 * MIB <= known.amount <= 160 * MIB
+        process.stdin.write("\n")
+        assert process.stdout.readline() == "freed\n"
+        known = estimate(observe(tree, pod), known, 10 * HALF_LIFE)
+        assert known.amount < 60 * MIB
+        limit = "memory.max" if tree.version == 2 else "memory.limit_in_bytes"
+        tree.write(Setting("memory", pod, limit), str(64 * MIB))
+        process.stdin.write("\n")
+        assert process.stdout.readline() == "reads\n"
+        began = time.monotonic()
+
+        def wants_more() -> bool:
+            nonlocal known
+            known = estimate(observe(tree, pod), known, 10 * HALF_LIFE + time.monotonic() - began)
+            return known.amount > 64 * MIB
+
+        assert eventually(wants_more, 30, pause=0.5), known
+    finally:
+        process.kill()
+        process.communicate()
+        data.unlink()
