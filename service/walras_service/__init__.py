@@ -1,0 +1,1 @@
+"""What every process of Walras needs, whatever it does: options, errors, logs, probes, requests."""

@@ -1,0 +1,61 @@
+"""Facts: the kinds of objects that Walras's processes ask for, as the API server serves them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from walras.resources.kinds import API_VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind as the API server serves it.
+
+    Attributes:
+        group: Its API group; empty for the core.
+        version: Of the group.
+        plural: Its name in paths.
+        namespaced: Whether its objects are in namespaces.
+    """
+
+    group: str
+    version: str
+    plural: str
+    namespaced: bool = False
+
+    @property
+    def api_version(self) -> str:
+        """As documents have it."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """Where its objects are, or one of them."""
+        parts = [f"apis/{self.group}" if self.group else "api", self.version]
+        if self.namespaced and namespace:
+            parts += ["namespaces", namespace]
+        return "/" + "/".join([*parts, self.plural, *filter(None, (name, subresource))])
+
+
+def _ours(plural: str, *, namespaced: bool = False) -> Kind:
+    group, version = API_VERSION.split("/")
+    return Kind(group, version, plural, namespaced)
+
+
+OURS: Mapping[str, Kind] = {
+    "Entitlement": _ours("entitlements"),
+    "MarketJob": _ours("marketjobs", namespaced=True),
+    "SpeedupProfile": _ours("speedupprofiles", namespaced=True),
+    "Market": _ours("markets"),
+    "NodeAllocation": _ours("nodeallocations"),
+}
+"""The kinds of Walras, by name."""
+
+EVENTS = Kind("", "v1", "events", namespaced=True)
+LEASES = Kind("coordination.k8s.io", "v1", "leases", namespaced=True)
+NAMESPACES = Kind("", "v1", "namespaces")
+NODES = Kind("", "v1", "nodes")
+PODS = Kind("", "v1", "pods", namespaced=True)
