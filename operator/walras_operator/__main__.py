@@ -1,0 +1,5 @@
+"""``python -m walras_operator`` is ``walras-operator``."""
+
+from walras_operator.runtime.command import main
+
+main(prog_name="walras-operator")

@@ -1,0 +1,133 @@
+"""Chooses (pure): which changes of a status are worth a write, and which an Event.
+
+Prices follow everything in the cluster, so a pod that comes or goes somewhere moves the last digits
+of all numbers. A status is written when any of them has moved visibly, or anything else in it has
+changed; as it is compared with what was written, small moves add up until they are visible.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from walras_operator.conditions import clipped, conditions_of, listed, told
+from walras_operator.market_statuses import without_stamp
+from walras_operator.world import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from walras_operator.world import Reference
+
+VISIBLE = 0.005
+"""Relative change of a number from which it is worth a write."""
+
+NUMBERS = frozenset(
+    {
+        "allocated", "atEntitlement", "budget", "budgetShare", "charge", "cores", "entitled",
+        "entitlementError", "envyFreeness", "held", "heldProgress", "now", "otherSpend", "price",
+        "priceError", "proportionalProgress", "residual", "speedup", "spend", "systemProgress",
+        "uniformity", "utility", "weight",
+    }
+)  # fmt: skip
+"""Fields that follow prices."""
+
+SENTENCES = frozenset({"message", "reason"})
+"""Fields that may tell such numbers."""
+
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
+
+
+def worth_writing(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Say whether a status differs visibly from what was written."""
+    return not _same(without_stamp(before), after, "")
+
+
+def _same(before: Any, after: Any, field: str) -> bool:
+    if before == after:
+        return True
+    if field in NUMBERS:
+        return _near(before, after)
+    if isinstance(before, dict) and isinstance(after, dict):
+        if field == "ledger" or before.keys() != after.keys():
+            return False
+        return all(_same(before[key], after[key], key) for key in after)
+    if isinstance(before, list) and isinstance(after, list):
+        return len(before) == len(after) and all(
+            _same(one, other, field) for one, other in zip(before, after, strict=True)
+        )
+    if field in SENTENCES and isinstance(before, str) and isinstance(after, str):
+        return _NUMBER.sub("0", before) == _NUMBER.sub("0", after)
+    return False
+
+
+def _near(before: Any, after: Any) -> bool:
+    """Say whether two numbers, or objects of such, are nearly the same."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        return before.keys() == after.keys() and all(
+            _same(before[key], after[key], key) for key in after
+        )
+    try:
+        one, other = float(before), float(after)
+    except (TypeError, ValueError):
+        return False
+    return abs(one - other) <= VISIBLE * max(abs(one), abs(other))
+
+
+WARNINGS = frozenset(
+    {
+        "BadReport", "BelowUnusable", "CannotClear", "Cycle", "EmptySelector",
+        "EntitlementUnusable", "Invalid", "LedgerUnreadable", "Leftovers", "Missed", "NoAnswer",
+        "NoNamespaces", "NoSelector", "NotEnforced", "NotMeasured", "NotUsed", "OutOfReach",
+        "Overlap", "ParentMissing", "ProfileMissing", "ProfileUnusable", "Refused", "TooNoisy",
+        "Unusable",
+    }
+)  # fmt: skip
+"""Reasons that somebody has to do something about."""
+
+
+LONGEST = 1000
+"""Characters of an Event's message, a little less than the API server takes."""
+
+
+def events(
+    reference: Reference, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> Iterator[Event]:
+    """Yield what happened to an object between two of its statuses, each reason once."""
+    former, now = conditions_of(before), conditions_of(after)
+    said: set[str] = set()
+    for kind in ("Admitted", "Ready", "ObjectiveMet"):
+        verdict = now.get(kind)
+        if verdict is None or _verdict(former.get(kind)) == _verdict(verdict):
+            continue
+        reason = str(verdict["reason"])
+        if reason not in said:
+            said.add(reason)
+            message = clipped(str(verdict["message"]), LONGEST)
+            yield Event(reference, "Warning" if reason in WARNINGS else "Normal", reason, message)
+    moves = list(_moves(before, after))
+    if moves:
+        yield Event(reference, "Normal", "CoresChanged", clipped(told(moves), LONGEST))
+
+
+def _verdict(condition: Mapping[str, Any] | None) -> tuple[Any, Any] | None:
+    return None if condition is None else (condition.get("status"), condition.get("reason"))
+
+
+def _moves(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a sentence on every pod that has other cores than the last one of its name."""
+    former = {each.get("name"): each for each in listed(before, "pods")}
+    for pod in listed(after, "pods"):
+        had, has = _cores(former.get(pod["name"], {})), _cores(pod)
+        if had != has:
+            node = f" of {pod['node']}" if "node" in pod else ""
+            yield f"Pod {pod['name']} has {has}{node}, after {had}"
+
+
+def _cores(pod: Mapping[str, Any]) -> str:
+    own, shared = pod.get("grantedCores"), pod.get("sharedCores")
+    if own:
+        return f"{own} cores of its own" if own != 1 else "1 core of its own"
+    if shared:
+        return f"a part of {shared} shared" if shared != 1 else "a part of 1 shared"
+    return "none"

@@ -1,0 +1,115 @@
+"""Chooses (pure): which pods that wait are sent to which node now, and which are let go.
+
+A pod is let go, to be placed like any other, once it has waited for `colocation.timeoutSeconds`,
+whatever has kept it: no rule, no processor, a job that is refused or was never made. One that has
+rules which only a scheduler can judge is let go at once.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from walras.resources.kinds import MarketSpec
+from walras.resources.supply import closed
+from walras.resources.waiting import (
+    left_to_the_scheduler,
+    may_take,
+    needs_of,
+    room_of,
+    way_of,
+)
+from walras.snapshot import title
+from walras_operator.colocating.requests import binding, ungating
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from walras.plan import Plan
+    from walras.resources.cluster import Node, Pod
+    from walras.resources.terms import Name
+    from walras_operator.world import Placement, World
+
+
+def placements(world: World, rules: MarketSpec | None, plan: Plan | None) -> tuple[Placement, ...]:
+    """Return what is to become of pods that wait; partners come one after the other.
+
+    Args:
+        world: has the pods.
+        rules: of the market; None where there are none that can be used.
+        plan: that was decided by them; None likewise.
+    """
+    waiting = {_name(pod): pod for pod in world.objects.pods if way_of(pod) is not None}
+    if not waiting:
+        return ()
+    used = rules or MarketSpec()
+    sent = list(_sent(waiting, world, plan)) if plan is not None and used.mode == "enforce" else []
+    gone = {(each.pod.namespace, each.pod.name) for each in sent}
+    bound = timedelta(seconds=used.colocation.timeout_seconds)
+    others = [pod for name, pod in sorted(waiting.items()) if name not in gone]
+    return (*sent, *_let_go(others, world, datetime.fromisoformat(world.now) - bound, sent))
+
+
+def _sent(waiting: Mapping[Name, Pod], world: World, plan: Plan) -> Iterator[Placement]:
+    """Yield pods of the plan's pairs, each to the node of its pair."""
+    named = {title(each.namespace, each.name, each.pod): each for each in plan.grants}
+    pods = {_name(pod): pod for pod in world.objects.pods} if plan.pairings else {}
+    for pairing in plan.pairings:
+        both = [pods[named[each].namespace, named[each].pod] for each in pairing.jobs]
+        for pod, other in zip(both, both[1:] + both[:1], strict=True):
+            if _name(pod) in waiting:
+                partner = other.metadata.uid if len(both) > 1 else ""
+                yield _placement(pod, pairing.node, partner)
+
+
+def _placement(pod: Pod, node: str, partner: str = "") -> Placement:
+    return ungating(pod, node, partner) if way_of(pod) == "gate" else binding(pod, node, partner)
+
+
+def _let_go(
+    pods: Iterable[Pod], world: World, since: datetime, sent: Iterable[Placement]
+) -> Iterator[Placement]:
+    """Yield pods that have waited long enough; those that no scheduler takes get a node here."""
+    unscheduled = []
+    for pod in pods:
+        beyond = bool(left_to_the_scheduler(pod))
+        late = _created(pod, world) <= since
+        if way_of(pod) == "gate" and (late or beyond):
+            yield ungating(pod)
+        elif way_of(pod) == "scheduler" and late and not beyond:
+            unscheduled.append(pod)
+    yield from _spread(unscheduled, world, [each.after for each in sent])
+
+
+def _spread(pods: Iterable[Pod], world: World, sent: Iterable[Pod]) -> Iterator[Placement]:
+    """Yield pods, each to the node with the most CPUs left of those that may and can take it."""
+    waiting = list(pods)
+    if not waiting:
+        return
+    open_ = [node for node in world.objects.nodes if closed(node) is None]
+    room = room_of(open_, (*world.objects.pods, *sent))
+    for pod in waiting:
+        needs = needs_of(pod)
+        able = [node for node in open_ if may_take(node, pod) and _fits(needs, room[_of(node)])]
+        if able:
+            best = max(able, key=lambda node: (room[_of(node)].get("cpu", 0), _of(node)))
+            for resource, amount in needs:
+                room[_of(best)][resource] -= amount
+            yield binding(pod, _of(best))
+
+
+def _fits(needs: Iterable[tuple[str, int]], room: Mapping[str, int]) -> bool:
+    return all(room.get(resource, 0) >= amount for resource, amount in needs)
+
+
+def _created(pod: Pod, world: World) -> datetime:
+    """Return when a pod was made; one that does not say has just been."""
+    return datetime.fromisoformat(pod.metadata.creation_timestamp or world.now)
+
+
+def _of(node: Node) -> str:
+    return node.metadata.name
+
+
+def _name(pod: Pod) -> Name:
+    return pod.metadata.namespace, pod.metadata.name

@@ -1,0 +1,93 @@
+"""Chooses (pure): what the API server is asked for to send a pod to a node, or to let it go.
+
+A gated pod gets its node by required node affinity and loses its gate in one merge patch: node
+affinity may be narrowed only as long as there is a gate, so a patch that comes second, of a leader
+of before, is refused as a whole. A pod that names Walras as its scheduler is bound: that can be
+done once, too. Either names the pod's UID. Kubernetes 1.20 does not look at that of a binding:
+there another pod that has just taken the name of the one that was meant is bound instead.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from walras.resources.cluster import PARTNER, Pod, Requirement, Term
+from walras.resources.waiting import GATE, required_terms
+from walras_operator.world import Placement, Reference
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def ungating(pod: Pod, node: str = "", partner: str = "") -> Placement:
+    """Return the request that takes the gate from a pod.
+
+    Args:
+        pod: that waits by its gate.
+        node: where alone it may go then; empty to leave that to the scheduler.
+        partner: UID of the pod beside it; empty for none.
+    """
+    gates = [{"name": gate.name} for gate in pod.spec.scheduling_gates if gate.name != GATE]
+    spec: dict[str, Any] = {"schedulingGates": gates or None}
+    metadata: dict[str, Any] = {"uid": pod.metadata.uid}
+    if node:
+        terms = [_document(term) for term in _narrowed(required_terms(pod), node)]
+        spec["affinity"] = {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": terms}}}
+        metadata["annotations"] = {PARTNER: partner}
+    patch = {"metadata": metadata, "spec": spec}
+    return Placement(_reference(pod), "gate", node, patch, _after(pod, patch))
+
+
+def binding(pod: Pod, node: str, partner: str = "") -> Placement:
+    """Return the request that gives a node to a pod that waits for Walras as its scheduler."""
+    named = {
+        "name": pod.metadata.name,
+        "namespace": pod.metadata.namespace,
+        "uid": pod.metadata.uid,
+        "annotations": {PARTNER: partner},
+    }
+    target = {"apiVersion": "v1", "kind": "Node", "name": node}
+    body = {"apiVersion": "v1", "kind": "Binding", "metadata": named, "target": target}
+    after = _after(pod, {"metadata": named, "spec": {"nodeName": node}})
+    return Placement(_reference(pod), "scheduler", node, body, after)
+
+
+def _narrowed(terms: Sequence[Term] | None, node: str) -> list[Term]:
+    """Return terms of which none holds on another node.
+
+    Of required terms any must hold, so that each is narrowed; Kubernetes allows additions only.
+    """
+    here = Requirement.model_validate({"key": "metadata.name", "operator": "In", "values": [node]})
+    if not terms:
+        return [Term.model_construct(match_expressions=[], match_fields=[here])]
+    return [term.model_copy(update={"match_fields": [*term.match_fields, here]}) for term in terms]
+
+
+def _document(term: Term) -> Mapping[str, Any]:
+    return term.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+
+
+def _reference(pod: Pod) -> Reference:
+    metadata = pod.metadata
+    return Reference("Pod", metadata.name, metadata.namespace, metadata.uid)
+
+
+def _after(pod: Pod, change: Mapping[str, Any]) -> Pod:
+    """Return the pod as it is once the request is granted, until the API server tells of it."""
+    spec, annotations = change["spec"], change["metadata"].get("annotations", {})
+    fields: dict[str, Any] = {}
+    if "nodeName" in spec:
+        fields["node_name"] = spec["nodeName"]
+    else:
+        fields["scheduling_gates"] = [
+            gate for gate in pod.spec.scheduling_gates if gate.name != GATE
+        ]
+    if "affinity" in spec:
+        fields["affinity"] = type(pod.spec).model_validate({"affinity": spec["affinity"]}).affinity
+    metadata = pod.metadata.model_copy(
+        update={"annotations": {**pod.metadata.annotations, **annotations}}
+    )
+    return pod.model_copy(update={"metadata": metadata, "spec": pod.spec.model_copy(update=fields)})

@@ -1,0 +1,281 @@
+"""Chooses (pure): the status of a MarketJob: what its pods got, at which price, and why."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from walras.colocation import NOT_YET
+from walras.resources.preferences import weights_of
+from walras.resources.statuses import (
+    MOST_PODS,
+    AuctionReport,
+    MarketJobStatus,
+    PodColocation,
+    PodCounts,
+    PodOutcome,
+    UsedProfile,
+    WeightReport,
+    WeightsReport,
+)
+from walras.resources.waiting import way_of
+from walras_operator.colocating.company import companies, lasting
+from walras_operator.conditions import (
+    LONGEST_REASON,
+    clipped,
+    conditions,
+    listed,
+)
+from walras_operator.enforcement import Held
+from walras_operator.figures import figure
+from walras_operator.job_verdicts import objective, verdicts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from walras.plan import BidOutcome, Grant, Plan
+    from walras.resources.cluster import Pod
+    from walras.resources.kinds import MarketJob
+    from walras.resources.preferences import Weight, Weights
+    from walras.resources.terms import Name
+    from walras_operator.conditions import Problem
+    from walras_operator.screening import Screened
+    from walras_operator.world import Document
+
+UNKNOWN = Held("Granted")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """What was decided about all pods of jobs.
+
+    Attributes:
+        screened: whose pods are whose, and what is wrong with jobs.
+        grants: by namespace and name of the pod.
+        waiting: why a pod has no grant, likewise.
+        without: why a grant cannot be given to its pod, likewise.
+        enforced: how grants are held, by node and UID.
+        pods: positions of each job's pods, by namespace and name of the job.
+        overlaps: pods that other jobs select too, likewise, a sentence each.
+        unmeasured: why the speedup of jobs is not known from a measurement, likewise.
+        bids: what came of the bids of jobs, likewise.
+        companies: beside whom pods were placed, by the title of the job that they are.
+        unplaceable: why pods that wait cannot be placed; empty if they can.
+    """
+
+    screened: Screened
+    grants: Mapping[Name, Grant]
+    waiting: Mapping[Name, str]
+    without: Mapping[Name, str]
+    enforced: Mapping[tuple[str, str], Held]
+    pods: Mapping[Name, Sequence[int]]
+    overlaps: Mapping[Name, Sequence[str]]
+    unmeasured: Mapping[Name, Problem] = field(default_factory=dict)
+    bids: Mapping[Name, BidOutcome] = field(default_factory=dict)
+    companies: Mapping[str, PodColocation] = field(default_factory=dict)
+    unplaceable: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        screened: Screened,
+        plan: Plan,
+        without: Mapping[Name, str],
+        enforced: Mapping[tuple[str, str], Held],
+    ) -> Outcomes:
+        """Sort what was decided by pod and by job."""
+        pods: defaultdict[Name, list[int]] = defaultdict(list)
+        for number, job in screened.assembled.selection.job.items():
+            pods[job.metadata.namespace, job.metadata.name].append(number)
+        return cls(
+            screened,
+            {(grant.namespace, grant.pod): grant for grant in plan.grants},
+            {(each.namespace, each.pod): each.reason for each in plan.refused},
+            without,
+            enforced,
+            pods,
+            _overlaps(screened),
+            bids={(each.namespace, each.name): each for each in plan.bids},
+            companies=companies(plan),
+        )
+
+
+def job_status(job: MarketJob, outcomes: Outcomes, before: Mapping[str, Any], now: str) -> Document:
+    """Return the status of a job.
+
+    Args:
+        job: the job.
+        outcomes: what was decided.
+        before: its status before.
+        now: the time.
+    """
+    key = job.metadata.namespace, job.metadata.name
+    former = {(each.get("name"), each.get("podUID")): each for each in listed(before, "pods")}
+    numbers = sorted(
+        outcomes.pods.get(key, ()),
+        key=lambda number: outcomes.screened.objects.pods[number].metadata.name,
+    )
+    pods = [_pod(outcomes, key, number, former) for number in numbers]
+    speedup = outcomes.screened.speedups.get(key)
+    granted = [
+        grant
+        for number in numbers
+        if (grant := outcomes.grants.get(_name(outcomes.screened.objects.pods[number])))
+    ]
+    bid = outcomes.bids.get(key)
+    judged = verdicts(
+        job,
+        outcomes.screened,
+        outcomes.overlaps.get(key, ()),
+        pods,
+        outcomes.unmeasured.get(key),
+    )
+    if job.spec.auction.minimum_utility is not None:
+        judged["ObjectiveMet"] = objective(bid)
+    return MarketJobStatus(
+        profile=None
+        if speedup is None
+        else UsedProfile(
+            parallel_fraction=figure(speedup.fraction),
+            source=speedup.source,
+            name=speedup.profile or None,
+        ),
+        counts=PodCounts(
+            total=len(pods),
+            granted=sum(pod.state in {"Granted", "Enforced"} for pod in pods),
+            enforced=sum(pod.state == "Enforced" for pod in pods),
+            unlisted=max(len(pods) - MOST_PODS, 0),
+        ),
+        cores=figure(sum(grant.cores for grant in granted)),
+        speedup=figure(fmean(grant.speedup for grant in granted)) if granted else None,
+        spend=figure(sum(grant.spend for grant in granted)),
+        auction=None if bid is None else _auction(bid, weights_of(job)),
+        pods=pods[:MOST_PODS],
+        conditions=conditions(judged, before, now, job.metadata.generation),
+    ).document()
+
+
+def _auction(bid: BidOutcome, weights: Weights) -> AuctionReport:
+    return AuctionReport(
+        budget=figure(bid.budget),
+        utility=figure(bid.utility),
+        minimum=None if bid.minimum is None else figure(bid.minimum),
+        service="Bid" if bid.prolific else "Leftovers",
+        charge=figure(bid.charge),
+        weights=WeightsReport(
+            source=weights.source,
+            runs=weights.runs,
+            cores=_weight(weights.cores, weights.source),
+            memory=_weight(weights.memory, weights.source),
+        ),
+    )
+
+
+def _weight(weight: Weight, source: str) -> WeightReport:
+    estimated = source == "Estimated"
+    return WeightReport(
+        value=figure(weight.value),
+        lower=figure(weight.lower) if estimated else None,
+        upper=figure(weight.upper) if estimated and math.isfinite(weight.upper) else None,
+    )
+
+
+def _name(pod: Pod) -> Name:
+    return pod.metadata.namespace, pod.metadata.name
+
+
+def _pod(
+    outcomes: Outcomes, key: Name, number: int, former: Mapping[tuple[Any, Any], Mapping[str, Any]]
+) -> PodOutcome:
+    pod = outcomes.screened.objects.pods[number]
+    grant = outcomes.grants.get(_name(pod))
+    unplaceable = outcomes.unplaceable and way_of(pod) is not None
+    if grant is None or unplaceable or _name(pod) in outcomes.without:
+        return _without_grant(outcomes, key, number, pod, former)
+    before = former.get((pod.metadata.name, pod.metadata.uid), {})
+    held = outcomes.enforced.get((grant.node, pod.cgroup_uid), UNKNOWN)
+    reason = grant.reason + (f"; its node's agent: {held.reason}" if held.reason else "")
+    return PodOutcome(
+        pod_uid=pod.metadata.uid,
+        name=pod.metadata.name,
+        node=grant.node,
+        state=_state(grant, held, before),
+        cores=figure(grant.cores),
+        granted_cores=grant.granted_cores,
+        shared_cores=grant.shared_cores,
+        weight=grant.weight,
+        memory=None if grant.memory is None else str(grant.memory),
+        speedup=figure(grant.speedup),
+        price=figure(grant.price),
+        spend=figure(grant.spend),
+        reason=clipped(reason, LONGEST_REASON),
+        memory_reason=clipped(grant.memory_reason, LONGEST_REASON) or None,
+        colocation=outcomes.companies.get(grant.title) or lasting(before),
+    )
+
+
+def _state(grant: Grant, held: Held, former: Mapping[str, Any]) -> Any:
+    """Return the state of a pod; what an agent said of the same grant stands until it says more."""
+    if held.state != "Unheard":
+        return held.state
+    same = (
+        former.get("node") == grant.node
+        and former.get("grantedCores") == grant.granted_cores
+        and former.get("sharedCores") == grant.shared_cores
+    )
+    return "Enforced" if same and former.get("state") == "Enforced" else "Granted"
+
+
+def _without_grant(
+    outcomes: Outcomes,
+    key: Name,
+    number: int,
+    pod: Pod,
+    former: Mapping[tuple[Any, Any], Mapping[str, Any]],
+) -> PodOutcome:
+    node, name = pod.spec.node_name, _name(pod)
+    problem = outcomes.screened.jobs.get(key)
+    absent = outcomes.screened.assembled.absent.get(number)
+    if problem is not None:
+        reason = problem.message
+    elif name in outcomes.without:
+        reason = outcomes.without[name]
+    elif absent is not None and node is not None:
+        why = outcomes.screened.closed.get(node, "is not there any more")
+        reason = f"runs on {node}, which {why}; waits until it sells cores"
+    else:
+        reason = absent or outcomes.waiting.get(name) or "waits for the next decision"
+        if outcomes.unplaceable and way_of(pod) is not None:
+            reason = f"waits: the operator may not place pods: {outcomes.unplaceable}"
+        if reason == NOT_YET:  # what the last matching had to say about it stands until the next
+            before = former.get((pod.metadata.name, pod.metadata.uid), {})
+            reason = str(before.get("reason") or reason)
+    refused = problem is not None and not problem.reason.startswith("Profile")
+    return PodOutcome(
+        pod_uid=pod.metadata.uid,
+        name=pod.metadata.name,
+        node=node,
+        state="Refused" if refused else "Waiting",
+        reason=clipped(reason, LONGEST_REASON),
+    )
+
+
+def _overlaps(screened: Screened) -> dict[Name, list[str]]:
+    found: defaultdict[Name, list[str]] = defaultdict(list)
+    for number, jobs in screened.assembled.selection.contested.items():
+        pod = screened.objects.pods[number].metadata
+        first, *others = jobs
+        names = " and ".join(job.metadata.name for job in others[:3])
+        found[pod.namespace, first.metadata.name].append(
+            f"Pod {pod.name} is selected by {names} too; this job, the older, has it: correct the "
+            f"selector of one of them"
+        )
+        for job in others:
+            found[pod.namespace, job.metadata.name].append(
+                f"Pod {pod.name} is {first.metadata.name}'s, which is older and selects it too: "
+                f"correct the selector of one of them"
+            )
+    return {key: sorted(sentences) for key, sentences in found.items()}

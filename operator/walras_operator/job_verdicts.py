@@ -1,0 +1,125 @@
+"""Chooses (pure): the conditions of a MarketJob: who keeps it from its cores, and the way out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from walras.explain import of_bid
+from walras_operator.conditions import Problem, Verdict, fails, holds, told
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from walras.plan import BidOutcome
+    from walras.resources.kinds import MarketJob
+    from walras.resources.statuses import PodOutcome
+    from walras_operator.screening import Screened
+
+
+def verdicts(
+    job: MarketJob,
+    screened: Screened,
+    overlaps: Sequence[str],
+    pods: Sequence[PodOutcome],
+    unmeasured: Problem | None,
+) -> dict[str, Verdict]:
+    """Return what the conditions of a job say, by type.
+
+    Args:
+        job: the job.
+        screened: what is known of its speedup, and what is wrong with it.
+        overlaps: its pods that other jobs select too, a sentence each.
+        pods: what its pods got.
+        unmeasured: why its speedup is not known from a measurement, if it is to be.
+    """
+    problem = screened.jobs.get((job.metadata.namespace, job.metadata.name))
+    return {
+        "Ready": _ready(problem, overlaps, pods),
+        "Admitted": _admitted(job, problem),
+        "Profiled": _profiled(job, screened, problem, unmeasured),
+        "Selected": _selected(problem, overlaps, pods),
+    }
+
+
+def objective(bid: BidOutcome | None) -> Verdict:
+    """Return whether a job has the utility that it demands.
+
+    Args:
+        bid: what came of its bid; None if it made none.
+    """
+    if bid is None:
+        return Verdict(
+            "Unknown",
+            "NoAuction",
+            "spec.auction.minimumUtility counts where spec.cores.mechanism or "
+            "spec.memory.mechanism of the Market is Auction, for pods that run",
+        )
+    message = of_bid(bid)
+    if bid.charge:
+        return holds("Met", message)
+    if bid.minimum is not None and bid.reach < bid.minimum:
+        way_out = "lower spec.auction.minimumUtility, or raise maxCores or memory.max"
+        return fails(Problem("OutOfReach", f"{message}; {way_out}"))
+    if not bid.prolific:
+        way_out = "lower spec.auction.minimumUtility, raise its budget, or wait"
+        return fails(Problem("Leftovers", f"{message}; {way_out}"))
+    return fails(Problem("Missed", f"{message}; lower spec.auction.minimumUtility by a core"))
+
+
+def _ready(problem: Problem | None, overlaps: Sequence[str], pods: Sequence[PodOutcome]) -> Verdict:
+    if problem is not None:
+        return fails(problem)
+    if overlaps:
+        return fails(Problem("Overlap", told(overlaps)))
+    if not pods:
+        return fails(Problem("NoPods", "no pod of it is alive"))
+    failed = [f"Pod {pod.name}: {pod.reason}" for pod in pods if pod.state == "Failed"]
+    if failed:
+        return fails(Problem("NotEnforced", told(failed)))
+    waiting = [f"Pod {pod.name} {pod.reason}" for pod in pods if pod.state == "Waiting"]
+    if waiting:
+        return fails(Problem("Waiting", f"{len(waiting)} of {len(pods)} wait: {told(waiting)}"))
+    return holds("Granted", f"{len(pods)} of {len(pods)} pods have a grant")
+
+
+def _admitted(job: MarketJob, problem: Problem | None) -> Verdict:
+    if problem is not None and problem.reason in {"Refused", "EntitlementUnusable"}:
+        return fails(problem)
+    return holds("Admitted", f"draws on Entitlement {job.spec.entitlement}")
+
+
+def _profiled(
+    job: MarketJob, screened: Screened, problem: Problem | None, reason: Problem | None
+) -> Verdict:
+    if problem is not None and problem.reason.startswith("Profile"):
+        return fails(problem)
+    speedup = screened.speedups.get((job.metadata.namespace, job.metadata.name))
+    if speedup is None:
+        return Verdict("Unknown", "NotLookedAt", "something else keeps the job out")
+    if speedup.source == "Assumed":
+        return fails(_assumed(reason, speedup.fraction))
+    whence = f"SpeedupProfile {speedup.profile}" if speedup.profile else "spec.parallelFraction"
+    return holds(speedup.source, f"F is {speedup.fraction:.3g}, from {whence}")
+
+
+def _assumed(reason: Problem | None, fraction: float) -> Problem:
+    if reason is not None:
+        message = f"{reason.message}; until then a parallel fraction of {fraction:g} is assumed"
+        return Problem(reason.reason, message)
+    return Problem(
+        "Assumed",
+        f"its speedup is not known and a parallel fraction of {fraction:g} is assumed; give "
+        f"parallelFraction or a profile, or have it measured",
+    )
+
+
+def _selected(
+    problem: Problem | None, overlaps: Sequence[str], pods: Sequence[PodOutcome]
+) -> Verdict:
+    if problem is not None and problem.reason in {"NoSelector", "EmptySelector"}:
+        return fails(problem)
+    if overlaps:
+        return fails(Problem("Overlap", told(overlaps)))
+    if not pods:
+        return fails(Problem("NoPods", "no pod of it is alive"))
+    return holds("Selected", f"{len(pods)} pods are its own")

@@ -1,0 +1,103 @@
+"""Facts: whether the credits in a cluster follow from the log of its operators (``ledger``)."""
+
+from __future__ import annotations
+
+import json
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from walras_service.failures import Failure
+from walras_service.options import kubeconfig_option
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from walras.karma.ledger import Ledger
+
+MOST_PROBLEMS = 20
+"""That are listed."""
+
+
+@click.command()
+@click.option(
+    "--log",
+    "logs",
+    type=click.File(),
+    multiple=True,
+    required=True,
+    help="An operator's log in JSON, - for standard input; give all there are, oldest first.",
+)
+@click.option(
+    "--market",
+    type=click.File(),
+    help="The Market as JSON, as `kubectl get market default -o json` prints it; by default it is "
+    "read from the cluster.",
+)
+@kubeconfig_option
+def ledger(logs: tuple[IO[str], ...], market: IO[str] | None, kubeconfig: str | None) -> None:
+    """Settle all quanta of a log again, and compare that with the credits in the Market.
+
+    Each quantum in the log must follow from its demands, begin with the credits that the one before
+    ended with, and the last one must end with those in the status of the Market. Other lines of the
+    log are passed over.
+
+    Exit codes: 0 when the ledger follows from the log, 1 when it does not or cannot be known, a
+    line for each reason.
+    """
+    from walras.karma.audit import audit
+    from walras.karma.ledger import KarmaError, in_credits
+
+    kept = _kept(json.load(market) if market else _read(kubeconfig))
+    try:
+        found = audit((record for log in logs for record in records(log)), kept)
+    except KarmaError as error:
+        raise Failure(f"the log cannot be used: {error}") from error
+    if found.problems:
+        more = len(found.problems) - MOST_PROBLEMS
+        rest = (f"and {more} problems more",) if more > 0 else ()
+        raise Failure(*found.problems[:MOST_PROBLEMS], *rest)
+    click.echo(
+        f"quanta {found.first} to {found.last} were settled again from {found.records} records: "
+        f"the ledger follows, {in_credits(kept.total())} credits of {len(kept.users)} entitlements "
+        f"after quantum {kept.quantum}"
+    )
+
+
+def records(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """Yield the quanta in a log."""
+    for line in lines:
+        start = line.find("{")  # container runtimes put time and stream before it
+        if '"quantum"' not in line or start < 0:
+            continue
+        try:
+            told = json.loads(line[start:])
+        except ValueError:
+            continue  # cut short as its operator died
+        if isinstance(told, dict) and told.get("event") == "quantum":
+            yield told.get("record") or {}
+
+
+def _read(kubeconfig: str | None) -> dict[str, Any]:
+    from walras_operator.market_statuses import USED
+    from walras_service.api import Api, settings
+    from walras_service.api_errors import ApiError
+    from walras_service.kinds import OURS
+
+    try:
+        return Api(settings(kubeconfig), "walras-operator").request(
+            "GET", OURS["Market"].path(name=USED)
+        )
+    except ApiError as error:
+        raise Failure(str(error)) from error
+
+
+def _kept(market: dict[str, Any]) -> Ledger:
+    from walras.karma.ledger import Ledger
+    from walras_operator.conditions import Problem
+    from walras_operator.quanta import account_of
+
+    account = account_of(market.get("status"))
+    if isinstance(account, Problem):
+        raise Failure(f"Market {market['metadata']['name']}: {account.message}")
+    return account.closing or Ledger.open(())

@@ -1,0 +1,1 @@
+"""What is done once, before the operator first runs and after it last ran."""

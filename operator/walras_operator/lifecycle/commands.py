@@ -1,0 +1,245 @@
+"""The commands of ``walras-operator`` that a chart's Jobs run: ``crds``, ``release``, ``check``."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import socket
+import sys
+import time
+import uuid
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from walras_service.failures import BadInput, Failure
+from walras_service.options import kubeconfig_option, namespace_option
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+    from walras_operator.lifecycle.takeover import Takeover
+    from walras_operator.lifecycle.verdicts import Verdicts
+    from walras_service.api import Api
+    from walras_service.options import Command
+
+_lease_option = click.option("--lease-name", default="walras-operator", show_default=True)
+
+
+def _timeout_option(seconds: int) -> Callable[[Command], Command]:
+    return click.option(
+        "--timeout",
+        type=click.FloatRange(min=1),
+        default=seconds,
+        show_default=True,
+        help="Seconds to wait at most.",
+    )
+
+
+class Spec(click.ParamType[dict[str, Any], str]):
+    """A spec as JSON."""
+
+    name = "json"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Parse an object."""
+        try:
+            found = json.loads(value)
+        except ValueError as error:
+            self.fail(f"is not JSON: {error}", param, ctx)
+        if not isinstance(found, dict):
+            self.fail("is not an object such as {}", param, ctx)
+        return found
+
+
+@click.command()
+@click.option("--print", "printed", is_flag=True, help="Write them as YAML; ask no API server.")
+@click.option("--definitions/--no-definitions", default=True, help="Whether to touch them at all.")
+@click.option("--market", type=Spec(), help="Also make the Market `default`, of this spec.")
+@_timeout_option(60)
+@kubeconfig_option
+def crds(
+    kubeconfig: str | None,
+    timeout: float,
+    market: dict[str, Any] | None,
+    *,
+    printed: bool,
+    definitions: bool,
+) -> None:
+    """Install the CustomResourceDefinitions of this version, or bring them up to date.
+
+    Objects stay as they are. A cluster that has stored objects of a later version is left alone.
+    With --market, the Market `default` is made if there is none; of one that was made so, what is
+    new in the given spec is written, and what was changed by hand stays.
+    """
+    from walras_operator.lifecycle import default_market
+    from walras_operator.lifecycle.definitions import DOCUMENTS
+    from walras_operator.lifecycle.patience import patiently
+
+    if printed:
+        import yaml
+
+        click.echo(yaml.safe_dump_all(DOCUMENTS, sort_keys=False, width=100), nl=False)
+        return
+    until = time.monotonic() + timeout
+    with _explained():
+        api = _api(kubeconfig)
+        if definitions:
+            _install(api, until)
+        if market is not None:
+            outcome = patiently(until, lambda: default_market.apply(api, market, until), click.echo)
+            _row("market default", outcome)
+
+
+@click.command()
+@namespace_option("Where the operator's Lease is, and those of the agents.")
+@_lease_option
+@click.option(
+    "--release-after",
+    type=click.FloatRange(min=1, max=3600),
+    default=30.0,
+    show_default=True,
+    help="The agents' option of that name.",
+)
+@click.option(
+    "--state-folder",
+    default="/var/lib/walras-agent",
+    show_default=True,
+    help="The agents' option of that name, on the nodes; only told.",
+)
+@_timeout_option(240)
+@kubeconfig_option
+def release(
+    namespace: str,
+    lease_name: str,
+    release_after: float,
+    state_folder: str,
+    timeout: float,
+    kubeconfig: str | None,
+) -> None:
+    """Have every node put back what it was before Walras; then Walras can be removed.
+
+    Operators stand by meanwhile, and for half a minute after. Nodes whose agent is gone are named,
+    with how to restore them by hand. Entitlements, MarketJobs and the Market stay.
+
+    Exit codes: 0 when all nodes with an agent are as they were, 1 when some did not manage that in
+    time: operators lead again then, and nodes get back what they are granted.
+    """
+    from walras_operator.lifecycle.release import SETTLING, THREADS, Release
+    from walras_operator.lifecycle.takeover import Takeover
+
+    patience = timeout - release_after - SETTLING
+    if patience <= 0:
+        raise BadInput(f"--timeout {timeout:g} is too short; give more than --release-after and 5")
+    signal.signal(signal.SIGTERM, _ended)
+    with _explained():
+        api = _api(kubeconfig, THREADS)
+        identity = f"release_{socket.gethostname()}_{uuid.uuid4()}"
+        takeover = Takeover(api, namespace, lease_name, identity)
+        with _given_back_unless_done(takeover):
+            end = Release(api, takeover, namespace, click.echo)
+            found = end.run(time.monotonic() + patience, release_after)
+    _report(found, state_folder)
+
+
+@click.command()
+@namespace_option("Where the operator's Lease is, and those of the agents.")
+@_lease_option
+@click.option(
+    "--nodes",
+    default="kubernetes.io/os=linux",
+    show_default=True,
+    metavar="SELECTOR",
+    help="Labels of the nodes that are to have an agent.",
+)
+@_timeout_option(90)
+@kubeconfig_option
+def check(
+    namespace: str, lease_name: str, nodes: str, timeout: float, kubeconfig: str | None
+) -> None:
+    """Say whether an operator leads, the definitions are there, and every node's agent lives.
+
+    Leases must be seen to be renewed, which takes some 15 seconds.
+
+    Exit codes: 0 when nothing is missing, 1 when something is, a line for each.
+    """
+    from walras_operator.lifecycle.check import Check
+
+    with _explained():
+        looks = Check(_api(kubeconfig), namespace, lease_name, nodes, click.echo)
+        missing = looks.run(time.monotonic() + timeout)
+    if missing:
+        raise Failure(*missing)
+    click.echo("an operator leads, all definitions are established, every node has its agent")
+
+
+def _install(api: Api, until: float) -> None:
+    from walras_operator.lifecycle import definitions
+    from walras_operator.lifecycle.patience import patiently
+
+    patiently(until, lambda: definitions.refuse_downgrade(api), click.echo)
+    for document in definitions.DOCUMENTS:
+        outcome = patiently(until, partial(definitions.apply, api, document), click.echo)
+        _row(document["metadata"]["name"], outcome)
+    while lines := patiently(until, lambda: definitions.unestablished(api), click.echo):
+        if time.monotonic() >= until:
+            raise Failure(*lines)
+        time.sleep(0.5)
+
+
+def _row(name: str, outcome: str) -> None:
+    click.echo(f"{name:<30} {outcome}")
+
+
+def _report(found: Verdicts, state_folder: str) -> None:
+    click.echo(f"released: {len(found.restored)} nodes are as they were")
+    if not found.lost:
+        return
+    click.echo(f"NOT restored: {len(found.lost)} nodes")
+    for node, reason in sorted(found.lost.items()):
+        click.echo(f"  {node}: {reason}")
+    click.echo(
+        "On each of them run as root `walras-agent restore --state-folder "
+        f'{state_folder}`, or the commands under "By hand" in docs/agent.md, or reboot it.'
+    )
+
+
+@contextlib.contextmanager
+def _given_back_unless_done(takeover: Takeover) -> Iterator[None]:
+    from walras_service.api_errors import ApiError
+
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(ApiError):
+            takeover.give_back()
+        raise
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """Turn what can go wrong into lines for people."""
+    from walras_operator.lifecycle.definitions import DowngradeError
+    from walras_operator.lifecycle.release import NotReleasedError
+    from walras_service.api_errors import ApiError
+
+    try:
+        yield
+    except NotReleasedError as error:
+        head = "not all nodes are as they were, and operators lead again; try again, or longer"
+        raise Failure(head, *str(error).splitlines()) from error
+    except (ApiError, DowngradeError) as error:
+        raise Failure(*str(error).splitlines()) from error
+
+
+def _api(kubeconfig: str | None, connections: int = 2) -> Api:
+    from walras_service.api import Api, settings
+
+    return Api(settings(kubeconfig), "walras-operator", connections)
+
+
+def _ended(number: int, _: FrameType | None) -> None:
+    sys.exit(128 + number)

@@ -1,0 +1,137 @@
+"""Chooses (pure): the status of a Market: prices, how sure they are, and what the plan is worth."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from walras.resources.statuses import (
+    MOST_NODES,
+    MarketSize,
+    MarketStatus,
+    NodePrice,
+    ScoreReport,
+    SolverReport,
+)
+from walras.scores import proportional_progress
+from walras_operator.conditions import Problem, Verdict, conditions, fails, holds
+from walras_operator.figures import figure
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from walras.plan import Plan
+    from walras.resources.kinds import Market, MarketSpec
+    from walras.resources.statuses import LedgerReport
+    from walras.scores import Scores
+    from walras.snapshot import Snapshot
+    from walras_operator.world import Document
+
+USED = "default"
+"""Name of the Market that is used."""
+
+STAMP = frozenset({"epoch", "leader"})
+"""Fields that the writer adds."""
+
+
+def market_status(
+    market: Market,
+    rules: MarketSpec,
+    snapshot: Snapshot,
+    plan: Plan,
+    scores: Scores,
+    verdict: Verdict,
+    ledger: LedgerReport | None,
+    before: Mapping[str, Any],
+    now: str,
+) -> Document:
+    """Return the status of the Market that is used, but for ``leader`` and ``epoch``.
+
+    Args:
+        market: the Market.
+        rules: that it was decided by, its own or the last that could be used.
+        snapshot: that was decided on.
+        plan: what was decided.
+        scores: what that is worth.
+        verdict: whether its rules are in force.
+        ledger: Karma's credits.
+        before: its status before.
+        now: the time.
+    """
+    selling = [node for node in plan.nodes if node.cores > 0]
+    jobs = {(grant.namespace, grant.name) for grant in plan.grants}
+    return MarketStatus(
+        solver=_solver(plan, rules),
+        scores=_scores(scores, proportional_progress(snapshot, plan)),
+        size=MarketSize(
+            entitlements=len(plan.users),
+            jobs=len(jobs),
+            pods=len(plan.grants),
+            refused=len(plan.refused),
+            nodes=len(selling),
+            cores=sum(node.cores for node in selling),
+            memory=str(sum(node.memory for node in snapshot.nodes)),
+        ),
+        prices=[
+            NodePrice(node=node.name, cores=node.cores, price=figure(node.price))
+            for node in sorted(selling, key=lambda node: node.name)[:MOST_NODES]
+        ],
+        memory_mechanism=rules.memory.mechanism if plan.memory_mechanism else None,
+        ledger=ledger,
+        conditions=conditions({"Ready": verdict}, before, now, market.metadata.generation),
+    ).document()
+
+
+def cleared(plan: Plan) -> Verdict:
+    """Return that a market is cleared, and whether its solver got to the end."""
+    if plan.converged:
+        return holds("Cleared", f"{plan.mechanism} divides cores among {len(plan.users)} users")
+    return holds(
+        "Approximate",
+        f"{plan.solver} stopped short of what it was asked, at a residual of {plan.residual:.1e}; "
+        f"its outcome is used",
+    )
+
+
+def not_used(name: str) -> Problem:
+    """Return what is wrong with a Market of another name."""
+    return Problem(
+        "NotUsed",
+        f"only the Market named {USED} is used, and not {name}; rename it, or delete it",
+    )
+
+
+def with_problem(
+    status: Mapping[str, Any], problem: Problem, now: str, generation: int
+) -> Document:
+    """Return a status as it is, but for what is wrong now; credits in it are not lost."""
+    judged = conditions({"Ready": fails(problem)}, status, now, generation)
+    return {**without_stamp(status), "conditions": [each.document() for each in judged]}
+
+
+def without_stamp(status: Mapping[str, Any]) -> Document:
+    """Return a status without what its writer adds."""
+    return {key: value for key, value in status.items() if key not in STAMP}
+
+
+def _solver(plan: Plan, rules: MarketSpec) -> SolverReport:
+    return SolverReport(
+        mechanism=rules.cores.mechanism,
+        solver=plan.solver,
+        iterations=plan.iterations,
+        residual=figure(plan.residual) if math.isfinite(plan.residual) else None,
+        price_error=figure(plan.price_error) if math.isfinite(plan.price_error) else None,
+        converged=plan.converged,
+    )
+
+
+def _scores(scores: Scores, rival: float) -> ScoreReport:
+    envy = scores.envy_freeness
+    return ScoreReport(
+        system_progress=figure(scores.system_progress),
+        held_progress=figure(scores.held_progress),
+        proportional_progress=figure(rival),
+        entitlement_error=figure(scores.entitlement_error),
+        uniformity=figure(scores.uniformity),
+        envy_freeness=None if envy is None else figure(envy),
+    )

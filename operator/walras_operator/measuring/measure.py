@@ -1,0 +1,196 @@
+"""Chooses (pure): what nodes are to measure, and what is known of it, for one decision.
+
+outcomes    what has come of what was asked before; the market is cleared with that
+subjects    whose speedup is not said, and which of their pods could be measured
+turns       who is next
+reasons     why the others have no measurement
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from walras.resources.model import API_VERSION
+from walras.resources.parse import parse_resource
+from walras.resources.speedup_profile import SpeedupProfile
+from walras_operator.measuring.outcomes import is_asked, outcomes
+from walras_operator.measuring.reasons import reason_of
+from walras_operator.measuring.record import asked, noted, online_of, withdrawn
+from walras_operator.measuring.requests import request_of
+from walras_operator.measuring.subjects import Subject, subjects
+from walras_operator.measuring.turns import ask
+from walras_operator.world import ProfileWrite, Reference
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from walras.resources.allocation import ProfilingRequest
+    from walras.resources.kinds import MarketSpec
+    from walras.resources.market import ProfilingPolicy
+    from walras.resources.terms import Name
+    from walras_operator.conditions import Problem
+    from walras_operator.job_statuses import Outcomes
+    from walras_operator.world import Document, World
+
+LABEL_MANAGED = "app.kubernetes.io/managed-by"
+LABEL_JOB = "walras.dev/market-job"
+LONGEST_LABEL = 63
+
+
+@dataclass(frozen=True, slots=True)
+class Measuring:
+    """What is to be measured.
+
+    Attributes:
+        requests: by node.
+        profiles: with the statuses that they are to have, but for conditions; those that are to be
+            made are among them.
+        made: the profiles that are to be made.
+        reasons: why the speedup of a job is not known, by its namespace and name.
+    """
+
+    requests: Mapping[str, ProfilingRequest]
+    profiles: tuple[SpeedupProfile, ...]
+    made: tuple[ProfileWrite, ...] = ()
+    reasons: Mapping[Name, Problem] = field(default_factory=dict)
+
+
+def with_outcomes(world: World, rules: MarketSpec) -> World:
+    """Return the world in which all that agents have measured is known."""
+    found = outcomes(world, rules.profiling.reprofile_threshold)
+    if not found:
+        return world
+    profiles = _with_statuses(world.objects.profiles, found)
+    return replace(world, objects=replace(world.objects, profiles=profiles))
+
+
+def measure(world: World, rules: MarketSpec, decided: Outcomes) -> Measuring:
+    """Choose what nodes are to measure now.
+
+    Args:
+        world: with all that is measured.
+        rules: of the market.
+        decided: what its pods got, and whether they have it.
+    """
+    if rules.mode == "observe" or not rules.profiling.automatic:
+        return withdraw(world)
+    found = subjects(world, decided)
+    requests = _running(found, world, rules.profiling)
+    waiting = [each for each in found if each.record.request is None]
+    active = len(found) - len(waiting)
+    begun = ask(waiting, requests, active, rules.profiling, world.now)
+    requests.update((each.request.node, each.order) for each in begun.values())
+    found = [
+        each._replace(record=asked(each.record, begun[each.key].request))
+        if each.key in begun
+        else each
+        for each in found
+    ]
+    made = [each for each in found if each.profile is None and each.key in begun]
+    changed = {
+        each.key: noted(None if each.profile is None else each.profile.status, each.record)
+        for each in found
+        if each.key in begun
+    }
+    profiles = (*_without_others(world, found), *map(_profile, made))
+    return Measuring(
+        requests,
+        tuple(_with_statuses(profiles, changed)),
+        tuple(_write(each) for each in made),
+        {
+            (job.metadata.namespace, job.metadata.name): reason_of(each)
+            for each in found
+            if not each.record.measurements
+            for job in each.jobs
+        },
+    )
+
+
+def withdraw(world: World) -> Measuring:
+    """Have nothing measured, and what is being measured ended."""
+    return Measuring({}, _without_others(world, ()))
+
+
+def _running(
+    found: Iterable[Subject], world: World, rules: ProfilingPolicy
+) -> dict[str, ProfilingRequest]:
+    """Return what nodes have been asked for and have not ended.
+
+    A node that does not have it gets it again: the write to it failed, or somebody has removed it.
+    """
+    requests: dict[str, ProfilingRequest] = {}
+    for subject in found:
+        asked_for = subject.record.request
+        if asked_for is None or asked_for.node in requests:
+            continue
+        allocation = world.allocations.get(asked_for.node)
+        present = None if allocation is None else allocation.spec.profiling
+        if present is not None and present.id == asked_for.id:
+            requests[asked_for.node] = present
+            continue
+        for each in subject.candidates:
+            if (each.pod.cgroup_uid, each.node) == (asked_for.pod_uid, asked_for.node):
+                requests[asked_for.node] = request_of(
+                    asked_for.id, asked_for.purpose, each, subject.sampling, rules
+                )
+    return requests
+
+
+def _without_others(world: World, found: Iterable[Subject]) -> tuple[SpeedupProfile, ...]:
+    """Return the profiles, none with a request that nobody has a use for any more."""
+    wanted = {each.key for each in found}
+    idle = {
+        _key(each): noted(each.status, withdrawn(online_of(each.status)))
+        for each in world.objects.profiles
+        if is_asked(each) and _key(each) not in wanted
+    }
+    return tuple(_with_statuses(world.objects.profiles, idle))
+
+
+def _with_statuses(
+    profiles: Iterable[SpeedupProfile], statuses: Mapping[Name, Document]
+) -> list[SpeedupProfile]:
+    if not statuses:
+        return list(profiles)
+    return [
+        each.model_copy(update={"status": statuses[_key(each)]}) if _key(each) in statuses else each
+        for each in profiles
+    ]
+
+
+def _key(profile: SpeedupProfile) -> Name:
+    return profile.metadata.namespace, profile.metadata.name
+
+
+def _profile(subject: Subject) -> SpeedupProfile:
+    made = parse_resource(_document(subject))
+    if not isinstance(made, SpeedupProfile):
+        raise TypeError("a document of this kind is nothing else")
+    return made
+
+
+def _write(subject: Subject) -> ProfileWrite:
+    namespace, name = subject.key
+    return ProfileWrite(Reference("SpeedupProfile", name, namespace), _document(subject))
+
+
+def _document(subject: Subject) -> Document:
+    """Return the profile of a job's own name, which goes when the job does."""
+    namespace, name = subject.key
+    owner = subject.jobs[0].metadata
+    labels = {LABEL_MANAGED: "walras-operator"}
+    if len(name) <= LONGEST_LABEL:
+        labels[LABEL_JOB] = name
+    reference = {"apiVersion": API_VERSION, "kind": "MarketJob", "name": name, "uid": owner.uid}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "SpeedupProfile",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": labels,
+            "ownerReferences": [reference],
+        },
+        "spec": {},
+    }

@@ -1,0 +1,50 @@
+"""Chooses (pure): why a job's speedup is not known from a measurement, and the way out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from walras_operator.conditions import Problem
+from walras_operator.measuring.subjects import FEWEST_CORES
+from walras_operator.measuring.turns import next_attempt
+
+if TYPE_CHECKING:
+    from walras_operator.measuring.record import Record
+    from walras_operator.measuring.subjects import Subject
+
+WAY_OUT = "give parallelFraction, or a profile by `walras profile`"
+
+
+def reason_of(subject: Subject) -> Problem:
+    """Return why a profile that is measured has no measurement yet."""
+    told = told_of(subject.record)
+    if told is not None:
+        return told
+    if not subject.granted:
+        return Problem("Waiting", "will be measured when a pod of it has cores of its own")
+    if subject.granted < FEWEST_CORES:
+        return Problem(
+            "TooFewCores",
+            f"holds one core, so nothing can be measured; raise minCores, or {WAY_OUT}",
+        )
+    if not subject.candidates:
+        return Problem(
+            "Waiting", "will be measured when its nodes' agents hold its pods to their grants"
+        )
+    return Problem("Waiting", "will be measured when its turn comes")
+
+
+def told_of(record: Record) -> Problem | None:
+    """Return how measuring goes, as far as it has begun."""
+    request, failure = record.request, record.failure
+    if request is not None:
+        return Problem(
+            "Measuring", f"Pod {request.pod} of {request.node} is measured since {request.since}"
+        )
+    if failure is not None:
+        return Problem(
+            failure.reason,
+            f"{failure.message}; {failure.times} in a row came to nothing, the next one is not "
+            f"before {next_attempt(record)}; or {WAY_OUT}",
+        )
+    return None

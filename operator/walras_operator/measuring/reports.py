@@ -1,0 +1,166 @@
+"""Chooses (pure): what an agent's report of a measurement is worth.
+
+A node is no more trusted than it must be: whatever its agent reports, only numbers that can have
+been measured, of the pod that was asked about, get into a profile. Everything else is a problem.
+"""
+
+from __future__ import annotations
+
+import re
+from statistics import median
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydantic import ValidationError
+
+from walras.diagnosis import UNCERTAIN, uncertainties
+from walras.profile import fit_profile
+from walras.rates import Progress, times_of
+from walras.resources.node_status import ProfilingStatus
+from walras.resources.statuses import MOST_SAMPLES
+from walras_operator.conditions import Problem, clipped
+from walras_operator.figures import figure
+from walras_operator.measuring.record import Kept
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from walras.resources.node_status import ProfilingSample
+    from walras.resources.statuses import OnlineRequest
+
+MOST_CORES = 8192
+"""As many CPUs as Linux can have."""
+
+LONGEST_SAMPLE = 1e6
+"""Seconds."""
+
+LARGEST_PROGRESS = 1e30
+
+MOST_GAIN = 2.0
+"""Speedup for each core beyond which a counter counts something else than progress; caches that
+add up explain a half more."""
+
+_DECIMAL = re.compile(r"[0-9]{1,40}(\.[0-9]{1,40})?")
+_WARNINGS = 32
+_LONGEST_WARNING = 1024
+
+
+class Counted(NamedTuple):
+    """What was counted of a pod.
+
+    Attributes:
+        samples: in the order in which they were taken.
+        measurement: the same, to be kept.
+    """
+
+    samples: list[Progress]
+    measurement: Kept
+
+
+class _BadReportError(ValueError):
+    """A report that cannot be believed; one line: what of it."""
+
+
+def heard(
+    status: Mapping[str, Any] | None, request: OnlineRequest, now: str
+) -> Counted | Problem | None:
+    """Return what came of a request; None while its agent has not said.
+
+    Args:
+        status: of the node's NodeAllocation.
+        request: that was made.
+        now: the time.
+    """
+    told = (status or {}).get("profiling")
+    if not isinstance(told, dict) or told.get("id") != request.id:
+        return None
+    if told.get("state") == "Running":
+        return None
+    try:
+        return _judged(ProfilingStatus.read(told), request, now)
+    except ValidationError as error:
+        field = ".".join(map(str, error.errors()[0]["loc"]))
+        why = f"cannot be understood (profiling.{field})"
+    except _BadReportError as error:
+        why = str(error)
+    return Problem(
+        "BadReport",
+        f"{_title(request)}: what its node's agent reports {why}; see the agent's log",
+    )
+
+
+def _title(request: OnlineRequest) -> str:
+    return f"Pod {request.pod} of {request.node}"
+
+
+def _judged(report: ProfilingStatus, request: OnlineRequest, now: str) -> Counted | Problem:
+    if report.pod_uid != request.pod_uid:
+        raise _BadReportError("is about another pod")
+    if report.state != "Complete":
+        return Problem("NotMeasured", f"{_title(request)}: {report.reason or report.state}")
+    found = _counted(report, request, now)
+    if request.purpose == "Progress":
+        return found
+    return _noise(found, _title(request)) or found
+
+
+def _counted(report: ProfilingStatus, request: OnlineRequest, now: str) -> Counted:
+    if report.source is None:
+        raise _BadReportError("does not say what was counted")
+    if not 0 < len(report.samples) <= MOST_SAMPLES:
+        raise _BadReportError(
+            f"has {len(report.samples)} samples, and 1 to {MOST_SAMPLES} make one"
+        )
+    samples = [_progress(each) for each in report.samples]
+    bandwidth = report.memory_bandwidth
+    measurement = Kept(
+        id=request.id,
+        pod=request.pod,
+        pod_uid=request.pod_uid,
+        node=request.node,
+        finished=now,
+        source=report.source,
+        samples=[each.document() for each in report.samples],
+        memory_bandwidth=None if bandwidth is None else figure(_number(bandwidth)),
+        warnings=[clipped(each, _LONGEST_WARNING) for each in report.warnings[:_WARNINGS]],
+    )
+    return Counted(samples, measurement)
+
+
+def _progress(sample: ProfilingSample) -> Progress:
+    seconds, amount = _number(sample.seconds), _number(sample.progress)
+    if not 1 <= sample.cores <= MOST_CORES:
+        raise _BadReportError(f"has a sample on {sample.cores} cores")
+    if not 0 < seconds <= LONGEST_SAMPLE:
+        raise _BadReportError(f"has a sample of {sample.seconds} s")
+    if not 0 < amount <= LARGEST_PROGRESS:
+        raise _BadReportError(f"has a sample with a progress of {sample.progress}")
+    return Progress(sample.cores, seconds, amount)
+
+
+def _number(text: str) -> float:
+    if _DECIMAL.fullmatch(text) is None:
+        raise _BadReportError(f"has {clipped(text, 40)!r} for a number")
+    return float(text)
+
+
+def _noise(found: Counted, who: str) -> Problem | None:
+    """Return why samples show no speedup that can be relied on."""
+    try:
+        times = times_of(found.samples)
+    except ValueError as error:
+        raise _BadReportError(f"cannot be used ({error})") from error
+    alone = next(median(each.seconds) for each in times if each.cores == 1)
+    for each in times:
+        if alone / median(each.seconds) > MOST_GAIN * each.cores:
+            raise _BadReportError(
+                f"has it {alone / median(each.seconds):.3g} times as fast on {each.cores} cores"
+            )
+    spread = uncertainties(times, fit_profile(times))
+    worst = max(spread, key=lambda cores: spread[cores])
+    if spread[worst] <= UNCERTAIN:
+        return None
+    return Problem(
+        "TooNoisy",
+        f"{who}: its samples differ so much that F on {worst} cores is uncertain by "
+        f"±{spread[worst]:.2f}",
+    )

@@ -1,0 +1,129 @@
+"""Chooses (pure): which profiles are measured on running pods, and on which pods.
+
+A profile is measured if jobs use it and it says nothing itself: neither measurements nor a parallel
+fraction. It need not be there yet: a job that says nothing of its speedup either has one of its own
+name made.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+from walras_operator.measuring.record import EMPTY, online_of
+from walras_operator.world import Reference
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from walras.plan import Grant
+    from walras.resources.cluster import Pod
+    from walras.resources.kinds import MarketJob, SpeedupProfile
+    from walras.resources.speedup_profile import ProfileSampling
+    from walras.resources.terms import Name
+    from walras_operator.enforcement import Held
+    from walras_operator.job_statuses import Outcomes
+    from walras_operator.measuring.record import Record
+    from walras_operator.world import World
+
+FEWEST_CORES = 2
+"""Whole cores that a pod must hold: a speedup shows on no fewer."""
+
+
+class Candidate(NamedTuple):
+    """A pod that can be measured.
+
+    Attributes:
+        job: whose it is.
+        pod: the pod.
+        node: that it runs on.
+        cores: whole ones that it holds.
+    """
+
+    job: MarketJob
+    pod: Pod
+    node: str
+    cores: int
+
+
+class Subject(NamedTuple):
+    """A profile that is measured.
+
+    Attributes:
+        key: its namespace and name.
+        profile: None if it has to be made.
+        record: what is known so far.
+        jobs: that use it.
+        candidates: in the order in which they are preferred: most cores, then by name.
+        granted: the most whole cores that any of their pods was granted.
+    """
+
+    key: Name
+    profile: SpeedupProfile | None
+    record: Record
+    jobs: Sequence[MarketJob]
+    candidates: Sequence[Candidate]
+    granted: int
+
+    @property
+    def sampling(self) -> ProfileSampling | None:
+        """What the profile wants to have sampled, if it says."""
+        return None if self.profile is None else self.profile.spec.sampling
+
+
+def subjects(world: World, outcomes: Outcomes) -> list[Subject]:
+    """Return what is measured, by namespace and name."""
+    profiles = {
+        (each.metadata.namespace, each.metadata.name): each for each in world.objects.profiles
+    }
+    jobs: defaultdict[Name, list[MarketJob]] = defaultdict(list)
+    for job in _unknown(world, outcomes):
+        jobs[job.metadata.namespace, job.spec.profile or job.metadata.name].append(job)
+    return [
+        _subject(key, profiles.get(key), jobs[key], outcomes)
+        for key in sorted(jobs)
+        if Reference("SpeedupProfile", key[1], key[0]) not in world.broken
+    ]
+
+
+def _unknown(world: World, outcomes: Outcomes) -> Iterator[MarketJob]:
+    """Yield the jobs that take part, and of whose speedup nobody has said anything."""
+    speedups: Mapping[Name, object] = outcomes.screened.speedups
+    for job in world.objects.jobs:
+        key = job.metadata.namespace, job.metadata.name
+        if key in speedups and outcomes.screened.speedups[key].source in {"Assumed", "Online"}:
+            yield job
+
+
+def _subject(
+    key: Name, profile: SpeedupProfile | None, jobs: Iterable[MarketJob], outcomes: Outcomes
+) -> Subject:
+    found = [each for job in jobs for each in _granted(job, outcomes)]
+    able = [each for each in found if _can_be_measured(each, outcomes.enforced)]
+    return Subject(
+        key,
+        profile,
+        EMPTY if profile is None else online_of(profile.status),
+        sorted(jobs, key=lambda job: job.metadata.name),
+        sorted(able, key=lambda each: (-each.cores, each.pod.metadata.name)),
+        max((each.cores for each in found), default=0),
+    )
+
+
+def _granted(job: MarketJob, outcomes: Outcomes) -> Iterator[Candidate]:
+    key = job.metadata.namespace, job.metadata.name
+    for number in outcomes.pods.get(key, ()):
+        pod = outcomes.screened.objects.pods[number]
+        name = pod.metadata.namespace, pod.metadata.name
+        grant: Grant | None = outcomes.grants.get(name)
+        if grant is not None and name not in outcomes.without:
+            yield Candidate(job, pod, grant.node, grant.granted_cores)
+
+
+def _can_be_measured(each: Candidate, enforced: Mapping[tuple[str, str], Held]) -> bool:
+    held = enforced.get((each.node, each.pod.cgroup_uid))
+    progress = each.job.spec.progress
+    reachable = progress is None or progress.http is None or bool(each.pod.status.pod_ip)
+    return (
+        each.cores >= FEWEST_CORES and reachable and held is not None and held.state == "Enforced"
+    )

@@ -1,0 +1,112 @@
+"""The command ``walras-operator``."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import uuid
+from typing import Literal
+
+import click
+
+from walras_operator.ledger_command import ledger
+from walras_operator.lifecycle.commands import check, crds, release
+from walras_operator.runtime.heaps import share_heaps
+from walras_service.failures import BadInput
+from walras_service.logs import configure_logging
+from walras_service.options import (
+    kubeconfig_option,
+    listen_option,
+    log_format_option,
+    namespace_option,
+)
+
+_NOISY = ("kopf.activities", "kopf._core.reactor.running")
+"""They warn of what is meant to be so, such as that Kopf gets no signals in its thread."""
+
+
+@click.group(name="walras-operator", context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="walras", prog_name="walras-operator")
+def main() -> None:
+    """Divide the cores and memory of a cluster by its market."""
+
+
+for each in (crds, release, check, ledger):
+    main.add_command(each)
+
+
+@main.command()
+@namespace_option("Where the operator's Lease is, and those of the agents.")
+@click.option("--lease-name", default="walras-operator", show_default=True)
+@click.option(
+    "--lease-seconds",
+    type=click.IntRange(min=3, max=3600),
+    default=15,
+    show_default=True,
+    help="After so long without a renewal another operator takes over.",
+)
+@kubeconfig_option
+@click.option(
+    "--debounce",
+    type=(click.FloatRange(min=0, max=60), click.FloatRange(min=0, max=60)),
+    default=(0.2, 1.0),
+    show_default=True,
+    metavar="QUIET LONGEST",
+    help="Seconds since the last change, and since the first, before changes are answered.",
+)
+@click.option(
+    "--sweep-seconds",
+    type=click.FloatRange(min=1, max=86400),
+    default=300.0,
+    show_default=True,
+    help="How often all that is known is compared with the API server.",
+)
+@listen_option("127.0.0.1:8080", "/metrics, /healthz and /readyz")
+@log_format_option
+@click.option("--verbose", is_flag=True, help="Log more.")
+def run(
+    namespace: str,
+    lease_name: str,
+    lease_seconds: int,
+    kubeconfig: str | None,
+    debounce: tuple[float, float],
+    sweep_seconds: float,
+    listen: tuple[str, int] | None,
+    log_format: Literal["json", "text"],
+    *,
+    verbose: bool,
+) -> None:
+    """Watch the cluster, divide it, and publish that to its nodes' agents.
+
+    Of several operators one leads, and the others stand by. The process waits for what it needs
+    (the API server, its permissions, Walras's CustomResourceDefinitions) and says what that is. It
+    ends on SIGTERM or Ctrl-C, and lets another one lead at once; the nodes keep their last plans.
+
+    Exit codes: 0 when it was told to end, 1 when it cannot start, 2 when an option is wrong.
+    """
+    configure_logging("walras_operator", log_format, verbose=verbose, noisy=_NOISY)
+    share_heaps()
+    # Not for those who ask for help: these load Kopf, the Kubernetes client and the market.
+    from walras_operator.decision import decide
+    from walras_operator.runtime.lease import Times
+    from walras_operator.runtime.process import Operator, Options
+    from walras_service.api_errors import ApiError
+
+    options = Options(
+        identity=f"{socket.gethostname()}_{uuid.uuid4()}",
+        kubeconfig=kubeconfig,
+        namespace=namespace,
+        lease=lease_name,
+        times=Times(lease_seconds, lease_seconds * 2 / 3, lease_seconds * 2 / 15),
+        debounce=debounce,
+        listen=listen,
+        sweep=sweep_seconds,
+    )
+    try:
+        operator = Operator(options, decide)
+    except ApiError as error:
+        raise BadInput(str(error)) from error
+    operator.listen()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: operator.stop())
+    operator.run()

@@ -1,0 +1,287 @@
+"""Facts: the cluster as the operator knows it, object by object; for all threads.
+
+Of every object only what `walras.resources` reads is kept, or what is wrong with it. Objects are
+kept by their UIDs, since of two with the same name the events may come in any order. What the
+operator has written itself it takes from the API server's answer; a watch event from before that
+is passed over, by its resourceVersion (etcd's revision, that grows; compared as numbers only
+between versions of one object, as KEP-5504 has it).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from walras.resources.assembly import Objects
+from walras.resources.cluster import Pod
+from walras.resources.model import Resource
+from walras.resources.parse import ResourceError, parse_allocation, parse_object
+from walras.resources.waiting import way_of
+from walras_operator.market_statuses import USED
+from walras_operator.runtime.agents import Agents
+from walras_operator.world import MOST_REPORTED, Broken, Reference, World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from walras_operator.runtime.kinds import Watched
+    from walras_service.api import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One object.
+
+    Attributes:
+        name: Its namespace and name.
+        version: Its resourceVersion.
+        value: What it says, a model of `walras.resources`, or what is wrong with it.
+        epoch: Of a NodeAllocation.
+        reported: Likewise, that its node's agent says it holds to.
+    """
+
+    name: tuple[str, str]
+    version: str
+    value: Any
+    epoch: int = 0
+    reported: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A NodeAllocation as it was last seen.
+
+    Attributes:
+        uid: Its own.
+        version: Its resourceVersion.
+        epoch: That it says; 0 if it cannot be understood.
+        reported: That its node's agent says it holds to; 0 if it does not say.
+    """
+
+    uid: str
+    version: str
+    epoch: int = 0
+    reported: int = 0
+
+    @classmethod
+    def read(cls, document: Document) -> Known:
+        """Take a NodeAllocation as the API server gives it."""
+        metadata = document["metadata"]
+        uid, version = metadata["uid"], metadata["resourceVersion"]
+        return cls(uid, version, _epoch(document), _reported(document))
+
+
+class Mirror:
+    """All objects that are watched.
+
+    Args:
+        kinds: Which, by name.
+        changed: Is called whenever something is another that a decision may depend on.
+        clock: Seconds, for what is to be believed only for a while.
+
+    Attributes:
+        news: How often something has changed but for what agents tell, which asks for no haste.
+    """
+
+    def __init__(
+        self, kinds: Mapping[str, Watched], changed: Callable[[], None], clock: Callable[[], float]
+    ) -> None:
+        self.news = 0
+        self._kinds, self._changed, self._clock = kinds, changed, clock
+        self._tables: dict[str, dict[str, Entry]] = {kind: {} for kind in kinds}
+        self._agents = Agents()
+        self._lock = threading.Lock()
+
+    def hear(self, kind: str, document: Document, *, deleted: bool = False) -> None:
+        """Take an object as a watch tells of it."""
+        if self._deleted(kind, document) if deleted else self._take(kind, document):
+            self.news += kind != "NodeAllocation"
+            self._changed()
+
+    def wrote(self, kind: str, document: Document) -> None:
+        """Take an object as the API server answers a write of it; that is no news."""
+        self._take(kind, document)
+
+    def placed(self, uid: str, pod: Pod) -> None:
+        """Take a pod to be as a request has made it, until a watch tells of it."""
+        with self._lock:
+            entry = self._tables["Pod"].get(uid)
+            if entry is not None and isinstance(entry.value, Pod) and way_of(entry.value):
+                self._tables["Pod"][uid] = replace(entry, value=pod)
+
+    def uids(self, kind: str) -> frozenset[str]:
+        """Those that are known of a kind."""
+        with self._lock:
+            return frozenset(self._tables[kind])
+
+    def forget(self, kind: str, uids: Iterable[str]) -> None:
+        """Drop objects that are found to be gone."""
+        with self._lock:
+            gone = [uid for uid in uids if self._tables[kind].pop(uid, None)]
+            if kind == "Lease":
+                self._agents.forget(gone)
+        if gone:
+            self._changed()
+
+    def allocations(self) -> dict[str, Known]:
+        """All NodeAllocations by node, also those that cannot be understood."""
+        with self._lock:
+            table = self._tables["NodeAllocation"].items()
+            return {
+                entry.name[1]: Known(uid, entry.version, entry.epoch, entry.reported)
+                for uid, entry in table
+            }
+
+    def agents(self) -> frozenset[str]:
+        """Nodes whose agent lives."""
+        with self._lock:
+            return self._agents.alive(self._clock())
+
+    def world(self, now: str) -> World:
+        """Everything, as a decision takes it.
+
+        Args:
+            now: The time (RFC 3339).
+        """
+        with self._lock:
+            agents = self._agents.alive(self._clock())
+            tables = {
+                kind: {entry.name: (uid, entry.value) for uid, entry in table.items()}
+                for kind, table in self._tables.items()
+                if kind != "Lease"
+            }
+            markets = self._tables["Market"].values()
+            version = next((each.version for each in markets if each.name[1] == USED), "")
+        broken: dict[Reference, Broken] = {}
+        good: dict[str, list[Any]] = {}
+        for kind, table in tables.items():
+            good[kind] = []
+            for (namespace, name), (uid, value) in table.items():
+                if isinstance(value, Broken):
+                    broken[Reference(kind, name, namespace, uid)] = value
+                else:
+                    good[kind].append(value)
+        return World(
+            now=now,
+            objects=Objects(
+                entitlements=good["Entitlement"],
+                jobs=good["MarketJob"],
+                profiles=good["SpeedupProfile"],
+                nodes=good["Node"],
+                pods=good["Pod"],
+                namespaces=good["Namespace"],
+            ),
+            markets=good["Market"],
+            broken=broken,
+            allocations={each.metadata.name: each for each in good["NodeAllocation"]},
+            agents=agents,
+            version=version,
+        )
+
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """By kind, how many objects there are and how many of them cannot be understood."""
+        with self._lock:
+            broken = {
+                kind: Counter(isinstance(entry.value, Broken) for entry in table.values())
+                for kind, table in self._tables.items()
+            }
+        return {kind: (found.total(), found[True]) for kind, found in broken.items()}
+
+    def _take(self, kind: str, document: Document) -> bool:
+        """Keep an object; whether a decision may depend on what is new about it."""
+        metadata = document["metadata"]
+        uid, version = metadata["uid"], metadata["resourceVersion"]
+        if kind == "Lease":
+            return self._take_lease(uid, version, document)
+        if self._has(kind, uid, version):
+            return False
+        entry = Entry(
+            _name(metadata),
+            version,
+            _understood(kind, document),
+            _epoch(document),
+            _reported(document),
+        )
+        with self._lock:
+            before = self._tables[kind].get(uid)
+            if before is not None and _older(version, before.version):
+                return False
+            self._tables[kind][uid] = entry
+        return before is None or self._differs(kind, before.value, entry.value)
+
+    def _has(self, kind: str, uid: str, version: str) -> bool:
+        """Whether this very version is known: own writes are told by an answer and by a watch."""
+        with self._lock:
+            known = self._tables[kind].get(uid)
+        return known is not None and known.version == version
+
+    def _take_lease(self, uid: str, version: str, document: Document) -> bool:
+        with self._lock:
+            self._tables["Lease"][uid] = Entry(_name(document["metadata"]), version, None)
+            return self._agents.see(uid, document, self._clock())
+
+    def _deleted(self, kind: str, document: Document) -> bool:
+        with self._lock:
+            uid = document["metadata"]["uid"]
+            if kind == "Lease":
+                self._agents.forget([uid])
+            return self._tables[kind].pop(uid, None) is not None
+
+    def _differs(self, kind: str, before: Any, after: Any) -> bool:
+        if self._kinds[kind].told and isinstance(before, Resource) and isinstance(after, Resource):
+            return _without_status(before) != _without_status(after)
+        if kind == "NodeAllocation":
+            return bool(_without_demands(before) != _without_demands(after))
+        return bool(before != after)
+
+
+def _understood(kind: str, document: Document) -> Any:
+    metadata = document["metadata"]
+    try:
+        found = parse_allocation(document) if kind == "NodeAllocation" else parse_object(document)
+    except ResourceError as error:
+        return Broken(error.problems, metadata.get("generation", 0), document.get("status"))
+    return found
+
+
+def _without_status(resource: Resource) -> tuple[Any, ...]:
+    """What a user can change of it; its generation and resourceVersion come and go with that."""
+    metadata = resource.metadata
+    return metadata.labels, metadata.generation, getattr(resource, "spec", None)
+
+
+def _without_demands(allocation: Any) -> Any:
+    """What of a NodeAllocation is to be answered at once: demands wait for the next quantum.
+
+    They come from all nodes at any time, and a market that is cleared for each would rest no more.
+    """
+    status = allocation.status if isinstance(allocation, Resource) else None
+    if not isinstance(status, dict) or not isinstance(status.get("pods"), list):
+        return allocation
+    pods = [
+        {field: value for field, value in pod.items() if field != "memoryDemand"}
+        for pod in status["pods"]
+        if isinstance(pod, dict)
+    ]
+    return allocation.model_copy(update={"status": {**status, "pods": pods}})
+
+
+def _older(version: str, known: str) -> bool:
+    return version.isdecimal() and known.isdecimal() and int(version) < int(known)
+
+
+def _epoch(document: Document, part: str = "spec") -> int:
+    found = document.get(part)
+    epoch = found.get("epoch") if isinstance(found, dict) else None
+    return epoch if isinstance(epoch, int) else 0
+
+
+def _reported(document: Document) -> int:
+    epoch = _epoch(document, "status")
+    return epoch if epoch <= MOST_REPORTED else 0
+
+
+def _name(metadata: Document) -> tuple[str, str]:
+    return metadata.get("namespace", ""), metadata["name"]

@@ -1,0 +1,185 @@
+"""Facts: what happens to objects, by Kopf, whose handlers do nothing but tell the mirror.
+
+Kopf runs in a thread with an event loop of its own, so that nothing but itself can hold that up.
+Should Kopf end, as it does when a kind is removed or may no longer be listed, the reason is told
+and it is started again, once all kinds can be listed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Any, cast
+
+import kopf
+
+from walras_operator.runtime.census import Census
+from walras_operator.runtime.handlers import handlers, kopf_settings
+from walras_service.api_errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from walras_operator.runtime.kinds import Watched
+    from walras_operator.runtime.mirror import Mirror
+    from walras_service.api import Api
+
+_log = logging.getLogger(__name__)
+
+SWEEP = 300.0
+"""Seconds between two comparisons of the mirror with the API server."""
+
+_BEAT = 1.0
+_COMPLETE = 0.05
+_STALLED = 2.0
+_AGAIN = (1.0, 30.0)
+"""Seconds before the first and before every later new start."""
+
+
+class Watches:
+    """Keeps the mirror as the cluster is.
+
+    Args:
+        api: To compare with.
+        kinds: That are watched, by name.
+        mirror: Is told.
+        sweep: Seconds between two comparisons.
+
+    Attributes:
+        beat: When the event loop last took a turn, by `time.monotonic`.
+        complete: Whether the mirror has all that there is.
+        problem: Why it cannot be complete; empty if nothing is in the way.
+        restarts: How often Kopf had to be started again.
+    """
+
+    def __init__(
+        self, api: Api, kinds: Mapping[str, Watched], mirror: Mirror, sweep: float = SWEEP
+    ) -> None:
+        self.beat = time.monotonic()
+        self.complete = False
+        self.problem = ""
+        self.restarts = 0
+        self._api, self._kinds, self._mirror, self._sweep = api, kinds, mirror, sweep
+        self._census = Census(api, kinds, mirror)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Watch no longer."""
+        self._stopping.set()
+        self._thread.join(timeout=10)
+
+    def _run(self) -> None:
+        pause = _AGAIN[0]
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            try:
+                asyncio.run(self._watch())
+            except ApiError as error:
+                self._complain(str(error))
+            except Exception as error:  # noqa: BLE001 - Kopf raises what its client does
+                self._complain(f"the watch ended: {error}")
+                _log.debug("the watch ended", exc_info=True)
+                self.restarts += 1
+            self.complete = False  # whatever happens meanwhile is not seen
+            if time.monotonic() - began > _AGAIN[1]:
+                pause = _AGAIN[0]
+            self.beat = time.monotonic()
+            self._stopping.wait(pause)
+            pause = min(2 * pause, _AGAIN[1])
+
+    async def _watch(self) -> None:
+        """Watch until something goes wrong, or until it is over."""
+        beats = asyncio.create_task(self._beats())
+        await asyncio.to_thread(self._census.take)
+        ended = asyncio.Event()
+        compares = asyncio.create_task(self._compares(ended))
+        try:
+            await kopf.operator(
+                registry=handlers(self._api.found, self._kinds, self._heard),
+                settings=kopf_settings(self._kinds),
+                clusterwide=True,
+                standalone=True,
+                # Kopf would ask for the user's name, and the user of a container has none.
+                identity=cast("Any", "walras-operator"),
+                stop_flag=ended,
+            )
+        finally:
+            compares.cancel()
+            beats.cancel()
+
+    async def _beats(self) -> None:
+        while True:
+            self.beat = time.monotonic()
+            await asyncio.sleep(_BEAT)
+
+    async def _compares(self, ended: asyncio.Event) -> None:
+        """Find the mirror complete, and see from time to time that it still is."""
+        began = time.monotonic()
+        while not self._stopping.is_set():
+            if not self.complete:
+                await self._completed()
+            elif time.monotonic() >= began + self._sweep:
+                began = time.monotonic()
+                if not await self._compared():
+                    break
+            await asyncio.sleep(_BEAT if self.complete else _COMPLETE)
+        ended.set()
+
+    async def _completed(self) -> None:
+        """Wait until the watches have told of all that there is, or of nothing more for a while."""
+        missing, since = self._census.missing(), time.monotonic()
+        while missing and time.monotonic() < since + _STALLED and not self._stopping.is_set():
+            await asyncio.sleep(_COMPLETE)
+            if (now := self._census.missing()) != missing:
+                missing, since = now, time.monotonic()
+        if missing:
+            await self._compared()  # it may have gone before the watches began
+        else:
+            _spare_collector()
+            self.complete, self.problem = True, ""
+            _log.info("all objects are known", extra={"event": "complete"})
+
+    async def _compared(self) -> bool:
+        """Compare; False if the watches have fallen silent."""
+        try:
+            silent = await asyncio.to_thread(self._census.take)
+        except ApiError as error:
+            self._complain(str(error))
+            return True
+        self.problem = ""
+        if silent and self.complete:
+            _log.error("the watches have not told of %d objects; watching anew", silent)
+            self.restarts += 1
+            return False
+        return True
+
+    def _heard(self, kind: str, event: Mapping[str, Any]) -> None:
+        document = event["object"]
+        deleted = event["type"] == "DELETED"
+        self._mirror.hear(kind, document, deleted=deleted)
+        if deleted:
+            self._census.heard(kind, document["metadata"]["uid"])
+
+    def _complain(self, problem: str) -> None:
+        if self.problem != problem:
+            _log.warning("objects cannot be watched: %s", problem, extra={"event": "watch"})
+        self.problem = problem
+
+
+def _spare_collector() -> None:
+    """Have the garbage collector pass over all that there is now; once.
+
+    Mirrored objects are never garbage in cycles, and to look through those of 10 000 pods takes it
+    some tenths of a second, in which no thread takes a turn.
+    """
+    if not gc.get_freeze_count():
+        gc.collect()  # what the first lists left behind is not to stay for good
+        gc.freeze()

@@ -1,0 +1,158 @@
+"""Auctions as the operator tells of them: charges, objectives and why they are missed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from walras_operator.changes import worth_writing
+from walras_operator.decision import decide
+from worlds import condition, entitlement, job, market, node, outcome, pod, status, world
+
+if TYPE_CHECKING:
+    from walras_operator.world import Decision, Document
+
+CORES: Document = {"cores": {"mechanism": "Auction"}}
+BOTH: Document = {**CORES, "memory": {"mechanism": "Auction"}}
+
+
+def bidder(name: str, budget: str, minimum: str | None = None, **spec: Any) -> dict[str, Any]:
+    auction = {"budget": budget} | ({} if minimum is None else {"minimumUtility": minimum})
+    return job(name, auction=auction, **spec)
+
+
+def overloaded(minimum: str = "0.4", cores: str = "9") -> Decision:
+    """Three jobs of one entitlement on a node, of which two at most can have what they demand."""
+    jobs = [bidder(f"j{number}", str(4 - number), minimum) for number in range(3)]
+    pods = [pod(f"j{number}-0", f"j{number}") for number in range(3)]
+    return decide(world(market(**CORES), entitlement(), node(cpu=cores), *jobs, *pods))
+
+
+def test_a_job_pays_where_its_objective_is_met() -> None:
+    decision = overloaded()
+    told = [status(decision, "MarketJob", f"j{number}", "lab")["auction"] for number in range(3)]
+    assert [each["service"] for each in told] == ["Bid", "Bid", "Leftovers"]
+    assert [each["charge"] for each in told] == [told[0]["budget"], told[1]["budget"], "0"]
+    assert [each["minimum"] for each in told] == ["0.4"] * 3
+    assert all(float(each["utility"]) >= 0.4 for each in told[:2])
+    spends = [status(decision, "MarketJob", f"j{n}", "lab")["spend"] for n in range(3)]
+    assert spends[2] == "0"
+    assert sum(map(float, spends)) <= 9
+
+
+def test_an_objective_that_whole_cores_miss_is_not_paid_for() -> None:
+    """Of 8 cores, 3.2 for each of two are 4 and 4, but one is for the pod outside the pool."""
+    decision = overloaded(cores="8")
+    told = status(decision, "MarketJob", "j1", "lab")
+    assert (told["auction"]["service"], told["auction"]["charge"]) == ("Bid", "0")
+    assert condition(decision, "MarketJob", "j1", "lab", type_="ObjectiveMet")[1] == "Missed"
+
+
+def test_conditions_say_whether_and_why() -> None:
+    decision = overloaded()
+    found = [
+        condition(decision, "MarketJob", f"j{number}", "lab", type_="ObjectiveMet")
+        for number in range(3)
+    ]
+    assert [each[:2] for each in found] == [
+        ("True", "Met"),
+        ("True", "Met"),
+        ("False", "Leftovers"),
+    ]
+    assert "cannot be promised beside those of larger budgets" in found[2][2]
+    assert "lower spec.auction.minimumUtility" in found[2][2]
+    unreachable = overloaded("1.5")
+    for number in range(3):
+        told = condition(unreachable, "MarketJob", f"j{number}", "lab", type_="ObjectiveMet")
+        assert told[:2] == ("False", "OutOfReach")
+
+
+def test_a_pod_outside_the_pool_still_has_a_part_of_a_core() -> None:
+    (told,) = status(overloaded(), "MarketJob", "j2", "lab")["pods"]
+    assert told["grantedCores"] == 0
+    assert told["sharedCores"] == 1
+    assert told["spend"] == "0"
+    assert "it has what others leave" in told["reason"]
+
+
+def test_nothing_is_promised_where_nothing_is_auctioned() -> None:
+    jobs = [bidder("train", "1", "0.4")]
+    decision = decide(world(market(), entitlement(), node(), *jobs, pod("train-0")))
+    told = condition(decision, "MarketJob", "train", "lab", type_="ObjectiveMet")
+    assert told[:2] == ("Unknown", "NoAuction")
+    assert "auction" not in status(decision, "MarketJob", "train", "lab")
+
+
+def test_a_job_without_an_objective_has_no_such_condition() -> None:
+    decision = decide(world(market(**CORES), entitlement(), node(), job(), pod("train-0")))
+    told = status(decision, "MarketJob", "train", "lab")
+    assert "ObjectiveMet" not in {each["type"] for each in told["conditions"]}
+    assert told["auction"]["charge"] == told["auction"]["budget"]
+
+
+def test_cores_and_memory_of_pods_on_two_nodes_are_one_bid() -> None:
+    memory = {"demand": "8Gi"}
+    jobs = [bidder("a", "1", "0.5", memory=memory), bidder("b", "1", memory=memory)]
+    pods = [pod("a-0", "a", "n1"), pod("a-1", "a", "n2"), pod("b-0", "b", "n1")]
+    decision = decide(world(market(**BOTH), entitlement(), node("n1"), node("n2"), *jobs, *pods))
+    told = {name: status(decision, "MarketJob", name, "lab") for name in "ab"}
+    assert told["a"]["auction"]["budget"] == told["b"]["auction"]["budget"] == "8"
+    assert float(told["a"]["auction"]["utility"]) > 1
+    assert [each["node"] for each in told["a"]["pods"]] == ["n1", "n2"]
+    (alone,) = (each for each in told["a"]["pods"] if each["node"] == "n2")
+    assert alone["grantedCores"] == 8
+
+
+def test_an_objective_that_is_met_or_missed_is_an_event() -> None:
+    told = {each.object.name: each for each in overloaded().events if "minimum" in each.message}
+    assert {name: (each.type, each.reason) for name, each in told.items()} == {
+        "j0": ("Normal", "Met"),
+        "j1": ("Normal", "Met"),
+        "j2": ("Warning", "Leftovers"),
+    }
+
+
+def test_budgets_that_hardly_move_are_not_written_again() -> None:
+    before = status(overloaded(), "MarketJob", "j0", "lab")
+    assert not worth_writing(before, _with_budget(before, 1.001))
+    assert worth_writing(before, _with_budget(before, 1.01))
+
+
+def _with_budget(told: Document, factor: float) -> Document:
+    figures = {each: str(float(told["auction"][each]) * factor) for each in ("budget", "charge")}
+    return {**told, "auction": {**told["auction"], **figures}}
+
+
+def test_nothing_more_is_to_write_after_a_decision() -> None:
+    documents = [
+        market(**CORES), entitlement(), node(),
+        *(bidder(f"j{n}", str(4 - n), "0.4") for n in range(3)),
+        *(pod(f"j{n}-0", f"j{n}") for n in range(3)),
+    ]  # fmt: skip
+    before = world(*documents)
+    first = decide(before)
+    for leader_changes in (False, True):
+        again = decide(outcome(before, first, leader_changes=leader_changes))
+        assert not again.statuses
+        assert not again.nodes
+
+
+def test_weights_that_runs_show_are_told_with_their_intervals() -> None:
+    runs = [
+        {"cores": cores, "memory": memory, "utility": utility}
+        for cores, memory, utility in (
+            ("0.5", "0.2", "0.0032"),
+            ("0.2", "0.5", "0.0017"),
+            ("0.7", "0.3", "0.0046"),
+            ("0.3", "0.7", "0.0025"),
+        )
+    ]
+    spec: Document = {"auction": {"runs": runs}, "memory": {"demand": "4Gi"}}
+    decision = decide(world(market(**BOTH), entitlement(), node(), job(**spec), pod("train-0")))
+    told = status(decision, "MarketJob", "train", "lab")["auction"]["weights"]
+    assert (told["source"], told["runs"]) == ("Estimated", 4)
+    for each in (told["cores"], told["memory"]):
+        assert float(each["lower"]) <= float(each["value"]) <= float(each["upper"])
+    assert float(told["cores"]["value"]) > 1.5
+    plain = decide(world(market(**BOTH), entitlement(), node(), job(), pod("train-0")))
+    told = status(plain, "MarketJob", "train", "lab")["auction"]["weights"]
+    assert told == {"source": "Equal", "runs": 0, "cores": {"value": "1"}, "memory": {"value": "1"}}

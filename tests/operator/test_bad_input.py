@@ -1,0 +1,351 @@
+"""Whatever is wrong is told on the objects to blame, and everybody else's outcome stays as it was.
+
+Every case adds one or several objects to a small cluster with a running market.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import worlds
+from walras_operator.decision import decide
+from worlds import condition, entitlement, grants, job, market, node, pod, profile, world
+
+if TYPE_CHECKING:
+    from walras_operator.world import Document
+
+HEALTHY = (
+    market(),
+    entitlement(),
+    job(created="2026-01-01T00:00:00Z"),
+    node(),
+    pod("train-0"),
+    pod("train-1"),
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """Objects that are added, and what is told: of which object, with which reason and words.
+
+    Attributes:
+        title: a sentence.
+        added: the objects.
+        told: kind, name and namespace to reason and some words of the message of ``Ready``.
+    """
+
+    title: str
+    added: tuple[Document, ...]
+    told: dict[tuple[str, ...], tuple[str, str]] = field(default_factory=dict)
+
+
+def bad(name: str = "bad", **spec: Any) -> Document:
+    return job(name, **spec)
+
+
+BAD = ("MarketJob", "bad", "lab")
+TRAIN = ("MarketJob", "train", "lab")
+
+CASES = [
+    Case(
+        "an entitlement whose parent does not exist",
+        (entitlement("e", parent="nowhere", namespaces=[]),),
+        {("Entitlement", "e"): ("ParentMissing", "Entitlement nowhere does not exist; create it")},
+    ),
+    Case(
+        "an entitlement that is its own parent",
+        (entitlement("e", parent="e"),),
+        {("Entitlement", "e"): ("Cycle", "its own ancestor (e -> e); remove spec.parent")},
+    ),
+    Case(
+        "a cycle of parents, and one that hangs below it",
+        (
+            entitlement("b", parent="c"),
+            entitlement("c", parent="b"),
+            entitlement("d", parent="c"),
+            entitlement("e", parent="d"),
+        ),
+        {
+            ("Entitlement", "b"): ("Cycle", "(b -> c -> b)"),
+            ("Entitlement", "c"): ("Cycle", "(b -> c -> b)"),
+            ("Entitlement", "d"): ("BelowUnusable", "hangs below Entitlement c; correct that one"),
+            ("Entitlement", "e"): ("BelowUnusable", "hangs below Entitlement c; correct that one"),
+        },
+    ),
+    Case(
+        "a job of an entitlement in a cycle",
+        (entitlement("e", parent="e"), bad(entitlement="e")),
+        {BAD: ("EntitlementUnusable", "Entitlement e cannot be used: is its own ancestor")},
+    ),
+    Case(
+        "an entitlement that is invalid, one below it, and a job of it",
+        (entitlement("e", shares=-1), entitlement("f", parent="e"), bad(entitlement="e")),
+        {
+            ("Entitlement", "e"): ("Invalid", "spec.shares: is -1; it must be at least 1"),
+            ("Entitlement", "f"): ("BelowUnusable", "hangs below Entitlement e"),
+            BAD: ("EntitlementUnusable", "it is invalid, see its conditions"),
+        },
+    ),
+    Case(
+        "an entitlement that no namespace may draw on",
+        (entitlement("e", namespaces=[]),),
+        {("Entitlement", "e"): ("NoNamespaces", "set namespaces or namespaceSelector")},
+    ),
+    Case(
+        "a job of an entitlement that does not exist",
+        (bad(entitlement="nobody"), pod("bad-0", "bad", cpu="0")),
+        {
+            BAD: (
+                "Refused",
+                "entitlement nobody does not exist; create it or name one that does (vis",
+            )
+        },
+    ),
+    Case(
+        "a job in a namespace that its entitlement does not admit",
+        (job("bad", namespace="other"), pod("bad-0", "bad", namespace="other", cpu="0")),
+        {
+            ("MarketJob", "bad", "other"): (
+                "Refused",
+                "does not admit namespace other; have it added",
+            )
+        },
+    ),
+    Case(
+        "a job that draws on a parent",
+        (
+            entitlement("parent", shares=1, namespaces=["lab"]),
+            entitlement("child", parent="parent"),
+            bad(entitlement="parent"),
+        ),
+        {BAD: ("Refused", "is divided among its children; draw on one of them (child)")},
+    ),
+    Case(
+        "a job whose profile does not exist",
+        (bad(profile="gone"), pod("bad-0", "bad", cpu="0")),
+        {
+            BAD: (
+                "ProfileMissing",
+                "waits for SpeedupProfile lab/gone, which does not exist; create",
+            )
+        },
+    ),
+    Case(
+        "a job whose profile is invalid",
+        (bad(profile="p"), profile("p", parallelFraction="NaN")),
+        {
+            BAD: ("ProfileUnusable", "SpeedupProfile lab/p is invalid, see its conditions"),
+            ("SpeedupProfile", "p", "lab"): ("Invalid", "spec.parallelFraction: is 'NaN'"),
+        },
+    ),
+    Case(
+        "a job whose profile has times on one core only",
+        (bad(profile="p"), profile("p", measurements=[{"cores": 1, "seconds": ["1.5"]}])),
+        {
+            BAD: ("ProfileUnusable", "times on one core only: measure two or more"),
+            ("SpeedupProfile", "p", "lab"): ("Unusable", "times on one core only"),
+        },
+    ),
+    Case(
+        "a job that no rule understands",
+        (bad(work="NaN"), pod("bad-0", "bad", cpu="0")),
+        {BAD: ("Invalid", "spec.work: is 'NaN'; write a plain decimal number")},
+    ),
+    Case(
+        "a job that selects everything",
+        (bad(selector={}),),
+        {BAD: ("EmptySelector", "spec.selector: is empty, and a job never has all pods")},
+    ),
+    Case(
+        "a job that is for one machine",
+        (bad(command=["make"]),),
+        {BAD: ("NoSelector", "give selector or targetRef")},
+    ),
+    Case("a job that selects nothing", (bad(),), {BAD: ("NoPods", "no pod of it is alive")}),
+    Case(
+        "a younger job that selects another's pods",
+        (bad(selector={"matchLabels": {"app": "train"}}, created="2026-01-02T00:00:00Z"),),
+        {
+            BAD: ("Overlap", "Pod train-0 is train's, which is older and selects it too"),
+            TRAIN: ("Overlap", "Pod train-0 is selected by bad too; this job, the older, has it"),
+        },
+    ),
+    Case(
+        "a Market that is not named default",
+        (market("spare"),),
+        {("Market", "spare"): ("NotUsed", "only the Market named default is used, and not spare")},
+    ),
+    Case(
+        "a profile that nothing is known of",
+        (profile("p"),),
+        {
+            ("SpeedupProfile", "p", "lab"): ("Awaited", "has no measurements yet"),
+        },
+    ),
+    Case(
+        "a pod that is not scheduled",
+        (bad(), pod("bad-0", "bad", place=None)),
+        {BAD: ("Waiting", "Pod bad-0 is not scheduled yet")},
+    ),
+    Case(
+        "a pod on a node that has vanished",
+        (bad(), pod("bad-0", "bad", place="gone")),
+        {BAD: ("Waiting", "runs on gone, which is not there any more; waits")},
+    ),
+    Case(
+        "a pod on a cordoned node",
+        (bad(), node("n2", unschedulable=True), pod("bad-0", "bad", place="n2")),
+        {BAD: ("Waiting", "runs on n2, which is cordoned; waits until it sells cores")},
+    ),
+    Case(
+        "a pod on a node that is not ready",
+        (bad(), node("n2", ready=False), pod("bad-0", "bad", place="n2")),
+        {BAD: ("Waiting", "runs on n2, which is not ready; waits until it sells cores")},
+    ),
+    Case(
+        "a job whose pods have ended",
+        (bad(), pod("a", "bad", phase="Succeeded"), pod("b", "bad", phase="Failed")),
+        {BAD: ("NoPods", "no pod of it is alive")},
+    ),
+    Case(
+        "a node whose other pods have requested all of it",
+        (bad(), node("n2", "4"), pod("busy", "x", "n2", cpu="4"), pod("bad-0", "bad", "n2")),
+        {BAD: ("Waiting", "node n2 sells no cores")},
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
+def test_what_is_wrong_is_told_and_the_rest_goes_on(case: Case) -> None:
+    decision = decide(world(*HEALTHY, *case.added))
+    for (kind, name, *namespace), (reason, words) in case.told.items():
+        found = condition(decision, kind, name, *namespace)
+        assert found[:2] == ("False", reason)
+        assert words in found[2]
+    assert grants(decision)["n1"] == grants(decide(world(*HEALTHY)))["n1"]
+    assert condition(decision, "Market", "default")[1] == "Cleared"
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
+def test_it_is_told_once_and_told_again_when_it_is_mended(case: Case) -> None:
+    broken = world(*HEALTHY, *case.added)
+    first = decide(broken)
+    again = decide(worlds.outcome(broken, first))
+    assert (again.nodes, again.statuses, again.events) == ((), (), ())
+    told = {(event.object.kind, event.object.name) for event in first.events}
+    assert {(kind, name) for kind, name, *_ in case.told} <= told
+
+
+def test_a_node_without_a_living_agent_sells_nothing() -> None:
+    there = (*HEALTHY, node("n2"), job("far"), pod("far-0", "far", "n2"))
+    decision = decide(world(*there, agents={"n1"}))
+    _, reason, message = condition(decision, "MarketJob", "far", "lab")
+    assert reason == "Waiting"
+    assert "n2, which has no agent that reports (its Lease walras-agent-n2 is missing" in message
+    assert set(grants(decision)) == {"n1"}
+
+
+def test_a_node_that_lost_its_agent_is_told_to_let_go() -> None:
+    before = world(*HEALTHY)
+    running = worlds.outcome(before, decide(before))
+    lost = decide(replace(running, agents=frozenset()))
+    assert grants(lost) == {"n1": {}}
+
+
+def test_without_a_market_nodes_are_put_back_and_jobs_wait() -> None:
+    before = world(*HEALTHY)
+    running = worlds.outcome(before, decide(before))
+    decision = decide(replace(running, markets=()))
+    (write,) = decision.nodes
+    assert (write.spec["mode"], write.spec["grants"]) == ("observe", [])
+    assert condition(decision, "MarketJob", "train", "lab")[1] == "NoMarket"
+
+
+MISTAKEN = [
+    market(cores={"mechanism": "Lottery"}),
+    market(memory={"sliceSize": "0"}),
+]
+
+
+@pytest.mark.parametrize("mistaken", MISTAKEN)
+def test_the_last_good_rules_stay_in_force(mistaken: Document) -> None:
+    good = decide(world(market(cores={"reservedCores": 3}), *HEALTHY[1:]))
+    decision = decide(world(mistaken, *HEALTHY[1:], carried=good.carried))
+    assert grants(decision) == grants(good)
+    assert condition(decision, "Market", "default")[:2] == ("False", "Invalid")
+
+
+def test_rules_that_cannot_be_cleared_leave_the_last_good_ones_in_force() -> None:
+    vast = worlds.document("Node", "vast", status={"allocatable": {"cpu": "64", "memory": "200Ti"}})
+    there = (*HEALTHY[1:2], job(memory={"demand": "4Gi"}), *HEALTHY[3:], vast)
+    good = decide(world(market(), *there))
+    finest = market(memory={"sliceSize": "1"})
+    decision = decide(world(finest, *there, carried=good.carried))
+    status, reason, message = condition(decision, "Market", "default")
+    assert (status, reason) == ("False", "CannotClear")
+    assert "the last rules that could be used are in force" in message
+    assert decision.rules == good.rules
+
+
+def test_rules_that_cannot_be_cleared_leave_all_as_it_is_if_there_were_no_others() -> None:
+    vast = worlds.document("Node", "vast", status={"allocatable": {"memory": "200Ti"}})
+    finest = market(memory={"sliceSize": "1"})
+    decision = decide(
+        world(finest, *HEALTHY[1:2], job(memory={"demand": "4Gi"}), *HEALTHY[3:], vast)
+    )
+    assert decision.nodes == ()
+    assert decision.plan is None
+    status, reason, message = condition(decision, "Market", "default")
+    assert (status, reason) == ("False", "CannotClear")
+    assert message.startswith(
+        "spec.memory.sliceSize: memory cannot be divided in slices this small"
+    )
+    assert message.endswith("make it larger; all nodes stay as they are")
+
+
+def test_a_new_leader_with_invalid_rules_leaves_all_as_it_is() -> None:
+    before = world(*HEALTHY)
+    running = worlds.outcome(before, decide(before), leader_changes=True)
+    mistaken = world(MISTAKEN[0], *HEALTHY[1:])
+    decision = decide(replace(running, markets=(), broken=mistaken.broken))
+    assert decision.nodes == ()
+    assert decision.plan is None
+    assert [each.object.kind for each in decision.statuses] == ["Market"]
+
+
+def test_more_running_pods_than_cores_share_them_all() -> None:
+    pods = [pod(f"p-{number}") for number in range(30)]
+    decision = decide(world(market(), entitlement(), job(), node(cpu="4"), *pods))
+    parts = [float(cores) for cores in grants(decision)["n1"].values()]
+    assert len(parts) == 30
+    assert min(parts) >= 0.1
+    assert 3.9 <= sum(parts) <= 4
+
+
+def test_a_static_pod_goes_by_what_its_kubelet_calls_it() -> None:
+    mirror = pod(
+        "train-n1",
+        annotations={"kubernetes.io/config.hash": "4f5a", "kubernetes.io/config.mirror": "4f5a"},
+        ownerReferences=[{"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "x"}],
+    )
+    (write,) = decide(world(*HEALTHY[:4], mirror)).nodes
+    assert [grant["podUID"] for grant in write.spec["grants"]] == ["4f5a"]
+
+
+def test_nobody_gets_a_grant_in_the_name_of_another_pod() -> None:
+    thief = pod(
+        "a-thief",
+        annotations={"kubernetes.io/config.hash": "u-lab-train-0"},
+        ownerReferences=[{"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "x"}],
+    )
+    decision = decide(world(*HEALTHY, thief))
+    assert set(grants(decision)["n1"]) == {"train-0", "train-1"}
+    assert "another pod of n1 has its UID" in condition(decision, "MarketJob", "train", "lab")[2]
+
+
+def test_pods_that_are_being_deleted_still_run_and_keep_their_cores() -> None:
+    leaving = pod("train-1", deletionTimestamp="2026-01-31T11:59:50Z")
+    assert grants(decide(world(*HEALTHY[:5], leaving))) == grants(decide(world(*HEALTHY)))

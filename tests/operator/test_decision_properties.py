@@ -1,0 +1,268 @@
+"""What holds of decisions about any world, however broken."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from random import Random
+from typing import TYPE_CHECKING, Any, get_args
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kind_documents
+import worlds
+from admission import admit, read_definitions, schema_of
+from walras.resources.statuses import (
+    EntitlementStatus,
+    MarketJobStatus,
+    MarketStatus,
+    SpeedupProfileStatus,
+)
+from walras.snapshot import CoreMechanism, MemoryMechanism
+from walras_operator.decision import decide
+from worlds import entitlement, job, market, node, outcome, pod, profile, world
+
+if TYPE_CHECKING:
+    from walras.resources.status import Status
+    from walras_operator.world import Decision, Document, World
+
+MODELS: dict[str, type[Status]] = {
+    "Entitlement": EntitlementStatus,
+    "Market": MarketStatus,
+    "MarketJob": MarketJobStatus,
+    "SpeedupProfile": SpeedupProfileStatus,
+}
+SCHEMAS = {kind: schema_of(each) for kind, each in read_definitions().items()}
+ANY = settings(max_examples=100, deadline=None)
+USERS, JOBS, NODES = ["u0", "u1", "u2", "u3"], ["j0", "j1", "j2"], ["n0", "n1"]
+AMOUNTS = ["0", "1", "1Gi", "8Gi", "8Ei", "-1"]
+FAULTS = 0.08
+"""Part of all choices that go wrong; more, and hardly a world has a pod that gets anything."""
+
+
+class Lots(Random):
+    """Draws a world from a seed."""
+
+    def mostly(self, *choices: Any) -> Any:
+        """Return the first, as a rule."""
+        return self.choice(choices[1:]) if self.random() < FAULTS else choices[0]
+
+    def some(self, names: list[str]) -> list[str]:
+        """Return most of the names."""
+        return [name for name in names if self.mostly(True, False)]
+
+
+def entitlements(lots: Lots) -> list[Document]:
+    return [
+        entitlement(
+            name,
+            shares=lots.mostly(lots.randint(1, 9), 0, 2**31 - 1),
+            namespaces=lots.mostly(["lab", "other"], ["lab"], []),
+            **lots.mostly({}, {"parent": "u0"}, {"parent": "u1"}, {"parent": "nowhere"}),
+        )
+        for name in lots.some(USERS)
+    ]
+
+
+def one_job(lots: Lots, name: str) -> Document:
+    labels = {"selector": {"matchLabels": {"app": lots.mostly(name, *JOBS)}}}
+    target = {"targetRef": {"apiVersion": "v1", "kind": "Pod", "name": "p0"}}
+    known = {"parallelFraction": f"0.{lots.randint(10, 99)}"}
+    spec: dict[str, Any] = {
+        **lots.mostly(labels, {"selector": {}}, {"command": ["make"]}, target),
+        **lots.mostly(known, {"auto": True}, {"profile": "f0"}, {"profile": "f1"}),
+        "work": lots.mostly(str(lots.randint(1, 5)), "0.000000000001", "999999999999", "NaN"),
+        "minCores": lots.mostly(1, 0, 2, 6),
+        **lots.choice([{}, {"maxCores": 6}]),
+        **lots.choice([{}, {"memory": {"min": lots.mostly("0", *AMOUNTS), "demand": "4Gi"}}]),
+        **lots.mostly({}, {"memory": {"demand": lots.choice(AMOUNTS)}}),
+    }
+    return job(name, lots.mostly(lots.choice(USERS), "nobody"), lots.mostly("lab", "other"), **spec)
+
+
+def pods(lots: Lots) -> list[Document]:
+    return [
+        pod(
+            f"p{number}",
+            lots.choice([*JOBS, "nobodys"]),
+            lots.mostly(lots.choice(NODES), None, "gone"),
+            namespace=lots.mostly("lab", "other"),
+            phase=lots.mostly("Running", "Pending", "Succeeded"),
+            cpu=lots.mostly("100m", "0", "2"),
+            uid=lots.mostly(f"u{number}", "u0", "./u"),
+        )
+        for number in range(lots.randint(0, 20))
+    ]
+
+
+def profiles(lots: Lots) -> list[Document]:
+    sizes = lots.choice([["100%"], ["5%", "10%"], ["x"]])
+    measurements = [
+        {
+            "cores": cores,
+            "seconds": [lots.choice(["0.000000000001", "1", "3", "999999999999"])],
+            "dataSize": size,
+        }
+        for cores in (1, lots.choice([1, 2, 4]))
+        for size in sizes
+    ]
+    fraction = lots.choice(["0.5", "1", "0.000000000001", "NaN", "-1", 2])
+    return [profile("f0", measurements=measurements), profile("f1", parallelFraction=fraction)]
+
+
+def markets(lots: Lots) -> list[Document]:
+    cores = {
+        "mechanism": lots.mostly(
+            lots.choice(["AmdahlBidding", "AmdahlBidding", *get_args(CoreMechanism)]), "Lottery"
+        ),
+        "hysteresis": lots.choice(["0", "0.02", "1"]),
+        "reservedCores": lots.randint(0, 1),
+        "soldBy": lots.choice(["node", "socket"]),
+    }
+    memory = {"mechanism": lots.choice(get_args(MemoryMechanism))}
+    mode = lots.mostly("enforce", "observe")
+    return [market(name, mode=mode, cores=cores, memory=memory) for name in lots.some(["default"])]
+
+
+def drawn(seed: int) -> World:
+    """Return a world with most things in order, whatever the seed."""
+    lots = Lots(seed)
+    nodes = [
+        node(name, lots.mostly("8", "0", "1", "3920m"), ready=lots.mostly(True, False))
+        for name in lots.some(NODES)
+    ]
+    for each in nodes:
+        each["metadata"]["labels"] = lots.choice([{}, {"walras.dev/sockets": "2"}])
+    documents = [*entitlements(lots), *pods(lots), *nodes, *profiles(lots), *markets(lots)]
+    documents += [one_job(lots, name) for name in lots.some(JOBS)]
+    return world(*documents, agents=set(lots.some(NODES)))
+
+
+worlds_drawn = st.integers(0, 2**32).map(drawn)
+
+
+def granted(decision: Decision) -> dict[tuple[str, str], float]:
+    """Return cores by node and pod."""
+    return {
+        (write.node, grant["podUID"]): float(grant["cores"])
+        for write in decision.nodes
+        for grant in write.spec["grants"]
+    }
+
+
+def as_text(decision: Decision) -> str:
+    writes = [decision.nodes, decision.statuses, decision.events]
+    return json.dumps(writes, default=lambda each: [getattr(each, f) for f in each.__slots__])
+
+
+@ANY
+@given(worlds_drawn)
+def test_a_decision_is_always_made_and_always_the_same(known: World) -> None:
+    decision = decide(known)
+    assert as_text(decision) == as_text(decide(known))
+    for write in decision.statuses:
+        MODELS[write.object.kind].model_validate(write.status)
+    for order in decision.nodes:
+        worlds.allocation(order.node, {"epoch": 1, **order.spec})
+
+
+@ANY
+@given(worlds_drawn)
+def test_an_api_server_stores_what_is_written_as_it_is(known: World) -> None:
+    decision = decide(known)
+    for write in decision.statuses:
+        wanted = {**kind_documents.document(write.object.kind), "status": write.status}
+        answer = admit(wanted, SCHEMAS[write.object.kind])
+        assert answer.problems == []
+        assert answer.stored["status"] == write.status
+    for order in decision.nodes:
+        wanted = kind_documents.document("NodeAllocation", epoch=1, **order.spec)
+        answer = admit(wanted, SCHEMAS["NodeAllocation"])
+        assert answer.problems == []
+        assert answer.stored["spec"] == {"epoch": 1, **order.spec}
+
+
+@ANY
+@given(worlds_drawn)
+def test_no_node_gives_more_than_it_sells_and_no_pod_is_granted_twice(known: World) -> None:
+    decision = decide(known)
+    for write in decision.nodes:
+        uids = [grant["podUID"] for grant in write.spec["grants"]]
+        assert len(uids) == len(set(uids))
+        if uids:
+            assert decision.plan is not None
+            (sold,) = (each.cores for each in decision.plan.nodes if each.name == write.node)
+            assert math.fsum(float(grant["cores"]) for grant in write.spec["grants"]) <= sold + 1e-9
+
+
+@ANY
+@given(worlds_drawn, st.booleans())
+def test_what_was_written_is_not_written_again(known: World, leader_changes: bool) -> None:
+    first = decide(known)
+    after = outcome(known, first, leader_changes=leader_changes)
+    again = decide(after)
+    assert (again.events, again.nodes, again.statuses) == ((), (), ())
+
+
+WRONG = [
+    entitlement("zz", parent="zz"),
+    entitlement("zz", shares=-1),
+    entitlement("zz", parent="nowhere"),
+    job("zz", "nobody", selector={"matchLabels": {"app": "none"}}),
+    job("zz", "u0", selector={}),
+    job("zz", "u0", work="NaN"),
+    job("zz", "u0", profile="gone"),
+    job("zz", "u0", created=None, selector={"matchLabels": {"app": "j0"}}),
+    profile("zz", parallelFraction="NaN"),
+    market("zz", cores={"mechanism": "Lottery"}),
+    node("zz", ready=False),
+    pod("zz", "none", "gone"),
+]
+
+
+@ANY
+@given(worlds_drawn, st.sampled_from(WRONG))
+def test_a_broken_object_more_changes_nothing_for_the_others(known: World, wrong: Document) -> None:
+    more = world(wrong)
+    fields: Any = {
+        field: [*getattr(known.objects, field), *getattr(more.objects, field)]
+        for field in ("entitlements", "jobs", "profiles", "nodes", "pods")
+    }
+    both = replace(
+        known,
+        objects=replace(known.objects, **fields),
+        markets=[*known.markets, *more.markets],
+        broken={**known.broken, **more.broken},
+    )
+    without, with_it = decide(known), decide(both)
+    if not _has_pods(with_it, "zz"):
+        assert granted(with_it) == granted(without)
+
+
+def _has_pods(decision: Decision, job: str) -> bool:
+    """Say whether a job has pods that no older one selects: then it is no broken one."""
+    return any(each.object.name == job and each.status.get("pods") for each in decision.statuses)
+
+
+@ANY
+@given(worlds_drawn, st.randoms(use_true_random=False))
+def test_the_order_of_objects_decides_nothing(known: World, lots: Any) -> None:
+    objects = known.objects
+    shuffled = {
+        field: lots.sample(list(getattr(objects, field)), len(getattr(objects, field)))
+        for field in ("entitlements", "jobs", "profiles", "nodes", "pods")
+    }
+    other = replace(known, objects=replace(objects, **shuffled))
+    assert as_text(decide(other)) == as_text(decide(known))
+
+
+@ANY
+@given(worlds_drawn)
+def test_every_pod_of_an_admitted_job_on_a_selling_node_has_something(known: World) -> None:
+    decision = decide(known)
+    if decision.plan is None:
+        return
+    for grant in decision.plan.grants:
+        assert grant.granted_cores >= 1 or grant.shared_cores >= 1

@@ -1,0 +1,385 @@
+"""Quanta of Karma count once: operators that die at any write, lose their lead, or decide from what
+is no longer so. The API server is a value here: objects, and the version of the Market."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from walras.karma.audit import audit
+from walras.karma.ledger import Ledger
+from walras.resources.kinds import Entitlement, MarketJob
+from walras.resources.parse import parse_object
+from walras_operator.decision import decide
+from walras_operator.quanta import TIME, Account
+from walras_operator.recall import account
+from worlds import NEXT_QUANTUM, NOW, entitlement, job, market, node, outcome, pod, status, world
+
+if TYPE_CHECKING:
+    from walras_operator.world import Carried, Decision, Document, World
+
+USERS = ("ann", "bob", "cyd")
+BEGIN = datetime.strptime(NOW, TIME).replace(tzinfo=UTC)
+SECONDS = 10
+
+
+def memory(gib: int) -> Document:
+    return {"demand": f"{gib}Gi", "max": "64Gi"}
+
+
+def of_user(user: str, gib: int) -> MarketJob:
+    made = parse_object(
+        job(user, user, selector={"matchLabels": {"app": user}}, memory=memory(gib))
+    )
+    assert isinstance(made, MarketJob)
+    return made
+
+
+def cluster(*, mechanism: str = "Karma") -> World:
+    rules = {"quantumSeconds": SECONDS, "sliceSize": "1Gi", "mechanism": mechanism}
+    return world(
+        market(memory=rules),
+        *(entitlement(user) for user in USERS),
+        *(job(user, user, memory=memory(4)) for user in USERS),
+        node("n1"),
+        node("n2"),
+        *(pod(f"{user}-{n}", user, n) for user in USERS for n in ("n1", "n2")),
+    )
+
+
+@dataclass
+class Server:
+    """What is durable: objects and a log; and what leaders remember who have not died."""
+
+    world: World = field(default_factory=cluster)
+    log: list[str] = field(default_factory=list)
+    now: datetime = BEGIN
+    carried: dict[str, Carried] = field(default_factory=dict)
+
+    def view(self, leader: str) -> World:
+        """What a leader knows now."""
+        return replace(self.world, now=self.now.strftime(TIME), carried=self.carried.get(leader))
+
+    def publish(self, leader: str, decision: Decision, writes: int | None = None) -> None:
+        """Make the first writes of a decision, in the publisher's order; then the leader dies."""
+        if decision.settlement is not None:
+            self.log.append(json.dumps(decision.settlement.record))
+            if decision.settlement.version != self.world.version:
+                return
+        first = [each for each in decision.statuses if each.object.kind == "Market"]
+        rest = [each for each in decision.statuses if each.object.kind != "Market"]
+        order = [*first, *decision.nodes, *rest]
+        made = order if writes is None else order[:writes]
+        partly = replace(
+            decision,
+            nodes=tuple(each for each in decision.nodes if each in made),
+            statuses=tuple(each for each in decision.statuses if each in made),
+        )
+        after = outcome(self.world, partly)
+        moved = any(each in made for each in first)
+        version = str(int(self.world.version or 0) + moved)
+        self.world = replace(after, version=version, carried=None)
+        if writes is None:
+            self.carried[leader] = decision.carried
+        else:
+            self.carried.pop(leader, None)
+
+    def want(self, user: str, gib: int) -> None:
+        objects = self.world.objects
+        jobs = [
+            each.model_copy(update={"spec": of_user(user, gib).spec})
+            if each.metadata.name == user
+            else each
+            for each in objects.jobs
+        ]
+        self.world = replace(self.world, objects=replace(objects, jobs=jobs))
+
+    def come_or_go(self, user: str) -> None:
+        objects = self.world.objects
+        kept = [each for each in objects.entitlements if each.metadata.name != user]
+        if len(kept) == len(objects.entitlements):
+            made = parse_object(entitlement(user))
+            assert isinstance(made, Entitlement)
+            kept.append(made)
+        self.world = replace(self.world, objects=replace(objects, entitlements=kept))
+
+    def account(self) -> Account:
+        found = account(self.world)
+        assert isinstance(found, Account)
+        return found
+
+    def ledger(self) -> Ledger:
+        return self.account().closing or Ledger.open(())
+
+    def verdict(self) -> tuple[str, ...]:
+        return audit(map(json.loads, self.log), self.ledger()).problems
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("pass"), st.integers(1, 25)),
+    st.tuples(st.just("want"), st.sampled_from(USERS), st.integers(0, 12)),
+    st.tuples(st.just("come_or_go"), st.sampled_from(USERS)),
+    st.tuples(st.just("decide"), st.sampled_from("AB")),
+    st.tuples(st.just("die"), st.sampled_from("AB"), st.integers(0, 8)),
+    st.tuples(st.just("late"), st.sampled_from("AB")),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(STEPS, min_size=5, max_size=25))
+def test_the_ledger_follows_from_the_log_whatever_befalls_operators(
+    steps: list[tuple[Any, ...]],
+) -> None:
+    server = Server()
+    late: list[tuple[str, Decision]] = []
+    for what, *given_ in steps:
+        before = server.ledger().quantum
+        match what:
+            case "pass":
+                server.now += timedelta(seconds=given_[0])
+            case "want":
+                server.want(*given_)
+            case "come_or_go":
+                server.come_or_go(*given_)
+            case "decide":
+                server.publish(given_[0], decide(server.view(given_[0])))
+            case "die":
+                server.publish(given_[0], decide(server.view(given_[0])), given_[1])
+            case "late":  # decided now, written after whatever comes next
+                late.append((given_[0], decide(server.view(given_[0]))))
+                continue
+        assert server.ledger().quantum - before in {0, 1}
+        while late:
+            server.publish(*late.pop())
+        assert server.verdict() == ()
+
+
+@pytest.mark.parametrize("writes", range(12))
+def test_who_comes_after_an_operator_that_died_settles_the_same(writes: int) -> None:
+    """The outcome is the same to the bit as if nobody had died."""
+    undisturbed, disturbed = Server(), Server()
+    for server in (undisturbed, disturbed):
+        server.publish("A", decide(server.view("A")))
+        server.want("ann", 12)
+        server.now += timedelta(seconds=SECONDS)
+    disturbed.publish("A", decide(disturbed.view("A")), writes)
+    for server in (undisturbed, disturbed):
+        server.publish("B", decide(server.view("B")))
+    assert disturbed.account() == undisturbed.account()
+    assert disturbed.ledger().quantum == 2
+    plans = [
+        {name: each.spec.grants for name, each in server.world.allocations.items()}
+        for server in (undisturbed, disturbed)
+    ]
+    assert plans[0] == plans[1]
+    assert disturbed.verdict() == ()
+
+
+def test_a_quantum_is_as_long_as_the_rules_say_whoever_leads() -> None:
+    server = Server()
+    server.publish("A", decide(server.view("A")))
+    since = server.account().since
+    server.now += timedelta(seconds=SECONDS - 1)
+    again = decide(server.view("B"))
+    assert again.settlement is None
+    assert again.until == (datetime.strptime(since, TIME) + timedelta(seconds=SECONDS)).strftime(
+        TIME
+    )
+    server.now += timedelta(seconds=1)
+    server.publish("B", decide(server.view("B")))
+    assert server.ledger().quantum == 2
+
+
+def test_time_without_an_operator_is_no_quantum() -> None:
+    server = Server()
+    server.publish("A", decide(server.view("A")))
+    server.now += timedelta(hours=3)
+    server.publish("B", decide(server.view("B")))
+    assert (server.ledger().quantum, server.account().since) == (2, server.now.strftime(TIME))
+
+
+@pytest.mark.parametrize("hours", [-3, 3])
+def test_a_clock_that_is_set_ends_a_quantum_and_no_more(hours: int) -> None:
+    server = Server()
+    server.publish("A", decide(server.view("A")))
+    server.now += timedelta(hours=hours)
+    for _ in range(2):
+        server.publish("A", decide(server.view("A")))
+    assert server.ledger().quantum == 2
+
+
+def test_who_asks_for_less_within_a_quantum_has_still_had_the_rest() -> None:
+    """Otherwise memory between two countings would cost nothing."""
+    greedy, honest = Server(), Server()
+    for server in (greedy, honest):
+        server.want("ann", 12)
+        server.publish("A", decide(server.view("A")))
+    greedy.want("ann", 0)
+    greedy.publish("A", decide(greedy.view("A")))
+    assert greedy.ledger() == honest.ledger()
+    greedy.want("ann", 13)
+    greedy.publish("A", decide(greedy.view("A")))
+    assert greedy.ledger().quantum == 1
+    assert greedy.verdict() == ()
+
+
+def test_within_a_quantum_nothing_is_settled_twice() -> None:
+    server = Server()
+    server.publish("A", decide(server.view("A")))
+    written = server.ledger()
+    for leader in "AB":
+        decision = decide(server.view(leader))
+        assert (decision.settlement, decision.nodes, decision.statuses) == (None, (), ())
+    assert server.ledger() == written
+
+
+@pytest.mark.parametrize("mechanism", ["MaxMin", "Strict", "Auction"])
+def test_other_rules_leave_credits_as_they_are(mechanism: str) -> None:
+    server = Server()
+    server.publish("A", decide(server.view("A")))
+    credits_, karma = server.account(), server.world.markets
+    other = cluster(mechanism=mechanism).markets[0].spec
+    markets = [each.model_copy(update={"spec": other}) for each in karma]
+    server.world = replace(server.world, markets=markets)
+    server.now += timedelta(seconds=3 * SECONDS)
+    decision = decide(server.view("A"))
+    assert decision.settlement is None
+    server.publish("A", decision)
+    assert server.account() == credits_
+    back = [each.model_copy(update={"spec": karma[0].spec}) for each in server.world.markets]
+    server.world = replace(server.world, markets=back)
+    server.publish("B", decide(server.view("B")))
+    assert server.ledger().quantum == credits_.closing.quantum + 1 if credits_.closing else False
+    assert server.verdict() == ()
+
+
+def test_quanta_go_on_while_the_market_cannot_be_understood() -> None:
+    """The last rules that could be used are in force then, and cost what they cost."""
+    server = Server()
+    server.publish("A", decide(server.view("A")))
+    kept = server.world.markets[0]
+    bad = market(memory={"mechanism": "Lottery"})
+    broken = world({**bad, "status": kept.status}).broken
+    server.world = replace(server.world, markets=[], broken=broken)
+    server.now += timedelta(seconds=SECONDS)
+    server.publish("A", decide(server.view("A")))
+    assert server.ledger().quantum == 2
+    assert server.verdict() == ()
+
+
+def test_an_entitlement_tells_what_a_quantum_did_to_its_credits() -> None:
+    server = Server()
+    for user, gib in (("ann", 12), ("bob", 1), ("cyd", 2)):
+        server.want(user, gib)
+    decision = decide(server.view("A"))
+    told = status(decision, "Entitlement", "ann")["credits"]
+    assert told["quantum"] == 1
+    # Of 16 slices of each node two are guaranteed to each user: bob needs but one of his.
+    assert {each.get("entitlement", "") for each in told["borrowed"]} == {"", "bob"}
+    assert float(told["spent"]) == sum(int(each["memory"]) for each in told["borrowed"]) >> 30
+    (loan,) = status(decision, "Entitlement", "bob")["credits"]["lent"]
+    assert loan["entitlement"] == "ann"
+
+
+def test_many_entitlements_are_told_of_their_credits_in_turn() -> None:
+    """All balances change with each quantum, and each status is a request."""
+    names = [f"u{number}" for number in range(250)]
+    server = Server(
+        world=world(
+            market(memory={"quantumSeconds": SECONDS, "sliceSize": "1Gi"}),
+            *(entitlement(name) for name in names),
+            job("train", "u0", memory=memory(4)),
+            node("n1"),
+            pod("train-0", "train", "n1"),
+        )
+    )
+    server.publish("A", decide(server.view("A")))
+    told: list[str] = []
+    for _ in range(3):
+        server.now += timedelta(seconds=SECONDS)
+        decision = decide(server.view("A"))
+        now = [each.object.name for each in decision.statuses if each.object.kind == "Entitlement"]
+        assert len(now) <= 10 * SECONDS
+        told += now
+        server.publish("A", decision)
+    assert sorted(told) == sorted(names)
+
+
+def test_a_market_that_is_new_begins_quanta_anew() -> None:
+    server = Server()
+    server.publish("A", decide(server.view("A")))
+    server.world = replace(server.world, markets=cluster().markets)
+    server.now = datetime.strptime(NEXT_QUANTUM, TIME).replace(tzinfo=UTC)
+    server.publish("A", decide(server.view("A")))
+    assert server.ledger().quantum == 1
+
+
+def measured(server: Server, node_name: str, uid: str, amount: str) -> None:
+    """Have a node's agent tell how much memory a pod could use."""
+    known = server.world.allocations[node_name]
+    told = {"pods": [{"podUID": uid, "state": "Enforced", "memoryDemand": amount}]}
+    changed = known.model_copy(update={"status": told})
+    server.world = replace(
+        server.world, allocations={**server.world.allocations, node_name: changed}
+    )
+
+
+def with_measured_demand() -> Server:
+    server = Server()
+    objects = server.world.objects
+    jobs = [
+        each.model_copy(
+            update={
+                "spec": each.spec.model_copy(
+                    update={
+                        "memory": each.spec.memory.model_copy(update={"demand": "measured"})
+                        if each.spec.memory
+                        else None
+                    }
+                )
+            }
+        )
+        for each in objects.jobs
+    ]
+    server.world = replace(server.world, objects=replace(objects, jobs=jobs))
+    return server
+
+
+def wanted(server: Server, user: str) -> int:
+    """GiB."""
+    decision = decide(server.view("new"))
+    assert decision.plan is not None
+    (found,) = (each.demand for each in decision.plan.memory if each.name == user)
+    return found >> 30
+
+
+def test_demand_is_what_agents_measure_and_until_then_what_pods_request() -> None:
+    server = with_measured_demand()
+    assert wanted(server, "ann") == 2
+    server.publish("A", decide(server.view("A")))
+    measured(server, "n1", "u-lab-ann-n1", str(5 << 30))
+    assert wanted(server, "ann") == 6
+    measured(server, "n1", "u-lab-ann-n1", str(1 << 60))
+    assert wanted(server, "ann") == 17
+
+
+@pytest.mark.parametrize("uid", ["u-lab-ann-n2", "nobody"])
+def test_an_agent_is_not_believed_about_pods_of_others(uid: str) -> None:
+    server = with_measured_demand()
+    server.publish("A", decide(server.view("A")))
+    measured(server, "n1", uid, str(5 << 30))
+    assert wanted(server, "ann") == 2
+
+
+@pytest.mark.parametrize("amount", ["-1", "1e9", "5Gi", "", "9" * 30])
+def test_a_demand_that_is_no_number_is_passed_over(amount: str) -> None:
+    server = with_measured_demand()
+    server.publish("A", decide(server.view("A")))
+    measured(server, "n1", "u-lab-ann-n1", amount)
+    assert wanted(server, "ann") == 2

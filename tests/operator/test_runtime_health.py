@@ -1,0 +1,88 @@
+"""What the probes say, and why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from walras_operator.runtime.events import Bucket, event_document
+from walras_operator.runtime.health import Pulse, ailments, hindrances
+from walras_operator.world import Event, Reference
+
+STANDBY = Pulse(
+    now=1000,
+    beat=999,
+    tried=999,
+    answered=999,
+    patience=15,
+    complete=True,
+    problem="",
+    leading_since=None,
+    succeeded=None,
+    epoch_seconds=30,
+)
+
+
+def test_a_standby_is_well_without_any_decision() -> None:
+    assert ailments(STANDBY) == []
+    assert hindrances(STANDBY) == []
+
+
+def test_an_event_loop_that_stands_still_is_fatal() -> None:
+    assert ailments(replace(STANDBY, beat=900)) == ["the event loop took no turn for 100 s"]
+
+
+def test_a_lease_that_nobody_tries_is_fatal() -> None:
+    assert ailments(replace(STANDBY, tried=900)) == ["the lease was not tried for 100 s"]
+
+
+def test_a_leader_whose_decisions_fail_is_to_be_started_anew() -> None:
+    leader = replace(STANDBY, leading_since=100, succeeded=800)
+    assert ailments(leader) == ["no decision came through for 200 s"]
+    assert ailments(replace(leader, succeeded=900)) == []
+
+
+def test_a_leader_that_never_decided_is_judged_from_when_it_began() -> None:
+    assert ailments(replace(STANDBY, leading_since=900)) == []
+    assert ailments(replace(STANDBY, leading_since=800)) != []
+
+
+def test_decisions_of_an_earlier_term_count_for_nothing() -> None:
+    assert ailments(replace(STANDBY, leading_since=950, succeeded=10)) == []
+
+
+def test_an_api_server_that_is_away_makes_it_unready_and_not_dead() -> None:
+    lost = replace(STANDBY, answered=900)
+    assert ailments(lost) == []
+    assert hindrances(lost) == ["the lease was not seen for 100 s"]
+
+
+def test_it_says_what_it_waits_for() -> None:
+    waiting = replace(STANDBY, complete=False, problem="install the definitions")
+    assert hindrances(waiting) == ["install the definitions"]
+    assert hindrances(replace(waiting, problem="")) == ["not all objects are known yet"]
+
+
+def test_events_are_told_up_to_so_many_and_again_after_a_while() -> None:
+    bucket = Bucket(size=3)
+    assert [bucket.take(0.0) for _ in range(5)] == [True, True, True, False, False]
+    assert not bucket.take(19.0)
+    assert bucket.take(40.0)
+    assert [bucket.take(1000.0) for _ in range(4)] == [True, True, True, False]
+
+
+def test_an_event_is_cut_to_what_the_api_server_takes() -> None:
+    job = Reference("MarketJob", "x" * 253, "vision", "u")
+    event = Event(job, "Warning", "R" * 200, "m" * 2000)
+    document = event_document(event, "me", "2026-01-31T12:00:00Z")
+    assert len(document["metadata"]["name"]) <= 253
+    assert len(document["message"]) == 1024
+    assert len(document["reason"]) == 128
+    assert document["metadata"]["namespace"] == "vision"
+    assert document["involvedObject"]["apiVersion"] == "walras.dev/v1alpha1"
+
+
+def test_an_event_about_a_node_is_about_a_node_of_the_core() -> None:
+    event = Event(Reference("Node", "n1"), "Normal", "Lost", "its agent is silent")
+    document = event_document(event, "me", "2026-01-31T12:00:00Z")
+    assert document["involvedObject"] == {"apiVersion": "v1", "kind": "Node", "name": "n1"}
+    assert document["metadata"]["namespace"] == "default"

@@ -1,0 +1,62 @@
+"""What Prometheus is told of the market is what the statuses say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from full_statuses import FULL
+from kind_documents import document
+from walras.resources.assembly import Objects
+from walras.resources.parse import parse_object
+from walras_operator.runtime.market_metrics import MarketPresent
+from walras_operator.world import World
+
+
+def told(entitlement: dict[str, Any] | None, market: dict[str, Any] | None) -> CollectorRegistry:
+    """A registry that has read a world of one Entitlement, `team`, and the Market `default`."""
+    claim: Any = parse_object(
+        {**document("Entitlement"), "metadata": {"name": "team"}, "status": entitlement}
+    )
+    rules: Any = parse_object(
+        {**document("Market"), "metadata": {"name": "default"}, "status": market}
+    )
+    world = World("", objects=Objects(entitlements=[claim]), markets=[rules])
+    registry = CollectorRegistry()
+    registry.register(MarketPresent(lambda: world))
+    return registry
+
+
+def test_claims_and_prices_are_those_of_the_statuses() -> None:
+    claim, market = FULL["Entitlement"].document(), FULL["Market"].document()
+    registry = told(claim, market)
+    team = {"entitlement": "team"}
+    for metric, value in {
+        "entitled_cores": claim["cores"]["entitled"],
+        "allocated_cores": claim["cores"]["allocated"],
+        "held_cores": claim["cores"]["held"],
+        "entitled_memory_bytes": claim["memory"]["entitled"],
+        "allocated_memory_bytes": claim["memory"]["allocated"],
+        "utility": claim["utility"]["now"],
+        "entitlement_utility": claim["utility"]["atEntitlement"],
+        "credits": claim["credits"]["balance"],
+    }.items():
+        assert registry.get_sample_value(f"walras_operator_{metric}", team) == float(value), metric
+    price = market["prices"][0]
+    sold = registry.get_sample_value("walras_operator_core_price", {"node": price["node"]})
+    assert sold == float(price["price"])
+    progress = registry.get_sample_value("walras_operator_system_progress")
+    assert progress == float(market["scores"]["systemProgress"])
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [None, {"cores": None}, {"cores": {"entitled": "much"}}, {"cores": {"entitled": "NaN"}}],
+)
+def test_what_is_not_known_is_not_told(claim: dict[str, Any] | None) -> None:
+    registry = told(claim, {"prices": [{"node": "a"}]})
+    team = {"entitlement": "team"}
+    assert registry.get_sample_value("walras_operator_entitled_cores", team) is None
+    assert registry.get_sample_value("walras_operator_core_price", {"node": "a"}) is None

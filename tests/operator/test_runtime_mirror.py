@@ -1,0 +1,208 @@
+"""What the operator makes of what it hears: documents in, a world out, and what counts as news."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from walras_operator.runtime.kinds import Scope
+from walras_operator.runtime.mirror import Mirror
+from walras_operator.world import Reference
+
+Document = dict[str, Any]
+
+
+class Cluster:
+    """A mirror, a clock that stands still, and a count of news."""
+
+    def __init__(self) -> None:
+        self.time = 100.0
+        self.news = 0
+        self.mirror = Mirror(Scope("walras-system").kinds, self.changed, lambda: self.time)
+
+    def changed(self) -> None:
+        self.news += 1
+
+    def is_news(self, kind: str, document: Document, *, deleted: bool = False) -> bool:
+        before = self.news
+        self.mirror.hear(kind, document, deleted=deleted)
+        return self.news > before
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster()
+
+
+def entitlement(shares: Any = 1, *, version: int = 5, uid: str = "u1", **rest: Any) -> Document:
+    return {
+        "apiVersion": "walras.dev/v1alpha1",
+        "kind": "Entitlement",
+        "metadata": {
+            "name": "lab",
+            "uid": uid,
+            "resourceVersion": str(version),
+            "generation": version,
+        },
+        "spec": {"shares": shares, "namespaces": ["vision"]},
+        **rest,
+    }
+
+
+def allocation(epoch: int, *, version: int = 5, status: Document | None = None) -> Document:
+    return {
+        "apiVersion": "walras.dev/v1alpha1",
+        "kind": "NodeAllocation",
+        "metadata": {"name": "n1", "uid": "a1", "resourceVersion": str(version)},
+        "spec": {"epoch": epoch},
+        "status": status or {},
+    }
+
+
+def lease(renewed: str, *, seconds: int = 40) -> Document:
+    return {
+        "metadata": {
+            "name": "walras-agent-n1",
+            "namespace": "walras-system",
+            "uid": "l1",
+            "resourceVersion": "9",
+        },
+        "spec": {"holderIdentity": "n1", "leaseDurationSeconds": seconds, "renewTime": renewed},
+    }
+
+
+def test_a_version_that_is_known_is_not_read_again(cluster: Cluster) -> None:
+    """What the operator writes comes twice, as an answer and by a watch."""
+    cluster.mirror.wrote("Entitlement", entitlement(2, version=7))
+    assert not cluster.is_news("Entitlement", entitlement("not read", version=7))
+    assert [each.spec.shares for each in cluster.mirror.world("").objects.entitlements] == [2]
+
+
+def test_an_object_is_news_once(cluster: Cluster) -> None:
+    assert cluster.is_news("Entitlement", entitlement())
+    assert not cluster.is_news("Entitlement", entitlement())
+    (found,) = cluster.mirror.world("now").objects.entitlements
+    assert found.spec.shares == 1
+
+
+def test_the_status_that_the_operator_tells_is_no_news_to_it(cluster: Cluster) -> None:
+    cluster.mirror.hear("Entitlement", entitlement())
+    told = entitlement(status={"budget": "3"})
+    told["metadata"]["resourceVersion"] = "6"
+    assert not cluster.is_news("Entitlement", told)
+    (found,) = cluster.mirror.world("now").objects.entitlements
+    assert found.status == {"budget": "3"}
+
+
+def test_what_an_agent_tells_is_news(cluster: Cluster) -> None:
+    cluster.mirror.hear("NodeAllocation", allocation(3))
+    assert cluster.is_news("NodeAllocation", allocation(3, version=6, status={"epoch": 3}))
+
+
+def test_what_the_operator_has_written_is_known_at_once_and_no_news(cluster: Cluster) -> None:
+    cluster.mirror.hear("NodeAllocation", allocation(3))
+    before = cluster.news
+    cluster.mirror.wrote("NodeAllocation", allocation(4, version=6))
+    assert cluster.mirror.world("now").allocations["n1"].spec.epoch == 4
+    assert not cluster.is_news("NodeAllocation", allocation(4, version=6))
+    assert cluster.news == before
+
+
+def test_a_watch_that_is_behind_does_not_undo_what_was_written(cluster: Cluster) -> None:
+    cluster.mirror.wrote("NodeAllocation", allocation(4, version=10))
+    assert not cluster.is_news("NodeAllocation", allocation(3, version=9))
+    assert cluster.mirror.allocations()["n1"].epoch == 4
+
+
+def test_what_cannot_be_understood_is_a_problem_of_that_object_alone(cluster: Cluster) -> None:
+    assert cluster.is_news("Entitlement", entitlement(shares="many"))
+    world = cluster.mirror.world("now")
+    assert world.objects.entitlements == []
+    (problem,) = world.broken[Reference("Entitlement", "lab")].problems
+    assert problem.startswith("Entitlement lab: spec.shares: ")
+    assert cluster.mirror.counts()["Entitlement"] == (1, 1)
+    cluster.mirror.hear("Entitlement", entitlement(2, version=6))
+    assert not cluster.mirror.world("now").broken
+
+
+def test_a_nodeallocation_that_cannot_be_understood_can_still_be_written(cluster: Cluster) -> None:
+    broken = allocation(7)
+    broken["spec"]["grants"] = "all"
+    cluster.mirror.hear("NodeAllocation", broken)
+    assert "n1" not in cluster.mirror.world("now").allocations
+    known = cluster.mirror.allocations()["n1"]
+    assert (known.uid, known.version, known.epoch) == ("a1", "5", 7)
+
+
+def test_epochs_that_agents_hold_to_are_known_unless_nobody_can_have_given_them(
+    cluster: Cluster,
+) -> None:
+    """An object that was made anew begins with epoch 0, and its agent with what it had."""
+    for told, known in ((7, 7), (2**60, 0), ("7", 0), (None, 0)):
+        cluster.mirror.forget("NodeAllocation", cluster.mirror.uids("NodeAllocation"))
+        cluster.mirror.hear("NodeAllocation", allocation(0, status={"epoch": told}))
+        (found,) = cluster.mirror.allocations().values()
+        assert (found.epoch, found.reported) == (0, known)
+
+
+def test_the_end_of_an_object_does_not_end_the_next_one_of_its_name(cluster: Cluster) -> None:
+    cluster.mirror.hear("Entitlement", entitlement(1, uid="old"))
+    cluster.mirror.hear("Entitlement", entitlement(2, uid="new", version=8))
+    (found,) = cluster.mirror.world("now").objects.entitlements
+    assert found.spec.shares == 2
+    assert cluster.is_news("Entitlement", entitlement(1, uid="old"), deleted=True)
+    (found,) = cluster.mirror.world("now").objects.entitlements
+    assert found.metadata.uid == "new"
+
+
+def test_an_object_that_was_never_seen_may_be_deleted(cluster: Cluster) -> None:
+    assert not cluster.is_news("Entitlement", entitlement(), deleted=True)
+
+
+def test_forgotten_objects_are_gone(cluster: Cluster) -> None:
+    cluster.mirror.hear("Entitlement", entitlement())
+    cluster.mirror.forget("Entitlement", ["u1", "never seen"])
+    assert cluster.mirror.uids("Entitlement") == frozenset()
+    assert cluster.news == 2
+
+
+def test_an_agent_lives_while_its_renewals_are_seen(cluster: Cluster) -> None:
+    assert cluster.is_news("Lease", lease("1"))
+    cluster.time += 39
+    assert cluster.mirror.agents() == {"n1"}
+    assert not cluster.is_news("Lease", lease("2")), "a renewal alone changes nothing"
+    cluster.time += 39
+    assert cluster.mirror.agents() == {"n1"}
+    assert not cluster.is_news("Lease", lease("2")), "the same renewal is none"
+    cluster.time += 1
+    assert cluster.mirror.agents() == frozenset()
+    assert cluster.is_news("Lease", lease("3")), "it is back"
+
+
+def test_an_agent_whose_lease_is_deleted_lives_no_more(cluster: Cluster) -> None:
+    cluster.mirror.hear("Lease", lease("1"))
+    assert cluster.is_news("Lease", lease("1"), deleted=True)
+    assert cluster.mirror.agents() == frozenset()
+
+
+def holding(demand: str, state: str = "Enforced") -> Document:
+    return {"pods": [{"podUID": "u", "state": state, "memoryDemand": demand}]}
+
+
+def test_what_pods_could_use_of_memory_waits_for_the_next_quantum(cluster: Cluster) -> None:
+    """A thousand nodes tell of it at any time."""
+    cluster.mirror.hear("NodeAllocation", allocation(1, status=holding("1")))
+    assert not cluster.is_news("NodeAllocation", allocation(1, version=6, status=holding("2")))
+    told = cluster.mirror.world("").allocations["n1"].status or {}
+    assert told["pods"][0]["memoryDemand"] == "2"
+    failed = holding("2", "Failed")
+    assert cluster.is_news("NodeAllocation", allocation(1, version=7, status=failed))
+
+
+def test_the_world_has_the_version_of_the_market_that_is_used(cluster: Cluster) -> None:
+    for name, version in (("default", "8"), ("other", "9")):
+        metadata = {"name": name, "uid": name, "resourceVersion": version}
+        market = {"apiVersion": "walras.dev/v1alpha1", "kind": "Market", "metadata": metadata}
+        cluster.mirror.hear("Market", {**market, "spec": {}})
+    assert cluster.mirror.world("").version == "8"
