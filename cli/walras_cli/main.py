@@ -13,8 +13,11 @@ class LazyGroup(click.Group):
 
     MODULES: ClassVar = {
         "compile": ("walras_cli.compile", "compile_ahead"),
+        "explain": ("walras_cli.cluster.explain.command", "explain"),
         "local": ("walras_cli.local.command", "local"),
         "profile": ("walras_cli.profile", "profile"),
+        "simulate": ("walras_cli.simulate.command", "simulate"),
+        "top": ("walras_cli.cluster.top.command", "top"),
         "what-if": ("walras_cli.what_if.command", "what_if"),
     }
 
@@ -31,7 +34,7 @@ class LazyGroup(click.Group):
         return command
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(name="walras", cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="walras", prog_name="walras")
 def main() -> None:
     """Divide the cores of shared machines by a market.
@@ -40,6 +43,11 @@ def main() -> None:
     market in which entitlements are budgets, and holds every job to what it bought. Nobody does
     worse than their entitlement, and cores go where they speed work up most.
     """
+
+
+def kubectl() -> None:
+    """Run as ``kubectl walras``: kubectl finds ``kubectl-walras`` by its name."""
+    main(prog_name="kubectl walras")
 
 
 if __name__ == "__main__":

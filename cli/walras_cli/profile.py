@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from walras_cli.errors import BadInput, Failure, Interrupted
 from walras_cli.options import output_option
+from walras_service.failures import BadInput, Failure, Interrupted
 
 if TYPE_CHECKING:
     from walras_profiler.campaign import Measurement, Observer, Runner, Trial

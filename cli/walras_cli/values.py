@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import is_dataclass
 from typing import Any
 
 from pydantic.alias_generators import to_camel
@@ -14,6 +15,8 @@ def plain(value: Any) -> dict[str, Any]:
 
 def number(value: Any) -> Any:
     """Return a value as JSON can hold it: no infinities, no more digits than mean something."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain(value)
     if isinstance(value, tuple):
         return [number(each) for each in value]
     if isinstance(value, float):

@@ -13,7 +13,7 @@ from typing import IO, Literal
 
 from walras_agent.assign import Demand, assign
 from walras_agent.cpuset import CpuSet
-from walras_agent.placement import Group, PlacementError, Placer, open_placer, run_id
+from walras_agent.local.placement import Job, PlacementError, Placer, open_placer, run_id
 from walras_agent.topology import Topology
 from walras_profiler.campaign import Measurement, MeasurementError, Trial
 from walras_profiler.command import Template
@@ -83,35 +83,32 @@ class CommandRunner:
             data=self.sampler.draw(trial.size) if self.sampler else None,
         )
         try:
-            group = self._placer.open(f"{_JOB}-{self._runs}")
+            job = self._placer.open(f"{_JOB}-{self._runs}")
             try:
-                return self._run_in(group, cpus, argv, trial)
+                return self._run_as(job, cpus, argv, trial)
             finally:
-                group.close()
+                job.close()
         except (LaunchError, PlacementError) as error:
             raise MeasurementError(f"{trial}: {error}") from error
 
-    def _run_in(
-        self, group: Group, cpus: CpuSet, argv: tuple[str, ...], trial: Trial
-    ) -> Measurement:
-        group.place(cpus)
+    def _run_as(self, job: Job, cpus: CpuSet, argv: tuple[str, ...], trial: Trial) -> Measurement:
+        job.place(cpus)
         counting: Attached | None = None
 
         def admit(pid: int) -> None:
             nonlocal counting
-            group.admit(pid)
-            group.place(cpus)  # what needs a living process, such as its session's priority
+            job.admit(pid)
             if isinstance(self._counters, Counters):
                 counting = self._counters.attach(pid)
 
         with (self._scratch / "errors").open("w+b") as stream:
-            environment = job_environment(self.environment, group.environment, len(cpus))
+            environment = job_environment(self.environment, job.environment, len(cpus))
             busy_before = busy_seconds(cpus)
             command = Command(argv, environment, self.cwd, errors=stream)
             try:
                 process = launch(command, admit)
                 self._reaper.guard_session(process.pid)
-                outcome = self._wait(process, group, cpus, trial)
+                outcome = self._wait(process, trial)
             finally:
                 counts = parse_counts(counting.detach()) if counting else {}
             if outcome.exit_code:
@@ -119,7 +116,7 @@ class CommandRunner:
         busy = busy_seconds(cpus) - busy_before
         return _measurement(trial, outcome, cpus, busy, counts)
 
-    def _wait(self, process: Process, group: Group, cpus: CpuSet, trial: Trial) -> Outcome:
+    def _wait(self, process: Process, trial: Trial) -> Outcome:
         """Wait for the end, moving stray threads back meanwhile."""
         deadline = time.monotonic() + self.timeout
         while True:
@@ -132,7 +129,7 @@ class CommandRunner:
                     f"{trial}: still running after {self.timeout:g} s: raise --timeout, "
                     "or give it less work"
                 )
-            group.place(cpus)
+            self._placer.keep()
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
 
 from walras_agent.cpuset import CpuSet
-from walras_agent.runs import run_id
+from walras_agent.local.runs import run_id
 from walras_agent.topology import Topology
 from walras_profiler.campaign import Measurement, MeasurementError, Trial
 from walras_profiler.command import Template

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from walras_agent.runs import MARKER, checked_name
+from walras_agent.local.runs import MARKER, checked_name
 from walras_profiler._reaper import FOLDER_PREFIX, PATIENCE_SECONDS, STARTED, stat_fields
 
 _SCRIPT = Path(__file__).with_name("_reaper.py")

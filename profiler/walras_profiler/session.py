@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 from walras.diagnosis import diagnose
 from walras.profile import fit_profile
 from walras.sizes import WHOLE, Size, parse_sizes
-from walras_agent.placement import PlacementError
+from walras_agent.local.placement import PlacementError
 from walras_agent.topology import Topology
 from walras_profiler.campaign import (
     MeasurementError,

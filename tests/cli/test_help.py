@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import subprocess
+import sys
+
 import click
 import pytest
 from click.testing import CliRunner
 
-from walras_cli.main import main
+from walras_cli.main import LazyGroup, main
 
 
 def commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
@@ -35,6 +39,25 @@ def test_help_is_laid_out_as_written(words: tuple[str, ...]) -> None:
     assert all(len(line) <= 100 for line in lines)
 
 
+def test_no_command_loads_a_cluster_client_or_a_solver_before_it_is_called() -> None:
+    """Help and completion are to be there at once."""
+    modules = [module for module, _ in LazyGroup.MODULES.values()]
+    script = f"import sys, {', '.join(modules)}; print(sorted(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    loaded = set(ast.literal_eval(done.stdout))
+    assert loaded >= set(modules)
+    assert not loaded & {"kubernetes", "kopf", "numba", "numpy", "rich", "yaml"}
+
+
 def test_commands_with_arguments_show_examples() -> None:
-    for words in (("profile",), ("local", "run"), ("what-if",)):
+    for words in (
+        ("profile",),
+        ("local", "run"),
+        ("simulate",),
+        ("what-if",),
+        ("top",),
+        ("explain",),
+    ):
         assert "  Examples:\n" in CliRunner().invoke(main, [*words, "--help"]).output

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("core", "node-agent", "profiler", "cli")
+PARTS = ("core", "service", "node-agent", "profiler", "cli")
 NEEDED = (
     "annotated-types",
     "click",
@@ -118,7 +118,7 @@ if __name__ == "__main__":
 else:
     import pytest
 
-    from emulated import copy_distributions, in_a_guest, run_inside
+    from emulated import compile_ahead, copy_distributions, in_a_guest, run_inside
 
     pytestmark = in_a_guest
 
@@ -132,6 +132,7 @@ else:
                 shutil.copytree(
                     package, folder / package.name, ignore=shutil.ignore_patterns("__pycache__")
                 )
+        compile_ahead(folder)
         return folder
 
     @pytest.mark.parametrize(

@@ -177,7 +177,8 @@ REFUSALS = {
 def test_what_cannot_be_cleared_is_refused_in_a_line(
     tmp_path: Path, change: Any, complaint: str
 ) -> None:
-    done = walras("what-if", "-f", written(tmp_path, change(items())))
+    file = written(tmp_path, change(items()))
+    done = walras("what-if", "-f", file, KUBECONFIG="/nowhere.kubeconfig")
     assert done.returncode == 2
     assert done.stdout == ""
     lines = done.stderr.splitlines()
@@ -185,8 +186,10 @@ def test_what_cannot_be_cleared_is_refused_in_a_line(
     assert all(line.startswith("walras: ") for line in lines)
 
 
-def test_a_missing_file_and_no_file_are_named() -> None:
-    assert "no FILE given" in walras("what-if").stderr
+def test_a_missing_file_and_a_missing_cluster_are_named() -> None:
+    done = walras("what-if", KUBECONFIG="/nowhere.kubeconfig")
+    complaint = "there is no such kubeconfig; name one by --kubeconfig or KUBECONFIG"
+    assert (done.returncode, done.stderr) == (2, f"walras: /nowhere.kubeconfig: {complaint}\n")
     done = walras("what-if", "-f", "/nowhere.yaml")
     assert (done.returncode, done.stderr) == (
         2,
@@ -207,3 +210,30 @@ def test_help_teaches() -> None:
     done = walras("what-if", "--help")
     for word in ("kubectl get", "--mechanism", "Examples:", "Exit codes:"):
         assert word in done.stdout
+
+
+def test_it_tells_what_over_estimated_fractions_would_move() -> None:
+    result = result_of("-f", str(CLUSTER), "--sensitivity")
+    shifts = result["sensitivity"]
+    assert [(each["user"], each["overestimate"]) for each in shifts] == [
+        (user, part) for user in ("alice", "bob") for part in (0.05, 0.1, 0.15)
+    ]
+    assert all(0 < each["meanError"] <= each["largestError"] < 2 for each in shifts)
+    assert "sensitivity" not in result_of("-f", str(CLUSTER))
+    shown = walras("what-if", "-f", str(CLUSTER), "--sensitivity").stdout
+    assert "If a user's F were over-estimated" in shown
+    refused = walras("what-if", "-f", str(CLUSTER), "--sensitivity", "-m", "all")
+    assert refused.returncode == 2
+    assert "--sensitivity is about one mechanism" in refused.stderr
+
+
+def test_bids_have_a_table(tmp_path: Path) -> None:
+    documents = items()
+    for each in documents:
+        if each["kind"] == "MarketJob":
+            each["spec"]["auction"] = {"minimumUtility": "0.5"}
+    file = written(tmp_path, documents)
+    bids = {each["name"]: each for each in result_of("-f", file, "-m", "Auction")["bids"]}
+    assert all(each["charge"] == each["budget"] == 5 for each in bids.values())
+    assert all(each["prolific"] and each["utility"] == 0.5 for each in bids.values())
+    assert "served by" in walras("what-if", "-f", file, "-m", "Auction").stdout

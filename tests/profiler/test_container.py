@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from docker import DockerClient
 
-ENTRY = "from walras_cli.profile import profile; profile(prog_name='walras profile')"
+PROFILE = ["-m", "walras_cli", "profile"]
 IMAGE = os.environ.get("WALRAS_TEST_IMAGE", "localhost/busybox:local")
 
 needs_docker = pytest.mark.skipif(
@@ -44,7 +44,7 @@ def client() -> "Iterator[DockerClient]":
 
 def walras(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", ENTRY, *arguments],
+        [sys.executable, *PROFILE, *arguments],
         capture_output=True,
         text=True,
         timeout=90,
@@ -54,7 +54,9 @@ def walras(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
 
 
 def own_containers(client: "DockerClient") -> list[str]:
-    names = [container.name for container in client.containers.list(all=True)]
+    # The client asks for each container that it listed: one may be gone by then.
+    listed = client.containers.list(all=True, ignore_removed=True)
+    names = [container.name for container in listed]
     return [name for name in names if name and name.startswith("walras-")]
 
 
@@ -65,16 +67,17 @@ def test_container_is_held_to_its_cpus_without_network_and_measured(
 ) -> None:
     script = (
         'test "$(nproc)" = {threads} && test "$OMP_NUM_THREADS" = {threads} || exit 9;'
-        'test "$(cat /proc/net/dev | grep -c :)" = 1 || exit 8; sleep 1'
+        'test "$(cat /proc/net/dev | grep -c :)" = 1 || exit 8; sleep 3'
     )
+    # What a container used is only known of one that was seen running, however busy the machine.
     done = walras(*("--image", IMAGE, "--repeat", "2", "-o", "json", "--", "sh", "-c", script))
     assert done.returncode == 0, done.stderr
     assert "Runs are held to their cores by Docker cpuset-cpus." in done.stderr
     cells = json.loads(done.stdout)["spec"]["measurements"]
     assert [cell["cores"] for cell in cells] == [1, 2]
     for cell in cells:
-        assert all(1.0 <= float(seconds) < 3.0 for seconds in cell["seconds"])
-        assert float(cell["userSeconds"]) + float(cell["systemSeconds"]) < 0.8
+        assert all(float(seconds) >= 3.0 for seconds in cell["seconds"])
+        assert float(cell["userSeconds"]) + float(cell["systemSeconds"]) < 3.0
         assert int(cell["peakMemory"].removesuffix("Ki")) > 100
     assert own_containers(client) == []
 
@@ -132,9 +135,9 @@ def test_failure_is_one_line_and_leaves_no_container(
 def test_interrupted_campaign_leaves_no_container(
     number: signal.Signals, client: "DockerClient"
 ) -> None:
-    arguments = [sys.executable, "-c", ENTRY, "--image", IMAGE, "--", "sleep", "60"]
+    arguments = [sys.executable, *PROFILE, "--image", IMAGE, "--", "sleep", "60"]
     with subprocess.Popen(arguments, stderr=subprocess.DEVNULL) as running:
-        assert eventually(lambda: bool(client.containers.list())), "no container was started"
+        assert eventually(lambda: own_containers(client) != []), "no container was started"
         running.send_signal(number)
     assert eventually(lambda: own_containers(client) == [])
 

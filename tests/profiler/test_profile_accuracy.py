@@ -24,7 +24,7 @@ from walras.profile import SpeedupFit
 from walras.resources import speedups
 from walras.resources.kinds import SpeedupProfileSpec
 
-ENTRY = "from walras_cli.profile import profile; profile(prog_name='walras profile')"
+PROFILE = ["-m", "walras_cli", "profile"]
 ROOT = os.geteuid() == 0
 ATTEMPTS = 8
 PAUSE_SECONDS = 3
@@ -90,7 +90,7 @@ def walras(*arguments: str, nobody: bool = False, first: bool = ROOT) -> dict[st
     if nobody:
         prefix += ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     done = subprocess.run(
-        [*prefix, sys.executable, "-c", ENTRY, "-o", "json", *arguments],
+        [*prefix, sys.executable, *PROFILE, "-o", "json", *arguments],
         capture_output=True,
         text=True,
         timeout=120,

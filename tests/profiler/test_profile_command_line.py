@@ -13,9 +13,9 @@ import yaml
 from click.testing import CliRunner
 
 from waiting import eventually
-from walras_cli.profile import profile
+from walras_cli.main import main
 
-ENTRY = "from walras_cli.profile import profile; profile(prog_name='walras profile')"
+PROFILE = ["-m", "walras_cli", "profile"]
 NOBODY = 65534
 
 needs_two_cpus = pytest.mark.skipif(
@@ -26,7 +26,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 def walras(*arguments: str, user: int | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", ENTRY, *arguments],
+        [sys.executable, *PROFILE, *arguments],
         capture_output=True,
         text=True,
         timeout=60,
@@ -164,7 +164,7 @@ def test_interrupted_campaign_leaves_nothing_behind(
     seconds = f"7{os.getpid()}{number.value}"
     # The command's children leave its session and its parent.
     script = f"setsid sleep {seconds} & setsid sleep {seconds} & sleep {seconds}"
-    arguments = [sys.executable, "-c", ENTRY, "--", "sh", "-c", script]
+    arguments = [sys.executable, *PROFILE, "--", "sh", "-c", script]
     with subprocess.Popen(
         arguments,
         stderr=subprocess.PIPE,
@@ -186,7 +186,7 @@ def test_interrupted_campaign_leaves_nothing_behind(
 def test_machine_with_one_core_says_that_nothing_can_be_measured() -> None:
     held = min(os.sched_getaffinity(0))
     done = subprocess.run(
-        ["taskset", "-c", str(held), sys.executable, "-c", ENTRY, "--", "true"],
+        ["taskset", "-c", str(held), sys.executable, *PROFILE, "--", "true"],
         capture_output=True,
         text=True,
         check=False,
@@ -229,7 +229,7 @@ BAD_INPUTS = {
 def test_bad_input_is_refused_in_one_line_before_anything_runs(
     arguments: list[str], complaint: str
 ) -> None:
-    done = CliRunner().invoke(profile, arguments)
+    done = CliRunner().invoke(main, ["profile", *arguments])
     assert done.exit_code == 2
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("walras: ")
@@ -239,15 +239,15 @@ def test_bad_input_is_refused_in_one_line_before_anything_runs(
 
 @pytest.mark.parametrize("arguments", [["--repeat", "0"], ["--timeout", "0"], ["--no-such-option"]])
 def test_malformed_options_are_usage_errors(arguments: list[str]) -> None:
-    assert CliRunner().invoke(profile, [*arguments, "--", "true"]).exit_code == 2
+    assert CliRunner().invoke(main, ["profile", *arguments, "--", "true"]).exit_code == 2
 
 
 def test_options_after_the_command_are_the_commands_own() -> None:
-    done = CliRunner().invoke(profile, ["no-such-tool", "--cores", "9"])
+    done = CliRunner().invoke(main, ["profile", "no-such-tool", "--cores", "9"])
     assert "no-such-tool: command not found" in done.stderr
 
 
 def test_help_teaches_by_examples() -> None:
-    text = CliRunner().invoke(profile, ["--help"]).stdout
+    text = CliRunner().invoke(main, ["profile", "--help"]).stdout
     assert "walras profile -- sort --parallel={threads} big.txt" in text
     assert "Exit codes: 0 measured" in text

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from waiting import eventually
-from walras_agent.runs import marker
+from walras_agent.local.runs import marker
 from walras_profiler import _reaper
 from walras_profiler.launch import Command, launch
 from walras_profiler.reaper import Reaper
@@ -21,7 +21,7 @@ from walras_profiler.reaper import Reaper
 PARENT = """
 import os, sys, tempfile, time
 from pathlib import Path
-from walras_agent.runs import marker
+from walras_agent.local.runs import marker
 from walras_profiler.launch import Command, job_environment, launch
 from walras_profiler.reaper import Reaper
 

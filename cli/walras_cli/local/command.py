@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from walras_cli.errors import BadInput, Failure, Interrupted
 from walras_cli.options import Form, output_option
+from walras_service.failures import BadInput, Failure, Interrupted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -89,7 +89,7 @@ def run(
     """  # noqa: D301 - the backspace keeps click from filling the lines
     from rich.console import Console
 
-    from walras_agent.placement import PlacementError
+    from walras_agent.local.placement import PlacementError
     from walras_cli.documents import InputError
     from walras_cli.local.documents import load
     from walras_cli.local.loop import JobFailedError
@@ -215,9 +215,9 @@ def _run(
     from walras_cli.local.view import open_view
     from walras_cli.local.watch import FileWatch
 
-    with open_host(pin, logs) as host, open_view(console) as view:
+    with open_host(sold, pin, logs) as host, open_view(console) as view:
         watch = None if files is None else FileWatch(files)
-        loop = Loop(market, sold, host, view, pin, watch, keep_going)
+        loop = Loop(market, host, view, pin, watch, keep_going)
         loop.jobs = {job.key: JobState.of(job) for job in market.jobs}
         for each in measured:
             loop.jobs[each.job.key].take_measured(each.fit)

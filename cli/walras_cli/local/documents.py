@@ -113,7 +113,8 @@ class LocalMarket:
     @property
     def policy(self) -> core.Policy:
         """The rules as the core takes them."""
-        return core.Policy(cores=self.rules.cores.mechanism)
+        cores = self.rules.cores
+        return core.Policy(cores=cores.mechanism, hysteresis=float(cores.hysteresis))
 
 
 def load(files: Iterable[Path]) -> LocalMarket:

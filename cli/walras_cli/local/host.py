@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import tempfile
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from walras.sizes import WHOLE
-from walras_agent.placement import Group, PlacementError, Placer, open_placer, run_id
-from walras_agent.runs import checked_name
+from walras_agent.local.placement import open_placer, remove_stale_runs, run_id
+from walras_agent.node_plan import NodePlan
 from walras_agent.topology import Topology
 from walras_profiler.commands import describe_failure
-from walras_profiler.launch import Command, LaunchError, Process, job_environment, launch
+from walras_profiler.launch import Command, Process, job_environment, launch
 from walras_profiler.reaper import Reaper
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from walras.resources.kinds import CoresPolicy
     from walras_agent.cpuset import CpuSet
+    from walras_agent.holdings import Grant
+    from walras_agent.local.placement import Job, Placer
+    from walras_agent.node_plan import Mode
+    from walras_agent.reconcile import Reconciler
+    from walras_agent.status import NodeStatus
     from walras_cli.local.documents import LocalJob
 
 Pin = Literal["auto", "cgroup", "affinity"]
-
-
-class StartError(Exception):
-    """A job could not be started; one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +73,9 @@ class Market:
 
 @dataclass(slots=True)
 class Running:
-    """A started job: its process, and the group that holds everything it starts."""
+    """A started job: its process, and what it writes."""
 
     process: Process
-    group: Group
     log: Path
 
     def failure(self) -> str | None:
@@ -87,61 +89,84 @@ class Running:
 
 @dataclass(slots=True)
 class Host:
-    """Starts jobs and leaves nothing of them behind; open it with `open_host`.
+    """Starts jobs, holds them to their grants, leaves nothing behind; open it with `open_host`.
 
     Attributes:
-        description: how jobs are held to their CPUs.
+        sold: what jobs can be granted.
         logs: folder of what jobs write.
     """
 
+    sold: Market
     logs: Path
     _placer: Placer
     _reaper: Reaper
-    _starts: int = 0
+    _reconciler: Reconciler
+    _jobs: int = 0
+    _epoch: int = 0
 
     @property
     def description(self) -> str:
         """How jobs are held to their CPUs."""
         return self._placer.description
 
-    def start(
-        self, job: LocalJob, cores: int, threads: int, cpus: CpuSet | None, weight: int
-    ) -> Running:
-        """Start a job on its whole data, held to ``cpus`` (or free, without) from the beginning.
+    def open(self, job: LocalJob) -> Job:
+        """Make the place where a job is to run; it can be granted CPUs from now on.
 
         Raises:
-            StartError: it cannot be started or held.
+            PlacementError: it cannot be made.
         """
+        self._jobs += 1
+        return self._placer.open(f"{self._jobs}-{job.key}")
+
+    def grant(self, mode: Mode, grants: Iterable[Grant]) -> None:
+        """Say what jobs are granted from now on, by the names of their places."""
+        self._epoch += 1
+        self._reconciler.offer(NodePlan(self._epoch, mode, tuple(grants), self.sold.unit))
+
+    def hold(self, fixed: Collection[str] = ()) -> NodeStatus:
+        """Bring every job to what it was granted, and say how it stands; call it every second.
+
+        Args:
+            fixed: groups that are to stay on their CPUs for now.
+        """
+        self._placer.keep()
+        return self._reconciler.step(time.monotonic(), fixed=fixed)
+
+    def start(self, job: LocalJob, place: Job, cores: int) -> Running:
+        """Start a job on its whole data, in its place from the first instruction.
+
+        Args:
+            job: the job.
+            place: from `open`.
+            cores: how many it can ever get.
+
+        Raises:
+            LaunchError: it cannot be started.
+            PlacementError: it cannot be held.
+        """
+        threads = self.sold.threads(cores)
         argv = job.template.render(
             cores=cores, threads=threads, size=job.part(WHOLE), data=job.data
         )
-        self._starts += 1
         log = self.logs / f"{job.key}.log"
-        try:
-            group = self._placer.open(checked_name(f"{self._starts}-{job.key}"))
-        except PlacementError as error:
-            raise StartError(str(error)) from error
-        try:
-            if cpus is not None:
-                group.place(cpus, weight)
-            with log.open("wb") as output:
-                environment = job_environment(job.environment, group.environment, threads)
-                command = Command(argv, environment, job.cwd, output=output, errors=output)
-                process = launch(command, group.admit)
-            self._reaper.guard_session(process.pid)
-        except (LaunchError, PlacementError) as error:
-            group.close()
-            raise StartError(str(error)) from error
-        return Running(process, group, log)
+        with log.open("wb") as output:
+            environment = job_environment(job.environment, place.environment, threads)
+            command = Command(argv, environment, job.cwd, output=output, errors=output)
+            process = launch(command, place.admit)
+        self._reaper.guard_session(process.pid)
+        return Running(process, log)
 
 
 @contextmanager
-def open_host(pin: Pin, logs: Path | None) -> Iterator[Host]:
+def open_host(sold: Market, pin: Pin, logs: Path | None) -> Iterator[Host]:
     """Open the host; however this ends, no process, cgroup or temporary file is left.
 
     Raises:
         PlacementError: cgroups were demanded and cannot be had.
     """
+    # What the agent would warn an administrator of, this run's user is told by events.
+    logging.getLogger("walras_agent").addHandler(logging.NullHandler())
+    remove_stale_runs()
     run = run_id()
     with Reaper(run) as reaper:
         scratch = Path(tempfile.mkdtemp(prefix="walras-"))
@@ -151,7 +176,8 @@ def open_host(pin: Pin, logs: Path | None) -> Iterator[Host]:
             try:
                 if logs is not None:
                     logs.mkdir(parents=True, exist_ok=True)
-                yield Host(logs or scratch, placer, reaper)
+                reconciler = placer.reconciler(lambda: sold.topology)
+                yield Host(sold, logs or scratch, placer, reaper, reconciler)
             finally:
                 placer.close()
         finally:

@@ -1,7 +1,8 @@
-"""The loop of a local run: clear, pin, watch, until every job has ended.
+"""The loop of a local run: clear, grant, watch, until every job has ended.
 
 The market is cleared again whenever a job ends or arrives, the documents change, or an epoch is
-over. Between times every job is held to its CPUs again, since programs fork and move themselves.
+over. What it gives is said to the host, which brings everybody there; a job starts once the CPUs
+that it was granted are its own.
 """
 
 from __future__ import annotations
@@ -13,29 +14,32 @@ from typing import TYPE_CHECKING, Protocol
 
 from walras import snapshot as core
 from walras.clearing import clear
-from walras.forecast import held_cores, identity
-from walras_agent.assign import Demand, assign
+from walras.forecast import held_cores
 from walras_agent.cpuset import CpuSet
-from walras_agent.placement import PlacementError
+from walras_agent.holdings import Grant
+from walras_agent.local.placement import PlacementError
 from walras_agent.topology import Topology
 from walras_cli.documents import InputError
 from walras_cli.local.documents import NODE, load
-from walras_cli.local.host import StartError
 from walras_cli.local.measure import Measured, measure
 from walras_cli.local.state import JobState, Ledger, Phase, Source
 from walras_profiler.campaign import MeasurementError
+from walras_profiler.launch import LaunchError
 from walras_profiler.sampling import SamplingError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from walras.plan import Grant as PlannedGrant
     from walras.plan import Plan
+    from walras_agent.local.placement import Job as Place
+    from walras_agent.status import PodStatus
     from walras_cli.local.documents import LocalJob, LocalMarket
     from walras_cli.local.host import Host, Market, Pin
     from walras_cli.local.watch import FileWatch
 
 TICK_SECONDS = 0.1
-KEEP_UP_SECONDS = 1.0
+HOLD_SECONDS = 1.0
 
 
 class JobFailedError(Exception):
@@ -58,7 +62,6 @@ class Loop:
 
     Attributes:
         market: what the documents say.
-        sold: the part of the machine that is for sale.
         host: starts jobs and holds them.
         view: is told of everything.
         pin: how jobs that arrive are held while they are profiled.
@@ -69,7 +72,6 @@ class Loop:
     """
 
     market: LocalMarket
-    sold: Market
     host: Host
     view: View
     pin: Pin = "auto"
@@ -80,7 +82,7 @@ class Loop:
     _plan: Plan | None = None
     _began: float = field(default_factory=time.monotonic)
     _accounted: float = 0.0
-    _kept_up: float = 0.0
+    _held: float = 0.0
     _cleared: float = 0.0
     _profiling: dict[str, _Profiling] = field(default_factory=dict)
 
@@ -101,6 +103,11 @@ class Loop:
                 self._close(state)
 
     @property
+    def sold(self) -> Market:
+        """The part of the machine that is for sale."""
+        return self.host.sold
+
+    @property
     def now(self) -> float:
         """Seconds since the run began."""
         return time.monotonic() - self._began
@@ -113,8 +120,8 @@ class Loop:
         self._account()
         if reasons:
             self._decide(", ".join(reasons))
-        elif self.now - self._kept_up >= KEEP_UP_SECONDS:
-            self._keep_up()
+        elif self.now - self._held >= HOLD_SECONDS:
+            self._hold()
         self.view.refresh(self.now, self.jobs)
 
     # What may have happened.
@@ -156,7 +163,8 @@ class Loop:
             if key not in wanted:
                 state.phase = Phase.REMOVED
                 state.ended = self.now
-                self._close(state)
+                if key not in self._profiling:  # else it is still on its CPUs
+                    self._close(state)
                 reasons.append(f"{state.job.title} was removed")
             else:
                 self._adopt(state, wanted[key])
@@ -192,6 +200,8 @@ class Loop:
             del self._profiling[key]
             state = self.jobs[key]
             if state.phase is not Phase.PROFILING:
+                self._close(state)
+                reasons.append(f"{state.job.title} left")
                 continue
             state.phase = Phase.WAITING
             if profiling.result is None:
@@ -213,6 +223,7 @@ class Loop:
             self.market.entitlements,
             (core.Node(NODE, len(self.sold.units)),),
             tuple(state.in_market for state in states.values()),
+            held={} if self._plan is None else self._plan.holdings(),
         )
         plan = clear(snapshot, self.market.policy)
         if plan != self._plan:
@@ -224,8 +235,8 @@ class Loop:
             state = states[f"{grant.namespace}.{grant.name}"]
             state.grant = grant
             state.first_grant = state.first_grant or grant
-            state.held = held[identity(grant)]
-        self._hand_out({k: state for k, state in states.items() if state.grant is not None})
+            state.held = held[core.identity(grant)]
+        self._grant({k: state for k, state in states.items() if state.grant is not None})
 
     def _announce(self, plan: Plan, why: str) -> None:
         """Put a new decision on record; one that changes nothing is not worth remembering."""
@@ -237,59 +248,74 @@ class Loop:
         for refusal in plan.refused:
             self.view.event(self.now, f"{refusal.namespace}/{refusal.name}: {refusal.reason}")
 
-    def _hand_out(self, states: Mapping[str, JobState]) -> None:
-        demands = [
-            Demand(key, state.grant.granted_cores, float(state.grant.weight))
-            for key, state in states.items()
-            if state.grant is not None
-        ]
-        previous = {k: state.cpus for k, state in states.items() if state.cpus is not None}
-        chosen = assign(self.sold.topology, demands, previous, self.sold.unit)
-        target = {k: chosen.exclusive.get(k, chosen.shared) for k in states}
-        if self.market.rules.mode == "enforce":
-            self._shrink(states, target)
-        for key, state in states.items():
-            state.cpus = target[key]
-            if state.phase is Phase.WAITING:
-                self._begin(key, state)
-        self._keep_up()
-
-    def _shrink(self, states: Mapping[str, JobState], target: Mapping[str, CpuSet]) -> None:
-        """Have every job leave what it loses before anybody moves there."""
-        for key, state in states.items():
-            if state.running is None or state.cpus is None or state.grant is None:
+    def _grant(self, states: Mapping[str, JobState]) -> None:
+        """Say what every job is granted; one that has no place yet gets it first."""
+        grants = []
+        for state in states.values():
+            try:
+                state.place = state.place or self.host.open(state.job)
+            except (LaunchError, PlacementError) as error:
+                self._fail(state, str(error))
                 continue
-            kept = state.cpus & target[key]
-            if kept and kept != state.cpus:
-                self._place(state, kept)
+            if state.grant is not None:
+                grants.append(_for_agent(state.grant, state.held, state.place))
+        self.host.grant(self.market.rules.mode, grants)
+        self._hold()
 
-    def _begin(self, key: str, state: JobState) -> None:
+    def _hold(self) -> None:
+        """Have every job held to what it was granted; those that have it may start."""
+        self._held = self.now
+        # Whoever is profiled goes on to use the CPUs that it was given for that.
+        profiled = [self.jobs[key].place for key in self._profiling]
+        status = self.host.hold([place.container for place in profiled if place is not None])
+        pods = {pod.pod: pod for pod in status.pods}
+        for key, state in self.jobs.items():
+            place = state.place
+            if place is None:
+                continue
+            if place.container in status.repaired:
+                self.view.event(self.now, f"{state.job.title}: others have changed its CPUs")
+            state.cpu_seconds = place.cpu_seconds()
+            if place.name in pods:
+                self._take(key, state, place, pods[place.name])
+
+    def _take(self, key: str, state: JobState, place: Place, pod: PodStatus) -> None:
+        """Take note of how a job is held, and start it if it waits for just that."""
+        if pod.reason not in {"", state.trouble} and key not in self._profiling:
+            self.view.event(self.now, f"{state.job.title}: {pod.reason}")
+        state.cpus, state.trouble = pod.cpus, pod.reason
+        if state.phase is not Phase.WAITING:
+            return
+        if pod.state == "Enforced" or self.market.rules.mode == "observe":
+            self._begin(key, state, place)
+        elif pod.state == "Failed":
+            self._fail(state, pod.reason)
+
+    def _begin(self, key: str, state: JobState, place: Place) -> None:
         """Start a job; one that arrives without a profile is first measured on what it is given."""
         if self._can_be_profiled(state):
             state.phase = Phase.PROFILING
             self._profiling[key] = _Profiling.of(state.job, self._topology_of(state), self.pin)
             self.view.event(self.now, f"profiling {state.job.title} on CPUs {state.cpus}")
             return
-        enforce = self.market.rules.mode == "enforce"
         cores = len(self.sold.units)
         if state.job.spec.max_cores is not None:
             cores = min(cores, state.job.spec.max_cores)
         try:
-            state.running = self.host.start(
-                state.job,
-                cores,
-                self.sold.threads(cores),
-                state.cpus if enforce else None,
-                state.grant.weight if state.grant is not None else 100,
-            )
-        except StartError as error:
-            state.phase = Phase.FAILED
-            state.ended = state.started = self.now
-            self._report_failure(f"{state.job.origin}: spec.command: {error}")
+            state.running = self.host.start(state.job, place, cores)
+        except (LaunchError, PlacementError) as error:
+            self._fail(state, str(error))
             return
         state.phase = Phase.RUNNING
         state.started = self.now
         self.view.event(self.now, f"started {state.job.title}")
+
+    def _fail(self, state: JobState, reason: str) -> None:
+        """A job could not be started."""
+        state.phase = Phase.FAILED
+        state.ended = state.started = self.now
+        self._close(state)
+        self._report_failure(f"{state.job.origin}: spec.command: {reason}")
 
     def _can_be_profiled(self, state: JobState) -> bool:
         first = len(self.ledger.decisions) == 1
@@ -306,25 +332,7 @@ class Loop:
         mine = state.cpus or CpuSet()
         return Topology(tuple(cpu for cpu in self.sold.topology.cpus if cpu.id in mine))
 
-    # Holding jobs to what they have, and keeping count.
-
-    def _keep_up(self) -> None:
-        self._kept_up = self.now
-        for state in self.jobs.values():
-            if state.running is None or state.cpus is None:
-                continue
-            state.cpu_seconds = state.running.group.cpu_seconds()
-            if self.market.rules.mode == "enforce":
-                self._place(state, state.cpus)
-
-    def _place(self, state: JobState, cpus: CpuSet) -> None:
-        if state.running is None or state.grant is None:
-            return
-        try:
-            state.running.group.place(cpus, state.grant.weight)
-        except PlacementError as error:
-            if state.running.process.poll() is None:
-                self.view.event(self.now, f"{state.job.title}: {error}; trying again")
+    # Keeping count.
 
     def _account(self) -> None:
         """Add the time since the last call to everybody's sums."""
@@ -339,14 +347,22 @@ class Loop:
         self.ledger.pass_time(self._plan if held else None, held, passed)
 
     def _close(self, state: JobState) -> None:
-        if state.running is not None:
-            running, state.running = state.running, None
-            running.group.close()
+        if state.place is not None:
+            place, state.place, state.running = state.place, None, None
+            place.close()
 
     def _report_failure(self, line: str) -> None:
         if not self.keep_going:
             raise JobFailedError(line)
         self.view.event(self.now, line)
+
+
+def _for_agent(grant: PlannedGrant, held: float, place: Place) -> Grant:
+    """Cores of its own or, by weight, a part of those that nobody owns."""
+    if grant.granted_cores:
+        return Grant(place.name, grant.title, 1000 * grant.granted_cores)
+    # In a plan 100 is the largest weight; here 1000 is the usual one.
+    return Grant(place.name, grant.title, max(1, round(1000 * held)), weight=10 * grant.weight)
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from walras import snapshot as core
 from walras.diagnosis import Code
-from walras.forecast import forecast, identity
+from walras.forecast import forecast
 from walras_cli.local.documents import NODE
 from walras_cli.local.state import Phase, Source
 from walras_cli.values import number, plain
@@ -176,7 +176,7 @@ def _forecast(loop: Loop, rival: str | None) -> dict[str, float]:
         tuple(state.in_market for state in states),
     )
     alone = {
-        identity(state.in_market): seconds
+        core.identity(state.in_market): seconds
         for state in states
         if (seconds := state.seconds_alone) is not None
     }

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from walras import snapshot as core
 from walras.forecast import expected_speedup
-from walras.resources.assembly import ASSUMED_FRACTION
 from walras.resources.speedups import full_size
+from walras.resources.terms import ASSUMED_FRACTION
 from walras_cli.local.documents import NODE
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from walras.plan import Grant, Plan
     from walras.profile import SpeedupFit
     from walras_agent.cpuset import CpuSet
+    from walras_agent.local.placement import Job as Place
     from walras_cli.local.documents import LocalJob
     from walras_cli.local.host import Running
 
@@ -51,11 +52,13 @@ class JobState:
         source: where that comes from.
         fit: its measured speedup and times; None where only a fraction is known.
         phase: what it is doing.
+        place: the groups of its processes, from before it starts to its end.
         running: its process while it has one.
         grant: what it was last granted.
         first_grant: what it was granted first, as a rule with everybody there.
         held: cores that it really holds now.
-        cpus: the CPUs it is held to now; None if it is held to none.
+        cpus: the CPUs that it is to have now; None before it is granted any.
+        trouble: why it does not have them; empty if it has.
         started: seconds since the run began.
         ended: likewise.
         core_seconds: cores held, summed over its time.
@@ -68,11 +71,13 @@ class JobState:
     source: Source
     fit: SpeedupFit | None = None
     phase: Phase = Phase.WAITING
+    place: Place | None = None
     running: Running | None = None
     grant: Grant | None = None
     first_grant: Grant | None = None
     held: float = 0.0
     cpus: CpuSet | None = None
+    trouble: str = ""
     started: float = 0.0
     ended: float | None = None
     core_seconds: float = 0.0

@@ -6,40 +6,57 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from walras.memory import in_words
+from walras.words import in_words
 from walras_cli.values import number, plain
+from walras_cli.what_if.change import render_change
+from walras_cli.what_if.tables import (
+    FIGURES,
+    MOST_ROWS,
+    STYLE,
+    Cleared,
+    filled,
+    new_table,
+    optional,
+    price,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
+
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
     from walras.plan import Plan
-    from walras.scores import Scores
-
-MOST_ROWS = 40
-"""Longer tables are cut for people; scripts get everything."""
+    from walras.sensitivity import Shift
 
 _PADDING = 3  # around a cell: two blanks and a border
-_STYLE: dict[str, Any] = {"box": SIMPLE_HEAD, "title_justify": "left", "caption_justify": "left"}
 
 
-@dataclass(frozen=True, slots=True)
-class Cleared:
-    """A plan and what it is worth."""
+def document(
+    cleared: Sequence[Cleared],
+    notes: Sequence[str],
+    before: Cleared | None = None,
+    shifts: Sequence[Shift] = (),
+) -> dict[str, Any]:
+    """Return the first plan, the others under ``alternatives``, and the notes.
 
-    plan: Plan
-    scores: Scores
-
-
-def document(cleared: Sequence[Cleared], notes: Sequence[str]) -> dict[str, Any]:
-    """Return the first plan, the others under ``alternatives``, and the notes."""
+    Args:
+        cleared: plans of one situation, under several mechanisms.
+        notes: for people.
+        before: the plan without the changes that were asked about, under the first mechanism.
+        shifts: what over-estimated parallel fractions would move.
+    """
     first, *others = (_one(each) for each in cleared)
-    return {**first, "notes": list(notes), **({"alternatives": others} if others else {})}
+    return {
+        **first,
+        "notes": list(notes),
+        **({"alternatives": others} if others else {}),
+        **({"before": _one(before)} if before else {}),
+        **({"sensitivity": [plain(each) for each in shifts]} if shifts else {}),
+    }
 
 
 def _one(cleared: Cleared) -> dict[str, Any]:
@@ -57,6 +74,8 @@ def _one(cleared: Cleared) -> dict[str, Any]:
         "nodes": [plain(node) for node in plan.nodes],
         "refused": [plain(each) for each in plan.refused],
     }
+    if plan.bids:
+        result["bids"] = [plain(bid) for bid in plan.bids]
     if plan.pairings:
         result["pairings"] = [
             {"node": each.node, "jobs": list(each.jobs), "penalties": list(each.penalties)}
@@ -72,40 +91,35 @@ def _one(cleared: Cleared) -> dict[str, Any]:
     return result
 
 
-def render(cleared: Sequence[Cleared], notes: Sequence[str]) -> RenderableType:
-    """Return the plans as tables: one in detail, several side by side."""
+def render(
+    cleared: Sequence[Cleared],
+    notes: Sequence[str],
+    before: Cleared | None = None,
+    shifts: Sequence[Shift] = (),
+) -> list[RenderableType]:
+    """Return the plans as tables: one in detail, several side by side, changes row by row."""
     first = cleared[0].plan
     parts: list[RenderableType] = []
-    if len(cleared) == 1:
-        parts += [_users(first), _nodes(cleared), _jobs(first)]
-    else:
+    if before is not None:
+        parts += render_change(before, cleared[0])
+    if len(cleared) == 1 and before is None:
+        parts += [_users(first), _nodes(cleared), _jobs(first), _whole(cleared)]
+    elif len(cleared) > 1:
         parts += [_cores_of_users(cleared), _utilities_of_users(cleared), _nodes(cleared)]
-    parts.append(_whole(cleared))
+        parts.append(_whole(cleared))
+    if first.bids:
+        parts.append(_bids(first))
     if first.memory:
         parts.append(_memory(first))
     if first.pairings:
         parts.append(_pairings(first))
+    if shifts:
+        parts.append(_sensitivity(shifts))
     parts += [Text(f"note: {note}") for note in notes]
     parts += [
         Text(f"refused: {each.namespace}/{each.name}: {each.reason}") for each in first.refused
     ]
-    return Group(*parts)
-
-
-def _table(title: str, first: str, columns: Iterable[str]) -> Table:
-    table = Table(title=title, **_STYLE)
-    table.add_column(first, overflow="fold")
-    for column in columns:
-        table.add_column(column, justify="right", no_wrap=True)
-    return table
-
-
-def _fill(table: Table, rows: Sequence[Sequence[str]]) -> Table:
-    for row in rows[:MOST_ROWS]:
-        table.add_row(*row)
-    if len(rows) > MOST_ROWS:
-        table.caption = f"and {len(rows) - MOST_ROWS} more; -o json has them all"
-    return table
+    return parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +148,8 @@ class _SideBySide:
         room = max(options.max_width - sum(widths[:begin]) - 1, 1)
         title = self.title
         for columns in _runs_within(room, widths[begin:]):
-            table = _table(title, heads[0], [*heads[1:begin], *(self.heads[i] for i in columns)])
-            yield _fill(
+            table = new_table(title, heads[0], [*heads[1:begin], *(self.heads[i] for i in columns)])
+            yield filled(
                 table, [(*row[:begin], *(row[begin + i] for i in columns)) for row in self.rows]
             )
             title = ""
@@ -170,7 +184,7 @@ def _users(plan: Plan) -> Table:
         )
         for user in plan.users
     ]
-    return _fill(_table(f"Users under {plan.mechanism}", "user", columns), rows)
+    return filled(new_table(f"Users under {plan.mechanism}", "user", columns), rows)
 
 
 def _cores_of_users(cleared: Sequence[Cleared]) -> RenderableType:
@@ -197,18 +211,14 @@ def _utilities_of_users(cleared: Sequence[Cleared]) -> RenderableType:
 def _nodes(cleared: Sequence[Cleared]) -> RenderableType:
     heads = _heads(cleared) if len(cleared) > 1 else ["price"]
     rows = [
-        (each[0].name, str(each[0].cores), *(_price(node.price) for node in each))
+        (each[0].name, str(each[0].cores), *(price(node.price) for node in each))
         for each in zip(*(each.plan.nodes for each in cleared), strict=True)
     ]
     return _SideBySide("Price of a core", ("node", "cores"), heads, rows)
 
 
-def _price(value: float) -> str:
-    return f"{value:.3f}" if value else "-"
-
-
 def _jobs(plan: Plan) -> Table:
-    table = Table(title="Jobs", **_STYLE)
+    table = Table(title="Jobs", **STYLE)
     table.add_column("job", overflow="fold")
     table.add_column("node", overflow="fold")
     for column in ("cores", "whole"):
@@ -224,35 +234,21 @@ def _jobs(plan: Plan) -> Table:
         )
         for grant in plan.grants
     ]
-    return _fill(table, rows)
+    return filled(table, rows)
 
 
 def _whole(cleared: Sequence[Cleared]) -> RenderableType:
     """Return the figures of whole plans, one a row."""
-    figures: dict[str, Callable[[Cleared], str]] = {
-        "system progress": lambda each: f"{each.scores.system_progress:.3f}",
-        "  after rounding": lambda each: f"{each.scores.held_progress:.3f}",
-        "error of entitlements (MAPE)": lambda each: f"{each.scores.entitlement_error:.1%}",
-        "uniformity of utility": lambda each: f"{each.scores.uniformity:.3f}",
-        "envy-freeness": lambda each: _optional(each.scores.envy_freeness),
-        "iterations": lambda each: str(each.plan.iterations),
-        "residual": lambda each: f"{each.plan.residual:.1e}",
-        "converged": lambda each: "yes" if each.plan.converged else "no",
-    }
     heads = _heads(cleared) if len(cleared) > 1 else [cleared[0].plan.mechanism]
-    rows = [(name, *map(figure, cleared)) for name, figure in figures.items()]
+    rows = [(name, *map(figure, cleared)) for name, figure in FIGURES.items()]
     return _SideBySide("The whole", ("",), heads, rows)
 
 
-def _optional(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
-
-
 def _memory(plan: Plan) -> Table:
-    table = _table(
+    table = new_table(
         f"Memory of users under {plan.memory_mechanism}",
         "user",
-        ["entitled", "demand", "granted", "credits\nearned"],
+        ["entitled", "demand", "granted", "credits\nearned", "spent"],
     )
     rows = [
         (
@@ -260,19 +256,51 @@ def _memory(plan: Plan) -> Table:
             in_words(user.entitled),
             in_words(user.demand),
             in_words(user.granted),
-            user.credits_earned,
+            user.account.earned if user.account else "",
+            user.account.spent if user.account else "",
         )
         for user in plan.memory
     ]
-    return _fill(table, rows)
+    return filled(table, rows)
+
+
+def _bids(plan: Plan) -> Table:
+    columns = ("budget", "utility", "minimum", "charge", "served by")
+    rows = [
+        (
+            f"{bid.namespace}/{bid.name}",
+            f"{bid.budget:.2f}",
+            f"{bid.utility:.3f}",
+            optional(bid.minimum),
+            f"{bid.charge:.2f}",
+            "its bid" if bid.prolific else "leftovers",
+        )
+        for bid in plan.bids
+    ]
+    return filled(new_table("Bids", "job", columns), rows)
+
+
+def _sensitivity(shifts: Sequence[Shift]) -> Table:
+    rows = [
+        (
+            each.user,
+            f"{each.overestimate:.0%}",
+            f"{each.mean_error:.2f}",
+            f"{each.largest_error:.2f}",
+            str(each.cores_moved),
+        )
+        for each in shifts
+    ]
+    columns = ("F too\nlarge by", "mean error\nof cores", "largest", "whole cores\nthat move")
+    return filled(new_table("If a user's F were over-estimated", "user", columns), rows)
 
 
 def _pairings(plan: Plan) -> Table:
-    table = Table(title="Placed together", **_STYLE)
+    table = Table(title="Placed together", **STYLE)
     for column in ("node", "jobs", "expected loss"):
         table.add_column(column, overflow="fold")
     rows = [
         (each.node, "\n".join(each.jobs), "\n".join(f"{loss:.1%}" for loss in each.penalties))
         for each in plan.pairings
     ]
-    return _fill(table, rows)
+    return filled(table, rows)

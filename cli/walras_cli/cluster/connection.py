@@ -1,0 +1,170 @@
+"""Facts: a cluster's objects as its API server gives them, page by page, and whose clock it has."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import closing
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kubernetes.client import Configuration
+from kubernetes.config import (
+    ConfigException,
+    list_kube_config_contexts,
+    load_incluster_config,
+    load_kube_config,
+)
+from yaml import YAMLError
+
+from walras_service.api import Api
+from walras_service.api_errors import ApiError, explained
+from walras_service.failures import BadInput, Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from walras_cli.cluster.options import Target
+    from walras_service.kinds import Kind
+
+Document = dict[str, Any]
+
+PATIENCE = (5.0, 60.0)
+"""Seconds to connect, and for each read: a page of a large cluster takes its time."""
+
+PAGE = 500
+CONNECTIONS = 8
+
+_OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+class Cluster:
+    """Requests that read. It may be used by several threads at once.
+
+    Args:
+        found: Where the API server is.
+        namespace: That is asked about where no other is named.
+
+    Attributes:
+        now: The API server's time when it answered last, so that this machine's may be wrong.
+    """
+
+    def __init__(self, found: Configuration, namespace: str) -> None:
+        self.namespace = namespace
+        self.now = datetime.now(UTC)
+        self._api = Api(found, "walras", CONNECTIONS)
+
+    @property
+    def host(self) -> str:
+        """Of the API server."""
+        return self._api.host
+
+    def get(self, path: str, query: Mapping[str, str | int] | None = None) -> Document:
+        """Ask for an object, or for a page of a list.
+
+        Raises:
+            ApiError: It is not there, or may not be had.
+        """
+        answer = self._api.opened(path, timeout=PATIENCE, query=query)
+        with closing(answer), explained(self.host, "GET", path):
+            found: Document = json.loads(answer.data)
+        self._set_clock(answer.headers.get("Date"))
+        return found
+
+    def every(self, kind: Kind, namespace: str = "", **selectors: str) -> Iterator[Document]:
+        """Yield all objects of a kind, as a watch or kubectl would show them.
+
+        Args:
+            kind: Which.
+            namespace: Of the objects; empty for all namespaces.
+            selectors: ``labelSelector`` and ``fieldSelector``; empty ones are left out.
+
+        Raises:
+            ApiError: They cannot be listed.
+        """
+        asked: dict[str, str | int] = {key: text for key, text in selectors.items() if text}
+        more = ""
+        while True:
+            query = {**asked, "limit": PAGE, **({"continue": more} if more else {})}
+            page = self.get(kind.path(namespace), query)
+            head = {"apiVersion": kind.api_version, "kind": str(page["kind"]).removesuffix("List")}
+            for item in page["items"] or ():
+                yield {**head, **item}  # lists of built-in kinds leave these out
+            more = page["metadata"].get("continue", "")
+            if not more:
+                return
+
+    def _set_clock(self, date: str | None) -> None:
+        if date:
+            self.now = parsedate_to_datetime(date)
+
+
+def connect(target: Target) -> Cluster:
+    """Find the cluster that is meant.
+
+    Raises:
+        BadInput: There is no such file or context.
+        Failure: This is a pod without a ServiceAccount.
+    """
+    file = target.kubeconfig or os.environ.get("KUBECONFIG") or str(Path("~/.kube/config"))
+    known = any(Path(each).expanduser().is_file() for each in file.split(os.pathsep))
+    if not known and not target.kubeconfig and "KUBERNETES_SERVICE_HOST" in os.environ:
+        return _in_pod(target)
+    if not known:
+        raise BadInput(
+            f"{file}: there is no such kubeconfig; name one by --kubeconfig or KUBECONFIG"
+        )
+    found = Configuration()
+    try:
+        namespace = _namespace_of_context(file, target.context)
+        load_kube_config(file, target.context, client_configuration=found)
+    except (ConfigException, OSError, YAMLError, ValueError, TypeError) as error:
+        why = " ".join(str(error).removeprefix("Invalid kube-config file. ").split())
+        raise BadInput(f"{file}: cannot be used: {why}; correct it") from error
+    return _cluster(found, target.namespace or namespace)
+
+
+def _namespace_of_context(file: str, wanted: str | None) -> str:
+    contexts, current = list_kube_config_contexts(file)
+    by_name = {each["name"]: each for each in contexts}
+    if wanted is not None and wanted not in by_name:
+        names = ", ".join(sorted(by_name)) or "none"
+        raise BadInput(f"{file}: has no context {wanted}; use one of: {names}")
+    chosen = current if wanted is None else by_name[wanted]
+    return str((chosen.get("context") or {}).get("namespace") or "default")
+
+
+def _in_pod(target: Target) -> Cluster:
+    found = Configuration()
+    try:
+        load_incluster_config(client_configuration=found)
+        namespace = _OWN_NAMESPACE.read_text().strip()
+    except (ConfigException, OSError) as error:
+        raise Failure(
+            f"this pod is not given a ServiceAccount: {error}; name a file by --kubeconfig"
+        ) from error
+    return _cluster(found, target.namespace or namespace)
+
+
+def _cluster(found: Configuration, namespace: str) -> Cluster:
+    found.retries = False  # a person sees the error sooner, and asks again
+    return Cluster(found, namespace)
+
+
+def require_namespace(cluster: Cluster, namespace: str) -> None:
+    """See that there is a namespace, as far as one may know.
+
+    Raises:
+        BadInput: There is none of this name.
+    """
+    try:
+        cluster.get(f"/api/v1/namespaces/{namespace}")
+    except ApiError as error:
+        if error.reason == "missing":
+            raise BadInput(
+                f"there is no namespace {namespace}; name another by -n, or take all by -A"
+            ) from error
+        if error.reason != "forbidden":
+            raise

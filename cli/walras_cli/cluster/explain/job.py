@@ -1,0 +1,279 @@
+"""Chooses (pure): why a job has the cores that it has, and what would bring it more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from walras_cli.cluster.explain.margin import Buyer, OneMore, one_more
+from walras_cli.cluster.figures import amount, held, number, verdict_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from walras.resources.status import Condition
+    from walras.resources.statuses import MarketJobStatus, PodOutcome, UsedProfile
+    from walras_cli.cluster.facts import Entry, Facts
+
+SOURCES: Mapping[str, str] = {
+    "Given": "given by its spec.parallelFraction",
+    "Written": "written in SpeedupProfile {name}",
+    "Measured": "measured beforehand, see SpeedupProfile {name}",
+    "Online": "measured while it ran, see SpeedupProfile {name}",
+    "Assumed": "assumed until it is measured; spec.parallelFraction or a profile would say it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A condition that does not hold.
+
+    Attributes:
+        object: that is wrong.
+        condition: its type.
+        reason: in a word.
+        message: which field or object is to be changed, and how.
+    """
+
+    object: str
+    condition: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What pays.
+
+    Attributes:
+        entitlement: whose it is.
+        cores: the budget: cores that it is entitled to; None if that is not known.
+        spend: of this job, of all its pods.
+        part: of the budget.
+    """
+
+    entitlement: str
+    cores: float | None
+    spend: float | None
+    part: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Company:
+    """Beside whom a pod was placed (Cooper), and what is recommended to its user.
+
+    Attributes:
+        partner: that it was placed beside; None for a processor to itself.
+        predicted: part of its throughput alone that it was expected to lose there.
+        measured: the same, where it was measured beforehand.
+        companion: with whom it would rather be, who would gain by it too; None where the advice is
+            to participate.
+        gain: part of its throughput alone that this would save it.
+    """
+
+    partner: str | None
+    predicted: float | None
+    measured: float | None
+    companion: str | None
+    gain: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PodReason:
+    """What a pod has, and why.
+
+    Attributes:
+        name: of it.
+        node: that it is on.
+        state: of its grant.
+        granted_cores: of its own.
+        shared_cores: that it shares.
+        cores: that it has, a real number where it shares.
+        bought: the market's real number.
+        price: of a core of its node.
+        spend: of its user's budget.
+        speedup: predicted.
+        memory: bytes.
+        reason: the operator's sentence.
+        memory_reason: likewise.
+        cpus: of its node, by number, that its agent gave it.
+        company: beside whom it was placed; None if it came by itself.
+    """
+
+    name: str
+    node: str | None
+    state: str
+    granted_cores: int | None
+    shared_cores: int | None
+    cores: float | None
+    bought: float | None
+    price: float | None
+    spend: float | None
+    speedup: float | None
+    memory: int | None
+    reason: str
+    memory_reason: str | None
+    cpus: str | None
+    company: Company | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobExplanation:
+    """Everything about a MarketJob.
+
+    Attributes:
+        namespace: of it.
+        name: of it.
+        ready: as Kubernetes has it.
+        reason: in a word.
+        message: for people.
+        budget: that pays.
+        parallel_fraction: F.
+        source: where F is from.
+        whence: the same for people.
+        speedup: predicted, mean over pods.
+        pods: by name.
+        unlisted: pods that its status has no room for.
+        one_more: for each pod that bought cores.
+        faults: what is wrong, with it or with its entitlement.
+    """
+
+    namespace: str
+    name: str
+    ready: str
+    reason: str
+    message: str
+    budget: Budget
+    parallel_fraction: float | None
+    source: str | None
+    whence: str
+    speedup: float | None
+    pods: tuple[PodReason, ...]
+    unlisted: int
+    one_more: tuple[OneMore, ...]
+    faults: tuple[Fault, ...]
+
+
+def explain_job(facts: Facts, job: Entry[MarketJobStatus]) -> JobExplanation:
+    """Explain a job.
+
+    Args:
+        facts: its entitlement and, as far as they may be seen, all jobs and NodeAllocations.
+        job: the job.
+    """
+    status, verdict = job.status, verdict_of(job)
+    budget, profile = _budget(facts, job), status.profile
+    return JobExplanation(
+        namespace=job.namespace,
+        name=job.name,
+        ready=verdict.status,
+        reason=verdict.reason,
+        message=verdict.message,
+        budget=budget,
+        parallel_fraction=None if profile is None else number(profile.parallel_fraction),
+        source=None if profile is None else profile.source,
+        whence=_whence(profile),
+        speedup=number(status.speedup),
+        pods=tuple(_pod(facts, pod) for pod in status.pods),
+        unlisted=0 if status.counts is None else status.counts.unlisted,
+        one_more=tuple(_one_more(facts, job, budget)),
+        faults=tuple(_faults(facts, job)),
+    )
+
+
+def _whence(profile: UsedProfile | None) -> str:
+    if profile is None:
+        return "not known yet"
+    return SOURCES[profile.source].format(name=profile.name)
+
+
+def _budget(facts: Facts, job: Entry[MarketJobStatus]) -> Budget:
+    name = str(job.spec.get("entitlement", ""))
+    known = facts.entitlements.get(name)
+    told = None if known is None else known.status.cores
+    cores, spend = None if told is None else float(told.entitled), number(job.status.spend)
+    part = spend / cores if spend is not None and cores else None
+    return Budget(name, cores, spend, part)
+
+
+def _pod(facts: Facts, pod: PodOutcome) -> PodReason:
+    allocation = facts.allocations.get(pod.node or "")
+    holdings = () if allocation is None else allocation.status.pods
+    return PodReason(
+        name=pod.name,
+        node=pod.node,
+        state=pod.state,
+        granted_cores=pod.granted_cores,
+        shared_cores=pod.shared_cores,
+        cores=held(pod),
+        bought=number(pod.cores),
+        price=number(pod.price),
+        spend=number(pod.spend),
+        speedup=number(pod.speedup),
+        memory=amount(pod.memory),
+        reason=pod.reason,
+        memory_reason=pod.memory_reason,
+        cpus=next((each.cpus for each in holdings if each.pod_uid == pod.pod_uid), None),
+        company=_company(pod),
+    )
+
+
+def _company(pod: PodOutcome) -> Company | None:
+    told = pod.colocation
+    if told is None:
+        return None
+    return Company(
+        partner=told.partner,
+        predicted=number(told.predicted_penalty),
+        measured=number(told.measured_penalty),
+        companion=told.companion,
+        gain=number(told.gain),
+    )
+
+
+def _one_more(facts: Facts, job: Entry[MarketJobStatus], budget: Budget) -> Iterator[OneMore]:
+    mine = list(_buyers(job))
+    siblings = [
+        buyer
+        for key, other in facts.jobs.items()
+        if other.spec.get("entitlement") == budget.entitlement and key != (job.namespace, job.name)
+        for buyer in _buyers(other)
+    ]
+    for buyer in mine:
+        others = [each for each in mine if each is not buyer]
+        yield one_more(buyer, [*others, *siblings], budget.cores)
+
+
+def _buyers(job: Entry[MarketJobStatus]) -> Iterator[Buyer]:
+    spec, profile = job.spec, job.status.profile
+    if profile is None:
+        return
+    for pod in job.status.pods:
+        if pod.cores is not None and pod.price is not None:
+            yield Buyer(
+                job=job.title,
+                pod=pod.name,
+                node=pod.node or "",
+                cores=float(pod.cores),
+                price=float(pod.price),
+                fraction=float(profile.parallel_fraction),
+                work=float(spec.get("work", 1)),
+                least=spec.get("minCores", 1),
+                most=spec.get("maxCores"),
+            )
+
+
+def _faults(facts: Facts, job: Entry[MarketJobStatus]) -> Iterator[Fault]:
+    yield from _failing(f"MarketJob {job.title}", job.status.conditions)
+    entitlement = facts.entitlements.get(str(job.spec.get("entitlement")))
+    if entitlement is not None:
+        yield from _failing(f"Entitlement {entitlement.name}", entitlement.status.conditions)
+
+
+def _failing(title: str, conditions: list[Condition]) -> Iterator[Fault]:
+    """Yield what does not hold, each message once: Ready sums up the others."""
+    told: set[str] = set()
+    for each in sorted(conditions, key=lambda each: each.type == "Ready"):
+        if each.status == "False" and each.message not in told:
+            told.add(each.message)
+            yield Fault(title, each.type, each.reason, each.message)

@@ -1,0 +1,200 @@
+"""Chooses (pure): what a node sells and why no more, who holds what of it, and how its agent is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from walras.resources.cluster import quantity
+from walras.resources.market import CoresPolicy
+from walras_cli.cluster.explain.job import Fault
+from walras_cli.cluster.figures import cores_of_cpu, number
+from walras_cli.cluster.top.nodes import NodeRow, node_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from walras.resources.cluster import Pod
+    from walras.resources.statuses import PodOutcome
+    from walras_cli.cluster.facts import Facts
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """A pod that is not in the market.
+
+    Attributes:
+        namespace: of it.
+        name: of it.
+        cpus: that it has requested, and that are left to it.
+        memory: likewise, bytes.
+    """
+
+    namespace: str
+    name: str
+    cpus: float
+    memory: int
+
+
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """How it comes to what a node sells. What may not be seen is None.
+
+    Attributes:
+        cpus: that its kubelet lets pods use.
+        cores: these in what is sold: physical cores, or CPUs.
+        reserved: cores that the Market keeps back.
+        unmanaged: cores that pods outside the market have requested, rounded up.
+        others: these pods, the largest request first.
+    """
+
+    cpus: float | None
+    cores: float | None
+    reserved: int
+    unmanaged: int | None
+    others: tuple[Other, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A pod with a grant.
+
+    Attributes:
+        namespace: of it.
+        pod: its name.
+        job: its MarketJob; None if that may not be seen.
+        user: its entitlement; likewise.
+        cores: granted, a part of one in thousandths.
+        cpus: that the agent gave it, by number.
+        memory: bytes.
+        spend: of its user's budget.
+        state: of the grant, as the agent says.
+        reason: why it is not enforced.
+    """
+
+    namespace: str
+    pod: str
+    job: str | None
+    user: str | None
+    cores: float
+    cpus: str | None
+    memory: int | None
+    spend: float | None
+    state: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeExplanation:
+    """Everything about a node.
+
+    Attributes:
+        node: its figures.
+        supply: how it comes to what it sells.
+        holders: the most cores first.
+        faults: what is wrong.
+    """
+
+    node: NodeRow
+    supply: Supply
+    holders: tuple[Holder, ...]
+    faults: tuple[Fault, ...]
+
+
+def explain_node(facts: Facts, name: str, pods: Sequence[Pod] | None) -> NodeExplanation:
+    """Explain a node.
+
+    Args:
+        facts: what is known of it.
+        name: of it.
+        pods: that run there; None if that may not be seen.
+    """
+    row = next(row for row in node_rows(facts) if row.name == name)
+    return NodeExplanation(
+        row, _supply(facts, name, pods), _holders(facts, name), tuple(_faults(facts, row))
+    )
+
+
+def _supply(facts: Facts, name: str, pods: Sequence[Pod] | None) -> Supply:
+    node = facts.nodes.get(name)
+    each = cores_of_cpu(facts, name)
+    policy = {} if facts.market is None else facts.market.spec.get("cores") or {}
+    others = _others(facts, name, pods or ())
+    cpus = None if node is None else float(node.cores)
+    return Supply(
+        cpus=cpus,
+        cores=None if cpus is None else cpus * each,
+        reserved=policy.get("reservedCores", CoresPolicy().reserved_cores),
+        unmanaged=None if pods is None else ceil(sum(pod.cpus for pod in others) * each),
+        others=others,
+    )
+
+
+def _others(facts: Facts, name: str, pods: Sequence[Pod]) -> tuple[Other, ...]:
+    allocation = facts.allocations.get(name)
+    grants = () if allocation is None else allocation.spec.get("grants") or ()
+    granted = {grant.get("podUID") for grant in grants}
+    found = [
+        Other(
+            pod.metadata.namespace,
+            pod.metadata.name,
+            float(pod.cpus_requested),
+            pod.memory_requested,
+        )
+        for pod in pods
+        if pod.alive and pod.cgroup_uid not in granted
+    ]
+    return tuple(sorted(found, key=lambda each: (-each.cpus, each.namespace, each.name)))
+
+
+def _holders(facts: Facts, name: str) -> tuple[Holder, ...]:
+    allocation = facts.allocations.get(name)
+    if allocation is None:
+        return ()
+    told = {each.pod_uid: each for each in allocation.status.pods}
+    outcomes = dict(_outcomes(facts, name))
+    found = []
+    for grant in allocation.spec.get("grants") or ():
+        holding = told.get(grant["podUID"])
+        namespace = grant.get("namespace", "default")
+        job, user, pod = outcomes.get((namespace, grant["name"]), (None, None, None))
+        found.append(
+            Holder(
+                namespace=namespace,
+                pod=grant["name"],
+                job=job,
+                user=user,
+                cores=float(quantity(grant["cores"])),
+                cpus=None if holding is None else holding.cpus,
+                memory=_memory(grant),
+                spend=None if pod is None else number(pod.spend),
+                state="Awaited" if holding is None else holding.state,
+                reason="" if holding is None else holding.reason,
+            )
+        )
+    return tuple(sorted(found, key=lambda each: (-each.cores, each.namespace, each.pod)))
+
+
+def _memory(grant: Mapping[str, Any]) -> int | None:
+    return int(quantity(grant["memory"])) if grant.get("memory") else None
+
+
+def _outcomes(
+    facts: Facts, name: str
+) -> Iterator[tuple[tuple[str, str], tuple[str, str, PodOutcome]]]:
+    """Yield whose the pods of a node are, as far as jobs may be seen."""
+    for job in facts.jobs.values():
+        for pod in job.status.pods:
+            if pod.node == name:
+                key = job.namespace, pod.name
+                yield key, (job.name, str(job.spec.get("entitlement")), pod)
+
+
+def _faults(facts: Facts, row: NodeRow) -> Iterator[Fault]:
+    allocation = facts.allocations.get(row.name)
+    if row.agent in {"Closed", "Silent"}:
+        yield Fault(f"Node {row.name}", "Ready", row.agent, row.message)
+    for each in () if allocation is None else allocation.status.conditions:
+        if each.status == "False":
+            yield Fault(f"NodeAllocation {row.name}", each.type, each.reason, each.message)

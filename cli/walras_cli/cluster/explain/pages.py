@@ -1,0 +1,141 @@
+"""Facts: what is to be explained, found in the cluster, with all that it takes to explain it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Literal
+
+from rich.text import Text
+
+from walras.resources.parse import ResourceError, parse_object
+from walras_cli.cluster.connection import require_namespace
+from walras_cli.cluster.explain.job import JobExplanation, explain_job
+from walras_cli.cluster.explain.job_lines import of_job
+from walras_cli.cluster.explain.node import NodeExplanation, explain_node
+from walras_cli.cluster.explain.node_lines import of_node
+from walras_cli.cluster.explain.user import UserExplanation, explain_user
+from walras_cli.cluster.explain.user_lines import of_user
+from walras_cli.cluster.facts import Facts, facts_of
+from walras_cli.cluster.notes import remarks_of, warnings_of
+from walras_cli.values import plain
+from walras_service.api_errors import ApiError
+from walras_service.failures import BadInput
+from walras_service.kinds import PODS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import RenderableType
+
+    from walras.resources.cluster import Pod
+    from walras_cli.cluster.connection import Cluster
+
+Explanation = JobExplanation | UserExplanation | NodeExplanation
+
+RIGHT_TO_PODS = "list pods"
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainPage:
+    """An explanation, what makes it doubtful, and what is left out."""
+
+    kind: str
+    explanation: Explanation
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def document(self) -> dict[str, Any]:
+        """Return all of it."""
+        return {
+            "kind": self.kind,
+            **plain(self.explanation),
+            "warnings": list(self.warnings),
+            "notes": list(self.notes),
+        }
+
+    def render(self, *, wide: bool) -> list[RenderableType]:
+        """Return it for people."""
+        parts: list[RenderableType] = [Text(line, style="bold red") for line in self.warnings]
+        if isinstance(self.explanation, JobExplanation):
+            parts += of_job(self.explanation, wide=wide)
+        elif isinstance(self.explanation, UserExplanation):
+            parts += of_user(self.explanation, wide=wide)
+        else:
+            parts += of_node(self.explanation, wide=wide)
+        return [*parts, *(Text(f"note: {line}", style="dim") for line in self.notes)]
+
+
+def page_of(cluster: Cluster, kind: Literal["job", "user", "node"], name: str) -> ExplainPage:
+    """Explain an object of a cluster.
+
+    Raises:
+        BadInput: there is no such object.
+        Failure: nothing may be seen.
+        ApiError: the cluster cannot be asked.
+    """
+    if kind == "job":
+        return _job(cluster, name)
+    return _user(cluster, name) if kind == "user" else _node(cluster, name)
+
+
+def _job(cluster: Cluster, name: str) -> ExplainPage:
+    facts = facts_of(cluster, ("entitlements", "jobs", "allocations", "market", "leases"))
+    namespace, _, name = name.rpartition("/")
+    namespace = namespace or cluster.namespace
+    job = facts.jobs.get((namespace, name))
+    if job is None:
+        require_namespace(cluster, namespace)
+        titles = [each.title for each in facts.jobs.values()]
+        near = [each for each in titles if each.endswith(f"/{name}")]
+        raise _absent(
+            f"MarketJob {namespace}/{name}", f"{namespace}/{name}", titles, near, "jobs -A"
+        )
+    return _page("MarketJob", explain_job(facts, job), facts)
+
+
+def _user(cluster: Cluster, name: str) -> ExplainPage:
+    facts = facts_of(cluster, ("entitlements", "jobs", "allocations", "market", "leases", "use"))
+    if name not in facts.entitlements:
+        raise _absent(f"Entitlement {name}", name, facts.entitlements, (), "users")
+    return _page("Entitlement", explain_user(facts, name), facts)
+
+
+def _node(cluster: Cluster, name: str) -> ExplainPage:
+    facts = facts_of(cluster, ("nodes", "jobs", "allocations", "market", "leases", "use"))
+    known = facts.nodes.keys() | facts.allocations.keys()
+    if name not in known:
+        raise _absent(f"Node {name}", name, known, (), "nodes")
+    pods = _pods(cluster, name)
+    notes = () if pods is not None else (f"left out for want of rights: {RIGHT_TO_PODS}",)
+    return _page("Node", explain_node(facts, name, pods), facts, notes)
+
+
+def _page(
+    kind: str, explanation: Explanation, facts: Facts, notes: tuple[str, ...] = ()
+) -> ExplainPage:
+    return ExplainPage(kind, explanation, warnings_of(facts), (*remarks_of(facts), *notes))
+
+
+def _pods(cluster: Cluster, node: str) -> list[Pod] | None:
+    """Return the pods of a node; None if they may not be seen."""
+    found: list[Any] = []
+    try:
+        for document in cluster.every(PODS, fieldSelector=f"spec.nodeName={node}"):
+            try:
+                found.append(parse_object(document))
+            except ResourceError:
+                continue  # the operator leaves it out too
+    except ApiError as error:
+        if error.reason != "forbidden":
+            raise
+        return None
+    return found
+
+
+def _absent(
+    what: str, asked: str, names: Iterable[str], near: Iterable[str], table: str
+) -> BadInput:
+    close = [*near, *get_close_matches(asked, list(names), n=3)]
+    hint = f"did you mean {' or '.join(dict.fromkeys(close))}?" if close else ""
+    return BadInput(f"there is no {what}; {hint or f'walras top {table} shows those there are'}")

@@ -1,0 +1,165 @@
+"""Chooses (pure): what an entitlement is worth, what it gets, and who has its part meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from walras_cli.cluster.explain.lending import NodeBalance, Partner, balances, together
+from walras_cli.cluster.figures import verdict_of
+from walras_cli.cluster.top.jobs import JobRow, job_rows
+from walras_cli.cluster.top.users import UserRow, user_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from walras.resources.statuses import Credits, Loan
+    from walras_cli.cluster.facts import Facts
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One step of an entitlement's way up to the whole.
+
+    Attributes:
+        name: of the entitlement.
+        shares: of it.
+        of: shares of it and its siblings.
+        parent: that these divide; empty for the whole.
+    """
+
+    name: str
+    shares: int
+    of: int
+    parent: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLoan:
+    """Memory that one entitlement has of another's part.
+
+    Attributes:
+        name: of the other; empty for memory that is nobody's own.
+        memory: bytes.
+    """
+
+    name: str
+    memory: int
+
+
+@dataclass(frozen=True, slots=True)
+class Quantum:
+    """What Karma's last quantum, as far as it is told, did to an entitlement.
+
+    Attributes:
+        number: of it.
+        earned: credits, for memory lent, and its part of free ones.
+        spent: credits, for memory borrowed.
+        lent: to whom, most first.
+        borrowed: from whom, most first.
+    """
+
+    number: int
+    earned: str
+    spent: str
+    lent: tuple[MemoryLoan, ...]
+    borrowed: tuple[MemoryLoan, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UserExplanation:
+    """Everything about an Entitlement.
+
+    Attributes:
+        user: its figures; those of a parent sum up what is below it.
+        places: its way up to the whole.
+        below: entitlements that divide it.
+        nodes: what it has of every node against its part there.
+        unlisted_nodes: on which it buys too, and of which its status does not tell.
+        partners: what all nodes together come to, by user: lent (positive) or borrowed.
+        quantum: of Karma; None where no credits are kept.
+        jobs: that draw on it, as far as they may be seen.
+        ready: as Kubernetes has it.
+        reason: in a word.
+        message: which field or object is to be changed, and how, if anything is wrong.
+    """
+
+    user: UserRow
+    places: tuple[Place, ...]
+    below: tuple[str, ...]
+    nodes: tuple[NodeBalance, ...]
+    unlisted_nodes: int
+    partners: tuple[Partner, ...]
+    quantum: Quantum | None
+    jobs: tuple[JobRow, ...]
+    ready: str
+    reason: str
+    message: str
+
+
+def explain_user(facts: Facts, name: str) -> UserExplanation:
+    """Explain an entitlement that is among the facts."""
+    rows = {row.name: row for row in user_rows(facts, lambda row: row.name)}
+    members = _with_all_below(facts, name)
+    nodes = balances(facts, members)
+    verdict = verdict_of(facts.entitlements[name])
+    return UserExplanation(
+        user=rows[name],
+        places=_places(facts, name),
+        below=tuple(sorted(members - {name})),
+        nodes=tuple(each for each in nodes if each.bought or each.partners),
+        unlisted_nodes=sum(facts.entitlements[each].status.other_nodes for each in members),
+        partners=together(nodes),
+        quantum=_quantum(facts.entitlements[name].status.credits),
+        jobs=tuple(row for row in job_rows(facts) if row.entitlement in members),
+        ready=verdict.status,
+        reason=verdict.reason,
+        message=verdict.message,
+    )
+
+
+def _quantum(credits_: Credits | None) -> Quantum | None:
+    if credits_ is None or credits_.quantum is None:
+        return None
+    return Quantum(
+        credits_.quantum,
+        credits_.earned,
+        credits_.spent or "0",
+        _loans(credits_.lent),
+        _loans(credits_.borrowed),
+    )
+
+
+def _loans(loans: Iterable[Loan]) -> tuple[MemoryLoan, ...]:
+    return tuple(MemoryLoan(each.entitlement or "", int(each.memory)) for each in loans)
+
+
+def _with_all_below(facts: Facts, name: str) -> set[str]:
+    found, pending = {name}, [name]
+    while pending:
+        parent = pending.pop()
+        children = {
+            child
+            for child, each in facts.entitlements.items()
+            if each.spec.get("parent") == parent and child not in found
+        }
+        found |= children
+        pending += children
+    return found
+
+
+def _places(facts: Facts, name: str) -> tuple[Place, ...]:
+    """Return the way up from an entitlement, which ends at the whole or where it is broken."""
+    found: list[Place] = []
+    at: str | None = name
+    while at is not None and at in facts.entitlements and all(at != each.name for each in found):
+        spec = facts.entitlements[at].spec
+        parent = spec.get("parent")
+        siblings = (
+            each.spec.get("shares", 0)
+            for each in facts.entitlements.values()
+            if each.spec.get("parent") == parent
+        )
+        found.append(Place(at, spec.get("shares", 0), sum(siblings), parent or ""))
+        at = parent
+    return tuple(found)

@@ -1,0 +1,248 @@
+"""Facts: what a cluster's objects and their statuses say, all kinds asked for at the same time.
+
+What one may not see is left out, and told of in a line, so that a user with few rights still gets
+whatever these allow.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+from pydantic import ValidationError
+
+from walras.resources.node_status import NodeAllocationStatus
+from walras.resources.parse import ResourceError, parse_object
+from walras.resources.status import Status
+from walras.resources.statuses import EntitlementStatus, MarketJobStatus, MarketStatus
+from walras_cli.cluster.connection import CONNECTIONS
+from walras_cli.cluster.kinds import ENTITLEMENTS, JOBS, MARKETS, NODE_ALLOCATIONS, resource
+from walras_cli.cluster.leases import Leases
+from walras_cli.cluster.use import NOT_ASKED, Use, use_of
+from walras_service.api_errors import ApiError
+from walras_service.failures import Failure
+from walras_service.kinds import LEASES, NODES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from walras.resources.cluster import Node
+    from walras.resources.status import Condition
+    from walras_cli.cluster.connection import Cluster, Document
+    from walras_service.kinds import Kind
+
+S = TypeVar("S", bound=Status)
+T = TypeVar("T")
+
+Wanted = Literal["entitlements", "jobs", "allocations", "market", "nodes", "leases", "use"]
+
+_MAIN: tuple[Wanted, ...] = ("entitlements", "jobs", "allocations", "nodes")
+"""Without any of these there is nothing to show."""
+
+MARKET = "default"
+"""Name of the Market that is used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(Generic[S]):
+    """An object of Walras, as far as people are told of it.
+
+    Attributes:
+        name: of the object.
+        namespace: of the object; empty for kinds that have none.
+        generation: of its spec.
+        spec: as the API server has it, valid or not.
+        status: what was said of it last; empty if nothing was, or nothing that can be read.
+        readable: whether this version of the software can read its status.
+    """
+
+    name: str
+    namespace: str
+    generation: int
+    spec: Mapping[str, Any]
+    status: S
+    readable: bool = True
+
+    @classmethod
+    def read(cls, document: Document, model: type[S]) -> Entry[S]:
+        """Take an object as the API server gives it."""
+        metadata = document["metadata"]
+        try:
+            status, readable = model.read(document.get("status") or {}), True
+        except ValidationError:
+            status, readable = model(), False
+        return cls(
+            metadata["name"],
+            metadata.get("namespace", ""),
+            metadata.get("generation", 0),
+            document.get("spec") or {},
+            status,
+            readable,
+        )
+
+    @property
+    def title(self) -> str:
+        """Its name for people."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @property
+    def ready(self) -> Condition | None:
+        """What sums up its state; None if nothing was said about it."""
+        conditions: Iterable[Condition] = getattr(self.status, "conditions", ())
+        return next((each for each in conditions if each.type == "Ready"), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of a cluster at one moment. What was not asked for, or not allowed, is empty.
+
+    Attributes:
+        now: the API server's time.
+        namespace: of the jobs; empty for all.
+        entitlements: by name.
+        jobs: by namespace and name.
+        allocations: by node.
+        market: the one that is used; None if there is none.
+        nodes: by name.
+        leases: of the operator and the agents.
+        use: real use of cores and memory.
+        withheld: what may not be seen, as ``list nodes``.
+    """
+
+    now: datetime = datetime(1970, 1, 1, tzinfo=UTC)
+    namespace: str = ""
+    entitlements: Mapping[str, Entry[EntitlementStatus]] = field(default_factory=dict)
+    jobs: Mapping[tuple[str, str], Entry[MarketJobStatus]] = field(default_factory=dict)
+    allocations: Mapping[str, Entry[NodeAllocationStatus]] = field(default_factory=dict)
+    market: Entry[MarketStatus] | None = None
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+    leases: Leases = field(default_factory=Leases)
+    use: Use = NOT_ASKED
+    withheld: tuple[str, ...] = ()
+
+
+def facts_of(
+    cluster: Cluster,
+    wanted: Collection[Wanted],
+    namespace: str = "",
+    selectors: Mapping[Wanted, str] | None = None,
+) -> Facts:
+    """Ask a cluster.
+
+    Args:
+        cluster: to ask.
+        wanted: what to ask for.
+        namespace: of jobs; empty for all.
+        selectors: by labels.
+
+    Raises:
+        Failure: nothing of what is wanted can be had.
+        ApiError: the API server cannot be asked, or does not know Walras's kinds.
+    """
+    asking = _Asking(cluster, namespace, selectors or {})
+    questions: dict[Wanted, Callable[[], Any]] = {
+        "entitlements": asking.entitlements,
+        "jobs": asking.jobs,
+        "allocations": asking.allocations,
+        "market": asking.market,
+        "nodes": asking.nodes,
+        "leases": asking.leases,
+        "use": asking.use,
+    }
+    with ThreadPoolExecutor(CONNECTIONS) as pool:
+        answers = {each: pool.submit(questions[each]) for each in questions if each in wanted}
+    found = {name: answer.result() for name, answer in answers.items()}
+    if all(found[each] is None for each in _MAIN if each in found):
+        raise Failure(
+            f"{cluster.host}: may not {', '.join(asking.withheld)}; ask whoever runs the cluster "
+            f"for a role with these rights"
+        )
+    known = {name: answer for name, answer in found.items() if answer is not None}
+    return Facts(cluster.now, asking.namespace, withheld=tuple(sorted(asking.withheld)), **known)
+
+
+class _Asking:
+    """The questions that can be asked; each answers None if one has no right to know."""
+
+    def __init__(self, cluster: Cluster, namespace: str, selectors: Mapping[Wanted, str]) -> None:
+        self.withheld: list[str] = []
+        self.namespace = namespace
+        self._cluster, self._selectors = cluster, selectors
+
+    def entitlements(self) -> dict[str, Entry[EntitlementStatus]] | None:
+        found = self._list(ENTITLEMENTS, self._selectors.get("entitlements", ""))
+        if found is None:
+            return None
+        read = (Entry.read(each, EntitlementStatus) for each in found)
+        return {each.name: each for each in read}
+
+    def jobs(self) -> dict[tuple[str, str], Entry[MarketJobStatus]] | None:
+        labels = self._selectors.get("jobs", "")
+        found = self._list(JOBS, labels, self.namespace)
+        if found is None and not self.namespace:
+            # Most users may list their own namespace only, which is what they want to see.
+            self.namespace = self._cluster.namespace
+            found = self._list(JOBS, labels, self.namespace)
+        if found is None:
+            return None
+        read = (Entry.read(each, MarketJobStatus) for each in found)
+        return {(each.namespace, each.name): each for each in read}
+
+    def allocations(self) -> dict[str, Entry[NodeAllocationStatus]] | None:
+        found = self._list(NODE_ALLOCATIONS)
+        if found is None:
+            return None
+        read = (Entry.read(each, NodeAllocationStatus) for each in found)
+        return {each.name: each for each in read}
+
+    def nodes(self) -> dict[str, Node] | None:
+        found = self._list(NODES, self._selectors.get("nodes", ""))
+        if found is None:
+            return None
+        read = filter(None, map(_node, found))
+        return {each.metadata.name: each for each in read}
+
+    def market(self) -> Entry[MarketStatus] | None:
+        def ask() -> Entry[MarketStatus]:
+            return Entry.read(self._cluster.get(MARKETS.path(name=MARKET)), MarketStatus)
+
+        try:
+            return self._allowed(ask, f"get {resource(MARKETS)}")
+        except ApiError as error:
+            if error.reason != "missing":
+                raise
+            return None
+
+    def leases(self) -> Leases | None:
+        return self._allowed(lambda: Leases.of(self._cluster), f"list {resource(LEASES)}")
+
+    def use(self) -> Use | None:
+        return use_of(self._cluster, self.namespace)
+
+    def _list(self, kind: Kind, labels: str = "", namespace: str = "") -> list[Document] | None:
+        where = f" in namespace {namespace}" if namespace else ""
+        return self._allowed(
+            lambda: list(self._cluster.every(kind, namespace, labelSelector=labels)),
+            f"list {resource(kind)}{where}",
+        )
+
+    def _allowed(self, ask: Callable[[], T], right: str) -> T | None:
+        try:
+            return ask()
+        except ApiError as error:
+            if error.reason != "forbidden":
+                raise
+            self.withheld.append(right)
+            return None
+
+
+def _node(document: Document) -> Node | None:
+    """Read a node; one that cannot be understood is as good as absent, to the operator too."""
+    try:
+        found: Any = parse_object(document)
+    except ResourceError:
+        return None
+    node: Node = found
+    return node

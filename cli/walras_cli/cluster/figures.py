@@ -1,0 +1,105 @@
+"""Chooses (pure): numbers of statuses, and what is used in the unit that is sold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from walras.resources.market import CoresPolicy
+from walras_cli.cluster.use import Used
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from walras.resources.statuses import MarketJobStatus, PodOutcome
+    from walras_cli.cluster.facts import Entry, Facts
+
+UNIT = CoresPolicy().unit
+
+
+class Verdict(NamedTuple):
+    """What sums up the state of an object.
+
+    Attributes:
+        status: True, False or Unknown, as Kubernetes writes them.
+        reason: in one word.
+        message: for people.
+    """
+
+    status: str
+    reason: str
+    message: str
+
+
+def verdict_of(entry: Entry[Any]) -> Verdict:
+    """Return what sums up an object's state, or that nothing was said about it as it is now."""
+    ready = entry.ready
+    if ready is None:
+        return Verdict("Unknown", "NotDecided", "nothing was decided about it yet")
+    if is_behind(entry):
+        return Verdict("Unknown", "Changed", f"changed since this was said: {ready.message}")
+    return Verdict(ready.status, ready.reason, ready.message)
+
+
+def is_behind(entry: Entry[Any]) -> bool:
+    """Say whether an object's spec is newer than what was said about it."""
+    ready = entry.ready
+    return ready is None or (ready.observed_generation or 0) < entry.generation
+
+
+def number(text: str | None) -> float | None:
+    """Return a decimal of a status; None where there is none."""
+    return None if text is None else float(text)
+
+
+def amount(text: str | None) -> int | None:
+    """Return bytes of a status; None where there are none."""
+    return None if text is None else int(text)
+
+
+def total(values: Iterable[float | None]) -> float | None:
+    """Return the sum of what is known; None if nothing is."""
+    known = [each for each in values if each is not None]
+    return sum(known) if known else None
+
+
+def held(pod: PodOutcome) -> float | None:
+    """Return the cores that a pod has: its own, or what the market gave it of shared ones."""
+    return float(pod.granted_cores) if pod.granted_cores else number(pod.cores)
+
+
+def cores_of_cpu(facts: Facts, node: str) -> float:
+    """Return how many of the cores that are sold one CPU of a node is.
+
+    The Market says whether it sells physical cores; Kubernetes, and what measures use, count
+    hardware threads.
+    """
+    policy = {} if facts.market is None else facts.market.spec.get("cores") or {}
+    known = facts.allocations.get(node)
+    topology = None if known is None else known.status.topology
+    if policy.get("unit", UNIT) == "thread" or topology is None or not topology.threads:
+        return 1.0
+    return topology.cores / topology.threads
+
+
+def used_by_job(facts: Facts, job: Entry[MarketJobStatus]) -> tuple[float | None, int | None]:
+    """Return the cores and bytes that a job's pods use; None where that is not known."""
+    measured = facts.use.pods
+    counts = job.status.counts
+    if measured is None or counts is None or counts.unlisted:
+        return None, None
+    found = [
+        (cores_of_cpu(facts, pod.node or ""), measured[job.namespace, pod.name])
+        for pod in job.status.pods
+        if (job.namespace, pod.name) in measured
+    ]
+    if not found:
+        return None, None
+    return sum(each * used.cpus for each, used in found), sum(used.memory for _, used in found)
+
+
+def used_by_node(facts: Facts, node: str) -> tuple[float | None, int | None]:
+    """Return likewise what all that runs on a node uses."""
+    measured = (facts.use.nodes or {}).get(node)
+    if not isinstance(measured, Used):
+        return None, None
+    return cores_of_cpu(facts, node) * measured.cpus, measured.memory

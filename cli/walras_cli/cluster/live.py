@@ -1,0 +1,69 @@
+"""Facts: a whole cluster as the operator knows it, for decisions that nobody carries out."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from walras_cli.cluster.connection import CONNECTIONS
+from walras_cli.cluster.kinds import resource
+from walras_cli.cluster.leases import Leases
+from walras_operator.runtime.kinds import Scope
+from walras_operator.runtime.mirror import Mirror
+from walras_service.api_errors import ApiError
+from walras_service.failures import Failure
+
+if TYPE_CHECKING:
+    from walras_cli.cluster.connection import Cluster
+    from walras_operator.runtime.kinds import Watched
+    from walras_operator.world import World
+
+
+def world_of(cluster: Cluster) -> World:
+    """Read all that a decision depends on.
+
+    Raises:
+        Failure: some of it may not be seen; a market cannot be cleared on a part of it.
+        ApiError: the cluster cannot be asked.
+    """
+    kinds = {kind: each for kind, each in Scope("").kinds.items() if kind != "Lease"}
+    mirror = Mirror(kinds, lambda: None, lambda: 0.0)
+
+    def hear(watched: Watched) -> str | None:
+        try:
+            for document in cluster.every(watched.kind, **watched.selectors):
+                mirror.hear(watched.name, document)
+        except ApiError as error:
+            if error.reason != "forbidden":
+                raise
+            return f"list {resource(watched.kind)}"
+        return None
+
+    with ThreadPoolExecutor(CONNECTIONS) as pool:
+        leases = pool.submit(_agents, cluster)
+        withheld = [right for right in pool.map(hear, kinds.values()) if right is not None]
+    if withheld:
+        raise Failure(
+            f"{cluster.host}: may not {', '.join(withheld)} in all namespaces, and a market cannot "
+            f"be cleared on a part of it; ask for these rights, or for a dump: walras what-if -h"
+        )
+    world = mirror.world(cluster.now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    agents = leases.result()
+    return replace(world, agents=_reporting(world) if agents is None else agents)
+
+
+def _agents(cluster: Cluster) -> frozenset[str] | None:
+    """Return nodes whose agent lives; None if one may not see that."""
+    try:
+        leases = Leases.of(cluster)
+    except ApiError as error:
+        if error.reason != "forbidden":
+            raise
+        return None
+    return frozenset(node for node, alive in leases.agents.items() if alive)
+
+
+def _reporting(world: World) -> frozenset[str]:
+    """Return nodes whose agent has ever reported anything."""
+    return frozenset(node for node, each in world.allocations.items() if each.status)

@@ -1,0 +1,74 @@
+"""Options of the command line that all commands on a cluster have, called as kubectl calls them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_CLUSTER = (
+    click.option(
+        "--kubeconfig", metavar="FILE", help="Of kubectl.  [default: KUBECONFIG, ~/.kube/config]"
+    ),
+    click.option("--context", metavar="NAME", help="In that file.  [default: the current one]"),
+    click.option(
+        "-n", "--namespace", metavar="NAME", help="To look at.  [default: that of the context]"
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Which cluster to ask, and about which namespace.
+
+    Attributes:
+        kubeconfig: a file; None for kubectl's, or in a pod what it is given.
+        context: in that file; None for the current one.
+        namespace: None for that of the context.
+        everywhere: whether to look at all namespaces.
+    """
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    namespace: str | None = None
+    everywhere: bool = False
+
+
+def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """``--kubeconfig``, ``--context`` and ``-n``: the command gets them as ``target``."""
+
+    @wraps(command)
+    def with_target(
+        *arguments: Any,
+        kubeconfig: str | None,
+        context: str | None,
+        namespace: str | None,
+        all_namespaces: bool = False,
+        **others: Any,
+    ) -> Any:
+        target = Target(kubeconfig, context, namespace, all_namespaces)
+        return command(*arguments, target=target, **others)
+
+    for option in reversed(_CLUSTER):
+        with_target = option(with_target)
+    return with_target
+
+
+all_namespaces_option = click.option(
+    "-A", "--all-namespaces", is_flag=True, help="Look at all namespaces."
+)
+
+form_option = click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(["table", "wide", "json", "yaml"]),
+    default="table",
+    show_default=True,
+    help="Form of what is printed; wide has more columns.",
+)

@@ -1,0 +1,144 @@
+"""Chooses (pure): what every job has, pays, uses and gets done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from walras_cli.cluster.figures import amount, held, number, total, used_by_job, verdict_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from walras.resources.statuses import MarketJobStatus, PodOutcome
+    from walras_cli.cluster.facts import Entry, Facts
+
+
+@dataclass(frozen=True, slots=True)
+class PodRow:
+    """A pod of a job.
+
+    Attributes:
+        name: of it.
+        node: that it is on.
+        state: of its grant: Granted, Enforced, Failed, Refused or Waiting.
+        granted_cores: whole ones of its own.
+        shared_cores: that it shares with others.
+        cores: that it has, a real number where it shares.
+    """
+
+    name: str
+    node: str | None
+    state: str
+    granted_cores: int | None
+    shared_cores: int | None
+    cores: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """A MarketJob.
+
+    Attributes:
+        namespace: of it.
+        name: of it.
+        entitlement: that pays.
+        pods: that are alive.
+        granted: of these that have a grant.
+        enforced: of these whose node holds them to it.
+        cores: the market's real number, of all pods.
+        held: what the pods have after rounding.
+        used: of it.
+        memory: granted, bytes.
+        memory_used: bytes.
+        speedup: predicted, mean over pods.
+        price: paid for a core, mean over pods; 1 is the cluster's average.
+        spend: of its entitlement's budget.
+        parallel_fraction: F that it takes part with.
+        source: where F is from: Given, Written, Measured, Online or Assumed.
+        each: its pods.
+        ready: as Kubernetes has it.
+        reason: why, in a word.
+        message: why, for people.
+    """
+
+    namespace: str
+    name: str
+    entitlement: str
+    pods: int
+    granted: int
+    enforced: int
+    cores: float | None
+    held: float | None
+    used: float | None
+    memory: float | None
+    memory_used: int | None
+    speedup: float | None
+    price: float | None
+    spend: float | None
+    parallel_fraction: float | None
+    source: str | None
+    each: tuple[PodRow, ...]
+    ready: str
+    reason: str
+    message: str
+
+
+def job_rows(facts: Facts, namespace: str = "") -> list[JobRow]:
+    """Return the jobs of a namespace, or of all, by name."""
+    jobs = facts.jobs
+    return [_row(facts, jobs[key]) for key in sorted(jobs) if namespace in {"", key[0]}]
+
+
+def _row(facts: Facts, job: Entry[MarketJobStatus]) -> JobRow:
+    status, counts, verdict = job.status, job.status.counts, verdict_of(job)
+    profile = status.profile
+    cores, spend = number(status.cores), number(status.spend)
+    used, memory_used = used_by_job(facts, job)
+    return JobRow(
+        namespace=job.namespace,
+        name=job.name,
+        entitlement=str(job.spec.get("entitlement", "")),
+        pods=0 if counts is None else counts.total,
+        granted=0 if counts is None else counts.granted,
+        enforced=0 if counts is None else counts.enforced,
+        cores=cores,
+        held=_held(status),
+        used=used,
+        memory=total(amount(pod.memory) for pod in status.pods),
+        memory_used=memory_used,
+        speedup=number(status.speedup),
+        price=spend / cores if cores and spend is not None else None,
+        spend=spend,
+        parallel_fraction=None if profile is None else number(profile.parallel_fraction),
+        source=None if profile is None else profile.source,
+        each=tuple(map(_pod, status.pods)),
+        ready=verdict.status,
+        reason=verdict.reason,
+        message=verdict.message,
+    )
+
+
+def _held(status: MarketJobStatus) -> float | None:
+    """Return the cores of all pods, those that the status has no room for like the others."""
+    counts = status.counts
+    known = total(map(held, status.pods))
+    if known is None or counts is None or not counts.unlisted:
+        return known
+    return known * counts.total / len(status.pods)
+
+
+def _pod(pod: PodOutcome) -> PodRow:
+    return PodRow(pod.name, pod.node, pod.state, pod.granted_cores, pod.shared_cores, held(pod))
+
+
+def per_pod(pods: Iterable[PodRow]) -> str:
+    """Return what a job's pods have, shortly: 4, 3-5, or 0.40 of 2 where they share."""
+    own = sorted({pod.granted_cores for pod in pods if pod.granted_cores})
+    if own:
+        return str(own[0]) if len(own) == 1 else f"{own[0]}-{own[-1]}"
+    shared = [pod for pod in pods if pod.shared_cores and pod.cores is not None]
+    if not shared:
+        return "-"
+    least = min(shared, key=lambda pod: pod.cores or 0.0)
+    return f"{least.cores:.2f} of {least.shared_cores}"

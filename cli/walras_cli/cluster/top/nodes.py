@@ -1,0 +1,117 @@
+"""Chooses (pure): what every node sells, to how many, at which price, and how its agent is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from walras.resources.cluster import quantity
+from walras.resources.supply import closed
+from walras_cli.cluster.figures import number, used_by_node
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from walras.resources.node_status import NodeAllocationStatus
+    from walras_cli.cluster.facts import Entry, Facts
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    """A node.
+
+    Attributes:
+        name: of it.
+        cores: that it sells; None where it sells none.
+        sold: to pods, or parts of cores to pods that share.
+        pods: that have a grant.
+        used: cores, by whatever runs on it.
+        memory: granted to pods, bytes.
+        memory_used: by whatever runs on it, bytes.
+        price: of a core; 1 is the cluster's average.
+        mode: enforce, or observe.
+        epoch: of its plan.
+        enforced_epoch: of the last plan that held in full.
+        agent: how its agent is, in a word.
+        message: the same for people, or why the node sells nothing.
+    """
+
+    name: str
+    cores: int | None
+    sold: float | None
+    pods: int
+    used: float | None
+    memory: int | None
+    memory_used: int | None
+    price: float | None
+    mode: str | None
+    epoch: int | None
+    enforced_epoch: int | None
+    agent: str
+    message: str
+
+
+def node_rows(facts: Facts, *, selected: bool = False) -> list[NodeRow]:
+    """Return all nodes by name.
+
+    Args:
+        facts: what is known.
+        selected: whether only those count whose Node is known: they were asked for by labels.
+    """
+    market = facts.market
+    prices = {} if market is None else {each.node: each for each in market.status.prices}
+    names = set(facts.nodes)
+    if not selected:
+        names |= prices.keys() | facts.allocations.keys()
+    rows = []
+    for name in sorted(names):
+        sells = prices.get(name)
+        used, memory_used = used_by_node(facts, name)
+        allocation = facts.allocations.get(name)
+        grants = [] if allocation is None else allocation.spec.get("grants") or []
+        agent, message = agent_of(facts, name)
+        rows.append(
+            NodeRow(
+                name=name,
+                cores=None if sells is None else sells.cores,
+                sold=None if allocation is None else float(_sum(grants, "cores")),
+                pods=len(grants),
+                used=used,
+                memory=None if allocation is None else int(_sum(grants, "memory")) or None,
+                memory_used=memory_used,
+                price=None if sells is None else number(sells.price),
+                mode=None if allocation is None else allocation.spec.get("mode"),
+                epoch=None if allocation is None else allocation.spec.get("epoch"),
+                enforced_epoch=None if allocation is None else allocation.status.enforced_epoch,
+                agent=agent,
+                message=message,
+            )
+        )
+    return rows
+
+
+def agent_of(facts: Facts, name: str) -> tuple[str, str]:
+    """Return how a node's agent is: a word, and a sentence."""
+    node, allocation = facts.nodes.get(name), facts.allocations.get(name)
+    shut = None if node is None else closed(node)
+    if shut is not None:
+        return "Closed", f"the node {shut} and sells nothing"
+    if facts.leases.known and not facts.leases.agents.get(name, False):
+        silent = "has not renewed its Lease" if name in facts.leases.agents else "never had a Lease"
+        return "Silent", f"its agent {silent} walras-agent-{name}; see to its pod on that node"
+    if allocation is None:
+        return "-", "nothing was decided about it yet"
+    return _reported(allocation)
+
+
+def _reported(allocation: Entry[NodeAllocationStatus]) -> tuple[str, str]:
+    ready, status = allocation.ready, allocation.status
+    if ready is None:
+        return "Awaited", "its agent has not answered yet"
+    if ready.status == "True" and (status.epoch or 0) < allocation.spec.get("epoch", 0):
+        return "Behind", f"its agent is at the plan of epoch {status.epoch}"
+    return ready.reason, ready.message
+
+
+def _sum(grants: list[Mapping[str, Any]], field: str) -> Any:
+    return sum(quantity(each[field]) for each in grants if each.get(field) is not None)

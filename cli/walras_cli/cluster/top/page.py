@@ -1,0 +1,185 @@
+"""What ``walras top`` shows of a cluster: its rows, for people and for scripts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from rich.table import Table
+from rich.text import Text
+
+from walras_cli.cluster.connection import require_namespace
+from walras_cli.cluster.facts import facts_of
+from walras_cli.cluster.notes import headline_of, remarks_of, warnings_of
+from walras_cli.cluster.top import tables
+from walras_cli.cluster.top.jobs import JobRow, job_rows
+from walras_cli.cluster.top.nodes import NodeRow, node_rows
+from walras_cli.cluster.top.users import UserRow, user_rows
+from walras_cli.values import plain
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from walras_cli.cluster.connection import Cluster
+    from walras_cli.cluster.facts import Facts, Wanted
+
+What = Literal["all", "users", "jobs", "nodes"]
+Sort = Literal["name", "entitled", "granted", "used", "price", "utility"]
+
+SUMMARY = 10
+"""Rows of each table where all three are shown."""
+
+_WANTED: dict[What, tuple[Wanted, ...]] = {
+    "users": ("entitlements", "jobs", "allocations", "market", "leases", "use"),
+    "jobs": ("jobs", "allocations", "market", "leases", "use"),
+    "nodes": ("allocations", "nodes", "market", "leases", "use"),
+    "all": ("entitlements", "jobs", "allocations", "nodes", "market", "leases", "use"),
+}
+_SELECTED: dict[What, Wanted] = {"users": "entitlements", "jobs": "jobs", "nodes": "nodes"}
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is to be shown.
+
+    Attributes:
+        what: users, jobs, nodes, or the beginning of each.
+        namespace: of jobs; empty for all.
+        selector: by labels, where it is not all.
+        sort_by: a figure.
+    """
+
+    what: What
+    namespace: str
+    selector: str = ""
+    sort_by: Sort = "name"
+
+    def page(self, cluster: Cluster) -> TopPage:
+        """Ask a cluster. What users use is that of their jobs in all namespaces.
+
+        Raises:
+            BadInput: there is no such namespace.
+            Failure: nothing may be seen.
+            ApiError: the cluster cannot be asked.
+        """
+        namespace = self.namespace if self.what == "jobs" else ""
+        selectors = {_SELECTED[self.what]: self.selector} if self.selector else {}
+        facts = facts_of(cluster, _WANTED[self.what], namespace, selectors)
+        page = TopPage.of(facts, self)
+        if self.namespace and page.jobs == ():
+            require_namespace(cluster, self.namespace)
+        return page
+
+
+@dataclass(frozen=True, slots=True)
+class TopPage:
+    """What there is to show; None for what was not asked for."""
+
+    wish: Wish
+    facts: Facts
+    users: tuple[UserRow, ...] | None
+    jobs: tuple[JobRow, ...] | None
+    nodes: tuple[NodeRow, ...] | None
+
+    @classmethod
+    def of(cls, facts: Facts, wish: Wish) -> TopPage:
+        """Choose the rows."""
+        what, namespace, by = wish.what, wish.namespace, wish.sort_by
+        users = user_rows(facts, lambda row: _order(_of_user(row, by), row.name))
+        jobs = job_rows(facts, namespace)
+        nodes = node_rows(facts, selected=bool(wish.selector))
+        jobs.sort(key=lambda row: _order(_of_job(row, by), row.namespace, row.name))
+        nodes.sort(key=lambda row: _order(_of_node(row, by), row.name))
+        return cls(
+            wish,
+            facts,
+            tuple(users) if what in {"all", "users"} else None,
+            tuple(jobs) if what in {"all", "jobs"} else None,
+            tuple(nodes) if what in {"all", "nodes"} else None,
+        )
+
+    def document(self) -> dict[str, Any]:
+        """Return all rows, whatever a table would leave out."""
+        tables_ = {"users": self.users, "jobs": self.jobs, "nodes": self.nodes}
+        return {
+            "time": self.facts.now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "market": headline_of(self.facts),
+            **{
+                name: [plain(row) for row in rows]
+                for name, rows in tables_.items()
+                if rows is not None
+            },
+            "warnings": list(warnings_of(self.facts)),
+            "notes": list(remarks_of(self.facts)),
+        }
+
+    def render(self, *, wide: bool) -> list[RenderableType]:
+        """Return tables below what makes them doubtful, and above what is left out."""
+        parts: list[RenderableType] = [
+            Text(line, style="bold red") for line in warnings_of(self.facts)
+        ]
+        if line := headline_of(self.facts):
+            parts.append(Text(line, style="bold"))
+        for part in self._tables(wide=wide):
+            parts += [*([Text()] if parts and isinstance(part, Table) else []), part]
+        parts += [Text(f"note: {line}", style="dim") for line in remarks_of(self.facts)]
+        return parts
+
+    def _tables(self, *, wide: bool) -> list[RenderableType]:
+        most = SUMMARY if self.wish.what == "all" else None
+        parts: list[RenderableType] = []
+        if self.users:
+            parts.append(tables.users(self.users, most, wide=wide))
+        elif self.users is not None and "list entitlements.walras.dev" not in self.facts.withheld:
+            parts.append(Text("There are no Entitlements; create one for each user or group."))
+        if self.jobs:
+            namespace = self.wish.namespace
+            parts.append(tables.jobs(self.jobs, most, wide=wide, namespace=namespace))
+        elif self.jobs is not None:
+            parts.append(Text(_no_jobs(self.wish.namespace)))
+        if self.jobs is not None and (elsewhere := len(self.facts.jobs) - len(self.jobs)):
+            parts.append(Text(f"and {elsewhere} in other namespaces: -A", style="dim"))
+        if self.nodes:
+            parts.append(tables.nodes(self.nodes, most, wide=wide))
+        return parts
+
+
+def _no_jobs(namespace: str) -> str:
+    if namespace:
+        return f"There are no MarketJobs in namespace {namespace}; -A shows those of all."
+    return "There are no MarketJobs; create one for each job that is to take part."
+
+
+def _order(figure: float | None, *name: str) -> tuple[float, tuple[str, ...]]:
+    """Return what sorts the largest first, and then by name."""
+    return (0.0 if figure is None else -figure, name)
+
+
+def _of_user(row: UserRow, by: Sort) -> float | None:
+    figures: dict[Sort, float | None] = {
+        "entitled": row.cores.entitled,
+        "granted": row.cores.allocated,
+        "used": row.cores.used,
+        "utility": row.utility,
+    }
+    return figures.get(by)
+
+
+def _of_job(row: JobRow, by: Sort) -> float | None:
+    figures: dict[Sort, float | None] = {
+        "granted": row.held,
+        "used": row.used,
+        "price": row.price,
+        "utility": row.speedup,
+    }
+    return figures.get(by)
+
+
+def _of_node(row: NodeRow, by: Sort) -> float | None:
+    figures: dict[Sort, float | None] = {
+        "entitled": row.cores,
+        "granted": row.sold,
+        "used": row.used,
+        "price": row.price,
+    }
+    return figures.get(by)

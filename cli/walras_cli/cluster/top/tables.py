@@ -1,0 +1,185 @@
+"""Tables of users, jobs and nodes for people: one line for each column."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from rich.table import Table
+from rich.text import Text
+
+from walras.words import in_words
+from walras_cli.cluster.top.jobs import per_pod
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from walras_cli.cluster.top.jobs import JobRow
+    from walras_cli.cluster.top.nodes import NodeRow
+    from walras_cli.cluster.top.users import UserRow
+
+R = TypeVar("R")
+
+STYLE: dict[str, Any] = {
+    "box": None,
+    "padding": (0, 2, 0, 0),
+    "pad_edge": False,
+    "title_justify": "left",
+    "caption_justify": "left",
+}
+"""Of tables as kubectl prints them, which can be searched and cut by columns."""
+
+_GOOD = frozenset({"Enforced", "Observing", "Ready", "Granted", "Divided"})
+_WAITING = frozenset(
+    {"Awaited", "Behind", "Changed", "NoPods", "NotDecided", "Pending", "Waiting", "Closed", "-"}
+)
+
+
+class Column(NamedTuple, Generic[R]):
+    """A column of figures.
+
+    Attributes:
+        head: of it; lines below each other.
+        cell: of a row.
+        wide: whether only wide tables have it.
+    """
+
+    head: str
+    cell: Callable[[R], str]
+    wide: bool = False
+
+
+USERS: tuple[Column[UserRow], ...] = (
+    Column("cores\nentitled", lambda row: decimal(row.cores.entitled)),
+    Column("\nbought", lambda row: decimal(row.cores.allocated)),
+    Column("\nheld", lambda row: decimal(row.cores.held), wide=True),
+    Column("\nused", lambda row: decimal(row.cores.used)),
+    Column("memory\nentitled", lambda row: memory(row.memory.entitled)),
+    Column("\ngranted", lambda row: memory(row.memory.allocated)),
+    Column("\nused", lambda row: memory(row.memory.used)),
+    Column("jobs", lambda row: str(row.jobs), wide=True),
+    Column("pods", lambda row: str(row.pods), wide=True),
+    Column("part of\nthe whole", lambda row: _percent(row.budget_share), wide=True),
+    Column("utility", lambda row: decimal(row.utility, 3)),
+    Column("at bare\nentitlement", lambda row: decimal(row.entitlement_utility, 3), wide=True),
+    Column("gain", lambda row: _gain(row.gain)),
+    Column("credits\nvs mean", lambda row: _signed(row.credits_above_mean)),
+)
+
+JOBS: tuple[Column[JobRow], ...] = (
+    Column("pods", lambda row: f"{row.granted}/{row.pods}"),
+    Column("cores\ngranted", lambda row: cores(row.held)),
+    Column("\nper pod", lambda row: per_pod(row.each)),
+    Column("\nused", lambda row: cores(row.used)),
+    Column("memory\ngranted", lambda row: memory(row.memory)),
+    Column("\nused", lambda row: memory(row.memory_used)),
+    Column("price", lambda row: decimal(row.price, 3)),
+    Column("spend", lambda row: decimal(row.spend), wide=True),
+    Column("speedup", lambda row: decimal(row.speedup)),
+    Column("F", lambda row: decimal(row.parallel_fraction, 3), wide=True),
+    Column("from", lambda row: row.source or "-", wide=True),
+)
+
+NODES: tuple[Column[NodeRow], ...] = (
+    Column("cores\nfor sale", lambda row: "-" if row.cores is None else str(row.cores)),
+    Column("\nsold", lambda row: cores(row.sold)),
+    Column("\nused", lambda row: cores(row.used)),
+    Column("memory\ngranted", lambda row: memory(row.memory)),
+    Column("\nused", lambda row: memory(row.memory_used)),
+    Column("price", lambda row: decimal(row.price, 3)),
+    Column("pods", lambda row: str(row.pods)),
+    Column("mode", lambda row: row.mode or "-", wide=True),
+)
+
+
+def users(rows: Sequence[UserRow], most: int | None, *, wide: bool) -> Table:
+    """Return a table of entitlements, indented as the tree is."""
+    table = _table("Users", ["user"], USERS, "state", wide=wide)
+    for row in rows[:most]:
+        indented = "  " * row.depth + row.name
+        table.add_row(indented, *_cells(USERS, row, wide=wide), state(row.reason))
+    return _cut(table, "users", len(rows), most)
+
+
+def jobs(rows: Sequence[JobRow], most: int | None, *, wide: bool, namespace: str) -> Table:
+    """Return a table of MarketJobs.
+
+    Args:
+        rows: of it.
+        most: rows that are shown; None for all.
+        wide: whether there are more columns.
+        namespace: of all of them; empty if they are of several.
+    """
+    title = f"Jobs in namespace {namespace}" if namespace else "Jobs"
+    table = _table(title, ["job", "user"], JOBS, "state", wide=wide)
+    for row in rows[:most]:
+        name = row.name if namespace else f"{row.namespace}/{row.name}"
+        reason = "Enforced" if row.pods and row.enforced == row.pods else row.reason
+        table.add_row(name, row.entitlement, *_cells(JOBS, row, wide=wide), state(reason))
+    return _cut(table, "jobs", len(rows), most)
+
+
+def nodes(rows: Sequence[NodeRow], most: int | None, *, wide: bool) -> Table:
+    """Return a table of nodes."""
+    table = _table("Nodes", ["node"], NODES, "agent", wide=wide)
+    if wide:
+        table.add_column("message", no_wrap=True)
+    for row in rows[:most]:
+        message = [row.message] if wide else []
+        table.add_row(row.name, *_cells(NODES, row, wide=wide), state(row.agent), *message)
+    return _cut(table, "nodes", len(rows), most)
+
+
+def _cells(columns: Sequence[Column[R]], row: R, *, wide: bool) -> list[str]:
+    return [column.cell(row) for column in columns if wide or not column.wide]
+
+
+def _table(
+    title: str, names: Sequence[str], columns: Sequence[Column[Any]], last: str, *, wide: bool
+) -> Table:
+    table = Table(title=title, **STYLE)
+    for name in names:
+        table.add_column(name, no_wrap=True)
+    for column in columns:
+        if wide or not column.wide:
+            table.add_column(column.head, justify="right", no_wrap=True)
+    table.add_column(last, no_wrap=True)
+    return table
+
+
+def _cut(table: Table, what: str, rows: int, most: int | None) -> Table:
+    if most is not None and rows > most:
+        table.caption = f"and {rows - most} more: walras top {what}"
+    return table
+
+
+def state(reason: str) -> Text:
+    """Return how something is, by its colour too."""
+    style = "green" if reason in _GOOD else "yellow" if reason in _WAITING else "red"
+    return Text(reason, style=style)
+
+
+def cores(value: float | None) -> str:
+    """Return a number of cores; whole ones without decimals."""
+    return "-" if value is None else f"{value:.2f}".removesuffix(".00")
+
+
+def memory(value: float | None) -> str:
+    """Return bytes in words."""
+    return "-" if value is None else in_words(int(value))
+
+
+def decimal(value: float | None, digits: int = 2) -> str:
+    """Return a number, or that it is not known."""
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
+
+
+def _gain(value: float | None) -> str:
+    return "-" if value is None else f"{round(value, 4) + 0.0:+.1%}"
+
+
+def _signed(value: float | None) -> str:
+    return "-" if value is None else f"{value + 0.0:+.1f}"

@@ -1,0 +1,220 @@
+"""Chooses (pure): what every entitlement is worth, has and uses, as a tree."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from walras_cli.cluster.figures import number, total, used_by_job, verdict_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from walras.resources.statuses import EntitlementStatus
+    from walras_cli.cluster.facts import Entry, Facts
+
+
+@dataclass(frozen=True, slots=True)
+class UserCores:
+    """Cores of an entitlement, or of all below it; None where nothing is known.
+
+    Attributes:
+        entitled: its share of all cores.
+        allocated: what it bought, a real number.
+        held: after rounding.
+        used: by its jobs' pods.
+    """
+
+    entitled: float | None = None
+    allocated: float | None = None
+    held: float | None = None
+    used: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UserMemory:
+    """Memory of an entitlement likewise, in bytes."""
+
+    entitled: float | None = None
+    demand: float | None = None
+    allocated: float | None = None
+    used: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UserRow:
+    """An entitlement.
+
+    Attributes:
+        name: of it.
+        parent: whose budget it is a part of; None for one of the whole.
+        depth: below the root.
+        shares: relative to its siblings.
+        budget_share: its part of the whole, 0 to 1.
+        jobs: that draw on it.
+        pods: of these that have a grant.
+        cores: of it.
+        memory: of it.
+        utility: what its jobs get done.
+        entitlement_utility: what they would with its share of every node and no trade.
+        gain: the first over the second, less 1.
+        credits: Karma's, exactly.
+        credits_above_mean: what they are above the mean of all; Karma asks for no more than that.
+        ready: as Kubernetes has it.
+        reason: why, in a word.
+        message: why, for people.
+    """
+
+    name: str
+    parent: str | None
+    depth: int
+    shares: int | None
+    budget_share: float | None
+    jobs: int
+    pods: int
+    cores: UserCores
+    memory: UserMemory
+    utility: float | None
+    entitlement_utility: float | None
+    gain: float | None
+    credits: str | None
+    credits_above_mean: float | None
+    ready: str
+    reason: str
+    message: str
+
+
+def user_rows(facts: Facts, key: Callable[[UserRow], Any]) -> list[UserRow]:
+    """Return all entitlements, children after their parents, siblings in the order of a key.
+
+    What is said of a parent is the sum of what is below it.
+    """
+    used, mean = _used(facts), _mean_credits(facts)
+    children, roots = _tree(facts.entitlements)
+    rows: dict[str, UserRow] = {}
+
+    def fill(name: str, depth: int) -> None:
+        for child in children[name]:
+            fill(child, depth + 1)
+        below = [rows[each] for each in children[name]]
+        cores, memory = used.get(name, (None, None))
+        rows[name] = _row(facts.entitlements[name], depth, below, cores, memory, mean)
+
+    def walk(names: Sequence[str]) -> Iterator[UserRow]:
+        for row in sorted((rows[each] for each in names), key=key):
+            yield row
+            yield from walk(children[row.name])
+
+    for root in roots:
+        fill(root, 0)
+    return list(walk(roots))
+
+
+def _tree(
+    entitlements: Mapping[str, Entry[EntitlementStatus]],
+) -> tuple[Mapping[str, list[str]], list[str]]:
+    """Return children by parent, and what has no parent. A cycle hangs on its first by name."""
+    parents = {name: each.spec.get("parent") for name, each in entitlements.items()}
+    children: defaultdict[str, list[str]] = defaultdict(list)
+    roots = []
+    for name in sorted(parents):
+        parent = parents[name]
+        if parent in parents and not _leads_back(name, parents):
+            children[str(parent)].append(name)
+        else:
+            roots.append(name)
+    return children, roots
+
+
+def _leads_back(name: str, parents: Mapping[str, str | None]) -> bool:
+    """Say whether an entitlement is its own ancestor, and the first by name of those that are."""
+    above, at = [name], parents[name]
+    while at is not None and at in parents and at not in above:
+        above.append(at)
+        at = parents[at]
+    return at == name and name == min(above)
+
+
+def _used(facts: Facts) -> dict[str, tuple[float | None, float | None]]:
+    """Return cores and bytes used by entitlement, if all of its jobs are known."""
+    if facts.use.pods is None or facts.namespace:
+        return {}
+    found: defaultdict[str, list[tuple[float | None, float | None]]] = defaultdict(list)
+    for job in facts.jobs.values():
+        found[str(job.spec.get("entitlement"))].append(used_by_job(facts, job))
+    return {
+        name: (total(cores for cores, _ in each), total(memory for _, memory in each))
+        for name, each in found.items()
+    }
+
+
+def _mean_credits(facts: Facts) -> Decimal:
+    known = [_credits(each) for each in facts.entitlements.values()]
+    balances = [Decimal(each) for each in known if each is not None]
+    return sum(balances, Decimal(0)) / max(len(balances), 1)
+
+
+def _credits(entry: Entry[EntitlementStatus]) -> str | None:
+    return None if entry.status.credits is None else entry.status.credits.balance
+
+
+def _row(
+    entry: Entry[EntitlementStatus],
+    depth: int,
+    below: Sequence[UserRow],
+    cores_used: float | None,
+    memory_used: float | None,
+    mean_credits: Decimal,
+) -> UserRow:
+    status, verdict, balance = entry.status, verdict_of(entry), _credits(entry)
+    utility = None if status.utility is None else number(status.utility.now)
+    bare = None if status.utility is None else number(status.utility.at_entitlement)
+    return UserRow(
+        name=entry.name,
+        parent=entry.spec.get("parent"),
+        depth=depth,
+        shares=entry.spec.get("shares"),
+        budget_share=number(status.budget_share),
+        jobs=status.jobs + sum(row.jobs for row in below),
+        pods=status.pods + sum(row.pods for row in below),
+        cores=_cores(status, below, cores_used),
+        memory=_memory(status, below, memory_used),
+        utility=utility,
+        entitlement_utility=bare,
+        gain=utility / bare - 1 if utility is not None and bare else None,
+        credits=balance,
+        credits_above_mean=None if balance is None else float(Decimal(balance) - mean_credits),
+        ready=verdict.status,
+        reason=verdict.reason,
+        message=verdict.message,
+    )
+
+
+def _cores(status: EntitlementStatus, below: Sequence[UserRow], used: float | None) -> UserCores:
+    own = [] if status.cores is None else [status.cores]
+    parts = [
+        *(UserCores(float(x.entitled), float(x.allocated), float(x.held)) for x in own),
+        *(row.cores for row in below),
+    ]
+    return UserCores(
+        total(each.entitled for each in parts),
+        total(each.allocated for each in parts),
+        total(each.held for each in parts),
+        total([used, *(each.used for each in parts)]),
+    )
+
+
+def _memory(status: EntitlementStatus, below: Sequence[UserRow], used: float | None) -> UserMemory:
+    own = [] if status.memory is None else [status.memory]
+    parts = [
+        *(UserMemory(int(x.entitled), int(x.demand), int(x.allocated)) for x in own),
+        *(row.memory for row in below),
+    ]
+    return UserMemory(
+        total(each.entitled for each in parts),
+        total(each.demand for each in parts),
+        total(each.allocated for each in parts),
+        total([used, *(each.used for each in parts)]),
+    )

@@ -1,0 +1,113 @@
+"""Facts: what pods and nodes really use, where something in the cluster measures that.
+
+The metrics API (``metrics.k8s.io``, which metrics-server and others serve) is the only source: what
+nodes' agents report is who holds what, and not how busy that is.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from walras.resources.cluster import quantity
+from walras_cli.cluster.kinds import NODE_METRICS, POD_METRICS
+from walras_service.api_errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from walras_cli.cluster.connection import Cluster
+    from walras_service.kinds import Kind
+
+
+class Used(NamedTuple):
+    """What is used.
+
+    Attributes:
+        cpus: of hardware threads, averaged over the window of whoever measures.
+        memory: bytes.
+    """
+
+    cpus: float
+    memory: int
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What is used by whom.
+
+    Attributes:
+        pods: by namespace and name; None if that is not known.
+        nodes: by name; None if that is not known.
+        missing: what is missing to know more, and the way out; empty if nothing is.
+    """
+
+    pods: Mapping[tuple[str, str], Used] | None = None
+    nodes: Mapping[str, Used] | None = None
+    missing: tuple[str, ...] = field(default=())
+
+
+NOT_ASKED = Use()
+
+
+def use_of(cluster: Cluster, namespace: str) -> Use:
+    """Ask a cluster for what its pods and nodes use.
+
+    Args:
+        cluster: to ask.
+        namespace: of the pods; empty for all.
+
+    Raises:
+        ApiError: the API server cannot be reached.
+    """
+    with ThreadPoolExecutor(2) as pool:
+        asked = [
+            pool.submit(_items, cluster, POD_METRICS, namespace),
+            pool.submit(_items, cluster, NODE_METRICS, ""),
+        ]
+    pods, nodes = (each.result() for each in asked)
+    missing = dict.fromkeys(each for each in (pods, nodes) if isinstance(each, str))
+    return Use(
+        None if isinstance(pods, str) else {_name(each): _of_pod(each) for each in pods},
+        None
+        if isinstance(nodes, str)
+        else {each["metadata"]["name"]: _sum([each]) for each in nodes},
+        tuple(missing),
+    )
+
+
+def _items(cluster: Cluster, kind: Kind, namespace: str) -> list[Any] | str:
+    """Return all objects of a kind, or of one's own namespace, or why there are none to be had."""
+    try:
+        return list(cluster.every(kind, namespace))
+    except ApiError as error:
+        if error.reason == "missing":
+            return "use is not known: the cluster serves no metrics.k8s.io; install metrics-server"
+        if error.reason == "forbidden" and kind.namespaced and not namespace:
+            return _items(cluster, kind, cluster.namespace)
+        if error.reason == "forbidden":
+            where = f" in namespace {namespace}" if namespace else ""
+            return (
+                f"use is not known: may not list {kind.plural}.{kind.group}{where}; ask whoever "
+                f"runs the cluster for that right"
+            )
+        if error.reason == "unreachable":
+            raise
+        return f"use is not known: {error}; see whether metrics-server is well"
+
+
+def _name(pod: Mapping[str, Any]) -> tuple[str, str]:
+    return pod["metadata"].get("namespace", ""), pod["metadata"]["name"]
+
+
+def _of_pod(pod: Mapping[str, Any]) -> Used:
+    return _sum(pod.get("containers") or ())
+
+
+def _sum(measured: Iterable[Mapping[str, Any]]) -> Used:
+    usages = [each.get("usage") or {} for each in measured]
+    return Used(
+        float(sum(quantity(each.get("cpu", 0)) for each in usages)),
+        int(sum(quantity(each.get("memory", 0)) for each in usages)),
+    )

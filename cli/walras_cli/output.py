@@ -1,0 +1,104 @@
+"""Applies: writes what was found out to standard output, once or again and again."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import click
+
+from walras_service.api_errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from rich.console import RenderableType
+
+
+Form = Literal["table", "wide", "json", "yaml"]
+
+WIDEST = 400
+"""Columns that a table may take: as with kubectl, names are never broken, and a terminal wraps."""
+
+
+class Page(Protocol):
+    """What a command has to show."""
+
+    def document(self) -> dict[str, Any]:
+        """Return it for scripts."""
+
+    def render(self, *, wide: bool) -> Sequence[RenderableType]:
+        """Return it for people, part by part."""
+
+
+def show(page: Page, form: Form) -> None:
+    """Print a page once."""
+    if form == "json":
+        click.echo(json.dumps(page.document(), indent=2, ensure_ascii=False))
+    elif form == "yaml":
+        import yaml
+
+        text = yaml.safe_dump(page.document(), sort_keys=False, allow_unicode=True)
+        click.echo(text, nl=False)
+    else:
+        _print(page.render(wide=form == "wide"))
+
+
+def _print(parts: Iterable[RenderableType]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    lines = Console(highlight=False)
+    tables = Console(highlight=False, width=max(lines.width, WIDEST))
+    for part in parts:
+        if isinstance(part, Table):
+            tables.print(part)
+        else:  # lines are broken for terminals only, so that what reads them finds them whole
+            lines.print(part, soft_wrap=isinstance(part, Text) and not lines.is_terminal)
+
+
+def watch_it(make: Callable[[], Page], form: Form, interval: float) -> None:
+    """Draw a page over and over until Ctrl-C; where there is no terminal, one below the other.
+
+    When a page cannot be made for a moment, the last one stays, and the reason is told below it.
+
+    Raises:
+        ApiError: the first page cannot be made, or a later one for good.
+    """
+    from rich.console import Console, Group
+    from rich.live import Live
+
+    console = Console(highlight=False)
+    pages = _Pages(make, form, interval)
+    try:
+        if not console.is_terminal:
+            while True:
+                _print(pages.next())
+                time.sleep(interval)
+        with Live(Group(*pages.next()), console=console, screen=True, auto_refresh=False) as live:
+            while True:
+                time.sleep(interval)
+                live.update(Group(*pages.next()), refresh=True)
+    except KeyboardInterrupt:
+        return
+
+
+class _Pages:
+    """One page after the other, each as its parts."""
+
+    def __init__(self, make: Callable[[], Page], form: Form, interval: float) -> None:
+        self._make, self._wide, self._interval = make, form == "wide", interval
+        self._last: Sequence[RenderableType] = ()
+
+    def next(self) -> Sequence[RenderableType]:
+        from rich.text import Text
+
+        try:
+            self._last = self._make().render(wide=self._wide)
+        except ApiError as error:
+            if not (self._last and error.transient):
+                raise
+            return [*self._last, Text(f"{error}; asked again every {self._interval:g} s")]
+        return self._last

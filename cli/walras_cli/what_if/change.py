@@ -1,0 +1,127 @@
+"""What changes would change, for people: a plan now and a plan then, row by row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from walras_cli.what_if.tables import FIGURES, filled, new_table, optional, price
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from walras.plan import Grant
+    from walras_cli.what_if.tables import Cleared
+
+VISIBLE = 0.005
+"""Half of the last digit that is printed: less than that is no change."""
+
+
+def render_change(now: Cleared, then: Cleared) -> list[RenderableType]:
+    """Return users, the jobs and nodes that are another's affair now, and the whole."""
+    parts: list[RenderableType] = [_users(now, then)]
+    jobs, nodes = _jobs(now, then), _nodes(now, then)
+    parts.append(jobs if jobs.row_count else Text("No job would have other cores.\n"))
+    if nodes.row_count:
+        parts.append(nodes)
+    return [*parts, _whole(now, then)]
+
+
+def _users(now: Cleared, then: Cleared) -> Table:
+    before = {user.name: user for user in now.plan.users}
+    after = {user.name: user for user in then.plan.users}
+    rows = []
+    for name in dict.fromkeys([*before, *after]):
+        pair = before.get(name), after.get(name)
+        rows.append(
+            (
+                name,
+                *_pair(*(None if each is None else each.entitled_cores for each in pair), digits=2),
+                *_pair(*(None if each is None else each.cores for each in pair), digits=2),
+                *_pair(*(None if each is None else each.utility for each in pair), digits=3),
+            )
+        )
+    columns = (
+        "entitled\nnow", "\nthen", "", "cores\nnow", "\nthen", "", "utility\nnow", "\nthen", ""
+    )  # fmt: skip
+    return filled(new_table(f"Users under {then.plan.mechanism}", "user", columns), rows)
+
+
+def _jobs(now: Cleared, then: Cleared) -> Table:
+    before = {_key(grant): grant for grant in now.plan.grants}
+    after = {_key(grant): grant for grant in then.plan.grants}
+    rows = []
+    for key in dict.fromkeys([*before, *after]):
+        old, new = before.get(key), after.get(key)
+        some = old or new
+        cores = None if old is None else old.cores, None if new is None else new.cores
+        speedups = None if old is None else old.speedup, None if new is None else new.speedup
+        if some is None or (_same(*cores) and _held(old) == _held(new)):
+            continue
+        rows.append(
+            (
+                some.title,
+                some.node,
+                *_pair(*cores, digits=2),
+                _held(old),
+                _held(new),
+                *_pair(*speedups, digits=2),
+            )
+        )
+    columns = (
+        "node", "cores\nnow", "\nthen", "", "whole\nnow", "\nthen", "speedup\nnow", "\nthen", ""
+    )  # fmt: skip
+    return filled(new_table("Jobs that change", "job", columns), rows)
+
+
+def _nodes(now: Cleared, then: Cleared) -> Table:
+    before = {node.name: node for node in now.plan.nodes}
+    after = {node.name: node for node in then.plan.nodes}
+    rows = []
+    for name in dict.fromkeys([*before, *after]):
+        old, new = before.get(name), after.get(name)
+        prices = None if old is None else old.price, None if new is None else new.price
+        cores = [None if each is None else each.cores for each in (old, new)]
+        if _same(*prices) and cores[0] == cores[1]:
+            continue
+        rows.append(
+            (
+                name,
+                *("-" if each is None else str(each) for each in cores),
+                *("-" if each is None else price(each) for each in prices),
+            )
+        )
+    return filled(
+        new_table("Nodes that change", "node", ("cores\nnow", "\nthen", "price\nnow", "\nthen")),
+        rows,
+    )
+
+
+def _whole(now: Cleared, then: Cleared) -> Table:
+    rows = [(name, figure(now), figure(then)) for name, figure in FIGURES.items()]
+    return filled(new_table("The whole", "", ("now", "then")), rows)
+
+
+def _pair(old: float | None, new: float | None, *, digits: int) -> tuple[str, str, str]:
+    """Return a figure now and then, and by how much that is more."""
+    shown = tuple(optional(each, digits) for each in (old, new))
+    more = "" if _same(old, new) else f"{(new or 0.0) - (old or 0.0):+.{digits}f}"
+    return shown[0], shown[1], more
+
+
+def _same(old: float | None, new: float | None) -> bool:
+    if old is None or new is None:
+        return old is new
+    return abs(old - new) < VISIBLE
+
+
+def _held(grant: Grant | None) -> str:
+    if grant is None:
+        return "-"
+    return str(grant.granted_cores) if grant.granted_cores else f"of {grant.shared_cores}"
+
+
+def _key(grant: Grant) -> tuple[str, str, str]:
+    return grant.namespace, grant.name, grant.pod

@@ -1,0 +1,258 @@
+"""What `walras explain` finds out, of worlds that the real decision was made about."""
+
+from __future__ import annotations
+
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from seen import decided, seen
+from walras.resources.waiting import GATE
+from walras_cli.cluster.explain.job import explain_job
+from walras_cli.cluster.explain.job_lines import of_job
+from walras_cli.cluster.explain.lending import balances, together
+from walras_cli.cluster.explain.margin import Buyer, one_more
+from walras_cli.cluster.explain.node import explain_node
+from walras_cli.cluster.explain.user import MemoryLoan, explain_user
+from walras_cli.cluster.explain.user_lines import of_user
+from worlds import enforced, entitlement, job, market, node, pod, profile
+
+if TYPE_CHECKING:
+    from walras_operator.world import Document
+
+
+def buyer(**fields: Any) -> Buyer:
+    default = {"job": "lab/a", "pod": "a-0", "node": "n1", "cores": 4.0, "price": 1.0}
+    return Buyer(**{**default, "fraction": 0.9, **fields})
+
+
+def two_users(*more: Document, **rules: Any) -> list[Document]:
+    """Return two nodes, two users and a job of each on both: there is something to trade."""
+    return [
+        market(**rules),
+        entitlement("vision", namespaces=["lab"]),
+        entitlement("speech", namespaces=["lab"]),
+        node("n1", "10"),
+        node("n2", "10"),
+        *(
+            document
+            for user, fractions in (("vision", ("0.53", "0.93")), ("speech", ("0.96", "0.68")))
+            for place, fraction in zip(("n1", "n2"), fractions, strict=True)
+            for name in (f"{user}-{place}",)
+            for document in (
+                job(name, user, parallelFraction=fraction),
+                pod(name, name, place),
+            )
+        ),
+        *more,
+    ]
+
+
+def test_one_more_core_brings_what_amdahls_law_says() -> None:
+    found = one_more(buyer(cores=4.0, fraction=0.9), [], budget=8.0)
+    assert found.speedup == pytest.approx(4 / (0.9 + 0.1 * 4))
+    assert found.gain == pytest.approx(5 / (0.9 + 0.1 * 5) - 4 / (0.9 + 0.1 * 4))
+    assert (found.cost, found.cost_part) == (1.0, 0.125)
+    assert found.instead is None
+    assert not found.worthwhile
+
+
+def test_it_is_paid_by_the_pod_that_loses_least() -> None:
+    """The one with the lower F has hardly any use for its cores; prices differ by node."""
+    serial = buyer(pod="serial", node="n2", price=2.0, fraction=0.5)
+    parallel = buyer(pod="parallel", fraction=0.99)
+    found = one_more(buyer(cores=2.0), [parallel, serial], budget=None)
+    assert found.instead is not None
+    assert (found.instead.pod, found.instead.node, found.instead.cores) == ("serial", "n2", 0.5)
+    assert found.instead.loss == pytest.approx(4 / (0.5 + 0.5 * 4) - 3.5 / (0.5 + 0.5 * 3.5))
+    assert found.worthwhile
+
+
+def test_weights_of_jobs_count() -> None:
+    light = buyer(pod="light", fraction=0.99, work=0.01)
+    heavy = buyer(pod="heavy", fraction=0.9, work=10.0)
+    found = one_more(buyer(cores=2.0), [heavy, light], budget=None)
+    assert found.instead is not None
+    assert found.instead.pod == "light"
+
+
+@pytest.mark.parametrize(
+    "poor", [buyer(cores=0.5), buyer(cores=4.0, least=4), buyer(price=0.0)], ids=str
+)
+def test_nobody_pays_with_what_it_does_not_have_or_must_keep(poor: Buyer) -> None:
+    assert one_more(buyer(), [poor], budget=None).instead is None
+
+
+def test_a_job_at_its_maximum_has_no_use_for_more() -> None:
+    found = one_more(buyer(most=4), [buyer(pod="b", fraction=0.1)], budget=None)
+    assert found.bound
+    assert not found.worthwhile
+
+
+def test_at_the_equilibrium_no_trade_of_a_whole_core_is_worth_it() -> None:
+    """That is what makes it one: every user's cores are where they bring it most."""
+    facts = seen(decided(*two_users()))
+    trades = [each for one in facts.jobs.values() for each in explain_job(facts, one).one_more]
+    assert len(trades) == 4
+    assert all(each.instead is not None and not each.worthwhile for each in trades)
+
+
+@settings(max_examples=20)
+@given(
+    fractions=st.lists(st.integers(1, 99), min_size=4, max_size=4),
+    shares=st.tuples(st.integers(1, 9), st.integers(1, 9)),
+)
+def test_what_is_lent_on_a_node_is_borrowed_there(
+    fractions: list[int], shares: tuple[int, int]
+) -> None:
+    documents = two_users()
+    jobs = [each for each in documents if each["kind"] == "MarketJob"]
+    for each, fraction in zip(jobs, fractions, strict=True):
+        each["spec"]["parallelFraction"] = f"0.{fraction:02}"
+    users = [each for each in documents if each["kind"] == "Entitlement"]
+    for each, share in zip(users, shares, strict=True):
+        each["spec"]["shares"] = share
+    facts = seen(decided(*documents))
+    vision, speech = balances(facts, {"vision"}), balances(facts, {"speech"})
+    assert [each.node for each in vision] == ["n1", "n2"]
+    for mine, theirs in zip(vision, speech, strict=True):
+        assert mine.lent == pytest.approx(-theirs.lent, abs=1e-4)
+        assert mine.lent == pytest.approx(mine.entitled - mine.bought)
+        assert sum(each.cores for each in mine.partners) == pytest.approx(mine.lent, abs=0.006)
+    assert all(each.name == "speech" for each in together(vision))
+
+
+def test_a_parent_lends_what_those_below_it_do_together() -> None:
+    documents = two_users(entitlement("lab", shares=1, namespaces=None))
+    for each in documents:
+        if each["kind"] == "Entitlement" and each["metadata"]["name"] == "vision":
+            each["spec"]["parent"] = "lab"
+    facts = seen(decided(*documents))
+    found = explain_user(facts, "lab")
+    assert found.below == ("vision",)
+    assert found.nodes == explain_user(facts, "vision").nodes
+    assert [place.parent for place in explain_user(facts, "vision").places] == ["lab", ""]
+
+
+def test_a_user_sees_what_a_quantum_cost_it_and_whose_memory_it_has() -> None:
+    documents = two_users(memory={"sliceSize": "1Gi"})
+    for each in documents:
+        if each["kind"] == "MarketJob":
+            greedy = each["spec"]["entitlement"] == "vision"
+            each["spec"]["memory"] = {"demand": "14Gi" if greedy else "2Gi"}
+    facts = seen(decided(*documents))
+    taker, giver = (explain_user(facts, name).quantum for name in ("vision", "speech"))
+    assert taker is not None
+    assert giver is not None
+    loans = {each.name: each.memory for each in taker.borrowed}
+    assert giver.lent == (MemoryLoan("vision", loans["speech"]),)
+    assert sum(loans.values()) == int(taker.spent) << 30
+    table = of_user(explain_user(facts, "vision"), wide=False)[1]
+    text = Console(width=200, record=True, file=StringIO())
+    text.print(table)
+    assert "borrowed 16Gi from nobody, 4Gi from speech" in text.export_text()
+
+
+def test_a_status_that_is_cut_short_is_not_taken_for_all() -> None:
+    facts = seen(decided(*two_users()))
+    status = facts.entitlements["vision"].status
+    short = status.model_copy(update={"spend_by_node": status.spend_by_node[:1], "other_nodes": 1})
+    object.__setattr__(facts.entitlements["vision"], "status", short)
+    (left,) = balances(facts, {"speech"})
+    assert left.node == status.spend_by_node[0].node
+    assert explain_user(facts, "vision").unlisted_nodes == 1
+
+
+SOURCES = {
+    "given by its spec.parallelFraction": job("a"),
+    "written in SpeedupProfile p": job("a", profile="p"),
+    "assumed until it is measured": job("a", auto=True),
+}
+
+
+@pytest.mark.parametrize(("whence", "document"), SOURCES.items(), ids=SOURCES.keys())
+def test_it_is_said_where_f_is_from(whence: str, document: Document) -> None:
+    written = profile("p", parallelFraction="0.7")
+    facts = seen(decided(market(), entitlement(), node(), document, pod("a-0", "a"), written))
+    found = explain_job(facts, facts.jobs["lab", "a"])
+    assert found.whence.startswith(whence)
+    assert found.parallel_fraction == pytest.approx(0.7 if "profile" in document["spec"] else 0.9)
+
+
+def test_what_is_wrong_is_put_down_to_the_object_to_change() -> None:
+    facts = seen(
+        decided(
+            market(),
+            entitlement("vision", parent="nobody"),
+            node(),
+            job("a"),
+            job("b", "gone"),
+            pod("a-0", "a"),
+            pod("b-0", "b"),
+        )
+    )
+    below = explain_job(facts, facts.jobs["lab", "a"]).faults
+    assert ("Entitlement vision", "ParentMissing") in {(x.object, x.reason) for x in below}
+    (alone,) = explain_job(facts, facts.jobs["lab", "b"]).faults
+    assert (alone.object, alone.condition) == ("MarketJob lab/b", "Admitted")
+    assert "create it" in alone.message
+
+
+def test_a_nodes_arithmetic_comes_to_what_it_sells() -> None:
+    documents = [
+        market(cores={"reservedCores": 1}),
+        entitlement(),
+        node("n1", "8"),
+        job("a"),
+        pod("a-0", "a"),
+        pod("web", "web", cpu="1500m"),
+        pod("db", "db", cpu="2"),
+        pod("done", "done", cpu="2", phase="Succeeded"),
+    ]
+    told = enforced(decided(*documents))
+    facts = seen(told)
+    found = explain_node(facts, "n1", told.objects.pods)
+    supply = found.supply
+    assert (supply.cpus, supply.reserved, supply.unmanaged) == (8.0, 1, 4)
+    assert found.node.cores == 8 - 1 - 4
+    assert [each.name for each in supply.others] == ["db", "web"]
+    (holder,) = found.holders
+    assert (holder.pod, holder.job, holder.user, holder.state) == ("a-0", "a", "vision", "Enforced")
+    assert explain_node(facts, "n1", None).supply.unmanaged is None
+
+
+def test_a_node_without_an_agent_says_so() -> None:
+    found = explain_node(seen(decided(market(), node(), agents=set())), "n1", [])
+    assert found.node.agent == "Silent"
+    assert "walras-agent-n1" in found.faults[0].message
+
+
+def test_who_a_pod_was_placed_beside_and_whom_it_would_rather_share_with_is_told() -> None:
+    penalties = [{"profile": name, "penalty": cost} for name, cost in (("a", "0.4"), ("b", "0.1"))]
+    profiles = [
+        profile(name, parallelFraction="0.9", penalties=penalties[:: -1 if name == "b" else 1])
+        for name in "ab"
+    ]
+    waiting = []
+    for name in ("a-0", "a-1", "b-0", "b-1"):
+        made = pod(name, name[0], None)
+        made["spec"]["schedulerName"] = GATE
+        waiting.append(made)
+    rules = market(colocation={"policy": "Complementary"})
+    jobs = [job(name, profile=name) for name in "ab"]
+    nodes = [node("n1"), node("n2")]
+    facts = seen(decided(rules, entitlement(), *profiles, *jobs, *nodes, *waiting))
+    found = explain_job(facts, facts.jobs["lab", "a"])
+    (first, _) = found.pods
+    assert first.company is not None
+    assert first.company.partner == "lab/b (b-1)"
+    assert (first.company.measured, first.company.companion) == (0.1, None)
+    console = Console(width=200, record=True, file=StringIO())
+    console.print(*of_job(found, wide=False))
+    text = console.export_text()
+    assert "placed beside lab/b (b-1), beside which it loses 10.0% (as measured)" in text
+    assert "advice: take part" in text

@@ -1,0 +1,555 @@
+"""`walras top`, `explain` and `what-if` on a real API server, with what the real operator wrote.
+
+Nodes and Pods are objects only, and agents are played by `market_cluster`; the command is run as
+users run it, with an administrator's kubeconfig or one of somebody with few rights.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from cluster_tools import clients
+from command_line import start, walras
+from market_cluster import DEFINITIONS, OURS, MarketCluster
+from real_cluster import KUBECONFIG, kill_server, needs_cluster, start_server
+from waiting import eventually
+from walras_cli.cluster import connection
+from walras_cli.cluster.connection import connect
+from walras_cli.cluster.options import Target
+from walras_service.kinds import OURS as KINDS
+from worlds import document, job, market, node, pod
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = needs_cluster
+
+Document = dict[str, Any]
+
+PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MarketCluster]:
+    """Two nodes, a tree of users, jobs of theirs, one that is refused, and a pod of nobody's."""
+    made = MarketCluster(KUBECONFIG, tmp_path_factory.mktemp("cluster"))
+    try:
+        _fill(made)
+        yield made
+    finally:
+        made.close()
+
+
+def _fill(made: MarketCluster) -> None:
+    def user(name: str, **spec: Any) -> Document:
+        return document("Entitlement", name, spec={"shares": 1, **spec})
+
+    for name in ("cli-vision", "cli-speech"):
+        made.namespace(name)
+    made.make(
+        market(epochSeconds=5, memory={"sliceSize": "256Mi"}),
+        node("cli-1", "16"),
+        node("cli-2", "16"),
+        user("engineering", shares=2),
+        user("vision-lab", shares=3, parent="engineering", namespaces=["cli-vision"]),
+        user("speech-lab", parent="engineering", namespaces=["cli-speech"]),
+        job("train", "vision-lab", "cli-vision", parallelFraction="0.98", memory={"demand": "6Gi"}),
+        job("render", "vision-lab", "cli-vision", parallelFraction="0.75", maxCores=6),
+        job("decode", "speech-lab", "cli-speech", parallelFraction="0.9"),
+        job("lost", "nobody", "cli-speech"),
+        pod("train-0", "train", "cli-1", namespace="cli-vision"),
+        pod("train-1", "train", "cli-2", namespace="cli-vision"),
+        pod("render-0", "render", "cli-1", namespace="cli-vision"),
+        pod("decode-0", "decode", "cli-2", namespace="cli-speech"),
+        pod("lost-0", "lost", "cli-1", namespace="cli-speech"),
+        pod("web-0", "web", "cli-2", namespace="cli-speech", cpu="1500m"),
+    )
+    made.agents_live(["cli-1", "cli-2"])
+    made.start_operator()
+    assert eventually(lambda: made.read(f"{OURS}/nodeallocations/cli-2"))
+
+    def held() -> bool:
+        made.agents_answer()
+        return made.enforced()
+
+    assert eventually(held)
+
+
+def run(*arguments: str, code: int = 0, columns: str = "200") -> str:
+    """Run the command on the cluster; what it prints."""
+    done = walras(*arguments, KUBECONFIG=KUBECONFIG, COLUMNS=columns)
+    assert done.returncode == code, done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+def told(*arguments: str) -> Document:
+    found: Document = json.loads(run(*arguments, "-o", "json"))
+    return found
+
+
+def status(made: MarketCluster, path: str) -> Document:
+    found: Document = (made.read(f"{OURS}/{path}") or {})["status"]
+    return found
+
+
+def test_top_shows_what_statuses_say(cluster: MarketCluster) -> None:
+    found = told("top", "-A")
+    assert found["warnings"] == []
+    users = {row["name"]: row for row in found["users"]}
+    own = status(cluster, "entitlements/vision-lab")
+    assert users["vision-lab"]["cores"]["entitled"] == float(own["cores"]["entitled"])
+    assert users["vision-lab"]["credits"] == own["credits"]["balance"]
+    assert users["engineering"]["cores"]["held"] == pytest.approx(
+        sum(users[name]["cores"]["held"] for name in ("vision-lab", "speech-lab"))
+    )
+    jobs = {row["name"]: row for row in found["jobs"]}
+    train = status(cluster, "namespaces/cli-vision/marketjobs/train")
+    assert jobs["train"]["speedup"] == float(train["speedup"])
+    assert jobs["train"]["enforced"] == 2
+    assert jobs["lost"]["reason"] == "Refused"
+    nodes = {row["name"]: row for row in found["nodes"]}
+    assert {row["agent"] for row in nodes.values()} == {"Enforced"}
+    assert sum(row["sold"] for row in nodes.values()) <= sum(row["cores"] for row in nodes.values())
+
+
+def test_tables_are_for_people_and_whole_where_they_are_not_on_a_terminal(
+    cluster: MarketCluster,
+) -> None:
+    table = run("top", "-n", "cli-vision", columns="20")
+    assert "Jobs in namespace cli-vision" in table
+    (line,) = (each for each in table.splitlines() if each.startswith("train"))
+    assert line.split()[:3] == ["train", "vision-lab", "2/2"]
+    assert "decode" not in table
+    assert "part of" in run("top", "users", "-o", "wide")
+    assert yaml.safe_load(run("top", "nodes", "-o", "yaml"))["nodes"][0]["name"] == "cli-1"
+    assert "There are no MarketJobs in namespace default" in run("top", "jobs")
+
+
+def test_selectors_and_order_are_as_asked(cluster: MarketCluster) -> None:
+    cluster.change("/api/v1/nodes/cli-2", {"metadata": {"labels": {"pool": "two"}}})
+    assert [row["name"] for row in told("top", "nodes", "-l", "pool=two")["nodes"]] == ["cli-2"]
+    rows = told("top", "jobs", "-A", "--sort-by", "granted")["jobs"]
+    held = [row["held"] or 0 for row in rows]
+    assert held == sorted(held, reverse=True)
+    assert "say which" in run("top", "-l", "a=b", code=2)
+
+
+def test_lists_come_in_pages(cluster: MarketCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = connect(Target(kubeconfig=KUBECONFIG))
+    whole = [each["metadata"]["uid"] for each in there.every(KINDS["MarketJob"])]
+    monkeypatch.setattr(connection, "PAGE", 1)
+    pages = [each["metadata"]["uid"] for each in there.every(KINDS["MarketJob"])]
+    assert len(whole) == 4
+    assert pages == whole
+
+
+METRICS = ("pods", "PodMetrics", True), ("nodes", "NodeMetrics", False)
+
+
+def metrics_definition(plural: str, kind: str, *, namespaced: bool) -> Document:
+    """Return a kind that answers as metrics-server does."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1beta1", "served": True, "storage": True}
+    approved = "api-approved.kubernetes.io"
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": f"{plural}.metrics.k8s.io",
+            "annotations": {approved: "unapproved, for a test"},
+        },
+        "spec": {
+            "group": "metrics.k8s.io",
+            "names": {"plural": plural, "kind": kind, "singular": kind.lower()},
+            "scope": "Namespaced" if namespaced else "Cluster",
+            "versions": [{**version, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+
+
+@pytest.fixture
+def metrics(cluster: MarketCluster) -> Iterator[None]:
+    """Serve metrics.k8s.io: what a pod of train and a node use."""
+    group = "/apis/metrics.k8s.io/v1beta1"
+    if cluster.read(group) is not None:
+        pytest.skip("the cluster has a metrics server of its own, whose figures nobody knows")
+    for plural, kind, namespaced in METRICS:
+        definition = metrics_definition(plural, kind, namespaced=namespaced)
+        cluster.api.request("POST", DEFINITIONS, definition)
+    path = f"{group}/namespaces/cli-vision/pods"
+    assert eventually(lambda: cluster.read(path) is not None and cluster.read(f"{group}/nodes"))
+    head = {"apiVersion": "metrics.k8s.io/v1beta1"}
+    usage = [{"name": each, "usage": {"cpu": "1250m", "memory": "1Gi"}} for each in "ab"]
+    cluster.api.request(
+        "POST",
+        path,
+        {**head, "kind": "PodMetrics", "metadata": {"name": "train-0"}, "containers": usage},
+    )
+    cluster.api.request(
+        "POST",
+        f"{group}/nodes",
+        {
+            **head,
+            "kind": "NodeMetrics",
+            "metadata": {"name": "cli-1"},
+            "usage": {"cpu": "7", "memory": "8Gi"},
+        },
+    )
+    yield
+    for plural, *_ in METRICS:
+        cluster.delete(f"{DEFINITIONS}/{plural}.metrics.k8s.io")
+    assert eventually(lambda: cluster.read(path) is None)
+
+
+def test_use_is_real_where_the_cluster_measures_it(metrics: None) -> None:
+    found = told("top", "-A")
+    assert found["notes"] == []
+    jobs = {row["name"]: row for row in found["jobs"]}
+    assert (jobs["train"]["used"], jobs["train"]["memoryUsed"]) == (2.5, 2 * 1024**3)
+    assert jobs["render"]["used"] is None
+    users = {row["name"]: row for row in found["users"]}
+    assert users["engineering"]["cores"]["used"] == 2.5
+    assert [row["used"] for row in found["nodes"]] == [7, None]
+
+
+def test_without_a_metrics_server_it_is_said_what_is_missing(cluster: MarketCluster) -> None:
+    (note,) = told("top")["notes"]
+    assert "the cluster serves no metrics.k8s.io; install metrics-server" in note
+
+
+def test_a_job_is_explained_in_the_operators_words(cluster: MarketCluster) -> None:
+    found = told("explain", "job", "train", "-n", "cli-vision")
+    pods = status(cluster, "namespaces/cli-vision/marketjobs/train")["pods"]
+    assert [each["reason"] for each in found["pods"]] == [each["reason"] for each in pods]
+    assert found["budget"]["entitlement"] == "vision-lab"
+    assert {each["pod"] for each in found["oneMore"]} == {"train-0", "train-1"}
+    assert all(each["gain"] > 0 and each["instead"] for each in found["oneMore"])
+    text = run("explain", "job", "cli-vision/train")
+    assert pods[0]["reason"] in text
+    assert "One core more" in text
+    lost = run("explain", "job", "lost", "-n", "cli-speech")
+    assert "To be put right" in lost
+    assert "entitlement nobody does not exist; create it" in lost
+
+
+def test_a_user_is_explained_with_whom_it_trades(cluster: MarketCluster) -> None:
+    found = told("explain", "user", "vision-lab")
+    assert [place["name"] for place in found["places"]] == ["vision-lab", "engineering"]
+    assert {each["name"] for each in found["partners"]} <= {"speech-lab"}
+    assert [each["node"] for each in found["nodes"]] == ["cli-1", "cli-2"]
+    text = run("explain", "user", "engineering")
+    assert "cli-speech/decode" in text
+
+
+def test_a_node_is_explained_down_to_the_pods_of_others(cluster: MarketCluster) -> None:
+    found = told("explain", "node", "cli-2")
+    assert found["supply"]["cpus"] == 16
+    assert [each["name"] for each in found["supply"]["others"]] == ["web-0"]
+    assert found["node"]["cores"] == 16 - found["supply"]["unmanaged"]
+    assert {each["pod"] for each in found["holders"]} == {"train-1", "decode-0"}
+    assert all(each["user"] for each in found["holders"])
+
+
+def versions(made: MarketCluster) -> dict[str, str]:
+    return {
+        each["metadata"]["uid"]: json.dumps(each["spec"], sort_keys=True)
+        for kind in KINDS.values()
+        for each in made.api.request("GET", kind.path())["items"]
+    }
+
+
+def test_a_what_if_of_the_live_cluster_is_what_the_operator_decides(cluster: MarketCluster) -> None:
+    before = versions(cluster)
+    found = told("what-if", "-m", "AmdahlBidding")
+    for each in found["jobs"]:
+        path = f"namespaces/{each['namespace']}/marketjobs/{each['name']}"
+        pods = {one["name"]: one for one in status(cluster, path)["pods"]}
+        assert each["cores"] == pytest.approx(float(pods[each["pod"]]["cores"]), rel=1e-3)
+        assert each["grantedCores"] == pods[each["pod"]]["grantedCores"]
+        assert each["reason"].partition(" ")[2] == pods[each["pod"]]["reason"].partition(" ")[2]
+    assert [each["name"] for each in found["refused"]] == ["lost"]
+    compared = told("what-if")
+    assert len(compared["alternatives"]) == 6
+    assert versions(cluster) == before
+
+
+def test_what_a_change_would_do_is_what_it_does(cluster: MarketCluster, tmp_path: Path) -> None:
+    spec = {"shares": 9, "parent": "engineering", "namespaces": ["cli-speech"]}
+    file = tmp_path / "more.yaml"
+    file.write_text(yaml.safe_dump(document("Entitlement", "speech-lab", spec=spec)))
+    found = told("what-if", "-f", str(file))
+    (decode,) = (each for each in found["jobs"] if each["name"] == "decode")
+    (now,) = (each for each in found["before"]["jobs"] if each["name"] == "decode")
+    assert decode["cores"] > now["cores"] + 1
+    text = run("what-if", "-f", str(file))
+    assert "Jobs that change" in text
+    assert "cli-speech/decode" in text
+    path = "namespaces/cli-speech/marketjobs/decode"
+    assert status(cluster, path)["pods"][0]["grantedCores"] == now["grantedCores"]
+    cluster.change(f"{OURS}/entitlements/speech-lab", {"spec": {"shares": 9}})
+    granted = decode["grantedCores"]
+    assert eventually(lambda: status(cluster, path)["pods"][0]["grantedCores"] == granted)
+    cluster.change(f"{OURS}/entitlements/speech-lab", {"spec": {"shares": 1}})
+    assert eventually(
+        lambda: status(cluster, path)["pods"][0]["grantedCores"] == now["grantedCores"]
+    )
+
+
+@pytest.fixture
+def guest(cluster: MarketCluster, tmp_path: Path) -> Iterator[Path]:
+    """Yield a kubeconfig of somebody who sees namespace cli-vision and all Entitlements."""
+    yield from _somebody(
+        cluster,
+        tmp_path,
+        cluster_rules=[rule("walras.dev", "entitlements")],
+        rules=[
+            rule("walras.dev", "marketjobs", "speedupprofiles"),
+            rule("", "pods"),
+            rule("metrics.k8s.io", "pods"),
+        ],
+    )
+
+
+@pytest.fixture
+def stranger(cluster: MarketCluster, tmp_path: Path) -> Iterator[Path]:
+    """Yield a kubeconfig of somebody who sees nothing."""
+    yield from _somebody(cluster, tmp_path, cluster_rules=[], rules=[])
+
+
+def rule(group: str, *resources: str) -> Document:
+    return {"apiGroups": [group], "resources": list(resources), "verbs": ["get", "list", "watch"]}
+
+
+def _somebody(
+    made: MarketCluster, folder: Path, cluster_rules: list[Document], rules: list[Document]
+) -> Iterator[Path]:
+    name, group = f"cli-{time.time_ns()}", "/apis/rbac.authorization.k8s.io/v1"
+    inside = f"{group}/namespaces/cli-vision"
+    accounts = "/api/v1/namespaces/cli-vision/serviceaccounts"
+    made.api.request("POST", accounts, {"metadata": {"name": name}})
+    subjects = [{"kind": "ServiceAccount", "name": name, "namespace": "cli-vision"}]
+    paths = [f"{accounts}/{name}"]
+    for prefix, kind, allowed in (
+        (group, "ClusterRole", cluster_rules),
+        (inside, "Role", rules),
+    ):
+        plural = f"{kind.lower()}s"
+        made.api.request(
+            "POST", f"{prefix}/{plural}", {"metadata": {"name": name}, "rules": allowed}
+        )
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name}
+        binding = {"metadata": {"name": name}, "subjects": subjects, "roleRef": reference}
+        made.api.request("POST", f"{prefix}/{kind.lower()}bindings", binding)
+        paths += [f"{prefix}/{plural}/{name}", f"{prefix}/{kind.lower()}bindings/{name}"]
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    token = made.api.request("POST", f"{accounts}/{name}/token", asked)["status"]["token"]
+    config = yaml.safe_load(Path(KUBECONFIG).read_text())
+    config["users"] = [{"name": "guest", "user": {"token": token}}]
+    for each in config["contexts"]:
+        each["context"] |= {"user": "guest", "namespace": "cli-vision"}
+    file = folder / "guest.kubeconfig"
+    file.write_text(yaml.safe_dump(config))
+    yield file
+    for path in paths:
+        made.delete(path)
+
+
+def test_who_has_few_rights_sees_what_these_allow(cluster: MarketCluster, guest: Path) -> None:
+    found = told("top", "--kubeconfig", str(guest))
+    assert {row["name"] for row in found["jobs"]} == {"train", "render"}
+    assert "vision-lab" in {row["name"] for row in found["users"]}
+    (note,) = (each for each in found["notes"] if each.startswith("left out"))
+    for right in ("list nodes", "get markets.walras.dev", "list nodeallocations.walras.dev"):
+        assert right in note
+    explained = told("explain", "job", "train", "--kubeconfig", str(guest))
+    assert explained["oneMore"][0]["instead"] is not None
+    assert explained["budget"]["cores"] > 0
+    refusal = run("what-if", "--kubeconfig", str(guest), code=1)
+    assert "list nodes" in refusal
+    assert "a dump" in refusal
+
+
+def test_who_sees_one_namespace_sees_what_is_used_there(
+    cluster: MarketCluster, guest: Path, metrics: None
+) -> None:
+    found = told("top", "--kubeconfig", str(guest))
+    assert {row["name"]: row["used"] for row in found["jobs"]} == {"train": 2.5, "render": None}
+    assert all(row["cores"]["used"] is None for row in found["users"])
+    assert any("may not list nodes.metrics.k8s.io" in note for note in found["notes"])
+
+
+def test_who_has_no_rights_is_told_which_are_needed(cluster: MarketCluster, stranger: Path) -> None:
+    refusal = run("top", "--kubeconfig", str(stranger), code=1)
+    assert "may not" in refusal
+    assert "list entitlements.walras.dev" in refusal
+    assert len(refusal.splitlines()) == 1
+
+
+MISTAKES = {
+    "a namespace": (("top", "jobs", "-n", "nowhere"), "there is no namespace nowhere"),
+    "a context": (("top", "--context", "nowhere"), "has no context nowhere; use one of"),
+    "a file": (("top", "--kubeconfig", "/nowhere"), "/nowhere: there is no such kubeconfig"),
+    "a job": (("explain", "job", "trian", "-n", "cli-vision"), "did you mean cli-vision/train"),
+    "a job of another namespace": (("explain", "job", "decode"), "did you mean cli-speech/decode?"),
+    "a user": (("explain", "user", "vision"), "did you mean vision-lab?"),
+    "a node": (("explain", "node", "cli-3"), "did you mean"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "complaint"), MISTAKES.values(), ids=MISTAKES.keys())
+def test_what_is_not_there_is_named_with_the_way_out(
+    cluster: MarketCluster, arguments: tuple[str, ...], complaint: str
+) -> None:
+    said = run(*arguments, code=2)
+    assert complaint in said
+    assert len(said.splitlines()) == 1
+
+
+def test_a_server_that_does_not_answer_is_named(tmp_path: Path) -> None:
+    config = yaml.safe_load(Path(KUBECONFIG).read_text())
+    for each in config["clusters"]:
+        each["cluster"] = {"server": "https://127.0.0.1:9"}
+    file = tmp_path / "dead.kubeconfig"
+    file.write_text(yaml.safe_dump(config))
+    said = run("top", "--kubeconfig", str(file), code=1)
+    assert "https://127.0.0.1:9: cannot be reached: Connection refused" in said
+
+
+def test_it_goes_on_until_ctrl_c(cluster: MarketCluster) -> None:
+    with start("top", "users", "-w", "--interval", "0.5", KUBECONFIG=KUBECONFIG) as process:
+        assert process.stdout is not None
+        seen = 0
+        for line in process.stdout:
+            seen += "vision-lab" in line
+            if seen == 2:
+                process.send_signal(signal.SIGINT)
+                break
+        process.communicate()
+    assert process.returncode == 0
+    assert "--watch draws tables" in run("top", "-w", "-o", "json", code=2)
+
+
+def test_it_goes_on_while_the_api_server_is_away(cluster: MarketCluster) -> None:
+    with start("top", "users", "-w", "--interval", "0.5", KUBECONFIG=KUBECONFIG) as process:
+        assert process.stdout is not None
+        state, pages = "shown", 0  # without a complaint below
+        for line in process.stdout:
+            if "asked again every 0.5 s" in line:
+                pages = 0
+                if state == "killed":
+                    state = "complained"
+                    start_server()
+            elif "vision-lab" in line:
+                pages += 1
+                if state == "shown":
+                    state = "killed"
+                    kill_server()
+                elif state == "complained" and pages == 2:
+                    state = "shown again"
+                    process.send_signal(signal.SIGINT)
+                    break
+        process.communicate()
+    assert (state, process.returncode) == ("shown again", 0)
+
+
+def test_kubectl_finds_it_and_completes_it(cluster: MarketCluster, tmp_path: Path) -> None:
+    """By programs beside kubectl whose names it knows, as pip installs them."""
+    project = tomllib.loads(PYPROJECT.read_text())["project"]
+    scripts = {name: each for name, each in project["scripts"].items() if "kubectl" in name}
+    assert set(scripts) == {"kubectl-walras", "kubectl_complete-walras"}
+    for name, function in scripts.items():
+        module, _, called = function.partition(":")
+        script = tmp_path / name
+        script.write_text(f"#!{sys.executable}\nfrom {module} import {called}\n{called}()\n")
+        script.chmod(0o755)
+    kubectl = str(clients() / "kubectl")
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+
+    def by_kubectl(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [kubectl, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+    done = by_kubectl("walras", "top", "users", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["users"]
+    assert by_kubectl("walras", "explain", "user", "x").stderr.startswith(
+        "kubectl walras: there is"
+    )
+    lines = by_kubectl("__complete", "walras", "top", "no").stdout.splitlines()
+    assert lines[0].split("\t")[0] == "nodes"
+
+
+needs_mounts = pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("unshare") is None,
+    reason="puts files where a pod has them, in a mount namespace; be root",
+)
+
+
+@needs_mounts
+def test_a_pod_needs_no_kubeconfig(cluster: MarketCluster, guest: Path, tmp_path: Path) -> None:
+    config = yaml.safe_load(guest.read_text())
+    there = config["clusters"][0]["cluster"]
+    folder = tmp_path / "serviceaccount"
+    folder.mkdir()
+    (folder / "token").write_text(config["users"][0]["user"]["token"])
+    shutil.copy(there["certificate-authority"], folder / "ca.crt")
+    (folder / "namespace").write_text("cli-vision")
+    host, _, port = there["server"].removeprefix("https://").rpartition(":")
+    place = "/var/run/secrets/kubernetes.io/serviceaccount"
+    script = (
+        f"mount -t tmpfs none /var/run && mkdir -p {place} && "
+        f"mount --bind {folder} {place} && exec {sys.executable} -m walras_cli top jobs -o json"
+    )
+    environment = {
+        **os.environ, "HOME": str(tmp_path), "KUBERNETES_SERVICE_HOST": host,
+        "KUBERNETES_SERVICE_PORT": port,
+    }  # fmt: skip
+    del environment["KUBECONFIG"]
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert {row["name"] for row in json.loads(done.stdout)["jobs"]} == {"train", "render"}
+
+
+def test_an_operator_that_does_not_run_is_told_of_above_all(cluster: MarketCluster) -> None:
+    """The last test of this cluster: nothing is decided any more."""
+    cluster.stop_operator()
+    assert "the operator does not run" in told("top")["warnings"][0]
+    cluster.forget_operators()
+    assert "no operator has ever run here" in told("top")["warnings"][0]
+    cluster.delete(f"{OURS}/markets/default")
+    assert "there is no Market named default" in told("top")["warnings"][1]
+    assert "no Market named default" in run("what-if", code=2)
+
+
+def test_a_cluster_without_walras_is_told_of(cluster: MarketCluster) -> None:
+    """And even the last one: with the definition all Entitlements go."""
+    name = f"{DEFINITIONS}/entitlements.walras.dev"
+    definition = cluster.read(name) or {}
+    cluster.delete(name)
+    assert eventually(lambda: cluster.read(f"{OURS}/entitlements") is None)
+    try:
+        assert "install Walras's CustomResourceDefinitions" in run("top", code=1)
+    finally:
+        made = {key: definition[key] for key in ("apiVersion", "kind", "spec")}
+        made["metadata"] = {"name": definition["metadata"]["name"]}
+        assert eventually(lambda: cluster.read(name) is None)
+        cluster.api.request("POST", DEFINITIONS, made)
+        assert eventually(lambda: cluster.read(f"{OURS}/entitlements") is not None)
