@@ -1,18 +1,19 @@
-"""Print how a test run went, in one plain line; fail if anything failed or was skipped."""
+"""Print how test runs went, in one plain line; fail if anything failed or was skipped."""
 
 from __future__ import annotations
 
 import sys
 import xml.etree.ElementTree as ET
+from itertools import chain
 from pathlib import Path
 
 
 def main() -> None:
-    """Read the JUnit report named by the first argument."""
-    suites = ET.parse(Path(sys.argv[1])).getroot().iter("testsuite")  # noqa: S314 - ours
+    """Read the JUnit reports that the arguments name."""
+    reports = [ET.parse(Path(each)).getroot() for each in sys.argv[1:]]  # noqa: S314 - ours
     totals = dict.fromkeys(("tests", "failures", "errors", "skipped"), 0)
     skipped = []
-    for suite in suites:
+    for suite in chain.from_iterable(each.iter("testsuite") for each in reports):
         for name in totals:
             totals[name] += int(suite.get(name, "0"))
         for case in suite.iter("testcase"):

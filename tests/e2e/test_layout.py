@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from walras.resources.allocation import NodeAllocation
 from walras.resources.kinds import KINDS
+from walras.resources.node_status import NodeAllocationStatus
 
 ROOT = Path(__file__).parents[2]
-PARTS = ["core", "node-agent", "profiler", "operator", "cli"]
+PARTS = ["core", "service", "node-agent", "profiler", "operator", "cli"]
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -43,9 +45,13 @@ def fields(model: type[BaseModel]) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_reference_names_every_field(kind: str) -> None:
+@pytest.mark.parametrize("kind", [*KINDS.values(), NodeAllocation])
+def test_the_reference_names_every_field(kind: type[BaseModel]) -> None:
     text = (ROOT / "docs/reference.md").read_text()
-    spec = typing.get_type_hints(KINDS[kind])["spec"]
-    assert [name for name in sorted(fields(spec)) if name not in text] == []
-    assert f"## {kind}" in text
+    named = fields(typing.get_type_hints(kind)["spec"])
+    if kind is NodeAllocation:
+        named |= fields(NodeAllocationStatus)
+    heading = f"\n## {kind.__name__}\n"
+    assert heading in text
+    section = text.partition(heading)[2].partition("\n## ")[0]
+    assert [name for name in sorted(named) if name not in section] == []

@@ -264,8 +264,6 @@ class ModelKernel:
 
     def _write(self, setting: Setting, value: str) -> None:
         group, file = self._find(setting)
-        if not value:
-            return  # write(2) of no bytes never gets to the file
         if file.write is None:
             raise Refused(errno.EINVAL)
         file.write(self._machine, group, value.strip())

@@ -9,9 +9,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def eventually(condition: Callable[[], object], seconds: float = 20.0) -> bool:
+def eventually(
+    condition: Callable[[], object], seconds: float = 120.0, pause: float = 0.01
+) -> bool:
     """Wait until a condition holds; return whether it did in time."""
     deadline = time.monotonic() + seconds
     while not (holds := bool(condition())) and time.monotonic() < deadline:
-        time.sleep(0.01)
+        time.sleep(pause)
     return holds

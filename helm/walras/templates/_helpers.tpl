@@ -1,0 +1,206 @@
+{{- define "walras.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "walras.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
+{{- else if contains (include "walras.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "walras.name" .) | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Labels of an object of a part: dict "root" $ "part" "agent". */ -}}
+{{- define "walras.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+app.kubernetes.io/part-of: walras
+{{ include "walras.selector" . }}
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- /* Labels that never change, by which pods are selected. */ -}}
+{{- define "walras.selector" -}}
+app.kubernetes.io/name: {{ include "walras.name" .root }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .part }}
+{{- end -}}
+
+{{- /* Labels of pods: none that changes with the chart alone, which would start them anew. */ -}}
+{{- define "walras.podLabels" -}}
+app.kubernetes.io/part-of: walras
+{{ include "walras.selector" . }}
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "walras.serviceAccount" -}}
+{{- $account := (index .root.Values .part).serviceAccount -}}
+{{- default (printf "%s-%s" (include "walras.fullname" .root) .part) $account.name -}}
+{{- end -}}
+
+{{- /* Reference to an image: dict "root" $ "part" "agent". */ -}}
+{{- define "walras.image" -}}
+{{- $image := index .root.Values.image .part -}}
+{{- $path := $image.repository -}}
+{{- with .root.Values.image.registry -}}
+{{- $path = printf "%s/%s" (trimSuffix "/" .) $path -}}
+{{- end -}}
+{{- if $image.digest -}}
+{{- printf "%s@%s" $path $image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" $path (default .root.Chart.AppVersion $image.tag) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "walras.priorityClass" -}}
+{{- default (printf "%s-%s" (include "walras.fullname" .root) .part) (index .root.Values .part).priorityClassName -}}
+{{- end -}}
+
+{{- /* What all pods have alike. */ -}}
+{{- define "walras.pod" -}}
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- if .Values.hostNetwork }}
+hostNetwork: true
+dnsPolicy: ClusterFirstWithHostNet
+{{- end }}
+enableServiceLinks: false
+{{- end -}}
+
+{{- /* Of pods that need nothing of their node. */ -}}
+{{- define "walras.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
+{{- define "walras.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{- /* Whether something of value `auto` is there: dict "value" v "there" bool. */ -}}
+{{- define "walras.wanted" -}}
+{{- if or (and (kindIs "bool" .value) .value) (and (eq (toString .value) "auto") .there) -}}true{{- end -}}
+{{- end -}}
+
+{{- /* A Job's program, its ServiceAccount and rights, all of them there only while it runs:
+dict "root" $ "part" "install" "events" "pre-install,pre-upgrade" "args" list "seconds" n
+"cluster" rules "namespaced" rules "keep" bool (whether it stays after it failed). */ -}}
+{{- define "walras.hook" -}}
+{{- $name := printf "%s-%s" (include "walras.fullname" .root) .part -}}
+{{- $labels := include "walras.labels" . -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: {{ $name }}
+  namespace: {{ .root.Release.Namespace }}
+  labels: {{- $labels | nindent 4 }}
+  annotations: {{- include "walras.hookRights" . | nindent 4 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: {{ $name }}
+  labels: {{- $labels | nindent 4 }}
+  annotations: {{- include "walras.hookRights" . | nindent 4 }}
+rules: {{- .cluster | nindent 2 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: {{ $name }}
+  labels: {{- $labels | nindent 4 }}
+  annotations: {{- include "walras.hookRights" . | nindent 4 }}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {{ $name }}}
+subjects:
+  - {kind: ServiceAccount, name: {{ $name }}, namespace: {{ .root.Release.Namespace }}}
+{{- with .namespaced }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {{ $name }}
+  namespace: {{ $.root.Release.Namespace }}
+  labels: {{- $labels | nindent 4 }}
+  annotations: {{- include "walras.hookRights" $ | nindent 4 }}
+rules: {{- . | nindent 2 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: {{ $name }}
+  namespace: {{ $.root.Release.Namespace }}
+  labels: {{- $labels | nindent 4 }}
+  annotations: {{- include "walras.hookRights" $ | nindent 4 }}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: {{ $name }}}
+subjects:
+  - {kind: ServiceAccount, name: {{ $name }}, namespace: {{ $.root.Release.Namespace }}}
+{{- end }}
+{{- end -}}
+
+{{- define "walras.hookRights" -}}
+helm.sh/hook: {{ .events }}
+helm.sh/hook-weight: "-5"
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end -}}
+
+{{- /* The pod of such a Job, or of a test. */ -}}
+{{- define "walras.hookPod" -}}
+{{- include "walras.pod" .root }}
+serviceAccountName: {{ include "walras.fullname" .root }}-{{ .part }}
+restartPolicy: Never
+securityContext: {{- include "walras.podSecurity" .root | nindent 2 }}
+containers:
+  - name: {{ .part }}
+    image: {{ include "walras.image" (dict "root" .root "part" "operator") }}
+    imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+    args: {{- toYaml .args | nindent 6 }}
+    env:
+      - name: POD_NAMESPACE
+        valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+    # What it says last is what the pod's status, and so kubectl describe, says.
+    terminationMessagePolicy: FallbackToLogsOnError
+    resources: {{- toYaml .root.Values.hooks.resources | nindent 6 }}
+    securityContext: {{- include "walras.containerSecurity" .root | nindent 6 }}
+    volumeMounts:
+      - {name: tmp, mountPath: /tmp}
+volumes:
+  - name: tmp
+    emptyDir: {sizeLimit: 64Mi}
+nodeSelector: {{- toYaml .root.Values.hooks.nodeSelector | nindent 2 }}
+{{- with .root.Values.hooks.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "walras.hookJob" -}}
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {{ include "walras.fullname" .root }}-{{ .part }}
+  namespace: {{ .root.Release.Namespace }}
+  labels: {{- include "walras.labels" . | nindent 4 }}
+  annotations:
+    helm.sh/hook: {{ .events }}
+    # One that failed stays for its log, until the next one.
+    helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+spec:
+  backoffLimit: 2
+  activeDeadlineSeconds: {{ .seconds | int }}
+  template:
+    metadata:
+      labels: {{- include "walras.podLabels" . | nindent 8 }}
+    spec: {{- include "walras.hookPod" . | nindent 6 }}
+{{- end -}}

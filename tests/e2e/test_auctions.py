@@ -1,0 +1,114 @@
+"""Jobs with objectives under overload on a real node: who has its minimum there, and who pays.
+
+One life in the order of the tests, as in `test_on_a_node`; in the end the market is as it was.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cluster_tools import apply, get, kubectl
+from shared_node import OURS, TEAMS, entitlement, job
+from waiting import eventually
+
+if TYPE_CHECKING:
+    from cluster_tools import Document
+    from installed import Installed
+
+pytestmark = pytest.mark.e2e
+
+FEW, MANY = 1, 9
+"""Shares of a team that is to pay less and more."""
+
+HALF = {"budget": "4", "minimumUtility": "0.5"}
+"""Half of the node's cores, which only one job at a time can have: others need one too."""
+
+
+def bidding(team: str, program: str, auction: Document) -> Document:
+    plain = job(team, program)
+    return {**plain, "spec": {**plain["spec"], "auction": auction}}
+
+
+def use(mechanism: str) -> None:
+    patch = f'{{"spec": {{"cores": {{"mechanism": "{mechanism}"}}}}}}'
+    kubectl("patch", "market", "default", "--type", "merge", "--patch", patch)
+
+
+def give(*, vision: int, speech: int) -> None:
+    """Change what the teams are entitled to, and so what their jobs can bid."""
+    apply(entitlement("vision", vision), entitlement("speech", speech))
+
+
+def status(team: str, program: str) -> Document:
+    found = get(f"/apis/{OURS}/namespaces/{team}/marketjobs/{program}")
+    result: Document = found.get("status", {})
+    return result
+
+
+def objective(team: str, program: str) -> str:
+    """Why the objective of a job is met, or is not; empty where nothing is said."""
+    conditions = status(team, program).get("conditions", ())
+    return next((each["reason"] for each in conditions if each["type"] == "ObjectiveMet"), "")
+
+
+def serves(installed: Installed, winner: str) -> bool:
+    """Wait until one job has its objective, pays, and holds its cores, and the other does not."""
+    objectives = {"train": "vision", "decode": "speech"}
+
+    def served() -> bool:
+        met = {each: objective(team, each) for each, team in objectives.items()}
+        others = {each: "Leftovers" for each in objectives if each != winner}
+        granted = installed.shared.granted()
+        return (
+            met == {winner: "Met", **others}
+            and granted.get(winner, 0) >= 1
+            and not installed.shared.amiss()
+        )
+
+    return eventually(served, 180, pause=0.2)
+
+
+def tell(installed: Installed) -> str:
+    told = {each: status(team, each) for team, programs in TEAMS.items() for each in programs}
+    return f"{installed.shared.granted()}: {installed.shared.amiss()}: {told}"
+
+
+def test_under_overload_the_best_paying_job_has_its_minimum_and_pays(unharmed: Installed) -> None:
+    give(vision=MANY, speech=FEW)
+    apply(bidding("vision", "train", HALF), bidding("speech", "decode", HALF))
+    apply(job("vision", "index"), job("speech", "align"))
+    use("Auction")
+    assert serves(unharmed, "train"), tell(unharmed)
+    won, lost = (status(*each)["auction"] for each in (("vision", "train"), ("speech", "decode")))
+    assert float(won["utility"]) >= 0.5
+    assert won["charge"] == won["budget"] != "0"
+    assert (lost["service"], lost["charge"]) == ("Leftovers", "0")
+
+
+@pytest.mark.parametrize("part", ["operator", "agent"])
+def test_a_killed_part_of_walras_takes_no_core_of_a_promise(unharmed: Installed, part: str) -> None:
+    assert serves(unharmed, "train"), tell(unharmed)
+    held = unharmed.shared.cpus()["train"]
+    unharmed.node.kill(unharmed.pod(part))
+    assert serves(unharmed, "train"), tell(unharmed)
+    assert unharmed.shared.cpus()["train"] == held
+
+
+def test_who_can_pay_more_is_served_instead(unharmed: Installed) -> None:
+    give(vision=FEW, speech=MANY)
+    assert serves(unharmed, "decode"), tell(unharmed)
+    assert status("vision", "train")["auction"]["charge"] == "0"
+    give(vision=MANY, speech=FEW)
+    assert serves(unharmed, "train"), tell(unharmed)
+
+
+def test_another_mechanism_takes_over_and_promises_nothing(unharmed: Installed) -> None:
+    use("AmdahlBidding")
+    told = lambda: objective("vision", "train") == "NoAuction"  # noqa: E731
+    assert eventually(told, 60, pause=0.2), tell(unharmed)
+    assert "auction" not in status("vision", "train")
+    apply(job("vision", "train"), job("speech", "decode"))
+    assert eventually(lambda: not objective("vision", "train"), 60, pause=0.2), tell(unharmed)
+    assert eventually(lambda: not unharmed.shared.amiss(), 60, pause=0.2), tell(unharmed)

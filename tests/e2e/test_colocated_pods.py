@@ -1,0 +1,121 @@
+"""Pods that wait on a real node: two that live off memory and two that compute, placed in pairs.
+
+The node counts as four processors, of which the teams' programs take two, so that both pairs are
+placed at once. By schedulerName, which API servers without scheduling gates know too. The programs
+run as real pods beside the two teams'.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cluster_tools import apply, containers, get, helm, kubectl, pods
+from installed import CHART
+from shared_node import OURS, namespace
+from waiting import eventually
+from walras.resources.waiting import GATE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cluster_tools import Document
+    from installed import Installed
+
+pytestmark = pytest.mark.e2e
+
+LAB = "lab"
+PROGRAMS = {
+    "stream": "data = bytearray(1 << 27)\nwhile True: data = bytearray(data)",
+    "count": "total = 0\nwhile True: total += 1",
+}
+BANDWIDTH = {"stream": "8", "count": "0.1"}
+"""Gigabytes a second: the rule puts high beside low."""
+
+
+def waiting_pod(program: str, number: int) -> Document:
+    container = {
+        "name": "main",
+        "image": f"localhost/walras-agent:{version('walras')}",
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["python3", "-c", PROGRAMS[program]],
+        "resources": {"limits": {"memory": "512Mi"}},
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"{program}-{number}",
+            "namespace": LAB,
+            "labels": {"app": program},
+        },
+        "spec": {
+            "schedulerName": GATE,
+            "hostNetwork": True,
+            "terminationGracePeriodSeconds": 1,
+            "containers": [container],
+        },
+    }
+
+
+def profile(program: str) -> Document:
+    spec = {"parallelFraction": "0.9", "memoryBandwidth": BANDWIDTH[program]}
+    where = {"name": program, "namespace": LAB}
+    return {"apiVersion": OURS, "kind": "SpeedupProfile", "metadata": where, "spec": spec}
+
+
+def job(program: str) -> Document:
+    spec = {
+        "entitlement": LAB,
+        "selector": {"matchLabels": {"app": program}},
+        "profile": program,
+    }
+    where = {"name": program, "namespace": LAB}
+    return {"apiVersion": OURS, "kind": "MarketJob", "metadata": where, "spec": spec}
+
+
+def partners() -> dict[str, str]:
+    """Beside whom each pod was placed, as its job's status says."""
+    return {
+        pod["name"]: pod["colocation"].get("partner", "")
+        for program in PROGRAMS
+        for pod in get(f"/apis/{OURS}/namespaces/{LAB}/marketjobs/{program}")
+        .get("status", {})
+        .get("pods", ())
+        if "colocation" in pod
+    }
+
+
+@pytest.fixture
+def colocating(installed: Installed) -> Iterator[Installed]:
+    """Walras with the right to place pods and a rule by which to pair them."""
+    rule = "market.spec.colocation.policy"
+    upgrade = ("upgrade", "walras", CHART, *installed.options(), "--set")
+    helm(*upgrade, f"colocation.enabled=true,{rule}=Complementary")
+    kubectl("label", "node", installed.node.name, "walras.dev/sockets=4")
+    try:
+        spec = {"shares": 1, "namespaces": [LAB]}
+        claim = {"apiVersion": OURS, "kind": "Entitlement", "metadata": {"name": LAB}}
+        apply(namespace(LAB), {**claim, "spec": spec})
+        apply(*map(profile, PROGRAMS), *map(job, PROGRAMS))
+        yield installed
+    finally:
+        kubectl("delete", "pods", "--all", "--namespace", LAB, "--timeout=180s")
+        kubectl("delete", "namespace", LAB, "--timeout=180s")
+        kubectl("delete", "entitlement", LAB)
+        kubectl("label", "node", installed.node.name, "walras.dev/sockets-")
+        helm(*upgrade, f"{rule}=None")
+
+
+def test_programs_that_live_off_memory_are_placed_beside_those_that_compute(
+    colocating: Installed,
+) -> None:
+    apply(*(waiting_pod(program, number) for program in PROGRAMS for number in range(2)))
+    assert eventually(lambda: sum(map(len, map(containers, pods(LAB)))) == 4, 120, pause=0.5)
+    assert {pod["spec"]["nodeName"] for pod in pods(LAB)} == {colocating.node.name}
+    assert eventually(lambda: len(partners()) == 4, 60, pause=0.5), partners()
+    for name, partner in partners().items():
+        assert ("count" in partner) == name.startswith("stream"), partners()
+    assert colocating.watcher.violations() == []

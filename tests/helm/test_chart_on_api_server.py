@@ -1,0 +1,221 @@
+"""The life of a release: real helm, a real API server, and the programs with the chart's rights.
+
+No kubelet is needed: the pods of hooks are run as processes (`chart_jobs`), and so are the operator
+and an agent, whose node's pods are cgroups of this machine. All of them have the tokens of the
+chart's ServiceAccounts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from agent_command import ANYWHERE, Machine
+from chart import CHART, HelmError, helm, needs_helm, of_kind, rendered
+from chart_jobs import NOWHERE, Jobs, account_kubeconfig
+from chart_node import ChartNode
+from operator_cluster import OURS_PATH
+from real_cluster import KUBECONFIG, needs_cluster
+from real_pods import TREE, RealPods, allowed, needs_pods
+from waiting import eventually
+from walras_operator.lifecycle import definitions
+from walras_service.api import MERGE, Api, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = [needs_helm, needs_cluster, *needs_pods]
+
+Document = dict[str, Any]
+MARKET = f"{OURS_PATH}/markets/default"
+VALUES: Document = {
+    "operator": {"nodeSelector": NOWHERE},
+    "agent": {"nodeSelector": NOWHERE, "releaseAfterSeconds": 2},
+    "hooks": {"nodeSelector": NOWHERE, "releaseSeconds": 120},
+}
+
+
+class Release:
+    """A release of the chart.
+
+    Args:
+        name: Of it, and of its namespace.
+        folder: For files.
+    """
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name, self.folder = name, folder
+        self.api = Api(settings(KUBECONFIG), "tests")
+        self.jobs = Jobs(name, folder)
+
+    def helm(self, *arguments: str, **values: Any) -> str:
+        """Run helm on it; with values, those of the test besides."""
+        given = {**VALUES, **values}
+        text = json.dumps(given) if arguments[0] in {"install", "upgrade"} else None
+        options = ["--values", "-", str(CHART)] if text else []
+        verb, *rest = arguments
+        where = ["-n", self.name, "--timeout", "150s"]
+        return helm(verb, self.name, *options, *rest, *where, text=text)
+
+    def read(self, path: str) -> Document | None:
+        return self.api.find(path)
+
+    def left(self) -> list[str]:
+        """Objects of the release that are there."""
+        selector = {"labelSelector": f"app.kubernetes.io/instance={self.name}"}
+        rbac, batch = "/apis/rbac.authorization.k8s.io/v1", f"/apis/batch/v1/namespaces/{self.name}"
+        core, apps = f"/api/v1/namespaces/{self.name}", f"/apis/apps/v1/namespaces/{self.name}"
+        return sorted(
+            f"{path.rpartition('/')[2]} {each['metadata']['name'].removeprefix(self.name)}"
+            for path in (
+                f"{rbac}/clusterroles",
+                f"{rbac}/clusterrolebindings",
+                f"{rbac}/namespaces/{self.name}/roles",
+                f"{rbac}/namespaces/{self.name}/rolebindings",
+                f"{core}/serviceaccounts",
+                f"{core}/configmaps",
+                f"{core}/services",
+                f"{apps}/deployments",
+                f"{apps}/daemonsets",
+                f"{batch}/jobs",
+                "/apis/scheduling.k8s.io/v1/priorityclasses",
+            )
+            for each in self.api.request("GET", path, query=selector)["items"]
+        )
+
+    @contextmanager
+    def operator(self) -> Iterator[None]:
+        """The operator with the arguments and the rights that the chart gives it."""
+        (made,) = of_kind("Deployment", rendered()).values()
+        (container,) = made["spec"]["template"]["spec"]["containers"]
+        arguments = [each for each in container["args"] if not each.startswith("--listen")]
+        config = account_kubeconfig(self.api, self.name, f"{self.name}-operator", self.folder)
+        known = {"KUBECONFIG": str(config), "POD_NAMESPACE": self.name}
+        with (self.folder / "operator.log").open("w") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "walras_operator", *arguments, "--listen=off"],
+                env=os.environ | known,
+                stderr=log,
+            )
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait()
+            print((self.folder / "operator.log").read_text())  # noqa: T201 - where a test fails
+
+    def agent_options(self, node: str) -> list[str]:
+        config = account_kubeconfig(self.api, self.name, f"{self.name}-agent", self.folder)
+        after = VALUES["agent"]["releaseAfterSeconds"]
+        who = ["--node-name", node, "--namespace", self.name, "--kubeconfig", str(config)]
+        return [*who, f"--release-after={after}", "--period=5", *ANYWHERE]
+
+
+@pytest.fixture
+def release(tmp_path: Path) -> Iterator[Release]:
+    made = Release(f"walras-{time.time_ns() % 10**8}", tmp_path)
+    existed = made.read("/apis/walras.dev/v1alpha1/markets/default")
+    assert existed is None, "another test's, or yours: this one makes and deletes the Market"
+    with made.jobs:
+        yield made
+        helm("uninstall", made.name, "-n", made.name, "--no-hooks", "--ignore-not-found")
+        for path in (MARKET, f"/api/v1/namespaces/{made.name}"):
+            if made.read(path) is not None:
+                made.api.request("DELETE", path)
+
+
+@pytest.fixture
+def node(release: Release) -> Iterator[ChartNode]:
+    assert TREE is not None
+    pods = RealPods(TREE)
+    try:
+        with ChartNode(f"{release.name}-node", pods) as made:
+            yield made
+    finally:
+        pods.close()
+
+
+def test_the_life_of_a_release(release: Release, node: ChartNode, tmp_path: Path) -> None:
+    said = release.helm("install", "--create-namespace", market={"spec": {"epochSeconds": 5}})
+    assert "Install complete" in said
+    assert release.jobs.codes == {"install": 0}, release.jobs.said
+    assert definitions.unestablished(release.api) == []
+    assert (release.read(MARKET) or {})["spec"]["epochSeconds"] == 5
+    assert not [each for each in release.left() if "install" in each], "rights of a hook"
+
+    machine = Machine(node.pods, tmp_path)
+    agent = machine.started("cluster", *release.agent_options(node.name))
+    with release.operator(), agent:
+        process = node.run_job()
+        assert eventually(lambda: len(allowed(process)) == 1 and granted(release, node) == "1")
+        held = allowed(process)
+        uid = allocation(release, node)["metadata"]["uid"]
+
+        release.helm("test")
+        assert "every node has its agent" in release.jobs.said["check"]
+
+        release.api.request("PATCH", MARKET, {"spec": {"epochSeconds": 7}}, content_type=MERGE)
+        market = {"spec": {"epochSeconds": 5, "memory": {"quantumSeconds": 20}}}
+        release.helm("upgrade", market=market)
+        assert "changed: spec.memory" in release.jobs.said["install"]
+        assert (release.read(MARKET) or {})["spec"]["epochSeconds"] == 7, "as changed by hand"
+        assert allowed(process) == held, "an upgrade moves no core"
+        assert allocation(release, node)["metadata"]["uid"] == uid
+
+        release.helm("uninstall")
+        assert "released: 1 nodes are as they were" in release.jobs.said["release"]
+        assert allowed(process) == machine.everything
+        assert json.loads((machine.state / "journal.json").read_text())["originals"] == []
+        assert allocation(release, node) == {}
+    assert eventually(lambda: release.left() == [])
+    assert release.read(MARKET) is not None
+    assert release.read(f"{OURS_PATH}/entitlements/{node.name}") is not None
+
+
+def allocation(release: Release, node: ChartNode) -> Document:
+    return release.read(f"{OURS_PATH}/nodeallocations/{node.name}") or {}
+
+
+def granted(release: Release, node: ChartNode) -> str:
+    """Cores of the only grant, once its agent holds it."""
+    found = allocation(release, node)
+    status = found.get("status", {})
+    if status.get("enforcedEpoch") != found.get("spec", {}).get("epoch"):
+        return ""
+    grants = found["spec"]["grants"]
+    return str(grants[0]["cores"]) if grants else ""
+
+
+@contextmanager
+def definition_of_a_later_version(release: Release) -> Iterator[None]:
+    """A cluster that stores Entitlements as a version that this one does not know."""
+    (ours,) = (each for each in definitions.DOCUMENTS if "entitlements" in str(each["metadata"]))
+    path = definitions.KIND.path(name=ours["metadata"]["name"])
+    if release.read(path) is None:
+        release.api.request("POST", definitions.KIND.path(), ours)
+    (version,) = ours["spec"]["versions"]
+    versions = [{**version, "storage": False}, {**version, "name": "v1"}]
+    stored = release.api.request("GET", path)
+    spec = {**stored["spec"], "versions": versions}
+    release.api.request("PUT", path, {**stored, "spec": spec})
+    assert eventually(lambda: "v1" in (release.read(path) or {})["status"]["storedVersions"])
+    yield
+    release.api.request("DELETE", path)
+    assert eventually(lambda: release.read(path) is None)
+
+
+def test_an_install_that_cannot_be_leaves_its_log_and_no_rights(release: Release) -> None:
+    with definition_of_a_later_version(release):
+        with pytest.raises(HelmError, match="pre-install"):
+            release.helm("install", "--create-namespace")
+        assert "objects are stored as v1" in release.jobs.said["install"]
+    assert release.left() == ["jobs -install"], "for its log, and no rights"

@@ -1,0 +1,179 @@
+"""Alerts and the dashboard ask for metrics that exist, by labels that these have."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import promql_parser
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics import MetricWrapperBase
+
+from chart import CHART, MONITORING, needs_helm, of_kind, rendered
+from machines import machine
+from model_kernel import ModelKernel
+from model_node import LAYOUT
+from walras.resources.assembly import Objects
+from walras.resources.parse import parse_object
+from walras_agent.cpuset import CpuSet
+from walras_agent.daemon.contact import Contact
+from walras_agent.daemon.metrics import Metrics
+from walras_agent.daemon.report import Report, topology_of
+from walras_agent.status import NodeStatus
+from walras_operator.runtime.market_metrics import MarketPresent
+from walras_operator.runtime.process import Operator, Options
+from walras_operator.world import Carried, Decision, World
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+Document = dict[str, Any]
+Series = dict[str, frozenset[str]]
+"""Labels of metrics, by the name that a query has them by."""
+
+ALERTS: Document = yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())
+RULES: list[Document] = [rule for group in ALERTS["groups"] for rule in group["rules"]]
+DASHBOARD: Document = json.loads((CHART / "files" / "dashboard.json").read_text())
+PANELS: list[Document] = [each for each in DASHBOARD["panels"] if each["type"] != "row"]
+QUERIES = [
+    *((rule["alert"], rule["expr"]) for rule in RULES),
+    *((panel["title"], each["expr"]) for panel in PANELS for each in panel["targets"]),
+]
+
+FROM_THE_SCRAPE = frozenset({"node", "pod", "namespace"})
+"""Labels that a ServiceMonitor adds."""
+
+
+def families(registry: CollectorRegistry) -> Iterator[tuple[str, str, frozenset[str]]]:
+    """Every metric that is told, also without samples: name, type and labels."""
+    for collector in list(registry._collector_to_names):
+        if isinstance(collector, MetricWrapperBase):
+            (family,) = collector.collect()
+            yield family.name, family.type, frozenset(collector._labelnames)
+        else:
+            for family in collector.collect():
+                yield family.name, family.type, frozenset(getattr(family, "_labelnames", ()))
+
+
+def series(*registries: CollectorRegistry) -> Series:
+    """As Prometheus has them (https://prometheus.io/docs/concepts/metric_types/)."""
+    found: Series = {}
+    for registry in registries:
+        for name, kind, labels in families(registry):
+            if kind == "histogram":
+                found |= {f"{name}_count": labels, f"{name}_sum": labels}
+                found[f"{name}_bucket"] = labels | {"le"}
+            else:
+                found[f"{name}_total" if kind == "counter" else name] = labels
+    return found
+
+
+def operator_registry(folder: Path) -> CollectorRegistry:
+    """Of an operator that has decided once, and has a Market."""
+    kubeconfig = folder / "kubeconfig"
+    cluster = {"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}
+    context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+    config = {"clusters": [cluster], "contexts": [context], "current-context": "c"}
+    kubeconfig.write_text(yaml.safe_dump({**config, "users": [{"name": "u", "user": {}}]}))
+    made = Operator(Options("test", str(kubeconfig)), lambda _: Decision((), (), (), Carried()))
+    made.recompute.succeeded = 0.0
+    return made.metrics.registry
+
+
+def market_registry() -> CollectorRegistry:
+    head = {"apiVersion": "walras.dev/v1alpha1", "kind": "Market", "spec": {}}
+    market: Any = parse_object({**head, "metadata": {"name": "default"}})
+    registry = CollectorRegistry()
+    registry.register(MarketPresent(lambda: World("", objects=Objects(), markets=[market])))
+    return registry
+
+
+def agent_registry() -> CollectorRegistry:
+    """Of an agent in a cluster that has looked once."""
+    metrics = Metrics(ModelKernel(2), LAYOUT)
+    metrics.registry.register(Contact())
+    metrics.tell(Report(NodeStatus(1, "enforce"), 0.1, topology_of(machine(), CpuSet(), 1)))
+    return metrics.registry
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory) -> Series:
+    folder = tmp_path_factory.mktemp("operator")
+    return series(operator_registry(folder), market_registry(), agent_registry())
+
+
+def asked(query: str) -> tuple[list[promql_parser.VectorSelector], set[str]]:
+    """The metrics of a query, and the labels by which it sums them up."""
+    selectors: list[promql_parser.VectorSelector] = []
+    labels: set[str] = set()
+
+    def visit(expression: promql_parser.Expr) -> bool:
+        if isinstance(expression, promql_parser.VectorSelector):
+            selectors.append(expression)
+        if isinstance(expression, promql_parser.AggregateExpr) and expression.modifier:
+            labels.update(expression.modifier.labels)
+        return True
+
+    promql_parser.walk(promql_parser.parse(query.replace("$node", "any")), visit)
+    return selectors, labels
+
+
+@pytest.mark.parametrize(("title", "query"), QUERIES, ids=lambda each: str(each)[:40])
+def test_every_query_is_of_metrics_and_labels_that_exist(
+    title: str, query: str, known: Series
+) -> None:
+    selectors, summed = asked(query)
+    assert selectors, title
+    labels = FROM_THE_SCRAPE
+    for selector in selectors:
+        name = str(selector.name)
+        assert name in known, f"{title}: nobody tells {name}"
+        labels |= known[name]
+        matched = {each.name for each in selector.matchers.matchers}
+        assert matched <= known[name] | FROM_THE_SCRAPE, title
+    assert summed <= labels, title
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_every_alert_says_what_is_wrong_what_that_means_and_what_to_do(rule: Document) -> None:
+    assert set(rule["annotations"]) == {"summary", "description", "runbook"}
+    assert rule["labels"]["severity"] in {"critical", "warning", "info"}
+    for text in rule["annotations"].values():
+        assert len(text) > 10
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_alerts_name_only_labels_that_their_query_leaves(rule: Document, known: Series) -> None:
+    told = set(re.findall(r"\$labels\.(\w+)", " ".join(rule["annotations"].values())))
+    selectors, summed = asked(rule["expr"])
+    left = summed or FROM_THE_SCRAPE.union(*(known[str(each.name)] for each in selectors))
+    assert told <= left
+
+
+def test_panels_do_not_overlap_and_are_of_the_datasource_that_is_chosen() -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in DASHBOARD["panels"]:
+        place = panel["gridPos"]
+        cells = {
+            (place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])
+        }
+        assert not cells & taken, panel["title"]
+        assert place["x"] + place["w"] <= 24
+        taken |= cells
+    identities = [panel["id"] for panel in DASHBOARD["panels"]]
+    assert len(identities) == len(set(identities))
+    for panel in PANELS:
+        assert panel["description"], panel["title"]
+        assert panel["datasource"]["uid"] == "${datasource}"
+
+
+@needs_helm
+def test_helm_leaves_both_as_they_are() -> None:
+    documents = rendered(apis=MONITORING)
+    assert of_kind("PrometheusRule", documents)["walras"]["spec"] == ALERTS
+    text = of_kind("ConfigMap", documents)["walras-dashboard"]["data"]["walras.json"]
+    assert json.loads(text) == DASHBOARD

@@ -1,0 +1,171 @@
+"""What pods of the chart may do to their nodes, and how they are watched over."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import click
+import pytest
+
+from chart import events, needs_helm, of_kind, pods, rendered
+from walras_agent.daemon.command import main as agent
+from walras_operator.runtime.command import main as operator
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+pytestmark = needs_helm
+
+Document = dict[str, Any]
+
+
+def container(pod: Document) -> Document:
+    (found,) = pod["containers"]
+    assert isinstance(found, dict)
+    return found
+
+
+def agent_pod(**values: Any) -> Document:
+    (found,) = of_kind("DaemonSet", rendered({"agent": values})).values()
+    spec: Document = found["spec"]["template"]["spec"]
+    return spec
+
+
+def test_all_but_the_agent_are_nobody_and_change_nothing() -> None:
+    names = []
+    for name, pod in pods(rendered()):
+        if name.startswith("DaemonSet"):
+            continue
+        names.append(name.split()[0])
+        assert pod["securityContext"]["runAsNonRoot"] is True, name
+        assert pod["securityContext"]["runAsUser"] == 65532
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert not {"hostPID", "hostNetwork", "hostIPC"} & set(pod), name
+        assert not any("hostPath" in volume for volume in pod["volumes"]), name
+        limits = container(pod)["securityContext"]
+        assert limits["readOnlyRootFilesystem"] is True
+        assert limits["allowPrivilegeEscalation"] is False
+        assert limits["capabilities"] == {"drop": ["ALL"]}
+    assert sorted(names) == ["Deployment", "Job", "Job", "Pod"]
+
+
+def test_every_container_says_what_it_needs() -> None:
+    for name, pod in pods(rendered()):
+        resources = container(pod)["resources"]
+        assert set(resources["requests"]) == {"cpu", "memory"}, name
+        assert set(resources["limits"]) == {"memory"}, "a CPU limit would throttle, not protect"
+
+
+def test_the_agent_has_no_more_than_it_needs() -> None:
+    pod = agent_pod()
+    limits = container(pod)["securityContext"]
+    assert limits["privileged"] is False
+    assert limits["allowPrivilegeEscalation"] is False
+    assert limits["readOnlyRootFilesystem"] is True
+    assert limits["capabilities"]["drop"] == ["ALL"]
+    assert set(limits["capabilities"]["add"]) == {"PERFMON", "SYS_PTRACE", "DAC_READ_SEARCH"}
+    assert pod["hostPID"] is True
+    assert "hostNetwork" not in pod
+    assert pod["tolerations"] == [{"operator": "Exists"}]
+    written = {
+        volume["hostPath"]["path"]
+        for volume in pod["volumes"]
+        for mount in container(pod)["volumeMounts"]
+        if "hostPath" in volume and volume["name"] == mount["name"] and not mount.get("readOnly")
+    }
+    assert written == {"/sys/fs/cgroup", "/var/lib/walras-agent"}
+
+
+def test_a_privileged_agent_still_changes_nothing_of_its_image() -> None:
+    limits = container(agent_pod(privileged=True))["securityContext"]
+    assert limits["privileged"] is True
+    assert limits["readOnlyRootFilesystem"] is True
+    assert "allowPrivilegeEscalation" not in limits, "the API server refuses false"
+
+
+@pytest.mark.parametrize(
+    ("profiling", "capabilities"),
+    [
+        ({"instructions": False}, {"SYS_PTRACE", "DAC_READ_SEARCH"}),
+        ({"files": False}, {"PERFMON"}),
+        ({"instructions": False, "files": False}, set()),
+    ],
+)
+def test_without_a_way_to_measure_its_rights_are_gone(
+    profiling: Document, capabilities: set[str]
+) -> None:
+    limits = container(agent_pod(profiling=profiling))["securityContext"]
+    assert set(limits["capabilities"].get("add", ())) == capabilities
+    unconfined = "appArmorProfile" in limits
+    assert unconfined is profiling.get("files", True)
+
+
+def test_probes_ask_what_does_not_depend_on_others() -> None:
+    """A restart helps nobody whose API server is gone, and plans come only to agents that live."""
+    documents = rendered()
+    (runs,) = of_kind("Deployment", documents).values()
+    (holds,) = of_kind("DaemonSet", documents).values()
+    for made, ready in ((runs, "/readyz"), (holds, "/healthz")):
+        probed = container(made["spec"]["template"]["spec"])
+        (port,) = probed["ports"]
+        for probe, path in (("livenessProbe", "/healthz"), ("readinessProbe", ready)):
+            assert probed[probe]["httpGet"] == {"path": path, "port": port["name"]}
+        assert f"--listen=0.0.0.0:{port['containerPort']}" in probed["args"]
+
+
+def test_on_the_nodes_network_a_new_operator_waits_for_the_old_ones_port() -> None:
+    (made,) = of_kind("Deployment", rendered({"hostNetwork": True})).values()
+    assert made["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+    for name, pod in pods(rendered({"hostNetwork": True})):
+        assert pod["hostNetwork"] is True, name
+        assert pod["dnsPolicy"] == "ClusterFirstWithHostNet"
+
+
+def understood(command: click.Group, arguments: Sequence[str]) -> None:
+    """Parse a command line, without doing what it says."""
+    name, sub, rest = command.resolve_command(click.Context(command), list(arguments))
+    assert sub is not None, name
+    sub.make_context(name, rest)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {
+            "market": {"spec": {"mode": "observe"}},
+            "operator": {"log": {"verbose": True}, "debounce": {"quiet": 0, "longest": 0.5}},
+            "agent": {
+                "mode": "observe",
+                "reservedCpus": "0-1",
+                "periodSeconds": 2.5,
+                "kubelet": {"cgroupDriver": "systemd"},
+                "log": {"verbose": True},
+            },
+        },
+        {"crds": {"install": False}, "agent": {"reservedCpus": ""}},
+    ],
+)
+def test_programs_understand_what_they_are_told(values: Document, tmp_path: Path) -> None:
+    for name, pod in pods(rendered(values)):
+        program = agent if name.startswith("DaemonSet") else operator
+        # The folder of cgroups is looked for when it is named, and is in the container only.
+        text = " ".join(container(pod)["args"]).replace("/host/cgroup", str(tmp_path))
+        understood(program, text.split(" "))
+
+
+def test_the_agents_volumes_are_where_it_is_told_that_they_are() -> None:
+    made = container(agent_pod())
+    mounts = {mount["name"]: mount["mountPath"] for mount in made["volumeMounts"]}
+    assert f"--cgroups={mounts['cgroups']}" in made["args"]
+    assert f"--state-folder={mounts['state']}" in made["args"]
+    kubelet = importlib.import_module("walras_agent.kubelet")
+    assert str(kubelet.STATE.parent) == mounts["kubelet"]
+
+
+def test_jobs_end_before_helm_gives_up_on_them() -> None:
+    for name, job in of_kind("Job", rendered()).items():
+        assert job["spec"]["activeDeadlineSeconds"] < 300, name  # helm's --timeout by default
+        assert events(job), "a Job that were no hook could not be upgraded"

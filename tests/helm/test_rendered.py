@@ -1,0 +1,196 @@
+"""Every object that the chart can make is one that Kubernetes knows, field by field."""
+
+from __future__ import annotations
+
+import io
+import tomllib
+from contextlib import redirect_stderr, redirect_stdout
+from typing import TYPE_CHECKING, Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from chart import CHART, MONITORING, POLICIES, ROOT, events, helm, needs_helm, of_kind, rendered
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+pytestmark = needs_helm
+
+Document = dict[str, Any]
+
+OLD, NEW = ("1.25", "1.30"), "1.37"
+"""The oldest that schemas are at hand of, the first with all that is probed for, the newest."""
+
+VARIANTS: dict[str, Document] = {
+    "as it is": {},
+    "one node without a network for pods": {"hostNetwork": True},
+    "everything on": {
+        "commonLabels": {"team": "platform"},
+        "image": {
+            "registry": "registry.example.com/team/",
+            "pullSecrets": [{"name": "pull"}],
+            "operator": {"tag": "dev"},
+            "agent": {"digest": "sha256:" + "0" * 64},
+        },
+        "market": {"spec": {"mode": "observe", "cores": {"reservedCores": 1}}},
+        "operator": {
+            "replicas": 2,
+            "log": {"format": "text", "verbose": True},
+            "tolerations": [{"key": "control-plane", "operator": "Exists"}],
+            "affinity": {"nodeAffinity": {}},
+            "podLabels": {"a": "b"},
+            "podAnnotations": {"a": "b"},
+            "priorityClassName": "system-cluster-critical",
+            "serviceAccount": {"name": "operator", "annotations": {"a": "b"}},
+        },
+        "agent": {
+            "mode": "observe",
+            "reservedCpus": "0-1,8",
+            "kubelet": {"cgroupDriver": "systemd", "configFolder": "/etc/kubelet"},
+            "profiling": {"memoryBandwidth": True},
+            "log": {"verbose": True},
+            "podLabels": {"a": "b"},
+            "podAnnotations": {"a": "b"},
+            "affinity": {"nodeAffinity": {}},
+            "priorityClassName": "system-node-critical",
+            "serviceAccount": {"name": "agent", "annotations": {"a": "b"}},
+        },
+        "networkPolicy": {
+            "apiServerPorts": [443, 6443],
+            "metricsFrom": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}],
+        },
+        "monitoring": {"labels": {"release": "prometheus"}},
+    },
+    "as little as possible": {
+        "market": {"create": False},
+        "crds": {"install": False},
+        "hooks": {"release": False},
+        "rbac": {"aggregate": False},
+        "networkPolicy": {"enabled": False},
+        "admissionPolicy": False,
+        "monitoring": {
+            "serviceMonitor": False,
+            "alerts": False,
+            "dashboard": {"enabled": False},
+        },
+        "agent": {"profiling": {"instructions": False, "files": False}},
+    },
+    "privileged": {"agent": {"privileged": True}},
+    "only a market": {"crds": {"install": False}},
+}
+
+
+def apis(version: str) -> list[str]:
+    return [*MONITORING, *([POLICIES] if version >= "1.30" else [])]
+
+
+def complaints(document: Document, version: str) -> str:
+    """What a strict validation says of an object; warnings too."""
+    said = io.StringIO()
+    with redirect_stdout(said), redirect_stderr(said):
+        try:
+            kubernetes_validate.validate(document, version, strict=True)
+        except kubernetes_validate.ValidationError as error:
+            return f"{error.message} at {list(error.path)}"
+    return said.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("version", "variant"),
+    [*((NEW, each) for each in VARIANTS), *((each, "everything on") for each in OLD)],
+)
+def test_every_object_is_known_field_by_field(version: str, variant: str) -> None:
+    documents = rendered(VARIANTS[variant], f"{version}.0", apis(version))
+    for each in documents:
+        if not each["apiVersion"].startswith("monitoring."):  # not Kubernetes' own
+            name = f"{each['kind']} {each['metadata']['name']}"
+            assert complaints(each, version) == "", name
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_names_are_unique_and_belong_to_the_release(variant: str) -> None:
+    documents = rendered(VARIANTS[variant], apis=apis(NEW))
+    names = [(each["kind"], each["metadata"]["name"]) for each in documents]
+    assert len(names) == len(set(names))
+    for each in documents:
+        labels = each["metadata"]["labels"]
+        assert labels["app.kubernetes.io/part-of"] == "walras", each
+        assert labels["app.kubernetes.io/managed-by"] == "Helm"
+        assert labels.get("team") == VARIANTS[variant].get("commonLabels", {}).get("team")
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_helm_has_nothing_to_complain_of(variant: str) -> None:
+    text = yaml.safe_dump(VARIANTS[variant])
+    assert "0 chart(s) failed" in helm("lint", "--strict", str(CHART), "--values", "-", text=text)
+
+
+def test_the_chart_is_of_this_version() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert chart["appVersion"] == chart["version"] == project["version"]
+
+
+def selected(selector: Document, documents: Sequence[Document]) -> list[str]:
+    """Kinds of what makes pods with these labels."""
+    made = [each for each in documents if "template" in each.get("spec", {})]
+    return [
+        each["kind"]
+        for each in made
+        if selector.items() <= each["spec"]["template"]["metadata"]["labels"].items()
+    ]
+
+
+def test_selectors_select_their_own_pods_alone() -> None:
+    documents = rendered({"operator": {"replicas": 2}}, apis=MONITORING)
+    kinds = {"operator": ["Deployment"], "agent": ["DaemonSet"]}
+    for part, wanted in kinds.items():
+        name = f"walras-{part}"
+        spec = {kind: of_kind(kind, documents)[name]["spec"] for kind in (*wanted, "Service")}
+        selector = spec[wanted[0]]["selector"]["matchLabels"]
+        assert selected(selector, documents) == wanted
+        assert spec["Service"]["selector"] == selector
+        policy = of_kind("NetworkPolicy", documents)[name]
+        assert policy["spec"]["podSelector"]["matchLabels"] == selector
+        monitor = of_kind("ServiceMonitor", documents)[name]["spec"]["selector"]["matchLabels"]
+        assert monitor.items() <= of_kind("Service", documents)[name]["metadata"]["labels"].items()
+    budget = of_kind("PodDisruptionBudget", documents)["walras-operator"]
+    assert selected(budget["spec"]["selector"]["matchLabels"], documents) == ["Deployment"]
+
+
+def test_an_upgrade_of_the_chart_alone_starts_no_pod_anew() -> None:
+    """Nothing in a pod's template names the chart's version, nor is random."""
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    for kind in ("Deployment", "DaemonSet"):
+        (made,) = of_kind(kind, rendered()).values()
+        labels = made["spec"]["template"]["metadata"]["labels"]
+        assert not any(chart["version"] in value for value in labels.values())
+        assert made == next(iter(of_kind(kind, rendered({"rbac": {}})).values()))
+
+
+def test_rights_of_hooks_live_only_as_long_as_these() -> None:
+    for each in rendered():
+        if not events(each):
+            continue
+        policy = each["metadata"]["annotations"]["helm.sh/hook-delete-policy"]
+        assert "before-hook-creation" in policy
+        if each["kind"] not in {"Job", "Pod"}:
+            assert "hook-succeeded" in policy, each
+            assert each["metadata"]["annotations"]["helm.sh/hook-weight"] == "-5"
+
+
+def test_what_is_not_there_is_not_used() -> None:
+    documents = rendered(version="1.20.0")
+    kinds = {each["kind"] for each in documents}
+    assert not kinds & {"ServiceMonitor", "PrometheusRule", "ValidatingAdmissionPolicy"}
+    (agents,) = of_kind("DaemonSet", documents).values()
+    annotations = agents["spec"]["template"]["metadata"]["annotations"]
+    assert annotations["container.apparmor.security.beta.kubernetes.io/agent"] == "unconfined"
+
+
+def test_what_is_asked_for_is_made_wherever_it_is() -> None:
+    values = {"admissionPolicy": True, "monitoring": {"serviceMonitor": True, "alerts": True}}
+    kinds = {each["kind"] for each in rendered(values)}
+    assert kinds >= {"ServiceMonitor", "PrometheusRule", "ValidatingAdmissionPolicyBinding"}

@@ -1,0 +1,93 @@
+"""The chart's roles are those that operator and agent are tested with, and no others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chart import NAMESPACE, needs_helm, of_kind, rendered
+from rights import (
+    AGENT_LEASE_RULES,
+    AGENT_RULES,
+    OPERATOR_LEASE_RULES,
+    OPERATOR_RULES,
+    PLACING_RULES,
+    Rule,
+)
+
+pytestmark = needs_helm
+
+Document = dict[str, Any]
+
+
+def bound(documents: list[Document], account: str) -> tuple[list[Rule], list[Rule]]:
+    """What a ServiceAccount may do in the whole cluster, and in its own namespace."""
+    found: dict[str, list[Rule]] = {"ClusterRole": [], "Role": []}
+    for kind, rules in found.items():
+        for binding in of_kind(f"{kind}Binding", documents).values():
+            (subject,) = binding["subjects"]
+            assert subject["namespace"] == NAMESPACE
+            if subject["name"] == account:
+                assert binding["roleRef"]["kind"] == kind
+                rules.extend(of_kind(kind, documents)[binding["roleRef"]["name"]]["rules"])
+    return found["ClusterRole"], found["Role"]
+
+
+def test_the_operator_has_the_rights_that_it_is_tested_with() -> None:
+    assert bound(rendered(), "walras-operator") == (OPERATOR_RULES, OPERATOR_LEASE_RULES)
+
+
+def test_only_where_it_places_pods_may_the_operator_change_them() -> None:
+    may, _ = bound(rendered({"colocation": {"enabled": True}}), "walras-operator")
+    assert [rule for rule in may if rule not in OPERATOR_RULES] == PLACING_RULES
+    assert [rule for rule in may if rule not in PLACING_RULES] == OPERATOR_RULES
+
+
+def test_the_agent_has_the_rights_that_it_is_tested_with() -> None:
+    assert bound(rendered(), "walras-agent") == (AGENT_RULES, AGENT_LEASE_RULES)
+
+
+def test_accounts_of_other_names_have_the_same_rights() -> None:
+    values = {part: {"serviceAccount": {"name": f"my-{part}"}} for part in ("operator", "agent")}
+    documents = rendered(values)
+    assert bound(documents, "my-operator") == (OPERATOR_RULES, OPERATOR_LEASE_RULES)
+    assert bound(documents, "my-agent") == (AGENT_RULES, AGENT_LEASE_RULES)
+
+
+def test_no_role_has_wildcards_or_reads_secrets() -> None:
+    documents = rendered()
+    roles = {**of_kind("ClusterRole", documents), **of_kind("Role", documents)}
+    for name, role in roles.items():
+        for rule in role["rules"]:
+            assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]], name
+            assert "secrets" not in rule["resources"], name
+
+
+def test_every_account_that_is_used_is_made() -> None:
+    documents = rendered()
+    accounts = of_kind("ServiceAccount", documents)
+    used = {
+        each["spec"]["template"]["spec"]["serviceAccountName"]
+        for each in documents
+        if "template" in each.get("spec", {})
+    }
+    assert used == set(accounts) - {"walras-check"}
+
+
+def test_users_may_do_with_their_jobs_what_they_may_do_in_their_namespace() -> None:
+    roles = of_kind("ClusterRole", rendered())
+    aggregated = {
+        (name, label.rpartition("-")[2])
+        for name, role in roles.items()
+        for label in role["metadata"]["labels"]
+        if label.startswith("rbac.authorization.k8s.io/aggregate-to-")
+    }
+    assert aggregated == {
+        ("walras-edit", "admin"),
+        ("walras-edit", "edit"),
+        ("walras-view", "admin"),
+        ("walras-view", "edit"),
+        ("walras-view", "view"),
+    }
+    for name in ("walras-edit", "walras-view"):
+        for rule in roles[name]["rules"]:
+            assert rule["resources"] == ["marketjobs", "speedupprofiles"], "others are nobody's own"

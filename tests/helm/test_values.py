@@ -1,0 +1,116 @@
+"""The chart's values: each is documented, used, and refused when it is misspelt."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import yaml
+
+from chart import CHART, ROOT, HelmError, needs_helm, rendered
+
+Document = dict[str, Any]
+Path = tuple[str, ...]
+
+VALUES: Document = yaml.safe_load((CHART / "values.yaml").read_text())
+
+NAMES_OF_OTHERS = {
+    "affinity",
+    "annotations",
+    "commonLabels",
+    "labels",
+    "nodeSelector",
+    "podAnnotations",
+    "podLabels",
+    "resources",
+}
+"""Values that have names of whoever sets them, or of Kubernetes."""
+
+
+def groups(value: Any, path: Path = ()) -> list[Path]:
+    """Every value that has others in it."""
+    if not isinstance(value, dict) or NAMES_OF_OTHERS & set(path):
+        return []
+    return [path, *(each for name in value for each in groups(value[name], (*path, name)))]
+
+
+def set_at(path: Path, value: Any) -> Document:
+    for name in reversed(path):
+        value = {name: value}
+    return dict(value)
+
+
+@needs_helm
+@pytest.mark.parametrize("path", groups(VALUES), ids=".".join)
+def test_a_misspelt_value_is_refused_by_its_name(path: Path) -> None:
+    with pytest.raises(HelmError) as refused:
+        rendered(set_at((*path, "replicsa"), 1))
+    assert "'replicsa' not allowed" in str(refused.value)
+    assert f"at '{''.join(f'/{name}' for name in path)}':" in str(refused.value)
+
+
+@needs_helm
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("operator.replicas", "two"),
+        ("operator.port", 0),
+        ("operator.log.format", "xml"),
+        ("operator.leaseSeconds", 1),
+        ("agent.mode", "dry-run"),
+        ("agent.reservedCpus", "0-"),
+        ("agent.stateFolder", "var/lib"),
+        ("agent.maxUnavailable", "0%"),
+        ("agent.kubelet.cgroupDriver", "cgroup"),
+        ("image.agent.digest", "latest"),
+        ("image.pullSecrets", ["pull"]),
+        ("market.spec", {"mode": "enforced"}),
+        ("market.spec", {"cores": {"mechanism": "Amdahl"}}),
+        ("market.spec", {"cores": {"hysteresis": 0.02}}),
+        ("market.spec", {"epochSeconds": 0}),
+        ("admissionPolicy", "yes"),
+        ("monitoring.alerts", "on"),
+        ("hooks.releaseSeconds", 1),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_by_its_name(path: str, value: Any) -> None:
+    with pytest.raises(HelmError) as refused:
+        rendered(set_at(tuple(path.split(".")), value))
+    assert f"at '/{path.replace('.', '/')}" in str(refused.value)
+
+
+@needs_helm
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"mode": "observe", "epochSeconds": 10},
+        {"cores": {"mechanism": "Greedy", "hysteresis": "0.05"}, "memory": {"sliceSize": "1Gi"}},
+    ],
+)
+def test_a_market_that_can_be_is_taken(spec: Document) -> None:
+    assert rendered({"market": {"spec": spec}})
+
+
+def test_what_is_made_of_the_values_is_committed() -> None:
+    tool = ROOT / "tools" / "make_chart.py"
+    done = subprocess.run([sys.executable, tool, "--check"], check=False)
+    assert done.returncode == 0, "make chart"
+
+
+def test_every_value_is_used() -> None:
+    """By its full name, or by its name within that of the part, which templates give by turns."""
+    templates = "\n".join(path.read_text() for path in CHART.rglob("templates/**/*.*"))
+    for path in leaves(VALUES):
+        short = ".".join(path[1:])
+        full = f".Values.{'.'.join(path)}"
+        names = [full, f"$agent.{short}", f"$image.{path[-1]}", f"$account.{path[-1]}"]
+        names += [f"(index .root.Values .part).{short}", f"(index $.Values $part).{short}"]
+        assert any(name in templates for name in names), full
+
+
+def leaves(value: Any, path: Path = ()) -> list[Path]:
+    if not isinstance(value, dict) or not value or NAMES_OF_OTHERS & set(path):
+        return [path]
+    return [each for name in value for each in leaves(value[name], (*path, name))]

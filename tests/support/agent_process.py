@@ -1,0 +1,38 @@
+"""A process that is the agent as it is, on a machine that it takes for one with a CPU more.
+
+It leaves at least one core to be shared, and this machine may have only two. The further one is
+reserved for sharing; while all pods have cores of their own, nothing is ever put on it.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from walras_agent.cpuset import CpuSet
+from walras_agent.daemon.command import main
+from walras_agent.daemon.node import Node, Whereabouts
+from walras_agent.topology import Cpu, Topology
+
+if TYPE_CHECKING:
+    from walras_agent.daemon.wake import Wake
+    from walras_agent.journal import Journal
+
+CPUS = sorted(os.sched_getaffinity(0))[:2]
+RESERVED = max(CPUS) + 1
+KNOWN = Topology(tuple(Cpu(cpu, cpu, 0, 0, 0) for cpu in (*CPUS, RESERVED)))
+
+_as_it_is = Node.open
+
+
+def opened(where: Whereabouts, journal: Journal, wake: Wake | None = None) -> Node:
+    """As `Node.open`."""
+    node = _as_it_is(where, journal, wake)
+    node.reconciler.topology = lambda: KNOWN
+    node.reconciler.enforcer.reserved = CpuSet([RESERVED])
+    return node
+
+
+if __name__ == "__main__":
+    Node.open = opened  # type: ignore[method-assign]
+    main()

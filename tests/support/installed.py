@@ -1,0 +1,103 @@
+"""Walras as its chart installs it on a real node, beside two teams' programs and a watcher."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cluster_tools import ROOT, SYSTEM, ToolError, apply, helm, kubectl, pods
+from node_watcher import Watcher
+from shared_node import TEAMS, Shared, deployment, namespace, values
+from waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cluster_tools import Node
+
+IMAGES = Path(os.environ.get("WALRAS_IMAGES", ROOT / "build" / "images"))
+CHART = str(ROOT / "helm" / "walras")
+
+
+class Installed:
+    """Walras on a node with two teams' programs.
+
+    Attributes:
+        node: That.
+        shared: What the programs hold there.
+        watcher: Looks on from before Walras came.
+        before: What it may change of each of the programs' containers, as it was before.
+        values: A file with the chart's values.
+    """
+
+    def __init__(self, folder: Path, node: Node) -> None:
+        self.node = node
+        self.shared = Shared(self.node)
+        self.values = folder / "values.json"
+        self.values.write_text(json.dumps(values(self.node)))
+        self.watcher = Watcher(self.node.name, folder / "watcher.log")
+        self.before: dict[str, dict[str, str | None]] = {}
+
+    def install(self) -> None:
+        """Begin the programs, look at them, and install Walras."""
+        for archive in sorted(IMAGES.glob("walras-*.tar")):
+            self.node.load(archive)
+        self.begin_programs()
+        self.before = self.settings()
+        helm("install", "walras", CHART, "--create-namespace", *self.options())
+
+    def options(self) -> list[str]:
+        """What install and upgrade are called with alike."""
+        return ["--values", str(self.values), "--wait", "--timeout", "5m"]
+
+    def begin_programs(self) -> None:
+        image = f"localhost/walras-agent:{version('walras')}"
+        apply(*map(namespace, TEAMS))
+        programs = [(team, each) for team, programs in TEAMS.items() for each in programs]
+        apply(*(deployment(team, program, image) for team, program in programs))
+        assert eventually(lambda: len(self.shared.cpus()) == len(programs), pause=0.5)
+
+    def settings(self) -> dict[str, dict[str, str | None]]:
+        """What Walras may change, by container of the programs."""
+        groups = self.node.cgroups.containers()
+        uids = {pod["metadata"]["uid"] for team in TEAMS for pod in pods(team)}
+        return {
+            container: self.node.cgroups.settings(group)
+            for container, group in groups.items()
+            if any(uid in group.replace("_", "-") for uid in uids)
+        }
+
+    def pod(self, part: str) -> dict[str, Any]:
+        """The pod of the operator or the agent; {} while there is none."""
+        return next(iter(pods(SYSTEM, f"app.kubernetes.io/component={part}")), {})
+
+    def close(self) -> None:
+        """Leave nothing behind, and stay at work when that fails."""
+        for how in (["--wait", "--timeout", "2m"], ["--no-hooks"]):
+            with suppress(ToolError):
+                helm("uninstall", "walras", "--ignore-not-found", *how)
+        for what in (
+            ["namespace", SYSTEM, *TEAMS],
+            ["entitlements,markets,nodeallocations", "--all"],
+        ):
+            with suppress(ToolError):
+                kubectl("delete", "--ignore-not-found", "--timeout=60s", *what)
+        self.watcher.close()
+
+    def story(self) -> Iterator[tuple[str, str]]:
+        """What to look at when a test failed: titles and texts."""
+        yield "the watcher's log", self.watcher.log.read_text()
+        for part in ("operator", "agent"):
+            selector = f"app.kubernetes.io/component={part}"
+            for option in ("--previous=true", "--previous=false"):
+                with suppress(ToolError):
+                    log = kubectl("logs", "-n", SYSTEM, "-l", selector, "--tail=200", option)
+                    yield f"log of the {part} ({option})", log
+        for what in ("walras", "pods,events"):
+            with suppress(ToolError):
+                wide = "yaml" if what == "walras" else "wide"
+                yield what, kubectl("get", what, "-A", "-o", wide)

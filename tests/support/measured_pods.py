@@ -1,0 +1,59 @@
+"""Pods whose programs are measured: nothing else on the machine takes much time from them."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from real_pods import RealPods
+from waiting import eventually
+
+if TYPE_CHECKING:
+    from walras_agent.tree import CgroupTree
+
+
+class MeasuredPods(RealPods):
+    """Pods whose programs begin inside of their container.
+
+    Args:
+        tree: The machine's cgroups.
+        beside: Mounts of further hierarchies of v1 that are to have the same groups.
+    """
+
+    def __init__(self, tree: CgroupTree, *beside: Path) -> None:
+        self.beside = beside
+        super().__init__(tree)
+        file, most = ("cpu.weight", "10000") if tree.version == 2 else ("cpu.shares", "262144")
+        Path(tree.folder("cpu", self.layout.root), file).write_text(most)
+
+    def mounts(self) -> set[str]:
+        return {*super().mounts(), *map(str, self.beside)}
+
+    def pod(self, uid: str) -> str:
+        """The group of a pod."""
+        return self.layout.pod(uid, "Burstable")
+
+    def run(self, uid: str, *argv: str) -> subprocess.Popen[bytes]:
+        """Start a pod with a program, whose output can be read; return when it is in its place."""
+        self.make(self.pod(uid))
+        self.make(self.container(uid))
+        procs = [Path(f"{mount}{self.container(uid)}/cgroup.procs") for mount in self.mounts()]
+        enter = f'for each in {" ".join(map(str, procs))}; do echo 0 > "$each"; done; exec "$@"'
+        process = subprocess.Popen(("sh", "-c", enter, "sh", *argv), stdout=subprocess.PIPE)
+        self.processes.append(process)
+
+        def inside() -> bool:
+            return all(str(process.pid) in each.read_text().split() for each in procs)
+
+        assert eventually(lambda: process.poll() is not None or inside())
+        return process
+
+    def close(self) -> None:
+        super().close()
+        for process in self.processes:
+            if process.stdout:
+                process.stdout.close()
+        for mount in self.beside:
+            for folder in sorted(Path(mount).glob(f"{self.layout.root[1:]}/**/"), reverse=True):
+                folder.rmdir()

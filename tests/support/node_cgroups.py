@@ -1,0 +1,100 @@
+"""Facts: what the cgroups of a node say of its pods' containers, read by no code of Walras.
+
+Cgroup v1 and v2, the drivers cgroupfs and systemd, and any runtime: a container's group is below a
+pod's, and its name has the container's ID in it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+MOUNT = Path("/sys/fs/cgroup")
+
+_CONTAINER = re.compile(r"(?:^|-)([0-9a-f]{64})(?:\.scope)?$")
+
+_FILES_V1 = {
+    "cpuset": ("cpuset.cpus", "cpuset.mems"),
+    "cpu": ("cpu.shares", "cpu.cfs_quota_us", "cpu.cfs_period_us"),
+    "memory": ("memory.limit_in_bytes", "memory.soft_limit_in_bytes"),
+}
+_FILES_V2 = ("cpuset.cpus", "cpuset.mems", "cpu.weight", "cpu.max", "memory.high", "memory.max")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCgroups:
+    """The cgroups of this machine.
+
+    Attributes:
+        version: Of cgroups, 1 or 2.
+    """
+
+    version: int
+
+    @classmethod
+    def here(cls) -> NodeCgroups:
+        return cls(2 if (MOUNT / "cgroup.controllers").exists() else 1)
+
+    def containers(self) -> dict[str, str]:
+        """The group of every container of a pod, by the container's ID."""
+        top, found = self._mount("cpuset"), {}
+        for pods in top.glob("kubepods*"):
+            for folder, groups, _ in os.walk(pods):  # which passes over what goes meanwhile
+                for group in groups:
+                    if name := _CONTAINER.search(group):
+                        found[name[1]] = str(Path(folder, group).relative_to(top))
+        return found
+
+    def cpus(self, group: str) -> frozenset[int] | None:
+        """The CPUs that a group's processes may use; None if it is gone."""
+        file = "cpuset.cpus.effective" if self.version == 2 else "cpuset.cpus"
+        text = self._read("cpuset", group, file)
+        return None if text is None else parse_cpus(text)
+
+    def busy(self, group: str) -> bool:
+        """Whether there are processes in a group."""
+        return bool(self._read("cpuset", group, "cgroup.procs"))
+
+    def processes(self, group: str) -> list[int]:
+        """The processes of a group."""
+        return [int(each) for each in (self._read("cpuset", group, "cgroup.procs") or "").split()]
+
+    def oom_kills(self, group: str) -> int:
+        """How many processes of a group the kernel has killed for want of memory."""
+        file = "memory.events" if self.version == 2 else "memory.oom_control"
+        counters = self._read("memory", group, file) or ""
+        found = re.search(r"^oom_kill (\d+)$", counters, re.MULTILINE)
+        return int(found[1]) if found else 0
+
+    def pod_memory(self, group: str, file: str) -> str | None:
+        """What a memory file says of the pod that a container's group is in; None if it is gone."""
+        return self._read("memory", str(Path(group).parent), file)
+
+    def settings(self, group: str) -> dict[str, str | None]:
+        """What an agent may change of a group, by file; None is a file that is not there."""
+        if self.version == 2:
+            return {file: self._read("", group, file) for file in _FILES_V2}
+        return {
+            file: self._read(controller, group, file)
+            for controller, files in _FILES_V1.items()
+            for file in files
+        }
+
+    def _mount(self, controller: str) -> Path:
+        return MOUNT if self.version == 2 else MOUNT / controller
+
+    def _read(self, controller: str, group: str, file: str) -> str | None:
+        try:
+            return (self._mount(controller) / group / file).read_text().strip()
+        except OSError:
+            return None
+
+
+def parse_cpus(text: str) -> frozenset[int]:
+    """Read a list of CPUs as the kernel writes it, 0-3,8."""
+    ranges = (part.partition("-")[::2] for part in text.split(",") if part)
+    return frozenset(
+        cpu for first, last in ranges for cpu in range(int(first), int(last or first) + 1)
+    )

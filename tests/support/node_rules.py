@@ -1,0 +1,131 @@
+"""Chooses (pure): whether what was seen of a node is as it must be at every moment.
+
+A CPU has an owner if it is in the cpuset of a pod that is granted whole cores alone. Who owns it is
+known when a plan is settled: its agent says that all of it holds, before and after a look at the
+cgroups. What was seen between two such moments is judged when the later one is there: a CPU must
+not have had its old and its new owner at once, and one that keeps its owner nobody else. Only a
+container that has just begun may be anywhere, until it has once been where it belongs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+class Held(NamedTuple):
+    """What one container was seen to have.
+
+    Attributes:
+        pod: its UID.
+        cpus: that its processes may use.
+        busy: whether it has any.
+        oom_kills: by the kernel, so far.
+    """
+
+    pod: str
+    cpus: frozenset[int]
+    busy: bool = True
+    oom_kills: int = 0
+
+
+Sight = dict[str, Held]
+"""What all containers had at one moment, by ID."""
+
+
+class Plan(NamedTuple):
+    """What the API server has of the node's NodeAllocation.
+
+    Attributes:
+        generation: of its spec.
+        settled: whether its agent says that all of this generation holds.
+        whole: cores of the pods that are granted whole ones alone, by UID.
+        granted: UIDs of all pods with a grant.
+    """
+
+    generation: int
+    settled: bool
+    whole: Mapping[str, int]
+    granted: frozenset[str]
+
+
+@dataclass
+class Judge:
+    """Judges what is seen, in the order in which it is.
+
+    Attributes:
+        online: CPUs of the node.
+        owners: of CPUs, by the last plan that was settled; None while there is none.
+    """
+
+    online: frozenset[int]
+    owners: dict[int, str] | None = None
+    _plan: Plan | None = None
+    _generation: int = 0
+    _known: set[str] = field(default_factory=set)
+    _seen: list[Sight] = field(default_factory=list)
+
+    def see(self, sight: Sight) -> Iterator[str]:
+        """Take note of what containers have; yields what is wrong whatever the plan."""
+        if self._seen and self._seen[-1] == sight:
+            return
+        before = self._seen[-1] if self._seen else {}
+        self._seen.append(sight)
+        granted = self._plan.granted if self._plan else frozenset()
+        for container, held in sight.items():
+            if held.pod in granted and held.busy and not held.cpus:
+                yield f"pod {held.pod}: its container {container[:12]} has no CPU"
+            if container in before and held.oom_kills > before[container].oom_kills:
+                yield f"pod {held.pod}: the kernel killed a process for want of memory"
+
+    def hear(self, plan: Plan | None) -> Iterator[str]:
+        """Take note of the plan as it is now; yields what was wrong until now."""
+        last, self._plan = self._plan, plan
+        if plan is None:
+            self.owners, self._seen = None, self._seen[-1:]
+        elif plan.settled and last == plan and self._seen:
+            yield from self._settle(plan)
+
+    def _settle(self, plan: Plan) -> Iterator[str]:
+        now = self._seen[-1]
+        owners: dict[int, str] = {}
+        for held in now.values():
+            for cpu in held.cpus if held.pod in plan.whole else ():
+                if owners.setdefault(cpu, held.pod) != held.pod:
+                    yield f"CPU {cpu} is owned by the pods {owners[cpu]} and {held.pod}"
+        yield from self._unheld(plan, owners)
+        if self.owners is not None:
+            one_step = plan.generation - self._generation <= 1
+            for sight in self._seen[1:]:
+                yield from self._between(self.owners, owners, sight, one_step=one_step)
+        self.owners, self._generation, self._seen = owners, plan.generation, [now]
+        self._known = {each for each in now if each in self._known or _in_place(now[each], owners)}
+
+    def _unheld(self, plan: Plan, owners: Mapping[int, str]) -> Iterator[str]:
+        for pod, cores in plan.whole.items():
+            has = sum(owner == pod for owner in owners.values())
+            if has < cores:
+                yield f"pod {pod} has {has} CPUs of its own and was granted {cores} cores"
+        if not owners.keys() <= self.online:
+            yield f"pods own CPUs {sorted(owners.keys() - self.online)}, which are not online"
+
+    def _between(
+        self, old: Mapping[int, str], new: Mapping[int, str], sight: Sight, *, one_step: bool
+    ) -> Iterator[str]:
+        for cpu in old.keys() & new.keys():
+            pods = {
+                held.pod
+                for container, held in sight.items()
+                if cpu in held.cpus and container in self._known
+            }
+            if old[cpu] != new[cpu] and {old[cpu], new[cpu]} <= pods:
+                yield f"CPU {cpu} had its old owner {old[cpu]} and its new one {new[cpu]} at once"
+            elif old[cpu] == new[cpu] and one_step and pods - {old[cpu]}:
+                yield f"CPU {cpu} of pod {old[cpu]} was also used by {sorted(pods - {old[cpu]})}"
+
+
+def _in_place(held: Held, owners: Mapping[int, str]) -> bool:
+    return all(owners.get(cpu, held.pod) == held.pod for cpu in held.cpus)

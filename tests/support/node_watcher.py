@@ -1,0 +1,178 @@
+"""A process that watches a node's cgroups while Walras works, and logs what is wrong.
+
+It looks at all containers some fifty times a second, and takes what two looks in a row agree on:
+one look is not a moment, and its first and its last container may belong to two plans.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from live_api import API, RefusedError
+from node_cgroups import NodeCgroups, parse_cpus
+from node_rules import Held, Judge, Plan, Sight
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+ALLOCATIONS = "/apis/walras.dev/v1alpha1/nodeallocations"
+PAUSE = 0.02
+ASK_EVERY = 0.2
+"""Seconds."""
+
+
+class Cluster:
+    """What the API server says of a node's pods and plan, asked by a thread of its own."""
+
+    def __init__(self, node: str) -> None:
+        self._api = API.connect()
+        self._node = node
+        self._heard: list[Plan | None] = []
+        self.pods: dict[str, tuple[str, str]] = {}
+        threading.Thread(target=self._ask_on, daemon=True).start()
+
+    def heard(self) -> list[Plan | None]:
+        """What was heard since the last call, in its order."""
+        found, self._heard = self._heard, []
+        return found
+
+    def _ask_on(self) -> None:
+        while True:
+            try:
+                self._ask()
+            except Exception:  # noqa: BLE001 - a test may have killed the API server
+                time.sleep(ASK_EVERY)
+            time.sleep(ASK_EVERY)
+
+    def _ask(self) -> None:
+        here = f"fieldSelector=spec.nodeName%3D{self._node}"
+        for pod in self._api.call("GET", f"/api/v1/pods?{here}")["items"]:
+            name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+            for status in pod.get("status", {}).get("containerStatuses", ()):
+                container = status.get("containerID", "").rpartition("/")[2]
+                self.pods[container] = (pod["metadata"]["uid"], name)
+        self._heard = [*self._heard, self._plan()]
+
+    def _plan(self) -> Plan | None:
+        try:
+            found = self._api.call("GET", f"{ALLOCATIONS}/{self._node}")
+        except RefusedError as refused:
+            if refused.code != 404:
+                raise
+            return None
+        return plan_of(found)
+
+
+def plan_of(document: dict[str, Any]) -> Plan:
+    """Read a NodeAllocation."""
+    spec, status = document["spec"], document.get("status", {})
+    ready = any(
+        each["type"] == "Ready" and each["status"] == "True"
+        for each in status.get("conditions", ())
+    )
+    cores = {each["podUID"]: float(each["cores"]) for each in spec.get("grants", ())}
+    return Plan(
+        document["metadata"]["generation"],
+        ready and status.get("enforcedEpoch") == spec["epoch"] and spec["mode"] == "enforce",
+        {uid: int(each) for uid, each in cores.items() if each.is_integer()},
+        frozenset(cores),
+    )
+
+
+class Watch:
+    """Looks and judges until the process is ended."""
+
+    def __init__(self, node: str, log: Path) -> None:
+        self._cgroups, self._cluster = NodeCgroups.here(), Cluster(node)
+        online = Path("/sys/devices/system/cpu/online").read_text().strip()
+        self._judge = Judge(parse_cpus(online))
+        self._log = log.open("a", buffering=1)
+        self._told: dict[str, Any] = {}
+
+    def run(self) -> None:
+        for turn in itertools.count():
+            if turn % 10 == 0:
+                groups = self._cgroups.containers()
+            sight = self._look(groups)
+            if sight == self._look(groups):
+                self._wrong(self._judge.see(sight))
+                self._tell("cpus", {self._name(id_): sorted(sight[id_].cpus) for id_ in sight})
+            for plan in self._cluster.heard():
+                self._wrong(self._judge.hear(plan))
+                self._tell("owners", self._judge.owners)
+                self._tell("plan", plan and {**plan._asdict(), "granted": sorted(plan.granted)})
+            time.sleep(PAUSE)
+
+    def _look(self, groups: dict[str, str]) -> Sight:
+        sight = {}
+        for container, group in groups.items():
+            cpus = self._cgroups.cpus(group)
+            if cpus is not None and container in self._cluster.pods:
+                uid, _ = self._cluster.pods[container]
+                kills = self._cgroups.oom_kills(group)
+                sight[container] = Held(uid, cpus, self._cgroups.busy(group), kills)
+        return sight
+
+    def _name(self, container: str) -> str:
+        return f"{self._cluster.pods[container][1]} {container[:6]}"
+
+    def _wrong(self, problems: Iterable[str]) -> None:
+        for problem in problems:
+            self._write("violation", problem)
+
+    def _tell(self, what: str, value: Any) -> None:
+        if self._told.get(what) != value:
+            self._told[what] = value
+            self._write(what, value)
+
+    def _write(self, what: str, value: Any) -> None:
+        self._log.write(json.dumps({"at": round(time.time(), 3), what: value}) + "\n")
+
+
+class Watcher:
+    """That process, for a test.
+
+    Attributes:
+        log: its file, a JSON document on each line.
+    """
+
+    def __init__(self, node: str, log: Path) -> None:
+        self.log = log
+        log.touch()
+        self.process = subprocess.Popen(
+            [sys.executable, __file__, node, str(log)],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+
+    def lines(self) -> list[dict[str, Any]]:
+        """All that it has logged; the last line may not be whole yet."""
+        return [
+            json.loads(line)
+            for line in self.log.read_text().splitlines(keepends=True)
+            if line.endswith("\n")
+        ]
+
+    def violations(self) -> list[str]:
+        """What was wrong, in the order in which it was found."""
+        assert self.process.poll() is None, "the watcher has ended"
+        return [each["violation"] for each in self.lines() if "violation" in each]
+
+    def owners(self) -> set[str]:
+        """UIDs of the pods that it has found to own a CPU."""
+        return {pod for each in self.lines() for pod in (each.get("owners") or {}).values()}
+
+    def close(self) -> None:
+        self.process.terminate()
+        self.process.wait()
+
+
+if __name__ == "__main__":
+    Watch(sys.argv[1], Path(sys.argv[2])).run()

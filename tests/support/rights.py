@@ -1,0 +1,72 @@
+"""All that the operator and the agent may ask of an API server: what the tests on one run with.
+
+The chart's roles are compared with these, so that what is installed is what was tested.
+"""
+
+from __future__ import annotations
+
+Rule = dict[str, list[str]]
+
+OPERATOR_RULES: list[Rule] = [
+    {
+        "apiGroups": ["walras.dev"],
+        "resources": [
+            "entitlements",
+            "marketjobs",
+            "markets",
+            "nodeallocations",
+            "speedupprofiles",
+        ],
+        "verbs": ["get", "list", "watch"],
+    },
+    {
+        "apiGroups": ["walras.dev"],
+        "resources": ["nodeallocations"],
+        "verbs": ["create", "patch", "update"],
+    },
+    {"apiGroups": ["walras.dev"], "resources": ["speedupprofiles"], "verbs": ["create"]},
+    {
+        "apiGroups": ["walras.dev"],
+        "resources": [
+            "entitlements/status",
+            "marketjobs/status",
+            "markets/status",
+            "speedupprofiles/status",
+        ],
+        "verbs": ["patch", "update"],
+    },
+    {"apiGroups": [""], "resources": ["namespaces", "nodes", "pods"], "verbs": ["list", "watch"]},
+    {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},
+    {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["list", "watch"]},
+]
+"""Of the operator, in the whole cluster. Get of objects and update of statuses are for servers that
+cannot apply.
+"""
+
+PLACING_RULES: list[Rule] = [
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["patch"]},
+    {"apiGroups": [""], "resources": ["pods/binding"], "verbs": ["create"]},
+]
+"""Of the operator, in the whole cluster, where it places pods."""
+
+OPERATOR_LEASE_RULES: list[Rule] = [
+    {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
+    {
+        "apiGroups": ["coordination.k8s.io"],
+        "resources": ["leases"],
+        "resourceNames": ["walras-operator"],
+        "verbs": ["get", "update"],
+    },
+]
+"""Of the operator, in its own namespace."""
+
+AGENT_RULES: list[Rule] = [
+    {"apiGroups": ["walras.dev"], "resources": ["nodeallocations"], "verbs": ["list", "watch"]},
+    {"apiGroups": ["walras.dev"], "resources": ["nodeallocations/status"], "verbs": ["patch"]},
+]
+"""Of an agent, in the whole cluster; docs/agent.md has them too."""
+
+AGENT_LEASE_RULES: list[Rule] = [
+    {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create", "patch"]}
+]
+"""Of an agent, in its own namespace."""

@@ -1,0 +1,106 @@
+"""The real operator as a process on a large cluster, and what is to be known of it from outside."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import urllib.request
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from large_cluster import SYSTEM
+from waiting import eventually
+from walras_operator.decision import decide
+from walras_operator.runtime.kinds import Scope
+from walras_operator.runtime.mirror import Mirror
+
+if TYPE_CHECKING:
+    from walras_service.api import Api
+
+_PROC = Path("/proc")
+_ROUNDS = "walras_operator_recompute_seconds_count"
+_WRITES = "walras_operator_writes_total"
+_PLACED = 'walras_operator_writes_total{kind="Pod",result="written"}'
+
+
+class ScaledOperator:
+    """An operator.
+
+    Args:
+        kubeconfig: Where the API server is.
+        log: File for what it says.
+    """
+
+    def __init__(self, kubeconfig: str, log: Path) -> None:
+        self.log = log
+        command = [sys.executable, "-m", "walras_operator", "run", "--kubeconfig", kubeconfig]
+        with log.open("w") as out:
+            self.process = subprocess.Popen(
+                [*command, "--listen", "127.0.0.1:0", "--log-format", "text"],
+                stderr=out,
+                stdout=out,
+            )
+        assert eventually(self._address), log.read_text()
+
+    def close(self) -> None:
+        """End it, as the kubelet does."""
+        self.process.terminate()
+        self.process.wait()
+
+    def kill(self) -> None:
+        """End it, as a crash of its machine would."""
+        self.process.kill()
+        self.process.wait()
+
+    def published(self) -> int:
+        """How many decisions it has made and published."""
+        return int(self._metrics().get(_ROUNDS, 0))
+
+    def written(self) -> int:
+        """How many objects it has changed."""
+        metrics = self._metrics().items()
+        return int(sum(number for name, number in metrics if name.startswith(_WRITES)))
+
+    def placed(self) -> int:
+        """How many pods it has given a node, or let go."""
+        return int(self._metrics().get(_PLACED, 0))
+
+    def mebibytes(self) -> int:
+        """The most memory that it has ever had (`VmHWM`)."""
+        return self._status("VmHWM") // 1024
+
+    def _status(self, field: str) -> int:
+        text = (_PROC / str(self.process.pid) / "status").read_text()
+        found = re.search(rf"^{field}:\s+([0-9]+)", text, re.MULTILINE)
+        assert found is not None
+        return int(found[1])
+
+    def _address(self) -> str:
+        found = re.search(r"answering on (\S+)", self.log.read_text())
+        return found[1] if found else ""
+
+    def _metrics(self) -> dict[str, float]:
+        with urllib.request.urlopen(f"{self._address()}/metrics", timeout=60) as answer:  # noqa: S310
+            lines = answer.read().decode().splitlines()
+        parted = (line.rpartition(" ") for line in lines if not line.startswith("#"))
+        return {name: float(number) for name, _, number in parted}
+
+
+def undone(api: Api, agents: frozenset[str]) -> list[str]:
+    """Nodes whose NodeAllocations are not what an operator that begins now would have them be.
+
+    Args:
+        api: To look at everything.
+        agents: Nodes whose agents live.
+    """
+    kinds = Scope(SYSTEM).kinds
+    mirror = Mirror(kinds, lambda: None, lambda: 0.0)
+    for name, watched in kinds.items():
+        for item in api.request("GET", watched.kind.path(), query=watched.selectors, timeout=60)[
+            "items"
+        ]:
+            mirror.hear(name, {"apiVersion": watched.kind.api_version, "kind": name, **item})
+    world = replace(mirror.world("2026-01-31T12:00:00Z"), agents=agents)
+    return [each.node for each in decide(world).nodes]

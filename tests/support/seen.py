@@ -1,0 +1,76 @@
+"""What a command line would see of a world: `Facts` made of the very objects and statuses."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from walras.resources.node_status import NodeAllocationStatus
+from walras.resources.statuses import EntitlementStatus, MarketJobStatus, MarketStatus
+from walras_cli.cluster.facts import Entry, Facts
+from walras_cli.cluster.leases import Leases
+from walras_operator.decision import decide
+from worlds import outcome, world
+
+if TYPE_CHECKING:
+    from walras.resources.model import Resource
+    from walras_operator.world import Document, World
+
+NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
+
+
+def decided(*documents: Document, **fields: Any) -> World:
+    """Return a world after the real decision about it was written."""
+    before = world(*documents, **fields)
+    return outcome(before, decide(before))
+
+
+def seen(of: World, **more: Any) -> Facts:
+    """Return what can be seen of a world by somebody with all rights."""
+    known: dict[str, Any] = {
+        "now": NOW,
+        "entitlements": {
+            each.name: each
+            for each in (
+                Entry.read(_document(x), EntitlementStatus) for x in of.objects.entitlements
+            )
+        },
+        "jobs": {
+            (each.namespace, each.name): each
+            for each in (
+                Entry.read(_document(x, x.metadata.namespace), MarketJobStatus)
+                for x in of.objects.jobs
+            )
+        },
+        "allocations": {
+            name: Entry.read(_document(x), NodeAllocationStatus)
+            for name, x in of.allocations.items()
+        },
+        "market": next((Entry.read(_document(x), MarketStatus) for x in of.markets), None),
+        "nodes": {x.metadata.name: x for x in of.objects.nodes},
+        "leases": Leases(known=True, operator=NOW, operator_alive=True, agents=_alive(of)),
+    }
+    return Facts(**{**known, **more})
+
+
+def _alive(of: World) -> dict[str, bool]:
+    return dict.fromkeys(of.agents, True)
+
+
+def _document(resource: Resource, namespace: str = "") -> Document:
+    """Return an object as the API server gives it."""
+    spec = resource.model_dump(mode="json", by_alias=True, exclude_unset=True).get("spec", {})
+    metadata = {"name": resource.metadata.name, "generation": resource.metadata.generation}
+    if namespace:
+        metadata["namespace"] = namespace
+    return {"metadata": metadata, "spec": spec, "status": _whole(resource.status)}
+
+
+def _whole(status: Document | None) -> Document | None:
+    """Return a status with what `worlds` leaves out, since no decision depends on it."""
+    if status is None:
+        return None
+    stamp = {"epoch": {"durationMilliseconds": 5, **status["epoch"]}} if "leader" in status else {}
+    told = status["pods"] if isinstance(status.get("pods"), list) else []
+    pods = [{"namespace": "lab", "name": "", **each} for each in told]
+    return {**status, **stamp, **({"pods": pods} if pods else {})}

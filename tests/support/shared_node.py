@@ -1,0 +1,165 @@
+"""Two teams' programs on a real node, what a chart is told for them, and what they hold there."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from cluster_tools import SYSTEM, containers, get, pods, ready
+from node_watcher import ALLOCATIONS
+
+if TYPE_CHECKING:
+    from cluster_tools import Document, Node
+
+OURS = "walras.dev/v1alpha1"
+CPUS = os.cpu_count() or 1
+
+TEAMS = {"vision": ("train", "index"), "speech": ("decode", "align")}
+"""Programs by team; a team has a namespace and an Entitlement of its name."""
+
+PROGRAM = """
+import hashlib, threading, time
+def work():
+    while True:
+        hashlib.pbkdf2_hmac("sha256", b"words", b"salt", 10_000)  # Python's lock is not held
+        time.sleep(0.5)
+for _ in range(4):
+    threading.Thread(target=work).start()
+"""
+
+
+def namespace(team: str) -> Document:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": team}}
+
+
+def deployment(team: str, program: str, image: str) -> Document:
+    """One pod with four threads, on the node's own network and from an image that it has."""
+    labels = {"app": program}
+    container = {
+        "name": "main",
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["python3", "-c", PROGRAM],
+    }
+    pod = {"hostNetwork": True, "terminationGracePeriodSeconds": 1, "containers": [container]}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": program, "namespace": team},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    }
+
+
+def entitlement(team: str, shares: int) -> Document:
+    spec = {"shares": shares, "namespaces": [team]}
+    return {"apiVersion": OURS, "kind": "Entitlement", "metadata": {"name": team}, "spec": spec}
+
+
+def job(team: str, program: str, work: str = "1") -> Document:
+    spec = {
+        "entitlement": team,
+        "selector": {"matchLabels": {"app": program}},
+        "work": work,
+        "parallelFraction": "0.95",
+    }
+    where = {"name": program, "namespace": team}
+    return {"apiVersion": OURS, "kind": "MarketJob", "metadata": where, "spec": spec}
+
+
+def values(node: Node) -> dict[str, Any]:
+    """What the chart is told for one node without a network for pods.
+
+    Walras itself requests no CPU, since a request of any size takes a whole core off the market,
+    and there may be but two. One core always stays shared: where there are more than two, let it be
+    the reserve.
+    """
+    nothing = {"requests": {"cpu": "0", "memory": "32Mi"}}
+    return {
+        "image": {"registry": "localhost"},
+        "hostNetwork": True,
+        "market": {"spec": {"epochSeconds": 5, "cores": {"reservedCores": int(CPUS > 2)}}},
+        "operator": {"port": 28080, "resources": nothing, "leaseSeconds": 6},
+        "agent": {
+            "port": 29465,
+            "resources": nothing,
+            "kubelet": node.kubelet_folders(),
+            "periodSeconds": 2,  # what programs want of memory is looked at as often
+            "releaseAfterSeconds": 5,  # for as long as an uninstall waits, and then some
+        },
+        "hooks": {"resources": nothing},
+    }
+
+
+class Shared:
+    """What the programs hold on a node.
+
+    Attributes:
+        node: That.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+    def allocation(self) -> Document:
+        return get(f"{ALLOCATIONS}/{self.node.name}")
+
+    def granted(self) -> dict[str, float]:
+        """Cores by program, of a plan that the agent says to hold; none before."""
+        found = self.allocation()
+        enforced = found.get("status", {}).get("enforcedEpoch")
+        if not ready(found) or enforced != found["spec"]["epoch"]:
+            return {}
+        return {
+            grant["name"].rpartition("-")[0].rpartition("-")[0]: float(grant["cores"])
+            for grant in found["spec"].get("grants", ())
+        }
+
+    def cpus(self) -> dict[str, frozenset[int]]:
+        """What CPUs the programs' containers may use, as their cgroups say."""
+        return {
+            program: self._cpus_of(pod)
+            for team, programs in TEAMS.items()
+            for program in programs
+            for pod in pods(team, f"app={program}")
+            if containers(pod)
+        }
+
+    def _cpus_of(self, *some: Document) -> frozenset[int]:
+        groups = self.node.cgroups.containers()
+        found = (groups.get(container) for pod in some for container in containers(pod))
+        return frozenset().union(*(self.node.cgroups.cpus(each) or () for each in found if each))
+
+    def groups(self) -> dict[str, str]:
+        """The cgroups of the programs' containers."""
+        found = self.node.cgroups.containers()
+        return {
+            program: found[container]
+            for team, programs in TEAMS.items()
+            for program in programs
+            for pod in pods(team, f"app={program}")
+            for container in containers(pod)
+        }
+
+    def uid(self, program: str) -> str:
+        """The UID of a program's pod."""
+        (team,) = (team for team, programs in TEAMS.items() if program in programs)
+        (pod,) = pods(team, f"app={program}")
+        return str(pod["metadata"]["uid"])
+
+    def amiss(self) -> str:
+        """How cgroups differ from what was granted; empty when all is as it was."""
+        granted, cpus = self.granted(), self.cpus()
+        if not granted:
+            return "no plan is in force"
+        for program, cores in granted.items():
+            others = self._cpus_of(*pods(SYSTEM)).union(
+                *(cpus[each] for each in cpus if each != program)
+            )
+            own = cpus[program] - others
+            right = own == cpus[program] if cores.is_integer() else own < cpus[program]
+            if not right or len(own) < int(cores):
+                return f"{program} was granted {cores} cores; of {cpus[program]}, {own} are its own"
+        return ""
