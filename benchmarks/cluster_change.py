@@ -1,0 +1,83 @@
+"""A real node: from a changed Entitlement to a container's cpuset, with the operator's debounce.
+
+It needs what the tests on a node need (tests/e2e/conftest.py), and root: Walras is installed by its
+chart beside four programs, and removed at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
+
+from cluster_tools import Node, api, apply
+from installed import Installed
+from shared_node import entitlement, job
+from waiting import eventually
+
+if TYPE_CHECKING:
+    from shared_node import Shared
+
+TARGET_MS = 2_000
+CHANGES = 20
+ENTITLEMENT = "/apis/walras.dev/v1alpha1/entitlements/speech"
+
+
+def main() -> None:
+    """Change the same entitlement to and fro."""
+    with tempfile.TemporaryDirectory() as folder:
+        installed = Installed(Path(folder), Node())
+        try:
+            installed.install()
+            apply(entitlement("vision", 3), entitlement("speech", 1))
+            apply(job("vision", "train", work="2"), job("vision", "index"))
+            apply(job("speech", "decode", work="2"), job("speech", "align"))
+            settle(installed.shared)
+            times = [change(installed.shared, (27, 1)[turn % 2]) for turn in range(CHANGES)]
+        finally:
+            installed.close()
+    tell(times)
+
+
+def settle(shared: Shared) -> None:
+    """Wait until nothing is left to be done."""
+    if not eventually(lambda: not shared.amiss(), 180, pause=0.1):
+        sys.exit(f"the node does not settle: {shared.amiss()}")
+
+
+def change(shared: Shared, shares: int) -> float:
+    """Change the entitlement; milliseconds until a cpuset is another."""
+    before = shared.cpus()
+    groups = shared.groups()
+    began = time.perf_counter()
+    api().call("PATCH", ENTITLEMENT, {"spec": {"shares": shares}})
+    cpus = shared.node.cgroups.cpus
+    while all(cpus(group) == before[program] for program, group in groups.items()):
+        time.sleep(0.001)
+    took = 1e3 * (time.perf_counter() - began)
+    settle(shared)
+    return took
+
+
+def tell(times: list[float]) -> None:
+    """Print the table."""
+    table = Table(title=f"on {os.cpu_count()} CPUs, Linux {platform.release()}")
+    for heading in ("Entitlement to cpuset", "median ms", "worst ms", "target ms"):
+        table.add_column(heading, justify="left" if "to" in heading else "right")
+    middle, worst = statistics.median(times), max(times)
+    table.add_row(f"{len(times)} changes", f"{middle:.0f}", f"{worst:.0f}", f"{TARGET_MS}")
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

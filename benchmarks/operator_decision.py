@@ -1,0 +1,69 @@
+"""The operator: a whole decision about a large cluster, when nothing and when one thing changed.
+
+The peer is the least that anybody can do who looks at the same objects: to read them from JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness import Case, one_thread, run
+
+one_thread()
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
+
+from large_worlds import cluster  # noqa: E402
+from walras_operator.decision import decide  # noqa: E402
+from worlds import enforced as all_enforced  # noqa: E402
+from worlds import outcome, world  # noqa: E402
+
+if TYPE_CHECKING:
+    from walras_operator.world import Document, World
+
+SIZES = ((100, 1_000), (1_000, 10_000))
+TARGET_MS = 1_000
+
+
+def settled(documents: list[Document]) -> World:
+    """Return the world after a decision was written, and agents have done their part."""
+    fresh = world(*documents)
+    told = all_enforced(outcome(fresh, decide(fresh)))
+    return outcome(told, decide(told))
+
+
+def with_other_shares(known: World) -> World:
+    """Return the same world with another claim of one user."""
+    first, *others = known.objects.entitlements
+    changed = first.model_copy(update={"spec": first.spec.model_copy(update={"shares": 9})})
+    return replace(known, objects=replace(known.objects, entitlements=[changed, *others]))
+
+
+def cases() -> list[Case]:
+    """Return both sizes, with and without a change."""
+    found = []
+    for nodes, pods in SIZES:
+        documents = cluster(nodes, pods)
+        texts = [json.dumps(each) for each in documents]
+        steady = settled(documents)
+        if decide(steady).statuses or decide(steady).nodes:
+            raise SystemExit("a steady cluster is written to")
+        changed = with_other_shares(steady)
+
+        def peer(texts: list[str] = texts) -> list[Any]:
+            return [json.loads(each) for each in texts]
+
+        title = f"{nodes} nodes, {pods} pods"
+        found += [
+            Case(f"{title}, nothing new", TARGET_MS, partial(decide, steady), "json", peer),
+            Case(f"{title}, other shares", TARGET_MS, partial(decide, changed), "json", peer),
+        ]
+    return found
+
+
+if __name__ == "__main__":
+    run("Decisions of the operator", cases())
