@@ -57,6 +57,17 @@ for _ in range(processes):
     os.wait()
 """
 
+# The same, of a program that waits instead of computing: its time does not depend on what else the
+# machine does, only on the data.
+WAITING = MULTI_PROCESS.replace("import os, sys", "import os, sys, time").replace(
+    """    total = 0
+    for i in range(int(amount)):
+        total += i * i
+""",
+    """    time.sleep(amount / 12_000_000)
+""",
+)
+
 # argv: threads, data size. Compresses blocks in a pool; zlib lets go of the interpreter's lock.
 ZLIB_THREADS = """
 import random, sys, zlib
@@ -182,7 +193,9 @@ def test_fraction_of_small_samples_predicts_the_speedup_of_the_whole() -> None:
 
 @tried_again
 def test_time_that_grows_with_the_square_of_the_data_is_found_quadratic() -> None:
-    squared = MULTI_PROCESS.replace("12_000_000 * size", "6_000_000 * size * size")
+    squared = WAITING.replace("12_000_000 * size", "12_000_000 * size * size")
+    assert squared != WAITING
     command = ("--", sys.executable, "-c", squared, "{threads}", "{fraction}", "0.8")
     fit = fit_of(walras("--pin", "affinity", "--sizes", "20%,40%,60%,80%,100%", *command))
     assert fit.time_models[1].form == "Quadratic"
+    assert fit.predict_seconds(1, 2.0) == pytest.approx(4.0, rel=0.1)

@@ -16,9 +16,9 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 TASKS = 60
 """Pieces that all of the data is in."""
 
-WORDS = 60_000
-MEGABYTES = 24
-SIDE = 700
+WORDS = 300_000
+MEGABYTES = 120
+SIDE = 1_100
 
 
 def count_words(piece: int) -> int:
