@@ -135,7 +135,9 @@ def simulated_fractions(program: Program, fraction: float) -> list[Simulated]:
 
 _WHY = "start-up weighs more in small samples, and these are programs of some seconds, not minutes"
 
-_OTHERS = "other programs than the paper's; F near 1, on few cores that others share, is noise about 1"
+_OTHERS = (
+    "other programs than the paper's; F near 1, on few cores that others share, is noise about 1"
+)
 
 
 def _if_quiet(judge: Callable[[Rows], Finding]) -> Callable[[Rows], Finding]:
