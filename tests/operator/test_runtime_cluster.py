@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import time
 from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -423,7 +424,7 @@ def test_statuses_are_left_to_a_decision_that_is_due_and_nodes_are_not(
 ) -> None:
     node, metadata = cluster.node(), (cluster.read(cluster.entitlement()) or {})["metadata"]
     mirror = Mirror(Scope(cluster.name).kinds, lambda: None, time.monotonic)
-    publisher = Publisher(api, mirror, lambda: True)
+    publisher = Publisher(api, mirror, lambda: True, slice_=0)
     mine = Reference("Entitlement", cluster.name, uid=metadata["uid"])
     event = Event(mine, "Normal", "Counted", "it was counted")
     writes = (StatusWrite(mine, {"jobs": 1}),) * 3
@@ -440,6 +441,29 @@ def test_statuses_are_left_to_a_decision_that_is_due_and_nodes_are_not(
     assert outcome.count("deferred") == 0, "whom a pod is placed beside is told first"
     publisher.close()
     assert cluster.events() == ["Counted"]
+
+
+def test_no_status_is_left_to_the_next_decision_for_ever(
+    cluster: OperatorCluster, api: Api
+) -> None:
+    """Eight of 24 are written before the next decision is due, each time."""
+    mirror = Mirror(Scope(cluster.name).kinds, lambda: None, time.monotonic)
+    publisher = Publisher(api, mirror, lambda: True, slice_=0)
+    paths = [cluster.entitlement(suffix=f"-{number}") for number in range(24)]
+    mine = [
+        Reference("Entitlement", metadata["name"], uid=metadata["uid"])
+        for metadata in ((cluster.read(path) or {})["metadata"] for path in paths)
+    ]
+    asked = count().__next__
+    for turn in range(1, 7):
+        decision = Decision(
+            (), tuple(StatusWrite(each, {"jobs": turn}) for each in mine), (), Carried()
+        )
+        stamp = Stamp(turn, "2026-01-31T12:00:00Z", 1, "operator-0")
+        outcome = publisher.publish(decision, stamp, hurried=lambda: asked() % 24 >= 8)
+        assert outcome.results[("Entitlement", "written")] == 8
+    publisher.close()
+    assert all((cluster.read(path) or {})["status"]["jobs"] > 1 for path in paths)
 
 
 def test_a_deletion_that_no_watch_told_of_is_found_by_a_census(cluster: OperatorCluster) -> None:

@@ -26,8 +26,8 @@ from walras.resources.kinds import SpeedupProfileSpec
 
 PROFILE = ["-m", "walras_cli", "profile"]
 ROOT = os.geteuid() == 0
-ATTEMPTS = 8
-PAUSE_SECONDS = 3
+ATTEMPTS = 12
+PAUSE_SECONDS = 5
 """Between attempts: neighbours disturb for a while, and then do not."""
 
 P = ParamSpec("P")

@@ -158,15 +158,16 @@ class OperatorCluster:
         self.make(path, {"metadata": {"name": name}, "spec": spec})
         return f"{path}/{name}"
 
-    def entitlement(self, shares: int = 1) -> str:
+    def entitlement(self, shares: int = 1, suffix: str = "") -> str:
         """Make an Entitlement; its path."""
+        name = f"{self.name}{suffix}"
         path = f"{OURS_PATH}/entitlements"
         head = {"apiVersion": "walras.dev/v1alpha1", "kind": "Entitlement"}
-        metadata = {"name": self.name, "labels": {LABEL: ""}}
+        metadata = {"name": name, "labels": {LABEL: ""}}
         self.make(
             path, {**head, "metadata": metadata, "spec": {"shares": shares, "namespaces": ["x"]}}
         )
-        return f"{path}/{self.name}"
+        return f"{path}/{name}"
 
     def market(self, epoch_seconds: int) -> None:
         head = {"apiVersion": "walras.dev/v1alpha1", "kind": "Market"}

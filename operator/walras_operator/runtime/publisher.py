@@ -44,6 +44,9 @@ _log = logging.getLogger(__name__)
 THREADS = 8
 """Requests at a time."""
 
+SLICE = 1.0
+"""Seconds: long enough for some hundred statuses, and not long to wait for a plan."""
+
 Write = TypeVar("Write")
 
 _PAUSES = (0.2, 0.5, 1.0, 2.0)
@@ -103,15 +106,19 @@ class Publisher:
         api: With as many connections as there are threads.
         mirror: Is told what the API server answers.
         leads: Whether this operator leads, and is not about to end; asked before each request.
+        slice_: Seconds that statuses have of every decision, whatever is due meanwhile.
     """
 
-    def __init__(self, api: Api, mirror: Mirror, leads: Callable[[], bool]) -> None:
-        self._api, self._mirror, self._leads = api, mirror, leads
+    def __init__(
+        self, api: Api, mirror: Mirror, leads: Callable[[], bool], slice_: float = SLICE
+    ) -> None:
+        self._api, self._mirror, self._leads, self._slice = api, mirror, leads, slice_
         self._applier = Applier(api)
         self._placer = Placer(api, mirror)
         self._bucket = Bucket()
         self._bucket_lock = threading.Lock()
         self._problems: list[str] = []  # of the present decision
+        self._owed: dict[Reference, int] = {}  # whose statuses the last one left, in their order
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="publish")
 
     def close(self) -> None:
@@ -131,11 +138,15 @@ class Publisher:
         already told of: who follows an operator that ended among them finds some placed, and places
         the others.
 
+        Statuses are left to the next decision when that is due, so that nodes need not wait until a
+        thousand jobs are told of the last one's prices. It finds them undone. Each decision writes
+        some, beginning with those that have waited longest: none waits for ever, however often
+        something changes.
+
         Args:
             decision: To write.
             stamp: That it is marked with.
-            hurried: Whether another decision is due that statuses may be left to. It finds them
-                undone; nodes need not wait until a thousand jobs are told of the last one's prices.
+            hurried: Whether another decision is due.
         """
         known = self._mirror.allocations()
         outcome = Outcome()
@@ -195,14 +206,20 @@ class Publisher:
             version: That the objects must have; empty for any.
             hurried: Whether to leave the rest; None to write them all.
         """
+        end = time.monotonic() + self._slice
 
         def write(each: StatusWrite) -> Result:
-            if hurried is not None and hurried():
+            if hurried is not None and time.monotonic() > end and hurried():
                 return "deferred"
             return self._status(each, stamp, version)
 
+        if hurried is not None:
+            writes = sorted(writes, key=lambda each: self._owed.get(each.object, len(self._owed)))
         results = list(self._pool.map(write, writes))
         paired = list(zip(writes, results, strict=True))
+        if hurried is not None:
+            deferred = (write.object for write, result in paired if result == "deferred")
+            self._owed = {each: place for place, each in enumerate(deferred)}
         outcome.results.update((write.object.kind, result) for write, result in paired)
         return {write.object for write, result in paired if result != "written"}
 

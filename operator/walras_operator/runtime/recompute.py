@@ -96,7 +96,6 @@ class Recompute:
         self._tried: float | None = None
         self._failures = 0
         self._news = 0
-        self._seconds = 0.0  # that the last decision took
         self._wake = threading.Condition()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="recompute", daemon=True)
@@ -139,7 +138,7 @@ class Recompute:
     def _note(self, outcome: Outcome) -> None:
         undone = outcome.count("failed") + outcome.count("superseded")
         self._failures = self._failures + 1 if undone else 0
-        if not undone and not outcome.count("unheld") and not outcome.count("deferred"):
+        if not undone and not outcome.count("unheld"):
             self.succeeded = time.monotonic()
 
     def _waited(self) -> _Reign | None:
@@ -191,31 +190,29 @@ class Recompute:
                 unplaceable=self._publisher.unplaceable,
             )
         )
-        self._seconds = seconds = time.monotonic() - began
+        seconds = time.monotonic() - began
         self._metrics.decided(seconds, decision)
+        reign.again = None
+        if decision.until:
+            end = datetime.strptime(decision.until, TIME).replace(tzinfo=UTC)
+            reign.again = began + (end - now).total_seconds()
         outcome = self._published(decision, known.now, seconds, reign.term)
         if not outcome.void:
             reign.carried = decision.carried
             self.rules = decision.rules or self.rules
             reign.matched = began if matching else reign.matched
-        reign.again = None
-        if decision.until:
-            end = datetime.strptime(decision.until, TIME).replace(tzinfo=UTC)
-            reign.again = began + (end - now).total_seconds()
         self._metrics.published(outcome, time.monotonic() - began)
         return outcome
 
     def _hurried(self) -> bool:
-        """Whether another decision is due, and all statuses were written within the last epoch.
+        """Whether another decision is due.
 
-        What agents answer to the present one is no reason: they will be told of together. Where
-        something changes all the time, statuses still have as much time as decisions.
+        What agents answer to the present one is no reason: they will be told of together.
         """
         now = time.monotonic()
-        if self.succeeded is None or now > self.succeeded + self.rules.epoch_seconds:
-            return False
-        if now < (self._tried or now) + 2 * self._seconds:
-            return False
+        reign = self._reign
+        if reign is not None and reign.again is not None and reign.again <= now:
+            return True
         if self._mirror.news == self._news:
             return False
         with self._wake:
