@@ -175,7 +175,7 @@ def test_a_node_that_is_lost_gets_nobody(waiting: Waiting) -> None:
 def test_a_pod_is_placed_once_and_by_whoever_may(waiting: Waiting, tmp_path: Path) -> None:
     waiting.begin(timeoutSeconds=3600)
     waiting.pods("a0")
-    mirror = Mirror(Scope(SYSTEM).kinds, lambda: None, lambda: 0.0)
+    mirror = Mirror(Scope(SYSTEM).kinds, lambda _: None, lambda: 0.0)
     path = f"/api/v1/namespaces/{waiting.name}/pods/a0"
     found = parse_object({"apiVersion": "v1", "kind": "Pod", **(waiting.cluster.read(path) or {})})
     assert isinstance(found, Pod)

@@ -97,7 +97,7 @@ def test_nodes_and_statuses_are_published_and_follow_changes(cluster: OperatorCl
 def test_what_is_mirrored_is_no_work_for_the_garbage_collector(cluster: OperatorCluster) -> None:
     cluster.pod("p", cluster.node())
     kinds = Scope(cluster.name).kinds
-    mirror = Mirror(kinds, lambda: None, time.monotonic)
+    mirror = Mirror(kinds, lambda _: None, time.monotonic)
     watches = Watches(cluster.api, kinds, mirror)
     watches.start()
     try:
@@ -334,7 +334,7 @@ def test_a_leader_whose_time_is_over_overwrites_nothing_of_its_successor(
     cluster: OperatorCluster, api: Api
 ) -> None:
     node = cluster.node()
-    mirror = Mirror(Scope(cluster.name).kinds, lambda: None, time.monotonic)
+    mirror = Mirror(Scope(cluster.name).kinds, lambda _: None, time.monotonic)
     stale = Publisher(api, mirror, leads=lambda: True)  # it has not noticed yet
     decision = Decision((plan(cluster, node, "a"),), (), (), Carried())
     stamp = Stamp(epoch=EPOCHS + 1, time="", milliseconds=0, leader="stale")
@@ -349,7 +349,7 @@ def test_a_leader_whose_time_is_over_overwrites_nothing_of_its_successor(
 
 def test_who_leads_no_longer_writes_nothing(cluster: OperatorCluster, api: Api) -> None:
     node = cluster.node()
-    mirror = Mirror(Scope(cluster.name).kinds, lambda: None, time.monotonic)
+    mirror = Mirror(Scope(cluster.name).kinds, lambda _: None, time.monotonic)
     publisher = Publisher(api, mirror, leads=lambda: False)
     decision = Decision((plan(cluster, node, "a"),), (), (), Carried())
     outcome = publisher.publish(decision, Stamp(1, "", 0, "nobody"))
@@ -364,7 +364,7 @@ def test_an_object_that_cannot_be_written_hinders_no_other(
     good, bad = cluster.node(1), cluster.node(2)
     broken = plan(cluster, bad)
     broken.spec["mode"] = "perhaps"
-    mirror = Mirror(Scope(cluster.name).kinds, lambda: None, time.monotonic)
+    mirror = Mirror(Scope(cluster.name).kinds, lambda _: None, time.monotonic)
     publisher = Publisher(api, mirror, leads=lambda: True)
     decision = Decision((broken, plan(cluster, good, "a")), (), (), Carried())
     outcome = publisher.publish(decision, Stamp(7, "", 0, "me"))
@@ -406,7 +406,7 @@ def test_events_wait_for_the_status_that_they_are_about(cluster: OperatorCluster
     """Else a status that cannot be written would be told of with every decision."""
     path = cluster.entitlement()
     metadata = (cluster.read(path) or {})["metadata"]
-    mirror = Mirror(Scope(cluster.name).kinds, lambda: None, time.monotonic)
+    mirror = Mirror(Scope(cluster.name).kinds, lambda _: None, time.monotonic)
     publisher = Publisher(api, mirror, lambda: True)
     mine = Reference("Entitlement", cluster.name, uid=metadata["uid"])
     event = Event(mine, "Normal", "Counted", "it was counted")
@@ -423,7 +423,7 @@ def test_statuses_are_left_to_a_decision_that_is_due_and_nodes_are_not(
     cluster: OperatorCluster, api: Api
 ) -> None:
     node, metadata = cluster.node(), (cluster.read(cluster.entitlement()) or {})["metadata"]
-    mirror = Mirror(Scope(cluster.name).kinds, lambda: None, time.monotonic)
+    mirror = Mirror(Scope(cluster.name).kinds, lambda _: None, time.monotonic)
     publisher = Publisher(api, mirror, lambda: True, slice_=0)
     mine = Reference("Entitlement", cluster.name, uid=metadata["uid"])
     event = Event(mine, "Normal", "Counted", "it was counted")
@@ -447,7 +447,7 @@ def test_no_status_is_left_to_the_next_decision_for_ever(
     cluster: OperatorCluster, api: Api
 ) -> None:
     """Eight of 24 are written before the next decision is due, each time."""
-    mirror = Mirror(Scope(cluster.name).kinds, lambda: None, time.monotonic)
+    mirror = Mirror(Scope(cluster.name).kinds, lambda _: None, time.monotonic)
     publisher = Publisher(api, mirror, lambda: True, slice_=0)
     paths = [cluster.entitlement(suffix=f"-{number}") for number in range(24)]
     mine = [
@@ -469,7 +469,7 @@ def test_no_status_is_left_to_the_next_decision_for_ever(
 def test_a_deletion_that_no_watch_told_of_is_found_by_a_census(cluster: OperatorCluster) -> None:
     path = cluster.entitlement()
     kinds = Scope(cluster.name).kinds
-    mirror = Mirror(kinds, lambda: None, time.monotonic)
+    mirror = Mirror(kinds, lambda _: None, time.monotonic)
     census = Census(cluster.api, kinds, mirror)
     census.take()
     assert census.missing() > 0
@@ -493,7 +493,7 @@ def test_an_object_that_went_before_the_watches_began_is_not_waited_for(
 ) -> None:
     path = cluster.entitlement()
     kinds = {"Entitlement": Scope(cluster.name).kinds["Entitlement"]}
-    census = Census(cluster.api, kinds, Mirror(kinds, lambda: None, time.monotonic))
+    census = Census(cluster.api, kinds, Mirror(kinds, lambda _: None, time.monotonic))
     census.take()
     missing = census.missing()
     assert census.take() == missing, "it is there, and no watch has told of it"

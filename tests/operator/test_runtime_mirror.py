@@ -19,10 +19,12 @@ class Cluster:
     def __init__(self) -> None:
         self.time = 100.0
         self.news = 0
+        self.presses = False
         self.mirror = Mirror(Scope("walras-system").kinds, self.changed, lambda: self.time)
 
-    def changed(self) -> None:
+    def changed(self, presses: bool) -> None:
         self.news += 1
+        self.presses = presses
 
     def is_news(self, kind: str, document: Document, *, deleted: bool = False) -> bool:
         before = self.news
@@ -98,6 +100,9 @@ def test_the_status_that_the_operator_tells_is_no_news_to_it(cluster: Cluster) -
 def test_what_an_agent_tells_is_news(cluster: Cluster) -> None:
     cluster.mirror.hear("NodeAllocation", allocation(3))
     assert cluster.is_news("NodeAllocation", allocation(3, version=6, status={"epoch": 3}))
+    assert not cluster.presses
+    assert cluster.is_news("Entitlement", entitlement())
+    assert cluster.presses
 
 
 def test_what_the_operator_has_written_is_known_at_once_and_no_news(cluster: Cluster) -> None:

@@ -96,7 +96,7 @@ def undone(api: Api, agents: frozenset[str]) -> list[str]:
         agents: Nodes whose agents live.
     """
     kinds = Scope(SYSTEM).kinds
-    mirror = Mirror(kinds, lambda: None, lambda: 0.0)
+    mirror = Mirror(kinds, lambda _: None, lambda: 0.0)
     for name, watched in kinds.items():
         for item in api.request("GET", watched.kind.path(), query=watched.selectors, timeout=60)[
             "items"

@@ -105,9 +105,15 @@ class SimulatedAgents:
 
     def _run(self) -> None:
         try:
-            listed = self._api.request("GET", _PLANS.path(), timeout=30)
-            for event in self._events(listed["metadata"]["resourceVersion"]):
-                self._take(event)
+            while not self._closed.is_set():  # the server ends watches that it is not read from
+                listed = self._api.request("GET", _PLANS.path(), timeout=30)
+                for document in listed["items"]:
+                    self._take(document)
+                for event in self._events(listed["metadata"]["resourceVersion"]):
+                    if event["type"] == "ERROR":
+                        break
+                    if event["type"] != "DELETED":
+                        self._take(event["object"])
         except Exception as error:  # noqa: BLE001 - whoever waits for the agents is to know
             self.problem = "" if self._closed.is_set() else repr(error)
 
@@ -117,16 +123,11 @@ class SimulatedAgents:
         for line in answer:
             yield json.loads(line)
 
-    def _take(self, event: Document) -> None:
+    def _take(self, document: Document) -> None:
         """Answer to a plan, unless it is the one that was answered last."""
-        document = event["object"]
         node, spec = document["metadata"]["name"], document["spec"]
         plans = self.plans[node]
-        if (
-            event["type"] in {"ADDED", "MODIFIED"}
-            and spec["epoch"]
-            and (not plans or plans[-1].epoch != spec["epoch"])
-        ):
+        if spec["epoch"] and (not plans or plans[-1].epoch != spec["epoch"]):
             plans.append(Plan.read(spec))
             self.seen = time.monotonic()
             self._pool.submit(self._answer, node, spec)

@@ -28,7 +28,7 @@ def world_of(cluster: Cluster) -> World:
         ApiError: the cluster cannot be asked.
     """
     kinds = {kind: each for kind, each in Scope("").kinds.items() if kind != "Lease"}
-    mirror = Mirror(kinds, lambda: None, lambda: 0.0)
+    mirror = Mirror(kinds, lambda _: None, lambda: 0.0)
 
     def hear(watched: Watched) -> str | None:
         try:

@@ -7,7 +7,6 @@ part from every donor, and the rest from the shared slices that are nobody's.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -68,16 +67,21 @@ def accounts_of(settled: Settled, slice_bytes: int) -> Iterator[Account]:
 
 def lending(allocation: Allocation) -> Mapping[tuple[int, int], float]:
     """Return the slices that each donor lends to each borrower over all pools, by their numbers."""
-    loans: defaultdict[tuple[int, int], float] = defaultdict(float)
     borrowed, lent = allocation.borrowed, allocation.lent
-    for pool in np.flatnonzero(lent.any(axis=1)).tolist():
-        takers, donors = np.flatnonzero(borrowed[pool]), np.flatnonzero(lent[pool])
-        part = borrowed[pool, takers] / borrowed[pool, takers].sum()
-        slices = np.multiply.outer(lent[pool, donors], part)
-        for donor, row in zip(donors.tolist(), slices.tolist(), strict=True):
-            for taker, amount in zip(takers.tolist(), row, strict=True):
-                loans[donor, taker] += amount
-    return loans
+    pool, donor = np.nonzero(lent)
+    takers, taker = np.nonzero(borrowed)
+    part = borrowed[takers, taker] / borrowed.sum(axis=1)[takers]
+    # Every donor of a pool meets every borrower of it.
+    there = np.bincount(takers, minlength=len(lent))
+    meets = there[pool]
+    row = np.repeat(np.arange(len(donor)), meets)
+    first = (np.cumsum(there) - there)[pool] - (np.cumsum(meets) - meets)
+    column = np.arange(len(row)) + first[row]
+    users = lent.shape[1]
+    pairs, of = np.unique(donor[row] * users + taker[column], return_inverse=True)
+    slices = np.bincount(of, lent[pool, donor][row] * part[column], len(pairs))
+    found = zip((pairs // users).tolist(), (pairs % users).tolist(), slices.tolist(), strict=True)
+    return {(giver, getter): amount for giver, getter, amount in found}
 
 
 def _in_bytes(slices: Mapping[str, float], size: int) -> tuple[tuple[str, int], ...]:

@@ -78,17 +78,17 @@ class Mirror:
 
     Args:
         kinds: Which, by name.
-        changed: Is called whenever something is another that a decision may depend on.
+        changed: Is called whenever something is another that a decision may depend on, with whether
+            it presses, as everything does but what agents tell.
         clock: Seconds, for what is to be believed only for a while.
-
-    Attributes:
-        news: How often something has changed but for what agents tell, which asks for no haste.
     """
 
     def __init__(
-        self, kinds: Mapping[str, Watched], changed: Callable[[], None], clock: Callable[[], float]
+        self,
+        kinds: Mapping[str, Watched],
+        changed: Callable[[bool], None],
+        clock: Callable[[], float],
     ) -> None:
-        self.news = 0
         self._kinds, self._changed, self._clock = kinds, changed, clock
         self._tables: dict[str, dict[str, Entry]] = {kind: {} for kind in kinds}
         self._agents = Agents()
@@ -97,8 +97,7 @@ class Mirror:
     def hear(self, kind: str, document: Document, *, deleted: bool = False) -> None:
         """Take an object as a watch tells of it."""
         if self._deleted(kind, document) if deleted else self._take(kind, document):
-            self.news += kind != "NodeAllocation"
-            self._changed()
+            self._changed(kind != "NodeAllocation")
 
     def wrote(self, kind: str, document: Document) -> None:
         """Take an object as the API server answers a write of it; that is no news."""
@@ -123,7 +122,7 @@ class Mirror:
             if kind == "Lease":
                 self._agents.forget(gone)
         if gone:
-            self._changed()
+            self._changed(kind != "NodeAllocation")
 
     def allocations(self) -> dict[str, Known]:
         """All NodeAllocations by node, also those that cannot be understood."""

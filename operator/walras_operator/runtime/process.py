@@ -133,8 +133,8 @@ class Operator:
     def _may_write(self) -> bool:
         return self.leadership.leads() and not self._stopping.is_set()
 
-    def _changed(self) -> None:
-        self.recompute.changed()
+    def _changed(self, presses: bool = True) -> None:
+        self.recompute.changed(presses=presses)
 
     def _pulse(self) -> Pulse:
         return Pulse(

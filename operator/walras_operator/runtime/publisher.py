@@ -44,8 +44,8 @@ _log = logging.getLogger(__name__)
 THREADS = 8
 """Requests at a time."""
 
-SLICE = 1.0
-"""Seconds: long enough for some hundred statuses, and not long to wait for a plan."""
+SLICE = 0.5
+"""Seconds: long enough for some fifty statuses, and not long to wait for a plan."""
 
 Write = TypeVar("Write")
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from walras.resources.market import MarketSpec
 from walras_operator.quanta import TIME
+from walras_operator.runtime import collector
 from walras_operator.runtime.lease import next_epoch
 from walras_operator.runtime.publisher import Outcome, Stamp
 
@@ -95,7 +96,6 @@ class Recompute:
         self._reign: _Reign | None = None
         self._tried: float | None = None
         self._failures = 0
-        self._news = 0
         self._wake = threading.Condition()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="recompute", daemon=True)
@@ -111,10 +111,10 @@ class Recompute:
             self._wake.notify()
         self._thread.join(timeout=30)
 
-    def changed(self) -> None:
+    def changed(self, *, presses: bool = True) -> None:
         """Something is another; for all threads."""
         with self._wake:
-            self._debounce.note(time.monotonic())
+            self._debounce.note(time.monotonic(), presses=presses)
             self._wake.notify()
 
     @property
@@ -178,19 +178,22 @@ class Recompute:
 
     def _round(self, reign: _Reign) -> Outcome:
         began, now = time.monotonic(), datetime.now(UTC)
-        self._news = self._mirror.news
         known = self._mirror.world(now.strftime(TIME))
         reign.agents = known.agents
         matching = self._matching(reign, began)
-        decision = self._decide(
-            replace(
-                known,
-                carried=reign.carried,
-                matching=matching,
-                unplaceable=self._publisher.unplaceable,
+        with collector.paused():
+            decision = self._decide(
+                replace(
+                    known,
+                    carried=reign.carried,
+                    matching=matching,
+                    unplaceable=self._publisher.unplaceable,
+                )
             )
-        )
         seconds = time.monotonic() - began
+        # What agents answer can wait as long as a decision takes: a change that is made meanwhile
+        # need not wait for the end of one that nobody is in a hurry for.
+        self._debounce.pause = seconds
         self._metrics.decided(seconds, decision)
         reign.again = None
         if decision.until:
@@ -205,18 +208,13 @@ class Recompute:
         return outcome
 
     def _hurried(self) -> bool:
-        """Whether another decision is due.
-
-        What agents answer to the present one is no reason: they will be told of together.
-        """
+        """Whether another decision is due for more than what agents answer to the present one."""
         now = time.monotonic()
         reign = self._reign
         if reign is not None and reign.again is not None and reign.again <= now:
             return True
-        if self._mirror.news == self._news:
-            return False
         with self._wake:
-            due = self._debounce.due()
+            due = self._debounce.pressing()
         return due is not None and due <= now
 
     def _matching(self, reign: _Reign, now: float) -> bool:

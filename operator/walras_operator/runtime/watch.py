@@ -8,7 +8,6 @@ and it is started again, once all kinds can be listed.
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import threading
 import time
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import kopf
 
+from walras_operator.runtime import collector
 from walras_operator.runtime.census import Census
 from walras_operator.runtime.handlers import handlers, kopf_settings
 from walras_service.api_errors import ApiError
@@ -143,7 +143,7 @@ class Watches:
         if missing:
             await self._compared()  # it may have gone before the watches began
         else:
-            _spare_collector()
+            collector.pass_over_all()
             self.complete, self.problem = True, ""
             _log.info("all objects are known", extra={"event": "complete"})
 
@@ -172,14 +172,3 @@ class Watches:
         if self.problem != problem:
             _log.warning("objects cannot be watched: %s", problem, extra={"event": "watch"})
         self.problem = problem
-
-
-def _spare_collector() -> None:
-    """Have the garbage collector pass over all that there is now; once.
-
-    Mirrored objects are never garbage in cycles, and to look through those of 10 000 pods takes it
-    some tenths of a second, in which no thread takes a turn.
-    """
-    if not gc.get_freeze_count():
-        gc.collect()  # what the first lists left behind is not to stay for good
-        gc.freeze()
