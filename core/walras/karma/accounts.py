@@ -67,21 +67,15 @@ def accounts_of(settled: Settled, slice_bytes: int) -> Iterator[Account]:
 
 def lending(allocation: Allocation) -> Mapping[tuple[int, int], float]:
     """Return the slices that each donor lends to each borrower over all pools, by their numbers."""
-    borrowed, lent = allocation.borrowed, allocation.lent
-    pool, donor = np.nonzero(lent)
-    takers, taker = np.nonzero(borrowed)
-    part = borrowed[takers, taker] / borrowed.sum(axis=1)[takers]
-    # Every donor of a pool meets every borrower of it.
-    there = np.bincount(takers, minlength=len(lent))
-    meets = there[pool]
-    row = np.repeat(np.arange(len(donor)), meets)
-    first = (np.cumsum(there) - there)[pool] - (np.cumsum(meets) - meets)
-    column = np.arange(len(row)) + first[row]
-    users = lent.shape[1]
-    pairs, of = np.unique(donor[row] * users + taker[column], return_inverse=True)
-    slices = np.bincount(of, lent[pool, donor][row] * part[column], len(pairs))
-    found = zip((pairs // users).tolist(), (pairs % users).tolist(), slices.tolist(), strict=True)
-    return {(giver, getter): amount for giver, getter, amount in found}
+    donors = np.flatnonzero(allocation.lent.any(axis=0))
+    takers = np.flatnonzero(allocation.borrowed.any(axis=0))
+    # Every donor of a pool lends to every borrower of it, in proportion.
+    whole = np.maximum(allocation.borrowed.sum(axis=1, keepdims=True), 1)
+    part = allocation.borrowed[:, takers] / whole
+    loans = np.einsum("pd,pt->dt", allocation.lent[:, donors], part)
+    donor, taker = np.nonzero(loans)
+    pairs = zip(donors[donor].tolist(), takers[taker].tolist(), strict=True)
+    return dict(zip(pairs, loans[donor, taker].tolist(), strict=True))
 
 
 def _in_bytes(slices: Mapping[str, float], size: int) -> tuple[tuple[str, int], ...]:
