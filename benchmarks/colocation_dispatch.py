@@ -28,7 +28,7 @@ from large_cluster import JOBS, LargeCluster
 from scaled_operator import ScaledOperator
 from simulated_agents import SimulatedAgents
 from walras.resources.waiting import GATE
-from walras_service.kinds import OURS, PODS
+from walras_service.kinds import NODES, OURS, PODS
 
 SIZES = ((100, 1_000, 2.0), (1_000, 10_000, 10.0))
 """Nodes, pods, and seconds that placing them may take."""
@@ -37,6 +37,7 @@ ONE_BY_ONE = 500
 """Pods that the peer binds; its time is told for as many as Walras has placed."""
 
 SOCKETS = 5
+QUIET = 10.0  # seconds without a plan, in which agents answer to the last and jobs are told of it
 
 _MARKET = OURS["Market"].path(name="default")
 _UNBOUND = {"fieldSelector": "spec.nodeName="}
@@ -81,7 +82,7 @@ def measured(kubeconfig: str, nodes: int, pods: int) -> Found:
         with tempfile.TemporaryDirectory() as folder:
             operator = ScaledOperator(kubeconfig, Path(folder) / "log")
             try:
-                ensure(lambda: cluster.told(_MARKET), "the operator does not answer")
+                rest(cluster, agents)
                 seconds = placed(cluster, operator, pods)
                 mebibytes = operator.mebibytes()
             finally:
@@ -92,6 +93,21 @@ def measured(kubeconfig: str, nodes: int, pods: int) -> Found:
     finally:
         agents.close()
         cluster.close()
+
+
+def rest(cluster: LargeCluster, agents: SimulatedAgents) -> None:
+    """Wait until every node may take pods, its agent has told of it, and everybody knows."""
+    ensure(lambda: cluster.told(_MARKET), "the operator does not answer")
+    ensure(lambda: len(agents.plans) == len(cluster.nodes), "nodes are without a plan")
+    ensure(lambda: not tainted(cluster), "the control plane lets nodes take no pods")
+    ensure(lambda: time.monotonic() > agents.seen + QUIET, "the cluster does not come to rest")
+
+
+def tainted(cluster: LargeCluster) -> int:
+    """How many nodes take no pods yet, since the control plane has only begun to know them."""
+    time.sleep(1)
+    found = cluster.api.request("GET", NODES.path(), query={"resourceVersion": 0}, timeout=30)
+    return sum(bool(node["spec"].get("taints")) for node in found["items"])
 
 
 def placed(cluster: LargeCluster, operator: ScaledOperator, pods: int) -> float:
