@@ -7,6 +7,7 @@ number beside it counts what was left out.
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from typing import Annotated, Any, Literal, Self
 
@@ -38,8 +39,9 @@ class Status(BaseModel):
 
         Some API servers (1.20, compiled by a later Go than its own) take an empty text for null.
         """
-        made: dict[str, Any] = _said(self.model_dump(mode="json", by_alias=True))
-        return made
+        text = self.model_dump_json(by_alias=True, exclude_none=True)
+        made: dict[str, Any] = json.loads(text)
+        return _without_empty_texts(made) if '""' in text else made
 
     @classmethod
     def read(cls, document: object) -> Self:
@@ -71,12 +73,12 @@ class Condition(Status):
     observed_generation: int | None = None
 
 
-def _said(value: Any) -> Any:
+def _without_empty_texts(value: Any) -> Any:
     if isinstance(value, list):
-        return [_said(each) for each in value]
+        return [_without_empty_texts(each) for each in value]
     if not isinstance(value, dict):
         return value
-    return {key: _said(each) for key, each in value.items() if each is not None and each != ""}
+    return {key: _without_empty_texts(each) for key, each in value.items() if each != ""}
 
 
 def decimals(value: float, digits: int = DIGITS) -> str:
