@@ -8,7 +8,8 @@ a crash after any of them leaves no CPU with two owners.
 
 A group that keeps none of its CPUs cannot first give up all of them: an empty cpuset is refused
 (cgroup v1: ENOSPC) or stands for all that the parent has (v2). It moves at one stroke when its new
-CPUs are free; where several wait for each other, one waits on CPUs that others share.
+CPUs are free; where several wait for each other, one waits on CPUs that others share, or on those
+of its own that nobody is to have for itself.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Transition:
     Attributes:
         writes: To be made in this order; it is safe to stop after any of them.
         stuck: Groups that do not get there: they wait for the CPUs of one that is fixed, or for
-            each other's while no CPU is shared where one of them could wait.
+            each other's while there is no shared CPU to wait on, or one that its owner is to leave.
     """
 
     writes: tuple[Write, ...]
@@ -159,14 +160,21 @@ class _State:
                     parked.add(change.group)
                     self.put(change, elsewhere)
                     return True
+        for change in movers:
+            now = self._now[change.group]
+            rest = now & (room | (change.own & self._shared))
+            if rest and rest != now:
+                parked.add(change.group)
+                self.put(change, rest)
+                return True
         return False
 
     def _room(self) -> CpuSet:
-        """CPUs that nobody has for itself, or is about to."""
+        """CPUs that nobody has for itself, or is about to; who stays on a shared one shares it."""
         to_be_left = CpuSet(cpu for cpu, groups in self._leaving.items() if groups > 0)
         room = self._shared | (to_be_left - CpuSet(self._blocked))
         for change in self._changes:
-            room -= self._now[change.group] & change.own
+            room -= (self._now[change.group] & change.own) - (change.after & self._shared)
         return room
 
     def _enter(self, change: Change, cpus: CpuSet) -> None:
