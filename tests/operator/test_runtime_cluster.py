@@ -7,12 +7,17 @@ process, where what they are about would take minutes otherwise.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import gc
+import math
+import threading
 import time
 from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+import kopf
 import pytest
 
 from operator_cluster import CRDS, DEFINITIONS, OURS_PATH, OperatorCluster, Process
@@ -107,6 +112,50 @@ def test_what_is_mirrored_is_no_work_for_the_garbage_collector(cluster: Operator
     finally:
         watches.stop()
         gc.unfreeze()
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # what does not end closes nothing
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_watch_that_fails_is_noticed_though_others_do_not_end(
+    cluster: OperatorCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a server that starts does not know a kind yet, and others are tried again."""
+    spawn, fails, lives = kopf.spawn_tasks, threading.Event(), count(1)
+
+    async def fail() -> None:
+        while not fails.is_set():
+            await asyncio.sleep(0.01)
+        raise RuntimeError("a kind is not known")
+
+    async def be_deaf() -> None:
+        end = math.inf
+        while time.monotonic() < end:
+            if fails.is_set():
+                end = min(end, time.monotonic() + 7)
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(1)
+
+    async def spawn_both(**options: Any) -> Any:
+        tasks = await spawn(**options)
+        if next(lives) == 1:
+            tasks = [*tasks, asyncio.create_task(fail()), asyncio.create_task(be_deaf())]
+        return tasks
+
+    monkeypatch.setattr(kopf, "spawn_tasks", spawn_both)
+    kinds = Scope(cluster.name).kinds
+    watches = Watches(cluster.api, kinds, Mirror(kinds, lambda _: None, time.monotonic))
+    watches.start()
+    try:
+        assert eventually(lambda: watches.complete, PATIENCE), watches.problem
+        fails.set()
+        assert eventually(lambda: not watches.complete, 1)
+        assert eventually(lambda: "a kind is not known" in watches.problem, PATIENCE)
+        assert eventually(lambda: watches.complete, PATIENCE), watches.problem
+        assert watches.restarts == 1
+    finally:
+        watches.stop()
+        gc.unfreeze()
+        gc.collect()
 
 
 def test_what_others_change_about_a_nodeallocation_is_put_right(cluster: OperatorCluster) -> None:

@@ -2,7 +2,9 @@
 
 Kopf runs in a thread with an event loop of its own, so that nothing but itself can hold that up.
 Should Kopf end, as it does when a kind is removed or may no longer be listed, the reason is told
-and it is started again, once all kinds can be listed.
+and it is started again, once all kinds can be listed. From the first of its tasks that ends, some
+kind is watched by nobody, and nothing is complete; Kopf's others may be minutes in trying again
+what failed, and are not waited for that long.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from walras_operator.runtime.handlers import handlers, kopf_settings
 from walras_service.api_errors import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Coroutine, Mapping
 
     from walras_operator.runtime.kinds import Watched
     from walras_operator.runtime.mirror import Mirror
@@ -35,6 +37,9 @@ SWEEP = 300.0
 _BEAT = 1.0
 _COMPLETE = 0.05
 _STALLED = 2.0
+_ENDING = 5.0
+"""Seconds that Kopf's tasks have to end."""
+
 _AGAIN = (1.0, 30.0)
 """Seconds before the first and before every later new start."""
 
@@ -81,7 +86,7 @@ class Watches:
         while not self._stopping.is_set():
             began = time.monotonic()
             try:
-                asyncio.run(self._watch())
+                _run_and_leave(self._watch())
             except ApiError as error:
                 self._complain(str(error))
             except Exception as error:  # noqa: BLE001 - Kopf raises what its client does
@@ -100,20 +105,27 @@ class Watches:
         beats = asyncio.create_task(self._beats())
         await asyncio.to_thread(self._census.take)
         ended = asyncio.Event()
+        ours = asyncio.all_tasks()
+        tasks = await kopf.spawn_tasks(
+            registry=handlers(self._api.found, self._kinds, self._heard),
+            settings=kopf_settings(self._kinds),
+            clusterwide=True,
+            standalone=True,
+            # Kopf would ask for the user's name, and the user of a container has none.
+            identity=cast("Any", "walras-operator"),
+            stop_flag=ended,
+        )
         compares = asyncio.create_task(self._compares(ended))
+        running = asyncio.create_task(kopf.run_tasks(tasks, ignored={*ours, compares}))
         try:
-            await kopf.operator(
-                registry=handlers(self._api.found, self._kinds, self._heard),
-                settings=kopf_settings(self._kinds),
-                clusterwide=True,
-                standalone=True,
-                # Kopf would ask for the user's name, and the user of a container has none.
-                identity=cast("Any", "walras-operator"),
-                stop_flag=ended,
-            )
+            first, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             compares.cancel()
+            self.complete = False
             beats.cancel()
+        await asyncio.wait([running], timeout=_ENDING)
+        for task in (running, *first) if running.done() else first:
+            await task  # which raises what went wrong
 
     async def _beats(self) -> None:
         while True:
@@ -172,3 +184,17 @@ class Watches:
         if self.problem != problem:
             _log.warning("objects cannot be watched: %s", problem, extra={"event": "watch"})
         self.problem = problem
+
+
+def _run_and_leave(main: Coroutine[Any, Any, None]) -> None:
+    """Run like `asyncio.run`, but do not wait for ever for what does not end when it is told to."""
+    loop = asyncio.new_event_loop()
+    try:
+        loop.run_until_complete(main)
+    finally:
+        if left := asyncio.all_tasks(loop):
+            for task in left:
+                task.cancel()
+            loop.run_until_complete(asyncio.wait(left, timeout=_ENDING))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
