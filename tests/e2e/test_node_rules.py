@@ -48,6 +48,11 @@ def test_an_old_and_a_new_owner_at_once_are_seen() -> None:
     assert found == "CPU 0 had its old owner pod-a and its new one pod-b at once"
 
 
+def test_a_plan_between_that_nobody_saw_settled_may_have_had_them_share() -> None:
+    shared = sight(a={0, 1}, b={0, 1}, c={0, 1})
+    assert not problems(*settled(1, A, A_OWNS), shared, *settled(3, B, B_OWNS))
+
+
 def test_another_pod_on_an_owned_cpu_is_seen_when_its_owner_stays() -> None:
     (found,) = problems(
         *settled(1, A, A_OWNS), sight(a={0}, b={1}, c={0, 1}), *settled(1, A, A_OWNS)

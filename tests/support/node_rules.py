@@ -2,9 +2,10 @@
 
 A CPU has an owner if it is in the cpuset of a pod that is granted whole cores alone. Who owns it is
 known when a plan is settled: its agent says that all of it holds, before and after a look at the
-cgroups. What was seen between two such moments is judged when the later one is there: a CPU must
-not have had its old and its new owner at once, and one that keeps its owner nobody else. Only a
-container that has just begun may be anywhere, until it has once been where it belongs.
+cgroups. What was seen between two such moments, of plans that follow each other, is judged when the
+later one is there: a CPU must not have had its old and its new owner at once, and one that keeps
+its owner nobody else. Only a container that has just begun may be anywhere, until it has once been
+where it belongs.
 """
 
 from __future__ import annotations
@@ -99,8 +100,9 @@ class Judge:
         yield from self._unheld(plan, owners)
         if self.owners is not None:
             one_step = plan.generation - self._generation <= 1
-            for sight in self._seen[1:]:
-                yield from self._between(self.owners, owners, sight, one_step=one_step)
+            # A plan in between may have let everybody be anywhere.
+            for sight in self._seen[1:] if one_step else ():
+                yield from self._between(self.owners, owners, sight)
         self.owners, self._generation, self._seen = owners, plan.generation, [now]
         self._known = {each for each in now if each in self._known or _in_place(now[each], owners)}
 
@@ -113,7 +115,7 @@ class Judge:
             yield f"pods own CPUs {sorted(owners.keys() - self.online)}, which are not online"
 
     def _between(
-        self, old: Mapping[int, str], new: Mapping[int, str], sight: Sight, *, one_step: bool
+        self, old: Mapping[int, str], new: Mapping[int, str], sight: Sight
     ) -> Iterator[str]:
         for cpu in old.keys() & new.keys():
             pods = {
@@ -123,7 +125,7 @@ class Judge:
             }
             if old[cpu] != new[cpu] and {old[cpu], new[cpu]} <= pods:
                 yield f"CPU {cpu} had its old owner {old[cpu]} and its new one {new[cpu]} at once"
-            elif old[cpu] == new[cpu] and one_step and pods - {old[cpu]}:
+            elif old[cpu] == new[cpu] and pods - {old[cpu]}:
                 yield f"CPU {cpu} of pod {old[cpu]} was also used by {sorted(pods - {old[cpu]})}"
 
 
