@@ -81,6 +81,10 @@ def test_a_settled_plan_whose_pod_has_less_than_its_grant_is_seen() -> None:
     assert found == "pod pod-a has 1 CPUs of its own and was granted 2 cores"
 
 
+def test_a_pod_whose_containers_are_still_to_be_made_holds_nothing() -> None:
+    assert not problems(*settled(1, A, sight(b={0, 1}, c={0, 1})))
+
+
 def test_a_cpu_that_is_not_online_is_seen() -> None:
     (found,) = problems(*settled(1, A, sight(a={7}, b={1})))
     assert found == "pods own CPUs [7], which are not online"

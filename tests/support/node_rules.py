@@ -97,7 +97,8 @@ class Judge:
             for cpu in held.cpus if held.pod in plan.whole else ():
                 if owners.setdefault(cpu, held.pod) != held.pod:
                     yield f"CPU {cpu} is owned by the pods {owners[cpu]} and {held.pod}"
-        yield from self._unheld(plan, owners)
+        begun = {held.pod for held in now.values()}  # others' containers are still to be made
+        yield from self._unheld({pod: plan.whole[pod] for pod in begun & plan.whole.keys()}, owners)
         if self.owners is not None:
             one_step = plan.generation - self._generation <= 1
             # A plan in between may have let everybody be anywhere.
@@ -106,8 +107,8 @@ class Judge:
         self.owners, self._generation, self._seen = owners, plan.generation, [now]
         self._known = {each for each in now if each in self._known or _in_place(now[each], owners)}
 
-    def _unheld(self, plan: Plan, owners: Mapping[int, str]) -> Iterator[str]:
-        for pod, cores in plan.whole.items():
+    def _unheld(self, whole: Mapping[str, int], owners: Mapping[int, str]) -> Iterator[str]:
+        for pod, cores in sorted(whole.items()):
             has = sum(owner == pod for owner in owners.values())
             if has < cores:
                 yield f"pod {pod} has {has} CPUs of its own and was granted {cores} cores"
