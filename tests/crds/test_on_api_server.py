@@ -1,9 +1,9 @@
 """A real API server: it takes the definitions, and answers as the model of it in admission.py does.
 
-KUBECONFIG names a cluster of any version. WALRAS_NEWEST_API names the kubeconfig of a server that
-has custom resources only, as ``tools/newest_api/run up`` prints it. Documents are only tried (dry
-run); the few objects that are made are named crds-test and removed. Definitions that were there
-before are brought up to date and stay.
+KUBECONFIG names a cluster of any version, WALRAS_NEWEST_API the kubeconfig of a server of today, as
+``tools/newest_api/run up`` prints it. Documents are only tried (dry run); the few objects that are
+made are named crds-test and removed. Definitions that were there before are brought up to date and
+stay.
 """
 
 from __future__ import annotations

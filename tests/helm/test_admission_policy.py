@@ -36,12 +36,14 @@ def evaluated(expression: str, names: Document) -> Any:
 
 def refused(object_: Document, resource: str, node: str | None, user: str = AGENT) -> str:
     """Why a request is refused; empty if it is not."""
-    spec = policy()
     extra = {} if node is None else {NODE_NAME: [node]}
-    request = {
-        "userInfo": {"username": user, "extra": extra},
-        "resource": {"resource": resource},
-    }
+    return refused_to({"username": user, "extra": extra}, object_, resource)
+
+
+def refused_to(user: Document, object_: Document, resource: str) -> str:
+    """The same, by the whole UserInfo."""
+    spec = policy()
+    request = {"userInfo": user, "resource": {"resource": resource}}
     names: Document = {"request": request, "object": object_}
     if not all(evaluated(each["expression"], names) for each in spec["matchConditions"]):
         return ""
@@ -89,6 +91,19 @@ def test_what_is_another_nodes_it_may_not(object_: Document, resource: str, mess
 
 def test_a_token_that_is_bound_to_no_node_may_write_nothing() -> None:
     assert "bound to no node" in refused(allocation("a"), "nodeallocations", None)
+
+
+@pytest.mark.parametrize("resource", ["nodeallocations", "leases"])
+def test_who_comes_without_anything_extra_is_told_why(resource: str) -> None:
+    """Who is impersonated, or has a token of a Secret, comes without that field."""
+    assert "bound to no node" in refused_to({"username": AGENT}, allocation("a"), resource)
+    others = {"username": AGENT, "extra": {"authentication.kubernetes.io/pod-name": ["p"]}}
+    assert "bound to no node" in refused_to(others, allocation("a"), resource)
+
+
+def test_a_lease_without_a_spec_is_refused_with_the_reason() -> None:
+    empty = {"metadata": {"name": "walras-agent-a"}}
+    assert "nor with another holder than its node" in refused(empty, "leases", "a")
 
 
 @pytest.mark.parametrize("user", ["system:serviceaccount:walras-system:walras-operator", "admin"])

@@ -27,9 +27,11 @@ from kubernetes.client import (
     V1TokenRequestSpec,
 )
 
+from installing import served
 from rights import AGENT_LEASE_RULES, AGENT_RULES
 from waiting import eventually
-from walras_service.api import settings
+from walras_service.api import Api, settings
+from walras_service.kinds import OURS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,6 +89,7 @@ class RealCluster:
         self.name, self.folder = name, folder
         self.client = ApiClient(settings(KUBECONFIG))
         self.objects = CustomObjectsApi(self.client)
+        self._api = Api(settings(KUBECONFIG), "test")
         self.installed = self.install()
         self.core = CoreV1Api(self.client)
         self.core.create_namespace(V1Namespace(metadata=V1ObjectMeta(name=name)))
@@ -116,7 +119,7 @@ class RealCluster:
         assert eventually(lambda: not self.knows_the_kind())
 
     def knows_the_kind(self) -> bool:
-        return ignoring(404, self.objects.list_cluster_custom_object, *PLANS) is not None
+        return served(self._api, OURS["NodeAllocation"].path())
 
     def grant(self) -> None:
         """Give the agent its rights."""

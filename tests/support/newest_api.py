@@ -1,0 +1,16 @@
+"""The API server of a current Kubernetes, as ``tools/newest_api/run up`` starts it.
+
+``WALRAS_NEWEST_API`` names its kubeconfig. What it shows and what not, its README.md says.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+NEWEST = os.environ.get("WALRAS_NEWEST_API", "")
+
+needs_newest = pytest.mark.skipif(
+    not NEWEST, reason="needs an API server of today: set WALRAS_NEWEST_API (tools/newest_api/run)"
+)
