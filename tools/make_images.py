@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 WHEELS = ROOT / "build" / "wheels"
 TARGETS = ("operator", "agent")
-UNUSED = {"agent": ("numba", "llvmlite", "numpy")}  # no agent clears a market
+UNUSED = {"agent": ("numba", "llvmlite")}  # no agent clears a market, but each fits speedups
 BUILDERS = ("buildah", "podman", "docker")
 
 
