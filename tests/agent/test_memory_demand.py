@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 LIMIT = Limits(soft=200 * MIB)
+LIMIT_FILE = {1: "memory.limit_in_bytes", 2: "memory.max"}
 
 
 def using(
@@ -154,29 +155,44 @@ with open(sys.argv[2], "rb", buffering=0) as file:
 
 @pytest.fixture
 def pod() -> Iterator[str]:
+    """A group with another inside, as a pod has of its container; the pod may have 1 GiB."""
     tree = CgroupTree.at()
     name = f"/walras-demand-{os.getpid()}"
     folder = Path(tree.folder("memory", name))
+    inside = folder / "main"
     folder.mkdir()
+    if tree.version == 2:
+        (folder / "cgroup.subtree_control").write_text("+memory")
+    inside.mkdir()
+    tree.write(Setting("memory", name, LIMIT_FILE[tree.version]), str(1 << 30))
     yield name
-    for pid in (folder / "cgroup.procs").read_text().split():
+    for pid in (inside / "cgroup.procs").read_text().split():
         os.kill(int(pid), 9)
-    assert eventually(lambda: not (folder / "cgroup.procs").read_text(), 10)
+    assert eventually(lambda: not (inside / "cgroup.procs").read_text(), 10)
+    inside.rmdir()
     folder.rmdir()
 
 
+def seen(tree: CgroupTree, pod: str, known: Demand | None, now: float) -> Demand:
+    return estimate(observe(tree, pod), known, now, {"main": observe(tree, f"{pod}/main")})
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make a group with a limit")
+@pytest.mark.parametrize("limited", ["", "/main"], ids=["pod", "container"])
 def test_the_demand_of_a_real_program_is_what_it_holds_and_what_it_is_kept_from(
-    pod: str, tmp_path: Path
+    pod: str, limited: str
 ) -> None:
-    """It holds 100 MiB, frees them, and reads a file of 120 MiB again and again within 64 MiB."""
+    """It holds 100 MiB, frees them, and reads a file of 120 MiB again and again within 64 MiB.
+
+    Where these are its container's, what the pod may have beyond is nothing to it.
+    """
     tree = CgroupTree.at()
     data = Path("/var/tmp") / f"walras-demand-{os.getpid()}"  # noqa: S108 - not in memory
     with data.open("wb") as file:
         file.write(os.urandom(MIB) * 120)
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # it is this process's cache
-    procs = f"{tree.folder('memory', pod)}/cgroup.procs"
+    procs = f"{tree.folder('memory', pod)}/main/cgroup.procs"
     command = [sys.executable, "-c", PROGRAM, procs, str(data)]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
@@ -185,24 +201,28 @@ def test_the_demand_of_a_real_program_is_what_it_holds_and_what_it_is_kept_from(
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stdout.readline() == "holds\n"
-        known = estimate(observe(tree, pod), None, 0)
+        known = seen(tree, pod, None, 0)
         assert 100 * MIB <= known.amount <= 160 * MIB
         process.stdin.write("\n")
         assert process.stdout.readline() == "freed\n"
-        known = estimate(observe(tree, pod), known, 10 * HALF_LIFE)
+        known = seen(tree, pod, known, 10 * HALF_LIFE)
         assert known.amount < 60 * MIB
-        limit = "memory.max" if tree.version == 2 else "memory.limit_in_bytes"
-        tree.write(Setting("memory", pod, limit), str(64 * MIB))
+        limit = Setting("memory", pod + limited, LIMIT_FILE[tree.version])
+        tree.write(limit, str(64 * MIB))
         process.stdin.write("\n")
         assert process.stdout.readline() == "reads\n"
         began = time.monotonic()
 
         def wants_more() -> bool:
             nonlocal known
-            known = estimate(observe(tree, pod), known, 10 * HALF_LIFE + time.monotonic() - began)
+            known = seen(tree, pod, known, 10 * HALF_LIFE + time.monotonic() - began)
             return known.amount > 64 * MIB
 
         assert eventually(wants_more, 30, pause=0.5), known
+        for _ in range(12):
+            time.sleep(0.5)
+            wants_more()
+            assert known.amount <= 64 * MIB + 2 * (64 * MIB + headroom(64 * MIB))
     finally:
         process.kill()
         process.communicate()

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from walras_agent.daemon.plans import PlanError, PlanWithdrawn, measurement, node_plan
+from walras_agent.daemon.plans import PlanError, PlanWithdrawn, measurement, node_plan, told_demands
 from walras_agent.daemon.report import Report, ended, holds, profiling_status
 from walras_agent.journal import JournalError
 from walras_agent.node_plan import NodePlan
@@ -77,6 +77,7 @@ class Agent:
     _taken: float = 0.0
     _enforced: int | None = None
     _held: bool = False
+    _recalled: bool = False
     _stopping: bool = False
 
     def resume(self) -> None:
@@ -134,7 +135,14 @@ class Agent:
         else:
             if plan is not None:
                 self._problems = ()
+                self._recall(plan)
                 self._take(plan)
+
+    def _recall(self, allocation: NodeAllocation) -> None:
+        """Go on from what the agent before this one told: the first plan comes with its status."""
+        if not self._recalled:
+            self._recalled = True
+            self.node.reconciler.memory.recall(told_demands(allocation))
 
     def _take(self, allocation: NodeAllocation, *, anew: bool = False) -> None:
         plan = node_plan(allocation)

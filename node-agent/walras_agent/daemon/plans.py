@@ -8,12 +8,15 @@ half-written is not understood, and read again at the next change.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import yaml
+from pydantic import ValidationError
 
 from walras.resources.kinds import API_VERSION
+from walras.resources.node_status import PodHolding
 from walras.resources.parse import ResourceError, parse_allocation
 from walras_agent.holdings import Grant
 from walras_agent.node_plan import NodePlan
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from walras.resources.allocation import NodeAllocation, PodGrant, ProfilingRequest
 
 LARGEST = 4 << 20  # bytes; a plan for 110 pods has 20 KiB
+
+_BYTES = re.compile(r"[0-9]{1,20}")
 
 
 class PlanError(Exception):
@@ -138,6 +143,20 @@ def node_plan(allocation: NodeAllocation) -> NodePlan:
         unit=spec.unit,
         memory_nodes=spec.memory_nodes,
     )
+
+
+def told_demands(allocation: NodeAllocation) -> dict[str, int]:
+    """The bytes of memory that pods could use, by UID, as the status that came with a plan says."""
+    pods = (allocation.status or {}).get("pods")
+    found: dict[str, int] = {}
+    for each in pods if isinstance(pods, list) else ():
+        try:
+            told = PodHolding.read(each)
+        except ValidationError:
+            continue
+        if told.memory_demand is not None and _BYTES.fullmatch(told.memory_demand):
+            found[told.pod_uid] = int(told.memory_demand)
+    return found
 
 
 def measurement(allocation: NodeAllocation) -> Request | None:

@@ -59,6 +59,7 @@ class MemoryKeeper:
     pace: Pace | None = None
     _courses: dict[str, Mapping[str, Course]] = field(default_factory=dict)
     _demands: dict[str, Demand] = field(default_factory=dict)
+    _recalled: dict[str, int] = field(default_factory=dict)
     _refused: Backoff = field(default_factory=lambda: Backoff(first=1.0, longest=60.0))
     _refusals: dict[str, CgroupError] = field(default_factory=dict)
 
@@ -96,7 +97,7 @@ class MemoryKeeper:
                     refusals[pod.uid] = error
                 continue
             reports[pod.uid] = held.report
-            self._estimate(pod, held.courses[pod.group].sample, now)
+            self._estimate(pod, {name: each.sample for name, each in held.courses.items()}, now)
             writes += held.writes
             if held.refused:
                 refusals[pod.uid] = held.refused[0]
@@ -115,15 +116,30 @@ class MemoryKeeper:
         """
         for pod in pods:
             if pod.uid in uids:
-                with contextlib.suppress(CgroupError):
-                    self._estimate(pod, observe(self.cgroups, pod.group), now)
+                self._estimate(pod, {name: self._seen(name) for name in _groups(pod)}, now)
         for uid in self._demands.keys() - {pod.uid for pod in pods}:
             del self._demands[uid]
         return self._told(uids)
 
-    def _estimate(self, pod: Pod, sample: Sample | None, now: float) -> None:
-        if sample is not None:
-            self._demands[pod.uid] = estimate(sample, self._demands.get(pod.uid), now)
+    def recall(self, demands: Mapping[str, int]) -> None:
+        """Go on from the bytes that pods could use, by UID, as an agent before this one told them.
+
+        They count with the next look at each pod, as far as they can be.
+        """
+        self._recalled = dict(demands)
+
+    def _seen(self, group: str) -> Sample | None:
+        with contextlib.suppress(CgroupError):
+            return observe(self.cgroups, group)
+        return None
+
+    def _estimate(self, pod: Pod, seen: Mapping[str, Sample | None], now: float) -> None:
+        """Estimate a pod's demand by what was seen of its groups; without its own, not at all."""
+        samples = {name: sample for name, sample in seen.items() if sample is not None}
+        own = samples.pop(pod.group, None)
+        if own is not None:
+            before, recalled = self._demands.get(pod.uid), self._recalled.pop(pod.uid, 0)
+            self._demands[pod.uid] = estimate(own, before, now, samples, recalled)
 
     def _told(self, uids: Collection[str]) -> dict[str, int]:
         return {uid: self._demands[uid].told for uid in uids if uid in self._demands}

@@ -63,6 +63,23 @@ def test_plan_is_held_once_shown_and_put_back(machine: Machine) -> None:
     assert machine.call("restore").stdout.startswith("0 files put back")
 
 
+def test_what_pods_could_use_is_gone_on_from_after_a_restart(machine: Machine) -> None:
+    """As the status says that comes with the plan: in a cluster, the last agent's own."""
+    machine.pods.start("aa")
+    grant = {"podUID": "aa", "name": "pod-aa", "cores": "1", "memory": "1Gi"}
+    told = {"podUID": "aa", "namespace": "default", "name": "pod-aa", "state": "Enforced"}
+    spec = {"epoch": 1, "mode": "observe", "grants": [grant]}
+
+    def demand(**also: object) -> int:
+        machine.write({"spec": spec, **also})
+        machine.once("--status", str(machine.status_file))
+        return int(machine.status()["pods"][0]["memoryDemand"])
+
+    uses = demand()
+    more = uses + uses // 2
+    assert demand(status={"pods": [{**told, "memoryDemand": str(more)}]}) >= more
+
+
 def test_dry_run_tells_the_writes_and_leaves_no_trace(machine: Machine) -> None:
     owner = machine.pods.start("aa")
     machine.pods.start("bb")

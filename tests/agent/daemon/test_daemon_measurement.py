@@ -41,7 +41,7 @@ CPUS = sorted(os.sched_getaffinity(0))[:2]
 RESERVED = max(CPUS) + 1
 KNOWN = Topology(tuple(Cpu(cpu, cpu, 0, 0, 0) for cpu in (*CPUS, RESERVED)))
 
-TWO_WORKERS = "import os\nos.fork()\nprint('at work', flush=True)\nwhile True: pass"
+TWO_WORKERS = "import os\nos.fork()\nos.write(1, b'at work\\n')\nwhile True: pass"
 
 
 @dataclass

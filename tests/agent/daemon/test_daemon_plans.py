@@ -14,6 +14,7 @@ from walras_agent.daemon.plans import (
     measurement,
     node_plan,
     read_plan,
+    told_demands,
 )
 from walras_agent.holdings import Grant
 from walras_agent.profiling.request import FileCounter, HttpCounter
@@ -59,6 +60,26 @@ def test_document_becomes_a_plan(tmp_path: Path) -> None:
         Grant("0d9c-1", "vision/train-0", 3500, 12 << 30),
         Grant("0d9c-2", "default/web", 250),
     )
+
+
+def test_demands_are_read_from_the_status_that_comes_with_a_plan(tmp_path: Path) -> None:
+    pod = {"namespace": "lab", "name": "p", "state": "Enforced"}
+    pods: list[object] = [
+        {**pod, "podUID": "a", "memoryDemand": "123456789"},
+        {**pod, "podUID": "b"},
+        {**pod, "podUID": "c", "memoryDemand": "-1"},
+        {**pod, "podUID": "d", "memoryDemand": "1e9"},
+        {**pod, "podUID": "e", "memoryDemand": 5},
+        {"memoryDemand": "5"},
+        7,
+    ]
+    plan = json.loads(document())
+    text = json.dumps({**plan, "status": {"epoch": 1, "pods": pods}})
+    assert told_demands(read_plan(written(tmp_path, text))) == {"a": 123456789}
+    for status in ({}, {"pods": 7}, {"pods": None}):
+        text = json.dumps({**plan, "status": status})
+        assert told_demands(read_plan(written(tmp_path, text))) == {}
+    assert told_demands(read_plan(written(tmp_path, document()))) == {}
 
 
 def test_measurement_becomes_a_request(tmp_path: Path) -> None:
