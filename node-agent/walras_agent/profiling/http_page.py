@@ -50,7 +50,8 @@ class HttpPage:
             response = HTTPResponse(_Received(self._answer()))  # type: ignore[arg-type]
             response.begin()
             body = response.read()
-        except (OSError, HTTPException) as error:
+        except (OSError, HTTPException, ValueError, OverflowError) as error:
+            # The last two where a length is said that no page can have.
             raise CounterError(
                 f"{self._url}: {str(error) or type(error).__name__}; let the job serve its counter"
             ) from error
@@ -121,4 +122,7 @@ def metric_sum(text: str, metric: str, where: str) -> float:
     ]
     if not values:
         raise CounterError(f"{where} has no metric {metric}; name one of its counters")
-    return math.fsum(values)
+    try:
+        return math.fsum(values)
+    except OverflowError:
+        raise CounterError(f"{metric} at {where} is beyond all numbers; count less") from None

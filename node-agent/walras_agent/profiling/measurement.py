@@ -35,6 +35,12 @@ some MiB fills in less than the rest."""
 PATIENCE_SECONDS = 30.0
 """So long a core count may take to come into effect."""
 
+MOST_PROGRESS = 1e30
+"""In a sample. A counter of a job says what it likes; far beyond this, what follows from it is
+no number any more."""
+
+LEAST_PROGRESS = 1e-30
+
 _POLL_SECONDS = 0.5
 _TRIES = 3
 
@@ -272,15 +278,19 @@ def _sample(cores: int, start: Reading, end: Reading) -> Sample:
     """What happened between two readings.
 
     Raises:
-        _DisturbedError: No progress did.
+        _DisturbedError: No progress did, or nobody can have made so much.
     """
     seconds, progress = end.at - start.at, end.progress - start.progress
-    if progress <= 0:
+    if not LEAST_PROGRESS <= progress <= MOST_PROGRESS:
         did = "went back" if progress < 0 else "did not move"
+        if not progress <= MOST_PROGRESS:
+            did = f"moved by more than {MOST_PROGRESS:g}"
         raise _DisturbedError(
             f"the counter {did} in the {seconds:.1f} s of a sample: see that the job works, and "
             "give sampleSeconds in which it counts several times"
         )
     if start.memory_bytes is None or end.memory_bytes is None:
         return Sample(cores, seconds, progress)
-    return Sample(cores, seconds, progress, end.memory_bytes - start.memory_bytes)
+    moved = end.memory_bytes - start.memory_bytes
+    # It goes back where a cache's counter is gone, with the last of its CPUs.
+    return Sample(cores, seconds, progress, moved if moved >= 0 else None)

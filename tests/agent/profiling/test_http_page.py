@@ -92,6 +92,14 @@ def test_page_in_chunks_is_put_together() -> None:
         pytest.param(plain(b"1" * (LARGEST + 1)), "larger than", id="too large"),
         pytest.param(b"SSH-2.0-OpenSSH\r\n", "SSH-2.0", id="not HTTP"),
         pytest.param(b"", "closed|no answer", id="nothing"),
+        pytest.param(
+            plain(b"5", headers=b"Content-Length: " + b"9" * 30 + b"\r\n"), "too|fit", id="length"
+        ),
+        pytest.param(
+            plain(b"f" * 30 + b"\r\n5", headers=b"Transfer-Encoding: chunked\r\n"),
+            "too|fit",
+            id="chunk",
+        ),
     ],
 )
 def test_what_is_no_counter_is_said(answer: bytes, said: str) -> None:
@@ -142,3 +150,9 @@ def test_page_made_to_be_slow_is_not() -> None:
     hostile = 'x{a="' + '\\"{' * 300_000 + "\n" + 'x{"' * 1000
     with pytest.raises(CounterError):
         metric_sum(hostile, "x", "here")
+
+
+def test_series_whose_sum_is_no_number_are_refused() -> None:
+    series = "".join(f'steps{{worker="{number}"}} 1e308\n' for number in range(2))
+    with pytest.raises(CounterError, match="steps at here is beyond all numbers"):
+        metric_sum(series, "steps", "here")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from walras.speedup import speedup
 from walras_agent.cpuset import CpuSet
+from walras_agent.daemon.report import profiling_status
 from walras_agent.profiling.counters import CounterError
 from walras_agent.profiling.instruments import Meter
 from walras_agent.profiling.profiler import Profiler
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from walras_agent.profiling.request import Report, Source
 
 POD = "/kubepods/podaa"
+NUMBER = re.compile(r"[0-9]{1,40}(\.[0-9]{1,40})?")
 
 
 @dataclass
@@ -404,3 +407,48 @@ def test_memory_bandwidth_is_that_on_most_cores_where_it_is_known() -> None:
     assert report.memory_bandwidth == pytest.approx(8e9)
     assert [sample.memory_bytes is None for sample in report.samples] == [True] * 4 + [False] * 8
     assert Node().run(REQUEST).memory_bandwidth is None
+
+
+@given(
+    jumps=st.lists(
+        st.sampled_from([1e308, -1e308, 1.7e308, 5e-324, 1e-300, 1e35, math.inf, -math.inf, 2.0]),
+        min_size=1,
+        max_size=40,
+    )
+)
+@example([1e308, 5e-324])
+@example([-1e308, 1.7e308, 1.7e308])
+@settings(deadline=None)
+def test_whatever_a_jobs_counter_says_the_agent_goes_on(jumps: list[float]) -> None:
+    """A job's counter is its own affair; what it cannot have counted ends its measurement."""
+    node = Node()
+
+    def jump(amount: float) -> Callable[[], None]:
+        def do() -> None:
+            node.done = amount
+
+        return do
+
+    for number, amount in enumerate(jumps):
+        node.happening[1001.3 + 2.5 * number] = jump(amount)
+    report = node.run(REQUEST)
+    assert report.state in {"Complete", "Failed"}
+    assert all(math.isfinite(each.progress) for each in report.samples)
+    told = profiling_status(report)
+    assert all(NUMBER.fullmatch(each.progress) for each in told.samples)
+    assert node.limited == {}
+    assert node.closed == 1
+
+
+def test_traffic_that_goes_back_is_not_known() -> None:
+    """The counters of a cache go when its last CPU goes offline."""
+    node = Node(bytes_per_step=1e9)
+
+    def less() -> None:
+        node.bytes_per_step /= 2
+
+    node.happening = {1000.0 + second: less for second in range(12, 40)}
+    report = node.run(REQUEST)
+    known = [each.memory_bytes for each in report.samples if each.memory_bytes is not None]
+    assert all(amount >= 0 for amount in known)
+    assert (report.memory_bandwidth or 0) >= 0
