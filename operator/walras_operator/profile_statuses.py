@@ -41,7 +41,7 @@ def profile_status(profile: SpeedupProfile, before: Mapping[str, Any], now: str)
     known = profile.status or {}
     try:
         found, verdict = _found(profile, known)
-    except ValueError as error:
+    except (ValueError, ArithmeticError) as error:
         found = _online_of(known)
         verdict = fails(Problem("Unusable", f"{error}; correct it, or profile the program anew"))
     judged = conditions({"Ready": verdict}, before, now, profile.metadata.generation)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from measured_worlds import measurement
 from walras.resources.assembly import Objects, assemble
 from walras.resources.statuses import MOST_COMPANIES, OnlineCompany, OnlineRequest
+from walras.speedup import speedup
 from walras_operator.measuring.companies import (
     ALONE,
     MOST_LOOKS,
@@ -18,9 +21,19 @@ from walras_operator.measuring.companies import (
     noted_beside,
     penalties_of,
 )
+from walras_operator.measuring.record import (
+    EMPTY,
+    Kept,
+    checked,
+    samples_of,
+    shown,
+    succeeded,
+)
+from walras_operator.measuring.reports import Counted
 from worlds import NOW, job, profile, world
 
 if TYPE_CHECKING:
+    from walras_operator.measuring.record import Record
     from walras_operator.world import Document
 
 SERVE = Company("web", "serve")
@@ -99,3 +112,85 @@ def test_measured_penalties_count_like_written_ones_which_come_first() -> None:
     (known,) = world(made).objects.profiles
     found = assemble(Objects(profiles=[known])).snapshot.penalties
     assert found == {("lab/a", "lab/b"): 0.3, ("lab/a", "web/serve"): 0.2}
+
+
+def counted(pod: str, rate: float, cores: int = 4) -> Counted:
+    """What a look at a pod found."""
+    report = {**measurement(pod, {cores: rate}), "source": "cpuTime"}
+    kept = Kept.read(report)
+    return Counted(samples_of(kept), kept)
+
+
+def looked_at(
+    record: Record, pod: str, rate: float, company: Company, threshold: str = "0.5"
+) -> Record:
+    request = REQUEST.model_copy(update={"pod": pod, "pod_uid": f"u-lab-{pod}"})
+    return checked(record, request, counted(pod, rate), Decimal(threshold), NOW, company)
+
+
+def measured(pod: str, fraction: float) -> Kept:
+    rates = {cores: float(speedup(cores, fraction)) for cores in (1, 2, 4)}
+    return Kept.read(measurement(pod, rates))
+
+
+@given(st.floats(0.3, 0.99), st.floats(0.3, 0.99))
+def test_looks_under_another_fraction_are_not_compared(first: float, second: float) -> None:
+    """A pod that always gets on alike loses nothing beside others, whatever F is said to be."""
+    record = succeeded(EMPTY, measured("a-0", first))
+    rate = float(speedup(4, first))
+    record = looked_at(record, "a-0", rate, ALONE, "9")
+    record = succeeded(record, measured("a-1", second))
+    record = looked_at(record, "a-0", rate, SERVE, "9")
+    assert all(abs(float(each["penalty"])) < 1e-4 for each in shown(record).get("penalties", []))
+    record = looked_at(record, "a-0", rate, ALONE, "9")
+    (found,) = shown(record)["penalties"]
+    assert float(found["penalty"]) == pytest.approx(0, abs=1e-4)
+
+
+def rates_of(record: Record, *looks: tuple[Company, float]) -> list[int]:
+    """Look at a pod that gets on at these multiples of the prediction; departures after each."""
+    predicted = float(speedup(4, 0.9))
+    found = []
+    for company, ratio in looks:
+        record = looked_at(record, "a-0", ratio * predicted, company)
+        assert record.check is not None
+        found.append(record.check.departures)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("looks", "departures"),
+    [
+        # A penalty above the threshold of a half, at every look beside a neighbour.
+        ([(ALONE, 1.0), (SERVE, 0.4), (SERVE, 0.4), (ALONE, 1.0), (SERVE, 0.4)], [0, 0, 0, 0, 0]),
+        # The program itself has become slower, which shows alone and beside a known neighbour.
+        ([(ALONE, 1.0), (ALONE, 0.4), (ALONE, 0.4)], [0, 1, 2]),
+        ([(SERVE, 0.8), (SERVE, 0.3), (SERVE, 0.3)], [0, 1, 2]),
+        # Faster than predicted is no neighbour's doing.
+        ([(SERVE, 1.6), (SERVE, 1.6)], [1, 2]),
+        # One slow phase.
+        ([(SERVE, 0.8), (SERVE, 0.3), (SERVE, 0.8)], [0, 1, 0]),
+    ],
+)
+def test_what_a_neighbour_takes_is_no_change_of_the_program(
+    looks: list[tuple[Company, float]], departures: list[int]
+) -> None:
+    assert rates_of(succeeded(EMPTY, measured("a-0", 0.9)), *looks) == departures
+
+
+def test_among_several_pods_progress_is_compared_with_the_prediction() -> None:
+    record = succeeded(EMPTY, measured("a-0", 0.9))
+    slow = counted("a-0", 0.4 * float(speedup(4, 0.9)))
+    record = checked(record, REQUEST, slow, Decimal("0.5"), NOW, None)
+    assert record.check is not None
+    assert record.check.departures == 1
+    assert not record.companies
+
+
+def test_a_look_that_departs_leaves_penalties_as_they_are() -> None:
+    record = succeeded(EMPTY, measured("a-0", 0.9))
+    predicted = float(speedup(4, 0.9))
+    for company, ratio in ((ALONE, 1.0), (SERVE, 0.8)):
+        record = looked_at(record, "a-0", ratio * predicted, company)
+    before = shown(record)["penalties"]
+    assert shown(looked_at(record, "a-0", 0.2 * predicted, SERVE))["penalties"] == before

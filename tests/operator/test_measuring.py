@@ -129,6 +129,23 @@ def test_samples_are_as_many_as_can_be_kept() -> None:
     assert asked.repeats * powers(48) <= 300
 
 
+@pytest.mark.parametrize("address", ["", "nowhere", "fe80::1%eth0"])
+def test_a_pod_whose_address_is_none_is_not_asked(address: str) -> None:
+    lost, reached = pod("train-0"), pod("train-1", place="n2")
+    lost["status"]["podIP"], reached["status"]["podIP"] = address, "10.0.0.7"
+    spec: Document = {"progress": {"http": {"port": 80}}}
+    known = cluster(node("n1"), node("n2"), job("train", auto=True, **spec), lost, reached)
+    known.steps(6)
+    assert [each.pod for each in known.record().measurements] == ["train-1"]
+
+
+def test_samples_longer_than_any_lease_are_asked_for_all_the_same() -> None:
+    known = cluster(sampleSeconds=2**31 - 1)
+    known.steps(2)
+    (asked,) = known.asked().values()
+    assert asked.lease_seconds == 2**31 - 1
+
+
 def test_what_a_person_wrote_is_used_and_never_written_over() -> None:
     known = cluster(
         node("n1"),

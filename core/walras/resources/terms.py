@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from walras import snapshot as core
 from walras.resources.fields import DECIMAL
-from walras.resources.preferences import weights_of
+from walras.resources.preferences import recorded_runs, weights_of
 from walras.resources.speedups import full_size
 from walras.resources.statuses import MeasuredPenalty
 from walras.resources.supply import MOST_MEMORY
@@ -18,7 +18,7 @@ from walras.speedup import market_fraction
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from walras.resources.kinds import MarketJob, SpeedupProfile
+    from walras.resources.kinds import MarketJob, MarketSpec, SpeedupProfile
 
 ASSUMED_FRACTION = 0.9
 """Of a job that comes without a profile and cannot be measured."""
@@ -42,11 +42,11 @@ class Speedup(NamedTuple):
     profile: str = ""
 
 
-def bid_of(resource: MarketJob) -> core.Bid:
-    """Return how a MarketJob takes part in auctions."""
+def bid_of(resource: MarketJob, rules: MarketSpec) -> core.Bid:
+    """Return how a MarketJob takes part in auctions under the rules of a Market."""
     auction = resource.spec.auction
     least = auction.minimum_utility
-    weights = weights_of(resource)
+    weights = weights_of(resource, recorded_runs(resource, rules, resource.status))
     return core.Bid(
         budget=float(auction.budget),
         utility=auction.utility,

@@ -52,6 +52,26 @@ def company_of(world: World, request: OnlineRequest, namespace: str) -> Company 
     return None if len(others) > 1 else (*others, ALONE)[0]
 
 
+def surprise(
+    companies: Sequence[OnlineCompany], company: Company | None, departure: float
+) -> float:
+    """Return how far a look is from what was to be expected in a company, as a part of that.
+
+    What others take from a program is no change of the program. Beside one other it is expected to
+    get on as it did there before; at the first look there, more slowly than predicted by whatever
+    the other takes. Alone, and among several, it is expected to get on as predicted.
+
+    Args:
+        companies: looks so far.
+        company: that the pod was in; None for several.
+        departure: of measured from predicted progress, as a part of the prediction.
+    """
+    if company is None or company == ALONE:
+        return departure
+    before = next((float(each.ratio) for each in companies if _named(each) == company), 0.0)
+    return (1 + departure) / before - 1 if before > 0 else max(departure, 0.0)
+
+
 def noted_beside(
     companies: Sequence[OnlineCompany], company: Company, ratio: float, now: str
 ) -> list[OnlineCompany]:

@@ -2,6 +2,7 @@
 
 outcomes    what has come of what was asked before; the market is cleared with that
 subjects    whose speedup is not said, and which of their pods could be measured
+unnoted     what nodes were asked for, though that could not be noted
 turns       who is next
 reasons     why the others have no measurement
 """
@@ -20,10 +21,11 @@ from walras_operator.measuring.record import asked, noted, online_of, withdrawn
 from walras_operator.measuring.requests import request_of
 from walras_operator.measuring.subjects import Subject, subjects
 from walras_operator.measuring.turns import ask
+from walras_operator.measuring.unnoted import unnoted
 from walras_operator.world import ProfileWrite, Reference
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from walras.resources.allocation import ProfilingRequest
     from walras.resources.kinds import MarketSpec
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from walras.resources.terms import Name
     from walras_operator.conditions import Problem
     from walras_operator.job_statuses import Outcomes
+    from walras_operator.measuring.turns import Asked
     from walras_operator.world import Document, World
 
 LABEL_MANAGED = "app.kubernetes.io/managed-by"
@@ -78,8 +81,11 @@ def measure(world: World, rules: MarketSpec, decided: Outcomes) -> Measuring:
     found = subjects(world, decided)
     requests = _running(found, world, rules.profiling)
     waiting = [each for each in found if each.record.request is None]
+    begun = _unnoted(waiting, world, requests)
+    requests.update((each.request.node, each.order) for each in begun.values())
+    waiting = [each for each in waiting if each.key not in begun]
     active = len(found) - len(waiting)
-    begun = ask(waiting, requests, active, rules.profiling, world.now)
+    begun |= ask(waiting, requests, active, rules.profiling, world.now)
     requests.update((each.request.node, each.order) for each in begun.values())
     found = [
         each._replace(record=asked(each.record, begun[each.key].request))
@@ -135,6 +141,18 @@ def _running(
                     asked_for.id, asked_for.purpose, each, subject.sampling, rules
                 )
     return requests
+
+
+def _unnoted(waiting: Iterable[Subject], world: World, busy: Collection[str]) -> dict[Name, Asked]:
+    """Return what nodes that are not busy were asked for and no profile notes, by profile."""
+    found: dict[Name, Asked] = {}
+    taken = set(busy)
+    for subject in waiting:
+        asked_for = unnoted(subject, world.allocations)
+        if asked_for is not None and asked_for.request.node not in taken:
+            taken.add(asked_for.request.node)
+            found[subject.key] = asked_for
+    return found
 
 
 def _without_others(world: World, found: Iterable[Subject]) -> tuple[SpeedupProfile, ...]:

@@ -3,7 +3,7 @@
 A request stands in its profile's status and in the NodeAllocation of its node. Its outcome is taken
 from the latter into the former, and by the same write the request is gone from the former: it is
 taken once, whichever of the two writes an operator lived to make. One that nobody answers ends
-`GRACE` after its lease, so that an agent that dies strands nothing.
+`requests.GRACE` after its lease, so that an agent that dies strands nothing.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from walras_operator.measuring.record import (
     succeeded,
 )
 from walras_operator.measuring.reports import heard
+from walras_operator.measuring.times import is_to_come
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     from walras_operator.measuring.record import Record
     from walras_operator.measuring.reports import Counted
     from walras_operator.world import Document, World
-
-GRACE = 60
-"""Seconds from the end of a request's lease until it is given up: for a status to be written."""
 
 
 def outcomes(world: World, threshold: Decimal) -> dict[Name, Document]:
@@ -76,7 +74,7 @@ def _came(world: World, request: OnlineRequest, pods: Collection[str]) -> Counte
     who = f"Pod {request.pod} of {request.node}"
     if request.pod_uid not in pods:
         return Problem("PodLeft", f"{who} has ended before it was measured")
-    if world.now > request.until:
+    if world.now > request.until or is_to_come(request.since, world.now):
         return Problem("NoAnswer", f"{who}: its node's agent has not answered; see its log")
     return None
 

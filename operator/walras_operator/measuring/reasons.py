@@ -35,16 +35,21 @@ def reason_of(subject: Subject) -> Problem:
 
 
 def told_of(record: Record) -> Problem | None:
-    """Return how measuring goes, as far as it has begun."""
+    """Return how measuring goes, as far as it has begun.
+
+    The reason of a failure stands while it is tried again: a condition that went to and fro with
+    every attempt would be told as news each time.
+    """
     request, failure = record.request, record.failure
-    if request is not None:
-        return Problem(
-            "Measuring", f"Pod {request.pod} of {request.node} is measured since {request.since}"
-        )
-    if failure is not None:
-        return Problem(
-            failure.reason,
-            f"{failure.message}; {failure.times} in a row came to nothing, the next one is not "
-            f"before {next_attempt(record)}; or {WAY_OUT}",
-        )
-    return None
+    now = (
+        ""
+        if request is None
+        else (f"Pod {request.pod} of {request.node} is measured since {request.since}")
+    )
+    if failure is None:
+        return Problem("Measuring", now) if now else None
+    return Problem(
+        failure.reason,
+        f"{failure.message}; {failure.times} in a row came to nothing, "
+        f"{now or f'the next one is not before {next_attempt(failure)}'}; or {WAY_OUT}",
+    )

@@ -10,9 +10,9 @@ removes it from the record: what an agent says of it later has nobody to hear it
 from __future__ import annotations
 
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from walras.diagnosis import diagnose
 from walras.profile import fit_profile
@@ -31,7 +31,8 @@ from walras.resources.statuses import (
 from walras.speedup import speedup
 from walras_operator.conditions import LONGEST_REASON, clipped
 from walras_operator.figures import figure
-from walras_operator.measuring.companies import noted_beside, penalties_of
+from walras_operator.measuring.companies import noted_beside, penalties_of, surprise
+from walras_operator.measuring.times import later
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from walras_operator.measuring.companies import Company
     from walras_operator.measuring.reports import Counted
     from walras_operator.world import Document
+
+_DAY = 86400
 
 DEPARTURES = 2
 """Looks in a row that must find progress depart before a job is measured again."""
@@ -58,9 +61,25 @@ class Kept(OnlineMeasurement):
 
 
 class Record(OnlineProfile):
-    """What a profile keeps."""
+    """What a profile keeps.
+
+    Its schema takes numbers of failures, and times, that nobody can reckon with. Of samples only
+    that there is a list of them is checked, see `Kept`.
+    """
 
     measurements: list[Kept] = Field(default_factory=list)  # type: ignore[assignment] # never added to
+
+    @model_validator(mode="after")
+    def _can_be_reckoned_with(self) -> Self:
+        failures = [each for each in (self.failure, self.look_failure) if each is not None]
+        if any(each.times < 1 for each in failures):
+            raise ValueError("has failed less than once")
+        if not all(isinstance(each.samples, list) for each in self.measurements):
+            raise ValueError("has samples that are no list")
+        for each in (*failures, self.check, *self.measurements):
+            if each is not None:
+                later(each.finished, _DAY)
+        return self
 
 
 EMPTY = Record()
@@ -88,19 +107,35 @@ def withdrawn(record: Record) -> Record:
 
 
 def succeeded(record: Record, measured: Kept) -> Record:
-    """Take a measurement in. After a departure it is the only one; else one of several pods'."""
+    """Take a measurement in. After a departure it is the only one; else one of several pods'.
+
+    It changes what progress is predicted, so looks that were compared with the former prediction
+    say nothing beside those to come: they are forgotten.
+    """
     others = () if departed(record) else record.measurements
     kept = [each for each in others if each.pod_uid != measured.pod_uid]
-    companies = [] if departed(record) else record.companies
-    return Record(measurements=[*kept, measured][-MOST_MEASUREMENTS:], companies=companies)
+    return Record(measurements=[*kept, measured][-MOST_MEASUREMENTS:])
 
 
 def failed(record: Record, problem: Problem, now: str) -> Record:
-    """Note that a request came to nothing."""
-    times = 1 if record.failure is None else record.failure.times + 1
-    message = clipped(problem.message, LONGEST_REASON)
-    failure = OnlineFailure(reason=problem.reason, message=message, times=times, finished=now)
-    return record.model_copy(update={"request": None, "failure": failure})
+    """Note that a request came to nothing.
+
+    Looks are counted apart: what keeps a further pod from being measured does not keep those that
+    were measured from being looked at, and a look that goes well does not have it tried sooner.
+    """
+    look = record.request is not None and record.request.purpose == "Progress"
+    before = record.look_failure if look else record.failure
+    # Pods may fail for different reasons, in turn; that is no news each time.
+    other = before is not None and before.reason != problem.reason
+    failure = OnlineFailure(
+        reason="NotMeasured" if other else problem.reason,
+        message=clipped(problem.message, LONGEST_REASON),
+        times=1 if before is None else before.times + 1,
+        finished=now,
+    )
+    return record.model_copy(
+        update={"request": None, "look_failure" if look else "failure": failure}
+    )
 
 
 def checked(
@@ -114,10 +149,12 @@ def checked(
     """Note how a pod's progress compares with the prediction.
 
     What cannot be compared, since something else is counted by now, counts as a departure. Looks at
-    a pod alone on its node, and at one beside a single other, are kept by company (`companies`).
+    a pod alone on its node, and at one beside a single other, are kept by company (`companies`),
+    which the progress in it is compared with from then on. One that departs says nothing of a
+    company: the job may have changed.
     """
     departure = _departure(record, counted)
-    far = departure is None or abs(departure) > threshold
+    far = departure is None or abs(surprise(record.companies, company, departure)) > threshold
     before = 0 if record.check is None else record.check.departures
     check = OnlineCheck(
         pod=request.pod,
@@ -127,10 +164,18 @@ def checked(
         departures=min(before + 1, DEPARTURES) if far else 0,
     )
     companies = record.companies
-    if company is not None and departure is not None:
+    if company is not None and departure is not None and not far:
         companies = noted_beside(companies, company, 1 + departure, now)
+    # What could not be measured before the job changed was another program.
+    failure = None if check.departures >= DEPARTURES else record.failure
     return record.model_copy(
-        update={"request": None, "failure": None, "check": check, "companies": companies}
+        update={
+            "request": None,
+            "failure": failure,
+            "look_failure": None,
+            "check": check,
+            "companies": companies,
+        }
     )
 
 

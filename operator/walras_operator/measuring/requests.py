@@ -6,11 +6,14 @@ import math
 from typing import TYPE_CHECKING, Literal
 
 from walras.resources.allocation import ProfilingRequest
+from walras.resources.fields import MOST_INT32
 from walras.resources.statuses import MOST_SAMPLES
+from walras_operator.measuring.times import later
 
 if TYPE_CHECKING:
     from walras.resources.market import ProfilingPolicy
     from walras.resources.speedup_profile import ProfileSampling
+    from walras.resources.terms import Name
     from walras_operator.measuring.subjects import Candidate
 
 MOVE_SECONDS = 1.5
@@ -18,6 +21,11 @@ MOVE_SECONDS = 1.5
 
 START_SECONDS = 60
 """For an agent to see that it is asked."""
+
+GRACE = 60
+"""Seconds from the end of a request's lease until it is given up: for a status to be written."""
+
+_LONGEST_NAME = 40
 
 
 def request_of(
@@ -52,11 +60,27 @@ def request_of(
         "cores": None if purpose == "Progress" else cores,
         "sampleSeconds": rules.sample_seconds,
         "repeats": repeats,
-        "leaseSeconds": START_SECONDS + math.ceil(1.5 * seconds),
+        "leaseSeconds": min(START_SECONDS + math.ceil(1.5 * seconds), MOST_INT32),
         "progress": None if progress is None else progress.model_dump(by_alias=True),
         "podIP": chosen.pod.status.pod_ip if progress and progress.http else None,
     }
     return ProfilingRequest.model_validate(document)
+
+
+def name_of(profile: Name, now: str) -> str:
+    """Return the name of a request: another one for every profile of a node, and at every time.
+
+    Args:
+        profile: its namespace and name.
+        now: the time (RFC 3339).
+    """
+    stamp = "".join(filter(str.isdigit, now))
+    return f"{profile[1][:_LONGEST_NAME].rstrip('-.')}-{stamp}"
+
+
+def until_of(order: ProfilingRequest, since: str) -> str:
+    """Return when a request is given up that nobody has answered (RFC 3339)."""
+    return later(since, order.lease_seconds + GRACE)
 
 
 def powers(cores: int) -> int:

@@ -8,6 +8,7 @@ name made.
 from __future__ import annotations
 
 from collections import defaultdict
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, NamedTuple
 
 from walras_operator.measuring.record import EMPTY, online_of
@@ -120,10 +121,25 @@ def _granted(job: MarketJob, outcomes: Outcomes) -> Iterator[Candidate]:
             yield Candidate(job, pod, grant.node, grant.granted_cores)
 
 
+def _has_address(pod: Pod) -> bool:
+    try:
+        ip_address((pod.status.pod_ip or "").replace("%", " "))  # no zone: it is one node's own
+    except ValueError:
+        return False
+    return True
+
+
 def _can_be_measured(each: Candidate, enforced: Mapping[tuple[str, str], Held]) -> bool:
+    """Whether a pod has its cores, as far as is known, and its counter can be reached.
+
+    One whose grant is on its way may be so for its memory, as long as it uses more than granted. If
+    it is for its cores, which takes seconds, its agent waits with the measurement.
+    """
     held = enforced.get((each.node, each.pod.cgroup_uid))
     progress = each.job.spec.progress
-    reachable = progress is None or progress.http is None or bool(each.pod.status.pod_ip)
     return (
-        each.cores >= FEWEST_CORES and reachable and held is not None and held.state == "Enforced"
+        each.cores >= FEWEST_CORES
+        and (progress is None or progress.http is None or _has_address(each.pod))
+        and held is not None
+        and (held.pending or held.state == "Enforced")
     )
