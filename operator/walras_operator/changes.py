@@ -49,7 +49,7 @@ def _same(before: Any, after: Any, field: str) -> bool:
     if field in NUMBERS:
         return _near(before, after)
     if isinstance(before, dict) and isinstance(after, dict):
-        if field == "ledger" or before.keys() != after.keys():
+        if field in {"ledger", "runs"} or before.keys() != after.keys():
             return False
         return all(_same(before[key], after[key], key) for key in after)
     if isinstance(before, list) and isinstance(after, list):
@@ -116,7 +116,7 @@ def _verdict(condition: Mapping[str, Any] | None) -> tuple[Any, Any] | None:
 
 def _moves(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
     """Yield a sentence on every pod that has other cores than the last one of its name."""
-    former = {each.get("name"): each for each in listed(before, "pods")}
+    former = {str(each.get("name")): each for each in listed(before, "pods")}
     for pod in listed(after, "pods"):
         had, has = _cores(former.get(pod["name"], {})), _cores(pod)
         if had != has:

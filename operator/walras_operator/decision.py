@@ -3,9 +3,12 @@
 screen      what takes part, and what is wrong with the rest
 clear       the market of that, by the rules of the Market or the last that could be used
 allot       what every node is to hold
-measure     what nodes are to find out about jobs; what they have found out is known from the start
+measure     what nodes are to find out about jobs; what they have found out is known from the start,
+            and so is what pods that have ended leave to know
 tell        statuses of everything, and what has happened
 place       which pods that wait are sent to the nodes of their pairs, and which are let go
+
+Nodes wait for the first four only, so a decision comes in two parts where credits allow it.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from walras_operator.market_statuses import USED, cleared, market_status, with_p
 from walras_operator.measuring.measure import measure, with_outcomes, withdraw
 from walras_operator.quanta import end_of, ledger_report, turn_of
 from walras_operator.recall import account, carried
+from walras_operator.recording.runs import Ended, followed, with_ended
 from walras_operator.screening import Screened, screen
 from walras_operator.statuses import (
     Told,
@@ -44,12 +48,15 @@ from walras_operator.statuses import (
 from walras_operator.world import Decision, Reference, Settlement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import TypeVar
 
     from walras.plan import Plan
     from walras.snapshot import Snapshot
     from walras_operator.quanta import Turn
-    from walras_operator.world import Carried, World
+    from walras_operator.world import Carried, Event, StatusWrite, World
+
+    _OfObject = TypeVar("_OfObject", StatusWrite, Event)
 
 COMPARISONS = 2_000_000
 """Users times jobs up to which a plan's score compares everybody with everybody, a tenth of a
@@ -86,28 +93,53 @@ def decide(world: World) -> Decision:
     The same world gives the same decision to the bit, and the world that it leads to gives one
     with nothing to write and nothing to tell.
     """
-    decision = _decide(world)
-    return replace(decision, placements=placements(world, decision.rules, decision.plan))
+    whole, *others = parts(world)
+    for part in others:
+        whole = replace(
+            part,
+            nodes=whole.nodes + part.nodes,
+            profiles=whole.profiles + part.profiles,
+            statuses=_by_object(whole.statuses + part.statuses),
+            events=_by_object(whole.events + part.events),
+        )
+    return whole
 
 
-def _decide(world: World) -> Decision:
+def parts(world: World) -> Iterator[Decision]:
+    """Decide, and yield first what nodes are to hold, so that it can be written meanwhile.
+
+    The parts write different objects and are all to be written, in this order; what they carry
+    over is the same. A decision that settles a quantum is one part: its credits come first, and
+    without them nothing is to be written.
+    """
     before = carried(world)
     market = next((each for each in world.markets if each.metadata.name == USED), None)
     invalid = Reference("Market", USED) in world.broken
     if market is None and not invalid:
-        return _released(world, before)
+        yield _placing(world, _released(world, before))
+        return
     problem = Problem("Invalid", "its rules cannot be understood") if market is None else None
-    known, found = world, None
+    ended, found = Ended(world), None
     for rules in _candidates(market, before):
-        known = with_outcomes(world, rules)
-        outcome = _clear(known, before, rules, problem)
+        ended = with_ended(with_outcomes(world, rules), rules)
+        outcome = _clear(ended.world, before, rules, problem)
         if isinstance(outcome, _Cleared):
             found = outcome
             break
         problem = problem or outcome
     if found is None:
-        return _standing(world, before, market, problem)
-    return _decided(world, known, before, market, found)
+        yield _placing(world, _standing(world, before, market, problem))
+    else:
+        yield from _decided(world, ended, before, market, found)
+
+
+def _placing(world: World, decision: Decision) -> Decision:
+    """Add what becomes of pods that wait."""
+    return replace(decision, placements=placements(world, decision.rules, decision.plan))
+
+
+def _by_object(each: Iterable[_OfObject]) -> tuple[_OfObject, ...]:
+    return tuple(sorted(each, key=lambda one: one.object))
 
 
 def _candidates(market: Market | None, before: Carried) -> Iterable[MarketSpec]:
@@ -146,9 +178,9 @@ def _clear(
 
 
 def _decided(
-    world: World, known: World, before: Carried, market: Market | None, found: _Cleared
-) -> Decision:
-    rules, screened, plan = found.rules, found.screened, found.plan
+    world: World, ended: Ended, before: Carried, market: Market | None, found: _Cleared
+) -> Iterator[Decision]:
+    known, rules, screened, plan = ended.world, found.rules, found.screened, found.plan
     pods = {
         (pod.metadata.namespace, pod.metadata.name): pod
         for number in screened.assembled.selection.job
@@ -160,29 +192,13 @@ def _decided(
     outcomes = Outcomes.of(screened, plan, allotted.without, held_by_agents)
     measuring = measure(known, rules, outcomes)
     outcomes = replace(outcomes, unmeasured=measuring.reasons, unplaceable=world.unplaceable)
-    scores = score(found.snapshot, plan, COMPARISONS)
-    statuses = [
-        *of_participants(world, outcomes, Ledger.of(screened, plan)),
-        *of_profiles(world, measuring.profiles),
-        *of_broken(world),
-        *of_idle_markets(world),
-    ]
-    if market is not None:
-        reference = reference_of(market)
-        status = market.status or {}
-        verdict = cleared(plan) if found.problem is None else _superseded(found.problem)
-        ledger = _ledger(found, status)
-        after = market_status(
-            market, rules, found.snapshot, plan, scores, verdict, ledger, status, world.now
-        )
-        statuses.append(Told(reference, status, after))
-    else:
-        statuses = [_with_ledger(each, found) for each in statuses]
-    status_writes, events = changed(statuses)
-    return Decision(
+    status = _status_of_market(world, market)
+    ledger = _ledger(found, status)
+    settlement = _settlement(world, found, status, ledger)
+    orders = Decision(
         nodes=writes(world, with_measurements(allotted, measuring.requests)),
-        statuses=status_writes,
-        events=events,
+        statuses=(),
+        events=(),
         carried=replace(
             before,
             rules=rules,
@@ -192,12 +208,46 @@ def _decided(
         ),
         rules=rules,
         plan=plan,
-        scores=scores,
         notes=_notes(world, screened),
         profiles=measuring.made,
-        settlement=_settlement(world, found, statuses),
+        settlement=settlement,
         until=_until(world, found),
+        ended=ended.pods,
     )
+    # What a node is to measure next may replace a report that only the profile's status keeps.
+    statuses = list(of_profiles(world, measuring.profiles))
+    if settlement is None:
+        yield _telling(orders, statuses)
+        orders, statuses = replace(orders, nodes=(), profiles=()), []
+    runs = followed(known, rules, found.snapshot, allotted, outcomes)
+    outcomes = replace(outcomes, runs=runs)
+    statuses += [
+        *of_participants(world, outcomes, Ledger.of(screened, plan)),
+        *of_broken(world),
+        *of_idle_markets(world),
+    ]
+    if market is not None:
+        scores = score(found.snapshot, plan, COMPARISONS)
+        verdict = cleared(plan) if found.problem is None else _superseded(found.problem)
+        after = market_status(
+            market, rules, found.snapshot, plan, scores, verdict, ledger, status, world.now
+        )
+        statuses.append(Told(reference_of(market), status, after))
+    elif plan.quantum is not None and ledger is not None:
+        statuses = [_with_ledger(each, ledger) for each in statuses]
+    yield _placing(world, _telling(orders, statuses))
+
+
+def _telling(decision: Decision, statuses: Iterable[Told]) -> Decision:
+    """Add what is to be said of objects, where it is worth a write."""
+    writes, events = changed(statuses)
+    return replace(decision, statuses=writes, events=events)
+
+
+def _status_of_market(world: World, market: Market | None) -> Mapping[str, Any]:
+    """Return the status of the Market as it was written last, be the Market understood or not."""
+    kept = world.broken[Reference("Market", USED)] if market is None else market
+    return kept.status or {}
 
 
 def _ledger(found: _Cleared, before: Mapping[str, Any]) -> LedgerReport | None:
@@ -216,23 +266,20 @@ def _asked(plan: Plan, rules: MarketSpec) -> dict[str, dict[str, int]]:
     }
 
 
-def _with_ledger(told: Told, found: _Cleared) -> Told:
+def _with_ledger(told: Told, ledger: LedgerReport) -> Told:
     """Add Karma's credits to the status of a Market whose last good rules are in force."""
-    if told.object != Reference("Market", USED) or found.plan.quantum is None:
+    if told.object != Reference("Market", USED):
         return told
-    ledger = _ledger(found, told.before)
-    kept = {} if ledger is None else {"ledger": ledger.document()}
-    return told._replace(after={**told.after, **kept})
+    return told._replace(after={**told.after, "ledger": ledger.document()})
 
 
-def _settlement(world: World, found: _Cleared, statuses: Iterable[Told]) -> Settlement | None:
+def _settlement(
+    world: World, found: _Cleared, before: Mapping[str, Any], ledger: LedgerReport | None
+) -> Settlement | None:
     """Return the quantum that is settled if the Market's credits are to be others."""
-    if found.plan.quantum is None:
+    if found.plan.quantum is None or ledger is None or ledger.document() == before.get("ledger"):
         return None
-    market = next(each for each in statuses if each.object == Reference("Market", USED))
-    if market.after.get("ledger") == market.before.get("ledger"):
-        return None
-    return Settlement(market.object, world.version, record_of(found.plan.quantum))
+    return Settlement(Reference("Market", USED), world.version, record_of(found.plan.quantum))
 
 
 def _until(world: World, found: _Cleared) -> str:

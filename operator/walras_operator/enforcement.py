@@ -23,10 +23,12 @@ class Held(NamedTuple):
         state: Enforced; Failed; Granted, where it does not (yet); Unheard, where the agent has
             not told since the grants of other pods of its node have changed.
         reason: why it failed.
+        pending: whether the agent says that it is on its way, as less memory may be for long.
     """
 
     state: Literal["Enforced", "Failed", "Granted", "Unheard"]
     reason: str = ""
+    pending: bool = False
 
 
 def enforced(
@@ -78,4 +80,4 @@ def _held(pod: Mapping[str, object]) -> Held:
         return Held("Enforced")
     if state == "Failed":
         return Held("Failed", str(pod.get("reason") or "the agent does not say why"))
-    return Held("Granted")
+    return Held("Granted", pending=state == "Pending")

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from walras.colocation import NOT_YET
-from walras.resources.preferences import weights_of
+from walras.resources.preferences import recorded_runs, weights_of
 from walras.resources.statuses import (
     MOST_PODS,
     AuctionReport,
@@ -64,6 +64,7 @@ class Outcomes:
         bids: what came of the bids of jobs, likewise.
         companies: beside whom pods were placed, by the title of the job that they are.
         unplaceable: why pods that wait cannot be placed; empty if they can.
+        runs: what jobs' statuses are to say of runs, by namespace and name of the job.
     """
 
     screened: Screened
@@ -77,6 +78,7 @@ class Outcomes:
     bids: Mapping[Name, BidOutcome] = field(default_factory=dict)
     companies: Mapping[str, PodColocation] = field(default_factory=dict)
     unplaceable: str = ""
+    runs: Mapping[Name, Document] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -113,7 +115,9 @@ def job_status(job: MarketJob, outcomes: Outcomes, before: Mapping[str, Any], no
         now: the time.
     """
     key = job.metadata.namespace, job.metadata.name
-    former = {(each.get("name"), each.get("podUID")): each for each in listed(before, "pods")}
+    former = {
+        (str(each.get("name")), str(each.get("podUID"))): each for each in listed(before, "pods")
+    }
     numbers = sorted(
         outcomes.pods.get(key, ()),
         key=lambda number: outcomes.screened.objects.pods[number].metadata.name,
@@ -135,7 +139,9 @@ def job_status(job: MarketJob, outcomes: Outcomes, before: Mapping[str, Any], no
     )
     if job.spec.auction.minimum_utility is not None:
         judged["ObjectiveMet"] = objective(bid)
-    return MarketJobStatus(
+    runs = {"runs": outcomes.runs[key]} if key in outcomes.runs else {}
+    recorded = recorded_runs(job, outcomes.screened.objects.rules, runs)
+    told = MarketJobStatus(
         profile=None
         if speedup is None
         else UsedProfile(
@@ -152,10 +158,11 @@ def job_status(job: MarketJob, outcomes: Outcomes, before: Mapping[str, Any], no
         cores=figure(sum(grant.cores for grant in granted)),
         speedup=figure(fmean(grant.speedup for grant in granted)) if granted else None,
         spend=figure(sum(grant.spend for grant in granted)),
-        auction=None if bid is None else _auction(bid, weights_of(job)),
+        auction=None if bid is None else _auction(bid, weights_of(job, recorded)),
         pods=pods[:MOST_PODS],
         conditions=conditions(judged, before, now, job.metadata.generation),
-    ).document()
+    )
+    return told.document() | runs  # which are the same object in most decisions
 
 
 def _auction(bid: BidOutcome, weights: Weights) -> AuctionReport:
@@ -168,6 +175,7 @@ def _auction(bid: BidOutcome, weights: Weights) -> AuctionReport:
         weights=WeightsReport(
             source=weights.source,
             runs=weights.runs,
+            recorded=weights.recorded,
             cores=_weight(weights.cores, weights.source),
             memory=_weight(weights.memory, weights.source),
         ),

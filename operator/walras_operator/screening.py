@@ -113,9 +113,9 @@ def demands_of(world: World) -> dict[str, int]:
     for name, allocation in world.allocations.items():
         here = {grant.pod_uid for grant in allocation.spec.grants}
         for pod in listed(allocation.status or {}, "pods"):
-            uid, amount = pod.get("podUID"), pod.get("memoryDemand")
+            uid, amount = str(pod.get("podUID")), pod.get("memoryDemand")
             if uid in here and isinstance(amount, str) and _BYTES.fullmatch(amount):
-                found[str(uid)] = min(int(amount), capacity.get(name, 0))
+                found[uid] = min(int(amount), capacity.get(name, 0))
     return found
 
 

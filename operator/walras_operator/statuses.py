@@ -15,6 +15,7 @@ from walras_operator.market_statuses import (
     with_problem,
 )
 from walras_operator.profile_statuses import profile_status
+from walras_operator.recording.runs import at_rest
 from walras_operator.world import Reference, StatusWrite
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ def of_broken(world: World) -> Iterator[Told]:
         else:
             judged = conditions({"Ready": fails(problem)}, before, world.now, broken.generation)
             after = {"conditions": [each.document() for each in judged]}
+            if reference.kind == "MarketJob":
+                after |= _runs(before, world)
         yield Told(reference, before, after)
 
 
@@ -105,7 +108,14 @@ def of_idle_jobs(world: World, problem: Problem) -> Iterator[Told]:
         before = job.status or {}
         verdicts = {"Ready": fails(problem)}
         judged = conditions(verdicts, before, world.now, job.metadata.generation)
-        yield Told(reference, before, {"conditions": [each.document() for each in judged]})
+        after = {"conditions": [each.document() for each in judged]}
+        yield Told(reference, before, after | _runs(before, world))
+
+
+def _runs(before: Mapping[str, Any], world: World) -> Document:
+    """Return what is kept of a job that takes no part: its runs, which cannot be found anew."""
+    runs = at_rest(before, world.now)
+    return {"runs": runs} if runs else {}
 
 
 def changed(statuses: Iterable[Told]) -> tuple[tuple[StatusWrite, ...], tuple[Event, ...]]:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from walras.resources.cluster import Pod
     from walras.resources.kinds import Market, MarketSpec
     from walras.resources.waiting import Way
-    from walras.scores import Scores
     from walras.snapshot import Holding, Key
+    from walras_operator.recording.lifetimes import Lifetime
 
 Document = dict[str, Any]
 """Plain data, as JSON has it."""
@@ -103,6 +103,7 @@ class World:
             are paired at a time.
         unplaceable: why this operator may not place pods, as the API server said last; empty if it
             may, as far as is known.
+        ends: of pods that were asked for, by UID: when they ran, None for those that leave no run.
     """
 
     now: str
@@ -115,6 +116,7 @@ class World:
     version: str = ""
     matching: bool = True
     unplaceable: str = ""
+    ends: Mapping[str, Lifetime | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +216,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is to be done. Deciding again on the outcome gives one with nothing to write.
+    """What is to be done, or a part of it. Deciding again on the outcome gives nothing to write.
 
     Attributes:
         nodes: NodeAllocations to write, by name.
@@ -224,12 +226,13 @@ class Decision:
         carried: for the next world.
         rules: that it was decided by; None where nothing could be decided.
         plan: that it comes from; likewise.
-        scores: what the plan is worth; likewise.
         notes: one line on everything that takes no part and has no status of its own.
         profiles: SpeedupProfiles to make.
         settlement: of a quantum; None if credits stay as they are.
         until: when memory is to be divided again; empty if it is not divided.
         placements: pods to give a node, or to let go.
+        ended: pods whose end is to be asked for, or is known and not yet in a status; None where
+            that was not looked at.
     """
 
     nodes: tuple[NodeWrite, ...]
@@ -238,9 +241,14 @@ class Decision:
     carried: Carried
     rules: MarketSpec | None = None
     plan: Plan | None = None
-    scores: Scores | None = None
     notes: tuple[str, ...] = ()
     profiles: tuple[ProfileWrite, ...] = ()
     settlement: Settlement | None = None
     until: str = ""
     placements: tuple[Placement, ...] = ()
+    ended: tuple[Reference, ...] | None = None
+
+    @property
+    def writes(self) -> bool:
+        """Whether anything is to be written."""
+        return any((self.nodes, self.profiles, self.statuses, self.events, self.placements))

@@ -155,4 +155,5 @@ def test_weights_that_runs_show_are_told_with_their_intervals() -> None:
     assert float(told["cores"]["value"]) > 1.5
     plain = decide(world(market(**BOTH), entitlement(), node(), job(), pod("train-0")))
     told = status(plain, "MarketJob", "train", "lab")["auction"]["weights"]
-    assert told == {"source": "Equal", "runs": 0, "cores": {"value": "1"}, "memory": {"value": "1"}}
+    one = {"value": "1"}
+    assert told == {"source": "Equal", "runs": 0, "recorded": 0, "cores": one, "memory": one}

@@ -349,3 +349,20 @@ def test_nobody_gets_a_grant_in_the_name_of_another_pod() -> None:
 def test_pods_that_are_being_deleted_still_run_and_keep_their_cores() -> None:
     leaving = pod("train-1", deletionTimestamp="2026-01-31T11:59:50Z")
     assert grants(decide(world(*HEALTHY[:5], leaving))) == grants(decide(world(*HEALTHY)))
+
+
+@pytest.mark.parametrize("junk", [7, None, [], [1], {}, {"a": []}], ids=repr)
+@pytest.mark.parametrize("field", ["podUID", "name", "node", "state", "memoryDemand"])
+def test_no_status_of_a_pod_holds_anybody_up(field: str, junk: object) -> None:
+    """An agent is asked for texts; its schema refuses others, where there is one."""
+    running = worlds.enforced(worlds.outcome(before := world(*HEALTHY), decide(before)))
+    told = {"podUID": "u-lab-train-0", "name": "train-0", "state": "Enforced", field: junk}
+
+    def spoilt(each: Any) -> Any:
+        return each.model_copy(update={"status": {**(each.status or {}), "pods": [told, junk]}})
+
+    objects = replace(running.objects, jobs=[spoilt(each) for each in running.objects.jobs])
+    allocations = {name: spoilt(each) for name, each in running.allocations.items()}
+    decision = decide(replace(running, objects=objects, allocations=allocations))
+    assert decision.plan is not None
+    assert {grant.pod for grant in decision.plan.grants} == {"train-0", "train-1"}

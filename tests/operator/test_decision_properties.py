@@ -21,7 +21,7 @@ from walras.resources.statuses import (
     SpeedupProfileStatus,
 )
 from walras.snapshot import CoreMechanism, MemoryMechanism
-from walras_operator.decision import decide
+from walras_operator.decision import decide, parts
 from worlds import entitlement, job, market, node, outcome, pod, profile, world
 
 if TYPE_CHECKING:
@@ -204,6 +204,25 @@ def test_what_was_written_is_not_written_again(known: World, leader_changes: boo
     after = outcome(known, first, leader_changes=leader_changes)
     again = decide(after)
     assert (again.events, again.nodes, again.statuses) == ((), (), ())
+
+
+@ANY
+@given(worlds_drawn, st.booleans())
+def test_an_operator_that_ends_between_two_parts_leaves_nothing_but_the_second_to_do(
+    known: World, leader_changes: bool
+) -> None:
+    first, *others = parts(known)
+    told = [each.object for part in (first, *others) for each in part.statuses]
+    assert len(told) == len(set(told))
+    assert not any(part.nodes or part.profiles for part in others)
+    after = outcome(known, first, leader_changes=leader_changes)
+    again = decide(after)
+    assert again.nodes == ()
+    assert {each.object for each in again.statuses}.isdisjoint(
+        each.object for each in first.statuses
+    )
+    last = decide(outcome(after, again))
+    assert (last.events, last.nodes, last.statuses) == ((), (), ())
 
 
 WRONG = [

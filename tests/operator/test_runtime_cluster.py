@@ -251,6 +251,17 @@ def test_a_decision_that_fails_ends_neither_the_process_nor_the_next_one(
     assert "a pod that is called poison" in operator.log.read_text()
 
 
+def test_what_cannot_be_said_of_a_decision_keeps_no_node_from_its_plan(
+    cluster: OperatorCluster,
+) -> None:
+    node = cluster.node()
+    operator = cluster.operator("a")
+    assert grants_become(cluster, node, 0)
+    cluster.pod("mute", node)
+    assert grants_become(cluster, node, 1)
+    assert eventually(lambda: operator.metric("crashes_total") >= 1, PATIENCE)
+
+
 def test_a_deleted_lease_is_made_anew_and_epochs_go_on_growing(cluster: OperatorCluster) -> None:
     node = cluster.node()
     cluster.operator("a")

@@ -105,6 +105,27 @@ def test_what_an_agent_tells_is_news(cluster: Cluster) -> None:
     assert cluster.presses
 
 
+@pytest.mark.parametrize("first", [1, "none"], ids=["understood", "not understood"])
+def test_what_somebody_changed_before_a_status_was_written_is_news_by_its_answer(
+    cluster: Cluster, first: Any
+) -> None:
+    """The watch tells of that change too late: of a version from before the answer."""
+    cluster.mirror.hear("Entitlement", entitlement(first, version=5))
+    edited = entitlement(2, version=6)
+    answer = entitlement(2, version=6, status={"budget": "3"})
+    answer["metadata"]["resourceVersion"] = "7"
+    before = cluster.news
+    cluster.mirror.wrote("Entitlement", answer)
+    assert cluster.news == before + 1
+    assert cluster.presses
+    assert not cluster.is_news("Entitlement", edited)
+    assert not cluster.is_news("Entitlement", answer)
+    again = entitlement(2, version=6, status={"budget": "4"})
+    again["metadata"]["resourceVersion"] = "8"
+    cluster.mirror.wrote("Entitlement", again)
+    assert cluster.news == before + 1, "its own status is none"
+
+
 def test_what_the_operator_has_written_is_known_at_once_and_no_news(cluster: Cluster) -> None:
     cluster.mirror.hear("NodeAllocation", allocation(3))
     before = cluster.news

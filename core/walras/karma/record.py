@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Counts = NDArray[np.int64]
 
 MOST_ENTRIES = 4096
-"""Users, and demands of users on nodes, that one record lists: it has 200 KB at most."""
+"""Users, and demands of users on nodes, that one record lists, so that a log can hold it."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -247,6 +247,7 @@ class _Known:
         speedups: of MarketJobs that take part.
         jobs: the MarketJobs that take part, each as a job without a pod, by namespace and name.
         door: to entitlements.
+        rules: of the Market.
     """
 
     profiles: Mapping[Name, SpeedupProfile]
@@ -254,6 +255,7 @@ class _Known:
     speedups: Mapping[Name, Speedup]
     jobs: dict[Name, core.Job]
     door: Door
+    rules: MarketSpec
 
     @classmethod
     def of(cls, objects: Objects, without: Collection[Name] = frozenset()) -> _Known:
@@ -265,6 +267,7 @@ class _Known:
             {_key(job): speedup_of(job, profiles) for job in taking_part},
             {},
             Door(map(entitlement_of, objects.entitlements)),
+            objects.rules,
         )
         known.jobs.update((_key(job), known._pattern(job)) for job in taking_part)
         return known
@@ -291,7 +294,7 @@ class _Known:
             min_cores=spec.min_cores,
             max_cores=spec.max_cores,
             namespace_labels=self.labels.get(namespace, {}),
-            bid=bid_of(resource),
+            bid=bid_of(resource, self.rules),
             program=f"{namespace}/{spec.profile or resource.metadata.name}",
             bandwidth=None if bandwidth is None else float(bandwidth),
             placing=placing_of(resource),

@@ -128,6 +128,8 @@ class JobAuction(Model):
             some of everything.
         weights: of the resources in it; without them, those that the runs show, or equal ones.
         runs: finished runs that a Linear utility's weights are estimated from, three at least.
+        record_runs: whether pods that succeed are recorded as further runs, of the utility
+            1/seconds, where both cores and memory are auctioned and no weights are given.
         minimum_utility: below which the job is of no use (its service-level objective); it pays
             only where this is met.
     """
@@ -136,6 +138,7 @@ class JobAuction(Model):
     utility: Literal["Linear", "Log"] = "Linear"
     weights: AuctionWeights | None = None
     runs: Annotated[list[AuctionRun], Field(max_length=100)] = Field(default_factory=list)
+    record_runs: bool = True
     minimum_utility: PositiveDecimal | None = None
 
 

@@ -39,6 +39,19 @@ MOST_COMPANIES = 100
 """Programs beside which a SpeedupProfile keeps how its own gets on; those looked at last."""
 
 
+MOST_RUNS = 100
+"""Finished runs that a MarketJob keeps; they are the newest."""
+
+MOST_UNDERWAY = 250
+"""Running pods of a MarketJob whose shares are added up at a time."""
+
+WHOLE_SHARE = 10**9
+"""Parts in which the share of a running pod is counted."""
+
+MOST_SECONDS = 10**10
+"""Time for which shares are added up, some 300 years: sums have 20 digits at most."""
+
+
 class _Conditioned(Status):
     """A status with conditions, at most one of each type."""
 
@@ -280,13 +293,15 @@ class WeightsReport(Status):
 
     Attributes:
         source: Given (by the job), Estimated (from its runs) or Equal (too few runs, or alike).
-        runs: that the job tells of.
+        runs: that there are to estimate from.
+        recorded: of these, those that are in ``runs.finished``; the job's owner told of the others.
         cores: of its share of them.
         memory: likewise.
     """
 
     source: Literal["Given", "Estimated", "Equal"]
     runs: int
+    recorded: int = 0
     cores: WeightReport
     memory: WeightReport
 
@@ -314,6 +329,72 @@ class AuctionReport(Status):
     weights: WeightsReport | None = None
 
 
+class FinishedRun(Status):
+    """A pod that succeeded: what it held, and what came of it.
+
+    Attributes:
+        pod_uid: the pod.
+        pod: its name.
+        finished: when its last container ended.
+        seconds: from the start of its first container until then.
+        held_seconds: for how long its node's agent held it to its grants; not cut to ``seconds``,
+            which is by the node's clock.
+        cores: its share of what its node sells, mean over that time, 0 to 1.
+        memory: likewise.
+        utility: 1 / ``seconds``.
+    """
+
+    pod_uid: Annotated[str, Field(alias="podUID")]
+    pod: str
+    finished: Time
+    seconds: Annotated[int, Field(ge=1, le=MOST_SECONDS)]
+    held_seconds: Annotated[int, Field(ge=1, le=MOST_SECONDS)]
+    cores: Decimals
+    memory: Decimals
+    utility: Decimals
+
+
+class RunUnderway(Status):
+    """What a running pod has held so far: sums, to which the present stretch is yet to be added.
+
+    Attributes:
+        pod_uid: the pod.
+        pod: its name.
+        held_since: begin of the present stretch; absent while it is not held to its grants.
+        cores: its share in the present stretch of what its node sells, in billionths; absent
+            likewise.
+        memory: likewise.
+        held_seconds: of earlier stretches.
+        core_seconds: of these, the sum of seconds times billionths.
+        memory_seconds: likewise.
+    """
+
+    pod_uid: Annotated[str, Field(alias="podUID")]
+    pod: str
+    held_since: Time | None = None
+    cores: Annotated[int, Field(ge=0, le=WHOLE_SHARE)] | None = None
+    memory: Annotated[int, Field(ge=0, le=WHOLE_SHARE)] | None = None
+    held_seconds: Annotated[int, Field(ge=0, le=MOST_SECONDS)] = 0
+    core_seconds: Amount = "0"
+    memory_seconds: Amount = "0"
+
+
+class RunsReport(Status):
+    """Runs of a job, one a pod, that weights of its utility are estimated from.
+
+    Attributes:
+        finished: the newest, the last one last.
+        underway: of pods that run, or whose end is still to be asked for.
+    """
+
+    finished: Annotated[list[FinishedRun], Field(max_length=MOST_RUNS)] = Field(
+        default_factory=list
+    )
+    underway: Annotated[list[RunUnderway], Field(max_length=MOST_UNDERWAY)] = Field(
+        default_factory=list
+    )
+
+
 class MarketJobStatus(_Conditioned):
     """What the market gave a job.
 
@@ -324,6 +405,7 @@ class MarketJobStatus(_Conditioned):
         speedup: predicted, mean over its pods.
         spend: of all its pods.
         auction: what came of its bid; absent where nothing is auctioned.
+        runs: of its pods, for its utility's weights; absent if there are none.
         pods: by name; those beyond the list's end are counted.
         conditions: ``Ready``, ``Admitted`` (its entitlement takes it), ``Profiled`` (its speedup is
             known), ``Selected`` (it has pods, and no other job selects them) and, of a job with a
@@ -336,6 +418,7 @@ class MarketJobStatus(_Conditioned):
     speedup: Decimals | None = None
     spend: Decimals | None = None
     auction: AuctionReport | None = None
+    runs: RunsReport | None = None
     pods: Annotated[list[PodOutcome], Field(max_length=MOST_PODS)] = Field(default_factory=list)
 
 
@@ -408,8 +491,8 @@ class OnlineFailure(Status):
     """Why the last attempts to measure gave nothing.
 
     Attributes:
-        reason: in one word, of the last one.
-        message: for people.
+        reason: in one word; NotMeasured if they are different ones.
+        message: for people, of the last one.
         times: how many there were in a row.
         finished: when the last one ended.
     """
@@ -463,10 +546,11 @@ class OnlineProfile(Status):
     Attributes:
         request: the measurement that is being made.
         measurements: of one pod each, that F follows from; the last one last.
-        failure: absent since a measurement last went well.
+        failure: of measurements; absent since one last went well, or the job was found changed.
+        look_failure: of looks at progress; absent since one last went well.
         check: absent until progress was first looked at since the last measurement.
         companies: looks at pods that were alone on their node, or with one other pod of the market,
-            since progress last departed from the prediction.
+            since the last measurement.
     """
 
     request: OnlineRequest | None = None
@@ -474,6 +558,7 @@ class OnlineProfile(Status):
         default_factory=list
     )
     failure: OnlineFailure | None = None
+    look_failure: OnlineFailure | None = None
     check: OnlineCheck | None = None
     companies: Annotated[list[OnlineCompany], Field(max_length=MOST_COMPANIES)] = Field(
         default_factory=list

@@ -87,7 +87,7 @@ def run(
     configure_logging("walras_operator", log_format, verbose=verbose, noisy=_NOISY)
     share_heaps()
     # Not for those who ask for help: these load Kopf, the Kubernetes client and the market.
-    from walras_operator.decision import decide
+    from walras_operator.decision import parts
     from walras_operator.runtime.lease import Times
     from walras_operator.runtime.process import Operator, Options
     from walras_service.api_errors import ApiError
@@ -103,7 +103,7 @@ def run(
         sweep=sweep_seconds,
     )
     try:
-        operator = Operator(options, decide)
+        operator = Operator(options, parts)
     except ApiError as error:
         raise BadInput(str(error)) from error
     operator.listen()

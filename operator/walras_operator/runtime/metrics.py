@@ -9,12 +9,11 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, disable_cre
 from prometheus_client.core import GaugeMetricFamily
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sized
 
     from prometheus_client.metrics_core import Metric
 
     from walras_operator.runtime.publisher import Outcome
-    from walras_operator.world import Decision
 
 # When a counter began is of no use here, and costs a line for each.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -54,10 +53,13 @@ class Metrics:
         )
         self._notes = 0
 
-    def decided(self, seconds: float, decision: Decision) -> None:
+    def decided(self, seconds: float) -> None:
         """Count a decision."""
         self._decide.observe(seconds)
-        self._notes = len(decision.notes)
+
+    def noted(self, notes: Sized) -> None:
+        """Keep how much there is to note."""
+        self._notes = len(notes)
 
     def crashed(self) -> None:
         """Count one that failed."""

@@ -100,8 +100,21 @@ class Mirror:
             self._changed(kind != "NodeAllocation")
 
     def wrote(self, kind: str, document: Document) -> None:
-        """Take an object as the API server answers a write of it; that is no news."""
+        """Take an object as the API server answers a write of it.
+
+        What was written is no news. What somebody has changed of the object since it was decided on
+        is: the answer has it already, and a watch tells of it in a version from before the answer.
+        """
+        uid = document["metadata"]["uid"]
+        with self._lock:
+            before = self._tables[kind].get(uid)
         self._take(kind, document)
+        if before is None or kind == "NodeAllocation":
+            return
+        with self._lock:
+            after = self._tables[kind].get(uid)
+        if after is not None and _without_status(before.value) != _without_status(after.value):
+            self._changed(True)
 
     def placed(self, uid: str, pod: Pod) -> None:
         """Take a pod to be as a request has made it, until a watch tells of it."""
@@ -245,8 +258,10 @@ def _understood(kind: str, document: Document) -> Any:
     return found
 
 
-def _without_status(resource: Resource) -> tuple[Any, ...]:
+def _without_status(resource: Resource | Broken) -> tuple[Any, ...]:
     """What a user can change of it; its generation and resourceVersion come and go with that."""
+    if isinstance(resource, Broken):
+        return resource.problems, resource.generation
     metadata = resource.metadata
     return metadata.labels, metadata.generation, getattr(resource, "spec", None)
 

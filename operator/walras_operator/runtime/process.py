@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from walras_operator.runtime.debounce import Debounce
+from walras_operator.runtime.ends import ASKING, Ends
 from walras_operator.runtime.health import Pulse, ailments, hindrances
 from walras_operator.runtime.kinds import Scope
 from walras_operator.runtime.leadership import Leadership
@@ -23,7 +24,7 @@ from walras_service.api import Api, settings
 from walras_service.probes import serve, verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from walras_operator.world import Decision, World
 
@@ -60,7 +61,7 @@ class Operator:
 
     Args:
         options: How it is to run.
-        decide: Makes a decision of a world.
+        parts: Decides about a world, and yields what is to be written in parts.
 
     Raises:
         ApiError: It is not known where the API server is.
@@ -69,13 +70,13 @@ class Operator:
         metrics: Of all its parts.
     """
 
-    def __init__(self, options: Options, decide: Callable[[World], Decision]) -> None:
+    def __init__(self, options: Options, parts: Callable[[World], Iterator[Decision]]) -> None:
         self._options = options
         self._stopping = threading.Event()
         self.metrics = Metrics()
-        watch_api, lease_api, write_api = (
+        watch_api, lease_api, write_api, ends_api = (
             Api(settings(options.kubeconfig), "walras-operator", connections)
-            for connections in (2, 1, THREADS)
+            for connections in (2, 1, THREADS, ASKING)
         )
         kinds = Scope(options.namespace).kinds
         self.mirror = Mirror(kinds, self._changed, time.monotonic)
@@ -89,12 +90,14 @@ class Operator:
             self._changed,
         )
         self.publisher = Publisher(write_api, self.mirror, self._may_write)
+        self.ends = Ends(ends_api, lambda: self._changed(presses=False))
         self.recompute = Recompute(
             self.mirror,
             self.watches,
             self.leadership,
             self.publisher,
-            decide,
+            self.ends,
+            parts,
             self.metrics,
             Debounce(*options.debounce),
         )
@@ -123,6 +126,7 @@ class Operator:
         _log.info("ending", extra={"event": "ending"})
         self.recompute.stop()
         self.publisher.close()
+        self.ends.close()
         self.leadership.stop()
         self.watches.stop()
 

@@ -73,6 +73,9 @@ class Outcome:
     results: Counter[tuple[str, Result]] = field(default_factory=Counter)
     void: bool = False
 
+    def __add__(self, other: Outcome) -> Outcome:
+        return Outcome(self.results + other.results, self.void or other.void)
+
     def count(self, result: Result) -> int:
         """How many ended so."""
         return sum(number for (_, each), number in self.results.items() if each == result)
@@ -128,7 +131,7 @@ class Publisher:
     def publish(
         self, decision: Decision, stamp: Stamp, hurried: Callable[[], bool] = lambda: False
     ) -> Outcome:
-        """Write all, and return when all is done or given up.
+        """Write all of a decision, or of a part, and return when all is done or given up.
 
         A settled quantum comes before everything else, as grants that nobody pays for must not be:
         if its credits cannot be written, nothing is, and pods are let go only. Then come profiles:
@@ -217,7 +220,7 @@ class Publisher:
             writes = sorted(writes, key=lambda each: self._owed.get(each.object, len(self._owed)))
         results = list(self._pool.map(write, writes))
         paired = list(zip(writes, results, strict=True))
-        if hurried is not None:
+        if hurried is not None and writes:
             deferred = (write.object for write, result in paired if result == "deferred")
             self._owed = {each: place for place, each in enumerate(deferred)}
         outcome.results.update((write.object.kind, result) for write, result in paired)

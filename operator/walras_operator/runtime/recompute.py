@@ -22,9 +22,10 @@ from walras_operator.runtime.lease import next_epoch
 from walras_operator.runtime.publisher import Outcome, Stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from walras_operator.runtime.debounce import Debounce
+    from walras_operator.runtime.ends import Ends
     from walras_operator.runtime.leadership import Leadership
     from walras_operator.runtime.metrics import Metrics
     from walras_operator.runtime.mirror import Mirror
@@ -59,6 +60,29 @@ class _Reign:
     agents: frozenset[str] = frozenset()
 
 
+class _Deciding:
+    """Makes the parts of a decision as they are asked for; the collector waits meanwhile.
+
+    Attributes:
+        seconds: That it took so far.
+    """
+
+    def __init__(self, parts: Iterator[Decision]) -> None:
+        self.seconds = 0.0
+        self._parts = parts
+
+    def __iter__(self) -> Iterator[Decision]:
+        return self
+
+    def __next__(self) -> Decision:
+        began = time.monotonic()
+        try:
+            with collector.paused():
+                return next(self._parts)
+        finally:
+            self.seconds += time.monotonic() - began
+
+
 class Recompute:
     """Makes decisions and has them published.
 
@@ -67,7 +91,8 @@ class Recompute:
         watches: Whether all is known.
         leadership: Whether this operator leads.
         publisher: Writes.
-        decide: Makes a decision of a world.
+        ends: Asks how pods ended.
+        parts: Decides about a world, and yields what is to be written in parts.
         metrics: Are told.
         debounce: When to answer to changes.
 
@@ -83,7 +108,8 @@ class Recompute:
         watches: Watches,
         leadership: Leadership,
         publisher: Publisher,
-        decide: Callable[[World], Decision],
+        ends: Ends,
+        parts: Callable[[World], Iterator[Decision]],
         metrics: Metrics,
         debounce: Debounce,
     ) -> None:
@@ -91,8 +117,8 @@ class Recompute:
         self.succeeded: float | None = None
         self.epoch = 0
         self._mirror, self._watches, self._leadership = mirror, watches, leadership
-        self._publisher, self._decide, self._metrics = publisher, decide, metrics
-        self._debounce = debounce
+        self._publisher, self._parts, self._metrics = publisher, parts, metrics
+        self._ends, self._debounce = ends, debounce
         self._reign: _Reign | None = None
         self._tried: float | None = None
         self._failures = 0
@@ -181,30 +207,41 @@ class Recompute:
         known = self._mirror.world(now.strftime(TIME))
         reign.agents = known.agents
         matching = self._matching(reign, began)
-        with collector.paused():
-            decision = self._decide(
-                replace(
-                    known,
-                    carried=reign.carried,
-                    matching=matching,
-                    unplaceable=self._publisher.unplaceable,
-                )
-            )
-        seconds = time.monotonic() - began
+        world = replace(
+            known,
+            carried=reign.carried,
+            matching=matching,
+            unplaceable=self._publisher.unplaceable,
+            ends=self._ends.known,
+        )
+        reign.again = None
+        outcome, stamp = Outcome(), None
+        deciding = _Deciding(self._parts(world))
+        for part in deciding:
+            if part.ended is not None:
+                self._ends.seek(part.ended)
+            if part.until:
+                end = datetime.strptime(part.until, TIME).replace(tzinfo=UTC)
+                reign.again = began + (end - now).total_seconds()
+            if stamp is None and part.writes:
+                stamp = self._stamp(known.now, deciding.seconds, reign.term)
+            if stamp is not None:
+                outcome += self._published(part, stamp)
+            if outcome.void:
+                break
+            reign.carried = part.carried
+            self.rules = part.rules or self.rules
+            reign.matched = began if matching else reign.matched
+            self._metrics.noted(part.notes)
         # What agents answer can wait as long as a decision takes: a change that is made meanwhile
         # need not wait for the end of one that nobody is in a hurry for.
-        self._debounce.pause = seconds
-        self._metrics.decided(seconds, decision)
-        reign.again = None
-        if decision.until:
-            end = datetime.strptime(decision.until, TIME).replace(tzinfo=UTC)
-            reign.again = began + (end - now).total_seconds()
-        outcome = self._published(decision, known.now, seconds, reign.term)
-        if not outcome.void:
-            reign.carried = decision.carried
-            self.rules = decision.rules or self.rules
-            reign.matched = began if matching else reign.matched
+        self._debounce.pause = deciding.seconds
+        self._metrics.decided(deciding.seconds)
         self._metrics.published(outcome, time.monotonic() - began)
+        if stamp is not None:
+            results = (f"{kind} {result} {n}" for (kind, result), n in outcome.results.items())
+            extra = {"event": "published", "epoch": stamp.epoch}
+            _log.info("epoch %d: %s", stamp.epoch, ", ".join(results), extra=extra)
         return outcome
 
     def _hurried(self) -> bool:
@@ -223,25 +260,18 @@ class Recompute:
             return True
         return now - reign.matched >= self.rules.epoch_seconds
 
-    def _published(self, decision: Decision, now: str, seconds: float, term: int) -> Outcome:
-        writes = (decision.nodes, decision.profiles, decision.statuses, decision.events)
-        if not any((*writes, decision.placements)):
-            return Outcome()
+    def _stamp(self, now: str, seconds: float, term: int) -> Stamp:
+        """Return what all parts of a decision are marked with; begins a new epoch."""
         allocations = self._mirror.allocations().values()
         known = max((max(each.epoch, each.reported) for each in allocations), default=0)
         self.epoch = next_epoch(term, max(known, self.epoch))
-        stamp = Stamp(self.epoch, now, round(1000 * seconds), self._leadership.identity)
-        if decision.settlement is not None:
+        return Stamp(self.epoch, now, round(1000 * seconds), self._leadership.identity)
+
+    def _published(self, part: Decision, stamp: Stamp) -> Outcome:
+        if part.settlement is not None:
             # Before it is written: an operator that dies in between must not leave a quantum that
             # counts without a record of it.
-            record = decision.settlement.record
+            record = part.settlement.record
             text = "quantum %d is settled, if the Market takes its credits"
             _log.info(text, record["quantum"], extra={"event": "quantum", "record": record})
-        outcome = self._publisher.publish(decision, stamp, self._hurried)
-        _log.info(
-            "epoch %d: %s",
-            self.epoch,
-            ", ".join(f"{kind} {result} {n}" for (kind, result), n in outcome.results.items()),
-            extra={"event": "published", "epoch": self.epoch},
-        )
-        return outcome
+        return self._publisher.publish(part, stamp, self._hurried)

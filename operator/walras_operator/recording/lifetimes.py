@@ -1,0 +1,114 @@
+"""Facts: what the API server says of a pod that its watch has no more, and for how long it ran."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from walras_operator.world import Document
+
+
+class Lifetime(NamedTuple):
+    """When a pod ran, in seconds since 1970 by its node's clock.
+
+    Attributes:
+        started: when the first of its containers did.
+        finished: when the last of them had ended.
+    """
+
+    started: int
+    finished: int
+
+
+class End(NamedTuple):
+    """What is known of a pod's end.
+
+    Attributes:
+        over: whether it has come.
+        lifetime: of a run that can be compared with others; None if there was none.
+    """
+
+    over: bool
+    lifetime: Lifetime | None = None
+
+
+NO_RUN = End(over=True)
+
+
+def end_of(pod: Document | None, uid: str) -> End:
+    """Return how a pod ended.
+
+    Only a pod that succeeded by itself leaves a run, in which every container ran once: with others
+    it cannot be told what the time went into.
+
+    Args:
+        pod: as the API server has it; None if it has none of that name.
+        uid: of the pod that is meant: a later one may have its name.
+    """
+    metadata, status = _part(pod, "metadata"), _part(pod, "status")
+    if metadata.get("uid") != uid:
+        return NO_RUN
+    phase = status.get("phase")
+    if phase not in {"Succeeded", "Failed"}:
+        return End(over=False)
+    spec = _part(pod, "spec")
+    ran = _listed(status, "containerStatuses")
+    before = _listed(status, "initContainerStatuses")
+    if phase == "Failed" or len(ran) != len(_listed(spec, "containers")):
+        return NO_RUN
+    if any(map(_started_again, (*ran, *before))):
+        return NO_RUN
+    lifetime = _lifetime(ran)
+    if lifetime is None or lifetime.finished >= _deletion_asked(metadata):
+        return NO_RUN
+    return End(over=True, lifetime=lifetime)
+
+
+def seconds_of(time: object) -> int | None:
+    """Return a moment as the API server writes it in seconds since 1970; None if it is none."""
+    if not isinstance(time, str):
+        return None
+    try:
+        found = datetime.fromisoformat(time)
+    except ValueError:
+        return None
+    seconds = int(found.timestamp()) if found.tzinfo is UTC else -1
+    return None if seconds < 0 else seconds
+
+
+def _started_again(container: Mapping[str, Any]) -> bool:
+    return bool(container.get("restartCount")) or bool(_part(container, "lastState"))
+
+
+def _lifetime(ran: Iterable[Mapping[str, Any]]) -> Lifetime | None:
+    ends = [_part(_part(each, "state"), "terminated") for each in ran]
+    started = [seconds_of(each.get("startedAt")) for each in ends]
+    finished = [seconds_of(each.get("finishedAt")) for each in ends]
+    if not ends or None in started or None in finished:
+        return None
+    found = Lifetime(min(filter(None, started)), max(filter(None, finished)))
+    return found if found.started < found.finished else None
+
+
+def _deletion_asked(metadata: Mapping[str, Any]) -> float:
+    """Return when the pod was deleted: who ends after that was cut short, whatever it answered."""
+    deletion, grace = (
+        metadata.get("deletionTimestamp"),
+        metadata.get("deletionGracePeriodSeconds"),
+    )
+    if deletion is None:
+        return float("inf")
+    return (seconds_of(deletion) or 0) - (grace if isinstance(grace, int) else 0)
+
+
+def _part(document: object, field: str) -> Mapping[str, Any]:
+    found = document.get(field) if isinstance(document, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _listed(document: Mapping[str, Any], field: str) -> list[Any]:
+    found = document.get(field)
+    return found if isinstance(found, list) else []

@@ -1,0 +1,283 @@
+"""Chooses (pure): which pods of jobs are followed, and which have ended and leave a run.
+
+All that is known of runs is in ``status.runs`` of their MarketJob, so whoever decides next goes on
+from there. A pod is followed from when its node's agent first holds it to a grant. When it is no
+more among those that run, the API server is asked for its end (`walras_operator.runtime.ends`); it
+stays underway until the answer, and the answer is kept until the status has what follows from it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from operator import is_
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from walras.resources.fields import DECIMAL
+from walras.resources.preferences import finished_runs, records_runs, run_of
+from walras.resources.statuses import (
+    MOST_RUNS,
+    MOST_SECONDS,
+    MOST_UNDERWAY,
+    FinishedRun,
+    RunUnderway,
+)
+from walras_operator.allotment import MILLI
+from walras_operator.conditions import listed
+from walras_operator.recording.lifetimes import seconds_of
+from walras_operator.recording.tally import Shares, Tally
+from walras_operator.world import Reference
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from walras.resources.cluster import Pod
+    from walras.resources.kinds import MarketJob, MarketSpec
+    from walras.resources.terms import Name
+    from walras.snapshot import Snapshot
+    from walras_operator.allotment import Allotted, Portion
+    from walras_operator.enforcement import Held
+    from walras_operator.job_statuses import Outcomes
+    from walras_operator.world import Document, World
+
+
+FINISHED, UNDERWAY = (
+    frozenset(field.alias or "" for field in model.model_fields.values())
+    for model in (FinishedRun, RunUnderway)
+)
+"""Fields of a run in a status."""
+
+FIGURES = ("cores", "memory", "utility")
+DECIMALS = re.compile(DECIMAL)
+
+NOT_HELD: tuple[Pod | None, Held | None, Shares | None] = (None, None, None)
+
+
+class Ended(NamedTuple):
+    """A world in which all ends that are known are runs, if they leave any.
+
+    Attributes:
+        world: with the runs in the statuses of their jobs.
+        pods: that are followed and run no more, whether their end is known or not.
+    """
+
+    world: World
+    pods: tuple[Reference, ...] = ()
+
+
+def with_ended(world: World, rules: MarketSpec) -> Ended:
+    """Find pods that have ended, and take in what is known of their ends."""
+    alive: set[str] | None = None
+    jobs: list[MarketJob] = []
+    pods: list[Reference] = []
+    for job in world.objects.jobs:
+        jobs.append(job)
+        runs = _runs(job.status)
+        if not listed(runs, "underway") or not records_runs(job, rules):
+            continue
+        alive = _alive(world) if alive is None else alive
+        gone = [
+            Reference("Pod", str(each.get("pod")), job.metadata.namespace, uid)
+            for each in listed(runs, "underway")
+            if (uid := _uid(each)) and uid not in alive
+        ]
+        pods += gone
+        if any(each.uid in world.ends for each in gone):
+            status = {**(job.status or {}), "runs": _with_ends(runs, world)}
+            jobs[-1] = job.model_copy(update={"status": status})
+    if not pods:
+        return Ended(world)
+    return Ended(replace(world, objects=replace(world.objects, jobs=jobs)), tuple(pods))
+
+
+def _alive(world: World) -> set[str]:
+    return {pod.metadata.uid for pod in world.objects.pods if pod.alive}
+
+
+def _with_ends(runs: Mapping[str, Any], world: World) -> Document:
+    """Return the runs of a job after some of its pods have ended; each leaves one run at most."""
+    finished, underway = finished_runs(runs), []
+    known = set(map(_uid, finished))
+    for each in listed(runs, "underway"):
+        uid = _uid(each)
+        if uid not in world.ends:
+            underway.append(each)
+            continue
+        lifetime, tally = world.ends[uid], Tally.read(each)
+        run = None if lifetime is None or tally is None else tally.run(lifetime)
+        if run is not None and uid not in known:
+            finished.append(run.document())
+    finished.sort(key=lambda each: str(each.get("finished")))  # all of them in UTC
+    return _document(finished, underway)
+
+
+def followed(
+    world: World, rules: MarketSpec, snapshot: Snapshot, allotted: Allotted, outcomes: Outcomes
+) -> dict[Name, Document]:
+    """Return what statuses are to say of runs, by job; jobs without any are left out.
+
+    Args:
+        world: in which all ends are known that can be.
+        rules: of the Market.
+        snapshot: says what nodes sell.
+        allotted: what pods are to hold.
+        outcomes: whether they do.
+    """
+    found: dict[Name, Document] = {}
+    holdings: _Holdings | None = None
+    for job in world.objects.jobs:
+        runs = _runs(job.status)
+        if records_runs(job, rules):
+            holdings = holdings or _Holdings(world, snapshot, allotted, outcomes)
+            after = _followed(job, runs, holdings)
+        elif runs:
+            after = _document(finished_runs(runs), [])
+        else:
+            continue
+        if after:
+            found[job.metadata.namespace, job.metadata.name] = after
+    return found
+
+
+def at_rest(status: Mapping[str, Any] | None, now: str) -> Document:
+    """Return a job's runs while nothing is decided about it, so that its pods hold nothing."""
+    runs = _runs(status)
+    underway = []
+    for each in listed(runs, "underway"):
+        tally = Tally.read(each)
+        if tally is not None:
+            underway.append(_told(each, tally, tally.until(seconds_of(now) or 0)))
+    return _document(finished_runs(runs), underway)
+
+
+class _Holdings:
+    """What pods hold of what their nodes sell; looked up only for those that are followed."""
+
+    def __init__(
+        self, world: World, snapshot: Snapshot, allotted: Allotted, outcomes: Outcomes
+    ) -> None:
+        self.now = seconds_of(world.now) or 0
+        self.alive = _alive(world)
+        # Another operator may have written what the API server takes no more.
+        self.anew = world.carried is None
+        self._sold = {node.name: (node.cores * MILLI, node.memory) for node in snapshot.nodes}
+        self._outcomes, self._allotted = outcomes, allotted
+        self._portions: dict[str, dict[str, Portion]] = {}
+
+    def of(self, job: MarketJob) -> Iterator[tuple[Pod, Held | None, Shares | None]]:
+        """Yield the pods of a job, how they are held, and to what; None where to nothing."""
+        objects = self._outcomes.screened.objects
+        key = job.metadata.namespace, job.metadata.name
+        for number in self._outcomes.pods.get(key, ()):
+            pod = objects.pods[number]
+            node = pod.spec.node_name or ""
+            held = self._outcomes.enforced.get((node, pod.cgroup_uid))
+            yield pod, held, None if held is None else self._shares(node, pod.cgroup_uid)
+
+    def _shares(self, node: str, uid: str) -> Shares | None:
+        if node not in self._portions:
+            portions = self._allotted.orders[node].portions
+            self._portions[node] = {each.uid: each for each in portions}
+        portion = self._portions[node].get(uid)
+        if portion is None or portion.memory is None or node not in self._sold:
+            return None
+        cores, memory = self._sold[node]
+        return Shares.of((portion.millicores, cores), (portion.memory, memory))
+
+
+def _followed(job: MarketJob, runs: Mapping[str, Any], holdings: _Holdings) -> Document:
+    """Return the runs of a job with what its pods hold from now on.
+
+    What was read once by this operator, and holds on, is not looked at again.
+    """
+    held = {pod.metadata.uid: (pod, how, what) for pod, how, what in holdings.of(job)}
+    before = listed(runs, "underway")
+    underway: list[Mapping[str, Any]] = []
+    known: set[str] = set()
+    for each in before:
+        uid = _uid(each)
+        if not uid or uid in known:
+            continue
+        known.add(uid)
+        _, how, what = held.get(uid, NOT_HELD)
+        if not holdings.anew and _goes_on(each, how, what):
+            underway.append(each)
+            continue
+        tally = Tally.read(each)
+        if tally is None:
+            known.remove(uid)
+        elif uid in held:
+            after = tally.holding(_known(tally, how, what), holdings.now)
+            underway.append(_told(each, tally, after))
+        elif uid not in holdings.alive:
+            underway.append(_told(each, tally, tally))  # until its end is known
+    for uid in sorted(held.keys() - known):
+        pod, how, what = held[uid]
+        if len(underway) < MOST_UNDERWAY and what is not None and _enforced(how):
+            tally = Tally(uid, pod.metadata.name).holding(what, holdings.now)
+            underway.append(tally.document())
+    same = len(before) == len(underway) and all(map(is_, before, underway))
+    if same and not holdings.anew:
+        return dict(runs)
+    return _document(finished_runs(runs), underway)
+
+
+def _goes_on(told: Mapping[str, Any], how: Held | None, what: Shares | None) -> bool:
+    """Say whether a pod is known to hold what its status tells, so that nothing is to be added."""
+    return (
+        _enforced(how)
+        and what is not None
+        and "heldSince" in told
+        and (told.get("cores"), told.get("memory")) == what
+    )
+
+
+def _known(before: Tally, how: Held | None, what: Shares | None) -> Shares | None:
+    """Return what a pod is known to hold; None if that is not known.
+
+    While its agent has yet to say more, since the grants of others have changed, a pod whose own
+    has not is as it was.
+    """
+    as_before = before.since is not None and before.shares == what
+    unheard = how is not None and how.state == "Unheard"
+    return what if _enforced(how) or (unheard and as_before) else None
+
+
+def _enforced(how: Held | None) -> bool:
+    return how is not None and how.state == "Enforced"
+
+
+def _told(told: Mapping[str, Any], before: Tally, after: Tally) -> Mapping[str, Any]:
+    """Return a tally as a status is to have it: what it was told as, if that still holds."""
+    return told if after == before and told.keys() <= UNDERWAY else after.document()
+
+
+def _uid(run: Mapping[str, Any]) -> str:
+    uid = run.get("podUID")
+    return uid if isinstance(uid, str) else ""
+
+
+def _runs(status: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    found = (status or {}).get("runs")
+    return found if isinstance(found, dict) else {}
+
+
+def _document(
+    finished: Iterable[Mapping[str, Any]], underway: Sequence[Mapping[str, Any]]
+) -> Document:
+    """Return runs as a status has them: the newest, without what the API server would refuse."""
+    sound = [each for each in finished if run_of(each) is not None and _sound(each)]
+    parts = {"finished": sound[-MOST_RUNS:], "underway": list(underway[:MOST_UNDERWAY])}
+    return {name: part for name, part in parts.items() if part}
+
+
+def _sound(run: Mapping[str, Any]) -> bool:
+    return (
+        run.keys() == FINISHED
+        and all(isinstance(run[each], str) and DECIMALS.fullmatch(run[each]) for each in FIGURES)
+        and _uid(run) != ""
+        and isinstance(run["pod"], str)
+        and seconds_of(run["finished"]) is not None
+        and all(type(run[each]) is int for each in ("seconds", "heldSeconds"))
+        and all(1 <= run[each] <= MOST_SECONDS for each in ("seconds", "heldSeconds"))
+    )

@@ -1,0 +1,109 @@
+"""Facts: how single pods ended, which the watch does not tell: to it they are gone.
+
+A pod is asked for by a list of its name, so that the operator needs no right to get pods beside
+that to list them; the API server looks up that one. A few requests at a time, in threads of their
+own, so that no decision waits for them. An answer is kept as long as decisions name the pod, which
+they do until a status that was written has what follows from it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from walras_operator.recording.lifetimes import end_of
+from walras_service.api_errors import ApiError
+from walras_service.kinds import PODS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from walras_operator.recording.lifetimes import Lifetime
+    from walras_operator.world import Reference
+    from walras_service.api import Api
+
+_log = logging.getLogger(__name__)
+
+ASKING = 2
+"""Requests at a time."""
+
+PAUSE = 5.0
+"""Seconds before a pod is asked for again of which nothing could be told."""
+
+
+class Ends:
+    """Asks how pods ended.
+
+    Args:
+        api: With as many connections as requests are made at a time.
+        changed: Is called when an end has become known.
+        pause: Seconds before a pod is asked for again.
+    """
+
+    def __init__(self, api: Api, changed: Callable[[], None], pause: float = PAUSE) -> None:
+        self._api, self._changed, self._pause = api, changed, pause
+        self._wanted: frozenset[str] = frozenset()
+        self._known: dict[str, Lifetime | None] = {}
+        self._asked: dict[str, float] = {}  # when each may be asked for again
+        self._problem = ""
+        self._lock = threading.Lock()
+        self._pool = ThreadPoolExecutor(ASKING, thread_name_prefix="ends")
+
+    @property
+    def known(self) -> Mapping[str, Lifetime | None]:
+        """When pods ran, by UID; None for those that leave no run."""
+        with self._lock:
+            return dict(self._known)
+
+    def seek(self, pods: Iterable[Reference]) -> None:
+        """Ask for the ends of these pods, and forget all others.
+
+        Args:
+            pods: All whose end no status has yet.
+        """
+        now, wanted = time.monotonic(), {each.uid: each for each in pods}
+        with self._lock:
+            self._wanted = frozenset(wanted)
+            for kept in (self._known, self._asked):
+                for uid in kept.keys() - wanted.keys():
+                    del kept[uid]
+            due = [
+                each
+                for uid, each in wanted.items()
+                if uid not in self._known and self._asked.get(uid, now) <= now
+            ]
+            self._asked.update((each.uid, float("inf")) for each in due)
+        for each in due:
+            self._pool.submit(self._ask, each)
+
+    def close(self) -> None:
+        """Ask no more."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _ask(self, pod: Reference) -> None:
+        if pod.uid not in self._wanted:
+            return
+        try:
+            query = {"fieldSelector": f"metadata.name={pod.name}"}
+            found = self._api.request("GET", PODS.path(pod.namespace), query=query)["items"]
+            end = end_of(found[0] if found else None, pod.uid)
+        except (ApiError, KeyError, TypeError) as error:
+            self._later(pod, f"{pod.title}: {error}")
+            return
+        if not end.over:
+            self._later(pod)
+            return
+        with self._lock:
+            if pod.uid in self._wanted:
+                self._known[pod.uid] = end.lifetime
+        self._changed()
+
+    def _later(self, pod: Reference, problem: str = "") -> None:
+        with self._lock:
+            self._asked[pod.uid] = time.monotonic() + self._pause
+            told, self._problem = self._problem, problem
+        if problem and problem != told:
+            _log.warning("a run is not recorded yet: %s", problem, extra={"event": "ends"})
