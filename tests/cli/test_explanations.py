@@ -256,3 +256,42 @@ def test_who_a_pod_was_placed_beside_and_whom_it_would_rather_share_with_is_told
     text = console.export_text()
     assert "placed beside lab/b (b-1), beside which it loses 10.0% (as measured)" in text
     assert "advice: take part" in text
+
+
+RUNS = [
+    {"cores": cores, "memory": memory, "utility": utility}
+    for cores, memory, utility in (
+        ("0.5", "0.2", "0.0032"),
+        ("0.2", "0.5", "0.0017"),
+        ("0.7", "0.3", "0.0046"),
+        ("0.3", "0.7", "0.0025"),
+    )
+]
+
+
+@pytest.mark.parametrize(
+    ("auction", "told"),
+    [
+        (
+            {"weights": {"cores": "3"}},
+            "weights 3.00 of cores and 1.00 of memory, given by its spec",
+        ),
+        ({}, "weights 1.00 of cores and 1.00 of memory, since none are known: 0 runs, 0 recorded"),
+        ({"runs": RUNS[:1]}, "since none are known: 1 run, 0 recorded, which are too few"),
+        ({"runs": RUNS}, "(95 % intervals), estimated from 4 runs, 0 recorded"),
+        ({"runs": RUNS[:1] * 3}, "(0.00 or more) of memory (95 % intervals), estimated from 3"),
+    ],
+)
+def test_what_a_job_bids_by_is_told_with_how_sure_that_is(auction: Document, told: str) -> None:
+    both: Document = {"cores": {"mechanism": "Auction"}, "memory": {"mechanism": "Auction"}}
+    spec: Document = {"auction": auction, "memory": {"demand": "4Gi"}}
+    facts = seen(decided(market(**both), entitlement(), node(), job(**spec), pod("train-0")))
+    console = Console(width=300, record=True, file=StringIO())
+    console.print(*of_job(explain_job(facts, facts.jobs["lab", "train"]), wide=False))
+    (line,) = (each for each in console.export_text().splitlines() if "bids by" in each)
+    assert told in line
+
+
+def test_nothing_is_said_of_weights_where_nothing_is_auctioned() -> None:
+    facts = seen(decided(market(), entitlement(), node(), job(), pod("train-0")))
+    assert explain_job(facts, facts.jobs["lab", "train"]).weights is None

@@ -23,6 +23,7 @@ import yaml
 from cluster_tools import clients
 from command_line import start, walras
 from market_cluster import DEFINITIONS, OURS, MarketCluster
+from page_fields import untold
 from real_cluster import KUBECONFIG, kill_server, needs_cluster, start_server
 from waiting import eventually
 from walras_cli.cluster import connection
@@ -102,6 +103,14 @@ def told(*arguments: str) -> Document:
 def status(made: MarketCluster, path: str) -> Document:
     found: Document = (made.read(f"{OURS}/{path}") or {})["status"]
     return found
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["top -A", "explain job train -n cli-vision", "explain user vision-lab", "explain node cli-1"],
+)
+def test_fields_for_scripts_are_on_their_page(cluster: MarketCluster, command: str) -> None:
+    assert untold(told(*command.split()), "cluster-cli.md") == set()
 
 
 def test_top_shows_what_statuses_say(cluster: MarketCluster) -> None:

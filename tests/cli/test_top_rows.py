@@ -66,6 +66,12 @@ def test_users_are_a_tree_and_parents_sum_up_what_is_below() -> None:
     assert vision.gain == pytest.approx(vision.utility / (vision.entitlement_utility or 1) - 1)
 
 
+def test_a_namespace_without_jobs_is_told_of_once() -> None:
+    page = TopPage.of(seen(tree()), Wish("all", "empty"))
+    (line,) = [str(part) for part in page.render(wide=False) if "namespace" in str(part)]
+    assert line == "There are no MarketJobs in namespace empty; -A shows the 3 of others."
+
+
 def test_credits_are_exact_and_stand_against_their_mean() -> None:
     rows = {row.name: row for row in user_rows(seen(tree()), by_name)}
     leaves = [rows[name] for name in ("vision", "speech", "batch")]

@@ -20,10 +20,13 @@ from walras.resources.statuses import (
     MOST_BALANCES,
     MOST_NODES,
     MOST_PODS,
+    MOST_RUNS,
+    MOST_UNDERWAY,
     Balance,
     LedgerReport,
     MarketStatus,
     NodePrice,
+    RunsReport,
 )
 
 SCHEMAS = {kind: schema_of(each) for kind, each in read_definitions().items()}
@@ -101,7 +104,14 @@ def test_the_largest_market_fits_into_the_store() -> None:
 
 def test_the_largest_job_fits_into_the_store() -> None:
     pod = MARKET_JOB.pods[0].model_copy(update={"reason": "a" * 1000, "memory_reason": "b" * 1000})
-    status = MARKET_JOB.model_copy(update={"pods": [pod] * MOST_PODS})
+    name, most, digits = "n" * 253, 10**10, "9" * 20
+    assert MARKET_JOB.runs is not None
+    (finished,), (underway,) = MARKET_JOB.runs.finished, MARKET_JOB.runs.underway
+    finished = finished.model_copy(update={"pod": name, "seconds": most, "held_seconds": most})
+    sums = {"held_seconds": most, "core_seconds": digits, "memory_seconds": digits}
+    underway = underway.model_copy(update={"pod": name, **sums})
+    runs = RunsReport(finished=[finished] * MOST_RUNS, underway=[underway] * MOST_UNDERWAY)
+    status = MARKET_JOB.model_copy(update={"pods": [pod] * MOST_PODS, "runs": runs})
     assert len(json.dumps(status.document())) < LARGEST_REQUEST
 
 

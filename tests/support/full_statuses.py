@@ -55,9 +55,36 @@ MARKET_JOB = told.MarketJobStatus(
         weights=told.WeightsReport(
             source="Estimated",
             runs=5,
+            recorded=1,
             cores=told.WeightReport(value="1.7", lower="1.5", upper="1.9"),
             memory=told.WeightReport(value="0.3", lower="0", upper="0.6"),
         ),
+    ),
+    runs=told.RunsReport(
+        finished=[
+            told.FinishedRun(
+                pod_uid="u-0",
+                pod="train-0",
+                finished=NOW,
+                seconds=320,
+                held_seconds=300,
+                cores="0.4375",
+                memory="0.25",
+                utility="0.003125",
+            )
+        ],
+        underway=[
+            told.RunUnderway(
+                pod_uid="u-1",
+                pod="train-0",
+                held_since=NOW,
+                cores=437500000,
+                memory=250000000,
+                held_seconds=60,
+                core_seconds="30000000000",
+                memory_seconds="15000000000",
+            )
+        ],
     ),
     pods=[
         told.PodOutcome(
@@ -133,6 +160,9 @@ SPEEDUP_PROFILE = told.SpeedupProfileStatus(
             )
         ],
         failure=told.OnlineFailure(reason="PodLeft", message="it left", times=2, finished=NOW),
+        look_failure=told.OnlineFailure(
+            reason="NoAnswer", message="nobody said", times=1, finished=NOW
+        ),
         check=told.OnlineCheck(
             pod="train-0", cores=4, finished=NOW, departure="-0.3", departures=1
         ),

@@ -133,6 +133,7 @@ class Loop:
                 continue
             self._account()
             state.ended = state.started + outcome.seconds
+            state.pass_time(state.ended - self._accounted)  # it was noticed a little late
             state.cpu_seconds = outcome.user_seconds + outcome.system_seconds
             failure = state.running.failure()
             state.phase = Phase.DONE if failure is None else Phase.FAILED
@@ -306,8 +307,9 @@ class Loop:
         except (LaunchError, PlacementError) as error:
             self._fail(state, str(error))
             return
+        self._account()  # what went before is no time of its
         state.phase = Phase.RUNNING
-        state.started = self.now
+        state.started = self._accounted
         self.view.event(self.now, f"started {state.job.title}")
 
     def _fail(self, state: JobState, reason: str) -> None:

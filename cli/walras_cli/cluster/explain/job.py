@@ -12,7 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from walras.resources.status import Condition
-    from walras.resources.statuses import MarketJobStatus, PodOutcome, UsedProfile
+    from walras.resources.statuses import (
+        AuctionReport,
+        MarketJobStatus,
+        PodOutcome,
+        UsedProfile,
+        WeightReport,
+    )
     from walras_cli.cluster.facts import Entry, Facts
 
 SOURCES: Mapping[str, str] = {
@@ -56,6 +62,40 @@ class Budget:
     cores: float | None
     spend: float | None
     part: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """What all of a resource of its nodes is worth to a job that bids in auctions.
+
+    Attributes:
+        value: that it bids with.
+        lower: end of the 95 % confidence interval; None unless it is estimated.
+        upper: likewise; None also where the runs cannot tell.
+    """
+
+    value: float
+    lower: float | None
+    upper: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Weighing:
+    """What a job bids by in auctions, and where that is from.
+
+    Attributes:
+        source: Given, Estimated or Equal.
+        runs: that there are to estimate from.
+        recorded: of these, pods that succeeded.
+        cores: the weight of its share of them.
+        memory: likewise.
+    """
+
+    source: str
+    runs: int
+    recorded: int
+    cores: Worth
+    memory: Worth
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +172,7 @@ class JobExplanation:
         source: where F is from.
         whence: the same for people.
         speedup: predicted, mean over pods.
+        weights: that it bids by; None where nothing is auctioned.
         pods: by name.
         unlisted: pods that its status has no room for.
         one_more: for each pod that bought cores.
@@ -148,6 +189,7 @@ class JobExplanation:
     source: str | None
     whence: str
     speedup: float | None
+    weights: Weighing | None
     pods: tuple[PodReason, ...]
     unlisted: int
     one_more: tuple[OneMore, ...]
@@ -174,6 +216,7 @@ def explain_job(facts: Facts, job: Entry[MarketJobStatus]) -> JobExplanation:
         source=None if profile is None else profile.source,
         whence=_whence(profile),
         speedup=number(status.speedup),
+        weights=_weighing(status.auction),
         pods=tuple(_pod(facts, pod) for pod in status.pods),
         unlisted=0 if status.counts is None else status.counts.unlisted,
         one_more=tuple(_one_more(facts, job, budget)),
@@ -194,6 +237,17 @@ def _budget(facts: Facts, job: Entry[MarketJobStatus]) -> Budget:
     cores, spend = None if told is None else float(told.entitled), number(job.status.spend)
     part = spend / cores if spend is not None and cores else None
     return Budget(name, cores, spend, part)
+
+
+def _weighing(auction: AuctionReport | None) -> Weighing | None:
+    told = None if auction is None else auction.weights
+    if told is None:
+        return None
+    return Weighing(told.source, told.runs, told.recorded, _worth(told.cores), _worth(told.memory))
+
+
+def _worth(weight: WeightReport) -> Worth:
+    return Worth(float(weight.value), number(weight.lower), number(weight.upper))
 
 
 def _pod(facts: Facts, pod: PodOutcome) -> PodReason:

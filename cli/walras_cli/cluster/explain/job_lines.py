@@ -15,7 +15,14 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from walras_cli.cluster.explain.job import Budget, Company, JobExplanation, PodReason
+    from walras_cli.cluster.explain.job import (
+        Budget,
+        Company,
+        JobExplanation,
+        PodReason,
+        Weighing,
+        Worth,
+    )
     from walras_cli.cluster.explain.margin import OneMore
 
 
@@ -31,6 +38,7 @@ def of_job(job: JobExplanation, *, wide: bool) -> list[RenderableType]:
                 "speedup",
                 f"{_times(job.speedup)}; F is {decimal(job.parallel_fraction, 3)}, {job.whence}",
             ),
+            *([] if job.weights is None else [("bids by", _weighing(job.weights))]),
         ),
         *faults(job.faults),
     ]
@@ -54,6 +62,24 @@ def _budget(budget: Budget) -> str:
 
 def _times(speedup: float | None) -> str:
     return "none predicted" if speedup is None else f"{speedup:.2f} times one core"
+
+
+def _weighing(weights: Weighing) -> str:
+    """Return what a job bids by, how sure that is, and what it is from."""
+    both = f"weights {_worth(weights.cores)} of cores and {_worth(weights.memory)} of memory"
+    if weights.source == "Given":
+        return f"{both}, given by its spec.auction.weights"
+    number = f"{weights.runs} run{'' if weights.runs == 1 else 's'}, {weights.recorded} recorded"
+    if weights.source == "Estimated":
+        return f"{both} (95 % intervals), estimated from {number}"
+    return f"{both}, since none are known: {number}, which are too few or do not tell"
+
+
+def _worth(worth: Worth) -> str:
+    if worth.lower is None:
+        return decimal(worth.value)
+    until = "or more" if worth.upper is None else f"to {decimal(worth.upper)}"
+    return f"{decimal(worth.value)} ({decimal(worth.lower)} {until})"
 
 
 def _pods(pods: Sequence[PodReason]) -> Table:

@@ -132,21 +132,22 @@ class TopPage:
             parts.append(tables.users(self.users, most, wide=wide))
         elif self.users is not None and "list entitlements.walras.dev" not in self.facts.withheld:
             parts.append(Text("There are no Entitlements; create one for each user or group."))
+        namespace, elsewhere = self.wish.namespace, len(self.facts.jobs) - len(self.jobs or ())
         if self.jobs:
-            namespace = self.wish.namespace
             parts.append(tables.jobs(self.jobs, most, wide=wide, namespace=namespace))
+            if elsewhere:
+                parts.append(Text(f"and {elsewhere} in other namespaces: -A", style="dim"))
         elif self.jobs is not None:
-            parts.append(Text(_no_jobs(self.wish.namespace)))
-        if self.jobs is not None and (elsewhere := len(self.facts.jobs) - len(self.jobs)):
-            parts.append(Text(f"and {elsewhere} in other namespaces: -A", style="dim"))
+            parts += [Text(), Text(_no_jobs(namespace, elsewhere))]
         if self.nodes:
             parts.append(tables.nodes(self.nodes, most, wide=wide))
         return parts
 
 
-def _no_jobs(namespace: str) -> str:
+def _no_jobs(namespace: str, elsewhere: int) -> str:
     if namespace:
-        return f"There are no MarketJobs in namespace {namespace}; -A shows those of all."
+        those = f"the {elsewhere} of others" if elsewhere else "those of all"
+        return f"There are no MarketJobs in namespace {namespace}; -A shows {those}."
     return "There are no MarketJobs; create one for each job that is to take part."
 
 

@@ -1,0 +1,33 @@
+"""Fields of what a command prints for scripts, and those that a page of docs/ tells of."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DOCS = Path(__file__).parents[2] / "docs"
+BY_USER = {"lent", "borrowed"}
+"""Fields whose own are users' names."""
+
+
+def untold(value: Any, page: str) -> set[str]:
+    """Names of fields that are not in the page's section for scripts."""
+    section = (DOCS / page).read_text().partition("## For scripts")[2]
+    assert section
+    named = re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", section)))
+    return set(_fields(value)) - set(named)
+
+
+def _fields(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield name
+            if name not in BY_USER:
+                yield from _fields(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _fields(each)
