@@ -5,6 +5,7 @@ One life in the order of the tests, as in `test_on_a_node`; in the end the marke
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,6 +23,8 @@ pytestmark = pytest.mark.e2e
 FEW, MANY = 1, 9
 """Shares of a team that is to pay less and more."""
 
+SWEEP_SECONDS = 20
+
 HALF = {"budget": "4", "minimumUtility": "0.5"}
 """Half of the node's cores, which only one job at a time can have: others need one too."""
 
@@ -31,8 +34,22 @@ def bidding(team: str, program: str, auction: Document) -> Document:
     return {**plain, "spec": {**plain["spec"], "auction": auction}}
 
 
-def use(mechanism: str) -> None:
-    patch = f'{{"spec": {{"cores": {{"mechanism": "{mechanism}"}}}}}}'
+def sweep() -> Document:
+    """A pod that ends by itself."""
+    container = {
+        "name": "main",
+        "image": f"localhost/walras-agent:{version('walras')}",
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["python3", "-c", f"import time; time.sleep({SWEEP_SECONDS})"],
+        "resources": {"requests": {"memory": "64Mi"}},
+    }
+    spec = {"hostNetwork": True, "restartPolicy": "Never", "containers": [container]}
+    where = {"name": "sweep", "namespace": "vision", "labels": {"app": "sweep"}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": where, "spec": spec}
+
+
+def use(mechanism: str, of: str = "cores") -> None:
+    patch = f'{{"spec": {{"{of}": {{"mechanism": "{mechanism}"}}}}}}'
     kubectl("patch", "market", "default", "--type", "merge", "--patch", patch)
 
 
@@ -102,6 +119,31 @@ def test_who_can_pay_more_is_served_instead(unharmed: Installed) -> None:
     assert status("vision", "train")["auction"]["charge"] == "0"
     give(vision=MANY, speech=FEW)
     assert serves(unharmed, "train"), tell(unharmed)
+
+
+def test_a_program_that_succeeds_leaves_a_run(unharmed: Installed) -> None:
+    use("Auction", of="memory")
+    bids = job("vision", "sweep")
+    apply({**bids, "spec": {**bids["spec"], "memory": {"demand": "64Mi"}}})
+    apply(sweep())
+
+    def runs() -> Document:
+        found: Document = status("vision", "sweep").get("runs", {})
+        return found
+
+    assert eventually(lambda: runs().get("underway"), 60, pause=0.2), tell(unharmed)
+    uid = get("/api/v1/namespaces/vision/pods/sweep")["metadata"]["uid"]
+    assert eventually(lambda: runs().get("finished"), 90, pause=0.2), runs()
+    (run,) = runs()["finished"]
+    assert (run["podUID"], run["pod"]) == (uid, "sweep")
+    assert run["seconds"] >= SWEEP_SECONDS
+    assert 0 < float(run["cores"]) <= 1
+    assert 0 < float(run["memory"]) <= 1
+    assert float(run["utility"]) == pytest.approx(1 / run["seconds"], rel=1e-3)
+    assert "underway" not in runs()
+    for what in ("pod", "marketjob.walras.dev"):
+        kubectl("delete", "--namespace", "vision", what, "sweep")
+    use("Karma", of="memory")
 
 
 def test_another_mechanism_takes_over_and_promises_nothing(unharmed: Installed) -> None:

@@ -6,7 +6,6 @@ values.yaml is another: it says what is particular about this cluster, as the re
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -16,16 +15,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
-from cluster_tools import ROOT, SYSTEM, Node, ToolError, clients, helm, kubectl
+from cluster_tools import ROOT, SYSTEM, Node, ToolError, clients, get, helm, kubectl
 from installed import IMAGES
+from node_watcher import ALLOCATIONS
 from shared_node import values
+from waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pytestmark = pytest.mark.e2e
 
+MARKETS = "/apis/walras.dev/v1alpha1/markets"
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -71,8 +74,10 @@ def reader(tmp_path: Path, node: Node) -> Iterator[Reader]:
     for archive in sorted(IMAGES.glob("walras-*.tar")):
         node.load(archive)
     chosen = values(node)
-    chosen["market"]["spec"]["mode"] = "observe"
-    (tmp_path / "values.yaml").write_text(json.dumps(chosen))
+    for part in ("operator", "agent", "hooks"):
+        del chosen[part]["resources"]  # a new administrator has the chart's
+    chosen["market"]["spec"] = {"mode": "observe"}
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(chosen))
     yield Reader(tmp_path)
     with suppress(ToolError):
         helm("uninstall", "walras", "--wait", "--ignore-not-found")
@@ -81,6 +86,8 @@ def reader(tmp_path: Path, node: Node) -> Iterator[Reader]:
 
 
 def test_a_new_administrator_gets_a_market_and_its_reasons(reader: Reader) -> None:
-    reader.follow("install.md")
+    reader.follow("install.md")  # which looks first, then enforces, and upgrades in both ways
+    assert get(f"{MARKETS}/default")["spec"]["mode"] == "enforce"
+    assert eventually(lambda: get(ALLOCATIONS)["items"][0]["spec"]["mode"] == "enforce")
     said = reader.follow("tutorial.md")
     assert re.search(r"of vision's budget of [\d.]+ buys [\d.]+ cores at [\d.]+ each", said)

@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.e2e
 
+FIT = """
+from walras_agent.profiling.request import Sample
+from walras_agent.profiling.result import fit
+print(round(fit([Sample(1, 10.0, 100.0), Sample(2, 10.0, 100 / .55)]).mean, 6))
+"""
+"""A node of two CPUs leaves no pod two cores of its own, so none is measured on this one."""
+
 FEW, MANY = 1, 9
 """Shares of a team that is to have the fewer and the more cores."""
 
@@ -53,6 +60,12 @@ def test_an_installed_market_gives_programs_their_cores(unharmed: Installed) -> 
     apply(job("speech", "decode", work="2"), job("speech", "align"))
     assert settles(unharmed, first="train"), tell(unharmed)
     assert sum(unharmed.shared.granted().values()) <= CPUS
+
+
+def test_the_agents_image_holds_what_the_fit_of_a_speedup_needs(unharmed: Installed) -> None:
+    agent = unharmed.pod("agent")["metadata"]["name"]
+    fitted = kubectl("exec", "--namespace", SYSTEM, agent, "--", "python3", "-c", FIT)
+    assert fitted.strip() == "0.9"
 
 
 def test_a_changed_entitlement_moves_cores(unharmed: Installed) -> None:

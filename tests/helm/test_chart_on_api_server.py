@@ -181,6 +181,28 @@ def test_the_life_of_a_release(release: Release, node: ChartNode, tmp_path: Path
     assert release.read(f"{OURS_PATH}/entitlements/{node.name}") is not None
 
 
+def test_the_mode_stays_what_an_upgrade_said_last(release: Release) -> None:
+    """docs/install.md: by the file of values, and with the values of the last release."""
+
+    def mode() -> str:
+        return str((release.read(MARKET) or {})["spec"]["mode"])
+
+    look, enforce = ({"market": {"spec": {"mode": each}}} for each in ("observe", "enforce"))
+    again = ("--reset-then-reuse-values", "--set", "operator.log.verbose=true")
+    release.helm("install", "--create-namespace", **look)
+    assert mode() == "observe"
+    release.helm("upgrade", **enforce)
+    assert mode() == "enforce"
+    release.helm("upgrade", *again)
+    assert mode() == "enforce", "with the last values"
+    release.helm("upgrade", **look)
+    assert mode() == "observe", "by the file"
+    release.helm("upgrade", "--set", "market.spec.mode=enforce", **look)
+    assert mode() == "enforce"
+    release.helm("upgrade", **look)
+    assert mode() == "observe", "what --set said once is forgotten"
+
+
 def allocation(release: Release, node: ChartNode) -> Document:
     return release.read(f"{OURS_PATH}/nodeallocations/{node.name}") or {}
 

@@ -79,7 +79,9 @@ def operator_registry(folder: Path) -> CollectorRegistry:
     context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
     config = {"clusters": [cluster], "contexts": [context], "current-context": "c"}
     kubeconfig.write_text(yaml.safe_dump({**config, "users": [{"name": "u", "user": {}}]}))
-    made = Operator(Options("test", str(kubeconfig)), lambda _: Decision((), (), (), Carried()))
+    made = Operator(
+        Options("test", str(kubeconfig)), lambda _: iter([Decision((), (), (), Carried())])
+    )
     made.recompute.succeeded = 0.0
     return made.metrics.registry
 
@@ -136,6 +138,14 @@ def test_every_query_is_of_metrics_and_labels_that_exist(
         matched = {each.name for each in selector.matchers.matchers}
         assert matched <= known[name] | FROM_THE_SCRAPE, title
     assert summed <= labels, title
+
+
+@pytest.mark.parametrize("program", ["operator", "agent"])
+def test_every_metric_is_on_its_page_and_no_other(program: str, known: Series) -> None:
+    page = (CHART.parents[1] / "docs" / f"{program}.md").read_text()
+    part = re.compile(r"_(bucket|count|sum)$")
+    told = {part.sub("", name) for name in known if name.startswith(f"walras_{program}_")}
+    assert set(re.findall(rf"`(walras_{program}_\w+)", page)) == told
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])

@@ -1,0 +1,100 @@
+"""What helm says after an install can be done as it stands: commands, and the documents in it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import click
+import pytest
+import yaml
+
+from chart import CHART, helm, needs_helm
+from walras.resources.kinds import MarketJob
+from walras.resources.parse import parse_resource
+from walras_cli.main import main as walras
+from walras_operator.runtime.command import main as operator
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = needs_helm
+
+Document = dict[str, Any]
+OBSERVING: Document = {"market": {"spec": {"mode": "observe"}}}
+
+RELEASES: dict[str, Document] = {
+    "as it is": {},
+    "observing": OBSERVING,
+    "agents observing": {"agent": {"mode": "observe"}},
+    "agents enforcing": {**OBSERVING, "agent": {"mode": "enforce"}},
+    "other names": {**OBSERVING, "fullnameOverride": "cores"},
+    "no market": {"market": {"create": False}},
+    "no release": {"hooks": {"release": False}},
+    "host network": {"hostNetwork": True},
+}
+
+
+def notes(values: Document) -> str:
+    """What helm says of a release named cores-1 in the namespace markets."""
+    where = ["--namespace", "markets", "--dry-run=client", "--values", "-"]
+    said = helm("install", "cores-1", str(CHART), *where, text=json.dumps(values))
+    return said.partition("\nNOTES:\n")[2]
+
+
+def commands(text: str, program: str) -> list[list[str]]:
+    """The commands of a program that stand on lines of their own."""
+    joined = text.replace("\\\n", " ")
+    return [shlex.split(each) for each in re.findall(rf"^ +({program} .*)$", joined, re.MULTILINE)]
+
+
+@pytest.fixture(params=list(RELEASES.values()), ids=list(RELEASES))
+def said(request: pytest.FixtureRequest) -> str:
+    return notes(request.param)
+
+
+def test_documents_can_be_pasted_and_are_taken(said: str) -> None:
+    (text,) = re.findall(r"^kubectl apply -f - <<END\n(.*?)^END$", said, re.DOTALL | re.MULTILINE)
+    entitlement, job = map(parse_resource, yaml.safe_load_all(text))
+    assert isinstance(job, MarketJob)
+    assert job.spec.entitlement == entitlement.metadata.name
+
+
+def test_commands_of_walras_are_understood(said: str) -> None:
+    assert len(commands(said, "walras")) == 2
+    for program, root in (("walras", walras), ("walras-operator", operator)):
+        for line in commands(said, program):
+            command: click.Command = root
+            words = line[1:]
+            while isinstance(command, click.Group):
+                found = command.get_command(click.Context(command), words.pop(0))
+                assert found is not None, line
+                command = found
+            command.make_context(line[0], words)  # raises what is wrong with the options
+
+
+def test_commands_of_helm_name_the_release_and_are_understood(said: str, tmp_path: Path) -> None:
+    lines = commands(said, "helm")
+    assert {"test", "uninstall"} >= {line[1] for line in lines} - {"upgrade"}
+    for line in lines:
+        assert line[2] == "cores-1"
+        assert line[line.index("--namespace") + 1] == "markets"
+        options = set(re.findall(r"--[a-z-]+", " ".join(line)))
+        assert options <= set(re.findall(r"--[a-z-]+", helm(line[1], "--help")))
+
+
+def test_the_way_from_observing_leads_to_enforcing() -> None:
+    for values in (OBSERVING, {"agent": {"mode": "observe"}}):
+        upgrades = [line for line in commands(notes(values), "helm") if line[1] == "upgrade"]
+        assert len(upgrades) == 2
+        (setting,) = (line[line.index("--set") + 1] for line in upgrades if "--set" in line)
+        after = ["--set", setting, "--values", "-", "--namespace", "markets", "--dry-run=client"]
+        said = helm("install", "cores-1", str(CHART), *after, text=json.dumps(values))
+        assert "only observe" not in said
+
+
+def test_what_enforces_is_not_told_to() -> None:
+    for name in ("as it is", "agents enforcing", "no market"):
+        assert "helm upgrade" not in notes(RELEASES[name])
