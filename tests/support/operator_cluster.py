@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from installing import install
 from operator_process import LABEL
 from real_cluster import KUBECONFIG
 from waiting import eventually
@@ -105,11 +106,7 @@ class OperatorCluster:
         assert eventually(lambda: self.read(account))
 
     def install(self, path: Path) -> None:
-        document = yaml.safe_load(path.read_text())
-        if self.read(f"{DEFINITIONS}/{document['metadata']['name']}") is None:
-            self.api.request("POST", DEFINITIONS, document)
-        plural = document["spec"]["names"]["plural"]
-        assert eventually(lambda: self.read(f"{OURS_PATH}/{plural}") is not None)
+        install(self.api, yaml.safe_load(path.read_text()))
 
     def close(self) -> None:
         for process in self._processes:
@@ -136,7 +133,10 @@ class OperatorCluster:
 
     def _call(self, method: str, path: str) -> str:
         """What the operator never asks."""
-        answer: Any = self.api._client.call_api(method, f"{self.api.found.host}{path}", {})
+        headers: dict[str, str] = {}
+        client = self.api._client
+        client.update_params_for_auth(headers, [], ["BearerToken"], path, method, None)
+        answer: Any = client.call_api(method, f"{self.api.found.host}{path}", headers)
         text: str = answer.read().decode()
         return text
 

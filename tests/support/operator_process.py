@@ -2,7 +2,7 @@
 
 Every node that carries the label `LABEL` is to have a NodeAllocation with one core for each of its
 pods, and every Entitlement that carries it a condition that counts those nodes. A pod named
-``poison`` makes the decision raise.
+``poison`` makes the decision raise, and one named ``mute`` what is said of it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from walras_operator.world import (
 from walras_service.logs import configure_logging
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from walras.resources.cluster import Node
     from walras.resources.kinds import Entitlement, MarketSpec
     from walras_operator.world import Document
@@ -33,7 +35,7 @@ LABEL = "walras.dev/runtime-test"
 TIMES = Times(duration=4, deadline=2.5, retry=0.5)
 
 
-def decide(world: World) -> Decision:
+def parts(world: World) -> Iterator[Decision]:
     """Decide as the module says."""
     if any(pod.metadata.name == "poison" for pod in world.objects.pods):
         raise ValueError("a pod that is called poison")
@@ -46,7 +48,11 @@ def decide(world: World) -> Decision:
         Event(write.object, "Normal", "Counted", "the nodes were counted") for write in statuses
     )
     rules: MarketSpec | None = next((each.spec for each in world.markets), None)
-    return Decision(nodes, statuses, events, Carried(), rules)
+    carried = Carried()
+    yield Decision(nodes, (), (), carried, rules)
+    if any(pod.metadata.name == "mute" for pod in world.objects.pods):
+        raise ValueError("a pod that is called mute")
+    yield Decision((), statuses, events, carried, rules)
 
 
 def _node(world: World, node: Node) -> NodeWrite | None:
@@ -96,7 +102,7 @@ def main(kubeconfig: str, namespace: str, identity: str, port: str, sweep: str) 
         listen=("127.0.0.1", int(port)),
         sweep=float(sweep),
     )
-    operator = Operator(options, decide)
+    operator = Operator(options, parts)
     operator.listen()
     signal.signal(signal.SIGTERM, lambda *_: operator.stop())
     operator.run()
