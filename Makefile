@@ -5,9 +5,12 @@ BIN    := $(VENV)/bin
 USABLE := $(VENV)/.usable
 READY  := $(VENV)/.ready
 
+# Tests of one xdist_group run on one CPU, one after the other.
+ON_ALL_CPUS := --numprocesses=auto --dist=loadgroup
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run crds chart images test coverage test-kernel e2e check bench reproduce clean
+.PHONY: help setup run crds chart images unit test coverage verify check bench reproduce clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -40,18 +43,17 @@ chart: $(USABLE) ## Make the schema of the chart's values and their table in doc
 images: $(USABLE) ## Build the container images of operator and agent (IMAGE_ARGS: more options)
 	@$(BIN)/python tools/make_images.py $(IMAGE_ARGS)
 
-test: $(READY) ## Run the tests (PYTEST_ARGS: more options)
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+unit: $(READY) ## Run the tests that only compute (under a minute; PYTEST_ARGS: more options)
+	@$(BIN)/python -m pytest $(ON_ALL_CPUS) -m "not (system or long or verify)" $(PYTEST_ARGS)
 
-coverage: $(READY) ## Run the tests and list the lines that none of them reaches (twice as long)
-	@$(BIN)/python -m pytest --cov --cov-report=term $(PYTEST_ARGS)
+test: $(READY) ## Run all tests that any Linux machine can run (under five minutes)
+	@$(BIN)/python -m pytest $(ON_ALL_CPUS) $(PYTEST_ARGS)
 
-test-kernel: $(READY) ## Run the agent's tests on real kernels (root; emulated ones with WALRAS_GUEST)
-	@$(BIN)/python -m pytest tests/agent -k "kernel or placement or guest" -v $(PYTEST_ARGS)
+coverage: $(READY) ## Run the same and list the lines and branches that no test reaches
+	@$(BIN)/python -m pytest $(ON_ALL_CPUS) --cov --cov-report=term $(PYTEST_ARGS)
 
-e2e: $(READY) ## Install Walras on the node that this machine is, and drive it there (see CONTRIBUTING.md)
-	@$(BIN)/python tools/make_images.py --archives build/images $(IMAGE_ARGS)
-	@$(BIN)/python -m pytest tests/e2e -m e2e $(PYTEST_ARGS)
+verify: $(READY) ## Run the tests on clusters and emulated machines (STAGES="node guest"; an hour or more)
+	@$(BIN)/python tools/verify.py $(STAGES)
 
 check: $(READY) ## Lint, types and import contracts
 	@$(BIN)/ruff check .

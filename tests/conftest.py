@@ -1,12 +1,44 @@
-"""What every test may rely on, wherever the tests are started from."""
+"""What every test may rely on, wherever the tests are started from, and which tests run when.
 
+Tests without a marker are unit tests: `make unit` runs them, and a unit test that starts a process,
+sleeps or opens a connection fails. `make test` adds those marked ``system``. Those with one of the
+markers in `NEEDS` run in `make verify` only (tools/verify.py), each where its need is met.
+"""
+
+from __future__ import annotations
+
+import os
 import signal
+import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+NEEDS = {
+    "speed": "",
+    "docker": "DOCKER_HOST",
+    "guest": "WALRAS_GUEST",
+    "api_server": "KUBECONFIG",
+    "newest_api_server": "WALRAS_NEWEST_API",
+    "node": "KUBECONFIG",
+    "vmnode": "WALRAS_VMNODE",
+    "scale": "KUBECONFIG",
+}
+"""Environment variables that tests with a marker need."""
+
+IMPURE = frozenset(
+    {
+        *("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system"),
+        *("os.kill", "os.killpg", "time.sleep", "socket.connect", "socket.bind"),
+    }
+)
+"""Audit events that unit tests never raise; see Python's table of them."""
 
 # A test proves something or not; how long an example takes is a matter of the machine.
 settings.register_profile("patient", settings.get_profile("default"), deadline=None)
@@ -15,6 +47,39 @@ if settings.get_current_profile_name() == "default":  # and not that of continuo
 
 # A shell ignores Ctrl-C for its background jobs, and so would every process that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+_unit_test_runs = False
+
+
+def _refuse_impurity(event: str, _arguments: tuple[Any, ...]) -> None:
+    if _unit_test_runs and event in IMPURE:
+        pytest.fail(f"a unit test raised {event}: mark it `system`", pytrace=True)
+
+
+sys.addaudithook(_refuse_impurity)
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest looks at -m
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what only `make verify` runs, and skip it where its need is not met."""
+    for item in items:
+        stages = [name for name in NEEDS if item.get_closest_marker(name)]
+        if stages:
+            item.add_marker("verify")
+        for variable in filter(None, map(NEEDS.__getitem__, stages)):
+            if not os.environ.get(variable):
+                item.add_marker(pytest.mark.skip(reason=f"needs {variable}; see CONTRIBUTING.md"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Hold unit tests to what they promise."""
+    global _unit_test_runs  # noqa: PLW0603 - an audit hook is one for the process
+    _unit_test_runs = not (item.get_closest_marker("system") or item.get_closest_marker("verify"))
+    try:
+        return (yield)
+    finally:
+        _unit_test_runs = False
 
 
 @pytest.fixture

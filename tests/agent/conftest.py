@@ -8,10 +8,12 @@ VERSION = 2 if Path("/sys/fs/cgroup/cgroup.controllers").exists() else 1
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Name the marker here: inside a guest there is no other configuration."""
+    """Name the markers here: inside a guest there is no other configuration."""
     config.addinivalue_line(
         "markers", "cgroup(version): asks a kernel with this version; left out on others"
     )
+    for name in ("system", "speed"):
+        config.addinivalue_line("markers", f"{name}: see pyproject.toml")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

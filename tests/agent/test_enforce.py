@@ -348,6 +348,7 @@ def check(
 PLANS = st.dictionaries(st.sampled_from("abcd"), st.integers(1, 3).map(lambda n: n * 500 + 500))
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=60)
 @given(st.sampled_from([1, 2]), PLANS, PLANS)
 def test_stopped_before_any_write_no_cpu_has_two_owners_and_all_is_recovered(

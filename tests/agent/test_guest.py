@@ -34,13 +34,21 @@ DAEMON = " ".join(
 )
 OF_ANY_KERNEL = "test_all_of_it_holds_by_affinity_for_an_ordinary_user"
 FEW_PLANS = "WALRAS_TEST_PLANS=5"
+ON_TWO_CPUS = (
+    f"guest_own_group.py test_placement.py test_model_kernel.py test_kept.py {DAEMON} "
+    f"test_memory_kernel.py profiling/test_progress_kernel.py "
+    f"--deselect test_placement.py::{OF_ANY_KERNEL}"
+)
 TWO_NODES = "guest_machine.py guest_memory_nodes.py"
+ENFORCE = "test_enforce_kernel.py"
+LOCAL_HOLD = "test_local_hold.py"
 TWO_SOCKETS = "sockets=2,cores=12,threads=2"
 FOUR_CORES = "sockets=1,cores=4,threads=2"
 TWO_CORES = "sockets=1,cores=2,threads=2"
 SMALL = "sockets=1,cores=2,threads=1"
 
 pytestmark = in_a_guest
+gate = pytest.mark.gate
 
 
 @pytest.fixture(scope="module")
@@ -55,24 +63,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("modules", "cpus", "version"),
     [
-        pytest.param(TWO_NODES, TWO_SOCKETS, "v2", id="two sockets of 12 cores, v2"),
+        pytest.param(TWO_NODES, TWO_SOCKETS, "v2", id="two sockets of 12 cores, v2", marks=gate),
         pytest.param(TWO_NODES, TWO_SOCKETS, "v1", id="two sockets of 12 cores, v1"),
-        pytest.param("test_enforce_kernel.py", FOUR_CORES, "v2", id="four cores with SMT, v2"),
-        pytest.param("test_enforce_kernel.py", FOUR_CORES, "v1", id="four cores with SMT, v1"),
-        pytest.param("test_local_hold.py", TWO_CORES, "v2", id="jobs of a run, v2"),
-        pytest.param(
-            f"guest_own_group.py test_placement.py test_model_kernel.py test_kept.py {DAEMON} "
-            f"--deselect test_placement.py::{OF_ANY_KERNEL}",
-            SMALL,
-            "v2",
-            id="two CPUs, v2",
-        ),
-        pytest.param(
-            "test_memory_kernel.py profiling/test_progress_kernel.py",
-            SMALL,
-            "v2",
-            id="memory and progress, v2",
-        ),
+        pytest.param(ENFORCE, FOUR_CORES, "v2", id="four cores with SMT, v2", marks=gate),
+        pytest.param(ENFORCE, FOUR_CORES, "v1", id="four cores with SMT, v1"),
+        pytest.param(LOCAL_HOLD, TWO_CORES, "v2", id="jobs of a run, v2", marks=gate),
+        pytest.param(ON_TWO_CPUS, SMALL, "v2", id="two CPUs, v2", marks=gate),
     ],
 )
 def test_all_tests_pass_inside_the_guest(site: Path, modules: str, cpus: str, version: str) -> None:

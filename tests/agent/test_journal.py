@@ -214,6 +214,7 @@ def test_a_disk_that_takes_nothing_leaves_all_as_it_was(
     assert reopen().originals == {A.setting: A, B.setting: B}
 
 
+@pytest.mark.system
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
 def test_a_full_disk_is_told_and_the_journal_stays(tmp_path: Path, boot_id: Path) -> None:
     disk = tmp_path / "disk"
@@ -275,6 +276,7 @@ for step in range(int(sys.argv[3]), 1_000_000):
 """
 
 
+@pytest.mark.system
 def test_killed_at_any_moment_it_is_as_before_or_as_after(path: Path, boot_id: Path) -> None:
     """The writer says which step it begins: all of the one before is on disk, and none of later."""
     moments = random.Random(4)

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     Write = Callable[[Any, Setting, str], None]
 
-pytestmark = needs_two_cpus
+pytestmark = [pytest.mark.system, needs_two_cpus]
 
 TOPOLOGY = Topology.read()
 CORES = len(TOPOLOGY.cores("thread"))

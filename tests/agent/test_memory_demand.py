@@ -177,6 +177,7 @@ def seen(tree: CgroupTree, pod: str, known: Demand | None, now: float) -> Demand
     return estimate(observe(tree, pod), known, now, {"main": observe(tree, f"{pod}/main")})
 
 
+@pytest.mark.system
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make a group with a limit")
 @pytest.mark.parametrize("limited", ["", "/main"], ids=["pod", "container"])
 def test_the_demand_of_a_real_program_is_what_it_holds_and_what_it_is_kept_from(

@@ -38,10 +38,13 @@ IS_V2 = Path("/sys/fs/cgroup/cgroup.controllers").exists()
 FOLDER = Path("/sys/fs/cgroup" if IS_V2 else "/sys/fs/cgroup/memory")
 DISK = Path("/var/tmp")  # noqa: S108 - /tmp is often memory itself, which is no cache
 
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or not os.access(FOLDER, os.W_OK),
-    reason="needs root and the memory controller, to make groups whose memory is limited",
-)
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.skipif(
+        os.geteuid() != 0 or not os.access(FOLDER, os.W_OK),
+        reason="needs root and the memory controller, to make groups whose memory is limited",
+    ),
+]
 only_v1 = pytest.mark.cgroup(1)
 only_v2 = pytest.mark.cgroup(2)
 

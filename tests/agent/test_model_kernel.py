@@ -403,6 +403,7 @@ WHERE_AND_VERSION = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("where", "scenario"),
     [

@@ -46,7 +46,7 @@ from walras_agent.local.placement import (
 
 HOLD = Path(__file__).with_name("test_local_hold.py")
 
-pytestmark = needs_two_cpus
+pytestmark = [pytest.mark.system, needs_two_cpus]
 
 FIRST, SECOND = CpuSet(ALLOWED[:1]), CpuSet(ALLOWED[1:2])
 BOTH = FIRST | SECOND

@@ -8,7 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from walras_agent import procfs
+
+pytestmark = pytest.mark.system
 
 
 def test_this_process_is_read_as_the_system_calls_tell_it() -> None:

@@ -419,6 +419,7 @@ class Fuzz:
                     assert not theirs, f"{name} is on {theirs}, which are {pod.title}'s"
 
 
+@pytest.mark.long
 @VERSIONS
 def test_anything_may_happen_ten_thousand_times(version: Literal[1, 2], tmp_path: Path) -> None:
     fuzz = Fuzz(Node(ModelKernel(version, cpus=CORES, numa=2), tmp_path, numa=2), seed=version)

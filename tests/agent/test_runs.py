@@ -18,6 +18,7 @@ def test_no_two_runs_of_a_process_have_one_id() -> None:
     assert runs.run_id() != runs.run_id()
 
 
+@pytest.mark.system
 def test_the_run_of_a_process_that_ended_is_over() -> None:
     ended = subprocess.run(
         [sys.executable, "-c", "from walras_agent.local.runs import run_id; print(run_id())"],
@@ -29,6 +30,7 @@ def test_the_run_of_a_process_that_ended_is_over() -> None:
     assert runs.is_over(ended.stdout.strip())
 
 
+@pytest.mark.system
 def test_a_zombie_s_run_is_over() -> None:
     code = "from walras_agent.local.runs import run_id; print(run_id(), flush=True)"
     with subprocess.Popen(

@@ -39,6 +39,7 @@ def test_help_is_laid_out_as_written(words: tuple[str, ...]) -> None:
     assert all(len(line) <= 100 for line in lines)
 
 
+@pytest.mark.system
 def test_no_command_loads_a_cluster_client_or_a_solver_before_it_is_called() -> None:
     """Help and completion are to be there at once."""
     modules = [module for module, _ in LazyGroup.MODULES.values()]

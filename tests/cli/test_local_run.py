@@ -20,6 +20,8 @@ from walras_agent.cpuset import CpuSet
 if TYPE_CHECKING:
     import subprocess
 
+pytestmark = pytest.mark.system
+
 needs_two_cpus = pytest.mark.skipif(
     len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs to run on"
 )

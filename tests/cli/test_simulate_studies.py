@@ -65,6 +65,7 @@ def test_the_same_seed_gives_the_same_rows_to_the_bit(name: str) -> None:
     assert repr(asdict(again)) == repr(asdict(quick(name)))
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", STUDIES)
 def test_charts_show_something_of_every_study(name: str) -> None:
     charts = load(name).charts(quick(name))
@@ -73,6 +74,7 @@ def test_charts_show_something_of_every_study(name: str) -> None:
         assert all(len(points) > 0 for points in chart.series.values())
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_table_has_rows(name: str) -> None:
     assert all(tables(quick(name)).values())

@@ -16,6 +16,8 @@ from walras.snapshot import CoreMechanism
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.system
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CLUSTER = EXAMPLES / "what-if/cluster.yaml"
 

@@ -59,6 +59,7 @@ def test_two_users_trade_as_the_paper_prints(solve: Callable[..., Equilibrium]) 
     )
 
 
+@pytest.mark.long
 @settings(max_examples=2000, deadline=None)
 @given(markets())
 def test_equilibrium_conditions_hold_in_any_market(market: Market) -> None:

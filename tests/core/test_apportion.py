@@ -142,6 +142,7 @@ def test_what_bounds_move_goes_to_the_users_other_jobs_first(case: Case) -> None
         np.testing.assert_allclose(after, before, atol=1e-5)
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(
     st.sampled_from([2, 8, 24, 64]),

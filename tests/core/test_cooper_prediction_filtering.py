@@ -134,6 +134,7 @@ for fill in (predict, filter_by_corunner):
 """
 
 
+@pytest.mark.system
 def test_no_bit_depends_on_the_number_of_threads() -> None:
     digests = {
         subprocess.run(

@@ -168,6 +168,7 @@ def entitled_utilities(snapshot: Snapshot, plan: Plan) -> dict[str, tuple[float,
     return result
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(cases())
 def test_without_a_threshold_what_is_held_changes_nothing_to_the_bit(case: Case) -> None:
@@ -176,6 +177,7 @@ def test_without_a_threshold_what_is_held_changes_nothing_to_the_bit(case: Case)
     assert repr(case.free) == repr(clear(replace(case.now, held={}), policy))
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(cases())
 def test_clearing_the_same_again_moves_nothing_ever_again(case: Case) -> None:
@@ -191,6 +193,7 @@ def test_nothing_stays_where_nothing_changed(case: Case) -> None:
     assert repr(case.plan) == repr(case.free)
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(cases())
 def test_all_that_is_foregone_is_below_the_threshold(case: Case) -> None:
@@ -241,6 +244,7 @@ def test_a_node_has_the_present_division_or_the_new_one(case: Case) -> None:
     assert plan.users == free.users
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(cases(["a job comes", "a job goes", "a node grows"]))
 def test_jobs_that_come_or_go_and_nodes_that_grow_are_served_at_once(case: Case) -> None:
@@ -292,6 +296,7 @@ def test_what_stays_is_within_what_is_sold_and_asked_for(case: Case) -> None:
             assert own[node.name, socket] <= -(-node.cores // min(node.sockets, node.cores or 1))
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(cases(), st.integers(0, 2**32 - 1))
 def test_the_order_of_what_is_held_and_of_jobs_does_not_matter(case: Case, seed: int) -> None:

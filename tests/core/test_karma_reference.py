@@ -159,6 +159,7 @@ def test_one_pool_equals_algorithm_1(world: World) -> None:
     assert batched(world) == algorithm_1(world)
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=1200)
 @given(worlds(5))
 def test_several_pools_equal_richest_first_slice_by_slice(world: World) -> None:

@@ -13,6 +13,8 @@ import pytest
 import walras
 from command_line import walras as walras_command
 
+pytestmark = pytest.mark.system
+
 PACKAGE = Path(walras.__file__).parent
 NOBODY = 65534
 

@@ -26,6 +26,7 @@ NEWEST = "1.37"
 Schema = dict[str, Any]
 
 
+@pytest.mark.system
 def test_committed_definitions_are_those_of_the_models(tmp_path: Path) -> None:
     tool = ROOT / "tools" / "make_crds.py"
     subprocess.run([sys.executable, tool, tmp_path], check=True)

@@ -1,4 +1,4 @@
-"""What tests on a real node (marker ``e2e``) stand on: Walras as its chart installs it there.
+"""What tests on a real node (marker ``node``) stand on: Walras as its chart installs it there.
 
 They run on the node itself, as root, since they read its cgroups:
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cluster_tools import Document
     from installed import Installed
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.node
 
 FEW, MANY = 1, 9
 """Shares of a team that is to pay less and more."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cluster_tools import Document
     from installed import Installed
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.node
 
 LAB = "lab"
 PROGRAMS = {

@@ -26,7 +26,7 @@ from waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.node, pytest.mark.gate]
 
 MARKETS = "/apis/walras.dev/v1alpha1/markets"
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from installed import Installed
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.node
 
 TEAMS = ("tides", "waves")
 MIB = 1 << 20

@@ -18,7 +18,7 @@ from waiting import eventually
 if TYPE_CHECKING:
     from installed import Installed
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.node
 
 FIT = """
 from walras_agent.profiling.request import Sample
@@ -54,6 +54,7 @@ def give(*, vision: int, speech: int) -> None:
     apply(entitlement("vision", vision), entitlement("speech", speech))
 
 
+@pytest.mark.gate
 def test_an_installed_market_gives_programs_their_cores(unharmed: Installed) -> None:
     give(vision=MANY, speech=FEW)
     apply(job("vision", "train", work="2"), job("vision", "index"))
@@ -62,12 +63,14 @@ def test_an_installed_market_gives_programs_their_cores(unharmed: Installed) -> 
     assert sum(unharmed.shared.granted().values()) <= CPUS
 
 
+@pytest.mark.gate
 def test_the_agents_image_holds_what_the_fit_of_a_speedup_needs(unharmed: Installed) -> None:
     agent = unharmed.pod("agent")["metadata"]["name"]
     fitted = kubectl("exec", "--namespace", SYSTEM, agent, "--", "python3", "-c", FIT)
     assert fitted.strip() == "0.9"
 
 
+@pytest.mark.gate
 def test_a_changed_entitlement_moves_cores(unharmed: Installed) -> None:
     before = unharmed.shared.cpus()
     give(vision=FEW, speech=MANY)
@@ -94,6 +97,7 @@ def test_a_cordoned_node_sells_nothing_until_it_is_open_again(unharmed: Installe
     assert settles(unharmed, first="train"), tell(unharmed)
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("part", ["agent", "operator"])
 def test_a_killed_part_of_walras_goes_on_where_it_was(unharmed: Installed, part: str) -> None:
     held, killed = unharmed.shared.cpus(), unharmed.pod(part)
@@ -119,6 +123,7 @@ def test_a_killed_part_of_the_cluster_moves_no_core(unharmed: Installed, part: s
     assert unharmed.shared.cpus() == held
 
 
+@pytest.mark.gate
 def test_an_upgrade_replaces_walras_and_moves_no_core(unharmed: Installed) -> None:
     held, epoch = unharmed.shared.cpus(), unharmed.shared.allocation()["spec"]["epoch"]
     replaced = {unharmed.pod(part)["metadata"]["uid"] for part in ("operator", "agent")}
@@ -130,10 +135,12 @@ def test_an_upgrade_replaces_walras_and_moves_no_core(unharmed: Installed) -> No
     assert unharmed.shared.allocation()["spec"]["epoch"] == epoch
 
 
+@pytest.mark.gate
 def test_the_release_passes_its_own_test(unharmed: Installed) -> None:
     assert "Phase:          Succeeded" in helm("test", "walras", "--timeout", "2m")
 
 
+@pytest.mark.gate
 def test_an_uninstall_puts_every_original_value_back(unharmed: Installed) -> None:
     helm("uninstall", "walras", "--wait", "--timeout", "5m")
     assert unharmed.settings() == unharmed.before

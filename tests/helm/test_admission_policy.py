@@ -14,7 +14,7 @@ from celpy.adapter import json_to_cel
 
 from chart import NAMESPACE, POLICIES, needs_helm, of_kind, rendered
 
-pytestmark = needs_helm
+pytestmark = [pytest.mark.system, needs_helm]
 
 Document = dict[str, Any]
 

@@ -181,6 +181,7 @@ def test_panels_do_not_overlap_and_are_of_the_datasource_that_is_chosen() -> Non
         assert panel["datasource"]["uid"] == "${datasource}"
 
 
+@pytest.mark.system
 @needs_helm
 def test_helm_leaves_both_as_they_are() -> None:
     documents = rendered(apis=MONITORING)

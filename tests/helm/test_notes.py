@@ -20,7 +20,7 @@ from walras_operator.runtime.command import main as operator
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = needs_helm
+pytestmark = [pytest.mark.system, needs_helm]
 
 Document = dict[str, Any]
 OBSERVING: Document = {"market": {"spec": {"mode": "observe"}}}

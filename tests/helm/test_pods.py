@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-pytestmark = needs_helm
+pytestmark = [pytest.mark.system, needs_helm]
 
 Document = dict[str, Any]
 

@@ -16,7 +16,7 @@ from chart import CHART, MONITORING, POLICIES, ROOT, events, helm, needs_helm, o
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-pytestmark = needs_helm
+pytestmark = [pytest.mark.system, needs_helm]
 
 Document = dict[str, Any]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from chart import NAMESPACE, needs_helm, of_kind, rendered
 from rights import (
     AGENT_LEASE_RULES,
@@ -14,7 +16,7 @@ from rights import (
     Rule,
 )
 
-pytestmark = needs_helm
+pytestmark = [pytest.mark.system, needs_helm]
 
 Document = dict[str, Any]
 

@@ -42,6 +42,7 @@ def set_at(path: Path, value: Any) -> Document:
     return dict(value)
 
 
+@pytest.mark.system
 @needs_helm
 @pytest.mark.parametrize("path", groups(VALUES), ids=".".join)
 def test_a_misspelt_value_is_refused_by_its_name(path: Path) -> None:
@@ -51,6 +52,7 @@ def test_a_misspelt_value_is_refused_by_its_name(path: Path) -> None:
     assert f"at '{''.join(f'/{name}' for name in path)}':" in str(refused.value)
 
 
+@pytest.mark.system
 @needs_helm
 @pytest.mark.parametrize(
     ("path", "value"),
@@ -81,6 +83,7 @@ def test_a_value_that_cannot_be_is_refused_by_its_name(path: str, value: Any) ->
     assert f"at '/{path.replace('.', '/')}" in str(refused.value)
 
 
+@pytest.mark.system
 @needs_helm
 @pytest.mark.parametrize(
     "spec",
@@ -93,6 +96,7 @@ def test_a_market_that_can_be_is_taken(spec: Document) -> None:
     assert rendered({"market": {"spec": spec}})
 
 
+@pytest.mark.system
 def test_what_is_made_of_the_values_is_committed() -> None:
     tool = ROOT / "tools" / "make_chart.py"
     done = subprocess.run([sys.executable, tool, "--check"], check=False)

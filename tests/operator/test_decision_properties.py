@@ -8,6 +8,7 @@ from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any, get_args
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -168,6 +169,7 @@ def test_a_decision_is_always_made_and_always_the_same(known: World) -> None:
         worlds.allocation(order.node, {"epoch": 1, **order.spec})
 
 
+@pytest.mark.long
 @ANY
 @given(worlds_drawn)
 def test_an_api_server_stores_what_is_written_as_it_is(known: World) -> None:

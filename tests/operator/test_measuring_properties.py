@@ -102,6 +102,7 @@ def found_or_hardly_matters(known: Cluster, name: str) -> None:
                 assert abs(departure) <= THRESHOLD, f"{found} for {truth} on {cores} cores"
 
 
+@pytest.mark.long
 @settings(max_examples=15, deadline=None)
 @example(
     [

@@ -153,6 +153,7 @@ def test_all_pods_have_their_turn_before_the_first_has_its_second() -> None:
     assert all(set(tried[at : at + 3]) == {"n0", "n1", "n2"} for at in range(len(tried) - 2))
 
 
+@pytest.mark.long
 def test_a_profile_that_cannot_be_measured_says_so_steadily() -> None:
     """Each new attempt is no news: people are told once, until it is another reason."""
     known = cluster(2)

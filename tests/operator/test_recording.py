@@ -477,6 +477,7 @@ strange = st.one_of(
 )
 
 
+@pytest.mark.long
 @given(strange)
 def test_no_status_stops_a_decision_or_is_written_again_as_it_was(found: Any) -> None:
     """What the API server would refuse a new operator leaves out of what it writes."""
@@ -550,6 +551,7 @@ steps = st.one_of(
 )
 
 
+@pytest.mark.long
 @given(st.lists(steps, max_size=12))
 def test_whatever_happens_a_run_is_the_mean_of_what_its_pod_was_held_to(
     happenings: list[tuple[Any, ...]],

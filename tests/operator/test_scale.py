@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from large_cluster import JOBS, LargeCluster, now
-from real_cluster import KUBECONFIG, needs_cluster
+from real_cluster import KUBECONFIG
 from scaled_operator import ScaledOperator, undone
 from simulated_agents import SimulatedAgents
 from waiting import eventually
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-pytestmark = [needs_cluster, pytest.mark.scale]
+pytestmark = pytest.mark.scale
 
 COUNTS = (1_000, 10_000)
 EPOCH = 6  # seconds

@@ -24,6 +24,8 @@ from walras_profiler.commands import (
     last_lines,
 )
 
+pytestmark = pytest.mark.system
+
 ONE = Trial(1, WHOLE, 1)
 SOFTWARE = ("page-faults",)  # counted by the kernel itself, so on every machine
 

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 PROFILE = ["-m", "walras_cli", "profile"]
 IMAGE = os.environ.get("WALRAS_TEST_IMAGE", "localhost/busybox:local")
 
-needs_docker = pytest.mark.skipif(
-    not os.environ.get("DOCKER_HOST"), reason="DOCKER_HOST is not set: no Docker daemon to test on"
-)
 needs_two_cpus = pytest.mark.skipif(
     len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs to run on"
 )
@@ -60,7 +57,7 @@ def own_containers(client: "DockerClient") -> list[str]:
     return [name for name in names if name and name.startswith("walras-")]
 
 
-@needs_docker
+@pytest.mark.docker
 @needs_two_cpus
 def test_container_is_held_to_its_cpus_without_network_and_measured(
     client: "DockerClient",
@@ -83,7 +80,7 @@ def test_container_is_held_to_its_cpus_without_network_and_measured(
     assert own_containers(client) == []
 
 
-@needs_docker
+@pytest.mark.docker
 @needs_two_cpus
 def test_sampled_data_are_seen_read_only_at_their_own_path(
     client: "DockerClient", tmp_path: Path
@@ -103,7 +100,7 @@ def test_sampled_data_are_seen_read_only_at_their_own_path(
     assert own_containers(client) == []
 
 
-@needs_docker
+@pytest.mark.docker
 @needs_two_cpus
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
@@ -130,7 +127,7 @@ def test_failure_is_one_line_and_leaves_no_container(
     assert own_containers(client) == []
 
 
-@needs_docker
+@pytest.mark.docker
 @needs_two_cpus
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_interrupted_campaign_leaves_no_container(
@@ -143,6 +140,7 @@ def test_interrupted_campaign_leaves_no_container(
     assert eventually(lambda: own_containers(client) == [])
 
 
+@pytest.mark.system
 @needs_two_cpus
 def test_daemon_that_does_not_answer_is_one_line(tmp_path: Path) -> None:
     host = f"unix://{tmp_path}/docker.sock"

@@ -13,6 +13,8 @@ from walras_profiler.counters import (
     parse_counts,
 )
 
+pytestmark = pytest.mark.system
+
 needs_perf = pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed")
 
 

@@ -21,6 +21,8 @@ from walras_profiler.launch import (
     launch,
 )
 
+pytestmark = pytest.mark.system
+
 MEBIBYTE = 1 << 20
 
 

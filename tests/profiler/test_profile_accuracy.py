@@ -32,9 +32,12 @@ PAUSE_SECONDS = 5
 
 P = ParamSpec("P")
 
-pytestmark = pytest.mark.skipif(
-    len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs to measure a speedup"
-)
+pytestmark = [
+    pytest.mark.speed,
+    pytest.mark.skipif(
+        len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs to measure a speedup"
+    ),
+]
 needs_root = pytest.mark.skipif(not ROOT, reason="needs root")
 
 # argv: processes, data size, parallel fraction. Its time on one CPU is proportional to the size.

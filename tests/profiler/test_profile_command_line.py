@@ -15,6 +15,8 @@ from click.testing import CliRunner
 from waiting import eventually
 from walras_cli.main import main
 
+pytestmark = pytest.mark.system
+
 PROFILE = ["-m", "walras_cli", "profile"]
 NOBODY = 65534
 
@@ -130,6 +132,32 @@ def test_sample_of_the_data_is_what_the_command_gets(tmp_path: Path) -> None:
     right = walras(*sizes, "--no-plot", "--", *command)
     assert right.returncode == 0, right.stderr
     assert "Time in seconds" in right.stdout
+
+
+WAITS = """
+import sys, time
+cores, size = int(sys.argv[1]), float(sys.argv[2])
+time.sleep(size * (0.2 + 0.8 / cores))
+"""
+"""Its time is known, but for what the machine adds: 80 % of it is parallel."""
+
+
+@needs_two_cpus
+def test_times_of_a_program_that_waits_are_never_less_than_its_own() -> None:
+    command = (sys.executable, "-c", WAITS, "{threads}", "{fraction}")
+    sizes = ("--sizes", "10%,20%,40%", "--repeat", "1")
+    done = walras("-o", "json", *sizes, "--no-plot", "--", *command)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    measured = {
+        (each["cores"], float(each["dataSize"].rstrip("%")) / 100): float(each["seconds"][0])
+        for each in document["spec"]["measurements"]
+    }
+    assert {cores for cores, _ in measured} == {1, 2}
+    assert sorted({size for _, size in measured}) == pytest.approx([0.1, 0.2, 0.4])
+    for (cores, size), seconds in measured.items():
+        assert seconds >= size * (0.2 + 0.8 / cores)
+    assert document["status"]["parallelFraction"]
 
 
 @needs_two_cpus

@@ -16,6 +16,8 @@ from walras_profiler import _reaper
 from walras_profiler.launch import Command, launch
 from walras_profiler.reaper import Reaper
 
+pytestmark = pytest.mark.system
+
 # A parent as a run is: a watchdog, a folder, and a job whose children try to slip away: one in a
 # session of its own, one without the marker in its environment. It prints the folder.
 PARENT = """

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from walras_service.api import Query
 
+pytestmark = pytest.mark.system
+
 MARKETS, JOBS = OURS["Market"], OURS["MarketJob"]
 
 

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.system
+
 PROGRAM = """
 import logging
 from walras_service.logs import configure_logging

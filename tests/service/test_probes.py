@@ -12,6 +12,8 @@ from prometheus_client import CollectorRegistry, Gauge
 from walras_service.failures import BadInput
 from walras_service.probes import serve, verdict
 
+pytestmark = pytest.mark.system
+
 
 def get(url: str) -> tuple[int, str]:
     try:

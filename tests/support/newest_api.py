@@ -11,6 +11,4 @@ import pytest
 
 NEWEST = os.environ.get("WALRAS_NEWEST_API", "")
 
-needs_newest = pytest.mark.skipif(
-    not NEWEST, reason="needs an API server of today: set WALRAS_NEWEST_API (tools/newest_api/run)"
-)
+needs_newest = pytest.mark.newest_api_server

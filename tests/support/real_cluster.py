@@ -41,9 +41,7 @@ if TYPE_CHECKING:
 KUBECONFIG = os.environ.get("KUBECONFIG", "")
 KUBE = os.environ.get("WALRAS_KUBE", "")
 
-needs_cluster = pytest.mark.skipif(
-    not KUBECONFIG, reason="needs an API server; set KUBECONFIG to an administrator's file"
-)
+needs_cluster = pytest.mark.api_server
 needs_outage = pytest.mark.skipif(
     not KUBE, reason="kills the API server; set WALRAS_KUBE to the program that restarts it"
 )

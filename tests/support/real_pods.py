@@ -26,6 +26,7 @@ def find_tree() -> CgroupTree | None:
 TREE = find_tree()
 
 needs_pods = [
+    pytest.mark.system,
     pytest.mark.skipif(TREE is None, reason="needs root and cgroups with cpuset, cpu and memory"),
     pytest.mark.skipif(
         len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs: one to own, one to share"

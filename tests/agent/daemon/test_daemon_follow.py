@@ -23,6 +23,8 @@ from walras_service.api_errors import ApiError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.system
+
 LONG = 3600.0
 
 

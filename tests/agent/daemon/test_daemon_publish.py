@@ -19,6 +19,8 @@ from walras_agent.daemon.publish import Publisher
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.system
+
 NODE = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "node-uid"}
 
 

@@ -176,6 +176,7 @@ def test_agent_that_does_not_look_is_not_alive() -> None:
     assert Health(patience=-1).alive()[0] == 503
 
 
+@pytest.mark.system
 def test_agent_does_not_load_what_only_measurements_need() -> None:
     """NumPy is 12 MiB of the 80 that an agent may take on every node."""
     loaded = (

@@ -141,6 +141,7 @@ class Hanging:
         self.answer.set()
 
 
+@pytest.mark.system
 def test_file_system_that_hangs_holds_up_one_thread_only() -> None:
     hanging = Hanging()
     counter = InThread(hanging)

@@ -62,23 +62,27 @@ def plain(body: bytes, status: bytes = b"200 OK", headers: bytes = b"") -> bytes
     return b"HTTP/1.1 " + status + b"\r\n" + headers + b"\r\n" + body
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_number_on_a_page_is_read(host: str) -> None:
     with serving(plain(b"12"), b"34.5 steps\n", host=host) as page:
         assert HttpPage(page).read() == 1234.5
 
 
+@pytest.mark.system
 def test_server_that_keeps_the_connection_open_is_read_all_the_same() -> None:
     with serving(plain(b"17", headers=b"Content-Length: 2\r\n"), close=False) as page:
         assert HttpPage(page).read() == 17
 
 
+@pytest.mark.system
 def test_page_in_chunks_is_put_together() -> None:
     chunks = plain(b"1\r\n1\r\n2\r\n23\r\n0\r\n\r\n", headers=b"Transfer-Encoding: chunked\r\n")
     with serving(chunks) as page:
         assert HttpPage(page).read() == 123
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
@@ -107,11 +111,13 @@ def test_what_is_no_counter_is_said(answer: bytes, said: str) -> None:
         HttpPage(page).read()
 
 
+@pytest.mark.system
 def test_silent_server_is_left_alone() -> None:
     with serving(close=False) as page, pytest.raises(CounterError, match="no answer within 1 s"):
         HttpPage(page).read()
 
 
+@pytest.mark.system
 def test_nobody_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
@@ -119,6 +125,7 @@ def test_nobody_listens() -> None:
         HttpPage(HttpCounter("127.0.0.1", port)).read()
 
 
+@pytest.mark.system
 def test_proxies_of_the_environment_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 CPUS = sorted(os.sched_getaffinity(0))[:2]
 
 pytestmark = [
+    pytest.mark.system,
     pytest.mark.skipif(TREE is None, reason="needs root and cgroups"),
     pytest.mark.skipif(len(CPUS) < 2, reason="needs two CPUs: a speedup shows on two"),
 ]
@@ -48,13 +49,13 @@ pytestmark = [
 PROGRAM = """
 import hashlib, http.server, mmap, os, struct, sys, threading, time
 
-workers, root = int(sys.argv[1]), sys.argv[2]
+workers, root, computes = int(sys.argv[1]), sys.argv[2], sys.argv[3] == "computes"
 steps = mmap.mmap(-1, 4096)
 for worker in range(workers):
     if not os.fork():
         block, done = bytes(65536), 0
         while True:
-            hashlib.sha256(block).digest()
+            hashlib.sha256(block).digest() if computes else time.sleep(0.001)
             done += 1
             struct.pack_into("q", steps, 8 * worker, done)
 
@@ -108,10 +109,11 @@ class Agent:
         instruments = Instruments(self.pods.tree, self.pods.layout, lambda: CpuSet(CPUS))
         self.profiler = Profiler(instruments.open)
 
-    def start(self, workers: int) -> None:
+    def start(self, workers: int, *, computes: bool) -> None:
         root = self.folder / "root"
         root.mkdir()
-        argv = (sys.executable, "-c", PROGRAM, str(workers), str(root))
+        does = "computes" if computes else "waits"
+        argv = (sys.executable, "-c", PROGRAM, str(workers), str(root), does)
         self.process = self.pods.run("aa", *argv)
         assert self.process.stdout is not None
         port = int(self.process.stdout.readline())
@@ -141,22 +143,22 @@ class Agent:
 
 
 @contextmanager
-def pod_of(workers: int, folder: Path) -> Iterator[Agent]:
-    """An agent and the pod that it is about, with so many processes at work."""
+def pod_of(workers: int, folder: Path, *, computes: bool = False) -> Iterator[Agent]:
+    """An agent and the pod that it is about, with so many processes that compute, or only wait."""
     assert TREE is not None
     folder.mkdir()
     pods = MeasuredPods(TREE)
     try:
         agent = Agent(pods, folder)
-        agent.start(workers)
+        agent.start(workers, computes=computes)
         yield agent
     finally:
         pods.close()
 
 
-def fraction(source: str, workers: int, folder: Path) -> float:
-    """F of a program with so many workers, as measured by one source of progress."""
-    with pod_of(workers, folder) as agent:
+def measured(source: str, workers: int, folder: Path, *, computes: bool) -> Report:
+    """Measure a program with so many workers by one source of progress."""
+    with pod_of(workers, folder, computes=computes) as agent:
         progress = {"cpuTime": None, "file": FileCounter("/progress"), "http": agent.page}[source]
         request = Request("r", "aa", sample_seconds=0.3, repeats=2, progress=progress)
         report = agent.measure(request)
@@ -166,16 +168,31 @@ def fraction(source: str, workers: int, folder: Path) -> float:
     assert agent.used == {tuple(CPUS), (CPUS[0],)}
     if source != "cpuTime":
         assert (report.source, report.memory_bandwidth) == (source, None)
+    return report
+
+
+@pytest.mark.parametrize(
+    ("source", "computes"), [("cpuTime", True), ("file", False), ("http", False)]
+)
+def test_program_is_measured_on_one_core_and_on_all_of_its_own(
+    tmp_path: Path, source: str, computes: bool
+) -> None:
+    """Whatever the machine does beside it: how fast the program gets on is not judged."""
+    report = measured(source, 2, tmp_path / "node", computes=computes)
     assert report.fit is not None
-    return report.fit.mean
+    assert report.fit.by_cores.keys() == {2}
 
 
+@pytest.mark.speed
 @pytest.mark.parametrize("source", ["cpuTime", "file", "http"])
 def test_program_with_two_workers_is_more_parallel_than_with_one(
     tmp_path: Path, source: str
 ) -> None:
-    two, one = fraction(source, 2, tmp_path / "two"), fraction(source, 1, tmp_path / "one")
-    assert two > one
+    two = measured(source, 2, tmp_path / "two", computes=True)
+    one = measured(source, 1, tmp_path / "one", computes=True)
+    assert two.fit is not None
+    assert one.fit is not None
+    assert two.fit.mean > one.fit.mean
 
 
 def start_measuring(agent: Agent) -> None:

@@ -45,7 +45,7 @@ for step in range(1 << 30):
     time.sleep(0.01)
 """
 
-pytestmark = pytest.mark.skipif(TREE is None, reason="needs root and cgroups")
+pytestmark = [pytest.mark.system, pytest.mark.skipif(TREE is None, reason="needs root and cgroups")]
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.system
+
 SCRIPT = Path(__file__).parents[2] / "tools/make_venv.py"
 
 WITHOUT_ENSUREPIP = """

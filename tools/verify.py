@@ -1,0 +1,373 @@
+"""Run the tests that need more than a Linux machine, in stages, and print one table of the results.
+
+    python tools/verify.py [--gate] [STAGE ...]      (make verify STAGES="node guests")
+
+Each stage is a marker of pytest (tests/conftest.py). A stage whose needs are not met is skipped
+with the reason. The tools that start clusters and machines are looked for in the folder
+WALRAS_TOOLS, by default ../shared/tools; CONTRIBUTING.md says what each must do. The table is also
+written to build/verify/report.md, and the log of each stage to build/verify/STAGE.log beside it.
+
+Exit status: 0 if no test failed and, with --gate, no stage was skipped; 1 otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+ROOT = Path(__file__).parents[1]
+TOOLS = Path(os.environ.get("WALRAS_TOOLS") or ROOT.parent / "shared" / "tools")
+REPORT = ROOT / "build" / "verify"
+IMAGES = ROOT / "build" / "images"
+NEWEST = ROOT / "tools" / "newest_api" / "run"
+
+Environment = dict[str, str]
+
+
+class UnmetError(Exception):
+    """A stage cannot run here; the text says what is missing."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A group of tests with one need.
+
+    Attributes:
+        name: The stage, and the marker of its tests.
+        about: What it shows.
+        minutes: How long it took on two cores, everything built before.
+        provide: Starts what the tests need, and yields the environment variables that name it.
+        runs: Arguments of pytest, one sequence for each time that it is run.
+        gate: Whether CI runs those of its tests that are marked ``gate``.
+    """
+
+    name: str
+    about: str
+    minutes: int
+    provide: Callable[[], AbstractContextManager[Environment]]
+    runs: Sequence[Sequence[str]] = field(default=((),))
+    gate: bool = False
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a stage went; ``reason`` says why it did not run, if it did not."""
+
+    stage: str
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    minutes: float = 0.0
+    reason: str = ""
+
+
+def tool(name: str) -> str:
+    """Return the path of one of the tools.
+
+    Raises:
+        UnmetError: it is not there.
+    """
+    path = TOOLS / name
+    if not os.access(path, os.X_OK):
+        raise UnmetError(f"no {name} in {TOOLS}; see CONTRIBUTING.md for WALRAS_TOOLS")
+    if os.geteuid():
+        raise UnmetError(f"{name} needs root")
+    return str(path)
+
+
+def last_line(*command: str) -> str:
+    """Run a command, let its messages through, and return the last line that it prints."""
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return done.stdout.splitlines()[-1]
+
+
+def quiet(*command: str, **variables: str) -> None:
+    """Run a command that must succeed, and print only its messages."""
+    environment = os.environ | variables
+    subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
+
+
+@cache
+def clients() -> str:
+    """Return the folder of helm and kubectl."""
+    return last_line(sys.executable, str(ROOT / "tools" / "kubernetes_clients.py"))
+
+
+def on_path() -> Environment:
+    """Return the variables by which tests find helm and kubectl."""
+    return {"PATH": f"{clients()}{os.pathsep}{os.environ['PATH']}"}
+
+
+@contextmanager
+def nothing() -> Iterator[Environment]:
+    """Provide for tests that need two idle CPUs only."""
+    if len(os.sched_getaffinity(0)) < 2:
+        raise UnmetError("needs two CPUs")
+    yield {}
+
+
+@contextmanager
+def docker() -> Iterator[Environment]:
+    """Provide the engine that DOCKER_HOST names, or start one."""
+    if os.environ.get("DOCKER_HOST"):
+        yield {}
+        return
+    engine = tool("docker-engine")
+    try:
+        yield {"DOCKER_HOST": last_line(engine, "up")}
+    finally:
+        quiet(engine, "down")
+
+
+@contextmanager
+def guest() -> Iterator[Environment]:
+    """Provide the tool that runs a command in an emulated machine, with all that it installs."""
+    machine = os.environ.get("WALRAS_GUEST") or tool("guest")
+    quiet(machine, "--smp", "sockets=1,cores=1,threads=1", "--", "true")
+    yield {"WALRAS_GUEST": machine}
+
+
+@contextmanager
+def control_plane() -> Iterator[Environment]:
+    """Provide an API server of the oldest Kubernetes, with its controllers and without a node."""
+    with kubernetes("nokubelet") as found:
+        yield found
+
+
+@contextmanager
+def kubernetes(*kind: str) -> Iterator[Environment]:
+    """Provide the cluster that KUBECONFIG and WALRAS_KUBE name, or start one."""
+    if os.environ.get("KUBECONFIG") and os.environ.get("WALRAS_KUBE"):
+        yield on_path()
+        return
+    kube = tool("kube")
+    quiet(kube, "build")
+    quiet(kube, "down")  # what a run that was cut off may have left
+    try:
+        config = last_line(kube, "up", *kind)
+        yield {"KUBECONFIG": config, "WALRAS_KUBE": kube} | on_path()
+    finally:
+        quiet(kube, "down")
+
+
+@contextmanager
+def newest_api() -> Iterator[Environment]:
+    """Provide an API server of the newest Kubernetes.
+
+    It is the cluster of the operator's tests, too: what runs with it is as under `control_plane`.
+    """
+    if os.geteuid() or not shutil.which("apt-get"):
+        raise UnmetError("tools/newest_api is built on Debian, by root")
+    quiet(str(NEWEST), "build")
+    quiet(str(NEWEST), "down")
+    try:
+        config = last_line(str(NEWEST), "up")
+        yield {
+            "WALRAS_NEWEST_API": config,
+            "KUBECONFIG": config,
+            "WALRAS_KUBE": str(NEWEST),
+        } | on_path()
+    finally:
+        quiet(str(NEWEST), "down")
+
+
+def images() -> None:
+    """Build the images of operator and agent; with the tool ``base-image``, on what it makes."""
+    options = os.environ.get("IMAGE_ARGS", "").split()
+    inside: Environment = {}
+    if not options and os.access(TOOLS / "base-image", os.X_OK):
+        quiet(tool("base-image"))
+        options = ["--base", "localhost/python-base:local"]
+        # For a machine that is a container itself.
+        inside = {"BUILDAH_ISOLATION": "chroot", "STORAGE_DRIVER": "vfs"}
+    script = str(ROOT / "tools" / "make_images.py")
+    quiet(sys.executable, script, "--archives", str(IMAGES), *options, **inside)
+
+
+@contextmanager
+def node() -> Iterator[Environment]:
+    """Provide a cluster whose node is this machine, and the images."""
+    if os.geteuid():
+        raise UnmetError("reads the node's cgroups, which needs root")
+    images()
+    with kubernetes() as found:
+        yield found
+
+
+@contextmanager
+def virtual_node() -> Iterator[Environment]:
+    """Provide a cluster whose node is an emulated machine with systemd and cgroup v2."""
+    machine = tool("vmnode")
+    images()
+    quiet(machine, "build")
+    with control_plane() as found:
+        paths = map(str, sorted(IMAGES.glob("*.tar")))
+        archives = chain.from_iterable(("--image", path) for path in paths)
+        quiet(machine, "down")
+        try:
+            quiet(machine, "up", *archives)
+            yield found | {"WALRAS_VMNODE": machine}
+        finally:
+            quiet(machine, "down")
+
+
+STAGES = (
+    Stage("speed", "how near to the truth real programs are measured", 6, nothing),
+    Stage("docker", "profiling of containers by a Docker engine", 1, docker),
+    Stage("guest", "agent and local runs on other kernels and topologies", 12, guest, gate=True),
+    Stage("api_server", "operator, agent, CLI on the oldest API server", 14, control_plane),
+    Stage(
+        "newest_api_server",
+        "the same on the newest API server, and what only that has",
+        12,
+        newest_api,
+        runs=((), ("tests/operator", "-m", "api_server")),
+    ),
+    Stage("node", "the whole life of an installation on a real node", 16, node, gate=True),
+    Stage("vmnode", "a node with systemd, cgroup v2, eight CPUs, two NUMA nodes", 20, virtual_node),
+    Stage("scale", "1 000 nodes with 10 000 pods, agents simulated", 8, control_plane),
+)
+
+
+def run(stage: Stage, *, gate: bool) -> Result:
+    """Run a stage; what its tests print goes to the terminal and into its log."""
+    began = time.monotonic()
+    log = REPORT / f"{stage.name}.log"
+    status, reports = 0, []
+    try:
+        with ExitStack() as ends, log.open("w") as file:
+            variables = ends.enter_context(stage.provide())
+            for number, arguments in enumerate(stage.runs):
+                reports.append(REPORT / f"{stage.name}-{number}.xml")
+                marker = f"{stage.name} and gate" if gate else stage.name
+                status |= pytest(file.fileno(), marker, reports[-1], arguments, variables)
+    except UnmetError as unmet:
+        return Result(stage.name, reason=str(unmet))
+    except subprocess.CalledProcessError as error:
+        problem = f"{' '.join(map(str, error.cmd))} ended with status {error.returncode}"
+        return Result(stage.name, failed=1, minutes=(time.monotonic() - began) / 60, reason=problem)
+    passed, failed, skipped = counted(reports)
+    crashed = status != 0 and not failed
+    return Result(
+        stage.name,
+        passed,
+        failed + crashed,
+        skipped,
+        (time.monotonic() - began) / 60,
+        f"pytest ended with status {status}; see {log.relative_to(ROOT)}" if crashed else "",
+    )
+
+
+def pytest(
+    log: int, marker: str, report: Path, arguments: Sequence[str], variables: Environment
+) -> int:
+    """Run pytest, and return its exit status."""
+    report.unlink(missing_ok=True)
+    order = ("-p", "no:randomly")  # tests on a node are one life, in the order of their module
+    command = (sys.executable, "-m", "pytest", *order, "-m", marker, f"--junitxml={report}")
+    with subprocess.Popen(
+        [*command, "--durations=10", *arguments],
+        cwd=ROOT,
+        env=os.environ | variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as process:
+        assert process.stdout is not None  # noqa: S101 - asked for above
+        while piece := os.read(process.stdout.fileno(), 65536):
+            os.write(log, piece)
+            os.write(sys.stdout.fileno(), piece)
+    return process.returncode
+
+
+def counted(reports: Iterable[Path]) -> tuple[int, int, int]:
+    """Return how many tests passed, failed and were skipped, by JUnit reports."""
+    totals = dict.fromkeys(("tests", "failures", "errors", "skipped"), 0)
+    for report in filter(Path.exists, reports):
+        for suite in ET.parse(report).getroot().iter("testsuite"):  # noqa: S314 - ours
+            for name in totals:
+                totals[name] += int(suite.get(name, "0"))
+    failed = totals["failures"] + totals["errors"]
+    return totals["tests"] - failed - totals["skipped"], failed, totals["skipped"]
+
+
+def table(results: Iterable[Result]) -> str:
+    """Return the results as a table in Markdown, which reads well on a terminal, too."""
+    rows = [("stage", "passed", "failed", "skipped", "minutes", "")]
+    rows += [
+        (each.stage, "-", "-", "-", "-", f"skipped: {each.reason}")
+        if each.reason and not each.failed
+        else (
+            each.stage,
+            *map(str, (each.passed, each.failed, each.skipped)),
+            f"{each.minutes:.1f}",
+            each.reason,
+        )
+        for each in results
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    rows.insert(1, tuple("-" * width for width in widths))
+    lines = (map(str.ljust, row, widths) for row in rows)
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def main() -> None:
+    """Run the stages that were asked for."""
+    arguments = parsed()
+    chosen = [
+        each
+        for each in STAGES
+        if (each.name in arguments.stages or not arguments.stages)
+        and (each.gate or not arguments.gate)
+    ]
+    shutil.rmtree(REPORT, ignore_errors=True)
+    REPORT.mkdir(parents=True)
+    results = []
+    for stage in chosen:
+        print(f"\n== {stage.name}: {stage.about} (about {stage.minutes} minutes)", flush=True)
+        results.append(run(stage, gate=arguments.gate))
+        (REPORT / "report.md").write_text(table(results))
+    print(f"\n{table(results)}\nAlso in {(REPORT / 'report.md').relative_to(ROOT)}")
+    failed = any(each.failed for each in results)
+    incomplete = arguments.gate and any(each.reason or each.skipped for each in results)
+    sys.exit(1 if failed or incomplete else 0)
+
+
+def parsed() -> argparse.Namespace:
+    """Return the command's arguments."""
+    stages = "\n".join(f"  {each.name:18} {each.about}" for each in STAGES)
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        epilog=f"stages:\n{stages}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "stages",
+        nargs="*",
+        metavar="STAGE",
+        help="all of them without one",
+    )
+    parser.add_argument("--gate", action="store_true", help="only the tests that CI runs")
+    arguments = parser.parse_args()
+    names = [each.name for each in STAGES]
+    if unknown := sorted(set(arguments.stages) - set(names)):
+        parser.error(f"no stage {', '.join(unknown)}; there are {', '.join(names)}")
+    return arguments
+
+
+if __name__ == "__main__":
+    main()
