@@ -229,7 +229,14 @@ def virtual_node() -> Iterator[Environment]:
 STAGES = (
     Stage("speed", "how near to the truth real programs are measured", 6, nothing),
     Stage("docker", "profiling of containers by a Docker engine", 1, docker),
-    Stage("guest", "agent and local runs on other kernels and topologies", 12, guest, gate=True),
+    Stage(
+        "guest",
+        "agent and local runs on other kernels and topologies",
+        8,
+        guest,
+        runs=(("--numprocesses=auto",),),  # machines of their own
+        gate=True,
+    ),
     Stage("api_server", "operator, agent, CLI on the oldest API server", 14, control_plane),
     Stage(
         "newest_api_server",
