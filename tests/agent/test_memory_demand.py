@@ -168,7 +168,7 @@ def pod() -> Iterator[str]:
     yield name
     for pid in (inside / "cgroup.procs").read_text().split():
         os.kill(int(pid), 9)
-    assert eventually(lambda: not (inside / "cgroup.procs").read_text(), 10)
+    assert eventually(lambda: not (inside / "cgroup.procs").read_text())
     inside.rmdir()
     folder.rmdir()
 
@@ -219,7 +219,7 @@ def test_the_demand_of_a_real_program_is_what_it_holds_and_what_it_is_kept_from(
             known = seen(tree, pod, known, 10 * HALF_LIFE + time.monotonic() - began)
             return known.amount > 64 * MIB
 
-        assert eventually(wants_more, 30, pause=0.5), known
+        assert eventually(wants_more, pause=0.5), known
         for _ in range(12):
             time.sleep(0.5)
             wants_more()

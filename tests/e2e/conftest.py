@@ -7,8 +7,8 @@ They run on the node itself, as root, since they read its cgroups:
                    starts kubelet, containerd and apiserver (``restart PART``)
 ``WALRAS_IMAGES``  a folder with archives of the images, by default ``build/images``
 
-``make verify STAGES=node`` builds the images first. Each module installs Walras anew, and its tests go through its
-life on the node in their order.
+``make verify STAGES=node`` sets all of them. Each module installs Walras anew, and its tests go
+through its life on the node in their order.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MISSING = (
     ("KUBECONFIG of a cluster whose node this is", bool(KUBECONFIG)),
     ("WALRAS_KUBE, a program that loads images and restarts parts", bool(KUBE)),
     ("root, to read the node's cgroups and kill its processes", os.geteuid() == 0),
-    (f"the images in {IMAGES}; run `make verify STAGES=node`", (IMAGES / "walras-agent.tar").exists()),
+    (f"images in {IMAGES}: `make verify STAGES=node`", (IMAGES / "walras-agent.tar").exists()),
 )
 
 

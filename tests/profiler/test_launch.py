@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from waiting import PATIENCE
 from walras_profiler.launch import (
     Command,
     LaunchError,
@@ -40,7 +41,7 @@ def python(code: str, **overrides: object) -> Command:
 
 
 def finish(process: Process) -> Outcome:
-    outcome = process.wait(20)
+    outcome = process.wait(PATIENCE)
     assert outcome is not None, "the command did not end"
     return outcome
 
@@ -188,7 +189,7 @@ def test_works_from_many_threads_at_once_and_outlives_them() -> None:
 
 
 def test_wait_gives_up_after_its_timeout_and_poll_does_not_wait() -> None:
-    process = launch(command("sleep", "0.5"), nowhere)
+    process = launch(command("sleep", "60"), nowhere)
     assert process.poll() is None
     assert process.wait(0.01) is None
     os.killpg(process.pid, signal.SIGTERM)

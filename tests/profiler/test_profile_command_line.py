@@ -12,7 +12,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from waiting import eventually
+from waiting import PATIENCE, eventually
 from walras_cli.main import main
 
 pytestmark = pytest.mark.system
@@ -31,7 +31,7 @@ def walras(*arguments: str, user: int | None = None) -> subprocess.CompletedProc
         [sys.executable, *PROFILE, *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
         cwd="/",
         user=user,
@@ -203,7 +203,7 @@ def test_interrupted_campaign_leaves_nothing_behind(
         own = f"walras-{running.pid}-"
         assert eventually(lambda: len(traces(seconds, tmp_path)) == 4), "the run did not get going"
         os.killpg(running.pid, number)  # as a terminal does, which the run itself must not get
-        _, said = running.communicate(timeout=20)
+        _, said = running.communicate(timeout=PATIENCE)
     assert running.returncode == exit_code
     assert eventually(lambda: traces(seconds, tmp_path) == [])
     assert eventually(lambda: not list(Path("/sys/fs/cgroup").glob(f"*/{own}*")))

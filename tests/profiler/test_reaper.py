@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from waiting import eventually
+from waiting import PATIENCE, eventually
 from walras_agent.local.runs import marker
 from walras_profiler import _reaper
 from walras_profiler.launch import Command, launch
@@ -84,7 +84,7 @@ def test_close_cleans_up_and_waits_for_it(run_id: str, tmp_path: Path) -> None:
     with Reaper(run_id) as reaper:
         reaper.guard_folder(folder)
         process = launch(Command(("sleep", "60"), environment), nowhere)
-    outcome = process.wait(1)
+    outcome = process.wait(PATIENCE)
     assert outcome is not None
     assert outcome.exit_code == -signal.SIGKILL
     assert not folder.exists()
@@ -116,7 +116,7 @@ def test_other_runs_are_left_alone(run_id: str) -> None:
         assert bystander.wait(0.1) is None
     finally:
         os.kill(bystander.pid, signal.SIGKILL)
-        bystander.wait(5)
+        bystander.wait(PATIENCE)
 
 
 def test_recycled_session_id_is_not_killed(run_id: str) -> None:
@@ -131,7 +131,7 @@ def test_recycled_session_id_is_not_killed(run_id: str) -> None:
         assert list(_reaper.marked_or_in_session(estate)) == [stranger.pid]
     finally:
         os.kill(stranger.pid, signal.SIGKILL)
-        stranger.wait(5)
+        stranger.wait(PATIENCE)
 
 
 @pytest.mark.skipif(
@@ -151,7 +151,7 @@ def test_cgroups_of_the_run_are_emptied_and_removed(run_id: str) -> None:
 
     process = launch(Command(("sleep", "60"), dict(os.environ)), admit)
     Reaper(run_id).close()
-    assert process.wait(1) is not None
+    assert process.wait(PATIENCE) is not None
     assert not group.parent.exists()
 
 

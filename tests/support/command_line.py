@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from waiting import PATIENCE
+
 NOBODY = 65534
 
 WALRAS = [sys.executable, "-m", "walras_cli"]
@@ -29,7 +31,7 @@ def start(*arguments: str, user: int | None = None, **more: str) -> subprocess.P
 
 
 def walras(
-    *arguments: str, user: int | None = None, timeout: float = 120, **more: str
+    *arguments: str, user: int | None = None, timeout: float = PATIENCE, **more: str
 ) -> subprocess.CompletedProcess[str]:
     """Run ``walras`` to its end."""
     with start(*arguments, user=user, **more) as process:

@@ -9,8 +9,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+PATIENCE = 600.0
+"""Seconds after which what takes a moment will not come any more, on the busiest machine."""
+
+
 def eventually(
-    condition: Callable[[], object], seconds: float = 120.0, pause: float = 0.01
+    condition: Callable[[], object], seconds: float = PATIENCE, pause: float = 0.01
 ) -> bool:
     """Wait until a condition holds; return whether it did in time."""
     deadline = time.monotonic() + seconds
