@@ -5,7 +5,8 @@
 Each stage is a marker of pytest (tests/conftest.py). A stage whose needs are not met is skipped
 with the reason. The tools that start clusters and machines are looked for in the folder
 WALRAS_TOOLS, by default ../shared/tools; CONTRIBUTING.md says what each must do. The table is also
-written to build/verify/report.md, and the log of each stage to build/verify/STAGE.log beside it.
+written to build/verify/report.md; beside it are the log of each stage (STAGE.log) and those of the
+servers that it started (STAGE.servers).
 
 Exit status: 1 if a test failed, 0 otherwise.
 """
@@ -169,9 +170,8 @@ def kubernetes(*kind: str) -> Iterator[Environment]:
 
 
 def keep_logs(folder: Path) -> None:
-    """Keep what servers said, which their tools remove; of stages with the same tool, the last one's."""
-    kept = REPORT / f"servers-{folder.name}"
-    shutil.rmtree(kept, ignore_errors=True)
+    """Keep the logs of servers that their tool removes when it stops them."""
+    kept = REPORT / "servers"
     kept.mkdir()
     for log in (*folder.glob("*.log"), *folder.glob("log")):
         shutil.copy(log, kept)
@@ -280,6 +280,9 @@ def run(stage: Stage, *, gate: bool) -> Result:
     except subprocess.CalledProcessError as error:
         problem = f"{' '.join(map(str, error.cmd))} ended with status {error.returncode}"
         return Result(stage.name, failed=1, minutes=(time.monotonic() - began) / 60, reason=problem)
+    finally:
+        if (REPORT / "servers").exists():
+            (REPORT / "servers").rename(REPORT / f"{stage.name}.servers")
     passed, failed, skipped = counted(reports)
     crashed = status != 0 and not failed
     return Result(
