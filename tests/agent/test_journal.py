@@ -281,13 +281,15 @@ def test_killed_at_any_moment_it_is_as_before_or_as_after(path: Path, boot_id: P
     """The writer says which step it begins: all of the one before is on disk, and none of later."""
     moments = random.Random(4)
     begin, before = 0, ""
-    for _ in range(25):
+    for kill in range(25):
         with subprocess.Popen(
             [sys.executable, "-c", WRITER, str(path), str(boot_id), str(begin)],
             stdout=subprocess.PIPE,
         ) as writer:
             assert writer.stdout is not None
             assert writer.stdout.readline()
+            for _ in range(kill % 3):  # in the first step, or a later one
+                assert writer.stdout.readline()
             time.sleep(moments.uniform(0, 0.02))
             writer.send_signal(signal.SIGKILL)
             last = int((f"{begin}\n".encode() + writer.stdout.read()).split()[-1])

@@ -253,11 +253,10 @@ def test_jobs_that_come_or_go_and_nodes_that_grow_are_served_at_once(case: Case)
     are = {identity(job) for job in case.now.jobs}
     changed = {node for *_, node in were ^ are}
     used = sold_cores(free)
-    before = sold_cores(clear(case.before, case.policy))
-    changed |= {node.name for node in case.now.nodes if used[node.name] > before[node.name]}
     assert changed or case.now.nodes != case.before.nodes
     for node in plan.nodes:
         assert not (node.stays and node.name in changed)
+        # Grants may stay on a node that grew: two that shared a core may have one each now.
         assert not (node.stays and sold_cores(plan)[node.name] < used[node.name])
 
 

@@ -18,6 +18,7 @@ import pytest
 
 from measured_pods import MeasuredPods
 from real_pods import TREE
+from waiting import PATIENCE
 from walras_agent.cpuset import CpuSet
 from walras_agent.enforce import Enforcer
 from walras_agent.holdings import Grant
@@ -26,6 +27,7 @@ from walras_agent.memory.keeper import MemoryKeeper
 from walras_agent.memory.nodes import NodeKeeper
 from walras_agent.node_plan import NodePlan
 from walras_agent.observe import Observer
+from walras_agent.profiling import counters, http_page
 from walras_agent.profiling.instruments import Instruments
 from walras_agent.profiling.profiler import Profiler
 from walras_agent.profiling.request import FileCounter, HttpCounter, Request
@@ -175,9 +177,11 @@ def measured(source: str, workers: int, folder: Path, *, computes: bool) -> Repo
     ("source", "computes"), [("cpuTime", True), ("file", False), ("http", False)]
 )
 def test_program_is_measured_on_one_core_and_on_all_of_its_own(
-    tmp_path: Path, source: str, computes: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, computes: bool
 ) -> None:
     """Whatever the machine does beside it: how fast the program gets on is not judged."""
+    for module in (counters, http_page):
+        monkeypatch.setattr(module, "PATIENCE_SECONDS", PATIENCE)
     report = measured(source, 2, tmp_path / "node", computes=computes)
     assert report.fit is not None
     assert report.fit.by_cores.keys() == {2}
