@@ -5,6 +5,9 @@ BIN    := $(VENV)/bin
 USABLE := $(VENV)/.usable
 READY  := $(VENV)/.ready
 
+# Every one of the hundreds of processes that tests start would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Tests of one xdist_group run on one CPU, one after the other.
 ON_ALL_CPUS := --numprocesses=auto --dist=loadgroup
 

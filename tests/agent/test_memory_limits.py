@@ -415,6 +415,7 @@ limits = st.builds(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from([1, 2]), limits, limits, st.lists(events, max_size=25))
 def test_no_program_is_killed_by_a_limit_that_was_lowered(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -125,6 +126,7 @@ def nodes(draw: st.DrawFn) -> tuple[list[Pod], Holdings]:
     return pods, granted(**amounts)
 
 
+@pytest.mark.long
 @given(nodes())
 def test_every_write_is_one_that_the_kernel_takes(node: tuple[list[Pod], Holdings]) -> None:
     pods, holdings = node

@@ -210,6 +210,7 @@ def test_cpu_manager_that_becomes_static_stops_the_agent(node: Node) -> None:
     assert node.cpus(node.container("a")) == CpuSet([5])
 
 
+@pytest.mark.long
 @VERSIONS
 def test_no_cpuset_is_ever_emptied_but_one_that_was_empty(
     version: Literal[1, 2], tmp_path: Path
@@ -289,6 +290,7 @@ def test_hard_limit_is_never_set_below_what_is_in_use(node: Node, growth: int) -
         assert all(value >= 1024 * MIB for value in hard), "only raised, and put back"
 
 
+@pytest.mark.long
 def test_pods_that_are_gone_are_neither_read_nor_remembered(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,6 +46,7 @@ def test_json_has_every_claim_with_its_verdict(written: tuple[Path, Result]) -> 
     assert "karma: 0%" in done.stderr
 
 
+@pytest.mark.long
 def test_tables_and_plots_are_written(written: tuple[Path, Result]) -> None:
     folder, _ = written
     rows = json.loads((folder / "karma" / "rows.json").read_text())
@@ -63,6 +64,7 @@ def test_tables_and_plots_are_written(written: tuple[Path, Result]) -> None:
         assert each.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.long
 def test_the_page_is_made_of_what_was_written(
     written: tuple[Path, Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

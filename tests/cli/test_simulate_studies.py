@@ -58,6 +58,7 @@ def test_whatever_is_not_met_has_a_reason(name: str) -> None:
             assert each.reason
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", REPEATABLE)
 def test_the_same_seed_gives_the_same_rows_to_the_bit(name: str) -> None:
     study = load(name)

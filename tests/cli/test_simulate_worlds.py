@@ -152,6 +152,7 @@ def result(paper: str) -> Result:
     return Result("abacus", "A title", paper, "Stand-ins.", 1, False, 2.0, "m", judged, ())
 
 
+@pytest.mark.long
 def test_results_are_read_as_they_were_written_and_json_has_no_infinities(tmp_path: Path) -> None:
     study = load("abacus")
     rows = study.run(1, study.quick, silent)

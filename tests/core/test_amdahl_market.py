@@ -75,6 +75,7 @@ def test_equilibrium_conditions_hold_in_any_market(market: Market) -> None:
     assert result.residual <= 1e-5
 
 
+@pytest.mark.long
 @settings(max_examples=1000, deadline=None)
 @given(markets())
 def test_no_user_does_worse_than_their_bare_entitlement(market: Market) -> None:

@@ -108,6 +108,7 @@ def test_no_job_gets_more_cores_than_it_can_use(case: Case) -> None:
     assert (portions.quota <= case.maximum).all()
 
 
+@pytest.mark.long
 @settings(max_examples=500, deadline=None)
 @given(cases)
 def test_minimums_are_kept_where_their_users_hold_enough(case: Case) -> None:

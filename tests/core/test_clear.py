@@ -156,6 +156,7 @@ def test_every_nodes_cores_are_sold(snapshot: Snapshot, policy: Policy) -> None:
         assert {grant.shared_cores for grant in here} <= {0, node.shared_cores}
 
 
+@pytest.mark.long
 @settings(max_examples=200, deadline=None)
 @given(snapshots(), policies)
 def test_no_core_has_two_owners_under_any_mechanism(snapshot: Snapshot, policy: Policy) -> None:

@@ -72,6 +72,7 @@ def by_corunner(measured: Floats) -> Floats:
     return filter_by_corunner(measured).disutility
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize(
     ("density", "populations", "least"),
@@ -158,6 +159,7 @@ def test_comes_close_to_knowing_all_but_the_noise(density: float, short: float) 
     assert 0 < np.mean(behind) < short
 
 
+@pytest.mark.long
 def test_accuracy_rises_with_the_pairs_profiled() -> None:
     """Fig. 12: accuracy improves with more data."""
     for world in [*WORLDS, opposed]:

@@ -187,6 +187,7 @@ def test_clearing_the_same_again_moves_nothing_ever_again(case: Case) -> None:
     assert repr(again) == repr(first)
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(cases(["nothing"]))
 def test_nothing_stays_where_nothing_changed(case: Case) -> None:
@@ -203,6 +204,7 @@ def test_all_that_is_foregone_is_below_the_threshold(case: Case) -> None:
         assert score(case.now, free).held_progress <= most * (1 + 1e-12)
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(cases())
 def test_nobody_is_held_below_their_entitlement(case: Case) -> None:
@@ -226,6 +228,7 @@ def test_nobody_is_held_below_their_entitlement(case: Case) -> None:
             )
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(cases())
 def test_a_node_has_the_present_division_or_the_new_one(case: Case) -> None:
@@ -273,6 +276,7 @@ def sold_cores(plan: Plan) -> dict[str, int]:
     return total
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(cases())
 def test_what_stays_is_within_what_is_sold_and_asked_for(case: Case) -> None:

@@ -118,6 +118,7 @@ def useful_total(
     return int(np.minimum(trace.slices, real)[:, user].sum())
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=300)
 @given(histories(), st.data())
 def test_asking_for_more_than_one_can_use_never_pays(

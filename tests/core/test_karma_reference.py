@@ -153,6 +153,7 @@ def worlds(draw: st.DrawFn, most_pools: int) -> World:
     )
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=600)
 @given(worlds(1))
 def test_one_pool_equals_algorithm_1(world: World) -> None:

@@ -207,6 +207,7 @@ def test_amounts_are_written_for_people(amount: int, text: str) -> None:
     assert in_words(amount) == text
 
 
+@pytest.mark.long
 def test_what_is_entitled_to_is_right_on_clusters_of_any_size() -> None:
     """A petabyte times the weights of users is more than 64 bits hold."""
     nodes = tuple(Node(f"n{number}", 1, 1024 * GIB) for number in range(1000))

@@ -50,6 +50,7 @@ def paper_response(weights: Floats, others: Floats, budget: float) -> Floats:
     return bids
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(games(5, 12), st.sampled_from([1e-6, 1.0, 1e6]))
 def test_best_response_is_the_papers(market: ShareMarket, unit: float) -> None:

@@ -137,12 +137,14 @@ def spoilt(draw: st.DrawFn) -> Document:
     return known
 
 
+@pytest.mark.long
 @given(spoilt())
 def test_every_document_is_taken_by_both_or_by_neither(document: Document) -> None:
     answer = admit(document, SCHEMAS[document["kind"]])
     assert is_read(document) == (answer.problems == []), answer.problems
 
 
+@pytest.mark.long
 @given(spoilt())
 def test_defaults_are_the_same_in_both(document: Document) -> None:
     answer = admit(document, SCHEMAS[document["kind"]])

@@ -208,6 +208,7 @@ def test_what_was_written_is_not_written_again(known: World, leader_changes: boo
     assert (again.events, again.nodes, again.statuses) == ((), (), ())
 
 
+@pytest.mark.long
 @ANY
 @given(worlds_drawn, st.booleans())
 def test_an_operator_that_ends_between_two_parts_leaves_nothing_but_the_second_to_do(
@@ -267,6 +268,7 @@ def _has_pods(decision: Decision, job: str) -> bool:
     return any(each.object.name == job and each.status.get("pods") for each in decision.statuses)
 
 
+@pytest.mark.long
 @ANY
 @given(worlds_drawn, st.randoms(use_true_random=False))
 def test_the_order_of_objects_decides_nothing(known: World, lots: Any) -> None:

@@ -37,6 +37,7 @@ def merged(document: Any, patch: Document) -> Document:
     return found
 
 
+@pytest.mark.long
 @given(DOCUMENTS, DOCUMENTS)
 def test_a_patch_makes_one_document_the_other(before: Document, after: Document) -> None:
     patch = merge_patch(before, after)

@@ -123,6 +123,7 @@ def test_looks_that_fail_on_every_pod_are_made_ever_less_often() -> None:
     assert known.record().look_failure is None
 
 
+@pytest.mark.long
 def test_a_further_pod_that_cannot_be_measured_does_not_end_looks() -> None:
     known = cluster(2)
     known.wrong["n1"] = BLIND
@@ -135,6 +136,7 @@ def test_a_further_pod_that_cannot_be_measured_does_not_end_looks() -> None:
     assert ("Progress", "n0") in found
 
 
+@pytest.mark.long
 def test_a_job_that_departs_is_measured_again_whatever_failed_before() -> None:
     known = cluster(2)
     known.wrong["n1"] = BLIND

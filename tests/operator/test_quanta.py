@@ -131,6 +131,7 @@ STEPS = st.one_of(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(st.lists(STEPS, min_size=5, max_size=25))
 def test_the_ledger_follows_from_the_log_whatever_befalls_operators(

@@ -36,8 +36,9 @@ _NEEDED_V1: tuple[Controller, ...] = ("cpuset", "cpu", "cpuacct")
 _NEEDED_V2: tuple[Controller, ...] = ("cpuset", "cpu")
 _TOP = ""
 
-_KILL_SECONDS = 5.0
-_REMOVE_SECONDS = 5.0
+# A process that is killed has to run once more to end, and on a busy machine waits for that.
+_KILL_SECONDS = 60.0
+_REMOVE_SECONDS = 60.0
 _FREEZE_SECONDS = 0.5
 _PAUSE_SECONDS = 0.005
 
