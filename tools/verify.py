@@ -329,7 +329,7 @@ def counted(reports: Iterable[Path]) -> tuple[int, int, int]:
 
 def table(results: Iterable[Result]) -> str:
     """Return the results as a table in Markdown, which reads well on a terminal, too."""
-    rows = [("stage", "passed", "failed", "skipped", "minutes", "")]
+    rows: list[tuple[str, ...]] = [("stage", "passed", "failed", "skipped", "minutes", "")]
     rows += [
         (each.stage, "-", "-", "-", "-", f"skipped: {each.reason}")
         if each.reason and not each.failed
