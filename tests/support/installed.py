@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 from cluster_tools import ROOT, SYSTEM, ToolError, apply, helm, kubectl, pods
 from node_watcher import Watcher
 from shared_node import TEAMS, Shared, deployment, namespace, values
-from waiting import eventually
+from waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cluster_tools import Node
+    from shared_node import Cgroups
 
 IMAGES = Path(os.environ.get("WALRAS_IMAGES", ROOT / "build" / "images"))
 CHART = str(ROOT / "helm" / "walras")
@@ -46,7 +47,7 @@ class Installed:
         """Begin the programs, look at them, and install Walras."""
         for archive in sorted(IMAGES.glob("walras-*.tar")):
             self.node.load(archive)
-        self.begin_programs()
+        begin_programs(self.shared)
         self.before = self.settings()
         helm("install", "walras", CHART, "--create-namespace", *self.options())
 
@@ -54,22 +55,9 @@ class Installed:
         """What install and upgrade are called with alike."""
         return ["--values", str(self.values), "--wait", "--timeout", "5m"]
 
-    def begin_programs(self) -> None:
-        image = f"localhost/walras-agent:{version('walras')}"
-        apply(*map(namespace, TEAMS))
-        programs = [(team, each) for team, programs in TEAMS.items() for each in programs]
-        apply(*(deployment(team, program, image) for team, program in programs))
-        assert eventually(lambda: len(self.shared.cpus()) == len(programs), pause=0.5)
-
     def settings(self) -> dict[str, dict[str, str | None]]:
         """What Walras may change, by container of the programs."""
-        groups = self.node.cgroups.containers()
-        uids = {pod["metadata"]["uid"] for team in TEAMS for pod in pods(team)}
-        return {
-            container: self.node.cgroups.settings(group)
-            for container, group in groups.items()
-            if any(uid in group.replace("_", "-") for uid in uids)
-        }
+        return settings_of(self.node.cgroups)
 
     def pod(self, part: str) -> dict[str, Any]:
         """The pod of the operator or the agent; {} while there is none."""
@@ -77,15 +65,7 @@ class Installed:
 
     def close(self) -> None:
         """Leave nothing behind, and stay at work when that fails."""
-        for how in (["--wait", "--timeout", "2m"], ["--no-hooks"]):
-            with suppress(ToolError):
-                helm("uninstall", "walras", "--ignore-not-found", *how)
-        for what in (
-            ["namespace", SYSTEM, *TEAMS],
-            ["entitlements,markets,nodeallocations", "--all"],
-        ):
-            with suppress(ToolError):
-                kubectl("delete", "--ignore-not-found", "--timeout=60s", *what)
+        withdraw("2m")
         self.watcher.close()
 
     def story(self) -> Iterator[tuple[str, str]]:
@@ -101,3 +81,35 @@ class Installed:
             with suppress(ToolError):
                 wide = "yaml" if what == "walras" else "wide"
                 yield what, kubectl("get", what, "-A", "-o", wide)
+
+
+def begin_programs(shared: Shared, patience: float = PATIENCE) -> None:
+    """Begin the teams' programs, and wait until all of them run."""
+    image = f"localhost/walras-agent:{version('walras')}"
+    apply(*map(namespace, TEAMS))
+    programs = [(team, each) for team, programs in TEAMS.items() for each in programs]
+    apply(*(deployment(team, program, image) for team, program in programs))
+    assert eventually(lambda: len(shared.cpus()) == len(programs), patience, pause=0.5)
+
+
+def settings_of(cgroups: Cgroups) -> dict[str, dict[str, str | None]]:
+    """What Walras may change, by container of the programs."""
+    uids = {pod["metadata"]["uid"] for team in TEAMS for pod in pods(team)}
+    return {
+        container: cgroups.settings(group)
+        for container, group in cgroups.containers().items()
+        if any(uid in group.replace("_", "-") for uid in uids)
+    }
+
+
+def withdraw(timeout: str) -> None:
+    """Uninstall Walras, and delete what it and the programs may have left on the API server."""
+    for how in (["--wait", "--timeout", timeout], ["--no-hooks"]):
+        with suppress(ToolError):
+            helm("uninstall", "walras", "--ignore-not-found", *how)
+    for what in (
+        ["namespace", SYSTEM, *TEAMS],
+        ["entitlements,markets,nodeallocations", "--all"],
+    ):
+        with suppress(ToolError):
+            kubectl("delete", "--ignore-not-found", "--timeout=60s", *what)

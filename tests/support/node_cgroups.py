@@ -20,7 +20,7 @@ _FILES_V1 = {
     "cpu": ("cpu.shares", "cpu.cfs_quota_us", "cpu.cfs_period_us"),
     "memory": ("memory.limit_in_bytes", "memory.soft_limit_in_bytes"),
 }
-_FILES_V2 = ("cpuset.cpus", "cpuset.mems", "cpu.weight", "cpu.max", "memory.high", "memory.max")
+FILES_V2 = ("cpuset.cpus", "cpuset.mems", "cpu.weight", "cpu.max", "memory.high", "memory.max")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ class NodeCgroups:
         for pods in top.glob("kubepods*"):
             for folder, groups, _ in os.walk(pods):  # which passes over what goes meanwhile
                 for group in groups:
-                    if name := _CONTAINER.search(group):
-                        found[name[1]] = str(Path(folder, group).relative_to(top))
+                    if name := container_of(group):
+                        found[name] = str(Path(folder, group).relative_to(top))
         return found
 
     def cpus(self, group: str) -> frozenset[int] | None:
@@ -75,7 +75,7 @@ class NodeCgroups:
     def settings(self, group: str) -> dict[str, str | None]:
         """What an agent may change of a group, by file; None is a file that is not there."""
         if self.version == 2:
-            return {file: self._read("", group, file) for file in _FILES_V2}
+            return {file: self._read("", group, file) for file in FILES_V2}
         return {
             file: self._read(controller, group, file)
             for controller, files in _FILES_V1.items()
@@ -90,6 +90,12 @@ class NodeCgroups:
             return (self._mount(controller) / group / file).read_text().strip()
         except OSError:
             return None
+
+
+def container_of(group: str) -> str:
+    """The ID of the container whose group this is; empty if it is none's."""
+    found = _CONTAINER.search(group)
+    return found[1] if found else ""
 
 
 def parse_cpus(text: str) -> frozenset[int]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cluster_tools import SYSTEM, containers, get, pods, ready
 from node_watcher import ALLOCATIONS
 
 if TYPE_CHECKING:
-    from cluster_tools import Document, Node
+    from collections.abc import Mapping
+
+    from cluster_tools import Document
 
 OURS = "walras.dev/v1alpha1"
 CPUS = os.cpu_count() or 1
@@ -26,6 +28,27 @@ def work():
 for _ in range(4):
     threading.Thread(target=work).start()
 """
+
+
+class Cgroups(Protocol):
+    """The cgroups of a node; see `node_cgroups.NodeCgroups`."""
+
+    def containers(self) -> Mapping[str, str]: ...
+
+    def cpus(self, group: str) -> frozenset[int] | None: ...
+
+    def settings(self, group: str) -> dict[str, str | None]: ...
+
+
+class Node(Protocol):
+    """A node whose cgroups can be read."""
+
+    name: str
+
+    @property
+    def cgroups(self) -> Cgroups: ...
+
+    def kubelet_folders(self) -> dict[str, str]: ...
 
 
 def namespace(team: str) -> Document:

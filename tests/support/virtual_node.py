@@ -1,0 +1,86 @@
+"""An emulated node that is joined to the cluster, read and driven by a tool in WALRAS_VMNODE."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cluster_tools import KUBECONFIG, get
+from node_cgroups import FILES_V2, container_of, parse_cpus
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+READ = rf"""
+cd /sys/fs/cgroup
+find kubepods.slice -name '*.scope' | while read -r group; do
+  for file in {" ".join(("cpuset.cpus.effective", *FILES_V2))}; do
+    [ ! -e "$group/$file" ] || printf '%s\t%s\t%s\n' "$group" "$file" "$(cat "$group/$file")"
+  done
+done
+"""
+"""Prints group, file and text of every container, in one go: each command takes seconds there."""
+
+
+class VirtualCgroups:
+    """The cgroups of the node's pods as of the last call of `containers` (version 2)."""
+
+    def __init__(self, node: VirtualNode) -> None:
+        self._node = node
+        self._seen: dict[str, dict[str, str | None]] = {}
+
+    def containers(self) -> Mapping[str, str]:
+        """Look at all, and return the group of every container of a pod by the container's ID."""
+        self._seen = {}
+        for line in self._node.shell(READ).splitlines():
+            group, file, text = line.split("\t")
+            self._seen.setdefault(group, {})[file] = text
+        return {name: group for group in self._seen if (name := container_of(group))}
+
+    def cpus(self, group: str) -> frozenset[int] | None:
+        """The CPUs that a group's processes may use; None if it is gone."""
+        text = self._seen.get(group, {}).get("cpuset.cpus.effective")
+        return None if text is None else parse_cpus(text)
+
+    def settings(self, group: str) -> dict[str, str | None]:
+        """What an agent may change of a group, by file; None is a file that is not there."""
+        return {file: self._seen.get(group, {}).get(file) for file in FILES_V2}
+
+
+class VirtualNode:
+    """The one node of the cluster.
+
+    Attributes:
+        name: In the cluster.
+        cgroups: Its own.
+    """
+
+    def __init__(self) -> None:
+        (found,) = get("/api/v1/nodes")["items"]
+        self.name = str(found["metadata"]["name"])
+        self.cpus = int(found["status"]["capacity"]["cpu"])
+        self.cgroups = VirtualCgroups(self)
+
+    def shell(self, command: str) -> str:
+        """Run a shell command as root on the node; return what it prints."""
+        return self._do("sh", command)
+
+    def restart(self, part: str) -> None:
+        """Kill kubelet or containerd, and start it again."""
+        self._do("restart", part)
+
+    def load(self, archive: Path) -> None:
+        """Do nothing: it was booted with the images."""
+
+    def kubelet_folders(self) -> dict[str, str]:
+        """Where its kubelet is, as values of the chart."""
+        return {"folder": "/var/lib/kubelet", "configFolder": ""}
+
+    def _do(self, *arguments: str) -> str:
+        where = os.environ | {"KUBE_RUN": str(Path(KUBECONFIG).parent)}
+        command = [os.environ["WALRAS_VMNODE"], *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=where)
+        assert done.returncode == 0, f"{' '.join(arguments)[:60]}: {done.stderr}"
+        return done.stdout
