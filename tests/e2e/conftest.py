@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cluster_tools import KUBE, KUBECONFIG, Node
-from installed import IMAGES, Installed
+from installed import IMAGES, Installed, story
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -62,7 +62,9 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Tell what there was to see when a test on a node failed."""
     report = yield
-    installed = getattr(item, "funcargs", {}).get("installed")
-    if report.failed and installed is not None:
-        report.sections += installed.story()
+    values = getattr(item, "funcargs", {})
+    if report.failed and "installed" in values:
+        report.sections += values["installed"].story()
+    elif report.failed and "life" in values:
+        report.sections += story()
     return report

@@ -71,16 +71,7 @@ class Installed:
     def story(self) -> Iterator[tuple[str, str]]:
         """What to look at when a test failed: titles and texts."""
         yield "the watcher's log", self.watcher.log.read_text()
-        for part in ("operator", "agent"):
-            selector = f"app.kubernetes.io/component={part}"
-            for option in ("--previous=true", "--previous=false"):
-                with suppress(ToolError):
-                    log = kubectl("logs", "-n", SYSTEM, "-l", selector, "--tail=200", option)
-                    yield f"log of the {part} ({option})", log
-        for what in ("walras", "pods,events"):
-            with suppress(ToolError):
-                wide = "yaml" if what == "walras" else "wide"
-                yield what, kubectl("get", what, "-A", "-o", wide)
+        yield from story()
 
 
 def begin_programs(shared: Shared, patience: float = PATIENCE) -> None:
@@ -113,3 +104,17 @@ def withdraw(timeout: str) -> None:
     ):
         with suppress(ToolError):
             kubectl("delete", "--ignore-not-found", "--timeout=60s", *what)
+
+
+def story() -> Iterator[tuple[str, str]]:
+    """What the cluster says when a test failed: titles and texts."""
+    for part in ("operator", "agent"):
+        selector = f"app.kubernetes.io/component={part}"
+        for option in ("--previous=true", "--previous=false"):
+            with suppress(ToolError):
+                log = kubectl("logs", "-n", SYSTEM, "-l", selector, "--tail=200", option)
+                yield f"log of the {part} ({option})", log
+    for what in ("walras", "pods,events"):
+        with suppress(ToolError):
+            wide = "yaml" if what == "walras" else "wide"
+            yield what, kubectl("get", what, "-A", "-o", wide)

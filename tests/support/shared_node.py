@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cluster_tools import SYSTEM, containers, get, pods, ready
+from node_cgroups import parse_cpus
 from node_watcher import ALLOCATIONS
 
 if TYPE_CHECKING:
@@ -142,16 +143,18 @@ class Shared:
 
     def cpus(self) -> dict[str, frozenset[int]]:
         """What CPUs the programs' containers may use, as their cgroups say."""
+        return self._cpus_in(self.node.cgroups.containers())
+
+    def _cpus_in(self, groups: Mapping[str, str]) -> dict[str, frozenset[int]]:
         return {
-            program: self._cpus_of(pod)
+            program: self._cpus_of(groups, pod)
             for team, programs in TEAMS.items()
             for program in programs
             for pod in pods(team, f"app={program}")
             if containers(pod)
         }
 
-    def _cpus_of(self, *some: Document) -> frozenset[int]:
-        groups = self.node.cgroups.containers()
+    def _cpus_of(self, groups: Mapping[str, str], *some: Document) -> frozenset[int]:
         found = (groups.get(container) for pod in some for container in containers(pod))
         return frozenset().union(*(self.node.cgroups.cpus(each) or () for each in found if each))
 
@@ -166,6 +169,14 @@ class Shared:
             for container in containers(pod)
         }
 
+    def told(self) -> dict[str, frozenset[int]]:
+        """What CPUs the node's agent says that the programs' pods may use."""
+        return {
+            each["name"].rpartition("-")[0].rpartition("-")[0]: parse_cpus(each["cpus"])
+            for each in self.allocation().get("status", {}).get("pods", ())
+            if each.get("cpus")
+        }
+
     def uid(self, program: str) -> str:
         """The UID of a program's pod."""
         (team,) = (team for team, programs in TEAMS.items() if program in programs)
@@ -174,13 +185,13 @@ class Shared:
 
     def amiss(self) -> str:
         """How cgroups differ from what was granted; empty when all is as it was."""
-        granted, cpus = self.granted(), self.cpus()
+        granted = self.granted()
         if not granted:
             return "no plan is in force"
+        groups = self.node.cgroups.containers()
+        cpus, of_walras = self._cpus_in(groups), self._cpus_of(groups, *pods(SYSTEM))
         for program, cores in granted.items():
-            others = self._cpus_of(*pods(SYSTEM)).union(
-                *(cpus[each] for each in cpus if each != program)
-            )
+            others = of_walras.union(*(cpus[each] for each in cpus if each != program))
             own = cpus[program] - others
             right = own == cpus[program] if cores.is_integer() else own < cpus[program]
             if not right or len(own) < int(cores):
