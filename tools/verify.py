@@ -51,7 +51,6 @@ class Stage:
     Attributes:
         name: The stage, and the marker of its tests.
         about: What it shows.
-        minutes: How long it took on two cores, everything built before.
         provide: Starts what the tests need, and yields the environment variables that name it.
         runs: Arguments of pytest, one sequence for each time that it is run.
         gate: Whether CI runs those of its tests that are marked ``gate``.
@@ -59,7 +58,6 @@ class Stage:
 
     name: str
     about: str
-    minutes: int
     provide: Callable[[], AbstractContextManager[Environment]]
     runs: Sequence[Sequence[str]] = field(default=((),))
     gate: bool = False
@@ -239,27 +237,25 @@ def virtual_node() -> Iterator[Environment]:
 
 
 STAGES = (
-    Stage("speed", "how near to the truth real programs are measured", 6, nothing),
-    Stage("docker", "profiling of containers by a Docker engine", 1, docker),
+    Stage("speed", "how near to the truth real programs are measured", nothing),
+    Stage("docker", "profiling of containers by a Docker engine", docker),
     Stage(
         "guest",
         "agent and local runs on other kernels and topologies",
-        8,
         guest,
         runs=(("--numprocesses=auto",),),  # machines of their own
         gate=True,
     ),
-    Stage("api_server", "operator, agent, CLI on the oldest API server", 14, control_plane),
+    Stage("api_server", "operator, agent, CLI on the oldest API server", control_plane),
     Stage(
         "newest_api_server",
         "the same on the newest API server, and what only that has",
-        12,
         newest_api,
         runs=((), ("tests/operator", "-m", "api_server")),
     ),
-    Stage("node", "the whole life of an installation on a real node", 16, node, gate=True),
-    Stage("vmnode", "a node with systemd, cgroup v2, eight CPUs, two NUMA nodes", 20, virtual_node),
-    Stage("scale", "1 000 nodes with 10 000 pods, agents simulated", 8, control_plane),
+    Stage("node", "the whole life of an installation on a real node", node, gate=True),
+    Stage("vmnode", "a node with systemd, cgroup v2, eight CPUs, two NUMA nodes", virtual_node),
+    Stage("scale", "1 000 nodes with 10 000 pods, agents simulated", control_plane),
 )
 
 
@@ -360,7 +356,7 @@ def main() -> None:
     REPORT.mkdir(parents=True)
     results = []
     for stage in chosen:
-        print(f"\n== {stage.name}: {stage.about} (about {stage.minutes} minutes)", flush=True)
+        print(f"\n== {stage.name}: {stage.about}", flush=True)
         results.append(run(stage, gate=arguments.gate))
         (REPORT / "report.md").write_text(table(results))
     print(f"\n{table(results)}\nAlso in {(REPORT / 'report.md').relative_to(ROOT)}")

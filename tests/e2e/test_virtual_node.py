@@ -48,12 +48,13 @@ class Life:
         chosen["market"]["spec"]["cores"] = {"reservedCores": 1}
         chosen["market"]["spec"]["profiling"] = {"sampleSeconds": 5, "repeats": 1}
         chosen["operator"]["leaseSeconds"] = 60
+        chosen["hooks"] |= {"installSeconds": 1500, "releaseSeconds": 1500}  # less than helm's
         (folder / "values.json").write_text(json.dumps(chosen))
+        options = ("--create-namespace", "--values", str(folder / "values.json"))
+        helm("install", "walras", CHART, *options, "--wait", "--timeout", "30m")
         apply(entitlement("vision", 2), entitlement("speech", 1))
         apply(unprofiled(job("vision", "train")), job("vision", "index"))
         apply(job("speech", "decode"), job("speech", "align"))
-        options = ("--create-namespace", "--values", str(folder / "values.json"))
-        helm("install", "walras", CHART, *options, "--wait", "--timeout", "30m")
 
     def settings(self) -> dict[str, dict[str, str | None]]:
         return settings_of(self.node.cgroups)
