@@ -112,6 +112,9 @@ def test_probes_ask_what_does_not_depend_on_others() -> None:
         (port,) = probed["ports"]
         for probe, path in (("livenessProbe", "/healthz"), ("readinessProbe", ready)):
             assert probed[probe]["httpGet"] == {"path": path, "port": port["name"]}
+        start = probed["startupProbe"]
+        assert start["httpGet"] == probed["livenessProbe"]["httpGet"]
+        assert start["periodSeconds"] * start["failureThreshold"] >= 600, "a busy node is slow"
         assert f"--listen=0.0.0.0:{port['containerPort']}" in probed["args"]
 
 
