@@ -259,6 +259,12 @@ STAGES = (
 )
 
 
+def forget(stage: Stage) -> None:
+    """Remove what an earlier run of a stage has left, and nothing of other stages."""
+    for old in REPORT.glob(f"{stage.name}[-.]*"):
+        shutil.rmtree(old) if old.is_dir() else old.unlink()
+
+
 def run(stage: Stage, *, gate: bool) -> Result:
     """Run a stage; what its tests print goes to the terminal and into its log."""
     began = time.monotonic()
@@ -352,10 +358,10 @@ def main() -> None:
         if (each.name in arguments.stages or not arguments.stages)
         and (each.gate or not arguments.gate)
     ]
-    shutil.rmtree(REPORT, ignore_errors=True)
-    REPORT.mkdir(parents=True)
+    REPORT.mkdir(parents=True, exist_ok=True)
     results = []
     for stage in chosen:
+        forget(stage)
         print(f"\n== {stage.name}: {stage.about}", flush=True)
         results.append(run(stage, gate=arguments.gate))
         (REPORT / "report.md").write_text(table(results))
