@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -40,10 +40,16 @@ IMPURE = frozenset(
 )
 """Audit events that unit tests never raise; see Python's table of them."""
 
-# A test proves something or not; how long an example takes is a matter of the machine.
-settings.register_profile("patient", settings.get_profile("default"), deadline=None)
-if settings.get_current_profile_name() == "default":  # and not that of continuous integration
-    settings.load_profile("patient")
+# A change is judged by what it changes: properties are tried on the same examples every time, but
+# for `make verify STAGES=properties`, which looks for new ones. How long they take plays no role.
+settings.register_profile(
+    "walras",
+    derandomize="WALRAS_NEW_EXAMPLES" not in os.environ,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
+)
+settings.load_profile("walras")
 
 # A shell ignores Ctrl-C for its background jobs, and so would every process that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)

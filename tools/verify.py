@@ -2,11 +2,11 @@
 
     python tools/verify.py [--gate] [STAGE ...]      (make verify STAGES="node guests")
 
-Each stage is a marker of pytest (tests/conftest.py). A stage whose needs are not met is skipped
-with the reason. The tools that start clusters and machines are looked for in the folder
-WALRAS_TOOLS, by default ../shared/tools; CONTRIBUTING.md says what each must do. The table is also
-written to build/verify/report.md; beside it are the log of each stage (STAGE.log) and those of the
-servers that it started (STAGE.servers).
+Each stage but ``properties`` is a marker of pytest (tests/conftest.py). A stage whose needs are not
+met is skipped with the reason. The tools that start clusters and machines are looked for in the
+folder WALRAS_TOOLS, by default ../shared/tools; CONTRIBUTING.md says what each must do. The table
+is also written to build/verify/report.md; beside it are the log of each stage (STAGE.log) and those
+of the servers that it started (STAGE.servers).
 
 Exit status: 1 if a test failed, 0 otherwise.
 """
@@ -118,6 +118,12 @@ def nothing() -> Iterator[Environment]:
     if len(os.sched_getaffinity(0)) < 2:
         raise UnmetError("needs two CPUs")
     yield {}
+
+
+@contextmanager
+def new_examples() -> Iterator[Environment]:
+    """Have properties tried on examples that are drawn anew."""
+    yield {"WALRAS_NEW_EXAMPLES": "yes"}
 
 
 @contextmanager
@@ -237,6 +243,12 @@ def virtual_node() -> Iterator[Environment]:
 
 
 STAGES = (
+    Stage(
+        "properties",
+        "property tests on new random examples",
+        new_examples,
+        runs=(("--numprocesses=auto", "-m", "not (system or verify)"),),
+    ),
     Stage("speed", "how near to the truth real programs are measured", nothing),
     Stage("docker", "profiling of containers by a Docker engine", docker),
     Stage(

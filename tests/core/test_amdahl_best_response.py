@@ -109,6 +109,20 @@ def test_bids_spend_budgets_and_cores_follow_bids(market: Market) -> None:
         assert found.converged
 
 
+def test_bidding_goes_on_while_anybody_can_gain() -> None:
+    """Prices stood still to the tolerance here while a user could still gain more than that."""
+    market = Market(
+        [1.70e-4, 6.38e-6, 2.96e-5, 1.81e-2, 0.989, 8.88e-3, 1.20e-5],
+        [17, 64, 1],
+        [0, 2, 4, 2, 0, 5, 2, 1, 1, 2, 6, 3, 2, 5, 0, 4, 3, 5, 6, 1, 3, 0, 5, 3, 2, 0, 5],
+        [2, 1, 0, 0, 1, 2, 1, 2, 2, 0, 0, 2, 2, 0, 0, 1, 1, 0, 2, 1, 1, 0, 0, 2, 0, 2, 2],
+        [0.3, 0.99, 0.9, 0.9, 0.99, 0.6, 0.9, 0.6, 0.9, 0.99, 0.6, 0.99, 0.99, 0.99, 0.3, 0.3]
+        + [0.6, 0.9, 0.9, 0.9, 0.9, 0.3, 0.99, 0.99, 0.9, 0.9, 0.9],
+    )
+    for tolerance in (1e-4, 1e-5, 1e-6, 1e-7):
+        assert find_nash_equilibrium(market, tolerance=tolerance).gain <= tolerance
+
+
 @settings(max_examples=200, deadline=None)
 @given(markets())
 def test_no_user_does_worse_than_by_its_entitlement(market: Market) -> None:

@@ -19,12 +19,8 @@ from walras.amdahl._answers import blank, stake, take_turns
 from walras.amdahl.market import MarketError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from walras._arrays import Floats, Integers
     from walras.amdahl.market import Market
-
-    Floats = NDArray[np.float64]
-    Counts = NDArray[np.int64]
 
 PATIENCE = 40
 """Rounds after which users move half as far: answers in full may circle, rarely."""
@@ -70,7 +66,7 @@ def find_nash_equilibrium(
     max_iterations: int = 1000,
     start: Floats | None = None,
 ) -> NashEquilibrium:
-    """Let users answer each other's bids in turn until no server's price moves by the tolerance.
+    """Let users answer each other's bids in turn until prices stand still and nobody can gain.
 
     Args:
         market: the market.
@@ -102,15 +98,16 @@ def find_nash_equilibrium(
     totals = market.sum_by_server(_in_order(stakes.job, bids))
     nu = np.full(len(market.budgets), np.inf)
     lines = blank(market)
-    rounds, moved = 0, np.inf
-    while moved > tolerance and rounds < max_iterations:
+    rounds, gain = 0, np.inf
+    while gain > tolerance and rounds < max_iterations:
         rounds += 1
         before = totals.copy()
         step = max(0.5 ** (rounds // PATIENCE), LEAST_STEP)
         take_turns(stakes, bids, totals, nu, lines, step)
         busy = totals > 0
         moved = float(np.abs(before[busy] / totals[busy] - 1).max()) / step
-    gain = take_turns(stakes, bids, totals, nu, lines, 0.0)
+        if moved <= tolerance or rounds == max_iterations:
+            gain = take_turns(stakes, bids, totals, nu, lines, 0.0)
     ordered = _in_order(stakes.job, bids)
     prices = totals / market.capacities
     # Where nobody meets the reserve, the cores are divided evenly for nothing.
@@ -129,7 +126,7 @@ def _first_bids(market: Market, start: Floats | None) -> Floats:
     return bids * (market.budgets[market.user] / market.sum_by_user(bids)[market.user])
 
 
-def _in_order(job: Counts, values: Floats) -> Floats:
+def _in_order(job: Integers, values: Floats) -> Floats:
     result = np.empty(len(values))
     result[job] = values
     return result

@@ -16,9 +16,9 @@ from walras.amdahl.conditions import kkt_residual
 from walras.amdahl.market import Market, MarketError
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
+    from walras._arrays import Bools, Floats
 
 SMALLEST_FRACTION = 1e-24
 """f = 0 stands for its limit f -> 0, in which money still has a best use; this is close enough."""
@@ -40,6 +40,9 @@ PATIENCE = 60
 
 LARGEST_DENSE_SIDE = 1500
 """Largest min(users, servers) for the interior-point method, whose steps cost its cube."""
+
+_SQUARABLE = (np.sqrt(np.finfo(np.float64).tiny), np.sqrt(np.finfo(np.float64).max))
+"""Numbers between these have squares within the range of floating point."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class Equilibrium:
     tolerance: float
     minimum: Floats | None = None
     maximum: Floats | None = None
-    affordable: NDArray[np.bool_] | None = None
+    affordable: Bools | None = None
 
     @cached_property
     def residual(self) -> float:
@@ -259,7 +262,8 @@ def _alternate(
     mu = np.full(len(market.budgets), np.inf)
     log_tolerance = np.log1p(tolerance)
     passes, bound = alternation.alternate(users, servers, root, mu, log_tolerance, max_passes)
-    if not (np.isfinite(root) & (root > 0)).all():  # out of the range of floating point
+    lowest, highest = _SQUARABLE
+    if not ((root > lowest) & (root < highest)).all():
         root = alternation.even_bids(users, servers)
     alternation.answer_prices(users, root, mu)
     cores = alternation.cores_of_jobs(
