@@ -1,14 +1,16 @@
-"""Chooses (pure): what a world becomes, in nodes' plans, statuses and Events.
+"""Pure: decide what to write, from everything that the operator knows at one moment.
 
-screen      what takes part, and what is wrong with the rest
-clear       the market of that, by the rules of the Market or the last that could be used
-allot       what every node is to hold
-measure     what nodes are to find out about jobs; what they have found out is known from the start,
-            and so is what pods that have ended leave to know
-tell        statuses of everything, and what has happened
-place       which pods that wait are sent to the nodes of their pairs, and which are let go
+A decision has six phases:
 
-Nodes wait for the first four only, so a decision comes in two parts where credits allow it.
+1. Validate: which objects take part, and what is wrong with the others.
+2. Clear the market, by the rules of the Market, or by the last rules that could be used.
+3. Allocate: turn the plan into NodeAllocation specs.
+4. Measure: choose the pods whose speedup agents measure next. Finished measurements and runs of
+   ended pods are read before phase 1.
+5. Report: compute the status of every object, and Events about what changed.
+6. Place: bind waiting pods to the nodes of their pairs, or leave them to the scheduler.
+
+Nodes need phases 1 to 4 only. A decision is therefore made in two parts, unless it settles credits.
 """
 
 from __future__ import annotations
@@ -23,28 +25,28 @@ from walras.resources.assembly import policy_of
 from walras.resources.kinds import Market, MarketSpec
 from walras.resources.statuses import LedgerReport
 from walras.scores import score
-from walras_operator.allotment import allot, with_measurements, writes
+from walras_operator.allocations import allocate, with_measurements, writes
 from walras_operator.colocating.placements import placements
-from walras_operator.conditions import Problem, Verdict, fails
 from walras_operator.enforcement import enforced
-from walras_operator.entitlement_statuses import Ledger
-from walras_operator.job_statuses import Outcomes
-from walras_operator.market_statuses import USED, cleared, market_status, with_problem
+from walras_operator.last_decision import account, carried
 from walras_operator.measuring.measure import measure, with_outcomes, withdraw
-from walras_operator.quanta import end_of, ledger_report, turn_of
-from walras_operator.recall import account, carried
+from walras_operator.quanta import current_quantum, end_of, ledger_report
 from walras_operator.recording.runs import Ended, followed, with_ended
-from walras_operator.screening import Screened, screen
-from walras_operator.statuses import (
-    Told,
-    changed,
-    of_broken,
-    of_idle_jobs,
-    of_idle_markets,
-    of_participants,
-    of_profiles,
+from walras_operator.status.conditions import ConditionState, Problem, fails
+from walras_operator.status.entitlement import EntitlementOutcomes
+from walras_operator.status.job import Outcomes
+from walras_operator.status.market import USED, cleared, market_status, with_problem
+from walras_operator.status.objects import (
+    StatusUpdate,
+    idle_job_statuses,
+    invalid_statuses,
+    participant_statuses,
+    profile_statuses,
     reference_of,
+    status_changes,
+    unused_market_statuses,
 )
+from walras_operator.validation import Validated, validate
 from walras_operator.world import Decision, Reference, Settlement
 
 if TYPE_CHECKING:
@@ -53,14 +55,13 @@ if TYPE_CHECKING:
 
     from walras.plan import Plan
     from walras.snapshot import Snapshot
-    from walras_operator.quanta import Turn
+    from walras_operator.quanta import CurrentQuantum
     from walras_operator.world import Carried, Event, StatusWrite, World
 
     _OfObject = TypeVar("_OfObject", StatusWrite, Event)
 
 COMPARISONS = 2_000_000
-"""Users times jobs up to which a plan's score compares everybody with everybody, a tenth of a
-second of work."""
+"""Most pairs of a user and a job for which a score includes envy-freeness; 0.1 s of work."""
 
 NO_MARKET = Problem(
     "NoMarket", f"there is no Market named {USED}, so nothing is divided; create it"
@@ -68,30 +69,30 @@ NO_MARKET = Problem(
 
 
 class _Cleared(NamedTuple):
-    """A market that could be cleared.
+    """A market that was cleared.
 
     Attributes:
-        rules: that it was cleared by.
-        screened: what took part under these rules.
-        snapshot: that was decided on.
-        plan: what was decided.
-        turn: the quantum of Karma that it belongs to.
-        problem: why newer rules could not be used; None if they are these.
+        rules: Rules by which it was cleared.
+        validated: Objects that take part under these rules.
+        snapshot: Input of the market.
+        plan: Outcome of the market.
+        turn: Karma quantum to which the plan belongs.
+        problem: Why the Market's current rules could not be used; None if they were.
     """
 
     rules: MarketSpec
-    screened: Screened
+    validated: Validated
     snapshot: Snapshot
     plan: Plan
-    turn: Turn
+    turn: CurrentQuantum
     problem: Problem | None
 
 
 def decide(world: World) -> Decision:
-    """Decide what is to be written. Never raises for what users or administrators write.
+    """Return everything that is to be written. Never raises because of the content of an object.
 
-    The same world gives the same decision to the bit, and the world that it leads to gives one
-    with nothing to write and nothing to tell.
+    The same world gives the same decision to the bit. Once a decision has been written, deciding
+    again on the resulting world gives nothing to write and no Events.
     """
     whole, *others = parts(world)
     for part in others:
@@ -106,17 +107,17 @@ def decide(world: World) -> Decision:
 
 
 def parts(world: World) -> Iterator[Decision]:
-    """Decide, and yield first what nodes are to hold, so that it can be written meanwhile.
+    """Decide, and yield the NodeAllocations first, so that they can be written meanwhile.
 
-    The parts write different objects and are all to be written, in this order; what they carry
-    over is the same. A decision that settles a quantum is one part: its credits come first, and
-    without them nothing is to be written.
+    The parts write different objects. All must be written, in this order; `carried` is the same in
+    each. A decision that settles a quantum is one part: its credits are written first, and if that
+    fails, nothing else may be written.
     """
     before = carried(world)
     market = next((each for each in world.markets if each.metadata.name == USED), None)
     invalid = Reference("Market", USED) in world.broken
     if market is None and not invalid:
-        yield _placing(world, _released(world, before))
+        yield _with_placements(world, _release_all(world, before))
         return
     problem = Problem("Invalid", "its rules cannot be understood") if market is None else None
     ended, found = Ended(world), None
@@ -128,13 +129,13 @@ def parts(world: World) -> Iterator[Decision]:
             break
         problem = problem or outcome
     if found is None:
-        yield _placing(world, _standing(world, before, market, problem))
+        yield _with_placements(world, _keep_all(world, before, market, problem))
     else:
-        yield from _decided(world, ended, before, market, found)
+        yield from _carry_out(world, ended, before, market, found)
 
 
-def _placing(world: World, decision: Decision) -> Decision:
-    """Add what becomes of pods that wait."""
+def _with_placements(world: World, decision: Decision) -> Decision:
+    """Add the placements of pods that wait for a node (phase 6)."""
     return replace(decision, placements=placements(world, decision.rules, decision.plan))
 
 
@@ -143,7 +144,7 @@ def _by_object(each: Iterable[_OfObject]) -> tuple[_OfObject, ...]:
 
 
 def _candidates(market: Market | None, before: Carried) -> Iterable[MarketSpec]:
-    """Yield rules to decide by: the Market's, and the last that could be used."""
+    """Yield the Market's rules, then the last ones that could be used."""
     if market is not None:
         yield market.spec
     if before.rules is not None and (market is None or before.rules != market.spec):
@@ -156,9 +157,9 @@ def _clear(
     kept = account(world)
     if isinstance(kept, Problem):
         return kept
-    screened, turn = screen(world, rules), turn_of(kept, before, rules, world.now)
+    validated, turn = validate(world, rules), current_quantum(kept, before, rules, world.now)
     snapshot = replace(
-        screened.assembled.snapshot,
+        validated.assembled.snapshot,
         held=before.held,
         ledger=turn.ledger,
         asked=turn.asked,
@@ -174,29 +175,30 @@ def _clear(
         )
     except ValueError as error:
         return Problem("CannotClear", f"spec: mechanism {rules.cores.mechanism}: {error}")
-    return _Cleared(rules, screened, snapshot, plan, turn, problem)
+    return _Cleared(rules, validated, snapshot, plan, turn, problem)
 
 
-def _decided(
+def _carry_out(
     world: World, ended: Ended, before: Carried, market: Market | None, found: _Cleared
 ) -> Iterator[Decision]:
-    known, rules, screened, plan = ended.world, found.rules, found.screened, found.plan
+    """Yield the parts of a decision that follow from a cleared market (phases 3 to 6)."""
+    known, rules, validated, plan = ended.world, found.rules, found.validated, found.plan
     pods = {
         (pod.metadata.namespace, pod.metadata.name): pod
-        for number in screened.assembled.selection.job
-        for pod in (screened.objects.pods[number],)
+        for number in validated.assembled.selection.job
+        for pod in (validated.objects.pods[number],)
     }
     held = ((grant, pods[grant.namespace, grant.pod]) for grant in plan.grants)
-    allotted = allot(world, rules, held, rules.mode)
-    held_by_agents = enforced(allotted, world.allocations)
-    outcomes = Outcomes.of(screened, plan, allotted.without, held_by_agents)
+    allocations = allocate(world, rules, held, rules.mode)
+    enforcement = enforced(allocations, world.allocations)
+    outcomes = Outcomes.of(validated, plan, allocations.ungranted, enforcement)
     measuring = measure(known, rules, outcomes)
     outcomes = replace(outcomes, unmeasured=measuring.reasons, unplaceable=world.unplaceable)
     status = _status_of_market(world, market)
     ledger = _ledger(found, status)
     settlement = _settlement(world, found, status, ledger)
-    orders = Decision(
-        nodes=writes(world, with_measurements(allotted, measuring.requests)),
+    decision = Decision(
+        nodes=writes(world, with_measurements(allocations, measuring.requests)),
         statuses=(),
         events=(),
         carried=replace(
@@ -208,57 +210,57 @@ def _decided(
         ),
         rules=rules,
         plan=plan,
-        notes=_notes(world, screened),
+        notes=_notes(world, validated),
         profiles=measuring.made,
         settlement=settlement,
         until=_until(world, found),
         ended=ended.pods,
     )
     # What a node is to measure next may replace a report that only the profile's status keeps.
-    statuses = list(of_profiles(world, measuring.profiles))
+    statuses = list(profile_statuses(world, measuring.profiles))
     if settlement is None:
-        yield _telling(orders, statuses)
-        orders, statuses = replace(orders, nodes=(), profiles=()), []
-    runs = followed(known, rules, found.snapshot, allotted, outcomes)
+        yield _with_statuses(decision, statuses)
+        decision, statuses = replace(decision, nodes=(), profiles=()), []
+    runs = followed(known, rules, found.snapshot, allocations, outcomes)
     outcomes = replace(outcomes, runs=runs)
     statuses += [
-        *of_participants(world, outcomes, Ledger.of(screened, plan)),
-        *of_broken(world),
-        *of_idle_markets(world),
+        *participant_statuses(world, outcomes, EntitlementOutcomes.of(validated, plan)),
+        *invalid_statuses(world),
+        *unused_market_statuses(world),
     ]
     if market is not None:
         scores = score(found.snapshot, plan, COMPARISONS)
-        verdict = cleared(plan) if found.problem is None else _superseded(found.problem)
+        ready = cleared(plan) if found.problem is None else _rules_kept(found.problem)
         after = market_status(
-            market, rules, found.snapshot, plan, scores, verdict, ledger, status, world.now
+            market, rules, found.snapshot, plan, scores, ready, ledger, status, world.now
         )
-        statuses.append(Told(reference_of(market), status, after))
+        statuses.append(StatusUpdate(reference_of(market), status, after))
     elif plan.quantum is not None and ledger is not None:
         statuses = [_with_ledger(each, ledger) for each in statuses]
-    yield _placing(world, _telling(orders, statuses))
+    yield _with_placements(world, _with_statuses(decision, statuses))
 
 
-def _telling(decision: Decision, statuses: Iterable[Told]) -> Decision:
-    """Add what is to be said of objects, where it is worth a write."""
-    writes, events = changed(statuses)
+def _with_statuses(decision: Decision, statuses: Iterable[StatusUpdate]) -> Decision:
+    """Add the statuses that are worth a write, and Events about them."""
+    writes, events = status_changes(statuses)
     return replace(decision, statuses=writes, events=events)
 
 
 def _status_of_market(world: World, market: Market | None) -> Mapping[str, Any]:
-    """Return the status of the Market as it was written last, be the Market understood or not."""
+    """Return the status of the Market as written last, whether or not the Market is valid."""
     kept = world.broken[Reference("Market", USED)] if market is None else market
     return kept.status or {}
 
 
 def _ledger(found: _Cleared, before: Mapping[str, Any]) -> LedgerReport | None:
-    """Return Karma's credits as the Market is to have them; if it divides nothing, as they are."""
+    """Return the Karma credits for the Market's status; unchanged if no memory is divided."""
     if found.plan.quantum is not None:
         return ledger_report(found.plan.quantum, found.turn.since)
     return LedgerReport.read(before["ledger"]) if "ledger" in before else None
 
 
 def _asked(plan: Plan, rules: MarketSpec) -> dict[str, dict[str, int]]:
-    """Return the bytes that entitlements have asked for in the present quantum."""
+    """Return the bytes that entitlements demand in the current quantum, by node and entitlement."""
     demands = {} if plan.quantum is None else plan.quantum.demands()
     size = rules.memory.slice_size
     return {
@@ -266,31 +268,31 @@ def _asked(plan: Plan, rules: MarketSpec) -> dict[str, dict[str, int]]:
     }
 
 
-def _with_ledger(told: Told, ledger: LedgerReport) -> Told:
-    """Add Karma's credits to the status of a Market whose last good rules are in force."""
-    if told.object != Reference("Market", USED):
-        return told
-    return told._replace(after={**told.after, "ledger": ledger.document()})
+def _with_ledger(update: StatusUpdate, ledger: LedgerReport) -> StatusUpdate:
+    """Add the credits to the status of an invalid Market, whose earlier rules are in force."""
+    if update.object != Reference("Market", USED):
+        return update
+    return update._replace(after={**update.after, "ledger": ledger.document()})
 
 
 def _settlement(
     world: World, found: _Cleared, before: Mapping[str, Any], ledger: LedgerReport | None
 ) -> Settlement | None:
-    """Return the quantum that is settled if the Market's credits are to be others."""
+    """Return the quantum that this decision settles; None if the credits stay as they are."""
     if found.plan.quantum is None or ledger is None or ledger.document() == before.get("ledger"):
         return None
     return Settlement(Reference("Market", USED), world.version, record_of(found.plan.quantum))
 
 
 def _until(world: World, found: _Cleared) -> str:
-    """Return when memory is to be divided again."""
+    """Return when memory is divided again (RFC 3339); empty if it is not divided."""
     if not found.plan.memory_mechanism:
         return ""
     since = world.now if found.plan.quantum is None else found.turn.since
     return end_of(since, found.rules.memory.quantum_seconds)
 
 
-def _superseded(problem: Problem) -> Verdict:
+def _rules_kept(problem: Problem) -> ConditionState:
     return fails(
         problem._replace(
             message=f"{problem.message}; the last rules that could be used are in force"
@@ -298,50 +300,52 @@ def _superseded(problem: Problem) -> Verdict:
     )
 
 
-def _standing(
+def _keep_all(
     world: World, before: Carried, market: Market | None, problem: Problem | None
 ) -> Decision:
-    """Leave all as it is, since there are no rules to decide by."""
-    profiles = of_profiles(world, world.objects.profiles)
-    statuses = [*profiles, *of_broken(world), *of_idle_markets(world)]
+    """Return a decision that leaves all nodes as they are, because no rules can be used."""
+    profiles = profile_statuses(world, world.objects.profiles)
+    statuses = [*profiles, *invalid_statuses(world), *unused_market_statuses(world)]
     if market is not None and problem is not None:
         reference = reference_of(market)
         status = market.status or {}
         problem = problem._replace(message=f"{problem.message}; all nodes stay as they are")
         after = with_problem(status, problem, world.now, market.metadata.generation)
-        statuses.append(Told(reference, status, after))
-    status_writes, events = changed(statuses)
+        statuses.append(StatusUpdate(reference, status, after))
+    status_writes, events = status_changes(statuses)
     return Decision((), status_writes, events, before)
 
 
-def _released(world: World, before: Carried) -> Decision:
-    """Have all nodes put back as they were, since there is no market."""
-    allotted = allot(world, MarketSpec(), (), "observe")
-    status_writes, events = changed(
+def _release_all(world: World, before: Carried) -> Decision:
+    """Return a decision that restores all nodes, because there is no Market."""
+    allocations = allocate(world, MarketSpec(), (), "observe")
+    status_writes, events = status_changes(
         [
-            *of_idle_jobs(world, NO_MARKET),
-            *of_profiles(world, withdraw(world).profiles),
-            *of_broken(world),
-            *of_idle_markets(world),
+            *idle_job_statuses(world, NO_MARKET),
+            *profile_statuses(world, withdraw(world).profiles),
+            *invalid_statuses(world),
+            *unused_market_statuses(world),
         ]
     )
-    allotted = with_measurements(allotted, {})
-    orders = {node: each for node, each in allotted.orders.items() if node in allotted.present}
+    allocations = with_measurements(allocations, {})
+    desired = {
+        node: each for node, each in allocations.desired.items() if node in allocations.current
+    }
     return Decision(
-        writes(world, allotted._replace(orders=orders)),
+        writes(world, allocations._replace(desired=desired)),
         status_writes,
         events,
         replace(before, rules=None, held={}),
     )
 
 
-def _notes(world: World, screened: Screened) -> tuple[str, ...]:
-    """Return a line on everything without a status of its own."""
-    closed = (f"Node {name}: {why}; it sells nothing" for name, why in screened.closed.items())
+def _notes(world: World, validated: Validated) -> tuple[str, ...]:
+    """Return a line about each object that is wrong and has no status that could say so."""
+    closed = (f"Node {name}: {why}; it sells nothing" for name, why in validated.closed.items())
     broken = (
         f"{reference.title}: {problem}"
         for reference, each in sorted(world.broken.items())
         if reference.kind not in {"Entitlement", "MarketJob", "SpeedupProfile", "Market"}
         for problem in each.problems
     )
-    return (*closed, *broken, *screened.assembled.notes)
+    return (*closed, *broken, *validated.assembled.notes)

@@ -1,83 +1,94 @@
-"""Facts: what nodes' agents say that they did of what was decided."""
+"""Pure: read from the status of NodeAllocations whether agents enforce the grants of pods."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from walras_operator.conditions import conditions_of, listed
+from walras_operator.status.conditions import conditions_of, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from walras.resources.allocation import NodeAllocation
-    from walras_operator.allotment import Allotted, Orders
+    from walras_operator.allocations import Allocations, AllocationSpec
 
 REFUSALS = frozenset({"Refused", "PlanRefused"})
-"""Reasons of agents that hold nobody to anything, in ``Ready`` and ``PlanAccepted``."""
+"""Reasons of ``Ready`` and ``PlanAccepted`` with which an agent says that it enforces nothing."""
 
 
-class Held(NamedTuple):
-    """How an agent holds a pod to its grant.
+class Enforcement(NamedTuple):
+    """Whether a node agent enforces the grant of a pod.
 
     Attributes:
-        state: Enforced; Failed; Granted, where it does not (yet); Unheard, where the agent has
-            not told since the grants of other pods of its node have changed.
-        reason: why it failed.
-        pending: whether the agent says that it is on its way, as less memory may be for long.
+        state: Enforced; Failed; Granted if not enforced yet; Unreported if the agent has not
+            reported since grants of other pods on its node changed.
+        reason: Why it failed; empty otherwise.
+        pending: Whether the agent is still working on it; lowering memory can take long.
     """
 
-    state: Literal["Enforced", "Failed", "Granted", "Unheard"]
+    state: Literal["Enforced", "Failed", "Granted", "Unreported"]
     reason: str = ""
     pending: bool = False
 
 
 def enforced(
-    allotted: Allotted, allocations: Mapping[str, NodeAllocation]
-) -> dict[tuple[str, str], Held]:
-    """Return how pods are held whose grant is as before, by node and UID."""
-    found: dict[tuple[str, str], Held] = {}
-    for node, new in allotted.orders.items():
-        present = allotted.present.get(node)
-        if present is None or new.mode == "observe":
+    allocations: Allocations, written: Mapping[str, NodeAllocation]
+) -> dict[tuple[str, str], Enforcement]:
+    """Return the enforcement of unchanged grants, by node and pod UID.
+
+    Args:
+        allocations: Desired and current specs.
+        written: NodeAllocations as they are in the cluster, by node.
+    """
+    found: dict[tuple[str, str], Enforcement] = {}
+    for node, new in allocations.desired.items():
+        current = allocations.current.get(node)
+        if current is None or new.mode == "observe":
             continue
-        if (present.mode, present.unit) == (new.mode, new.unit):
-            same = _same(new, present, allocations[node])
-            found.update(((node, uid), held) for uid, held in same)
+        if (current.mode, current.unit) == (new.mode, new.unit):
+            unchanged = _unchanged(new, current, written[node])
+            found.update(((node, uid), state) for uid, state in unchanged)
     return found
 
 
-def _same(new: Orders, present: Orders, allocation: NodeAllocation) -> Iterator[tuple[str, Held]]:
-    refused, told = _refused(allocation), _told(allocation)
-    before = set(present.portions)
-    for portion in new.portions:
-        if portion in before:
+def _unchanged(
+    new: AllocationSpec, current: AllocationSpec, allocation: NodeAllocation
+) -> Iterator[tuple[str, Enforcement]]:
+    refused, reported = _refused(allocation), _reported(allocation)
+    before = set(current.grants)
+    for grant in new.grants:
+        if grant in before:
             yield (
-                portion.uid,
+                grant.uid,
                 refused
-                or (Held("Unheard") if told is None else told.get(portion.uid, Held("Granted"))),
+                or (
+                    Enforcement("Unreported")
+                    if reported is None
+                    else reported.get(grant.uid, Enforcement("Granted"))
+                ),
             )
 
 
-def _refused(allocation: NodeAllocation) -> Held | None:
-    """Return why the agent can hold nobody on its node to anything, if that is so."""
+def _refused(allocation: NodeAllocation) -> Enforcement | None:
+    """Return a failure for all pods of a node whose agent refuses to enforce anything, or None."""
     for condition in conditions_of(allocation.status or {}).values():
         if condition.get("reason") in REFUSALS:
-            return Held("Failed", str(condition.get("message") or "it refuses the plan"))
+            return Enforcement("Failed", str(condition.get("message") or "it refuses the plan"))
     return None
 
 
-def _told(allocation: NodeAllocation) -> dict[str, Held] | None:
-    """Return what the agent says of each pod; None if that is about an earlier epoch."""
+def _reported(allocation: NodeAllocation) -> dict[str, Enforcement] | None:
+    """Return what the agent reports of each pod, by UID; None if the report is of another epoch."""
     status = allocation.status or {}
     if status.get("epoch") != allocation.spec.epoch:
         return None
-    return {str(each.get("podUID")): _held(each) for each in listed(status, "pods")}
+    return {str(each.get("podUID")): _enforcement(each) for each in listed(status, "pods")}
 
 
-def _held(pod: Mapping[str, object]) -> Held:
+def _enforcement(pod: Mapping[str, object]) -> Enforcement:
     state = pod.get("state")
     if state == "Enforced":
-        return Held("Enforced")
+        return Enforcement("Enforced")
     if state == "Failed":
-        return Held("Failed", str(pod.get("reason") or "the agent does not say why"))
-    return Held("Granted", pending=state == "Pending")
+        return Enforcement("Failed", str(pod.get("reason") or "the agent does not say why"))
+    return Enforcement("Granted", pending=state == "Pending")

@@ -1,4 +1,4 @@
-"""Facts: whether the credits in a cluster follow from the log of its operators (``ledger``)."""
+"""Facts: the command ``ledger``, which checks a cluster's credits against its operators' logs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from walras.karma.ledger import Ledger
 
-MOST_PROBLEMS = 20
-"""That are listed."""
+MAX_PROBLEMS = 20
+"""Most problems that are listed; the others are counted."""
 
 
 @click.command()
@@ -54,9 +54,9 @@ def ledger(logs: tuple[IO[str], ...], market: IO[str] | None, kubeconfig: str | 
     except KarmaError as error:
         raise Failure(f"the log cannot be used: {error}") from error
     if found.problems:
-        more = len(found.problems) - MOST_PROBLEMS
-        rest = (f"and {more} problems more",) if more > 0 else ()
-        raise Failure(*found.problems[:MOST_PROBLEMS], *rest)
+        more = len(found.problems) - MAX_PROBLEMS
+        rest = (f"and {more} more problems",) if more > 0 else ()
+        raise Failure(*found.problems[:MAX_PROBLEMS], *rest)
     click.echo(
         f"quanta {found.first} to {found.last} were settled again from {found.records} records: "
         f"the ledger follows, {in_credits(kept.total())} credits of {len(kept.users)} entitlements "
@@ -65,21 +65,21 @@ def ledger(logs: tuple[IO[str], ...], market: IO[str] | None, kubeconfig: str | 
 
 
 def records(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """Yield the quanta in a log."""
+    """Yield the record of each quantum in a log; other lines are skipped."""
     for line in lines:
         start = line.find("{")  # container runtimes put time and stream before it
         if '"quantum"' not in line or start < 0:
             continue
         try:
-            told = json.loads(line[start:])
+            entry = json.loads(line[start:])
         except ValueError:
             continue  # cut short as its operator died
-        if isinstance(told, dict) and told.get("event") == "quantum":
-            yield told.get("record") or {}
+        if isinstance(entry, dict) and entry.get("event") == "quantum":
+            yield entry.get("record") or {}
 
 
 def _read(kubeconfig: str | None) -> dict[str, Any]:
-    from walras_operator.market_statuses import USED
+    from walras_operator.status.market import USED
     from walras_service.api import Api, settings
     from walras_service.api_errors import ApiError
     from walras_service.kinds import OURS
@@ -94,10 +94,10 @@ def _read(kubeconfig: str | None) -> dict[str, Any]:
 
 def _kept(market: dict[str, Any]) -> Ledger:
     from walras.karma.ledger import Ledger
-    from walras_operator.conditions import Problem
-    from walras_operator.quanta import account_of
+    from walras_operator.quanta import read_credits
+    from walras_operator.status.conditions import Problem
 
-    account = account_of(market.get("status"))
+    account = read_credits(market.get("status"))
     if isinstance(account, Problem):
         raise Failure(f"Market {market['metadata']['name']}: {account.message}")
     return account.closing or Ledger.open(())

@@ -1,14 +1,14 @@
-"""Chooses (pure): which quantum of Karma a decision belongs to, and what becomes of its credits.
+"""Pure: choose the Karma quantum to which a decision belongs, and read its credits.
 
-Credits are in the status of the Market and nowhere else: the balances after the present quantum,
-and what it changed them by, so those before it. A decision settles the present quantum anew from
-the balances before it, or the next one if it is over, and its outcome counts when the API server
-has it, under the condition that the Market is still the one that was decided from. Whoever decides
-next, in this process or another, goes on from what is there then: a settlement that failed, or was
-lost, never was. So no credit hangs on what any operator remembers, and none is counted twice.
+Credits are kept in the status of the Market and nowhere else: the balances after the current
+quantum, and the change that it made, and so the balances before it. A decision settles the current
+quantum again from the balances before it, or the next quantum if this one is over. The outcome
+counts once the API server has accepted it, on condition that the Market is still the version that
+the decision was based on. Every later decision, of this leader or another, starts from what is
+stored. A settlement that failed never happened: no credit is lost, and none is counted twice.
 
-Time without an operator is no quantum, however long: the next decision settles one, and the one
-after that begins then.
+Time without an operator counts as no quantum, however long it is: the next decision settles one
+quantum, and the following quantum starts then.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 
 from walras.karma.ledger import UNIT, Ledger, in_credits
 from walras.resources.statuses import MOST_BALANCES, Balance, LedgerReport
-from walras_operator.conditions import Problem
+from walras_operator.status.conditions import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
-class Account(NamedTuple):
-    """Credits as the Market's status has them.
+class CreditAccount(NamedTuple):
+    """Credits in the Market's status.
 
     Attributes:
-        opening: before the present quantum; None where no credits are kept yet.
-        closing: after it; likewise.
-        since: when it began; empty if that is not known.
+        opening: Balances before the current quantum; None if there are no credits yet.
+        closing: Balances after the current quantum; None if there are no credits yet.
+        since: Start of the current quantum (RFC 3339); empty if unknown.
     """
 
     opening: Ledger | None = None
@@ -47,13 +47,13 @@ class Account(NamedTuple):
     since: str = ""
 
 
-class Turn(NamedTuple):
+class CurrentQuantum(NamedTuple):
     """The quantum that a decision settles.
 
     Attributes:
-        ledger: to begin with.
-        since: when it began.
-        asked: what entitlements have asked for in it, by node, in bytes.
+        ledger: Balances before the quantum; None if there are no credits yet.
+        since: Start of the quantum (RFC 3339).
+        asked: Bytes that entitlements demanded so far in the quantum, by node and entitlement.
     """
 
     ledger: Ledger | None
@@ -61,15 +61,15 @@ class Turn(NamedTuple):
     asked: Mapping[str, Mapping[str, int]]
 
 
-def account_of(status: Mapping[str, Any] | None) -> Account | Problem:
-    """Return the credits that a Market's status has, or why they cannot be read."""
-    told = (status or {}).get("ledger")
-    if told is None:
-        return Account()
+def read_credits(status: Mapping[str, Any] | None) -> CreditAccount | Problem:
+    """Return the credits in a Market's status, or the problem that keeps them from being read."""
+    stored = (status or {}).get("ledger")
+    if stored is None:
+        return CreditAccount()
     try:
-        report = LedgerReport.read(told)
+        report = LedgerReport.read(stored)
         closing = Ledger.from_document(_plain(report))
-        return Account(_before(report, closing), closing, report.since or "")
+        return CreditAccount(_before(report, closing), closing, report.since or "")
     except ValueError as error:
         return Problem(
             "LedgerUnreadable",
@@ -78,17 +78,22 @@ def account_of(status: Mapping[str, Any] | None) -> Account | Problem:
         )
 
 
-def turn_of(account: Account, carried: Carried, rules: MarketSpec, now: str) -> Turn:
-    """Return the quantum that a decision settles now."""
+def current_quantum(
+    account: CreditAccount, carried: Carried, rules: MarketSpec, now: str
+) -> CurrentQuantum:
+    """Return the quantum that a decision settles at a given time."""
     closing = account.closing
     if closing is None or is_over(account.since, rules.memory.quantum_seconds, now):
-        return Turn(closing, now, {})
+        return CurrentQuantum(closing, now, {})
     known = carried.quantum == closing.quantum
-    return Turn(account.opening, account.since, carried.asked if known else {})
+    return CurrentQuantum(account.opening, account.since, carried.asked if known else {})
 
 
 def is_over(since: str, seconds: int, now: str) -> bool:
-    """Say whether a quantum is over; also where it begins in the future, since a clock was set."""
+    """Return whether a quantum is over.
+
+    A start far in the future counts as over, too: somebody has set a clock.
+    """
     try:
         passed = _time(now) - _time(since)
     except ValueError:
@@ -98,25 +103,25 @@ def is_over(since: str, seconds: int, now: str) -> bool:
 
 
 def end_of(since: str, seconds: int) -> str:
-    """Return when a quantum ends."""
+    """Return the end of a quantum (RFC 3339)."""
     return (_time(since) + timedelta(seconds=seconds)).strftime(TIME)
 
 
 def ledger_report(settled: Settled, since: str) -> LedgerReport | None:
-    """Return credits as a status has them; None where they are too many to list."""
+    """Return credits in the form of the Market's status; None if there are too many to list."""
     before, after = settled.allocation.before, settled.allocation.ledger
     if len(after.users) > MOST_BALANCES:
         return None
-    told, gained = after.to_document(), (after.balances - before.balances).tolist()
+    stored, gained = after.to_document(), (after.balances - before.balances).tolist()
     return LedgerReport(
-        version=told["version"],
-        quantum=told["quantum"],
+        version=stored["version"],
+        quantum=stored["quantum"],
         since=since,
-        carry=told["carry"],
+        carry=stored["carry"],
         carry_before=in_credits(before.carry),
         balances=[
             Balance(**each, gained=in_credits(change) if change else None)
-            for each, change in zip(told["balances"], gained, strict=True)
+            for each, change in zip(stored["balances"], gained, strict=True)
         ],
     )
 
@@ -133,7 +138,7 @@ def _before(report: LedgerReport, closing: Ledger) -> Ledger:
 
 
 def _micro(credits_: str) -> int:
-    """Return micro-credits."""
+    """Return credits as an integer number of micro-credits."""
     return int(Decimal(credits_) * UNIT)
 
 
@@ -142,7 +147,7 @@ def _time(text: str) -> datetime:
 
 
 def _plain(report: LedgerReport) -> Document:
-    """Return a ledger as `Ledger.from_document` reads it."""
+    """Return a ledger in the form that `Ledger.from_document` reads."""
     return {
         "version": report.version,
         "quantum": report.quantum,

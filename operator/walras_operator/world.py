@@ -1,7 +1,8 @@
-"""Facts and answers: all that one decision is made of, and all that it wants written (values).
+"""Pure: the input and the outcome of a decision, as values.
 
-The runtime gathers a `World` from its indexes, has `walras_operator.decision.decide` make a
-`Decision` of it, and writes that. Neither knows of a client, a clock or a thread.
+The runtime gathers a `World` from its mirror of the cluster, `walras_operator.decision.decide`
+turns it into a `Decision`, and the runtime writes that. Neither contains a client, a clock or a
+thread.
 """
 
 from __future__ import annotations
@@ -23,22 +24,22 @@ if TYPE_CHECKING:
     from walras_operator.recording.lifetimes import Lifetime
 
 Document = dict[str, Any]
-"""Plain data, as JSON has it."""
+"""Plain data, as parsed from JSON."""
 
 MOST_REPORTED = 2**52
-"""No operator gets to a larger epoch: an agent that reports one is not believed."""
+"""Largest epoch that is believed; no operator ever reaches it."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Reference:
-    """Names an object.
+    """A reference to an object.
 
     Attributes:
-        kind: of the object.
-        name: of the object.
-        namespace: of the object; empty for kinds that have none.
-        uid: of the object, for Events and for writes that must not hit a later one of the same
-            name; plays no part in comparisons.
+        kind: Kind of the object.
+        name: Name of the object.
+        namespace: Namespace of the object; empty for cluster-scoped kinds.
+        uid: UID of the object, for Events and for writes that must not hit a later object of the
+            same name; ignored in comparisons.
     """
 
     kind: str
@@ -48,18 +49,18 @@ class Reference:
 
     @property
     def title(self) -> str:
-        """Its name for people."""
+        """The object's kind, namespace and name in one text."""
         return f"{self.kind} {self.namespace}/{self.name}".replace(" /", " ")
 
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """An object that could not be understood.
+    """An object that is invalid.
 
     Attributes:
-        problems: one line each: field, what is wrong, the way out.
-        generation: of the object.
-        status: of the object.
+        problems: A line for each problem: field, what is wrong, the way out.
+        generation: Generation of the object.
+        status: Status of the object; None if it has none.
     """
 
     problems: tuple[str, ...]
@@ -69,13 +70,13 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """What one decision hands to the next. A new leader has none, and reads it from statuses.
+    """State that one decision hands to the next; a new leader reads it from statuses.
 
     Attributes:
-        rules: of the last Market that could be used.
-        held: cores that jobs have.
-        quantum: of Karma, that was settled last; its credits are in the Market's status.
-        asked: bytes that entitlements have asked for in it, by node and entitlement.
+        rules: Rules of the last Market that could be used.
+        held: Cores that pods hold.
+        quantum: Number of the Karma quantum that was settled last.
+        asked: Bytes that entitlements demanded in that quantum, by node and entitlement.
     """
 
     rules: MarketSpec | None = None
@@ -86,24 +87,22 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """All that is known at one moment.
+    """Everything that the operator knows at one moment.
 
     Attributes:
-        now: the time, for conditions (RFC 3339, such as ``2026-01-31T12:00:00Z``).
-        objects: that could be understood, with their statuses as they were written last;
-            ``rules`` is not looked at.
-        markets: likewise.
-        broken: that could not be understood, of any kind that is watched.
-        allocations: NodeAllocations by node; those that cannot be understood are left out, and
-            written anew.
-        agents: nodes whose agent is alive, by its Lease.
-        carried: of the last decision of this leader; None for its first.
-        version: of the Market that is used, its resourceVersion.
-        matching: whether it is time to pair pods that wait for a node: once an epoch, so that many
-            are paired at a time.
-        unplaceable: why this operator may not place pods, as the API server said last; empty if it
-            may, as far as is known.
-        ends: of pods that were asked for, by UID: when they ran, None for those that leave no run.
+        now: Current time (RFC 3339, such as ``2026-01-31T12:00:00Z``).
+        objects: Valid objects with their statuses as last written; its ``rules`` are not used.
+        markets: Valid Markets with their statuses as last written.
+        broken: Invalid objects of all kinds that are watched.
+        allocations: NodeAllocations by node; invalid ones are left out, and replaced.
+        agents: Nodes whose agent is alive, by its Lease.
+        carried: State from the last decision of this leader; None for its first decision.
+        version: The resourceVersion of the Market that is used.
+        matching: Whether to pair waiting pods now; once an epoch, so that many are paired at a
+            time.
+        unplaceable: Why the API server last refused to let this operator place pods; empty if it
+            did not.
+        ends: Lifetimes of ended pods that were looked up, by UID; None for pods that leave no run.
     """
 
     now: str
@@ -121,12 +120,12 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class NodeWrite:
-    """The spec of a NodeAllocation that is to be another, or to be made.
+    """A NodeAllocation to create or change.
 
     Attributes:
-        node: its name, and the node that is to own it.
-        node_uid: of the node.
-        spec: as the API server takes it, but for ``epoch``, which the writer adds.
+        node: Name of the NodeAllocation and of the Node that owns it.
+        node_uid: UID of the Node.
+        spec: Spec in the API's form, without ``epoch``, which the publisher adds.
     """
 
     node: str
@@ -136,11 +135,11 @@ class NodeWrite:
 
 @dataclass(frozen=True, slots=True)
 class ProfileWrite:
-    """A SpeedupProfile that is to be made, if there is none of its name.
+    """A SpeedupProfile to create, unless one of its name exists.
 
     Attributes:
-        object: its name.
-        document: all of it, as the API server takes it.
+        object: Reference to the profile.
+        document: The whole object in the API's form.
     """
 
     object: Reference
@@ -149,13 +148,14 @@ class ProfileWrite:
 
 @dataclass(frozen=True, slots=True)
 class StatusWrite:
-    """A status that is to be another.
+    """A status to replace.
 
-    The writer adds ``leader`` and ``epoch`` to a Market's; they alone are no reason to write.
+    The publisher adds ``leader`` and ``epoch`` to a Market's status; they alone are no reason to
+    write.
 
     Attributes:
-        object: whose.
-        status: all of it, as the API server takes it.
+        object: Object that has the status.
+        status: The whole status in the API's form.
     """
 
     object: Reference
@@ -164,13 +164,13 @@ class StatusWrite:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """A quantum of Karma that counts when the status of the Market says so.
+    """A Karma quantum, which counts once the Market's status with its credits is written.
 
     Attributes:
-        market: whose status that is; it is among those to write, and is written before anything
-            that follows from it.
-        version: of the Market that was decided from: if it is another by now, all is void.
-        record: of the quantum, for the log (`walras.karma.record.record_of`).
+        market: The Market; its status is written before anything that depends on it.
+        version: The resourceVersion that the decision was based on. If the Market has changed
+            since, the whole decision is void.
+        record: Record of the quantum for the log (`walras.karma.record.record_of`).
     """
 
     market: Reference
@@ -180,14 +180,14 @@ class Settlement:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A pod that is to be given a node, or let go.
+    """A waiting pod to bind to a node, or to leave to the scheduler.
 
     Attributes:
-        pod: the pod.
-        way: how it waits.
-        node: where it is to be; empty if a scheduler is to decide that.
-        body: of the request: a merge patch of the pod, or its Binding.
-        after: the pod as it is then.
+        pod: Reference to the pod.
+        way: How the pod waits: by a scheduling gate or for a scheduler.
+        node: Node to bind it to; empty to leave it to the scheduler.
+        body: Body of the request: a merge patch of the pod, or a Binding.
+        after: The pod as it will be after the request.
     """
 
     pod: Reference
@@ -199,13 +199,13 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened to an object, for its people.
+    """A Kubernetes Event to record.
 
     Attributes:
-        object: to which.
-        type: as Kubernetes has them.
-        reason: in one word, for programs.
-        message: one sentence.
+        object: Object that the Event is about.
+        type: Type of the Event.
+        reason: CamelCase word for programs.
+        message: One sentence for people.
     """
 
     object: Reference
@@ -216,23 +216,23 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is to be done, or a part of it. Deciding again on the outcome gives nothing to write.
+    """Everything to write, or a part of it.
 
     Attributes:
-        nodes: NodeAllocations to write, by name.
-        statuses: to write, by object; every one of them is of an object in the world, or of a
-            profile to be made.
-        events: to tell, by object.
-        carried: for the next world.
-        rules: that it was decided by; None where nothing could be decided.
-        plan: that it comes from; likewise.
-        notes: one line on everything that takes no part and has no status of its own.
-        profiles: SpeedupProfiles to make.
-        settlement: of a quantum; None if credits stay as they are.
-        until: when memory is to be divided again; empty if it is not divided.
-        placements: pods to give a node, or to let go.
-        ended: pods whose end is to be asked for, or is known and not yet in a status; None where
-            that was not looked at.
+        nodes: NodeAllocations to write, sorted by name.
+        statuses: Statuses to write, sorted by object. Each belongs to an object in the world or to
+            a profile in ``profiles``.
+        events: Events to record, sorted by object.
+        carried: State for the next world.
+        rules: Rules of the decision; None if there were none that could be used.
+        plan: Plan of the market; None if it could not be cleared.
+        notes: A line about each problem that no status shows.
+        profiles: SpeedupProfiles to create.
+        settlement: Quantum that is settled; None if credits stay as they are.
+        until: When memory is divided again (RFC 3339); empty if it is not divided.
+        placements: Waiting pods to bind or to leave to the scheduler.
+        ended: Pods whose end must be looked up, or is known but in no status yet; None if that was
+            not examined.
     """
 
     nodes: tuple[NodeWrite, ...]
@@ -250,5 +250,5 @@ class Decision:
 
     @property
     def writes(self) -> bool:
-        """Whether anything is to be written."""
+        """Whether there is anything to write."""
         return any((self.nodes, self.profiles, self.statuses, self.events, self.placements))

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from walras_agent.journal import Journal, JournalError, Original
-from walras_agent.tree import Controller, Setting
+from walras_agent.tree import CgroupFile, Controller
 
 BOOT = "6f1c2d3e-0000-4000-8000-000000000001"
 
@@ -40,7 +40,7 @@ def reopen(path: Path, boot_id: Path) -> Callable[[], Journal]:
 def original(
     group: str, text: str, identity: int = 1, file: str = "cpuset.cpus", name: Controller = "cpuset"
 ) -> Original:
-    return Original(Setting(name, group, file), identity, text)
+    return Original(CgroupFile(name, group, file), identity, text)
 
 
 A, B = original("/a", "0-3"), original("/b", "2", identity=7)
@@ -132,7 +132,7 @@ def entry(**changes: object) -> dict[str, object]:
         pytest.param(b"{}", "damaged", id="no format"),
         pytest.param(b'{"format": 1, "originals": []}', "damaged", id="no boot"),
         pytest.param(
-            b'{"format": 2, "entries": {}}', "format 2, and this agent knows 1", id="newer"
+            b'{"format": 2, "entries": {}}', "format 2, but this agent reads format 1", id="newer"
         ),
         *(
             pytest.param(
@@ -263,10 +263,10 @@ WRITER = """
 import sys
 from pathlib import Path
 from walras_agent.journal import Journal, Original
-from walras_agent.tree import Setting
+from walras_agent.tree import CgroupFile
 
 journal = Journal.open(Path(sys.argv[1]), Path(sys.argv[2]))
-settings = [Setting("cpuset", f"/group{number}", "cpuset.cpus") for number in range(200)]
+settings = [CgroupFile("cpuset", f"/group{number}", "cpuset.cpus") for number in range(200)]
 for step in range(int(sys.argv[3]), 1_000_000):
     print(step, flush=True)
     if step % 2:
@@ -287,12 +287,11 @@ def test_killed_at_any_moment_it_is_as_before_or_as_after(path: Path, boot_id: P
             stdout=subprocess.PIPE,
         ) as writer:
             assert writer.stdout is not None
-            assert writer.stdout.readline()
-            for _ in range(kill % 3):  # in the first step, or a later one
-                assert writer.stdout.readline()
+            # In the first step, or a later one.
+            steps = b"".join(writer.stdout.readline() for _ in range(1 + kill % 3))
             time.sleep(moments.uniform(0, 0.02))
             writer.send_signal(signal.SIGKILL)
-            last = int((f"{begin}\n".encode() + writer.stdout.read()).split()[-1])
+            last = int((steps + writer.stdout.read()).split()[-1])
 
         originals = Journal.open(path, boot_id).originals.values()
         found = {each.text for each in originals} or {""}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from walras.resources.allocation import MOST_GRANTS
-from walras_operator.allotment import divide
+from walras_operator.allocations import divide
 from walras_operator.decision import decide
 from worlds import condition, entitlement, grants, job, market, node, outcome, pod, world
 
@@ -58,7 +58,7 @@ def test_a_node_has_no_more_grants_than_its_allocation_has_room_for() -> None:
     decision = decide(world(market(), entitlement(), job(), node(cpu="4"), *pods))
     assert len(grants(decision)["n1"]) == MOST_GRANTS
     message = condition(decision, "MarketJob", "train", "lab")[2]
-    assert "2 of 1002 wait: Pod p-1000 n1 has 1000 pods in the market, no more fit" in message
+    assert "2 of 1002 wait: Pod p-1000 n1 has 1000 pods in the market, the limit" in message
 
 
 @pytest.mark.parametrize(("later", "written"), [(0, False), (7, True), (2**53, False)])

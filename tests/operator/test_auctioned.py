@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from walras_operator.changes import worth_writing
 from walras_operator.decision import decide
+from walras_operator.status.changes import worth_writing
 from worlds import condition, entitlement, job, market, node, outcome, pod, status, world
 
 if TYPE_CHECKING:

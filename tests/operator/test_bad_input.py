@@ -61,7 +61,7 @@ CASES = [
         {("Entitlement", "e"): ("Cycle", "its own ancestor (e -> e); remove spec.parent")},
     ),
     Case(
-        "a cycle of parents, and one that hangs below it",
+        "a cycle of parents, and one below it",
         (
             entitlement("b", parent="c"),
             entitlement("c", parent="b"),
@@ -71,8 +71,8 @@ CASES = [
         {
             ("Entitlement", "b"): ("Cycle", "(b -> c -> b)"),
             ("Entitlement", "c"): ("Cycle", "(b -> c -> b)"),
-            ("Entitlement", "d"): ("BelowUnusable", "hangs below Entitlement c; correct that one"),
-            ("Entitlement", "e"): ("BelowUnusable", "hangs below Entitlement c; correct that one"),
+            ("Entitlement", "d"): ("BelowUnusable", "is below Entitlement c; correct that one"),
+            ("Entitlement", "e"): ("BelowUnusable", "is below Entitlement c; correct that one"),
         },
     ),
     Case(
@@ -85,7 +85,7 @@ CASES = [
         (entitlement("e", shares=-1), entitlement("f", parent="e"), bad(entitlement="e")),
         {
             ("Entitlement", "e"): ("Invalid", "spec.shares: is -1; it must be at least 1"),
-            ("Entitlement", "f"): ("BelowUnusable", "hangs below Entitlement e"),
+            ("Entitlement", "f"): ("BelowUnusable", "is below Entitlement e"),
             BAD: ("EntitlementUnusable", "it is invalid, see its conditions"),
         },
     ),
@@ -164,7 +164,7 @@ CASES = [
         (bad(command=["make"]),),
         {BAD: ("NoSelector", "give selector or targetRef")},
     ),
-    Case("a job that selects nothing", (bad(),), {BAD: ("NoPods", "no pod of it is alive")}),
+    Case("a job that selects nothing", (bad(),), {BAD: ("NoPods", "it has no active pod")}),
     Case(
         "a younger job that selects another's pods",
         (bad(selector={"matchLabels": {"app": "train"}}, created="2026-01-02T00:00:00Z"),),
@@ -208,7 +208,7 @@ CASES = [
     Case(
         "a job whose pods have ended",
         (bad(), pod("a", "bad", phase="Succeeded"), pod("b", "bad", phase="Failed")),
-        {BAD: ("NoPods", "no pod of it is alive")},
+        {BAD: ("NoPods", "it has no active pod")},
     ),
     Case(
         "a node whose other pods have requested all of it",
@@ -343,7 +343,7 @@ def test_nobody_gets_a_grant_in_the_name_of_another_pod() -> None:
     )
     decision = decide(world(*HEALTHY, thief))
     assert set(grants(decision)["n1"]) == {"train-0", "train-1"}
-    assert "another pod of n1 has its UID" in condition(decision, "MarketJob", "train", "lab")[2]
+    assert "another pod on n1 has its UID" in condition(decision, "MarketJob", "train", "lab")[2]
 
 
 def test_pods_that_are_being_deleted_still_run_and_keep_their_cores() -> None:

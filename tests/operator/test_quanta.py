@@ -17,8 +17,8 @@ from walras.karma.ledger import Ledger
 from walras.resources.kinds import Entitlement, MarketJob
 from walras.resources.parse import parse_object
 from walras_operator.decision import decide
-from walras_operator.quanta import TIME, Account
-from walras_operator.recall import account
+from walras_operator.last_decision import account
+from walras_operator.quanta import TIME, CreditAccount
 from worlds import NEXT_QUANTUM, NOW, entitlement, job, market, node, outcome, pod, status, world
 
 if TYPE_CHECKING:
@@ -109,9 +109,9 @@ class Server:
             kept.append(made)
         self.world = replace(self.world, objects=replace(objects, entitlements=kept))
 
-    def account(self) -> Account:
+    def account(self) -> CreditAccount:
         found = account(self.world)
-        assert isinstance(found, Account)
+        assert isinstance(found, CreditAccount)
         return found
 
     def ledger(self) -> Ledger:

@@ -25,11 +25,11 @@ from real_cluster import KUBECONFIG, RIGHTS, RealCluster, needs_cluster, needs_o
 from rights import OPERATOR_LEASE_RULES, OPERATOR_RULES
 from waiting import eventually
 from walras_operator.runtime.apply import Applier
-from walras_operator.runtime.census import Census
 from walras_operator.runtime.kinds import Scope
 from walras_operator.runtime.lease import EPOCHS
-from walras_operator.runtime.mirror import Known, Mirror
+from walras_operator.runtime.mirror import CachedAllocation, Mirror
 from walras_operator.runtime.publisher import Publisher, Stamp
+from walras_operator.runtime.resync import Resync
 from walras_operator.runtime.watch import Watches
 from walras_operator.world import (
     Carried,
@@ -381,7 +381,7 @@ def test_a_write_about_another_version_than_the_last_is_refused(
     cluster: OperatorCluster, api: Api
 ) -> None:
     node, applier = cluster.node(), Applier(api)
-    known = Known.read(applier.allocation(plan(cluster, node, "a", "b"), 5, None))
+    known = CachedAllocation.read(applier.allocation(plan(cluster, node, "a", "b"), 5, None))
     applier.allocation(plan(cluster, node, "a"), 6, known)
     for stale in (known, None):
         with pytest.raises(ApiError) as refused:
@@ -439,7 +439,7 @@ def test_a_measurement_that_is_no_longer_wanted_is_taken_out(
     node, applier = cluster.node(), Applier(api)
     asked = plan(cluster, node, "a")
     asked.spec["profiling"] = {"id": "m", "podUID": "a"}
-    known = Known.read(applier.allocation(asked, 5, None))
+    known = CachedAllocation.read(applier.allocation(asked, 5, None))
     applier.allocation(plan(cluster, node, "a"), 6, known)
     assert "profiling" not in (cluster.allocation(node) or {})["spec"]
 
@@ -490,14 +490,14 @@ def test_statuses_are_left_to_a_decision_that_is_due_and_nodes_are_not(
     writes = (StatusWrite(mine, {"jobs": 1}),) * 3
     decision = Decision((plan(cluster, node, "a"),), writes, (event,), Carried())
     stamp = Stamp(1, "2026-01-31T12:00:00Z", 1, "operator-0")
-    outcome = publisher.publish(decision, stamp, hurried=lambda: True)
+    outcome = publisher.publish(decision, stamp, yield_early=lambda: True)
     assert outcome.results == {("NodeAllocation", "written"): 1, ("Entitlement", "deferred"): 3}
     assert cluster.grants(node) == 1
     (gone,) = world(pod("gone", "train", node)).objects.pods
     reference = Reference("Pod", "gone", cluster.name)
     placed = Placement(reference, "scheduler", node, {"metadata": {"name": "gone"}}, gone)
     decision = replace(decision, nodes=(), placements=(placed,))
-    outcome = publisher.publish(decision, stamp, hurried=lambda: True)
+    outcome = publisher.publish(decision, stamp, yield_early=lambda: True)
     assert outcome.count("deferred") == 0, "whom a pod is placed beside is told first"
     publisher.close()
     assert cluster.events() == ["Counted"]
@@ -520,7 +520,7 @@ def test_no_status_is_left_to_the_next_decision_for_ever(
             (), tuple(StatusWrite(each, {"jobs": turn}) for each in mine), (), Carried()
         )
         stamp = Stamp(turn, "2026-01-31T12:00:00Z", 1, "operator-0")
-        outcome = publisher.publish(decision, stamp, hurried=lambda: asked() % 24 >= 8)
+        outcome = publisher.publish(decision, stamp, yield_early=lambda: asked() % 24 >= 8)
         assert outcome.results[("Entitlement", "written")] == 8
     publisher.close()
     assert all((cluster.read(path) or {})["status"]["jobs"] > 1 for path in paths)
@@ -530,7 +530,7 @@ def test_a_deletion_that_no_watch_told_of_is_found_by_a_census(cluster: Operator
     path = cluster.entitlement()
     kinds = Scope(cluster.name).kinds
     mirror = Mirror(kinds, lambda _: None, time.monotonic)
-    census = Census(cluster.api, kinds, mirror)
+    census = Resync(cluster.api, kinds, mirror)
     census.take()
     assert census.missing() > 0
     for watched in kinds.values():
@@ -553,7 +553,7 @@ def test_an_object_that_went_before_the_watches_began_is_not_waited_for(
 ) -> None:
     path = cluster.entitlement()
     kinds = {"Entitlement": Scope(cluster.name).kinds["Entitlement"]}
-    census = Census(cluster.api, kinds, Mirror(kinds, lambda _: None, time.monotonic))
+    census = Resync(cluster.api, kinds, Mirror(kinds, lambda _: None, time.monotonic))
     census.take()
     missing = census.missing()
     assert census.take() == missing, "it is there, and no watch has told of it"

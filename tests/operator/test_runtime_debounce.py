@@ -36,17 +36,17 @@ def test_what_comes_after_the_answer_is_another_bunch() -> None:
 
 def test_what_does_not_press_is_put_off() -> None:
     debounce = Debounce(quiet=0.2, longest=1.0, pause=3.0)
-    debounce.note(10.0, presses=False)
-    assert (debounce.due(), debounce.pressing()) == (13.2, None)
+    debounce.note(10.0, urgent=False)
+    assert (debounce.due(), debounce.urgent_due()) == (13.2, None)
     debounce.note(11.0)
-    assert debounce.due() == debounce.pressing() == 11.2
+    assert debounce.due() == debounce.urgent_due() == 11.2
     debounce.answered()
     assert debounce.due() is None
 
 
 def test_what_presses_does_not_put_off_what_does_not() -> None:
     debounce = Debounce(quiet=0.2, longest=1.0)
-    debounce.note(10.0, presses=False)
+    debounce.note(10.0, urgent=False)
     debounce.note(10.1)
     assert debounce.due() == 10.2
 

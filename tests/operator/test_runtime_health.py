@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from walras_operator.runtime.events import Bucket, event_document
-from walras_operator.runtime.health import Pulse, ailments, hindrances
+from walras_operator.runtime.events import TokenBucket, event_document
+from walras_operator.runtime.health import HealthInputs, liveness_problems, readiness_problems
 from walras_operator.world import Event, Reference
 
-STANDBY = Pulse(
+STANDBY = HealthInputs(
     now=1000,
     beat=999,
     tried=999,
@@ -23,47 +23,51 @@ STANDBY = Pulse(
 
 
 def test_a_standby_is_well_without_any_decision() -> None:
-    assert ailments(STANDBY) == []
-    assert hindrances(STANDBY) == []
+    assert liveness_problems(STANDBY) == []
+    assert readiness_problems(STANDBY) == []
 
 
 def test_an_event_loop_that_stands_still_is_fatal() -> None:
-    assert ailments(replace(STANDBY, beat=900)) == ["the event loop took no turn for 100 s"]
+    assert liveness_problems(replace(STANDBY, beat=900)) == ["the event loop was blocked for 100 s"]
 
 
 def test_a_lease_that_nobody_tries_is_fatal() -> None:
-    assert ailments(replace(STANDBY, tried=900)) == ["the lease was not tried for 100 s"]
+    assert liveness_problems(replace(STANDBY, tried=900)) == [
+        "no attempt to renew the Lease for 100 s"
+    ]
 
 
 def test_a_leader_whose_decisions_fail_is_to_be_started_anew() -> None:
     leader = replace(STANDBY, leading_since=100, succeeded=800)
-    assert ailments(leader) == ["no decision came through for 200 s"]
-    assert ailments(replace(leader, succeeded=900)) == []
+    assert liveness_problems(leader) == ["no decision was published for 200 s"]
+    assert liveness_problems(replace(leader, succeeded=900)) == []
 
 
 def test_a_leader_that_never_decided_is_judged_from_when_it_began() -> None:
-    assert ailments(replace(STANDBY, leading_since=900)) == []
-    assert ailments(replace(STANDBY, leading_since=800)) != []
+    assert liveness_problems(replace(STANDBY, leading_since=900)) == []
+    assert liveness_problems(replace(STANDBY, leading_since=800)) != []
 
 
 def test_decisions_of_an_earlier_term_count_for_nothing() -> None:
-    assert ailments(replace(STANDBY, leading_since=950, succeeded=10)) == []
+    assert liveness_problems(replace(STANDBY, leading_since=950, succeeded=10)) == []
 
 
 def test_an_api_server_that_is_away_makes_it_unready_and_not_dead() -> None:
     lost = replace(STANDBY, answered=900)
-    assert ailments(lost) == []
-    assert hindrances(lost) == ["the lease was not seen for 100 s"]
+    assert liveness_problems(lost) == []
+    assert readiness_problems(lost) == ["the Lease could not be read for 100 s"]
 
 
 def test_it_says_what_it_waits_for() -> None:
     waiting = replace(STANDBY, complete=False, problem="install the definitions")
-    assert hindrances(waiting) == ["install the definitions"]
-    assert hindrances(replace(waiting, problem="")) == ["not all objects are known yet"]
+    assert readiness_problems(waiting) == ["install the definitions"]
+    assert readiness_problems(replace(waiting, problem="")) == [
+        "the initial lists are not complete yet"
+    ]
 
 
 def test_events_are_told_up_to_so_many_and_again_after_a_while() -> None:
-    bucket = Bucket(size=3)
+    bucket = TokenBucket(size=3)
     assert [bucket.take(0.0) for _ in range(5)] == [True, True, True, False, False]
     assert not bucket.take(19.0)
     assert bucket.take(40.0)

@@ -14,25 +14,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from walras_operator.runtime.lease import EPOCHS, Candidate, Record, Times, next_epoch
+from walras_operator.runtime.lease import EPOCHS, LeaderCandidate, LeaseRecord, Times, next_epoch
 
 TIMES = Times(duration=15, deadline=10, retry=2)
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
-def held(by: str, *, transitions: int = 3, renewed: str = "then") -> Record:
-    return Record(by, 15, "earlier", renewed, transitions, version="7")
+def held(by: str, *, transitions: int = 3, renewed: str = "then") -> LeaseRecord:
+    return LeaseRecord(by, 15, "earlier", renewed, transitions, version="7")
 
 
 def test_a_lease_that_is_not_there_is_taken_in_the_first_term() -> None:
-    wanted = Candidate("a", TIMES).wanted(0, NOON)
-    assert wanted == Record(
+    wanted = LeaderCandidate("a", TIMES).wanted(0, NOON)
+    assert wanted == LeaseRecord(
         "a", 15, "2026-01-31T12:00:00.000000Z", "2026-01-31T12:00:00.000000Z", 1
     )
 
 
 def test_a_lease_is_left_to_its_holder_until_it_has_run_out_since_it_was_first_seen() -> None:
-    candidate = Candidate("a", TIMES)
+    candidate = LeaderCandidate("a", TIMES)
     candidate.see(held("b"), now=100)
     assert candidate.wanted(114.9, NOON) is None
     wanted = candidate.wanted(115, NOON)
@@ -41,7 +41,7 @@ def test_a_lease_is_left_to_its_holder_until_it_has_run_out_since_it_was_first_s
 
 
 def test_a_renewal_counts_from_when_it_was_seen_whatever_the_holders_clock_says() -> None:
-    candidate = Candidate("a", TIMES)
+    candidate = LeaderCandidate("a", TIMES)
     candidate.see(held("b", renewed="2020-01-01T00:00:00Z"), now=100)
     candidate.see(held("b", renewed="1970-01-01T00:00:00Z"), now=110)
     assert candidate.wanted(124, NOON) is None
@@ -49,7 +49,7 @@ def test_a_renewal_counts_from_when_it_was_seen_whatever_the_holders_clock_says(
 
 
 def test_a_touched_lease_that_says_the_same_was_not_renewed() -> None:
-    candidate = Candidate("a", TIMES)
+    candidate = LeaderCandidate("a", TIMES)
     candidate.see(held("b"), now=100)
     candidate.see(replace(held("b"), version="8"), now=110)
     wanted = candidate.wanted(115, NOON)
@@ -58,7 +58,7 @@ def test_a_touched_lease_that_says_the_same_was_not_renewed() -> None:
 
 
 def test_a_released_lease_may_be_had_at_once() -> None:
-    leader, other = Candidate("a", TIMES), Candidate("b", TIMES)
+    leader, other = LeaderCandidate("a", TIMES), LeaderCandidate("b", TIMES)
     leader.renewed(held("a"), asked=100)
     released = leader.released()
     assert released is not None
@@ -70,27 +70,27 @@ def test_a_released_lease_may_be_had_at_once() -> None:
 
 
 def test_who_does_not_lead_has_nothing_to_release() -> None:
-    candidate = Candidate("a", TIMES)
+    candidate = LeaderCandidate("a", TIMES)
     candidate.see(held("b"), now=100)
     assert candidate.released() is None
 
 
 def test_a_leader_believes_in_its_lease_from_when_it_asked_for_it() -> None:
-    candidate = Candidate("a", TIMES)
+    candidate = LeaderCandidate("a", TIMES)
     candidate.renewed(held("a"), asked=100)
     assert candidate.leads(109.9)
     assert not candidate.leads(110)
 
 
 def test_a_leader_that_sees_another_one_leads_no_longer() -> None:
-    candidate = Candidate("a", TIMES)
+    candidate = LeaderCandidate("a", TIMES)
     candidate.renewed(held("a"), asked=100)
     candidate.see(held("b", transitions=4), now=101)
     assert not candidate.leads(101)
 
 
 def test_a_renewal_stays_in_its_term() -> None:
-    candidate = Candidate("a", TIMES)
+    candidate = LeaderCandidate("a", TIMES)
     candidate.renewed(held("a"), asked=100)
     wanted = candidate.wanted(102, NOON + timedelta(seconds=2))
     assert wanted is not None
@@ -121,9 +121,9 @@ def test_epochs_of_a_term_are_above_those_of_earlier_terms() -> None:
 class Asked:
     """A request on its way."""
 
-    record: Record
+    record: LeaseRecord
     at: float
-    answer: Record | None = None
+    answer: LeaseRecord | None = None
 
 
 class Contest(RuleBasedStateMachine):
@@ -133,10 +133,10 @@ class Contest(RuleBasedStateMachine):
     def begin(self, skews: list[float]) -> None:
         self.time = 0.0
         self.skews = skews
-        self.stored = Record()
+        self.stored = LeaseRecord()
         self.versions = 0
         self.terms: list[int] = []
-        self.candidates = [Candidate(name, TIMES) for name in "abc"]
+        self.candidates = [LeaderCandidate(name, TIMES) for name in "abc"]
         self.asked: list[Asked | None] = [None] * 3
 
     def clock(self, who: int) -> float:

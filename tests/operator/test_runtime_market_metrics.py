@@ -11,7 +11,7 @@ from full_statuses import FULL
 from kind_documents import document
 from walras.resources.assembly import Objects
 from walras.resources.parse import parse_object
-from walras_operator.runtime.market_metrics import MarketPresent
+from walras_operator.runtime.market_metrics import MarketGauges
 from walras_operator.world import World
 
 
@@ -25,7 +25,7 @@ def told(entitlement: dict[str, Any] | None, market: dict[str, Any] | None) -> C
     )
     world = World("", objects=Objects(entitlements=[claim]), markets=[rules])
     registry = CollectorRegistry()
-    registry.register(MarketPresent(lambda: world))
+    registry.register(MarketGauges(lambda: world))
     return registry
 
 

@@ -19,12 +19,12 @@ class Cluster:
     def __init__(self) -> None:
         self.time = 100.0
         self.news = 0
-        self.presses = False
+        self.urgent = False
         self.mirror = Mirror(Scope("walras-system").kinds, self.changed, lambda: self.time)
 
-    def changed(self, presses: bool) -> None:
+    def changed(self, urgent: bool) -> None:
         self.news += 1
-        self.presses = presses
+        self.urgent = urgent
 
     def is_news(self, kind: str, document: Document, *, deleted: bool = False) -> bool:
         before = self.news
@@ -100,9 +100,9 @@ def test_the_status_that_the_operator_tells_is_no_news_to_it(cluster: Cluster) -
 def test_what_an_agent_tells_is_news(cluster: Cluster) -> None:
     cluster.mirror.hear("NodeAllocation", allocation(3))
     assert cluster.is_news("NodeAllocation", allocation(3, version=6, status={"epoch": 3}))
-    assert not cluster.presses
+    assert not cluster.urgent
     assert cluster.is_news("Entitlement", entitlement())
-    assert cluster.presses
+    assert cluster.urgent
 
 
 @pytest.mark.parametrize("first", [1, "none"], ids=["understood", "not understood"])
@@ -117,7 +117,7 @@ def test_what_somebody_changed_before_a_status_was_written_is_news_by_its_answer
     before = cluster.news
     cluster.mirror.wrote("Entitlement", answer)
     assert cluster.news == before + 1
-    assert cluster.presses
+    assert cluster.urgent
     assert not cluster.is_news("Entitlement", edited)
     assert not cluster.is_news("Entitlement", answer)
     again = entitlement(2, version=6, status={"budget": "4"})

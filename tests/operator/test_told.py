@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from measured_worlds import measurement
-from walras_operator.changes import worth_writing
 from walras_operator.decision import decide
+from walras_operator.status.changes import worth_writing
 from walras_operator.world import Reference
 from worlds import (
     LATER,

@@ -9,7 +9,7 @@ from walras.resources.assembly import Objects
 from walras.resources.cluster import Namespace, Node, Pod
 from walras.resources.kinds import Entitlement, Market, MarketJob, SpeedupProfile
 from walras.resources.parse import ResourceError, parse_allocation, parse_object
-from walras_operator.statuses import reference_of
+from walras_operator.status.objects import reference_of
 from walras_operator.world import Broken, Decision, Document, Reference, World
 
 if TYPE_CHECKING:

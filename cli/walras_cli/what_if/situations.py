@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from walras.admission import EntitlementError, check_tree
 from walras.resources.assembly import MOST_NAMED, assemble, assemble_on_one_node
-from walras_operator.conditions import Problem
-from walras_operator.recall import account, carried
-from walras_operator.screening import screen
-from walras_operator.statuses import reference_of
+from walras_operator.last_decision import account, carried
+from walras_operator.status.conditions import Problem
+from walras_operator.status.objects import reference_of
+from walras_operator.validation import validate
 from walras_service.failures import BadInput
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from walras.resources.assembly import Objects
     from walras.resources.kinds import AnyResource, MarketSpec
     from walras.snapshot import Snapshot
-    from walras_operator.screening import Screened
+    from walras_operator.validation import Validated
     from walras_operator.world import World
 
 NODE = "localhost"
@@ -72,10 +72,10 @@ def situation_of_world(world: World, objects: Objects) -> Situation:
         objects: in place of its own, with the rules.
     """
     there = _changed(world, objects)
-    screened, before, credit = screen(there, objects.rules), carried(world), account(world)
+    validated, before, credit = validate(there, objects.rules), carried(world), account(world)
     ledger = None if isinstance(credit, Problem) else credit.closing
-    snapshot = replace(screened.assembled.snapshot, held=before.held, ledger=ledger)
-    notes = (*_problems(there, screened), *screened.assembled.notes)
+    snapshot = replace(validated.assembled.snapshot, held=before.held, ledger=ledger)
+    notes = (*_problems(there, validated), *validated.assembled.notes)
     return Situation(snapshot, objects.rules, notes)
 
 
@@ -93,16 +93,16 @@ def _changed(world: World, objects: Objects) -> World:
     )
 
 
-def _problems(world: World, screened: Screened) -> Iterator[str]:
+def _problems(world: World, validated: Validated) -> Iterator[str]:
     """Yield a line on each kind of thing that keeps objects out."""
     for reference, broken in sorted(world.broken.items()):
         yield f"{reference.title}: {'; '.join(broken.problems)}"
-    for name, problem in screened.entitlements.items():
+    for name, problem in validated.entitlements.items():
         yield f"Entitlement {name}: {problem.message}"
-    for (namespace, name), problem in screened.jobs.items():
-        if (namespace, name) not in screened.assembled.refused:  # those are in the plan
+    for (namespace, name), problem in validated.jobs.items():
+        if (namespace, name) not in validated.assembled.refused:  # those are in the plan
             yield f"MarketJob {namespace}/{name}: {problem.message}"
-    shut = [f"{name} {why}" for name, why in screened.closed.items()]
+    shut = [f"{name} {why}" for name, why in validated.closed.items()]
     if shut:
         more = f" and {len(shut) - MOST_NAMED} more" if len(shut) > MOST_NAMED else ""
         yield f"nodes that sell nothing: {', '.join(shut[:MOST_NAMED])}{more}"

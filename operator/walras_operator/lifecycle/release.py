@@ -18,7 +18,7 @@ from walras_operator.lifecycle.verdicts import Verdicts, judge, withdrawn
 from walras_operator.runtime.agents import Agents
 from walras_operator.runtime.kinds import AGENT_LABEL
 from walras_operator.runtime.lease import next_epoch
-from walras_operator.runtime.mirror import Known
+from walras_operator.runtime.mirror import CachedAllocation
 from walras_service.api_errors import ApiError
 from walras_service.kinds import LEASES, OURS
 
@@ -100,7 +100,7 @@ class Release:
         """Withdraw what is not yet, also what somebody has just made; see how far nodes are."""
         self.takeover.renew()
         allocations = self._allocations()
-        known = map(Known.read, allocations)
+        known = map(CachedAllocation.read, allocations)
         latest = max((max(each.epoch, each.reported) for each in known), default=0)
         if latest > self._epoch:  # of an earlier term, or of an operator that still leads
             self._epoch = latest + 1

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from walras_operator.runtime.lease import Record
+from walras_operator.runtime.lease import LeaseRecord
 from walras_service.api_errors import ApiError
 from walras_service.kinds import LEASES
 
@@ -42,7 +42,7 @@ class Takeover:
     name: str
     identity: str
     alone: float = field(default=0.0, init=False)
-    _record: Record = field(default_factory=Record)
+    _record: LeaseRecord = field(default_factory=LeaseRecord)
 
     def take(self) -> int:
         """Lead from now on; the term.
@@ -52,7 +52,9 @@ class Takeover:
         """
         for attempt in range(_ATTEMPTS):
             seen, now = self._look(), _now()
-            wanted = Record(self.identity, DURATION, now, now, seen.transitions + 1, seen.version)
+            wanted = LeaseRecord(
+                self.identity, DURATION, now, now, seen.transitions + 1, seen.version
+            )
             try:
                 self._write(wanted)
             except ApiError as error:
@@ -97,11 +99,11 @@ class Takeover:
                 if error.reason != "conflict" or attempt == _ATTEMPTS - 1:
                     raise
 
-    def _look(self) -> Record:
+    def _look(self) -> LeaseRecord:
         found = self.api.find(LEASES.path(self.namespace, self.name))
-        return Record() if found is None else Record.read(found)
+        return LeaseRecord() if found is None else LeaseRecord.read(found)
 
-    def _write(self, record: Record) -> None:
+    def _write(self, record: LeaseRecord) -> None:
         metadata = {"name": self.name, "namespace": self.namespace}
         document = {
             "apiVersion": LEASES.api_version,
@@ -112,10 +114,10 @@ class Takeover:
         if record.version:
             metadata["resourceVersion"] = record.version
             path = LEASES.path(self.namespace, self.name)
-            self._record = Record.read(self.api.request("PUT", path, document))
+            self._record = LeaseRecord.read(self.api.request("PUT", path, document))
         else:
             path = LEASES.path(self.namespace)
-            self._record = Record.read(self.api.request("POST", path, document))
+            self._record = LeaseRecord.read(self.api.request("POST", path, document))
 
 
 def _now() -> str:

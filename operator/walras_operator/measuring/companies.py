@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from walras.resources.statuses import MOST_COMPANIES, MeasuredPenalty, OnlineCompany
-from walras_operator.conditions import listed
-from walras_operator.figures import figure
+from walras_operator.status.conditions import listed
+from walras_operator.status.numbers import figure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

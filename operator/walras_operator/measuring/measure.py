@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from walras.resources.kinds import MarketSpec
     from walras.resources.market import ProfilingPolicy
     from walras.resources.terms import Name
-    from walras_operator.conditions import Problem
-    from walras_operator.job_statuses import Outcomes
     from walras_operator.measuring.turns import Asked
+    from walras_operator.status.conditions import Problem
+    from walras_operator.status.job import Outcomes
     from walras_operator.world import Document, World
 
 LABEL_MANAGED = "app.kubernetes.io/managed-by"

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from walras_operator.conditions import Problem
 from walras_operator.measuring.companies import company_of
 from walras_operator.measuring.record import (
     EMPTY,
@@ -22,6 +21,7 @@ from walras_operator.measuring.record import (
 )
 from walras_operator.measuring.reports import heard
 from walras_operator.measuring.times import is_to_come
+from walras_operator.status.conditions import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from walras_operator.conditions import Problem
 from walras_operator.measuring.subjects import FEWEST_CORES
 from walras_operator.measuring.turns import next_attempt
+from walras_operator.status.conditions import Problem
 
 if TYPE_CHECKING:
     from walras_operator.measuring.record import Record

@@ -29,10 +29,10 @@ from walras.resources.statuses import (
     SpeedupProfileStatus,
 )
 from walras.speedup import speedup
-from walras_operator.conditions import LONGEST_REASON, clipped
-from walras_operator.figures import figure
 from walras_operator.measuring.companies import noted_beside, penalties_of, surprise
 from walras_operator.measuring.times import later
+from walras_operator.status.conditions import MAX_REASON, clipped
+from walras_operator.status.numbers import figure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
     from walras.profile import Sample, SpeedupFit
     from walras.resources.statuses import OnlineRequest
-    from walras_operator.conditions import Problem
     from walras_operator.measuring.companies import Company
     from walras_operator.measuring.reports import Counted
+    from walras_operator.status.conditions import Problem
     from walras_operator.world import Document
 
 _DAY = 86400
@@ -129,7 +129,7 @@ def failed(record: Record, problem: Problem, now: str) -> Record:
     other = before is not None and before.reason != problem.reason
     failure = OnlineFailure(
         reason="NotMeasured" if other else problem.reason,
-        message=clipped(problem.message, LONGEST_REASON),
+        message=clipped(problem.message, MAX_REASON),
         times=1 if before is None else before.times + 1,
         finished=now,
     )

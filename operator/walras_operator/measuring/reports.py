@@ -17,9 +17,9 @@ from walras.profile import fit_profile
 from walras.rates import Progress, times_of
 from walras.resources.node_status import ProfilingStatus
 from walras.resources.statuses import MOST_SAMPLES
-from walras_operator.conditions import Problem, clipped
-from walras_operator.figures import figure
 from walras_operator.measuring.record import Kept
+from walras_operator.status.conditions import Problem, clipped
+from walras_operator.status.numbers import figure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

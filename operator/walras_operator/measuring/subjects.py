@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from walras.resources.kinds import MarketJob, SpeedupProfile
     from walras.resources.speedup_profile import ProfileSampling
     from walras.resources.terms import Name
-    from walras_operator.enforcement import Held
-    from walras_operator.job_statuses import Outcomes
+    from walras_operator.enforcement import Enforcement
     from walras_operator.measuring.record import Record
+    from walras_operator.status.job import Outcomes
     from walras_operator.world import World
 
 FEWEST_CORES = 2
@@ -89,10 +89,10 @@ def subjects(world: World, outcomes: Outcomes) -> list[Subject]:
 
 def _unknown(world: World, outcomes: Outcomes) -> Iterator[MarketJob]:
     """Yield the jobs that take part, and of whose speedup nobody has said anything."""
-    speedups: Mapping[Name, object] = outcomes.screened.speedups
+    speedups: Mapping[Name, object] = outcomes.validated.speedups
     for job in world.objects.jobs:
         key = job.metadata.namespace, job.metadata.name
-        if key in speedups and outcomes.screened.speedups[key].source in {"Assumed", "Online"}:
+        if key in speedups and outcomes.validated.speedups[key].source in {"Assumed", "Online"}:
             yield job
 
 
@@ -114,10 +114,10 @@ def _subject(
 def _granted(job: MarketJob, outcomes: Outcomes) -> Iterator[Candidate]:
     key = job.metadata.namespace, job.metadata.name
     for number in outcomes.pods.get(key, ()):
-        pod = outcomes.screened.objects.pods[number]
+        pod = outcomes.validated.objects.pods[number]
         name = pod.metadata.namespace, pod.metadata.name
         grant: Grant | None = outcomes.grants.get(name)
-        if grant is not None and name not in outcomes.without:
+        if grant is not None and name not in outcomes.ungranted:
             yield Candidate(job, pod, grant.node, grant.granted_cores)
 
 
@@ -129,7 +129,7 @@ def _has_address(pod: Pod) -> bool:
     return True
 
 
-def _can_be_measured(each: Candidate, enforced: Mapping[tuple[str, str], Held]) -> bool:
+def _can_be_measured(each: Candidate, enforced: Mapping[tuple[str, str], Enforcement]) -> bool:
     """Whether a pod has its cores, as far as is known, and its counter can be reached.
 
     One whose grant is on its way may be so for its memory, as long as it uses more than granted. If

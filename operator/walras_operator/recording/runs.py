@@ -22,10 +22,10 @@ from walras.resources.statuses import (
     FinishedRun,
     RunUnderway,
 )
-from walras_operator.allotment import MILLI
-from walras_operator.conditions import listed
+from walras_operator.allocations import MILLI
 from walras_operator.recording.lifetimes import seconds_of
 from walras_operator.recording.tally import Shares, Tally
+from walras_operator.status.conditions import listed
 from walras_operator.world import Reference
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from walras.resources.kinds import MarketJob, MarketSpec
     from walras.resources.terms import Name
     from walras.snapshot import Snapshot
-    from walras_operator.allotment import Allotted, Portion
-    from walras_operator.enforcement import Held
-    from walras_operator.job_statuses import Outcomes
+    from walras_operator.allocations import Allocations, GrantSpec
+    from walras_operator.enforcement import Enforcement
+    from walras_operator.status.job import Outcomes
     from walras_operator.world import Document, World
 
 
@@ -50,7 +50,7 @@ FINISHED, UNDERWAY = (
 FIGURES = ("cores", "memory", "utility")
 DECIMALS = re.compile(DECIMAL)
 
-NOT_HELD: tuple[Pod | None, Held | None, Shares | None] = (None, None, None)
+NOT_HELD: tuple[Pod | None, Enforcement | None, Shares | None] = (None, None, None)
 
 
 class Ended(NamedTuple):
@@ -112,7 +112,11 @@ def _with_ends(runs: Mapping[str, Any], world: World) -> Document:
 
 
 def followed(
-    world: World, rules: MarketSpec, snapshot: Snapshot, allotted: Allotted, outcomes: Outcomes
+    world: World,
+    rules: MarketSpec,
+    snapshot: Snapshot,
+    allocations: Allocations,
+    outcomes: Outcomes,
 ) -> dict[Name, Document]:
     """Return what statuses are to say of runs, by job; jobs without any are left out.
 
@@ -120,7 +124,7 @@ def followed(
         world: in which all ends are known that can be.
         rules: of the Market.
         snapshot: says what nodes sell.
-        allotted: what pods are to hold.
+        allocations: what pods are to hold.
         outcomes: whether they do.
     """
     found: dict[Name, Document] = {}
@@ -128,7 +132,7 @@ def followed(
     for job in world.objects.jobs:
         runs = _runs(job.status)
         if records_runs(job, rules):
-            holdings = holdings or _Holdings(world, snapshot, allotted, outcomes)
+            holdings = holdings or _Holdings(world, snapshot, allocations, outcomes)
             after = _followed(job, runs, holdings)
         elif runs:
             after = _document(finished_runs(runs), [])
@@ -154,19 +158,19 @@ class _Holdings:
     """What pods hold of what their nodes sell; looked up only for those that are followed."""
 
     def __init__(
-        self, world: World, snapshot: Snapshot, allotted: Allotted, outcomes: Outcomes
+        self, world: World, snapshot: Snapshot, allocations: Allocations, outcomes: Outcomes
     ) -> None:
         self.now = seconds_of(world.now) or 0
         self.alive = _alive(world)
         # Another operator may have written what the API server takes no more.
         self.anew = world.carried is None
         self._sold = {node.name: (node.cores * MILLI, node.memory) for node in snapshot.nodes}
-        self._outcomes, self._allotted = outcomes, allotted
-        self._portions: dict[str, dict[str, Portion]] = {}
+        self._outcomes, self._allocations = outcomes, allocations
+        self._portions: dict[str, dict[str, GrantSpec]] = {}
 
-    def of(self, job: MarketJob) -> Iterator[tuple[Pod, Held | None, Shares | None]]:
+    def of(self, job: MarketJob) -> Iterator[tuple[Pod, Enforcement | None, Shares | None]]:
         """Yield the pods of a job, how they are held, and to what; None where to nothing."""
-        objects = self._outcomes.screened.objects
+        objects = self._outcomes.validated.objects
         key = job.metadata.namespace, job.metadata.name
         for number in self._outcomes.pods.get(key, ()):
             pod = objects.pods[number]
@@ -176,8 +180,8 @@ class _Holdings:
 
     def _shares(self, node: str, uid: str) -> Shares | None:
         if node not in self._portions:
-            portions = self._allotted.orders[node].portions
-            self._portions[node] = {each.uid: each for each in portions}
+            grants = self._allocations.desired[node].grants
+            self._portions[node] = {each.uid: each for each in grants}
         portion = self._portions[node].get(uid)
         if portion is None or portion.memory is None or node not in self._sold:
             return None
@@ -222,7 +226,7 @@ def _followed(job: MarketJob, runs: Mapping[str, Any], holdings: _Holdings) -> D
     return _document(finished_runs(runs), underway)
 
 
-def _goes_on(told: Mapping[str, Any], how: Held | None, what: Shares | None) -> bool:
+def _goes_on(told: Mapping[str, Any], how: Enforcement | None, what: Shares | None) -> bool:
     """Say whether a pod is known to hold what its status tells, so that nothing is to be added."""
     return (
         _enforced(how)
@@ -232,18 +236,18 @@ def _goes_on(told: Mapping[str, Any], how: Held | None, what: Shares | None) -> 
     )
 
 
-def _known(before: Tally, how: Held | None, what: Shares | None) -> Shares | None:
+def _known(before: Tally, how: Enforcement | None, what: Shares | None) -> Shares | None:
     """Return what a pod is known to hold; None if that is not known.
 
     While its agent has yet to say more, since the grants of others have changed, a pod whose own
     has not is as it was.
     """
     as_before = before.since is not None and before.shares == what
-    unheard = how is not None and how.state == "Unheard"
+    unheard = how is not None and how.state == "Unreported"
     return what if _enforced(how) or (unheard and as_before) else None
 
 
-def _enforced(how: Held | None) -> bool:
+def _enforced(how: Enforcement | None) -> bool:
     return how is not None and how.state == "Enforced"
 
 

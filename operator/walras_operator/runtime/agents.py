@@ -1,7 +1,7 @@
-"""Facts: which nodes' agents live, by their Leases and this operator's own clock.
+"""Facts: which nodes have a live agent, by the agents' Leases and this operator's clock.
 
-A Lease says for how long its last renewal is to be believed. When that was is told by when the
-renewal was seen here, so that a node's clock may be wrong.
+A Lease is valid for `leaseDurationSeconds` after its last renewal. The operator counts from when it
+saw the renewal, not from `renewTime`, so a node's clock may be wrong.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_DURATION = 40  # seconds: what a Lease is taken to mean that does not say
+_DURATION = 40  # seconds, for a Lease without leaseDurationSeconds
 
 
 class _Seen(NamedTuple):
@@ -23,12 +23,12 @@ class _Seen(NamedTuple):
 
 @dataclass(slots=True)
 class Agents:
-    """The Leases of agents."""
+    """Tracks the Leases of agents."""
 
     _seen: dict[str, _Seen] = field(default_factory=dict)
 
     def see(self, uid: str, document: dict[str, Any], now: float) -> bool:
-        """Take a Lease; whether its agent was not known to live."""
+        """Record a Lease; return whether its agent was not known to be alive before."""
         spec = document.get("spec") or {}
         node, renewed = spec.get("holderIdentity") or "", spec.get("renewTime") or ""
         before = self._seen.get(uid)
@@ -39,10 +39,10 @@ class Agents:
         return before is None or before.node != node or before.until <= now
 
     def forget(self, uids: Iterable[str]) -> None:
-        """Drop Leases that are gone."""
+        """Drop deleted Leases, by UID."""
         for uid in uids:
             self._seen.pop(uid, None)
 
     def alive(self, now: float) -> frozenset[str]:
-        """Nodes whose agent lives."""
+        """Return the names of nodes with a live agent."""
         return frozenset(each.node for each in self._seen.values() if each.until > now)

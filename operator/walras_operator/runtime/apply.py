@@ -1,9 +1,9 @@
-"""Apply: one write to one object, by server-side apply where there is one.
+"""Effects: write single objects, by server-side apply where the API server has it.
 
-A NodeAllocation is written under the condition that it is the very version that was last seen
-(its resourceVersion and UID), so that the write of a leader whose time is over fails. An apply
-cannot demand that there be nothing yet: it is made first by a POST, of epoch 0 and without grants,
-which no agent takes that has a plan, and then applied like any other.
+A NodeAllocation is written on condition that it still has the UID and resourceVersion last seen, so
+that writes of a former leader fail. A server-side apply cannot require that an object does not
+exist yet. A new NodeAllocation is therefore first created by POST, with epoch 0 and without grants,
+which no agent with a plan accepts, and then applied.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from walras.resources.kinds import API_VERSION
-from walras_operator.runtime.mirror import Known
+from walras_operator.runtime.mirror import CachedAllocation
 from walras_service.api import APPLY
 from walras_service.api_errors import ApiError
 from walras_service.kinds import OURS
@@ -25,26 +25,26 @@ _OWNED = {"fieldManager": "walras-operator"}
 
 
 class Applier:
-    """Writes objects; for several threads.
+    """Writes objects; safe for concurrent use.
 
     Args:
-        api: To the API server.
+        api: Connections to the API server.
     """
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._unsupported: set[str] = set()  # kinds that are not applied
+        self._unsupported: set[str] = set()  # kinds without server-side apply
 
     def status(self, object_: Reference, status: Document, version: str = "") -> Document:
-        """Make a status another, and return the object.
+        """Replace the status of an object, and return the object.
 
         Args:
-            object_: Whose.
-            status: All of it.
-            version: That the object must have (its resourceVersion); empty for any.
+            object_: Object that has the status.
+            status: The whole new status.
+            version: The resourceVersion that the object must have; empty for any.
 
         Raises:
-            ApiError: It is as it was; a conflict also if the object is another of that name.
+            ApiError: The status is unchanged. A conflict also means that the object was recreated.
         """
         kind = OURS[object_.kind]
         metadata: Document = {"name": object_.name}
@@ -57,20 +57,20 @@ class Applier:
         document = {**_head(object_.kind, metadata), "status": status}
         return self._write(kind, kind.path(object_.namespace, object_.name), document, "status")
 
-    def allocation(self, write: NodeWrite, epoch: int, known: Known | None) -> Document:
-        """Make a NodeAllocation another, and return it.
+    def allocation(self, write: NodeWrite, epoch: int, known: CachedAllocation | None) -> Document:
+        """Create or change a NodeAllocation, and return it.
 
         Args:
-            write: What it is to be.
-            epoch: That it is of.
-            known: As it was last seen; None to make it.
+            write: The new NodeAllocation.
+            epoch: Epoch of the decision.
+            known: The NodeAllocation as last seen; None to create it.
 
         Raises:
-            ApiError: It is as it was; a conflict if it is another than the known one.
+            ApiError: It is unchanged; a conflict if it is not the version last seen.
         """
         kind = OURS["NodeAllocation"]
         if known is None:
-            known = Known.read(self._made(write))
+            known = CachedAllocation.read(self._made(write))
         metadata = {
             **_metadata(write),
             "uid": known.uid,
@@ -80,10 +80,10 @@ class Applier:
         return self._write(kind, kind.path(name=write.node), document)
 
     def profile(self, write: ProfileWrite) -> Document:
-        """Make a SpeedupProfile, and return it; one that is there is left as it is, and returned.
+        """Create a SpeedupProfile unless one of its name exists; return the one that exists then.
 
         Raises:
-            ApiError: It is not known whether there is one.
+            ApiError: The API server cannot be asked, or refuses.
         """
         kind, namespace = OURS["SpeedupProfile"], write.object.namespace
         try:
@@ -94,10 +94,10 @@ class Applier:
             return self._api.request("GET", kind.path(namespace, write.object.name))
 
     def read(self, node: str) -> Document | None:
-        """The NodeAllocation of a node as it is now; None if there is none.
+        """Return the current NodeAllocation of a node; None if there is none.
 
         Raises:
-            ApiError: It is not known.
+            ApiError: The API server cannot be asked, or refuses.
         """
         return self._api.find(OURS["NodeAllocation"].path(name=node))
 
@@ -107,10 +107,10 @@ class Applier:
         return self._api.request("POST", path, document, query=_OWNED)
 
     def _write(self, kind: Kind, path: str, document: Document, part: str = "") -> Document:
-        """Apply; replace where that is not known, or is refused.
+        """Apply a document; replace the object where apply is unsupported or refused.
 
-        Kubernetes 1.20 makes null of a list that an apply would take the last item from, and then
-        refuses that.
+        Kubernetes 1.20 turns a list into null when an apply removes its last item, and then refuses
+        the null.
         """
         target = f"{path}/{part}" if part else path
         if kind.plural not in self._unsupported:
@@ -130,7 +130,7 @@ class Applier:
         for field in ("uid", "resourceVersion"):
             wanted = document["metadata"].get(field)
             if wanted and wanted != found["metadata"][field]:
-                raise ApiError(f"{path}: is another one than was decided about", "conflict")
+                raise ApiError(f"{path}: the object has changed since the decision", "conflict")
         if part == "spec":
             found["metadata"]["ownerReferences"] = document["metadata"]["ownerReferences"]
         found[part] = document[part]

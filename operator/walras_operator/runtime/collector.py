@@ -1,8 +1,7 @@
-"""Apply: keep the garbage collector from looking through what is no garbage.
+"""Effects: keep the garbage collector from scanning objects that are not garbage.
 
-It looks for cycles among all objects that have come since it last did, and now and then among all
-that there are; no thread takes a turn meanwhile. What is mirrored of a cluster is never garbage in
-cycles, nor is much of what a decision makes.
+The collector scans new objects for reference cycles, and now and then all objects; no thread runs
+meanwhile. The mirror of a cluster contains no cycles, and a decision creates few.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ if TYPE_CHECKING:
 
 
 def pass_over_all() -> None:
-    """Have it pass over all that there is now; once. To look through 10 000 pods takes tenths."""
+    """Exclude all present objects from scans; a scan of 10 000 pods takes tenths of a second."""
     if not gc.get_freeze_count():
-        gc.collect()  # what the first lists left behind is not to stay for good
+        gc.collect()  # free what the first lists left behind
         gc.freeze()
 
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Have it wait for the end of a decision, which takes a fifth less time then."""
+    """Pause the collector; a decision takes a fifth less time without it."""
     gc.disable()
     try:
         yield

@@ -11,7 +11,7 @@ import click
 
 from walras_operator.ledger_command import ledger
 from walras_operator.lifecycle.commands import check, crds, release
-from walras_operator.runtime.heaps import share_heaps
+from walras_operator.runtime.allocator_arenas import limit_arenas
 from walras_service.failures import BadInput
 from walras_service.logs import configure_logging
 from walras_service.options import (
@@ -22,7 +22,7 @@ from walras_service.options import (
 )
 
 _NOISY = ("kopf.activities", "kopf._core.reactor.running")
-"""They warn of what is meant to be so, such as that Kopf gets no signals in its thread."""
+"""Loggers that warn about what is intended, such as that Kopf's thread receives no signals."""
 
 
 @click.group(name="walras-operator", context_settings={"help_option_names": ["-h", "--help"]})
@@ -36,14 +36,14 @@ for each in (crds, release, check, ledger):
 
 
 @main.command()
-@namespace_option("Where the operator's Lease is, and those of the agents.")
+@namespace_option("Namespace of the Leases of the operator and of the agents.")
 @click.option("--lease-name", default="walras-operator", show_default=True)
 @click.option(
     "--lease-seconds",
     type=click.IntRange(min=3, max=3600),
     default=15,
     show_default=True,
-    help="After so long without a renewal another operator takes over.",
+    help="Seconds without a renewal of the Lease after which another operator takes over.",
 )
 @kubeconfig_option
 @click.option(
@@ -52,18 +52,18 @@ for each in (crds, release, check, ledger):
     default=(0.2, 1.0),
     show_default=True,
     metavar="QUIET LONGEST",
-    help="Seconds since the last change, and since the first, before changes are answered.",
+    help="Seconds to wait after the last change, and at most after the first, before deciding.",
 )
 @click.option(
     "--sweep-seconds",
     type=click.FloatRange(min=1, max=86400),
     default=300.0,
     show_default=True,
-    help="How often all that is known is compared with the API server.",
+    help="Seconds between two comparisons of the operator's cache with the API server.",
 )
 @listen_option("127.0.0.1:8080", "/metrics, /healthz and /readyz")
 @log_format_option
-@click.option("--verbose", is_flag=True, help="Log more.")
+@click.option("--verbose", is_flag=True, help="Log debug messages.")
 def run(
     namespace: str,
     lease_name: str,
@@ -76,16 +76,16 @@ def run(
     *,
     verbose: bool,
 ) -> None:
-    """Watch the cluster, divide it, and publish that to its nodes' agents.
+    """Watch the cluster, clear its market, and publish a NodeAllocation for each node.
 
-    Of several operators one leads, and the others stand by. The process waits for what it needs
-    (the API server, its permissions, Walras's CustomResourceDefinitions) and says what that is. It
-    ends on SIGTERM or Ctrl-C, and lets another one lead at once; the nodes keep their last plans.
+    One of several operators leads; the others stand by. The process waits for what it needs (the
+    API server, its permissions, Walras's CustomResourceDefinitions) and logs what is missing. On
+    SIGTERM or Ctrl-C it releases its Lease and exits; nodes keep their last plans.
 
-    Exit codes: 0 when it was told to end, 1 when it cannot start, 2 when an option is wrong.
+    Exit codes: 0 when it was stopped, 1 when it cannot start, 2 when an option is wrong.
     """
     configure_logging("walras_operator", log_format, verbose=verbose, noisy=_NOISY)
-    share_heaps()
+    limit_arenas()
     # Not for those who ask for help: these load Kopf, the Kubernetes client and the market.
     from walras_operator.decision import parts
     from walras_operator.runtime.lease import Times

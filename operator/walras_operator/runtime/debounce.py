@@ -1,4 +1,4 @@
-"""Pure choice: when to answer to changes that come in bunches."""
+"""Pure: choose when to react to a burst of changes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class Bunch:
-    """Changes that one answer is for.
+class Burst:
+    """Changes that lead to one decision.
 
     Attributes:
-        first: When the first came.
-        last: When the last came.
+        first: Time of the first change.
+        last: Time of the last change.
     """
 
     first: float
@@ -20,45 +20,45 @@ class Bunch:
 
 @dataclass(slots=True)
 class Debounce:
-    """Waits for the end of a bunch of changes, and not for ever; longer for what does not press.
+    """Waits until a burst of changes ends, but not forever, and longer if none is urgent.
 
     Attributes:
-        quiet: Seconds since the last change.
-        longest: Seconds since the first change.
-        pause: Seconds besides that are left to others where no change presses.
+        quiet: Seconds to wait after the last change.
+        longest: Most seconds to wait after the first change.
+        pause: Additional seconds to wait if no change is urgent.
     """
 
     quiet: float = 0.2
     longest: float = 1.0
     pause: float = 0.0
-    _pressing: Bunch | None = None
-    _other: Bunch | None = None
+    _urgent: Burst | None = None
+    _other: Burst | None = None
 
-    def note(self, now: float, *, presses: bool = True) -> None:
-        """Something has changed."""
-        bunch = self._pressing if presses else self._other
-        if bunch is not None:
-            bunch.last = now
-        elif presses:
-            self._pressing = Bunch(now, now)
+    def note(self, now: float, *, urgent: bool = True) -> None:
+        """Record a change."""
+        burst = self._urgent if urgent else self._other
+        if burst is not None:
+            burst.last = now
+        elif urgent:
+            self._urgent = Burst(now, now)
         else:
-            self._other = Bunch(now, now)
+            self._other = Burst(now, now)
 
     def due(self) -> float | None:
-        """When to answer; None if nothing has changed."""
-        pressing = self.pressing()
+        """Return when to react; None if nothing has changed."""
+        urgent_due = self.urgent_due()
         if self._other is None:
-            return pressing
+            return urgent_due
         other = self._end(self._other) + self.pause
-        return other if pressing is None else min(pressing, other)
+        return other if urgent_due is None else min(urgent_due, other)
 
-    def pressing(self) -> float | None:
-        """When to answer to what presses; None if nothing does."""
-        return None if self._pressing is None else self._end(self._pressing)
+    def urgent_due(self) -> float | None:
+        """Return when to react to urgent changes; None if there are none."""
+        return None if self._urgent is None else self._end(self._urgent)
 
     def answered(self) -> None:
-        """What comes from now on is another bunch."""
-        self._pressing = self._other = None
+        """Start a new burst with the next change."""
+        self._urgent = self._other = None
 
-    def _end(self, bunch: Bunch) -> float:
-        return min(bunch.last + self.quiet, bunch.first + self.longest)
+    def _end(self, burst: Burst) -> float:
+        return min(burst.last + self.quiet, burst.first + self.longest)

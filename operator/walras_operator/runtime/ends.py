@@ -1,9 +1,8 @@
-"""Facts: how single pods ended, which the watch does not tell: to it they are gone.
+"""Facts: look up how pods ended, which the watch does not show: it leaves out ended pods.
 
-A pod is asked for by a list of its name, so that the operator needs no right to get pods beside
-that to list them; the API server looks up that one. A few requests at a time, in threads of their
-own, so that no decision waits for them. An answer is kept as long as decisions name the pod, which
-they do until a status that was written has what follows from it.
+A pod is looked up by a list with its name as field selector, so that the operator needs no right
+beyond listing pods. Threads of their own make the requests, so that no decision waits for them. An
+answer is kept as long as decisions ask for it, that is until a status that contains it is written.
 """
 
 from __future__ import annotations
@@ -28,19 +27,19 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 ASKING = 2
-"""Requests at a time."""
+"""Most concurrent requests."""
 
 PAUSE = 5.0
-"""Seconds before a pod is asked for again of which nothing could be told."""
+"""Seconds before a lookup that gave no answer is repeated."""
 
 
 class Ends:
-    """Asks how pods ended.
+    """Looks up how pods ended.
 
     Args:
-        api: With as many connections as requests are made at a time.
-        changed: Is called when an end has become known.
-        pause: Seconds before a pod is asked for again.
+        api: Connections to the API server, as many as concurrent requests.
+        changed: Called when an end has become known.
+        pause: Seconds before a lookup is repeated.
     """
 
     def __init__(self, api: Api, changed: Callable[[], None], pause: float = PAUSE) -> None:
@@ -54,15 +53,15 @@ class Ends:
 
     @property
     def known(self) -> Mapping[str, Lifetime | None]:
-        """When pods ran, by UID; None for those that leave no run."""
+        """Lifetimes of ended pods, by UID; None for pods that leave no run."""
         with self._lock:
             return dict(self._known)
 
     def seek(self, pods: Iterable[Reference]) -> None:
-        """Ask for the ends of these pods, and forget all others.
+        """Look up these pods, and forget all others.
 
         Args:
-            pods: All whose end no status has yet.
+            pods: All ended pods whose end no status shows yet.
         """
         now, wanted = time.monotonic(), {each.uid: each for each in pods}
         with self._lock:
@@ -80,7 +79,7 @@ class Ends:
             self._pool.submit(self._ask, each)
 
     def close(self) -> None:
-        """Ask no more."""
+        """Stop looking up pods."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _ask(self, pod: Reference) -> None:

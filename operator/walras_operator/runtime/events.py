@@ -1,10 +1,10 @@
-"""Pure choice: which Kubernetes Events are told, and their form.
+"""Pure: build Kubernetes Events, and limit their rate.
 
-It is the older one, of the core: that of events.k8s.io is refused by servers as old as 1.20 where
-it is about an object of a CustomResourceDefinition that is in no namespace.
+Events are of the core API: API servers as old as 1.20 refuse those of events.k8s.io about
+cluster-scoped custom resources.
 
-A decision has an Event for every transition. A cluster that falls apart has many, and Events are
-objects that the API server keeps: no more are told than fit in a bucket, the others are counted.
+A decision has an Event for each transition. A failing cluster has many, and the API server stores
+each of them: a token bucket limits their rate, and the rest are counted.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from walras_service.api import Document
 
 COMPONENT = "walras-operator"
-"""Who tells."""
+"""Name of the component that reports Events."""
 
-_LONGEST = 1024  # characters of a message, as the API server has it
-_LONGEST_NAME = 220
-_ELSEWHERE = "default"  # where Events about objects without a namespace belong
+_MAX_MESSAGE = 1024  # characters, a limit of the API server
+_MAX_NAME = 220
+_CLUSTER_SCOPED = "default"  # namespace of Events about cluster-scoped objects
 
 
 @dataclass(slots=True)
-class Bucket:
-    """Lets through so many at once, and so many a minute.
+class TokenBucket:
+    """A rate limit.
 
     Attributes:
-        size: How many at once, and a minute.
+        size: Most Events at once, and per minute.
     """
 
     size: int = 60
@@ -41,7 +41,7 @@ class Bucket:
     _last: float = 0.0
 
     def take(self, now: float) -> bool:
-        """Whether another one may go."""
+        """Return whether another Event may be sent, and count it if so."""
         if self._left < 0:
             self._left = self.size
         else:
@@ -54,17 +54,17 @@ class Bucket:
 
 
 def namespace_of(event: Event) -> str:
-    """Where an Event belongs."""
-    return event.object.namespace or _ELSEWHERE
+    """Return the namespace in which to create an Event."""
+    return event.object.namespace or _CLUSTER_SCOPED
 
 
 def event_document(event: Event, instance: str, time: str) -> Document:
-    """An Event as the API server takes it.
+    """Return an Event in the API's form.
 
     Args:
-        event: What happened.
-        instance: Which operator tells.
-        time: RFC 3339.
+        event: The Event to record.
+        instance: Identity of the operator that reports it.
+        time: Current time (RFC 3339).
     """
     regarding = event.object
     reference: Document = {
@@ -80,13 +80,13 @@ def event_document(event: Event, instance: str, time: str) -> Document:
         "apiVersion": EVENTS.api_version,
         "kind": "Event",
         "metadata": {
-            "name": f"{regarding.name[:_LONGEST_NAME].rstrip('.-')}.{uuid.uuid4().hex[:16]}",
+            "name": f"{regarding.name[:_MAX_NAME].rstrip('.-')}.{uuid.uuid4().hex[:16]}",
             "namespace": namespace_of(event),
         },
         "involvedObject": reference,
         "type": event.type,
         "reason": event.reason[:128],
-        "message": event.message[:_LONGEST],
+        "message": event.message[:_MAX_MESSAGE],
         "count": 1,
         "firstTimestamp": time,
         "lastTimestamp": time,

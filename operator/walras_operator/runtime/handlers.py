@@ -1,13 +1,11 @@
-"""Facts: Kopf's part: handlers that tell of every event and do nothing else.
+"""Facts: configure Kopf to pass on every event, and to do nothing else.
 
-Only `on.event` handlers: those write nothing to objects, neither finalizers nor annotations, and
-return None. Not Kopf's indexes: with one, every document of every kind stays in memory until all
-kinds are listed, which is 10 000 pods as JSON at once. Nor its peering, which freezes equal peers;
-nor its probes and Events.
+Only `on.event` handlers are used: they write neither finalizers nor annotations. Kopf's indexes are
+not used, because they keep every document of every kind in memory until all kinds are listed. Its
+peering, which pauses peers of equal priority, its probes and its Events are not used either.
 
-What Kopf would remember of an object to tell what has changed about it is not used here. To copy
-it, several times for every event, took three quarters of the time to list 10 000 pods (28 s), so it
-is given storages that keep nothing.
+Kopf remembers each object to compute differences, which nobody needs here. Copying objects for that
+took three quarters of the time to list 10 000 pods (28 s), so Kopf gets storages that keep nothing.
 """
 
 from __future__ import annotations
@@ -25,12 +23,11 @@ if TYPE_CHECKING:
 Heard = Callable[[str, Mapping[str, Any]], None]
 
 _PAGE = 100
-"""Objects that Kopf takes in at once: reading them holds the event loop up for some hundredths of a
-second."""
+"""Objects per page of a list; to parse them blocks the event loop for hundredths of a second."""
 
 
 class _NoDifferences(kopf.DiffBaseStorage):
-    """Objects are all alike to it."""
+    """A storage for which all objects are alike."""
 
     def build(self, **_: Any) -> Any:
         return {}
@@ -43,7 +40,7 @@ class _NoDifferences(kopf.DiffBaseStorage):
 
 
 class _NoProgress(kopf.ProgressStorage):
-    """Handlers of events have none."""
+    """A storage of no progress; event handlers make none."""
 
     def fetch(self, **_: Any) -> Any:
         return None
@@ -62,10 +59,10 @@ class _NoProgress(kopf.ProgressStorage):
 
 
 def kopf_settings(kinds: Mapping[str, Watched]) -> kopf.OperatorSettings:
-    """How Kopf is to watch.
+    """Return Kopf's settings.
 
     Args:
-        kinds: What, by name.
+        kinds: Kinds to watch, by name.
     """
     found = kopf.OperatorSettings()
     found.posting.enabled = False
@@ -84,12 +81,12 @@ def kopf_settings(kinds: Mapping[str, Watched]) -> kopf.OperatorSettings:
 
 
 def handlers(found: Configuration, kinds: Mapping[str, Watched], heard: Heard) -> Any:
-    """Handlers that tell of every event; registered for one run of Kopf, and nowhere else.
+    """Return a registry of handlers for one run of Kopf.
 
     Args:
-        found: Where the API server is.
-        kinds: That are watched, by name.
-        heard: Is called with the kind's name and the event.
+        found: Address and credentials of the API server.
+        kinds: Kinds to watch, by name.
+        heard: Called with the name of the kind and the event.
     """
     registry = kopf.OperatorRegistry()
 
@@ -115,7 +112,7 @@ def _on_event(registry: Any, kind: str, watched: Watched, heard: Heard) -> None:
 
 
 def _login(found: Configuration) -> kopf.ConnectionInfo:
-    """The same connection as that of the client; asked for anew whenever a token has run out."""
+    """Return the connection of the client; Kopf asks again whenever a token has expired."""
     authorization = found.auth_settings().get("BearerToken", {}).get("value") or ""
     scheme, _, token = authorization.rpartition(" ")
     return kopf.ConnectionInfo(

@@ -1,4 +1,4 @@
-"""Facts: the kinds that the operator watches, and what of them."""
+"""Facts: the kinds that the operator watches, and with which selectors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 AGENT_LABEL = "walras.dev/lease=agent"
-"""Carried by the Leases by which agents tell that they live."""
+"""Label of the Leases by which agents prove that they are alive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,35 +19,36 @@ class Watched:
     """A kind that is watched.
 
     Attributes:
-        name: As documents have it.
-        kind: As the API server serves it.
-        labels: Selector for those that matter.
-        fields: Selector for those that matter.
-        told: Whether its status is the operator's own, and so no news to it.
+        name: Name of the kind, such as ``Pod``.
+        kind: Group, version and plural.
+        labels: Label selector; empty for all objects.
+        fields: Field selector; empty for all objects.
+        own_status: Whether only the operator writes its status, so that a change of it is no news.
     """
 
     name: str
     kind: Kind
     labels: str = ""
     fields: str = ""
-    told: bool = False
+    own_status: bool = False
 
     @property
     def selectors(self) -> dict[str, str]:
-        """As a request has them."""
+        """Query parameters with the selectors."""
         both = {"labelSelector": self.labels, "fieldSelector": self.fields}
         return {name: text for name, text in both.items() if text}
 
 
-_TOLD = {"Entitlement", "MarketJob", "Market"}
+_OWN_STATUS = {"Entitlement", "MarketJob", "Market"}
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What is watched.
+    """Everything that the operator watches.
 
     Attributes:
-        namespace: Where agents have their Leases.
+        namespace: Namespace of the agents' Leases.
+        kinds: Kinds by name.
     """
 
     namespace: str
@@ -55,8 +56,8 @@ class Scope:
 
     def __post_init__(self) -> None:
         watched = (
-            *(Watched(name, kind, told=name in _TOLD) for name, kind in OURS.items()),
-            # A pod that has ended is, to a watch with this selector, a pod that was deleted.
+            *(Watched(name, kind, own_status=name in _OWN_STATUS) for name, kind in OURS.items()),
+            # A watch with this selector reports a pod that ends as deleted.
             Watched("Pod", PODS, fields="status.phase!=Succeeded,status.phase!=Failed"),
             Watched("Node", NODES),
             Watched("Namespace", NAMESPACES),

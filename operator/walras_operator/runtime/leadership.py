@@ -1,9 +1,9 @@
-"""Apply: hold the Lease by which one of several operators leads (`lease` chooses).
+"""Effects: acquire and renew the Lease by which one of several operators leads (see `lease`).
 
-A thread of its own, so that nothing else that the process does makes a renewal late. The leader's
-last request may begin just before it stops to believe in its lease, and ends `Times.margin` later
-at most: then the lease still is not anybody else's. A request that a server answers even later is
-refused for its resourceVersion.
+A thread of its own renews the Lease, so that nothing else in the process can delay that. The
+leader's last request may start just before its deadline, and ends at most `Times.margin` later,
+when no other operator can have the Lease yet. If the API server handles it even later, it refuses
+it because of its resourceVersion.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from walras_operator.runtime.lease import Candidate, Record, Times
+from walras_operator.runtime.lease import LeaderCandidate, LeaseRecord, Times
 from walras_service.api import PATIENCE
 from walras_service.api_errors import ApiError
 from walras_service.kinds import LEASES
@@ -29,20 +29,20 @@ _log = logging.getLogger(__name__)
 
 
 class Leadership:
-    """Whether this operator leads.
+    """Takes part in the election of a leader.
 
     Args:
-        api: For this alone.
-        namespace: Of the Lease.
-        name: Of the Lease.
-        identity: Of this process, and of no other ever.
-        times: Of the Lease.
-        changed: Is called when leadership is won or lost.
+        api: Connection that nothing else uses.
+        namespace: Namespace of the Lease.
+        name: Name of the Lease.
+        identity: Unique identity of this process.
+        times: Durations of the Lease.
+        changed: Called when leadership is won or lost.
 
     Attributes:
-        tried: When the last attempt to renew or to win the lease ended, by `time.monotonic`.
-        answered: When the last one ended that the API server answered.
-        problem: Why the last one failed; empty if it did not.
+        tried: When the last attempt to get or renew the Lease ended, by `time.monotonic`.
+        answered: When the last attempt ended that the API server answered.
+        problem: Why the last attempt failed; empty if it did not.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Leadership:
         self.problem = ""
         self._api, self._namespace, self._name = api, namespace, name
         self._changed = changed
-        self._candidate = Candidate(identity, times)
+        self._candidate = LeaderCandidate(identity, times)
         self._led = False
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -66,15 +66,15 @@ class Leadership:
 
     @property
     def identity(self) -> str:
-        """Of this process."""
+        """Identity of this process."""
         return self._candidate.identity
 
     def start(self) -> None:
-        """Begin to try."""
+        """Start to take part."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Lead no longer, and let others lead at once."""
+        """Stop leading, and release the Lease so that another operator can lead at once."""
         self._stopping.set()
         self._thread.join(timeout=2 * PATIENCE)
         with self._lock:
@@ -88,17 +88,17 @@ class Leadership:
                 _log.info("released the lease", extra={"event": "released"})
 
     def leads(self) -> bool:
-        """Whether this operator leads at this moment."""
+        """Return whether this operator leads now."""
         with self._lock:
             return self._candidate.leads(time.monotonic()) and not self._stopping.is_set()
 
     def term(self) -> int | None:
-        """The term in which this operator leads; None if it does not."""
+        """Return the leader term of this operator; None if it does not lead."""
         with self._lock:
             return self._candidate.term if self._candidate.leads(time.monotonic()) else None
 
     def holder(self) -> str:
-        """Who leads, as far as is known."""
+        """Return the identity of the leader as last seen; empty if nobody leads."""
         with self._lock:
             return self._candidate.seen.holder if self._candidate.seen else ""
 
@@ -120,7 +120,7 @@ class Leadership:
             self._stopping.wait(max(0.1, began + pause - time.monotonic()))
 
     def _attempt(self) -> None:
-        """Renew the lease, or take it if it may be had."""
+        """Renew the Lease, or acquire it if it is free."""
         if not self.leads():
             self._look()
         asked = time.monotonic()
@@ -136,16 +136,18 @@ class Leadership:
             self._look()  # somebody was faster, or has deleted it
             return
         with self._lock:
-            self._candidate.renewed(Record.read(answer), asked)
+            self._candidate.renewed(LeaseRecord.read(answer), asked)
         self.answered = time.monotonic()
 
     def _look(self) -> None:
         found = self._api.find(LEASES.path(self._namespace, self._name), PATIENCE)
         self.answered = time.monotonic()
         with self._lock:
-            self._candidate.see(Record() if found is None else Record.read(found), self.answered)
+            self._candidate.see(
+                LeaseRecord() if found is None else LeaseRecord.read(found), self.answered
+            )
 
-    def _write(self, record: Record) -> Document:
+    def _write(self, record: LeaseRecord) -> Document:
         document: Document = {
             "apiVersion": LEASES.api_version,
             "kind": "Lease",

@@ -1,11 +1,11 @@
-"""Pure choice: who leads, by a Lease of coordination.k8s.io/v1.
+"""Pure: leader election by a Lease of coordination.k8s.io/v1.
 
-As client-go has it (`tools/leaderelection`): whether another one still leads is judged by when its
-last renewal was *seen*, by one's own clock, so that clocks may differ by any amount as long as they
-run equally fast. A leader takes itself for one from when it *asked* for the renewal that succeeded,
-and for less time than others wait.
+The rules are those of client-go (`tools/leaderelection`). Another leader's Lease is valid for its
+duration after its last renewal was *seen*, by one's own clock; clocks may differ by any amount as
+long as they run at the same rate. A leader counts from when it *requested* the renewal that
+succeeded, and for a shorter time than others wait.
 
-Every change of holders is a new term (``leaseTransitions``), and every term has epochs of its own.
+Each change of holders starts a new term (``leaseTransitions``), which has epochs of its own.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from datetime import UTC, datetime
 from typing import Any
 
 EPOCHS = 10**9
-"""Epochs in a term: one a second for thirty years; a reader of an epoch sees the term in it."""
+"""Epochs in a term, enough for one a second for thirty years; ``epoch // EPOCHS`` is the term."""
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """How long things take, in seconds.
+    """Durations of leader election, in seconds.
 
     Attributes:
-        duration: For which others wait since the last renewal that they saw.
-        deadline: For which a leader believes in its last renewal; the rest of the duration is for
+        duration: How long others wait after the last renewal that they saw.
+        deadline: How long a leader leads after its last renewal; the rest of the duration is for
             its last requests to end.
-        retry: Between two renewals, or two attempts to become leader.
+        retry: Time between two renewals, or two attempts to become leader.
     """
 
     duration: int = 15
@@ -36,27 +36,27 @@ class Times:
     def __post_init__(self) -> None:
         if not 0 < self.retry < self.deadline < self.duration:
             raise ValueError(
-                f"a lease of {self.duration} s, believed in for {self.deadline:g} s and renewed "
-                f"every {self.retry:g} s: each must be longer than the next"
+                f"Lease duration {self.duration} s, deadline {self.deadline:g} s, retry period "
+                f"{self.retry:g} s: each must be longer than the next"
             )
 
     @property
     def margin(self) -> float:
-        """Seconds that a request of the leader's last moment may take."""
+        """Seconds that the leader's last request may take."""
         return self.duration - self.deadline
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """What a Lease says.
+class LeaseRecord:
+    """The content of a Lease.
 
     Attributes:
-        holder: Who leads; empty if nobody.
-        duration: Seconds for which that is so since its last renewal.
-        acquired: When the holder came (RFC 3339).
-        renewed: When it last renewed, by its own clock: only compared for equality.
-        transitions: How often holders changed.
-        version: Of the object; empty if there is none.
+        holder: Identity of the leader; empty if nobody leads.
+        duration: Seconds for which a renewal is valid.
+        acquired: When the holder acquired it (RFC 3339).
+        renewed: When the holder last renewed it, by its own clock; only compared for equality.
+        transitions: Number of changes of the holder.
+        version: The resourceVersion; empty if the Lease does not exist.
     """
 
     holder: str = ""
@@ -67,8 +67,8 @@ class Record:
     version: str = ""
 
     @classmethod
-    def read(cls, document: dict[str, Any]) -> Record:
-        """Take a Lease as the API server gives it."""
+    def read(cls, document: dict[str, Any]) -> LeaseRecord:
+        """Parse a Lease from the API server."""
         spec = document.get("spec") or {}
         return cls(
             holder=spec.get("holderIdentity") or "",
@@ -80,7 +80,7 @@ class Record:
         )
 
     def spec(self) -> dict[str, Any]:
-        """As the API server takes it."""
+        """Return the spec of the Lease in the API's form."""
         return {
             "holderIdentity": self.holder,
             "leaseDurationSeconds": self.duration,
@@ -91,37 +91,37 @@ class Record:
 
 
 @dataclass(slots=True)
-class Candidate:
-    """One who would lead.
+class LeaderCandidate:
+    """The state of one operator in the election.
 
     Attributes:
-        identity: Different from that of everybody else, and of all earlier processes.
-        times: Of the lease.
-        seen: The Lease as it was last seen.
+        identity: Unique identity, different from those of all earlier processes.
+        times: Durations of the election.
+        seen: The Lease as last seen; None before.
     """
 
     identity: str
     times: Times = field(default_factory=Times)
-    seen: Record | None = None
+    seen: LeaseRecord | None = None
     _seen_at: float = 0.0
     _renewed_at: float | None = None
 
-    def see(self, record: Record, now: float) -> None:
-        """Take note of what the Lease says; a change of it shows that its holder lives."""
+    def see(self, record: LeaseRecord, now: float) -> None:
+        """Record the Lease as seen now; a change shows that its holder is alive."""
         if self.seen is None or replace(self.seen, version="") != replace(record, version=""):
             self._seen_at = now
         self.seen = record
         if record.holder != self.identity:
             self._renewed_at = None
 
-    def wanted(self, now: float, clock: datetime) -> Record | None:
-        """What the Lease is to say if this one is to lead from now on; None to leave it alone."""
-        seen = self.seen or Record()
+    def wanted(self, now: float, clock: datetime) -> LeaseRecord | None:
+        """Return the Lease to write in order to lead from now on; None if another one leads."""
+        seen = self.seen or LeaseRecord()
         mine = seen.holder == self.identity
         if seen.holder and not mine and now < self._seen_at + seen.duration:
             return None
         time = clock.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        return Record(
+        return LeaseRecord(
             holder=self.identity,
             duration=self.times.duration,
             acquired=seen.acquired if mine else time,
@@ -130,46 +130,46 @@ class Candidate:
             version=seen.version,
         )
 
-    def renewed(self, record: Record, asked: float) -> None:
-        """Take note that the Lease says what was wanted.
+    def renewed(self, record: LeaseRecord, asked: float) -> None:
+        """Record that the Lease was written.
 
         Args:
-            record: As the API server has answered.
-            asked: When it was asked: nobody can have seen the renewal any earlier.
+            record: The Lease as the API server returned it.
+            asked: When it was requested; nobody can have seen the renewal any earlier.
         """
         self.seen, self._seen_at, self._renewed_at = record, asked, asked
 
-    def released(self) -> Record | None:
-        """What the Lease is to say when this one ends; None if it does not lead."""
+    def released(self) -> LeaseRecord | None:
+        """Return the Lease to write in order to stop leading; None if another one leads."""
         if self._renewed_at is None or self.seen is None:
             return None
         self._renewed_at = None
         return replace(self.seen, holder="", duration=1)
 
     def until(self) -> float | None:
-        """Until when this one leads, by its own clock; None if it does not."""
+        """Return until when this operator leads, by its own clock; None if it does not."""
         return None if self._renewed_at is None else self._renewed_at + self.times.deadline
 
     def leads(self, now: float) -> bool:
-        """Whether this one leads."""
+        """Return whether this operator leads."""
         until = self.until()
         return until is not None and now < until
 
     @property
     def term(self) -> int:
-        """The present term: it grows with every change of holders."""
+        """Current leader term; it grows with each change of holders."""
         return 0 if self.seen is None else self.seen.transitions
 
 
 def next_epoch(term: int, known: int) -> int:
-    """The epoch of a leader's next decision.
+    """Return the epoch of a leader's next decision.
 
-    Above all epochs of earlier terms, and of all that are known: a Lease that somebody deleted
-    begins to count terms anew.
+    It is larger than all epochs of earlier terms, and than all known epochs: a deleted Lease starts
+    to count terms again.
 
     Args:
-        term: Of the leader.
-        known: The largest epoch of any NodeAllocation, that any agent still holds to (the objects
-            may have been made anew), and of any earlier decision.
+        term: Term of the leader.
+        known: Largest epoch of any NodeAllocation, of any plan that an agent enforces (objects may
+            have been recreated), and of any earlier decision.
     """
     return max(term * EPOCHS, known) + 1

@@ -1,7 +1,7 @@
-"""Facts: how the market does, as Prometheus wants it told: who claims and holds what, and prices.
+"""Facts: metrics of the market, for Prometheus: entitlements, allocations and prices.
 
-All of it is in statuses, so that an operator that stands by tells the same as the one that leads,
-and nothing is left of an entitlement or a node that is gone.
+All values are read from statuses. A standby operator therefore exposes the same values as the
+leader, and deleted entitlements and nodes leave nothing behind.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client.core import GaugeMetricFamily
 
-from walras_operator.market_statuses import USED
+from walras_operator.status.market import USED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -21,36 +21,48 @@ if TYPE_CHECKING:
     from walras_operator.world import World
 
 _OF_ENTITLEMENTS = {
-    "entitled_cores": ("Cores that an entitlement's share of all is.", ("cores", "entitled")),
-    "allocated_cores": ("Cores that an entitlement bought.", ("cores", "allocated")),
-    "held_cores": ("Cores that an entitlement's jobs hold.", ("cores", "held")),
-    "entitled_memory_bytes": ("Memory that its share of all is.", ("memory", "entitled")),
-    "allocated_memory_bytes": ("Memory granted to its jobs.", ("memory", "allocated")),
-    "utility": ("Weighted mean of its jobs' predicted speedups.", ("utility", "now")),
-    "entitlement_utility": ("The same at bare entitlement.", ("utility", "atEntitlement")),
-    "credits": ("Karma's credits.", ("credits", "balance")),
+    "entitled_cores": ("Cores that the entitlement is worth.", ("cores", "entitled")),
+    "allocated_cores": ("Cores that the entitlement bought.", ("cores", "allocated")),
+    "held_cores": ("Cores that jobs of the entitlement hold.", ("cores", "held")),
+    "entitled_memory_bytes": ("Memory that the entitlement is worth.", ("memory", "entitled")),
+    "allocated_memory_bytes": (
+        "Memory granted to jobs of the entitlement.",
+        ("memory", "allocated"),
+    ),
+    "utility": (
+        "Weighted mean of the predicted speedups of the entitlement's jobs.",
+        ("utility", "now"),
+    ),
+    "entitlement_utility": (
+        "Utility that the entitlement would have without any trade.",
+        ("utility", "atEntitlement"),
+    ),
+    "credits": ("Karma credits of the entitlement.", ("credits", "balance")),
 }
 _OF_THE_MARKET = {
-    "system_progress": ("Budget-weighted mean of utilities.", ("scores", "systemProgress")),
+    "system_progress": (
+        "Mean utility of all entitlements, weighted by budget.",
+        ("scores", "systemProgress"),
+    ),
     "proportional_progress": (
-        "The same if every node were divided by shares.",
+        "Mean utility if every node were divided by shares alone, weighted by budget.",
         ("scores", "proportionalProgress"),
     ),
 }
 
 
-class MarketPresent:
-    """What is so at the moment of a scrape (``prometheus_client.registry.Collector``).
+class MarketGauges:
+    """Gauges that are computed at each scrape (``prometheus_client.registry.Collector``).
 
     Args:
-        world: Everything that the operator knows.
+        world: Returns everything that the operator knows.
     """
 
     def __init__(self, world: Callable[[], World]) -> None:
         self._world = world
 
     def collect(self) -> Iterator[Metric]:
-        """Look."""
+        """Yield all gauges."""
         world = self._world()
         claims = {each.metadata.name: each.status or {} for each in world.objects.entitlements}
         for name, (meaning, path) in _OF_ENTITLEMENTS.items():
@@ -64,7 +76,9 @@ class MarketPresent:
 
 
 def _of_the_market(status: Mapping[str, Any]) -> Iterator[Metric]:
-    prices = _family("core_price", "Of a core of a node; 1 is the cluster's average.", "node")
+    prices = _family(
+        "core_price", "Price of a core on the node; 1 is the average of the cluster.", "node"
+    )
     for each in status.get("prices") or ():
         _add(prices, [str(each.get("node"))], _number(each, ("price",)))
     yield prices
@@ -84,7 +98,7 @@ def _add(family: GaugeMetricFamily, labels: list[str], value: float | None) -> N
 
 
 def _number(status: Any, path: tuple[str, ...]) -> float | None:
-    """A number in a status, to which others than the operator may have written; None if none."""
+    """Return the number at a path of a status; None if it is missing or malformed."""
     for name in path:
         status = status.get(name) if isinstance(status, dict) else None
     try:

@@ -1,4 +1,4 @@
-"""Facts: how the operator does, as Prometheus wants it told."""
+"""Facts: the operator's own metrics, for Prometheus."""
 
 from __future__ import annotations
 
@@ -15,74 +15,76 @@ if TYPE_CHECKING:
 
     from walras_operator.runtime.publisher import Outcome
 
-# When a counter began is of no use here, and costs a line for each.
+# The time at which a counter was created is of no use here, and costs a line for each.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 _SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
 
 
 class Metrics:
-    """What is counted.
+    """Counters and histograms of decisions and writes.
 
     Attributes:
-        registry: Has all of it.
+        registry: Registry that contains all metrics of the process.
     """
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._decide = Histogram(
             "walras_operator_decide_seconds",
-            "From gathering what is known to a decision.",
+            "Time to make a decision.",
             buckets=_SECONDS,
             registry=self.registry,
         )
         self._recompute = Histogram(
             "walras_operator_recompute_seconds",
-            "From gathering what is known until the decision was published.",
+            "Time to make a decision and publish it.",
             buckets=_SECONDS,
             registry=self.registry,
         )
         self._crashes = Counter(
-            "walras_operator_crashes", "Decisions that failed.", registry=self.registry
+            "walras_operator_crashes",
+            "Decisions that failed with an internal error.",
+            registry=self.registry,
         )
         self._writes = Counter(
             "walras_operator_writes",
-            "Objects that were to be written, by kind and how that went.",
+            "Objects written, or not, by kind and result.",
             ["kind", "result"],
             registry=self.registry,
         )
         self._notes = 0
 
     def decided(self, seconds: float) -> None:
-        """Count a decision."""
+        """Observe how long a decision took."""
         self._decide.observe(seconds)
 
     def noted(self, notes: Sized) -> None:
-        """Keep how much there is to note."""
+        """Remember the number of problems that no status shows."""
         self._notes = len(notes)
 
     def crashed(self) -> None:
-        """Count one that failed."""
+        """Count a decision that failed."""
         self._crashes.inc()
 
     def published(self, outcome: Outcome, seconds: float) -> None:
-        """Count what was written."""
+        """Observe the writes of a decision, and how long all of it took."""
         self._recompute.observe(seconds)
         for labels, number in outcome.results.items():
             self._writes.labels(*labels).inc(number)
 
     @property
     def notes(self) -> int:
-        """How much the last decision left out that has no status to say so."""
+        """Problems found by the last decision that no status shows."""
         return self._notes
 
 
-class Present:
-    """What is so at the moment of a scrape (``prometheus_client.registry.Collector``).
+class OperatorGauges:
+    """Gauges that are computed at each scrape (``prometheus_client.registry.Collector``).
 
     Args:
-        gauges: By name, what it means, and its value; None while there is none.
-        counts: By kind, how many objects there are and how many of them cannot be understood.
+        gauges: HELP text and value of each gauge, by name; a value of None is left out.
+        counts: Number of objects, and of invalid objects, by kind.
     """
 
     def __init__(
@@ -93,17 +95,19 @@ class Present:
         self._gauges, self._counts = gauges, counts
 
     def collect(self) -> Iterator[Metric]:
-        """Look."""
+        """Yield all gauges."""
         for name, (meaning, value) in self._gauges.items():
             found = value()
             if found is not None:
                 yield GaugeMetricFamily(f"walras_operator_{name}", meaning, value=found)
         objects = GaugeMetricFamily(
-            "walras_operator_objects", "Objects that are watched, by kind.", labels=["kind"]
+            "walras_operator_objects",
+            "Objects that the operator watches, by kind.",
+            labels=["kind"],
         )
         broken = GaugeMetricFamily(
             "walras_operator_broken_objects",
-            "Objects that cannot be understood, by kind.",
+            "Invalid objects, by kind.",
             labels=["kind"],
         )
         for kind, (total, wrong) in self._counts().items():
@@ -113,5 +117,5 @@ class Present:
 
 
 def age(since: float | None) -> float | None:
-    """Seconds since then, by `time.monotonic`."""
+    """Return the seconds since a moment of `time.monotonic`; None for None."""
     return None if since is None else time.monotonic() - since

@@ -1,10 +1,9 @@
-"""Facts: the cluster as the operator knows it, object by object; for all threads.
+"""Facts: the operator's cache of the cluster; safe for concurrent use.
 
-Of every object only what `walras.resources` reads is kept, or what is wrong with it. Objects are
-kept by their UIDs, since of two with the same name the events may come in any order. What the
-operator has written itself it takes from the API server's answer; a watch event from before that
-is passed over, by its resourceVersion (etcd's revision, that grows; compared as numbers only
-between versions of one object, as KEP-5504 has it).
+Only the fields that `walras.resources` reads are kept of an object, or what is wrong with it.
+Objects are kept by UID, because events of two objects of one name may arrive in any order. After a
+write the API server's answer is cached, and older watch events are ignored by their
+resourceVersion, which is compared as a number between versions of one object only (KEP-5504).
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from walras.resources.cluster import Pod
 from walras.resources.model import Resource
 from walras.resources.parse import ResourceError, parse_allocation, parse_object
 from walras.resources.waiting import way_of
-from walras_operator.market_statuses import USED
 from walras_operator.runtime.agents import Agents
+from walras_operator.status.market import USED
 from walras_operator.world import MOST_REPORTED, Broken, Reference, World
 
 if TYPE_CHECKING:
@@ -31,15 +30,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One object.
+class CachedObject:
+    """An object in the mirror.
 
     Attributes:
-        name: Its namespace and name.
-        version: Its resourceVersion.
-        value: What it says, a model of `walras.resources`, or what is wrong with it.
-        epoch: Of a NodeAllocation.
-        reported: Likewise, that its node's agent says it holds to.
+        name: Namespace and name of the object.
+        version: The resourceVersion.
+        value: A model of `walras.resources`, or `Broken` if the object is invalid.
+        epoch: Epoch of a NodeAllocation; 0 for other kinds.
+        reported: Epoch that the node's agent reports to enforce; 0 for other kinds.
     """
 
     name: tuple[str, str]
@@ -50,14 +49,14 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """A NodeAllocation as it was last seen.
+class CachedAllocation:
+    """Identity and epochs of a NodeAllocation as last seen.
 
     Attributes:
-        uid: Its own.
-        version: Its resourceVersion.
-        epoch: That it says; 0 if it cannot be understood.
-        reported: That its node's agent says it holds to; 0 if it does not say.
+        uid: UID of the object.
+        version: The resourceVersion.
+        epoch: Epoch in its spec; 0 if the object is invalid.
+        reported: Epoch that the node's agent reports to enforce; 0 if it reports none.
     """
 
     uid: str
@@ -66,21 +65,21 @@ class Known:
     reported: int = 0
 
     @classmethod
-    def read(cls, document: Document) -> Known:
-        """Take a NodeAllocation as the API server gives it."""
+    def read(cls, document: Document) -> CachedAllocation:
+        """Parse a NodeAllocation from the API server."""
         metadata = document["metadata"]
         uid, version = metadata["uid"], metadata["resourceVersion"]
         return cls(uid, version, _epoch(document), _reported(document))
 
 
 class Mirror:
-    """All objects that are watched.
+    """The cache of all objects that are watched.
 
     Args:
-        kinds: Which, by name.
-        changed: Is called whenever something is another that a decision may depend on, with whether
-            it presses, as everything does but what agents tell.
-        clock: Seconds, for what is to be believed only for a while.
+        kinds: Kinds to cache, by name.
+        changed: Called whenever something changes that a decision may depend on, with whether it is
+            urgent. Everything is, except for reports of agents.
+        clock: Returns seconds, for Leases that expire.
     """
 
     def __init__(
@@ -90,20 +89,20 @@ class Mirror:
         clock: Callable[[], float],
     ) -> None:
         self._kinds, self._changed, self._clock = kinds, changed, clock
-        self._tables: dict[str, dict[str, Entry]] = {kind: {} for kind in kinds}
+        self._tables: dict[str, dict[str, CachedObject]] = {kind: {} for kind in kinds}
         self._agents = Agents()
         self._lock = threading.Lock()
 
     def hear(self, kind: str, document: Document, *, deleted: bool = False) -> None:
-        """Take an object as a watch tells of it."""
+        """Record an object that a watch reports."""
         if self._deleted(kind, document) if deleted else self._take(kind, document):
             self._changed(kind != "NodeAllocation")
 
     def wrote(self, kind: str, document: Document) -> None:
-        """Take an object as the API server answers a write of it.
+        """Record an object that the API server returned for a write of ours.
 
-        What was written is no news. What somebody has changed of the object since it was decided on
-        is: the answer has it already, and a watch tells of it in a version from before the answer.
+        The write itself is no news. A change that somebody else made since the decision is: the
+        answer contains it already, and the watch will report it as an older version.
         """
         uid = document["metadata"]["uid"]
         with self._lock:
@@ -117,19 +116,19 @@ class Mirror:
             self._changed(True)
 
     def placed(self, uid: str, pod: Pod) -> None:
-        """Take a pod to be as a request has made it, until a watch tells of it."""
+        """Record a pod as a placement has changed it, until the watch reports it."""
         with self._lock:
             entry = self._tables["Pod"].get(uid)
             if entry is not None and isinstance(entry.value, Pod) and way_of(entry.value):
                 self._tables["Pod"][uid] = replace(entry, value=pod)
 
     def uids(self, kind: str) -> frozenset[str]:
-        """Those that are known of a kind."""
+        """Return the UIDs of all cached objects of a kind."""
         with self._lock:
             return frozenset(self._tables[kind])
 
     def forget(self, kind: str, uids: Iterable[str]) -> None:
-        """Drop objects that are found to be gone."""
+        """Drop objects that were found to be deleted."""
         with self._lock:
             gone = [uid for uid in uids if self._tables[kind].pop(uid, None)]
             if kind == "Lease":
@@ -137,25 +136,25 @@ class Mirror:
         if gone:
             self._changed(kind != "NodeAllocation")
 
-    def allocations(self) -> dict[str, Known]:
-        """All NodeAllocations by node, also those that cannot be understood."""
+    def allocations(self) -> dict[str, CachedAllocation]:
+        """Return all NodeAllocations by node, invalid ones too."""
         with self._lock:
             table = self._tables["NodeAllocation"].items()
             return {
-                entry.name[1]: Known(uid, entry.version, entry.epoch, entry.reported)
+                entry.name[1]: CachedAllocation(uid, entry.version, entry.epoch, entry.reported)
                 for uid, entry in table
             }
 
     def agents(self) -> frozenset[str]:
-        """Nodes whose agent lives."""
+        """Return the names of nodes with a live agent."""
         with self._lock:
             return self._agents.alive(self._clock())
 
     def world(self, now: str) -> World:
-        """Everything, as a decision takes it.
+        """Return everything that a decision is based on.
 
         Args:
-            now: The time (RFC 3339).
+            now: Current time (RFC 3339).
         """
         with self._lock:
             agents = self._agents.alive(self._clock())
@@ -193,7 +192,7 @@ class Mirror:
         )
 
     def counts(self) -> dict[str, tuple[int, int]]:
-        """By kind, how many objects there are and how many of them cannot be understood."""
+        """Return the number of objects, and of invalid objects, by kind."""
         with self._lock:
             broken = {
                 kind: Counter(isinstance(entry.value, Broken) for entry in table.values())
@@ -202,14 +201,14 @@ class Mirror:
         return {kind: (found.total(), found[True]) for kind, found in broken.items()}
 
     def _take(self, kind: str, document: Document) -> bool:
-        """Keep an object; whether a decision may depend on what is new about it."""
+        """Cache an object; return whether its change may matter to a decision."""
         metadata = document["metadata"]
         uid, version = metadata["uid"], metadata["resourceVersion"]
         if kind == "Lease":
             return self._take_lease(uid, version, document)
         if self._has(kind, uid, version):
             return False
-        entry = Entry(
+        entry = CachedObject(
             _name(metadata),
             version,
             _understood(kind, document),
@@ -224,14 +223,14 @@ class Mirror:
         return before is None or self._differs(kind, before.value, entry.value)
 
     def _has(self, kind: str, uid: str, version: str) -> bool:
-        """Whether this very version is known: own writes are told by an answer and by a watch."""
+        """Return whether this version is cached: own writes arrive twice, also by the watch."""
         with self._lock:
             known = self._tables[kind].get(uid)
         return known is not None and known.version == version
 
     def _take_lease(self, uid: str, version: str, document: Document) -> bool:
         with self._lock:
-            self._tables["Lease"][uid] = Entry(_name(document["metadata"]), version, None)
+            self._tables["Lease"][uid] = CachedObject(_name(document["metadata"]), version, None)
             return self._agents.see(uid, document, self._clock())
 
     def _deleted(self, kind: str, document: Document) -> bool:
@@ -242,7 +241,11 @@ class Mirror:
             return self._tables[kind].pop(uid, None) is not None
 
     def _differs(self, kind: str, before: Any, after: Any) -> bool:
-        if self._kinds[kind].told and isinstance(before, Resource) and isinstance(after, Resource):
+        if (
+            self._kinds[kind].own_status
+            and isinstance(before, Resource)
+            and isinstance(after, Resource)
+        ):
             return _without_status(before) != _without_status(after)
         if kind == "NodeAllocation":
             return bool(_without_demands(before) != _without_demands(after))
@@ -259,7 +262,7 @@ def _understood(kind: str, document: Document) -> Any:
 
 
 def _without_status(resource: Resource | Broken) -> tuple[Any, ...]:
-    """What a user can change of it; its generation and resourceVersion come and go with that."""
+    """Return what users can change of an object."""
     if isinstance(resource, Broken):
         return resource.problems, resource.generation
     metadata = resource.metadata
@@ -267,9 +270,9 @@ def _without_status(resource: Resource | Broken) -> tuple[Any, ...]:
 
 
 def _without_demands(allocation: Any) -> Any:
-    """What of a NodeAllocation is to be answered at once: demands wait for the next quantum.
+    """Return a NodeAllocation without memory demands, which wait for the next quantum.
 
-    They come from all nodes at any time, and a market that is cleared for each would rest no more.
+    Demands change on all nodes at any time; to clear the market for each would never end.
     """
     status = allocation.status if isinstance(allocation, Resource) else None
     if not isinstance(status, dict) or not isinstance(status.get("pods"), list):

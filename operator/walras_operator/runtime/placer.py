@@ -1,4 +1,4 @@
-"""Apply: give pods that wait their nodes, one request each."""
+"""Effects: bind waiting pods to nodes, or leave them to the scheduler, with one request each."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from walras_service.api import Api
 
 _METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
-"""Of the answer nothing is read."""
+"""Media type of the answer, of which nothing is read."""
 
 
 class Placer:
-    """Places pods; for several threads.
+    """Places pods; safe for concurrent use.
 
     Args:
-        api: To the API server.
-        mirror: Is told, so that the next decision knows before a watch tells.
+        api: Connections to the API server.
+        mirror: Records placements, so that the next decision need not wait for the watch.
     """
 
     def __init__(self, api: Api, mirror: Mirror) -> None:
@@ -31,21 +31,22 @@ class Placer:
 
     @property
     def problem(self) -> str:
-        """Why pods may not be placed, as was found last; empty if they may."""
+        """Why the API server last forbade a placement; empty if it did not."""
         return "" if self._forbidden is None else str(self._forbidden)
 
     def begin(self) -> None:
-        """Begin the placements of a decision: rights may have been given meanwhile."""
+        """Start the placements of a decision; permissions may have been granted meanwhile."""
         self._forbidden = None
 
     def place(self, placement: Placement) -> bool:
-        """Place a pod, or let it go.
+        """Bind a pod, or leave it to the scheduler.
 
         Returns:
-            False if it does not wait any more, or is another one than was decided about.
+            False if the pod no longer waits, or has been recreated.
 
         Raises:
-            ApiError: It waits on. If it is forbidden, so it is for all pods of this decision.
+            ApiError: The pod still waits. If placing is forbidden, it is for all pods of this
+                decision.
         """
         if self._forbidden is not None:
             raise self._forbidden

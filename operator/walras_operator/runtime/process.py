@@ -1,4 +1,4 @@
-"""Apply: the parts of the operator's process, put together, started and ended in order."""
+"""Effects: assemble, start and stop the parts of the operator's process."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from walras_operator.runtime.debounce import Debounce
 from walras_operator.runtime.ends import ASKING, Ends
-from walras_operator.runtime.health import Pulse, ailments, hindrances
+from walras_operator.runtime.health import HealthInputs, liveness_problems, readiness_problems
 from walras_operator.runtime.kinds import Scope
 from walras_operator.runtime.leadership import Leadership
 from walras_operator.runtime.lease import Times
-from walras_operator.runtime.market_metrics import MarketPresent
-from walras_operator.runtime.metrics import Metrics, Present, age
+from walras_operator.runtime.market_metrics import MarketGauges
+from walras_operator.runtime.metrics import Metrics, OperatorGauges, age
 from walras_operator.runtime.mirror import Mirror
 from walras_operator.runtime.publisher import THREADS, Publisher
 from walras_operator.runtime.recompute import Recompute
@@ -33,17 +33,17 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How the operator is to run.
+    """Options of the operator's process.
 
     Attributes:
-        identity: Of this process, and of no other ever.
-        kubeconfig: Where the API server is; None for where every pod finds it.
-        namespace: Of the operator's Lease and of the agents'.
-        lease: Name of the operator's.
-        times: Of it.
-        debounce: Seconds of quiet, and seconds in all, before changes are answered.
-        listen: Where to answer by HTTP; None for nowhere.
-        sweep: Seconds between two comparisons of all that is known with the API server.
+        identity: Unique identity of this process.
+        kubeconfig: Path of a kubeconfig; None for the in-cluster configuration.
+        namespace: Namespace of the Leases of the operator and of the agents.
+        lease: Name of the operator's Lease.
+        times: Durations of leader election.
+        debounce: Seconds to wait after the last change, and at most after the first.
+        listen: Address and port of the HTTP server; None for none.
+        sweep: Seconds between two comparisons of the mirror with the API server.
     """
 
     identity: str
@@ -60,14 +60,14 @@ class Operator:
     """The operator's process.
 
     Args:
-        options: How it is to run.
-        parts: Decides about a world, and yields what is to be written in parts.
+        options: Options of the process.
+        parts: Decides on a world, and yields the parts of the decision.
 
     Raises:
-        ApiError: It is not known where the API server is.
+        ApiError: No API server is configured.
 
     Attributes:
-        metrics: Of all its parts.
+        metrics: Metrics of all parts.
     """
 
     def __init__(self, options: Options, parts: Callable[[World], Iterator[Decision]]) -> None:
@@ -90,7 +90,7 @@ class Operator:
             self._changed,
         )
         self.publisher = Publisher(write_api, self.mirror, self._may_write)
-        self.ends = Ends(ends_api, lambda: self._changed(presses=False))
+        self.ends = Ends(ends_api, lambda: self._changed(urgent=False))
         self.recompute = Recompute(
             self.mirror,
             self.watches,
@@ -101,25 +101,25 @@ class Operator:
             self.metrics,
             Debounce(*options.debounce),
         )
-        self.metrics.registry.register(self._present())
-        self.metrics.registry.register(MarketPresent(lambda: self.mirror.world("")))
+        self.metrics.registry.register(self._gauges())
+        self.metrics.registry.register(MarketGauges(lambda: self.mirror.world("")))
 
     def listen(self) -> None:
-        """Answer by HTTP from now on.
+        """Start the HTTP server.
 
         Raises:
-            BadInput: The address cannot be had.
+            BadInput: It cannot listen at the address.
         """
         if self._options.listen is None:
             return
         pages = {
-            "/healthz": lambda: verdict(ailments(self._pulse())),
-            "/readyz": lambda: verdict(hindrances(self._pulse())),
+            "/healthz": lambda: verdict(liveness_problems(self._health())),
+            "/readyz": lambda: verdict(readiness_problems(self._health())),
         }
         serve(self._options.listen, pages, self.metrics.registry)
 
     def run(self) -> None:
-        """Work until `stop`, then end: first the decisions, then the lease."""
+        """Run until `stop` is called; then end decisions first, and release the Lease."""
         for part in (self.watches, self.leadership, self.recompute):
             part.start()
         self._stopping.wait()
@@ -131,17 +131,17 @@ class Operator:
         self.watches.stop()
 
     def stop(self) -> None:
-        """End `run`; for signal handlers and other threads."""
+        """Make `run` return; safe in signal handlers and other threads."""
         self._stopping.set()
 
     def _may_write(self) -> bool:
         return self.leadership.leads() and not self._stopping.is_set()
 
-    def _changed(self, presses: bool = True) -> None:
-        self.recompute.changed(presses=presses)
+    def _changed(self, urgent: bool = True) -> None:
+        self.recompute.changed(urgent=urgent)
 
-    def _pulse(self) -> Pulse:
-        return Pulse(
+    def _health(self) -> HealthInputs:
+        return HealthInputs(
             now=time.monotonic(),
             beat=self.watches.beat,
             tried=self.leadership.tried,
@@ -154,26 +154,35 @@ class Operator:
             epoch_seconds=self.recompute.rules.epoch_seconds,
         )
 
-    def _present(self) -> Present:
-        return Present(
+    def _gauges(self) -> OperatorGauges:
+        return OperatorGauges(
             {
-                "leader": ("1 while this operator leads.", self.leadership.leads),
-                "epoch": ("Of its last decision.", lambda: self.recompute.epoch),
+                "leader": (
+                    "1 while this operator is the leader, else 0.",
+                    self.leadership.leads,
+                ),
+                "epoch": (
+                    "Epoch of the last decision that was published.",
+                    lambda: self.recompute.epoch,
+                ),
                 "last_success_age_seconds": (
-                    "Since a decision was last made and published in full.",
+                    "Seconds since a decision was last published in full.",
                     lambda: age(self.recompute.succeeded),
                 ),
-                "complete": ("1 when all objects are known.", lambda: self.watches.complete),
+                "complete": (
+                    "1 when the operator's cache of the cluster is complete, 0 otherwise.",
+                    lambda: self.watches.complete,
+                ),
                 "event_loop_age_seconds": (
-                    "Since the event loop of the watches last took a turn.",
+                    "Seconds since the event loop of the watches was last active.",
                     lambda: age(self.watches.beat),
                 ),
                 "watch_restarts": (
-                    "How often the watches had to be started again.",
+                    "Times that the watches were restarted.",
                     lambda: self.watches.restarts,
                 ),
                 "notes": (
-                    "What the last decision left out that has no status to say so.",
+                    "Problems found by the last decision that no status shows; see the log.",
                     lambda: self.metrics.notes,
                 ),
             },

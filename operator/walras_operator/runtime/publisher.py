@@ -1,8 +1,7 @@
-"""Apply: write what a decision wants, object by object, as long as this operator leads.
+"""Effects: write the objects of a decision, as long as this operator leads.
 
-So many requests at a time as there are threads; the client has no limit of its own. What fails for
-the moment is tried again a few times; what fails for good is told, hinders nothing else, and is
-tried again with the next decision, since that finds it undone.
+A thread pool limits concurrent requests. Transient failures are retried a few times. Permanent ones
+are logged and do not affect other objects; the next decision finds them undone and tries again.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from walras_operator.runtime.apply import Applier
-from walras_operator.runtime.events import Bucket, event_document, namespace_of
-from walras_operator.runtime.mirror import Known
+from walras_operator.runtime.events import TokenBucket, event_document, namespace_of
+from walras_operator.runtime.mirror import CachedAllocation
 from walras_operator.runtime.placer import Placer
 from walras_service.api_errors import ApiError
 from walras_service.kinds import EVENTS
@@ -42,32 +41,32 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 THREADS = 8
-"""Requests at a time."""
+"""Most concurrent requests."""
 
 SLICE = 0.5
-"""Seconds: long enough for some fifty statuses, and not long to wait for a plan."""
+"""Seconds for which statuses are written in any case: some fifty, and no long wait for a plan."""
 
 Write = TypeVar("Write")
 
 _PAUSES = (0.2, 0.5, 1.0, 2.0)
 _LONGEST_PAUSE = 5.0
-_TOLD = 5  # problems of one decision that the log has a line for
+_LOGGED = 5  # most problems of one decision that are logged one by one
 
 Result = Literal[
     "written", "gone", "failed", "unheld", "superseded", "dropped", "refused", "deferred"
 ]
-"""How a write ended: `unheld` if this operator led no longer, `superseded` if another leader's plan
-was found in place, `dropped` if there were too many, `refused` if a pod could not be placed,
-`deferred` if it was left to the next decision, which was due."""
+"""How a write ended: `unheld` if this operator no longer leads, `superseded` if a plan of a later
+leader was found, `dropped` if the rate limit was exceeded, `refused` if a pod could not be placed,
+`deferred` if it was left to the next decision."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How publishing a decision went.
+    """The results of publishing a decision.
 
     Attributes:
-        results: By kind of object and result.
-        void: Whether nothing of the decision was published, since its credits could not be.
+        results: Number of writes by kind of object and result.
+        void: Whether nothing was published because the credits could not be written.
     """
 
     results: Counter[tuple[str, Result]] = field(default_factory=Counter)
@@ -77,23 +76,23 @@ class Outcome:
         return Outcome(self.results + other.results, self.void or other.void)
 
     def count(self, result: Result) -> int:
-        """How many ended so."""
+        """Return the number of writes with a result."""
         return sum(number for (_, each), number in self.results.items() if each == result)
 
 
 class SupersededError(Exception):
-    """There is a plan of a later leader, or the Market is another than was decided from."""
+    """A later leader has published a plan, or the Market has changed since the decision."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What a decision is marked with.
+    """What identifies a decision.
 
     Attributes:
-        epoch: Its number.
+        epoch: Number of the decision.
         time: When it was made (RFC 3339).
-        milliseconds: That it took.
-        leader: Who made it.
+        milliseconds: Time that it took.
+        leader: Identity of the operator that made it.
     """
 
     epoch: int
@@ -106,10 +105,10 @@ class Publisher:
     """Writes decisions.
 
     Args:
-        api: With as many connections as there are threads.
-        mirror: Is told what the API server answers.
-        leads: Whether this operator leads, and is not about to end; asked before each request.
-        slice_: Seconds that statuses have of every decision, whatever is due meanwhile.
+        api: Connections to the API server, as many as threads.
+        mirror: Records what the API server returns.
+        leads: Returns whether this operator leads and is not ending; called before each request.
+        slice_: Seconds for which statuses of a decision are written even if another is due.
     """
 
     def __init__(
@@ -118,43 +117,45 @@ class Publisher:
         self._api, self._mirror, self._leads, self._slice = api, mirror, leads, slice_
         self._applier = Applier(api)
         self._placer = Placer(api, mirror)
-        self._bucket = Bucket()
+        self._bucket = TokenBucket()
         self._bucket_lock = threading.Lock()
-        self._problems: list[str] = []  # of the present decision
-        self._owed: dict[Reference, int] = {}  # whose statuses the last one left, in their order
+        self._problems: list[str] = []  # of the current decision
+        self._owed: dict[Reference, int] = {}  # objects whose statuses were deferred, in order
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="publish")
 
     def close(self) -> None:
-        """End, when what has begun has ended."""
+        """Stop once writes in progress have ended."""
         self._pool.shutdown(cancel_futures=True)
 
     def publish(
-        self, decision: Decision, stamp: Stamp, hurried: Callable[[], bool] = lambda: False
+        self, decision: Decision, stamp: Stamp, yield_early: Callable[[], bool] = lambda: False
     ) -> Outcome:
-        """Write all of a decision, or of a part, and return when all is done or given up.
+        """Write a decision, or a part of one, and return when all writes have ended.
 
-        A settled quantum comes before everything else, as grants that nobody pays for must not be:
-        if its credits cannot be written, nothing is, and pods are let go only. Then come profiles:
-        what a node is asked to measure next may replace a report in its NodeAllocation that only
-        the profile's status keeps. Events come after statuses, none about an object whose status
-        could not be written: the next decision has them again. Pods are placed last, and so are
-        already told of: who follows an operator that ended among them finds some placed, and places
-        the others.
+        The order is:
 
-        Statuses are left to the next decision when that is due, so that nodes need not wait until a
-        thousand jobs are told of the last one's prices. It finds them undone. Each decision writes
-        some, beginning with those that have waited longest: none waits for ever, however often
-        something changes.
+        1. A settled quantum, because no grant may exist that nobody pays for. If its credits cannot
+           be written, nothing else is, except that pods are left to the scheduler.
+        2. Profiles and their statuses: the next measurement may replace a report in a
+           NodeAllocation that only the profile's status keeps.
+        3. NodeAllocations.
+        4. Other statuses, then Events, but none about an object whose status could not be written:
+           the next decision has them again.
+        5. Placements of pods. If the operator ends meanwhile, the next leader places the others.
+
+        When another decision is due, the remaining statuses are deferred to it, so that nodes need
+        not wait for the statuses of a thousand jobs. Each decision writes some, starting with those
+        that have waited longest, so none waits forever.
 
         Args:
-            decision: To write.
-            stamp: That it is marked with.
-            hurried: Whether another decision is due.
+            decision: Decision, or part of one, to write.
+            stamp: Identity of the decision.
+            yield_early: Returns whether another decision is due.
         """
         known = self._mirror.allocations()
         outcome = Outcome()
         rest = decision.statuses
-        untold: set[Reference] = set()
+        unwritten: set[Reference] = set()
         if decision.settlement is not None:
             market = decision.settlement.market
             settled = [each for each in rest if each.object == market]
@@ -166,16 +167,17 @@ class Publisher:
         self._all(outcome, "SpeedupProfile", self._profile, decision.profiles)
         first = [each for each in rest if each.object.kind == "SpeedupProfile"]
         others = [each for each in rest if each.object.kind != "SpeedupProfile"]
-        untold |= self._statuses(outcome, stamp, first)
+        unwritten |= self._statuses(outcome, stamp, first)
         self._all(
             outcome,
             "NodeAllocation",
             lambda each: self._node(each, stamp, known),
             decision.nodes,
         )
-        told_before = bool(decision.placements)  # they are made only once
-        untold |= self._statuses(outcome, stamp, others, hurried=None if told_before else hurried)
-        events = [each for each in decision.events if each.object not in untold]
+        # Statuses that announce a placement are not deferred: pods are placed only once.
+        defer = None if decision.placements else yield_early
+        unwritten |= self._statuses(outcome, stamp, others, yield_early=defer)
+        events = [each for each in decision.events if each.object not in unwritten]
         self._all(outcome, "Event", lambda each: self._event(each, stamp), events)
         self._place(outcome, decision.placements)
         self._complain()
@@ -183,12 +185,12 @@ class Publisher:
 
     @property
     def unplaceable(self) -> str:
-        """Why pods may not be placed, as was found last; empty if they may."""
+        """Why the API server last forbade a placement; empty if it did not."""
         return self._placer.problem
 
     def _place(self, outcome: Outcome, placements: Sequence[Placement]) -> None:
         if not placements:
-            return  # what was found last stands
+            return  # the last finding stands
         self._placer.begin()
         self._all(outcome, "Pod", self._placement, placements)
 
@@ -198,29 +200,29 @@ class Publisher:
         stamp: Stamp,
         writes: Sequence[StatusWrite],
         version: str = "",
-        hurried: Callable[[], bool] | None = None,
+        yield_early: Callable[[], bool] | None = None,
     ) -> set[Reference]:
-        """Write statuses; return the objects whose status is as it was.
+        """Write statuses; return the objects whose status could not be written.
 
         Args:
-            outcome: Is added to.
-            stamp: Of the decision.
-            writes: To make.
-            version: That the objects must have; empty for any.
-            hurried: Whether to leave the rest; None to write them all.
+            outcome: Results, which are added to.
+            stamp: Identity of the decision.
+            writes: Statuses to write.
+            version: The resourceVersion that the objects must have; empty for any.
+            yield_early: Returns whether to defer the rest; None to write all.
         """
         end = time.monotonic() + self._slice
 
         def write(each: StatusWrite) -> Result:
-            if hurried is not None and time.monotonic() > end and hurried():
+            if yield_early is not None and time.monotonic() > end and yield_early():
                 return "deferred"
             return self._status(each, stamp, version)
 
-        if hurried is not None:
+        if yield_early is not None:
             writes = sorted(writes, key=lambda each: self._owed.get(each.object, len(self._owed)))
         results = list(self._pool.map(write, writes))
         paired = list(zip(writes, results, strict=True))
-        if hurried is not None and writes:
+        if yield_early is not None and writes:
             deferred = (write.object for write, result in paired if result == "deferred")
             self._owed = {each: place for place, each in enumerate(deferred)}
         outcome.results.update((write.object.kind, result) for write, result in paired)
@@ -236,10 +238,10 @@ class Publisher:
         outcome.results.update((kind, result) for result in self._pool.map(do, writes))
 
     def _complain(self) -> None:
-        for problem in self._problems[:_TOLD]:
+        for problem in self._problems[:_LOGGED]:
             _log.error("not published: %s", problem, extra={"event": "publish-failed"})
-        if len(self._problems) > _TOLD:
-            _log.error("not published: %d others", len(self._problems) - _TOLD)
+        if len(self._problems) > _LOGGED:
+            _log.error("not published: %d others", len(self._problems) - _LOGGED)
         self._problems.clear()
 
     def _profile(self, write: ProfileWrite) -> Result:
@@ -248,7 +250,9 @@ class Publisher:
 
         return self._tried(write.object.title, make)
 
-    def _node(self, write: NodeWrite, stamp: Stamp, known: Mapping[str, Known]) -> Result:
+    def _node(
+        self, write: NodeWrite, stamp: Stamp, known: Mapping[str, CachedAllocation]
+    ) -> Result:
         title = f"NodeAllocation {write.node}"
         last = known.get(write.node)
 
@@ -261,19 +265,21 @@ class Publisher:
 
         return self._tried(title, apply)
 
-    def _looked(self, node: str, epoch: int) -> Known | None:
-        """A NodeAllocation as it is now, after it was found to be another one.
+    def _looked(self, node: str, epoch: int) -> CachedAllocation | None:
+        """Return the current NodeAllocation of a node after a conflict; None if there is none.
 
         Raises:
-            SupersededError: It has a plan of a later leader.
-            ApiError: It is not known.
+            SupersededError: It contains a plan of a later leader.
+            ApiError: The API server cannot be asked, or refuses.
         """
         found = self._applier.read(node)
         if found is None:
             return None
-        known = Known.read(found)
+        known = CachedAllocation.read(found)
         if known.epoch >= epoch:
-            raise SupersededError(f"it is of epoch {known.epoch}, and this decision of {epoch}")
+            raise SupersededError(
+                f"its epoch {known.epoch} is not older than that of this decision, {epoch}"
+            )
         return known
 
     def _status(self, write: StatusWrite, stamp: Stamp, version: str) -> Result:
@@ -288,7 +294,7 @@ class Publisher:
 
         def apply(*, again: bool) -> None:
             if again and version:
-                raise SupersededError("it is another than was decided from")
+                raise SupersededError("it has changed since the decision")
             answer = self._applier.status(write.object, status, version)
             if answer.get("status") == status:
                 answer["status"] = status  # those of 10 000 pods are 20 MiB; not twice
@@ -309,7 +315,7 @@ class Publisher:
         return self._tried(f"Event about {event.object.title}", tell)
 
     def _placement(self, placement: Placement) -> Result:
-        """Place a pod; that it cannot be done is no reason to decide less often."""
+        """Place a pod; a failure is no reason to decide less often."""
         done = True
 
         def place(*, again: bool) -> None:  # noqa: ARG001 - it is there or it is not

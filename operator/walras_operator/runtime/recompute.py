@@ -1,9 +1,7 @@
-"""Apply: decide whenever something has changed, at least every epoch, and have it published.
+"""Effects: decide whenever something changes, and at least once an epoch, and publish the outcome.
 
-One thread, so that no two decisions overlap, and not a process: a decision takes most of its time
-in compiled kernels that let other threads run, and a world of 10 000 pods would be copied to a
-process, whose interpreter and kernels take another 150 MiB. Whatever goes wrong in it is told and
-counted, and it goes on after a pause.
+One thread makes all decisions, so that no two overlap (docs/decisions/one-thread.md). An exception
+in a decision is logged and counted, and the thread tries again after a pause.
 """
 
 from __future__ import annotations
@@ -40,16 +38,16 @@ _LONGEST_PAUSE = 60.0
 
 
 @dataclass(slots=True)
-class _Reign:
-    """What belongs to one term of this operator.
+class _LeaderTerm:
+    """State that belongs to one leader term of this operator.
 
     Attributes:
-        term: Which.
+        term: Number of the term.
         since: When it began.
-        carried: From the last decision.
-        again: When memory is to be divided again; None if it is not.
-        matched: When pods that wait were last paired.
-        agents: That lived then.
+        carried: State from the last decision.
+        again: When memory is divided again; None if it is not.
+        matched: When waiting pods were last paired.
+        agents: Nodes with a live agent at the last decision.
     """
 
     term: int
@@ -60,11 +58,11 @@ class _Reign:
     agents: frozenset[str] = frozenset()
 
 
-class _Deciding:
-    """Makes the parts of a decision as they are asked for; the collector waits meanwhile.
+class _TimedParts:
+    """An iterator over the parts of a decision that pauses the collector and measures time.
 
     Attributes:
-        seconds: That it took so far.
+        seconds: Time spent so far.
     """
 
     def __init__(self, parts: Iterator[Decision]) -> None:
@@ -84,22 +82,22 @@ class _Deciding:
 
 
 class Recompute:
-    """Makes decisions and has them published.
+    """Makes decisions and publishes them.
 
     Args:
-        mirror: What is known.
-        watches: Whether all is known.
-        leadership: Whether this operator leads.
-        publisher: Writes.
-        ends: Asks how pods ended.
-        parts: Decides about a world, and yields what is to be written in parts.
-        metrics: Are told.
-        debounce: When to answer to changes.
+        mirror: Cache of the cluster.
+        watches: Watches that fill the mirror.
+        leadership: Part in the election of a leader.
+        publisher: Writes decisions.
+        ends: Looks up how pods ended.
+        parts: Decides on a world, and yields the parts of the decision.
+        metrics: Metrics of the process.
+        debounce: Chooses when to react to changes.
 
     Attributes:
-        rules: Of the last decision that could be made.
-        succeeded: When a decision was last made and published without a failure; None before.
-        epoch: Of the last decision.
+        rules: Rules of the last decision that could be made.
+        succeeded: When a decision was last published without a failure; None before.
+        epoch: Epoch of the last decision; 0 before.
     """
 
     def __init__(
@@ -119,7 +117,7 @@ class Recompute:
         self._mirror, self._watches, self._leadership = mirror, watches, leadership
         self._publisher, self._parts, self._metrics = publisher, parts, metrics
         self._ends, self._debounce = ends, debounce
-        self._reign: _Reign | None = None
+        self._term: _LeaderTerm | None = None
         self._tried: float | None = None
         self._failures = 0
         self._wake = threading.Condition()
@@ -127,34 +125,34 @@ class Recompute:
         self._thread = threading.Thread(target=self._run, name="recompute", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start to decide."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End after the present decision; what of it is not yet written is left."""
+        """Stop after the current decision; writes that have not begun are skipped."""
         with self._wake:
             self._stopping = True
             self._wake.notify()
         self._thread.join(timeout=30)
 
-    def changed(self, *, presses: bool = True) -> None:
-        """Something is another; for all threads."""
+    def changed(self, *, urgent: bool = True) -> None:
+        """Note that something has changed; safe for concurrent use."""
         with self._wake:
-            self._debounce.note(time.monotonic(), presses=presses)
+            self._debounce.note(time.monotonic(), urgent=urgent)
             self._wake.notify()
 
     @property
     def leading_since(self) -> float | None:
-        """When this operator began to lead with all it must know; None if it does not."""
-        reign = self._reign
-        return None if reign is None else reign.since
+        """When this operator began to lead with a complete mirror; None if it does not."""
+        current = self._term
+        return None if current is None else current.since
 
     def _run(self) -> None:
-        while reign := self._waited():
+        while current := self._wait_until_due():
             self._tried = time.monotonic()
             try:
-                outcome = self._round(reign)
-            except Exception:  # noqa: BLE001 - whatever it is, the next round may go well
+                outcome = self._round(current)
+            except Exception:  # noqa: BLE001 - the next decision may succeed
                 _log.exception("a decision failed", extra={"event": "crash"})
                 self._metrics.crashed()
                 self._failures += 1
@@ -167,74 +165,74 @@ class Recompute:
         if not undone and not outcome.count("unheld"):
             self.succeeded = time.monotonic()
 
-    def _waited(self) -> _Reign | None:
-        """Wait until a decision is due; None when the process is to end."""
+    def _wait_until_due(self) -> _LeaderTerm | None:
+        """Wait until a decision is due; return None when the process is to end."""
         with self._wake:
             while not self._stopping:
                 now = time.monotonic()
-                reign = self._reign = self._present(now)
-                due = None if reign is None else self._due(reign, now)
+                current = self._term = self._current_term(now)
+                due = None if current is None else self._due(current, now)
                 if due is not None and due <= now:
                     self._debounce.answered()
-                    return reign
+                    return current
                 self._wake.wait(_TICK if due is None else min(due - now, _TICK))
         return None
 
-    def _present(self, now: float) -> _Reign | None:
-        """The term in which to decide; a new one begins with nothing carried over."""
+    def _current_term(self, now: float) -> _LeaderTerm | None:
+        """Return the leader term in which to decide; a new one starts without any state."""
         term = self._leadership.term()
         if term is None or not self._watches.complete:
             return None
-        if self._reign is not None and self._reign.term == term:
-            return self._reign
+        if self._term is not None and self._term.term == term:
+            return self._term
         self._tried = None
-        return _Reign(term, now)
+        return _LeaderTerm(term, now)
 
-    def _due(self, reign: _Reign, now: float) -> float:
-        """When to decide next."""
+    def _due(self, current: _LeaderTerm, now: float) -> float:
+        """Return when to decide next."""
         if self._tried is None:
             return now
         if self._failures:
             return self._tried + min(2.0 ** (self._failures - 1), _LONGEST_PAUSE)
-        if self._mirror.agents() != reign.agents:
+        if self._mirror.agents() != current.agents:
             self._debounce.note(now)
-        last = min(self._tried, reign.matched or now)
-        due = (last + self.rules.epoch_seconds, reign.again, self._debounce.due())
+        last = min(self._tried, current.matched or now)
+        due = (last + self.rules.epoch_seconds, current.again, self._debounce.due())
         return min(each for each in due if each is not None)
 
-    def _round(self, reign: _Reign) -> Outcome:
+    def _round(self, current: _LeaderTerm) -> Outcome:
         began, now = time.monotonic(), datetime.now(UTC)
         known = self._mirror.world(now.strftime(TIME))
-        reign.agents = known.agents
-        matching = self._matching(reign, began)
+        current.agents = known.agents
+        matching = self._matching(current, began)
         world = replace(
             known,
-            carried=reign.carried,
+            carried=current.carried,
             matching=matching,
             unplaceable=self._publisher.unplaceable,
             ends=self._ends.known,
         )
-        reign.again = None
+        current.again = None
         outcome, stamp = Outcome(), None
-        deciding = _Deciding(self._parts(world))
+        deciding = _TimedParts(self._parts(world))
         for part in deciding:
             if part.ended is not None:
                 self._ends.seek(part.ended)
             if part.until:
                 end = datetime.strptime(part.until, TIME).replace(tzinfo=UTC)
-                reign.again = began + (end - now).total_seconds()
+                current.again = began + (end - now).total_seconds()
             if stamp is None and part.writes:
-                stamp = self._stamp(known.now, deciding.seconds, reign.term)
+                stamp = self._stamp(known.now, deciding.seconds, current.term)
             if stamp is not None:
                 outcome += self._published(part, stamp)
             if outcome.void:
                 break
-            reign.carried = part.carried
+            current.carried = part.carried
             self.rules = part.rules or self.rules
-            reign.matched = began if matching else reign.matched
+            current.matched = began if matching else current.matched
             self._metrics.noted(part.notes)
-        # What agents answer can wait as long as a decision takes: a change that is made meanwhile
-        # need not wait for the end of one that nobody is in a hurry for.
+        # Reports of agents wait for as long as a decision takes, so that an urgent change need not
+        # wait for the end of a decision that is not urgent.
         self._debounce.pause = deciding.seconds
         self._metrics.decided(deciding.seconds)
         self._metrics.published(outcome, time.monotonic() - began)
@@ -244,24 +242,24 @@ class Recompute:
             _log.info("epoch %d: %s", stamp.epoch, ", ".join(results), extra=extra)
         return outcome
 
-    def _hurried(self) -> bool:
-        """Whether another decision is due for more than what agents answer to the present one."""
+    def _more_urgent(self) -> bool:
+        """Return whether another decision is due for an urgent reason."""
         now = time.monotonic()
-        reign = self._reign
-        if reign is not None and reign.again is not None and reign.again <= now:
+        current = self._term
+        if current is not None and current.again is not None and current.again <= now:
             return True
         with self._wake:
-            due = self._debounce.pressing()
+            due = self._debounce.urgent_due()
         return due is not None and due <= now
 
-    def _matching(self, reign: _Reign, now: float) -> bool:
-        """Whether to pair pods that wait: once an epoch, and always where nothing comes of it."""
-        if reign.matched is None or self.rules.mode == "observe":
+    def _matching(self, current: _LeaderTerm, now: float) -> bool:
+        """Return whether to pair waiting pods: once an epoch, and always in mode observe."""
+        if current.matched is None or self.rules.mode == "observe":
             return True
-        return now - reign.matched >= self.rules.epoch_seconds
+        return now - current.matched >= self.rules.epoch_seconds
 
     def _stamp(self, now: str, seconds: float, term: int) -> Stamp:
-        """Return what all parts of a decision are marked with; begins a new epoch."""
+        """Start a new epoch; return the identity of the decision."""
         allocations = self._mirror.allocations().values()
         known = max((max(each.epoch, each.reported) for each in allocations), default=0)
         self.epoch = next_epoch(term, max(known, self.epoch))
@@ -269,9 +267,8 @@ class Recompute:
 
     def _published(self, part: Decision, stamp: Stamp) -> Outcome:
         if part.settlement is not None:
-            # Before it is written: an operator that dies in between must not leave a quantum that
-            # counts without a record of it.
+            # Log before the write, so that no quantum counts without a record in the log.
             record = part.settlement.record
             text = "quantum %d is settled, if the Market takes its credits"
             _log.info(text, record["quantum"], extra={"event": "quantum", "record": record})
-        return self._publisher.publish(part, stamp, self._hurried)
+        return self._publisher.publish(part, stamp, self._more_urgent)

@@ -1,10 +1,9 @@
-"""Facts: what happens to objects, by Kopf, whose handlers do nothing but tell the mirror.
+"""Facts: watch the cluster with Kopf, and keep the mirror up to date.
 
-Kopf runs in a thread with an event loop of its own, so that nothing but itself can hold that up.
-Should Kopf end, as it does when a kind is removed or may no longer be listed, the reason is told
-and it is started again, once all kinds can be listed. From the first of its tasks that ends, some
-kind is watched by nobody, and nothing is complete; Kopf's others may be minutes in trying again
-what failed, and are not waited for that long.
+Kopf runs in a thread with an event loop of its own. If Kopf ends, as it does when a kind is removed
+or may no longer be listed, the reason is logged, and Kopf is started again once all kinds can be
+listed. As soon as the first of its tasks ends, a kind is no longer watched, and the mirror counts
+as incomplete. Kopf's other tasks may retry for minutes; they are not awaited that long.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from typing import TYPE_CHECKING, Any, cast
 import kopf
 
 from walras_operator.runtime import collector
-from walras_operator.runtime.census import Census
 from walras_operator.runtime.handlers import handlers, kopf_settings
+from walras_operator.runtime.resync import Resync
 from walras_service.api_errors import ApiError
 
 if TYPE_CHECKING:
@@ -38,26 +37,26 @@ _BEAT = 1.0
 _COMPLETE = 0.05
 _STALLED = 2.0
 _ENDING = 5.0
-"""Seconds that Kopf's tasks have to end."""
+"""Seconds for Kopf's tasks to end."""
 
 _AGAIN = (1.0, 30.0)
-"""Seconds before the first and before every later new start."""
+"""Seconds before the first restart, and longest pause before later ones."""
 
 
 class Watches:
-    """Keeps the mirror as the cluster is.
+    """Keeps the mirror up to date.
 
     Args:
-        api: To compare with.
-        kinds: That are watched, by name.
-        mirror: Is told.
+        api: Connections for comparisons.
+        kinds: Kinds to watch, by name.
+        mirror: Cache to update.
         sweep: Seconds between two comparisons.
 
     Attributes:
-        beat: When the event loop last took a turn, by `time.monotonic`.
-        complete: Whether the mirror has all that there is.
-        problem: Why it cannot be complete; empty if nothing is in the way.
-        restarts: How often Kopf had to be started again.
+        beat: When the event loop was last active, by `time.monotonic`.
+        complete: Whether the mirror contains all objects.
+        problem: Why it does not; empty if nothing is wrong.
+        restarts: Number of times that Kopf was restarted.
     """
 
     def __init__(
@@ -68,16 +67,16 @@ class Watches:
         self.problem = ""
         self.restarts = 0
         self._api, self._kinds, self._mirror, self._sweep = api, kinds, mirror, sweep
-        self._census = Census(api, kinds, mirror)
+        self._resync = Resync(api, kinds, mirror)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Start to watch."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Watch no longer."""
+        """Stop watching."""
         self._stopping.set()
         self._thread.join(timeout=10)
 
@@ -93,7 +92,7 @@ class Watches:
                 self._complain(f"the watch ended: {error}")
                 _log.debug("the watch ended", exc_info=True)
                 self.restarts += 1
-            self.complete = False  # whatever happens meanwhile is not seen
+            self.complete = False  # changes are missed meanwhile
             if time.monotonic() - began > _AGAIN[1]:
                 pause = _AGAIN[0]
             self.beat = time.monotonic()
@@ -101,9 +100,9 @@ class Watches:
             pause = min(2 * pause, _AGAIN[1])
 
     async def _watch(self) -> None:
-        """Watch until something goes wrong, or until it is over."""
+        """Watch until something fails, or until `stop` is called."""
         beats = asyncio.create_task(self._beats())
-        await asyncio.to_thread(self._census.take)
+        await asyncio.to_thread(self._resync.take)
         ended = asyncio.Event()
         ours = asyncio.all_tasks()
         tasks = await kopf.spawn_tasks(
@@ -111,7 +110,7 @@ class Watches:
             settings=kopf_settings(self._kinds),
             clusterwide=True,
             standalone=True,
-            # Kopf would ask for the user's name, and the user of a container has none.
+            # By default Kopf looks up the user's name, and the user of a container has none.
             identity=cast("Any", "walras-operator"),
             stop_flag=ended,
         )
@@ -125,7 +124,7 @@ class Watches:
             beats.cancel()
         await asyncio.wait([running], timeout=_ENDING)
         for task in (running, *first) if running.done() else first:
-            await task  # which raises what went wrong
+            await task  # raises its exception
 
     async def _beats(self) -> None:
         while True:
@@ -133,7 +132,7 @@ class Watches:
             await asyncio.sleep(_BEAT)
 
     async def _compares(self, ended: asyncio.Event) -> None:
-        """Find the mirror complete, and see from time to time that it still is."""
+        """Wait until the mirror is complete, then compare it periodically."""
         began = time.monotonic()
         while not self._stopping.is_set():
             if not self.complete:
@@ -146,29 +145,29 @@ class Watches:
         ended.set()
 
     async def _completed(self) -> None:
-        """Wait until the watches have told of all that there is, or of nothing more for a while."""
-        missing, since = self._census.missing(), time.monotonic()
+        """Wait until the watches have reported all objects, or nothing more for a while."""
+        missing, since = self._resync.missing(), time.monotonic()
         while missing and time.monotonic() < since + _STALLED and not self._stopping.is_set():
             await asyncio.sleep(_COMPLETE)
-            if (now := self._census.missing()) != missing:
+            if (now := self._resync.missing()) != missing:
                 missing, since = now, time.monotonic()
         if missing:
-            await self._compared()  # it may have gone before the watches began
+            await self._compared()  # some may have been deleted before the watches began
         else:
             collector.pass_over_all()
             self.complete, self.problem = True, ""
-            _log.info("all objects are known", extra={"event": "complete"})
+            _log.info("all objects are cached", extra={"event": "complete"})
 
     async def _compared(self) -> bool:
-        """Compare; False if the watches have fallen silent."""
+        """Compare the mirror with the API server; return False if the watches have gone silent."""
         try:
-            silent = await asyncio.to_thread(self._census.take)
+            silent = await asyncio.to_thread(self._resync.take)
         except ApiError as error:
             self._complain(str(error))
             return True
         self.problem = ""
         if silent and self.complete:
-            _log.error("the watches have not told of %d objects; watching anew", silent)
+            _log.error("the watches have not reported %d objects; restarting them", silent)
             self.restarts += 1
             return False
         return True
@@ -178,7 +177,7 @@ class Watches:
         deleted = event["type"] == "DELETED"
         self._mirror.hear(kind, document, deleted=deleted)
         if deleted:
-            self._census.heard(kind, document["metadata"]["uid"])
+            self._resync.heard(kind, document["metadata"]["uid"])
 
     def _complain(self, problem: str) -> None:
         if self.problem != problem:
@@ -187,7 +186,7 @@ class Watches:
 
 
 def _run_and_leave(main: Coroutine[Any, Any, None]) -> None:
-    """Run like `asyncio.run`, but do not wait for ever for what does not end when it is told to."""
+    """Run like `asyncio.run`, but do not wait forever for tasks that ignore their cancellation."""
     loop = asyncio.new_event_loop()
     try:
         loop.run_until_complete(main)

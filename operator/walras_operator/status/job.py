@@ -1,4 +1,4 @@
-"""Chooses (pure): the status of a MarketJob: what its pods got, at which price, and why."""
+"""Pure: compute the status of a MarketJob: what its pods got, at which price, and why."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from walras.resources.statuses import (
 )
 from walras.resources.waiting import way_of
 from walras_operator.colocating.company import companies, lasting
-from walras_operator.conditions import (
-    LONGEST_REASON,
+from walras_operator.enforcement import Enforcement
+from walras_operator.status.conditions import (
+    MAX_REASON,
     clipped,
     conditions,
     listed,
 )
-from walras_operator.enforcement import Held
-from walras_operator.figures import figure
-from walras_operator.job_verdicts import objective, verdicts
+from walras_operator.status.job_conditions import job_conditions, objective
+from walras_operator.status.numbers import figure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,37 +41,37 @@ if TYPE_CHECKING:
     from walras.resources.kinds import MarketJob
     from walras.resources.preferences import Weight, Weights
     from walras.resources.terms import Name
-    from walras_operator.conditions import Problem
-    from walras_operator.screening import Screened
+    from walras_operator.status.conditions import Problem
+    from walras_operator.validation import Validated
     from walras_operator.world import Document
 
-UNKNOWN = Held("Granted")
+UNKNOWN = Enforcement("Granted")
 
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """What was decided about all pods of jobs.
+    """The outcome of a decision for the pods of all jobs.
 
     Attributes:
-        screened: whose pods are whose, and what is wrong with jobs.
-        grants: by namespace and name of the pod.
-        waiting: why a pod has no grant, likewise.
-        without: why a grant cannot be given to its pod, likewise.
-        enforced: how grants are held, by node and UID.
-        pods: positions of each job's pods, by namespace and name of the job.
-        overlaps: pods that other jobs select too, likewise, a sentence each.
-        unmeasured: why the speedup of jobs is not known from a measurement, likewise.
-        bids: what came of the bids of jobs, likewise.
-        companies: beside whom pods were placed, by the title of the job that they are.
-        unplaceable: why pods that wait cannot be placed; empty if they can.
-        runs: what jobs' statuses are to say of runs, by namespace and name of the job.
+        validated: Which pods belong to which job, and problems of jobs.
+        grants: Grants by namespace and name of the pod.
+        waiting: Why the market gave a pod no grant, by namespace and name of the pod.
+        ungranted: Why a pod cannot have its grant, by namespace and name of the pod.
+        enforced: Enforcement of grants, by node and pod UID.
+        pods: Positions of each job's pods in the snapshot, by namespace and name of the job.
+        overlaps: Sentences about pods that other jobs select too, by namespace and name of the job.
+        unmeasured: Why a job's speedup has not been measured, by namespace and name of the job.
+        bids: Outcomes of bids in auctions, by namespace and name of the job.
+        companies: Co-runners of pods that were placed in pairs, by title of the pod.
+        unplaceable: Why waiting pods cannot be placed; empty if they can.
+        runs: Field ``runs`` of each job's status, by namespace and name of the job.
     """
 
-    screened: Screened
+    validated: Validated
     grants: Mapping[Name, Grant]
     waiting: Mapping[Name, str]
-    without: Mapping[Name, str]
-    enforced: Mapping[tuple[str, str], Held]
+    ungranted: Mapping[Name, str]
+    enforced: Mapping[tuple[str, str], Enforcement]
     pods: Mapping[Name, Sequence[int]]
     overlaps: Mapping[Name, Sequence[str]]
     unmeasured: Mapping[Name, Problem] = field(default_factory=dict)
@@ -83,23 +83,23 @@ class Outcomes:
     @classmethod
     def of(
         cls,
-        screened: Screened,
+        validated: Validated,
         plan: Plan,
-        without: Mapping[Name, str],
-        enforced: Mapping[tuple[str, str], Held],
+        ungranted: Mapping[Name, str],
+        enforced: Mapping[tuple[str, str], Enforcement],
     ) -> Outcomes:
-        """Sort what was decided by pod and by job."""
+        """Index a plan by pod and by job."""
         pods: defaultdict[Name, list[int]] = defaultdict(list)
-        for number, job in screened.assembled.selection.job.items():
+        for number, job in validated.assembled.selection.job.items():
             pods[job.metadata.namespace, job.metadata.name].append(number)
         return cls(
-            screened,
+            validated,
             {(grant.namespace, grant.pod): grant for grant in plan.grants},
             {(each.namespace, each.pod): each.reason for each in plan.refused},
-            without,
+            ungranted,
             enforced,
             pods,
-            _overlaps(screened),
+            _overlaps(validated),
             bids={(each.namespace, each.name): each for each in plan.bids},
             companies=companies(plan),
         )
@@ -109,10 +109,10 @@ def job_status(job: MarketJob, outcomes: Outcomes, before: Mapping[str, Any], no
     """Return the status of a job.
 
     Args:
-        job: the job.
-        outcomes: what was decided.
-        before: its status before.
-        now: the time.
+        job: The MarketJob.
+        outcomes: Outcome of the decision.
+        before: Status as last written.
+        now: Current time (RFC 3339).
     """
     key = job.metadata.namespace, job.metadata.name
     former = {
@@ -120,28 +120,28 @@ def job_status(job: MarketJob, outcomes: Outcomes, before: Mapping[str, Any], no
     }
     numbers = sorted(
         outcomes.pods.get(key, ()),
-        key=lambda number: outcomes.screened.objects.pods[number].metadata.name,
+        key=lambda number: outcomes.validated.objects.pods[number].metadata.name,
     )
     pods = [_pod(outcomes, key, number, former) for number in numbers]
-    speedup = outcomes.screened.speedups.get(key)
+    speedup = outcomes.validated.speedups.get(key)
     granted = [
         grant
         for number in numbers
-        if (grant := outcomes.grants.get(_name(outcomes.screened.objects.pods[number])))
+        if (grant := outcomes.grants.get(_name(outcomes.validated.objects.pods[number])))
     ]
     bid = outcomes.bids.get(key)
-    judged = verdicts(
+    states = job_conditions(
         job,
-        outcomes.screened,
+        outcomes.validated,
         outcomes.overlaps.get(key, ()),
         pods,
         outcomes.unmeasured.get(key),
     )
     if job.spec.auction.minimum_utility is not None:
-        judged["ObjectiveMet"] = objective(bid)
+        states["ObjectiveMet"] = objective(bid)
     runs = {"runs": outcomes.runs[key]} if key in outcomes.runs else {}
-    recorded = recorded_runs(job, outcomes.screened.objects.rules, runs)
-    told = MarketJobStatus(
+    recorded = recorded_runs(job, outcomes.validated.objects.rules, runs)
+    status = MarketJobStatus(
         profile=None
         if speedup is None
         else UsedProfile(
@@ -160,9 +160,9 @@ def job_status(job: MarketJob, outcomes: Outcomes, before: Mapping[str, Any], no
         spend=figure(sum(grant.spend for grant in granted)),
         auction=None if bid is None else _auction(bid, weights_of(job, recorded)),
         pods=pods[:MOST_PODS],
-        conditions=conditions(judged, before, now, job.metadata.generation),
+        conditions=conditions(states, before, now, job.metadata.generation),
     )
-    return told.document() | runs  # which are the same object in most decisions
+    return status.document() | runs  # runs are the same object in most decisions
 
 
 def _auction(bid: BidOutcome, weights: Weights) -> AuctionReport:
@@ -198,10 +198,10 @@ def _name(pod: Pod) -> Name:
 def _pod(
     outcomes: Outcomes, key: Name, number: int, former: Mapping[tuple[Any, Any], Mapping[str, Any]]
 ) -> PodOutcome:
-    pod = outcomes.screened.objects.pods[number]
+    pod = outcomes.validated.objects.pods[number]
     grant = outcomes.grants.get(_name(pod))
     unplaceable = outcomes.unplaceable and way_of(pod) is not None
-    if grant is None or unplaceable or _name(pod) in outcomes.without:
+    if grant is None or unplaceable or _name(pod) in outcomes.ungranted:
         return _without_grant(outcomes, key, number, pod, former)
     before = former.get((pod.metadata.name, pod.metadata.uid), {})
     held = outcomes.enforced.get((grant.node, pod.cgroup_uid), UNKNOWN)
@@ -219,15 +219,15 @@ def _pod(
         speedup=figure(grant.speedup),
         price=figure(grant.price),
         spend=figure(grant.spend),
-        reason=clipped(reason, LONGEST_REASON),
-        memory_reason=clipped(grant.memory_reason, LONGEST_REASON) or None,
+        reason=clipped(reason, MAX_REASON),
+        memory_reason=clipped(grant.memory_reason, MAX_REASON) or None,
         colocation=outcomes.companies.get(grant.title) or lasting(before),
     )
 
 
-def _state(grant: Grant, held: Held, former: Mapping[str, Any]) -> Any:
-    """Return the state of a pod; what an agent said of the same grant stands until it says more."""
-    if held.state != "Unheard":
+def _state(grant: Grant, held: Enforcement, former: Mapping[str, Any]) -> Any:
+    """Return the state of a pod; an agent's last report of the same grant stands until the next."""
+    if held.state != "Unreported":
         return held.state
     same = (
         former.get("node") == grant.node
@@ -245,14 +245,14 @@ def _without_grant(
     former: Mapping[tuple[Any, Any], Mapping[str, Any]],
 ) -> PodOutcome:
     node, name = pod.spec.node_name, _name(pod)
-    problem = outcomes.screened.jobs.get(key)
-    absent = outcomes.screened.assembled.absent.get(number)
+    problem = outcomes.validated.jobs.get(key)
+    absent = outcomes.validated.assembled.absent.get(number)
     if problem is not None:
         reason = problem.message
-    elif name in outcomes.without:
-        reason = outcomes.without[name]
+    elif name in outcomes.ungranted:
+        reason = outcomes.ungranted[name]
     elif absent is not None and node is not None:
-        why = outcomes.screened.closed.get(node, "is not there any more")
+        why = outcomes.validated.closed.get(node, "is not there any more")
         reason = f"runs on {node}, which {why}; waits until it sells cores"
     else:
         reason = absent or outcomes.waiting.get(name) or "waits for the next decision"
@@ -267,14 +267,14 @@ def _without_grant(
         name=pod.metadata.name,
         node=node,
         state="Refused" if refused else "Waiting",
-        reason=clipped(reason, LONGEST_REASON),
+        reason=clipped(reason, MAX_REASON),
     )
 
 
-def _overlaps(screened: Screened) -> dict[Name, list[str]]:
+def _overlaps(validated: Validated) -> dict[Name, list[str]]:
     found: defaultdict[Name, list[str]] = defaultdict(list)
-    for number, jobs in screened.assembled.selection.contested.items():
-        pod = screened.objects.pods[number].metadata
+    for number, jobs in validated.assembled.selection.contested.items():
+        pod = validated.objects.pods[number].metadata
         first, *others = jobs
         names = " and ".join(job.metadata.name for job in others[:3])
         found[pod.namespace, first.metadata.name].append(

@@ -1,4 +1,4 @@
-"""Chooses (pure): the status of a Market: prices, how sure they are, and what the plan is worth."""
+"""Pure: compute the status of a Market: prices, their accuracy, and scores of the plan."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from walras.resources.statuses import (
     SolverReport,
 )
 from walras.scores import proportional_progress
-from walras_operator.conditions import Problem, Verdict, conditions, fails, holds
-from walras_operator.figures import figure
+from walras_operator.status.conditions import ConditionState, Problem, conditions, fails, holds
+from walras_operator.status.numbers import figure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from walras_operator.world import Document
 
 USED = "default"
-"""Name of the Market that is used."""
+"""Name of the one Market that is used."""
 
 STAMP = frozenset({"epoch", "leader"})
-"""Fields that the writer adds."""
+"""Fields that the publisher adds when it writes."""
 
 
 def market_status(
@@ -40,23 +40,23 @@ def market_status(
     snapshot: Snapshot,
     plan: Plan,
     scores: Scores,
-    verdict: Verdict,
+    ready: ConditionState,
     ledger: LedgerReport | None,
     before: Mapping[str, Any],
     now: str,
 ) -> Document:
-    """Return the status of the Market that is used, but for ``leader`` and ``epoch``.
+    """Return the status of the Market, without ``leader`` and ``epoch``.
 
     Args:
-        market: the Market.
-        rules: that it was decided by, its own or the last that could be used.
-        snapshot: that was decided on.
-        plan: what was decided.
-        scores: what that is worth.
-        verdict: whether its rules are in force.
-        ledger: Karma's credits.
-        before: its status before.
-        now: the time.
+        market: The Market that is used.
+        rules: Rules of the plan: the Market's, or the last that could be used.
+        snapshot: Input of the plan.
+        plan: Plan that was decided.
+        scores: Scores of the plan.
+        ready: State of the condition ``Ready``.
+        ledger: Karma credits; None if there are none.
+        before: Status as last written.
+        now: Current time (RFC 3339).
     """
     selling = [node for node in plan.nodes if node.cores > 0]
     jobs = {(grant.namespace, grant.name) for grant in plan.grants}
@@ -78,12 +78,12 @@ def market_status(
         ],
         memory_mechanism=rules.memory.mechanism if plan.memory_mechanism else None,
         ledger=ledger,
-        conditions=conditions({"Ready": verdict}, before, now, market.metadata.generation),
+        conditions=conditions({"Ready": ready}, before, now, market.metadata.generation),
     ).document()
 
 
-def cleared(plan: Plan) -> Verdict:
-    """Return that a market is cleared, and whether its solver got to the end."""
+def cleared(plan: Plan) -> ConditionState:
+    """Return the state of ``Ready`` for a cleared market; the reason says if it converged."""
     if plan.converged:
         return holds("Cleared", f"{plan.mechanism} divides cores among {len(plan.users)} users")
     return holds(
@@ -94,7 +94,7 @@ def cleared(plan: Plan) -> Verdict:
 
 
 def not_used(name: str) -> Problem:
-    """Return what is wrong with a Market of another name."""
+    """Return the problem of a Market whose name is not the one that is used."""
     return Problem(
         "NotUsed",
         f"only the Market named {USED} is used, and not {name}; rename it, or delete it",
@@ -104,13 +104,13 @@ def not_used(name: str) -> Problem:
 def with_problem(
     status: Mapping[str, Any], problem: Problem, now: str, generation: int
 ) -> Document:
-    """Return a status as it is, but for what is wrong now; credits in it are not lost."""
+    """Return a status with a new problem in its conditions; the rest, such as credits, stays."""
     judged = conditions({"Ready": fails(problem)}, status, now, generation)
     return {**without_stamp(status), "conditions": [each.document() for each in judged]}
 
 
 def without_stamp(status: Mapping[str, Any]) -> Document:
-    """Return a status without what its writer adds."""
+    """Return a status without the fields that the publisher adds."""
     return {key: value for key, value in status.items() if key not in STAMP}
 
 

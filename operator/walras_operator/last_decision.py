@@ -1,40 +1,40 @@
-"""Facts: what is read of the last decision from the statuses that it wrote."""
+"""Pure: recover the state of the last decision from the statuses that it wrote."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from walras.snapshot import Holding
-from walras_operator.conditions import listed
-from walras_operator.market_statuses import USED
-from walras_operator.quanta import account_of
+from walras_operator.quanta import read_credits
+from walras_operator.status.conditions import listed
+from walras_operator.status.market import USED
 from walras_operator.world import Carried, Reference
 
 if TYPE_CHECKING:
     from walras.snapshot import Key
-    from walras_operator.conditions import Problem
-    from walras_operator.quanta import Account
+    from walras_operator.quanta import CreditAccount
+    from walras_operator.status.conditions import Problem
     from walras_operator.world import World
 
 
 def carried(world: World) -> Carried:
-    """Return what the last decision left, whoever made it.
+    """Return the state that the last decision left, of this leader or of another.
 
-    Rules that were replaced by ones that cannot be used are lost with the leader that knew them:
-    until they can be used, the next one leaves all nodes as they are.
+    Earlier rules are not stored. If the Market's rules cannot be used, a new leader therefore
+    leaves all nodes as they are until somebody corrects the Market.
     """
     if world.carried is not None:
         return world.carried
     return Carried(held=_held(world))
 
 
-def account(world: World) -> Account | Problem:
-    """Return Karma's credits, or why they cannot be read."""
+def account(world: World) -> CreditAccount | Problem:
+    """Return the Karma credits, or the problem that keeps them from being read."""
     broken = world.broken.get(Reference("Market", USED))
     if broken is not None:
-        return account_of(broken.status)
+        return read_credits(broken.status)
     found = (market.status for market in world.markets if market.metadata.name == USED)
-    return account_of(next(found, None))
+    return read_credits(next(found, None))
 
 
 def _held(world: World) -> dict[Key, Holding]:

@@ -1,8 +1,8 @@
-"""Chooses (pure): what takes part in the market, and what is wrong with everything that does not.
+"""Pure: decide which objects take part in the market, and what is wrong with those that do not.
 
-A problem is put down to exactly the objects to blame; all others are decided on as if these were
-not there. Nothing raises: on API servers that do not know the rules of CustomResourceDefinitions,
-and for what several objects show together, this is the only check there is.
+A problem is reported on exactly the objects that cause it; the market is cleared as if they did not
+exist. Nothing raises. This is the only check of rules that span several objects, and of all rules
+on API servers too old for validation rules in CustomResourceDefinitions.
 """
 
 from __future__ import annotations
@@ -14,34 +14,36 @@ from typing import TYPE_CHECKING
 from walras.resources.assembly import Assembled, Objects, assemble
 from walras.resources.supply import Topology, closed
 from walras.resources.terms import Name, Speedup, profile_of, speedup_of
-from walras_operator.conditions import Problem, listed
-from walras_operator.trees import uprooted
+from walras_operator.status.conditions import MAX_LISTED, Problem, listed
 from walras_operator.world import Reference
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from walras.resources.allocation import NodeAllocation
-    from walras.resources.kinds import MarketJob, MarketSpec, SpeedupProfile
+    from walras.resources.kinds import Entitlement, MarketJob, MarketSpec, SpeedupProfile
     from walras_operator.world import World
 
 LEASE_OF_AGENT = "walras-agent-{node}"
-"""By which an agent is seen to live (`walras_agent.daemon.publish`)."""
+"""Name of the Lease by which an agent proves it is alive (`walras_agent.daemon.publish`)."""
+
+BELOW_UNUSABLE = "BelowUnusable"
+"""Reason of entitlements whose ancestor cannot be used."""
 
 _BYTES = re.compile(r"[0-9]{1,20}")
 
 
 @dataclass(frozen=True, slots=True)
-class Screened:
-    """What is left of a world, and what is wrong with the rest.
+class Validated:
+    """Objects that take part in the market, and what is wrong with the others.
 
     Attributes:
-        objects: that take part, with the rules.
-        assembled: the snapshot that they make.
-        entitlements: what is wrong, by name.
-        jobs: what keeps MarketJobs out, by namespace and name.
-        speedups: of the others, likewise.
-        closed: why nodes sell nothing, by name.
+        objects: Objects that take part, and the rules of the market.
+        assembled: Snapshot of these objects.
+        entitlements: Problems of Entitlements, by name.
+        jobs: Problems that exclude MarketJobs, by namespace and name.
+        speedups: Speedups of the other MarketJobs, by namespace and name.
+        closed: Why nodes sell no cores, by name.
     """
 
     objects: Objects
@@ -52,11 +54,11 @@ class Screened:
     closed: Mapping[str, str]
 
 
-def screen(world: World, rules: MarketSpec) -> Screened:
-    """Sort out what takes part under some rules."""
+def validate(world: World, rules: MarketSpec) -> Validated:
+    """Return what takes part under the given rules, and what is wrong with the rest."""
     objects = world.objects
     broken = {each.name for each in world.broken if each.kind == "Entitlement"}
-    entitlements = uprooted(objects.entitlements, broken)
+    entitlements = orphaned(objects.entitlements, broken)
     jobs, speedups = _jobs(world, {**entitlements, **_invalid(broken)})
     shut = closed_nodes(world)
     taking_part = replace(
@@ -75,11 +77,11 @@ def screen(world: World, rules: MarketSpec) -> Screened:
     )
     assembled = assemble(taking_part, without=jobs.keys())
     refused = {key: Problem("Refused", why) for key, why in assembled.refused.items()}
-    return Screened(taking_part, assembled, entitlements, {**jobs, **refused}, speedups, shut)
+    return Validated(taking_part, assembled, entitlements, {**jobs, **refused}, speedups, shut)
 
 
 def closed_nodes(world: World) -> dict[str, str]:
-    """Return why nodes sell nothing, by name."""
+    """Return why nodes sell no cores, by name; nodes that sell some are not in it."""
     why = {}
     for node in world.objects.nodes:
         name = node.metadata.name
@@ -93,7 +95,7 @@ def closed_nodes(world: World) -> dict[str, str]:
 
 
 def topology_of(allocation: NodeAllocation) -> Topology | None:
-    """Return what a node's agent says of its processors, if it does."""
+    """Return the CPU topology that a node's agent reports; None if it reports none."""
     told = (allocation.status or {}).get("topology")
     if not isinstance(told, dict):
         return None
@@ -104,9 +106,9 @@ def topology_of(allocation: NodeAllocation) -> Topology | None:
 
 
 def demands_of(world: World) -> dict[str, int]:
-    """Return the bytes of memory that pods could use as their nodes' agents said last, by UID.
+    """Return the memory demand of pods as last reported by agents: bytes by pod UID.
 
-    An agent is believed about pods of its own node only, and no more than that node has.
+    An agent may report pods of its own node only, and no more memory than that node has.
     """
     capacity = {node.metadata.name: node.memory for node in world.objects.nodes}
     found = {}
@@ -126,7 +128,7 @@ def _invalid(broken: set[str]) -> dict[str, Problem]:
 def _jobs(
     world: World, unusable: Mapping[str, Problem]
 ) -> tuple[dict[Name, Problem], dict[Name, Speedup]]:
-    """Return what keeps jobs out by itself, and the speedups of those that nothing does."""
+    """Return the problems of jobs, and the speedups of jobs without one."""
     profiles = {
         (each.metadata.namespace, each.metadata.name): each for each in world.objects.profiles
     }
@@ -134,7 +136,7 @@ def _jobs(
     speedups: dict[Name, Speedup] = {}
     for job in world.objects.jobs:
         key = job.metadata.namespace, job.metadata.name
-        problem = _nothing_selected(job) or _no_entitlement(job, unusable)
+        problem = _selects_nothing(job) or _entitlement_problem(job, unusable)
         found = problem or _speedup(job, profiles, world)
         if isinstance(found, Problem):
             problems[key] = found
@@ -143,7 +145,7 @@ def _jobs(
     return problems, speedups
 
 
-def _nothing_selected(job: MarketJob) -> Problem | None:
+def _selects_nothing(job: MarketJob) -> Problem | None:
     spec = job.spec
     if spec.target_ref is not None or (spec.selector is not None and spec.selector.match_labels):
         return None
@@ -160,7 +162,7 @@ def _nothing_selected(job: MarketJob) -> Problem | None:
     )
 
 
-def _no_entitlement(job: MarketJob, unusable: Mapping[str, Problem]) -> Problem | None:
+def _entitlement_problem(job: MarketJob, unusable: Mapping[str, Problem]) -> Problem | None:
     problem = unusable.get(job.spec.entitlement)
     if problem is None:
         return None
@@ -194,3 +196,77 @@ def _speedup(
         return Problem(
             "ProfileUnusable", f"{error}; correct {which}, or give the job parallelFraction"
         )
+
+
+def orphaned(
+    entitlements: Sequence[Entitlement], broken: Collection[str] = frozenset()
+) -> dict[str, Problem]:
+    """Return what is wrong with each entitlement that has no valid way up to a root, by name.
+
+    An entitlement with a bad parent excludes its descendants only; each of them names the one to
+    correct.
+
+    Args:
+        entitlements: All valid Entitlements.
+        broken: Names of invalid Entitlements.
+    """
+    parents = {each.metadata.name: each.spec.parent for each in entitlements}
+    found: dict[str, Problem | None] = {}
+    for name in parents:
+        path = _path_up(name, parents, found)
+        top = path[-1] if path else name
+        parent = parents[top]
+        if parent is not None and parent in path:
+            cycle = path[path.index(parent) :]
+            found.update(dict.fromkeys(cycle, _cycle(cycle)))
+        for each in reversed(path):
+            if each not in found:
+                found[each] = _below(parents[each], parents, found, broken)
+    return {name: problem for name, problem in found.items() if problem is not None}
+
+
+def _path_up(
+    name: str, parents: Mapping[str, str | None], found: Mapping[str, Problem | None]
+) -> list[str]:
+    """Return the ancestors of an entitlement up to one that is known, a root, or a repetition."""
+    path: dict[str, None] = {}
+    at: str | None = name
+    while at is not None and at in parents and at not in found and at not in path:
+        path[at] = None
+        at = parents[at]
+    return list(path)
+
+
+def _cycle(names: Sequence[str]) -> Problem:
+    first = names.index(min(names))
+    order = [*names[first:], *names[:first]]
+    shown = " -> ".join([*order[: 2 * MAX_LISTED], "..."] if len(order) > 2 * MAX_LISTED else order)
+    return Problem(
+        "Cycle",
+        f"is its own ancestor ({shown} -> {order[0]}); remove spec.parent from one of them",
+    )
+
+
+def _below(
+    parent: str | None,
+    parents: Mapping[str, str | None],
+    found: Mapping[str, Problem | None],
+    broken: Collection[str],
+) -> Problem | None:
+    if parent is None:
+        return None
+    if parent in broken:
+        return _below_unusable(parent, "it is invalid, see its conditions")
+    if parent not in parents:
+        return Problem(
+            "ParentMissing",
+            f"spec.parent: Entitlement {parent} does not exist; create it or correct the field",
+        )
+    above = found[parent]
+    if above is None or above.reason == BELOW_UNUSABLE:
+        return above
+    return _below_unusable(parent, above.message)
+
+
+def _below_unusable(culprit: str, why: str) -> Problem:
+    return Problem(BELOW_UNUSABLE, f"is below Entitlement {culprit}; correct that one: {why}")

@@ -1,4 +1,4 @@
-"""Chooses (pure): which changes of a status are worth a write, and which an Event.
+"""Pure: decide which changes of a status are worth a write, and which an Event.
 
 Prices follow everything in the cluster, so a pod that comes or goes somewhere moves the last digits
 of all numbers. A status is written when any of them has moved visibly, or anything else in it has
@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from walras_operator.conditions import clipped, conditions_of, listed, told
-from walras_operator.market_statuses import without_stamp
+from walras_operator.status.conditions import clipped, conditions_of, listed, summarize
+from walras_operator.status.market import without_stamp
 from walras_operator.world import Event
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from walras_operator.world import Reference
 
 VISIBLE = 0.005
-"""Relative change of a number from which it is worth a write."""
+"""Smallest relative change of a number that is worth a write."""
 
 NUMBERS = frozenset(
     {
@@ -30,16 +30,16 @@ NUMBERS = frozenset(
         "uniformity", "utility", "weight",
     }
 )  # fmt: skip
-"""Fields that follow prices."""
+"""Fields whose numbers follow prices."""
 
 SENTENCES = frozenset({"message", "reason"})
-"""Fields that may tell such numbers."""
+"""Fields whose text may contain such numbers."""
 
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
 def worth_writing(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Say whether a status differs visibly from what was written."""
+    """Return whether a status differs visibly from the one last written."""
     return not _same(without_stamp(before), after, "")
 
 
@@ -62,7 +62,7 @@ def _same(before: Any, after: Any, field: str) -> bool:
 
 
 def _near(before: Any, after: Any) -> bool:
-    """Say whether two numbers, or objects of such, are nearly the same."""
+    """Return whether two numbers, or objects of numbers, differ by less than `VISIBLE`."""
     if isinstance(before, dict) and isinstance(after, dict):
         return before.keys() == after.keys() and all(
             _same(before[key], after[key], key) for key in after
@@ -83,39 +83,41 @@ WARNINGS = frozenset(
         "Unusable",
     }
 )  # fmt: skip
-"""Reasons that somebody has to do something about."""
+"""Reasons that call for action; their Events are warnings."""
 
 
-LONGEST = 1000
-"""Characters of an Event's message, a little less than the API server takes."""
+MAX_EVENT_MESSAGE = 1000
+"""Most characters of an Event's message, a little less than the API server accepts."""
 
 
 def events(
     reference: Reference, before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> Iterator[Event]:
-    """Yield what happened to an object between two of its statuses, each reason once."""
+    """Yield Events about the difference between two statuses of an object, each reason once."""
     former, now = conditions_of(before), conditions_of(after)
     said: set[str] = set()
     for kind in ("Admitted", "Ready", "ObjectiveMet"):
-        verdict = now.get(kind)
-        if verdict is None or _verdict(former.get(kind)) == _verdict(verdict):
+        condition = now.get(kind)
+        if condition is None or _state(former.get(kind)) == _state(condition):
             continue
-        reason = str(verdict["reason"])
+        reason = str(condition["reason"])
         if reason not in said:
             said.add(reason)
-            message = clipped(str(verdict["message"]), LONGEST)
+            message = clipped(str(condition["message"]), MAX_EVENT_MESSAGE)
             yield Event(reference, "Warning" if reason in WARNINGS else "Normal", reason, message)
     moves = list(_moves(before, after))
     if moves:
-        yield Event(reference, "Normal", "CoresChanged", clipped(told(moves), LONGEST))
+        yield Event(
+            reference, "Normal", "CoresChanged", clipped(summarize(moves), MAX_EVENT_MESSAGE)
+        )
 
 
-def _verdict(condition: Mapping[str, Any] | None) -> tuple[Any, Any] | None:
+def _state(condition: Mapping[str, Any] | None) -> tuple[Any, Any] | None:
     return None if condition is None else (condition.get("status"), condition.get("reason"))
 
 
 def _moves(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence on every pod that has other cores than the last one of its name."""
+    """Yield a sentence for each pod whose cores differ from those of the last pod of its name."""
     former = {str(each.get("name")): each for each in listed(before, "pods")}
     for pod in listed(after, "pods"):
         had, has = _cores(former.get(pod["name"], {})), _cores(pod)

@@ -1,4 +1,4 @@
-"""Chooses (pure): the status of an Entitlement: what it is worth, and what it gets."""
+"""Pure: compute the status of an Entitlement: its share, and what its jobs get."""
 
 from __future__ import annotations
 
@@ -24,46 +24,46 @@ from walras.resources.statuses import (
     Utility,
 )
 from walras.snapshot import identity
-from walras_operator.conditions import Problem, Verdict, conditions, fails, holds
-from walras_operator.figures import figure
+from walras_operator.status.conditions import ConditionState, Problem, conditions, fails, holds
+from walras_operator.status.numbers import figure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from walras.plan import MemoryOutcome, Plan, UserOutcome
     from walras.resources.kinds import Entitlement
-    from walras_operator.screening import Screened
+    from walras_operator.validation import Validated
     from walras_operator.world import Document
 
 
-MOST_WRITES = 10
-"""Entitlements a second whose status is written since their credits have changed."""
+MAX_WRITES = 10
+"""Most Entitlements per second whose status is written only because their credits changed."""
 
 
 @dataclass(slots=True)
 class _Spend:
-    """What is spent on one node."""
+    """Budget spent and cores bought on one node."""
 
     spend: float = 0.0
     cores: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger:
-    """What was decided, by entitlement.
+class EntitlementOutcomes:
+    """The outcome of a decision, by name of the entitlement.
 
     Attributes:
-        problems: of those that have no place in the tree.
-        parents: names of those that others hang below.
-        shares: part of the whole.
-        jobs: MarketJobs that draw on each.
-        pods: with a grant.
-        held: cores in hardware.
-        spends: by node.
-        users: what the market gave.
-        memory: likewise.
-        quantum: of Karma; 0 without.
-        told: of whose credits it is time to tell.
+        problems: Problems of entitlements that have no valid way up to a root.
+        parents: Names of entitlements that have children.
+        shares: Part of the whole cluster that each is entitled to, from 0 to 1.
+        jobs: Number of MarketJobs that draw on each.
+        pods: Number of pods with a grant.
+        held: Cores held in hardware.
+        spends: Budget and cores by node.
+        users: Outcome of the market for cores.
+        memory: Outcome of the division of memory.
+        quantum: Number of the Karma quantum; 0 without Karma.
+        due: Entitlements whose credits are written to their status in this quantum.
     """
 
     problems: Mapping[str, Problem]
@@ -76,13 +76,13 @@ class Ledger:
     users: Mapping[str, UserOutcome]
     memory: Mapping[str, MemoryOutcome]
     quantum: int
-    told: frozenset[str]
+    due: frozenset[str]
 
     @classmethod
-    def of(cls, screened: Screened, plan: Plan) -> Ledger:
-        """Sort what was decided by entitlement."""
+    def of(cls, validated: Validated, plan: Plan) -> EntitlementOutcomes:
+        """Index a plan by entitlement."""
         quantum = 0 if plan.quantum is None else plan.quantum.number
-        seconds = screened.objects.rules.memory.quantum_seconds
+        seconds = validated.objects.rules.memory.quantum_seconds
         held: defaultdict[str, float] = defaultdict(float)
         spends: defaultdict[str, defaultdict[str, _Spend]] = defaultdict(
             lambda: defaultdict(_Spend)
@@ -93,15 +93,15 @@ class Ledger:
             spent = spends[grant.entitlement][grant.node]
             spent.spend += grant.spend
             spent.cores += grant.cores
-        entitlements = screened.objects.entitlements
+        entitlements = validated.objects.entitlements
         return cls(
-            screened.entitlements,
+            validated.entitlements,
             frozenset(each.spec.parent for each in entitlements if each.spec.parent is not None),
             parts_of_whole(entitlements),
             Counter(
                 job.spec.entitlement
-                for job in screened.objects.jobs
-                if (job.metadata.namespace, job.metadata.name) not in screened.jobs
+                for job in validated.objects.jobs
+                if (job.metadata.namespace, job.metadata.name) not in validated.jobs
             ),
             Counter(grant.entitlement for grant in plan.grants),
             held,
@@ -109,22 +109,25 @@ class Ledger:
             {each.name: each for each in plan.users},
             {each.name: each for each in plan.memory},
             quantum,
-            told_in([each.name for each in plan.memory], quantum, seconds),
+            due_in([each.name for each in plan.memory], quantum, seconds),
         )
 
 
-def told_in(names: Sequence[str], quantum: int, seconds: int) -> frozenset[str]:
-    """Return the entitlements of whose credits is told in a quantum, each in turn.
+def due_in(names: Sequence[str], quantum: int, seconds: int) -> frozenset[str]:
+    """Return the entitlements whose credits are written in a quantum, each in turn.
 
-    All balances change in every quantum, and each status is a request: there are at most
-    `MOST_WRITES` a second.
+    All balances change in every quantum, and each status costs a request, so at most
+    `MAX_WRITES` a second are written.
     """
-    turns = math.ceil(len(names) / (MOST_WRITES * seconds)) or 1
+    turns = math.ceil(len(names) / (MAX_WRITES * seconds)) or 1
     return frozenset(names[(-quantum) % turns :: turns])
 
 
 def parts_of_whole(entitlements: Sequence[Entitlement]) -> dict[str, float]:
-    """Return the product of each entitlement's shares up the tree, whoever has jobs."""
+    """Return each entitlement's part of the whole: the product of its shares up the tree.
+
+    Entitlements without jobs count, too.
+    """
     siblings: defaultdict[str | None, list[Entitlement]] = defaultdict(list)
     for each in entitlements:
         siblings[each.spec.parent].append(each)
@@ -141,38 +144,40 @@ def parts_of_whole(entitlements: Sequence[Entitlement]) -> dict[str, float]:
 
 
 def entitlement_status(
-    entitlement: Entitlement, ledger: Ledger, before: Mapping[str, Any], now: str
+    entitlement: Entitlement, outcomes: EntitlementOutcomes, before: Mapping[str, Any], now: str
 ) -> Document:
     """Return the status of an entitlement.
 
     Args:
-        entitlement: the entitlement.
-        ledger: what was decided.
-        before: its status before.
-        now: the time.
+        entitlement: The Entitlement.
+        outcomes: Outcome of the decision.
+        before: Status as last written.
+        now: Current time (RFC 3339).
     """
     name = entitlement.metadata.name
-    user, share = ledger.users.get(name), ledger.shares.get(name)
-    spends = sorted(ledger.spends.get(name, {}).items(), key=lambda item: (-item[1].spend, item[0]))
+    user, share = outcomes.users.get(name), outcomes.shares.get(name)
+    spends = sorted(
+        outcomes.spends.get(name, {}).items(), key=lambda item: (-item[1].spend, item[0])
+    )
     rest = spends[MOST_SPENDS:]
-    verdict = _ready(entitlement, ledger)
+    ready = _ready(entitlement, outcomes)
     return EntitlementStatus(
         budget_share=None if share is None else figure(share),
-        jobs=ledger.jobs[name],
-        pods=ledger.pods[name],
-        cores=None if user is None else _cores(user, ledger.held.get(name, 0.0)),
-        memory=_memory(ledger.memory.get(name)),
+        jobs=outcomes.jobs[name],
+        pods=outcomes.pods[name],
+        cores=None if user is None else _cores(user, outcomes.held.get(name, 0.0)),
+        memory=_memory(outcomes.memory.get(name)),
         utility=None
         if user is None
         else Utility(now=figure(user.utility), at_entitlement=figure(user.entitlement_utility)),
-        credits=_credits(ledger, name, before),
+        credits=_credits(outcomes, name, before),
         spend_by_node=[
             NodeSpend(node=node, spend=figure(each.spend), cores=figure(each.cores))
             for node, each in spends[:MOST_SPENDS]
         ],
         other_nodes=len(rest),
         other_spend=figure(sum(each.spend for _, each in rest)) if rest else None,
-        conditions=conditions({"Ready": verdict}, before, now, entitlement.metadata.generation),
+        conditions=conditions({"Ready": ready}, before, now, entitlement.metadata.generation),
     ).document()
 
 
@@ -190,16 +195,16 @@ def _memory(outcome: MemoryOutcome | None) -> EntitledMemory | None:
     )
 
 
-def _credits(ledger: Ledger, name: str, before: Mapping[str, Any]) -> Credits | None:
-    outcome = ledger.memory.get(name)
+def _credits(outcomes: EntitlementOutcomes, name: str, before: Mapping[str, Any]) -> Credits | None:
+    outcome = outcomes.memory.get(name)
     if outcome is None or outcome.account is None:
         return None
-    if "credits" in before and name not in ledger.told:
+    if "credits" in before and name not in outcomes.due:
         with contextlib.suppress(ValidationError):
             return Credits.read(before["credits"])
     account = outcome.account
     return Credits(
-        quantum=ledger.quantum,
+        quantum=outcomes.quantum,
         balance=account.balance,
         earned=account.earned,
         spent=account.spent,
@@ -215,12 +220,12 @@ def _loans(loans: Iterable[tuple[str, int]]) -> list[Loan]:
     ]
 
 
-def _ready(entitlement: Entitlement, ledger: Ledger) -> Verdict:
+def _ready(entitlement: Entitlement, outcomes: EntitlementOutcomes) -> ConditionState:
     spec, name = entitlement.spec, entitlement.metadata.name
-    problem = ledger.problems.get(name)
+    problem = outcomes.problems.get(name)
     if problem is not None:
         return fails(problem)
-    if name in ledger.parents:
+    if name in outcomes.parents:
         return holds("Divided", "its children divide its budget")
     if not spec.namespaces and spec.namespace_selector is None:
         return fails(

@@ -1,4 +1,4 @@
-"""Numbers as statuses have them: within what the schemas take."""
+"""Pure: numbers in the form and range that the schemas of statuses accept."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ SMALLEST = 1e-30
 
 @lru_cache(maxsize=1 << 17)  # in a large cluster most are as in the last decision
 def figure(value: float) -> str:
-    """Return a number as a status has it; what is beyond its digits, as the nearest that is not.
+    """Return a number as decimal text for a status, clamped to the range of the schemas.
 
     Raises:
-        ValueError: it is no number.
+        ValueError: The value is not a number.
     """
     if abs(value) < SMALLEST:
         return "0"

@@ -1,9 +1,9 @@
-"""Facts: who is there, by lists of names and UIDs that are compared with what the watches told.
+"""Facts: compare the mirror with lists of names and UIDs from the API server.
 
-Kopf (1.45) tells of what it sees. After a watch has to begin anew (410 Gone) it lists the objects
-that are there, and says nothing of those that have gone meanwhile; nor does it say when a list has
-ended. So the operator takes a census: at the start, to know when the mirror is complete; and from
-time to time, to drop what is gone and to notice a watch that has fallen silent.
+Kopf (1.45) reports the objects that it sees. When a watch expires (410 Gone), it lists again but
+does not report objects that were deleted meanwhile; nor does it report the end of a list. The
+operator therefore compares: at the start, to know when the mirror is complete, and periodically, to
+drop deleted objects and to notice watches that have gone silent.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Census:
+class Resync:
     """Compares the mirror with the API server.
 
     Attributes:
-        api: To ask.
-        kinds: Of which objects, by name.
-        mirror: That is to have them.
+        api: Connection to the API server.
+        kinds: Kinds to compare, by name.
+        mirror: Mirror of the cluster.
     """
 
     api: Api
@@ -35,13 +35,14 @@ class Census:
     _unheard: dict[str, set[str]] = field(default_factory=dict)
 
     def take(self) -> int:
-        """Ask for all names, and drop from the mirror what is gone.
+        """List all names, and drop deleted objects from the mirror.
 
         Returns:
-            How many objects are there, were there at the last census, and are still unheard of.
+            Number of objects that existed at this and at the previous comparison and that no watch
+            has reported.
 
         Raises:
-            ApiError: A kind cannot be listed; the mirror is as it was.
+            ApiError: A kind cannot be listed; the mirror is unchanged.
         """
         known = {kind: self.mirror.uids(kind) for kind in self.kinds}  # before, so not too new
         there = {
@@ -57,11 +58,11 @@ class Census:
         return sum(len(uids & before.get(kind, set())) for kind, uids in self._unheard.items())
 
     def missing(self) -> int:
-        """How many of those that were there has no watch told of yet."""
+        """Return how many objects of the last comparison no watch has reported yet."""
         for kind, uids in self._unheard.items():
             uids.difference_update(self.mirror.uids(kind))
         return sum(map(len, self._unheard.values()))
 
     def heard(self, kind: str, uid: str) -> None:
-        """An object was seen, and may be gone again."""
+        """Note that a watch has reported an object, which may have been deleted since."""
         self._unheard.get(kind, set()).discard(uid)

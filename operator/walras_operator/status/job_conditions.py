@@ -1,11 +1,11 @@
-"""Chooses (pure): the conditions of a MarketJob: who keeps it from its cores, and the way out."""
+"""Pure: the conditions of a MarketJob: what keeps it from its cores, and the way out."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from walras.explain import of_bid
-from walras_operator.conditions import Problem, Verdict, fails, holds, told
+from walras_operator.status.conditions import ConditionState, Problem, fails, holds, summarize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,42 +13,42 @@ if TYPE_CHECKING:
     from walras.plan import BidOutcome
     from walras.resources.kinds import MarketJob
     from walras.resources.statuses import PodOutcome
-    from walras_operator.screening import Screened
+    from walras_operator.validation import Validated
 
 
-def verdicts(
+def job_conditions(
     job: MarketJob,
-    screened: Screened,
+    validated: Validated,
     overlaps: Sequence[str],
     pods: Sequence[PodOutcome],
     unmeasured: Problem | None,
-) -> dict[str, Verdict]:
-    """Return what the conditions of a job say, by type.
+) -> dict[str, ConditionState]:
+    """Return the states of a job's conditions, by type.
 
     Args:
-        job: the job.
-        screened: what is known of its speedup, and what is wrong with it.
-        overlaps: its pods that other jobs select too, a sentence each.
-        pods: what its pods got.
-        unmeasured: why its speedup is not known from a measurement, if it is to be.
+        job: The MarketJob.
+        validated: Speedups and problems of all jobs.
+        overlaps: A sentence for each of its pods that other jobs select too.
+        pods: Outcome of each of its pods.
+        unmeasured: Why its speedup has not been measured; None if it has, or need not be.
     """
-    problem = screened.jobs.get((job.metadata.namespace, job.metadata.name))
+    problem = validated.jobs.get((job.metadata.namespace, job.metadata.name))
     return {
         "Ready": _ready(problem, overlaps, pods),
         "Admitted": _admitted(job, problem),
-        "Profiled": _profiled(job, screened, problem, unmeasured),
+        "Profiled": _profiled(job, validated, problem, unmeasured),
         "Selected": _selected(problem, overlaps, pods),
     }
 
 
-def objective(bid: BidOutcome | None) -> Verdict:
-    """Return whether a job has the utility that it demands.
+def objective(bid: BidOutcome | None) -> ConditionState:
+    """Return the state of ``ObjectiveMet``: whether a job has its minimum utility.
 
     Args:
-        bid: what came of its bid; None if it made none.
+        bid: Outcome of its bid; None if it made none.
     """
     if bid is None:
-        return Verdict(
+        return ConditionState(
             "Unknown",
             "NoAuction",
             "spec.auction.minimumUtility counts where spec.cores.mechanism or "
@@ -66,36 +66,40 @@ def objective(bid: BidOutcome | None) -> Verdict:
     return fails(Problem("Missed", f"{message}; lower spec.auction.minimumUtility by a core"))
 
 
-def _ready(problem: Problem | None, overlaps: Sequence[str], pods: Sequence[PodOutcome]) -> Verdict:
+def _ready(
+    problem: Problem | None, overlaps: Sequence[str], pods: Sequence[PodOutcome]
+) -> ConditionState:
     if problem is not None:
         return fails(problem)
     if overlaps:
-        return fails(Problem("Overlap", told(overlaps)))
+        return fails(Problem("Overlap", summarize(overlaps)))
     if not pods:
-        return fails(Problem("NoPods", "no pod of it is alive"))
+        return fails(Problem("NoPods", "it has no active pod"))
     failed = [f"Pod {pod.name}: {pod.reason}" for pod in pods if pod.state == "Failed"]
     if failed:
-        return fails(Problem("NotEnforced", told(failed)))
+        return fails(Problem("NotEnforced", summarize(failed)))
     waiting = [f"Pod {pod.name} {pod.reason}" for pod in pods if pod.state == "Waiting"]
     if waiting:
-        return fails(Problem("Waiting", f"{len(waiting)} of {len(pods)} wait: {told(waiting)}"))
+        return fails(
+            Problem("Waiting", f"{len(waiting)} of {len(pods)} wait: {summarize(waiting)}")
+        )
     return holds("Granted", f"{len(pods)} of {len(pods)} pods have a grant")
 
 
-def _admitted(job: MarketJob, problem: Problem | None) -> Verdict:
+def _admitted(job: MarketJob, problem: Problem | None) -> ConditionState:
     if problem is not None and problem.reason in {"Refused", "EntitlementUnusable"}:
         return fails(problem)
     return holds("Admitted", f"draws on Entitlement {job.spec.entitlement}")
 
 
 def _profiled(
-    job: MarketJob, screened: Screened, problem: Problem | None, reason: Problem | None
-) -> Verdict:
+    job: MarketJob, validated: Validated, problem: Problem | None, reason: Problem | None
+) -> ConditionState:
     if problem is not None and problem.reason.startswith("Profile"):
         return fails(problem)
-    speedup = screened.speedups.get((job.metadata.namespace, job.metadata.name))
+    speedup = validated.speedups.get((job.metadata.namespace, job.metadata.name))
     if speedup is None:
-        return Verdict("Unknown", "NotLookedAt", "something else keeps the job out")
+        return ConditionState("Unknown", "NotLookedAt", "another problem excludes the job")
     if speedup.source == "Assumed":
         return fails(_assumed(reason, speedup.fraction))
     whence = f"SpeedupProfile {speedup.profile}" if speedup.profile else "spec.parallelFraction"
@@ -115,11 +119,11 @@ def _assumed(reason: Problem | None, fraction: float) -> Problem:
 
 def _selected(
     problem: Problem | None, overlaps: Sequence[str], pods: Sequence[PodOutcome]
-) -> Verdict:
+) -> ConditionState:
     if problem is not None and problem.reason in {"NoSelector", "EmptySelector"}:
         return fails(problem)
     if overlaps:
-        return fails(Problem("Overlap", told(overlaps)))
+        return fails(Problem("Overlap", summarize(overlaps)))
     if not pods:
-        return fails(Problem("NoPods", "no pod of it is alive"))
+        return fails(Problem("NoPods", "it has no active pod"))
     return holds("Selected", f"{len(pods)} pods are its own")

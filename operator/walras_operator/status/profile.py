@@ -1,4 +1,4 @@
-"""Chooses (pure): the status of a SpeedupProfile: what follows from its measurements."""
+"""Pure: compute the status of a SpeedupProfile: what follows from its measurements."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from walras.resources.statuses import Finding, FractionAt, SpeedupProfileStatus, TimeModel
 from walras.resources.terms import measured_online
-from walras_operator.conditions import Problem, Verdict, conditions, fails, holds
-from walras_operator.figures import figure
 from walras_operator.measuring.reasons import told_of
 from walras_operator.measuring.record import online_of, shown
+from walras_operator.status.conditions import ConditionState, Problem, conditions, fails, holds
+from walras_operator.status.numbers import figure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,41 +23,41 @@ AWAITED = Problem(
     "from `walras profile`",
 )
 
-MOST_ENTRIES = 1000
-"""Of each list in a status, as its schema has it."""
+MAX_ENTRIES = 1000
+"""Most entries of a list in the status, as in the CustomResourceDefinition."""
 
-MOST_FINDINGS = 32
-"""Likewise."""
+MAX_FINDINGS = 32
+"""Most findings in the status, as in the CustomResourceDefinition."""
 
 
 def profile_status(profile: SpeedupProfile, before: Mapping[str, Any], now: str) -> Document:
     """Return the status of a profile.
 
     Args:
-        profile: the profile; its status says what was measured while its program ran.
-        before: its status as it was written last.
-        now: the time.
+        profile: The profile; its status contains what was measured while its program ran.
+        before: Status as last written.
+        now: Current time (RFC 3339).
     """
     known = profile.status or {}
     try:
-        found, verdict = _found(profile, known)
+        found, ready = _found(profile, known)
     except (ValueError, ArithmeticError) as error:
         found = _online_of(known)
-        verdict = fails(Problem("Unusable", f"{error}; correct it, or profile the program anew"))
-    judged = conditions({"Ready": verdict}, before, now, profile.metadata.generation)
-    return {**found, "conditions": [each.document() for each in judged]}
+        ready = fails(Problem("Unusable", f"{error}; correct it, or profile the program anew"))
+    states = conditions({"Ready": ready}, before, now, profile.metadata.generation)
+    return {**found, "conditions": [each.document() for each in states]}
 
 
-def _found(profile: SpeedupProfile, known: Mapping[str, Any]) -> tuple[Document, Verdict]:
+def _found(profile: SpeedupProfile, known: Mapping[str, Any]) -> tuple[Document, ConditionState]:
     if profile.spec.measurements:
         counts = len({each.cores for each in profile.spec.measurements})
-        verdict = holds("Measured", f"F follows from measurements at {counts} core counts")
-        return {**_measured(profile).document(), **_online_of(known)}, verdict
+        ready = holds("Measured", f"F follows from measurements at {counts} core counts")
+        return {**_measured(profile).document(), **_online_of(known)}, ready
     if profile.spec.parallel_fraction is not None:
         fraction = figure(float(profile.spec.parallel_fraction))
         status = SpeedupProfileStatus(source="Written", parallel_fraction=fraction)
-        verdict = holds("Written", f"F is {fraction}, as spec.parallelFraction says")
-        return {**status.document(), **_online_of(known)}, verdict
+        ready = holds("Written", f"F is {fraction}, as spec.parallelFraction says")
+        return {**status.document(), **_online_of(known)}, ready
     if measured_online(known) is not None:
         kept = {key: value for key, value in known.items() if key != "conditions"}
         return kept, holds("Online", "F was measured while a pod ran")
@@ -68,10 +68,10 @@ def _found(profile: SpeedupProfile, known: Mapping[str, Any]) -> tuple[Document,
 
 
 def _measured(profile: SpeedupProfile) -> SpeedupProfileStatus:
-    """Return what the measurements show.
+    """Return the status that follows from the measurements in the spec.
 
     Raises:
-        ValueError: they show no speedup.
+        ValueError: No speedup can be fitted to them.
     """
     fit, bandwidth = profile.fit, profile.spec.memory_bandwidth
     relative = all(each.data_size.endswith("%") for each in profile.spec.measurements or ())
@@ -83,7 +83,7 @@ def _measured(profile: SpeedupProfile) -> SpeedupProfileStatus:
         variance=figure(fit.variance),
         parallel_fraction_by_cores=[
             FractionAt(cores=cores, value=figure(fraction))
-            for cores, fraction in list(fit.by_cores.items())[:MOST_ENTRIES]
+            for cores, fraction in list(fit.by_cores.items())[:MAX_ENTRIES]
         ],
         time_models=[
             TimeModel(
@@ -92,12 +92,12 @@ def _measured(profile: SpeedupProfile) -> SpeedupProfileStatus:
                 coefficients=[figure(each) for each in model.coefficients],
                 residual_seconds=figure(model.residual),
             )
-            for cores, model in list(fit.time_models.items())[:MOST_ENTRIES]
+            for cores, model in list(fit.time_models.items())[:MAX_ENTRIES]
         ],
         memory_bandwidth=None if bandwidth is None else figure(float(bandwidth)),
         findings=[
             Finding(code=each.code.value, message=each.message)
-            for each in profile.findings[:MOST_FINDINGS]
+            for each in profile.findings[:MAX_FINDINGS]
         ],
     )
 

@@ -1,0 +1,277 @@
+"""Pure: turn the grants of a plan into NodeAllocation specs, and find those that must be written.
+
+A pod's whole cores are exclusive. Pods that share divide their node's pool of cores in thousandths;
+their parts never add up to more than the pool.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+from walras.memory import PAGE
+from walras.resources.allocation import MOST_GRANTS, POD_UID
+from walras.resources.fields import as_quantity
+from walras_operator.world import MOST_REPORTED, NodeWrite
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from walras.plan import Grant
+    from walras.resources.allocation import NodeAllocation, ProfilingRequest
+    from walras.resources.cluster import Pod
+    from walras.resources.kinds import MarketSpec
+    from walras_operator.world import Document, World
+
+MILLI = 1000
+
+_UID = re.compile(POD_UID)
+
+
+class GrantSpec(NamedTuple):
+    """An entry of ``spec.grants`` of a NodeAllocation.
+
+    Attributes:
+        uid: UID by which the kubelet names the pod's cgroup.
+        namespace: Namespace of the pod.
+        name: Name of the pod.
+        millicores: Thousandths of the market's unit, a core or a thread.
+        memory: Bytes; None leaves the pod's memory alone.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    millicores: int
+    memory: int | None
+
+
+class AllocationSpec(NamedTuple):
+    """The spec of a NodeAllocation, without its epoch."""
+
+    mode: str
+    unit: str
+    memory_nodes: str
+    grants: tuple[GrantSpec, ...]
+    profiling: ProfilingRequest | None
+
+
+class Allocations(NamedTuple):
+    """The specs of all NodeAllocations.
+
+    Attributes:
+        desired: Specs as decided, by node.
+        current: Specs as they are in the cluster, by node.
+        ungranted: Why a pod cannot have its grant, by the pod's namespace and name.
+    """
+
+    desired: Mapping[str, AllocationSpec]
+    current: Mapping[str, AllocationSpec]
+    ungranted: Mapping[tuple[str, str], str]
+
+
+def allocate(
+    world: World, rules: MarketSpec, held: Iterable[tuple[Grant, Pod]], mode: str
+) -> Allocations:
+    """Return the NodeAllocation specs that carry out the grants of a plan.
+
+    Every node that has a live agent or a NodeAllocation gets a spec, without grants if need be. A
+    running measurement continues until `with_measurements` says otherwise.
+
+    Args:
+        world: Nodes, their agents, and their current NodeAllocations.
+        rules: Market rules; they set the unit.
+        held: Every grant with its pod.
+        mode: ``enforce`` or ``observe``.
+    """
+    by_node: defaultdict[str, list[tuple[Grant, Pod]]] = defaultdict(list)
+    for grant, pod in held:
+        if pod.spec.node_name == grant.node:
+            by_node[grant.node].append((grant, pod))
+    current = {name: current_spec(each) for name, each in world.allocations.items()}
+    desired: dict[str, AllocationSpec] = {}
+    ungranted: dict[tuple[str, str], str] = {}
+    for node in world.objects.nodes:
+        name = node.metadata.name
+        if name not in current and name not in world.agents and name not in by_node:
+            continue
+        mine = _grantable(by_node.get(name, ()), ungranted)
+        new = AllocationSpec(
+            mode,
+            rules.cores.unit,
+            rules.cores.memory_nodes,
+            _grants(mine),
+            None if name not in current else current[name].profiling,
+        )
+        desired[name] = _keep_similar(new, current.get(name), float(rules.cores.hysteresis))
+    return Allocations(desired, current, ungranted)
+
+
+def with_measurements(
+    allocations: Allocations, requests: Mapping[str, ProfilingRequest]
+) -> Allocations:
+    """Return allocations in which exactly the requested measurements run.
+
+    Args:
+        allocations: Specs of all NodeAllocations.
+        requests: Measurements to run, by node.
+    """
+    desired = {
+        node: each._replace(profiling=requests.get(node))
+        for node, each in allocations.desired.items()
+    }
+    return allocations._replace(desired=desired)
+
+
+def writes(world: World, allocations: Allocations) -> tuple[NodeWrite, ...]:
+    """Return the NodeAllocations to write: those that differ, or that agents refuse as stale."""
+    uids = {node.metadata.name: node.metadata.uid for node in world.objects.nodes}
+    return tuple(
+        NodeWrite(node, uids[node], document(spec))
+        for node, spec in sorted(allocations.desired.items())
+        if spec != allocations.current.get(node) or _epoch_is_stale(world.allocations[node])
+    )
+
+
+def _epoch_is_stale(allocation: NodeAllocation) -> bool:
+    """Return whether the agent has enforced a later epoch, and so refuses this one.
+
+    This happens when Walras was removed without releasing its nodes, and installed again: agents
+    remember their last epoch, and a new Lease starts from the first term.
+    """
+    epoch = (allocation.status or {}).get("epoch")
+    return isinstance(epoch, int) and allocation.spec.epoch < epoch <= MOST_REPORTED
+
+
+def current_spec(allocation: NodeAllocation) -> AllocationSpec:
+    """Return the spec of a NodeAllocation in the form that decisions compare."""
+    spec = allocation.spec
+    grants = sorted(
+        GrantSpec(each.pod_uid, each.namespace, each.name, int(each.cores * MILLI), each.memory)
+        for each in spec.grants
+    )
+    return AllocationSpec(spec.mode, spec.unit, spec.memory_nodes, tuple(grants), spec.profiling)
+
+
+def document(desired: AllocationSpec) -> Document:
+    """Return the spec of a NodeAllocation as the API server takes it, without its epoch."""
+    spec: Document = {
+        "mode": desired.mode,
+        "unit": desired.unit,
+        "memoryNodes": desired.memory_nodes,
+        "grants": [_grant(each) for each in desired.grants],
+    }
+    if desired.profiling is not None:
+        spec["profiling"] = desired.profiling.model_dump(
+            mode="json", by_alias=True, exclude_none=True
+        )
+    return spec
+
+
+def _grant(spec: GrantSpec) -> Document:
+    whole, part = divmod(spec.millicores, MILLI)
+    grant = {
+        "podUID": spec.uid,
+        "namespace": spec.namespace,
+        "name": spec.name,
+        "cores": f"{whole}.{part:03d}".rstrip("0").rstrip("."),
+    }
+    if spec.memory is not None:
+        grant["memory"] = as_quantity(spec.memory)
+    return grant
+
+
+def _grantable(
+    held: Sequence[tuple[Grant, Pod]], ungranted: dict[tuple[str, str], str]
+) -> list[tuple[Grant, Pod]]:
+    """Return the grants that a NodeAllocation can carry; add to ``ungranted`` why others cannot.
+
+    An annotation may declare a pod the mirror of another: the pod that really has the UID wins.
+    """
+    seen: set[str] = set()
+    fitting: list[tuple[Grant, Pod]] = []
+    for grant, pod in sorted(held, key=_uid_precedence):
+        uid = pod.cgroup_uid
+        if _UID.fullmatch(uid) is None:
+            ungranted[_name(pod)] = f"its UID {uid[:64]!r} is invalid; delete and recreate the pod"
+        elif uid in seen:
+            ungranted[_name(pod)] = f"another pod on {grant.node} has its UID; delete one of them"
+        elif len(fitting) == MOST_GRANTS:
+            ungranted[_name(pod)] = f"{grant.node} has {MOST_GRANTS} pods in the market, the limit"
+        else:
+            seen.add(uid)
+            fitting.append((grant, pod))
+    return fitting
+
+
+def _uid_precedence(held: tuple[Grant, Pod]) -> tuple[bool, str, str]:
+    _, pod = held
+    return pod.cgroup_uid != pod.metadata.uid, *_name(pod)
+
+
+def _name(pod: Pod) -> tuple[str, str]:
+    return pod.metadata.namespace, pod.metadata.name
+
+
+def _grants(held: Sequence[tuple[Grant, Pod]]) -> tuple[GrantSpec, ...]:
+    """Return the grants of one node, sorted by pod UID."""
+    pools: defaultdict[tuple[int, ...], list[tuple[Grant, Pod]]] = defaultdict(list)
+    millicores: dict[str, int] = {}
+    for grant, pod in held:
+        if grant.granted_cores:
+            millicores[pod.cgroup_uid] = grant.granted_cores * MILLI
+        else:
+            pools[grant.sockets].append((grant, pod))
+    for members in pools.values():
+        size = min(grant.shared_cores for grant, _ in members) * MILLI
+        parts = divide(size, [grant.weight for grant, _ in members])
+        for (_, pod), part in zip(members, parts, strict=True):
+            millicores[pod.cgroup_uid] = part
+    return tuple(
+        sorted(
+            GrantSpec(
+                pod.cgroup_uid,
+                pod.metadata.namespace,
+                pod.metadata.name,
+                millicores[pod.cgroup_uid],
+                None if grant.memory is None else max(grant.memory, PAGE),
+            )
+            for grant, pod in held
+        )
+    )
+
+
+def divide(size: int, weights: Sequence[int]) -> list[int]:
+    """Divide a pool by weight into whole parts of at least 1 that add up to at most ``size``."""
+    total = sum(weights)
+    parts = [max(size * weight // total, 1) for weight in weights]
+    parts[parts.index(max(parts))] -= max(sum(parts) - size, 0)
+    return parts
+
+
+def _keep_similar(
+    new: AllocationSpec, current: AllocationSpec | None, threshold: float
+) -> AllocationSpec:
+    """Return the current spec if only parts of the pool differ, each by at most the threshold.
+
+    Weights follow prices, and prices follow everything in the cluster.
+    """
+    if current is None or current == new:
+        return new
+    if current._replace(grants=_whole_cores(current)) != new._replace(grants=_whole_cores(new)):
+        return new
+    before, after = (sum(each.millicores for each in spec.grants) for spec in (current, new))
+    near = all(
+        abs(one.millicores - other.millicores) <= threshold * one.millicores
+        for one, other in zip(current.grants, new.grants, strict=True)
+    )
+    same_pool = -(-before // MILLI) == -(-after // MILLI)
+    return current if near and same_pool else new
+
+
+def _whole_cores(spec: AllocationSpec) -> tuple[GrantSpec, ...]:
+    """Return grants in which pods that share have zero millicores."""
+    return tuple(
+        each._replace(millicores=0) if each.millicores % MILLI else each for each in spec.grants
+    )
