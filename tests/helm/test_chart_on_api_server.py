@@ -172,7 +172,7 @@ def test_the_life_of_a_release(release: Release, node: ChartNode, tmp_path: Path
         assert allocation(release, node)["metadata"]["uid"] == uid
 
         release.helm("uninstall")
-        assert "released: 1 nodes are as they were" in release.jobs.said["release"]
+        assert "released: 1 nodes are restored" in release.jobs.said["release"]
         assert allowed(process) == machine.everything
         assert json.loads((machine.state / "journal.json").read_text())["originals"] == []
         assert allocation(release, node) == {}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from operator_cluster import CRDS
 from walras.resources.parse import parse_allocation
 from walras_operator.lifecycle.default_market import merge_patch
-from walras_operator.lifecycle.verdicts import judge, withdrawn
+from walras_operator.lifecycle.release import empty_plan, release_progress
 from walras_operator.runtime.command import main
 
 Document = dict[str, Any]
@@ -68,8 +68,8 @@ def ready(reason: str, message: str) -> list[Document]:
         ({"epoch": 9, "enforcedEpoch": 9, "mode": "enforce"}, True, "restored", ""),
         ({"epoch": 9, "enforcedEpoch": 9, "mode": "enforce"}, False, "restored", ""),
         ({"epoch": 9, "enforcedEpoch": 4, "mode": "observe"}, True, "restored", ""),
-        ({"epoch": 8, "enforcedEpoch": 8}, True, "waiting", "its agent has not answered yet"),
-        ({}, True, "waiting", "its agent has not answered yet"),
+        ({"epoch": 8, "enforcedEpoch": 8}, True, "waiting", "its agent has not reported yet"),
+        ({}, True, "waiting", "its agent has not reported yet"),
         ({"epoch": 9, "conditions": ready("Pending", "/a: busy")}, True, "waiting", "/a: busy"),
         ({"epoch": 9, "conditions": ready("Refused", "static")}, True, "lost", "static"),
         ({"epoch": 8, "enforcedEpoch": 8}, False, "lost", "does not renew its Lease"),
@@ -79,7 +79,7 @@ def ready(reason: str, message: str) -> list[Document]:
 def test_a_node_is_restored_when_its_agent_says_so_of_this_epoch(
     status: Document, lives: bool, state: str, reason: str
 ) -> None:
-    found = judge([allocation("a", **status)], 9, {"a"} if lives else set())
+    found = release_progress([allocation("a", **status)], 9, {"a"} if lives else set())
     told = {
         "restored": dict.fromkeys(found.restored, ""),
         "waiting": found.waiting,
@@ -98,7 +98,7 @@ def test_a_withdrawn_plan_is_one_that_agents_take() -> None:
         "profiling": {"id": "m", "podUID": "u"},
     }
     head = {"apiVersion": "walras.dev/v1alpha1", "kind": "NodeAllocation"}
-    plan = parse_allocation({**head, "metadata": {"name": "a"}, "spec": withdrawn(spec, 4)})
+    plan = parse_allocation({**head, "metadata": {"name": "a"}, "spec": empty_plan(spec, 4)})
     assert (plan.spec.epoch, plan.spec.mode, plan.spec.unit) == (4, "enforce", "thread")
     assert plan.spec.grants == []
     assert plan.spec.profiling is None

@@ -23,7 +23,7 @@ from played_agents import PlayedAgent
 from real_cluster import KUBECONFIG, needs_cluster
 from waiting import eventually
 from walras_operator.lifecycle import definitions
-from walras_operator.lifecycle.takeover import Takeover
+from walras_operator.lifecycle.lease_takeover import LeaseTakeover
 from walras_service.kinds import OURS
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def test_definitions_are_made_and_then_left_alone(cluster: OperatorCluster) -> N
     cluster.delete(ENTITLEMENTS)
     assert eventually(lambda: cluster.read(ENTITLEMENTS) is None)
     code, said = told("crds")
-    assert (code, rows(said)["entitlements.walras.dev"]) == (0, "made")
+    assert (code, rows(said)["entitlements.walras.dev"]) == (0, "created")
     assert definitions.unestablished(cluster.api) == []
     code, said = told("crds")
     assert (code, set(rows(said).values())) == (0, {"unchanged"})
@@ -152,7 +152,7 @@ def test_a_market_follows_the_values_and_keeps_what_is_changed_by_hand(
         found: Document = (cluster.read(MARKET) or {})["spec"]
         return found
 
-    assert apply('{"mode": "observe"}') == "made"
+    assert apply('{"mode": "observe"}') == "created"
     assert apply('{"mode": "observe"}') == "unchanged"
     cluster.change(MARKET, {"spec": {"mode": "enforce", "cores": {"reservedCores": 2}}})
     assert apply('{"mode": "observe"}') == "unchanged"
@@ -169,7 +169,7 @@ def test_a_market_of_somebody_else_is_left_alone(cluster: OperatorCluster) -> No
     cluster.make(f"{OURS_PATH}/markets", {**head, "metadata": metadata, "spec": {}})
     code, said = told("crds", "--no-definitions", "--market", '{"mode": "observe"}')
     assert code == 0
-    assert "was not made by the chart" in said
+    assert "was not created by the chart" in said
     assert (cluster.read(MARKET) or {})["spec"]["mode"] == "enforce"
 
 
@@ -217,7 +217,7 @@ def test_nodes_are_released_and_those_that_cannot_be_are_named(cluster: Operator
         assert eventually(lambda: (cluster.read(later) or {}).get("status", {}).get("epoch"))
         code, said = told(*release(cluster))
         assert code == 0, said
-        assert "released: 2 nodes are as they were" in said
+        assert "released: 2 nodes are restored" in said
         assert f"{nodes['refuses']}: its agent may write nothing: as a test has it" in said
         assert f"{nodes['dead']}: its agent does not renew its Lease" in said
         assert "walras-agent restore --state-folder /var/lib/walras-agent" in said
@@ -266,7 +266,7 @@ def test_a_release_that_is_ended_lets_operators_lead_again(cluster: OperatorClus
 
 def test_two_who_take_the_lease_know_of_each_other(cluster: OperatorCluster) -> None:
     first, second = (
-        Takeover(cluster.api, cluster.name, "walras-operator", name) for name in ("a", "b")
+        LeaseTakeover(cluster.api, cluster.name, "walras-operator", name) for name in ("a", "b")
     )
     assert (first.take(), second.take()) == (1, 2)
     second.renew()

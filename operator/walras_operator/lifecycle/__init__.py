@@ -1,1 +1,1 @@
-"""What is done once, before the operator first runs and after it last ran."""
+"""Effects: what the chart's Jobs do before the operator first runs and after it last ran."""

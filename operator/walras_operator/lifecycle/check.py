@@ -1,7 +1,7 @@
-"""Facts: whether everything that Walras consists of is there and lives.
+"""Facts: check that all parts of Walras exist and are alive.
 
-Who lives is seen by a Lease that is renewed while one looks: clocks need not agree, and a Lease of
-somebody who died just now convinces nobody.
+A part is alive if its Lease is renewed during the check. Clocks need not agree, and the Lease of a
+part that has just died does not count.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from walras_operator.lifecycle.definitions import unestablished
-from walras_operator.lifecycle.pages import everything
-from walras_operator.lifecycle.patience import patiently
+from walras_operator.lifecycle.requests import list_all, retry_transient
 from walras_operator.runtime.kinds import AGENT_LABEL
 from walras_service.kinds import LEASES, NODES
 
@@ -21,39 +20,39 @@ if TYPE_CHECKING:
 
     from walras_service.api import Api, Document
 
-_PAUSE = 2.0  # seconds between two looks
-_NAMED = 10  # nodes of a line
+_PAUSE = 2.0  # seconds between two attempts
+_NAMED = 10  # most nodes that a line names
 
 
 @dataclass(slots=True)
-class Pulses:
-    """Leases, of which some are seen to be renewed.
+class RenewalObserver:
+    """Observes which Leases are renewed.
 
     Attributes:
-        beating: Their holders, by the Lease's name.
+        renewing: Holders of Leases that were renewed, by name of the Lease.
     """
 
-    beating: dict[str, str] = field(default_factory=dict)
+    renewing: dict[str, str] = field(default_factory=dict)
     _first: dict[str, str] = field(default_factory=dict)
 
     def see(self, lease: Document) -> None:
-        """Take a Lease as it is now."""
+        """Record the current state of a Lease."""
         name, spec = lease["metadata"]["name"], lease.get("spec") or {}
         renewed, holder = spec.get("renewTime") or "", spec.get("holderIdentity") or ""
         if holder and self._first.setdefault(name, renewed) != renewed:
-            self.beating[name] = holder
+            self.renewing[name] = holder
 
 
 @dataclass(slots=True)
 class Check:
-    """Looks until nothing is missing.
+    """Checks until nothing is missing.
 
     Attributes:
-        api: To the API server.
-        namespace: Of all Leases.
-        lease: Name of the operator's.
-        nodes: Selector of the nodes that are to have an agent; empty for all.
-        tell: Is given lines about what is in the way of looking.
+        api: Connection to the API server.
+        namespace: Namespace of all Leases.
+        lease: Name of the operator's Lease.
+        nodes: Label selector of the nodes that must have an agent; empty for all.
+        tell: Receives a line about each transient error.
     """
 
     api: Api
@@ -61,45 +60,45 @@ class Check:
     lease: str
     nodes: str
     tell: Callable[[str], None]
-    _pulses: Pulses = field(default_factory=Pulses)
+    _renewals: RenewalObserver = field(default_factory=RenewalObserver)
 
     def run(self, until: float) -> list[str]:
-        """What is missing, a line each; nothing as soon as nothing is.
+        """Return a line about each thing that is missing; empty as soon as nothing is.
 
         Args:
             until: When to give up, by `time.monotonic`.
 
         Raises:
-            ApiError: That is not known.
+            ApiError: The API server cannot be asked, or refuses.
         """
         while True:
-            missing = patiently(until, self._look, self.tell)
+            missing = retry_transient(until, self._look, self.tell)
             if not missing or time.monotonic() >= until:
                 return missing
             time.sleep(_PAUSE)
 
     def _look(self) -> list[str]:
         for lease in self._leases():
-            self._pulses.see(lease)
+            self._renewals.see(lease)
         return [*unestablished(self.api), *self._leaderless(), *self._agentless()]
 
     def _leases(self) -> Iterator[Document]:
         path = LEASES.path(self.namespace)
-        yield from everything(self.api, path, {"labelSelector": AGENT_LABEL})
-        yield from everything(self.api, path, {"fieldSelector": f"metadata.name={self.lease}"})
+        yield from list_all(self.api, path, {"labelSelector": AGENT_LABEL})
+        yield from list_all(self.api, path, {"fieldSelector": f"metadata.name={self.lease}"})
 
     def _leaderless(self) -> Iterator[str]:
-        if self.lease not in self._pulses.beating:
+        if self.lease not in self._renewals.renewing:
             yield (
                 f"no operator renews the Lease {self.namespace}/{self.lease}; see the operator's "
                 f"log: kubectl logs -n {self.namespace} -l app.kubernetes.io/component=operator"
             )
 
     def _agentless(self) -> Iterator[str]:
-        alive = {node for name, node in self._pulses.beating.items() if name != self.lease}
+        alive = {node for name, node in self._renewals.renewing.items() if name != self.lease}
         wanted = {
             each["metadata"]["name"]
-            for each in everything(self.api, NODES.path(), {"labelSelector": self.nodes})
+            for each in list_all(self.api, NODES.path(), {"labelSelector": self.nodes})
             if not each["spec"].get("unschedulable")
         }
         silent = sorted(wanted - alive)

@@ -1,4 +1,4 @@
-"""The commands of ``walras-operator`` that a chart's Jobs run: ``crds``, ``release``, ``check``."""
+"""Effects: the commands ``crds``, ``release`` and ``check``, which the chart's Jobs run."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-    from walras_operator.lifecycle.takeover import Takeover
-    from walras_operator.lifecycle.verdicts import Verdicts
+    from walras_operator.lifecycle.lease_takeover import LeaseTakeover
+    from walras_operator.lifecycle.release import ReleaseProgress
     from walras_service.api import Api
     from walras_service.options import Command
 
@@ -35,17 +35,17 @@ def _timeout_option(seconds: int) -> Callable[[Command], Command]:
         type=click.FloatRange(min=1),
         default=seconds,
         show_default=True,
-        help="Seconds to wait at most.",
+        help="Seconds after which to give up.",
     )
 
 
 class Spec(click.ParamType[dict[str, Any], str]):
-    """A spec as JSON."""
+    """A command-line option that takes a spec as JSON."""
 
     name = "json"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Parse an object."""
+        """Parse a JSON object."""
         try:
             found = json.loads(value)
         except ValueError as error:
@@ -56,9 +56,11 @@ class Spec(click.ParamType[dict[str, Any], str]):
 
 
 @click.command()
-@click.option("--print", "printed", is_flag=True, help="Write them as YAML; ask no API server.")
-@click.option("--definitions/--no-definitions", default=True, help="Whether to touch them at all.")
-@click.option("--market", type=Spec(), help="Also make the Market `default`, of this spec.")
+@click.option("--print", "printed", is_flag=True, help="Print them as YAML, and do nothing else.")
+@click.option(
+    "--definitions/--no-definitions", default=True, help="Whether to install them at all."
+)
+@click.option("--market", type=Spec(), help="Also create or update the Market `default`.")
 @_timeout_option(60)
 @kubeconfig_option
 def crds(
@@ -69,15 +71,16 @@ def crds(
     printed: bool,
     definitions: bool,
 ) -> None:
-    """Install the CustomResourceDefinitions of this version, or bring them up to date.
+    """Install or upgrade Walras's CustomResourceDefinitions.
 
-    Objects stay as they are. A cluster that has stored objects of a later version is left alone.
-    With --market, the Market `default` is made if there is none; of one that was made so, what is
-    new in the given spec is written, and what was changed by hand stays.
+    Objects stay as they are. The command refuses to downgrade a cluster that has stored objects of
+    a later version. With --market, it creates the Market `default` if there is none. If the Market
+    exists and was created this way, the command writes what is new in the given spec and keeps
+    changes made by hand.
     """
     from walras_operator.lifecycle import default_market
     from walras_operator.lifecycle.definitions import DOCUMENTS
-    from walras_operator.lifecycle.patience import patiently
+    from walras_operator.lifecycle.requests import retry_transient
 
     if printed:
         import yaml
@@ -90,25 +93,27 @@ def crds(
         if definitions:
             _install(api, until)
         if market is not None:
-            outcome = patiently(until, lambda: default_market.apply(api, market, until), click.echo)
+            outcome = retry_transient(
+                until, lambda: default_market.apply(api, market, until), click.echo
+            )
             _row("market default", outcome)
 
 
 @click.command()
-@namespace_option("Where the operator's Lease is, and those of the agents.")
+@namespace_option("Namespace of the Leases of the operator and of the agents.")
 @_lease_option
 @click.option(
     "--release-after",
     type=click.FloatRange(min=1, max=3600),
     default=30.0,
     show_default=True,
-    help="The agents' option of that name.",
+    help="Value of the agents' option of this name.",
 )
 @click.option(
     "--state-folder",
     default="/var/lib/walras-agent",
     show_default=True,
-    help="The agents' option of that name, on the nodes; only told.",
+    help="Value of the agents' option of this name; only printed, for nodes to restore by hand.",
 )
 @_timeout_option(240)
 @kubeconfig_option
@@ -120,16 +125,16 @@ def release(
     timeout: float,
     kubeconfig: str | None,
 ) -> None:
-    """Have every node put back what it was before Walras; then Walras can be removed.
+    """Restore every node to its state before Walras, so that Walras can be removed.
 
-    Operators stand by meanwhile, and for half a minute after. Nodes whose agent is gone are named,
-    with how to restore them by hand. Entitlements, MarketJobs and the Market stay.
+    Operators stand by meanwhile, and for half a minute afterwards. The command lists nodes whose
+    agent is gone, and how to restore them by hand. Entitlements, MarketJobs and the Market stay.
 
-    Exit codes: 0 when all nodes with an agent are as they were, 1 when some did not manage that in
-    time: operators lead again then, and nodes get back what they are granted.
+    Exit codes: 0 when all nodes with an agent are restored, 1 when some are not in time. Operators
+    lead again in that case, and nodes get their grants back.
     """
+    from walras_operator.lifecycle.lease_takeover import LeaseTakeover
     from walras_operator.lifecycle.release import SETTLING, THREADS, Release
-    from walras_operator.lifecycle.takeover import Takeover
 
     patience = timeout - release_after - SETTLING
     if patience <= 0:
@@ -138,7 +143,7 @@ def release(
     with _explained():
         api = _api(kubeconfig, THREADS)
         identity = f"release_{socket.gethostname()}_{uuid.uuid4()}"
-        takeover = Takeover(api, namespace, lease_name, identity)
+        takeover = LeaseTakeover(api, namespace, lease_name, identity)
         with _given_back_unless_done(takeover):
             end = Release(api, takeover, namespace, click.echo)
             found = end.run(time.monotonic() + patience, release_after)
@@ -146,25 +151,25 @@ def release(
 
 
 @click.command()
-@namespace_option("Where the operator's Lease is, and those of the agents.")
+@namespace_option("Namespace of the Leases of the operator and of the agents.")
 @_lease_option
 @click.option(
     "--nodes",
     default="kubernetes.io/os=linux",
     show_default=True,
     metavar="SELECTOR",
-    help="Labels of the nodes that are to have an agent.",
+    help="Label selector of the nodes that must have an agent.",
 )
 @_timeout_option(90)
 @kubeconfig_option
 def check(
     namespace: str, lease_name: str, nodes: str, timeout: float, kubeconfig: str | None
 ) -> None:
-    """Say whether an operator leads, the definitions are there, and every node's agent lives.
+    """Check that an operator leads, the definitions exist, and every node has a live agent.
 
-    Leases must be seen to be renewed, which takes some 15 seconds.
+    The command observes that Leases are renewed, which takes some 15 seconds.
 
-    Exit codes: 0 when nothing is missing, 1 when something is, a line for each.
+    Exit codes: 0 when nothing is missing, 1 when something is, with a line about each.
     """
     from walras_operator.lifecycle.check import Check
 
@@ -173,18 +178,18 @@ def check(
         missing = looks.run(time.monotonic() + timeout)
     if missing:
         raise Failure(*missing)
-    click.echo("an operator leads, all definitions are established, every node has its agent")
+    click.echo("an operator leads, all definitions are established, every node has a live agent")
 
 
 def _install(api: Api, until: float) -> None:
     from walras_operator.lifecycle import definitions
-    from walras_operator.lifecycle.patience import patiently
+    from walras_operator.lifecycle.requests import retry_transient
 
-    patiently(until, lambda: definitions.refuse_downgrade(api), click.echo)
+    retry_transient(until, lambda: definitions.refuse_downgrade(api), click.echo)
     for document in definitions.DOCUMENTS:
-        outcome = patiently(until, partial(definitions.apply, api, document), click.echo)
+        outcome = retry_transient(until, partial(definitions.apply, api, document), click.echo)
         _row(document["metadata"]["name"], outcome)
-    while lines := patiently(until, lambda: definitions.unestablished(api), click.echo):
+    while lines := retry_transient(until, lambda: definitions.unestablished(api), click.echo):
         if time.monotonic() >= until:
             raise Failure(*lines)
         time.sleep(0.5)
@@ -194,21 +199,21 @@ def _row(name: str, outcome: str) -> None:
     click.echo(f"{name:<30} {outcome}")
 
 
-def _report(found: Verdicts, state_folder: str) -> None:
-    click.echo(f"released: {len(found.restored)} nodes are as they were")
+def _report(found: ReleaseProgress, state_folder: str) -> None:
+    click.echo(f"released: {len(found.restored)} nodes are restored")
     if not found.lost:
         return
     click.echo(f"NOT restored: {len(found.lost)} nodes")
     for node, reason in sorted(found.lost.items()):
         click.echo(f"  {node}: {reason}")
     click.echo(
-        "On each of them run as root `walras-agent restore --state-folder "
+        "On each of them, run as root `walras-agent restore --state-folder "
         f'{state_folder}`, or the commands under "By hand" in docs/agent.md, or reboot it.'
     )
 
 
 @contextlib.contextmanager
-def _given_back_unless_done(takeover: Takeover) -> Iterator[None]:
+def _given_back_unless_done(takeover: LeaseTakeover) -> Iterator[None]:
     from walras_service.api_errors import ApiError
 
     try:
@@ -221,7 +226,7 @@ def _given_back_unless_done(takeover: Takeover) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _explained() -> Iterator[None]:
-    """Turn what can go wrong into lines for people."""
+    """Turn exceptions into error messages and exit codes."""
     from walras_operator.lifecycle.definitions import DowngradeError
     from walras_operator.lifecycle.release import NotReleasedError
     from walras_service.api_errors import ApiError
@@ -229,7 +234,9 @@ def _explained() -> Iterator[None]:
     try:
         yield
     except NotReleasedError as error:
-        head = "not all nodes are as they were, and operators lead again; try again, or longer"
+        head = (
+            "some nodes are not restored, and operators lead again; retry with a longer --timeout"
+        )
         raise Failure(head, *str(error).splitlines()) from error
     except (ApiError, DowngradeError) as error:
         raise Failure(*str(error).splitlines()) from error

@@ -1,8 +1,8 @@
-"""Apply: the Market that a chart's values describe, without undoing what others changed by hand.
+"""Effects: create and update the Market from the chart's values, and keep changes made by hand.
 
-The Market keeps, in an annotation, the values that were last written. What differs between those
-and the values now is what somebody changed in the values, and that alone is written (a JSON merge
-patch, RFC 7386). A Market without the annotation is somebody else's.
+An annotation of the Market contains the values that were last written. The difference to the
+current values is what somebody changed in the values, and only that is written (a JSON merge patch,
+RFC 7386). A Market without the annotation was not created by the chart, and is left alone.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ if TYPE_CHECKING:
 
 NAME = "default"
 APPLIED = "walras.dev/applied-spec"
-"""Annotation: the values that were last written."""
+"""Annotation with the values that were last written."""
 
 
 def apply(api: Api, spec: Document, until: float) -> str:
-    """Make the Market, or write what is new in the values.
+    """Create the Market, or write what is new in the values.
 
     Args:
-        api: To the API server.
-        spec: Of the Market, as the values have it.
-        until: When to give up waiting for its kind, by `time.monotonic`.
+        api: Connection to the API server.
+        spec: Spec of the Market from the values.
+        until: When to stop waiting for the kind, by `time.monotonic`.
 
     Returns:
-        What was done, for people.
+        A description of what was done.
 
     Raises:
-        ApiError: It is as it was.
+        ApiError: The Market is unchanged.
     """
     stored = api.find(OURS["Market"].path(name=NAME))
     if stored is None:
-        _make(api, spec, until)
-        return "made"
+        _create(api, spec, until)
+        return "created"
     text = (stored["metadata"].get("annotations") or {}).get(APPLIED)
     if text is None:
-        return "left as it is: it was not made by the chart"
+        return "left alone: it was not created by the chart"
     changes = merge_patch(_spec_of(text), spec)
     if not changes:
         return "unchanged"
@@ -56,7 +56,7 @@ def apply(api: Api, spec: Document, until: float) -> str:
 
 
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Document:
-    """The patch that makes one document another; empty if they are alike."""
+    """Return the patch that turns one document into another; empty if they are equal."""
     patch: Document = {name: None for name in before if name not in after}
     for name, value in after.items():
         known = before.get(name)
@@ -68,8 +68,8 @@ def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Document
     return patch
 
 
-def _make(api: Api, spec: Document, until: float) -> None:
-    """Make it; its kind may have been established only just now."""
+def _create(api: Api, spec: Document, until: float) -> None:
+    """Create the Market; its kind may have been established a moment ago."""
     metadata = {"name": NAME, "annotations": {APPLIED: _text(spec)}}
     document = {"apiVersion": API_VERSION, "kind": "Market", "metadata": metadata, "spec": spec}
     while True:
@@ -88,7 +88,7 @@ def _text(spec: Document) -> str:
 
 
 def _spec_of(text: str) -> Document:
-    """The values of an annotation; none where somebody has spoilt it, so that all are written."""
+    """Return the values in an annotation; empty if it is malformed, so that all are written."""
     try:
         found = json.loads(text)
     except ValueError:

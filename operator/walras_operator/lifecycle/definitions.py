@@ -1,8 +1,8 @@
-"""Apply: the CustomResourceDefinitions of this version, at the API server.
+"""Effects: install and upgrade the CustomResourceDefinitions.
 
-One that is there is replaced under the condition that nobody changed it meanwhile. Server-side
-apply would be refused before Kubernetes 1.23, which does not know the rules in a schema; a
-replacement is taken by all, and those that do not know rules drop them.
+An existing definition is replaced on condition that nobody has changed it meanwhile. Server-side
+apply fails before Kubernetes 1.23, which does not know validation rules in a schema; a replacement
+is accepted by all versions, and old ones drop the rules.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 
 KIND = Kind("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 DOCUMENTS: tuple[Document, ...] = tuple(map(definition_document, DEFINITIONS))
-"""Of this version."""
+"""CustomResourceDefinitions of this version of Walras."""
 
-Outcome = Literal["made", "changed", "unchanged"]
+Change = Literal["created", "changed", "unchanged"]
 
 _ATTEMPTS = 5
 
 
 class DowngradeError(Exception):
-    """Objects are stored that this version cannot read; one line for each definition."""
+    """The cluster stores objects that this version cannot read; a line for each definition."""
 
 
 def refuse_downgrade(api: Api) -> None:
-    """Look before anything is changed.
+    """Check that no definition would be downgraded.
 
     Raises:
-        DowngradeError: The cluster has objects of a version that this one does not know.
-        ApiError: That is not known.
+        DowngradeError: The cluster stores objects of a version that this one does not know.
+        ApiError: The API server cannot be asked, or refuses.
     """
     lines = []
     for ours in DOCUMENTS:
@@ -50,11 +50,11 @@ def refuse_downgrade(api: Api) -> None:
         raise DowngradeError("\n".join(lines))
 
 
-def apply(api: Api, ours: Document) -> Outcome:
-    """Make a definition, or make it that of this version.
+def apply(api: Api, ours: Document) -> Change:
+    """Create or replace a definition.
 
     Raises:
-        ApiError: It is as it was.
+        ApiError: The definition is unchanged.
     """
     for attempt in range(_ATTEMPTS):
         try:
@@ -66,27 +66,27 @@ def apply(api: Api, ours: Document) -> Outcome:
 
 
 def unestablished(api: Api) -> list[str]:
-    """Definitions that the API server does not serve (yet), a line each with what it says.
+    """Return a line about each definition that the API server does not serve yet.
 
     Raises:
-        ApiError: That is not known.
+        ApiError: The API server cannot be asked, or refuses.
     """
     lines = []
     for ours in DOCUMENTS:
         stored = api.find(_path(ours))
-        problem = "is not there" if stored is None else _problem(stored)
+        problem = "does not exist" if stored is None else _problem(stored)
         if problem:
             lines.append(f"{ours['metadata']['name']} {problem}")
     return lines
 
 
-def _applied(api: Api, ours: Document) -> Outcome:
+def _applied(api: Api, ours: Document) -> Change:
     stored = api.find(_path(ours))
     if stored is None:
         api.request("POST", KIND.path(), ours)
-        return "made"
+        return "created"
     before = stored["metadata"]["generation"]
-    # What we do not say, such as how versions are converted, stays.
+    # Fields that we do not set, such as the conversion of versions, stay.
     document = {**stored, "spec": {**stored["spec"], **ours["spec"]}}
     document.pop("status", None)
     after = api.request("PUT", _path(ours), document)["metadata"]["generation"]
@@ -103,7 +103,7 @@ def _unknown(stored: Document, ours: Document) -> set[str]:
 
 
 def _problem(stored: Document) -> str:
-    """What is in the way of a definition; empty if nothing is."""
+    """Return why a definition is not served; empty if it is."""
     conditions: Iterable[Mapping[str, str]] = stored.get("status", {}).get("conditions") or ()
     found = {each["type"]: each for each in conditions}
     for kind in ("NamesAccepted", "Established"):

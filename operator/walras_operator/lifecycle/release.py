@@ -1,8 +1,7 @@
-"""Apply: have every node put back what it was before Walras, and take its NodeAllocation away.
+"""Effects: restore all nodes, and delete their NodeAllocations.
 
-An agent takes a plan without grants as an order to restore, and its status confirms that this was
-done; so plans are withdrawn before they are deleted. A deletion alone ends the count of epochs
-too, but leaves nobody to say what became of it.
+A plan without grants makes an agent restore its node, and its status confirms that. NodeAllocations
+are therefore emptied before they are deleted; a deletion alone would leave no status to confirm it.
 """
 
 from __future__ import annotations
@@ -10,11 +9,9 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
-from walras_operator.lifecycle.pages import everything
-from walras_operator.lifecycle.patience import patiently
-from walras_operator.lifecycle.verdicts import Verdicts, judge, withdrawn
+from walras_operator.lifecycle.requests import list_all, retry_transient
 from walras_operator.runtime.agents import Agents
 from walras_operator.runtime.kinds import AGENT_LABEL
 from walras_operator.runtime.lease import next_epoch
@@ -23,26 +20,44 @@ from walras_service.api_errors import ApiError
 from walras_service.kinds import LEASES, OURS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from walras_operator.lifecycle.takeover import Takeover
+    from walras_operator.lifecycle.lease_takeover import LeaseTakeover
     from walras_service.api import Api, Document
 
 THREADS = 8
-"""Requests at a time."""
+"""Most concurrent requests."""
 
 SETTLING = 5.0
-"""Seconds that agents may notice a deletion later than it was made."""
+"""Seconds after which every agent has noticed a deletion."""
 
-_PAUSE = 2.0  # seconds between two looks
-_REPEAT = 20.0  # seconds after which progress is told again though there was none
-_NAMED = 5  # nodes of a line
+_PAUSE = 2.0  # seconds between two checks
+_REPEAT = 20.0  # seconds after which unchanged progress is printed again
+_NAMED = 5  # most nodes that a line names
 
 _PLANS = OURS["NodeAllocation"]
 
 
+State = Literal["restored", "waiting", "lost"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseProgress:
+    """The progress of a release.
+
+    Attributes:
+        restored: Nodes that are restored.
+        waiting: What agents that are not done report, by node.
+        lost: Why a node will not be restored, by node.
+    """
+
+    restored: tuple[str, ...] = ()
+    waiting: Mapping[str, str] = field(default_factory=dict)
+    lost: Mapping[str, str] = field(default_factory=dict)
+
+
 class NotReleasedError(Exception):
-    """Agents live that did not put everything back in time; a line for each node."""
+    """Live agents did not restore their nodes in time; a line for each node."""
 
 
 @dataclass(slots=True)
@@ -50,44 +65,44 @@ class Release:
     """Ends all grants.
 
     Attributes:
-        api: To the API server, for as many threads as `THREADS`.
-        takeover: Of the operator's Lease.
-        namespace: Of the agents' Leases.
-        tell: Is given lines about how it goes.
+        api: Connections to the API server, `THREADS` of them.
+        takeover: Takeover of the operator's Lease.
+        namespace: Namespace of the agents' Leases.
+        tell: Receives lines about the progress.
     """
 
     api: Api
-    takeover: Takeover
+    takeover: LeaseTakeover
     namespace: str
     tell: Callable[[str], None]
     _epoch: int = 0
     _agents: Agents = field(default_factory=Agents)
     _told: tuple[str, float] = ("", 0.0)
 
-    def run(self, until: float, release_after: float) -> Verdicts:
-        """Withdraw, wait, delete, and wait until agents have forgotten.
+    def run(self, until: float, release_after: float) -> ReleaseProgress:
+        """Empty all NodeAllocations, wait for agents, delete, and wait until agents notice.
 
         Args:
             until: When to give up waiting, by `time.monotonic`.
-            release_after: Seconds for which agents must miss a plan before they take it for gone.
+            release_after: Seconds after which an agent takes a missing NodeAllocation for deleted.
 
         Raises:
-            NotReleasedError: It took too long; plans are withdrawn, and still there.
+            NotReleasedError: It took too long; plans are empty_plan, and still there.
             ApiError: The operator's Lease is not to be had, or nobody knows the kind.
         """
-        term = patiently(until, self.takeover.take, self.tell)
+        term = retry_transient(until, self.takeover.take, self.tell)
         self.tell(f"leading as {self.takeover.identity}; operators stand by")
         self._epoch = next_epoch(term, 0)
         found = self._awaited(until)
-        deleted = patiently(until + SETTLING, self._delete, self.tell)
+        deleted = retry_transient(until + SETTLING, self._delete, self.tell)
         self.tell(f"deleted {deleted} NodeAllocations")
         if found.restored:
             self._settle(release_after + SETTLING)
         return found
 
-    def _awaited(self, until: float) -> Verdicts:
+    def _awaited(self, until: float) -> ReleaseProgress:
         while True:
-            found = patiently(until, self._look, self.tell)
+            found = retry_transient(until, self._look, self.tell)
             now = time.monotonic()
             if not found.waiting and now >= self.takeover.alone:
                 return found
@@ -96,33 +111,33 @@ class Release:
                 raise NotReleasedError("\n".join(lines))
             time.sleep(_PAUSE)
 
-    def _look(self) -> Verdicts:
-        """Withdraw what is not yet, also what somebody has just made; see how far nodes are."""
+    def _look(self) -> ReleaseProgress:
+        """Empty NodeAllocations that are not, new ones included; return the progress."""
         self.takeover.renew()
         allocations = self._allocations()
         known = map(CachedAllocation.read, allocations)
         latest = max((max(each.epoch, each.reported) for each in known), default=0)
-        if latest > self._epoch:  # of an earlier term, or of an operator that still leads
+        if latest > self._epoch:  # of an earlier term, or of an operator that has not given way yet
             self._epoch = latest + 1
         self._withdraw(allocations)
         now = time.monotonic()
         path = LEASES.path(self.namespace)
-        for lease in everything(self.api, path, {"labelSelector": AGENT_LABEL}):
+        for lease in list_all(self.api, path, {"labelSelector": AGENT_LABEL}):
             self._agents.see(lease["metadata"]["uid"], lease, now)
-        found = judge(allocations, self._epoch, self._agents.alive(now))
+        found = release_progress(allocations, self._epoch, self._agents.alive(now))
         self._progress(found)
         return found
 
     def _allocations(self) -> list[Document]:
-        return list(everything(self.api, _PLANS.path()))
+        return list(list_all(self.api, _PLANS.path()))
 
     def _withdraw(self, allocations: Iterable[Document]) -> None:
         todo = [each for each in allocations if each["spec"]["epoch"] != self._epoch]
 
         def withdraw(allocation: Document) -> None:
             path = _PLANS.path(name=allocation["metadata"]["name"])
-            document = {**allocation, "spec": withdrawn(allocation["spec"], self._epoch)}
-            # One that has changed or gone meanwhile is seen at the next look.
+            document = {**allocation, "spec": empty_plan(allocation["spec"], self._epoch)}
+            # A conflict is handled by the next check.
             self._unless_changed(lambda: self.api.request("PUT", path, document))
 
         self._all(withdraw, todo)
@@ -151,19 +166,19 @@ class Release:
                 raise
 
     def _settle(self, seconds: float) -> None:
-        """Go on to lead until agents take the deletion for one, and so begin to count epochs anew.
+        """Hold the Lease until all agents have noticed the deletion and forgotten their epoch.
 
-        An agent that still remembers the last epoch refuses the plans of an operator that is
-        installed later and counts from the beginning.
+        An agent that remembers its last epoch refuses plans of an operator that is installed later
+        and counts epochs from the start.
         """
-        self.tell(f"waiting {seconds:.0f} s until agents have forgotten their plans")
+        self.tell(f"waiting {seconds:.0f} s until agents have noticed the deletion")
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             time.sleep(min(_PAUSE, max(0.0, until - time.monotonic())))
-            patiently(until, self.takeover.renew, self.tell)
+            retry_transient(until, self.takeover.renew, self.tell)
 
-    def _progress(self, found: Verdicts) -> None:
-        """Say how far nodes are, when that is news or was not said for long."""
+    def _progress(self, found: ReleaseProgress) -> None:
+        """Print the progress if it has changed, or was not printed for a while."""
         names = sorted(found.waiting)
         rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         waiting = f", waiting for {', '.join(names[:_NAMED])}{rest}" if names else ""
@@ -172,3 +187,47 @@ class Release:
         if line != self._told[0] or now >= self._told[1] + _REPEAT:
             self.tell(line)
             self._told = (line, now)
+
+
+def release_progress(
+    allocations: Iterable[Mapping[str, Any]], epoch: int, alive: Collection[str]
+) -> ReleaseProgress:
+    """Return the progress of a release (pure).
+
+    Args:
+        allocations: Empty NodeAllocations from the API server.
+        epoch: Epoch with which they were emptied.
+        alive: Nodes with a live agent.
+    """
+    found: dict[State, dict[str, str]] = {"restored": {}, "waiting": {}, "lost": {}}
+    for each in allocations:
+        node = str(each["metadata"]["name"])
+        state, reason = _node_state(each.get("status") or {}, epoch, lives=node in alive)
+        found[state][node] = reason
+    return ReleaseProgress(tuple(found["restored"]), found["waiting"], found["lost"])
+
+
+def empty_plan(spec: Mapping[str, Any], epoch: int) -> dict[str, Any]:
+    """Return a spec without grants, in the mode whose success an agent confirms (pure)."""
+    kept = {name: value for name, value in spec.items() if name != "profiling"}
+    return {**kept, "mode": "enforce", "grants": [], "epoch": epoch}
+
+
+def _node_state(status: Mapping[str, Any], epoch: int, *, lives: bool) -> tuple[State, str]:
+    ready = _ready(status)
+    if status.get("epoch") == epoch:
+        # In mode observe, an agent restores everything before it reports the epoch.
+        if status.get("mode") == "observe" or status.get("enforcedEpoch") == epoch:
+            return "restored", ""
+        if ready.get("reason") == "Refused":
+            return "lost", f"its agent refuses to write: {ready.get('message')}"
+    if not lives:
+        return "lost", "its agent does not renew its Lease"
+    if status.get("epoch") == epoch:
+        return "waiting", str(ready.get("message") or "its agent is working on it")
+    return "waiting", "its agent has not reported yet"
+
+
+def _ready(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    conditions: Iterable[Mapping[str, Any]] = status.get("conditions") or ()
+    return next((each for each in conditions if each.get("type") == "Ready"), {})

@@ -1,8 +1,7 @@
-"""Apply: lead in the place of the operator, so that it decides nothing meanwhile.
+"""Effects: take over the operator's Lease, so that no operator decides meanwhile.
 
-The operator gives way when it next finds its Lease changed (`runtime.leadership`). Until then it
-may go on to decide, and overrule what it sees; it surely does so no longer when the Lease, as it
-last renewed it, would have run out.
+The operator gives way when it next reads its Lease (`runtime.leadership`). Until then it may go on
+to decide; it certainly stops when its last renewal would have expired.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ if TYPE_CHECKING:
     from walras_service.api import Api
 
 DURATION = 30
-"""Seconds after the last renewal at which operators lead again, if there still are any."""
+"""Seconds after the last renewal after which operators may lead again."""
 
 _ATTEMPTS = 10
 
 
 @dataclass(slots=True)
-class Takeover:
-    """A Lease that is taken, whoever has it.
+class LeaseTakeover:
+    """A Lease that is taken from whoever holds it.
 
     Attributes:
-        api: To the API server.
-        namespace: Of the Lease.
-        name: Of the Lease.
-        identity: Who takes it.
-        alone: When nobody else takes itself for the leader any more, by `time.monotonic`.
+        api: Connection to the API server.
+        namespace: Namespace of the Lease.
+        name: Name of the Lease.
+        identity: Identity of the new holder.
+        alone: When the former leader has certainly stopped, by `time.monotonic`.
     """
 
     api: Api
@@ -45,10 +44,10 @@ class Takeover:
     _record: LeaseRecord = field(default_factory=LeaseRecord)
 
     def take(self) -> int:
-        """Lead from now on; the term.
+        """Take the Lease; return the leader term.
 
         Raises:
-            ApiError: Whoever led does so still.
+            ApiError: The Lease is unchanged.
         """
         for attempt in range(_ATTEMPTS):
             seen, now = self._look(), _now()
@@ -66,10 +65,10 @@ class Takeover:
         return self._record.transitions
 
     def renew(self) -> None:
-        """Go on to lead.
+        """Renew the Lease.
 
         Raises:
-            ApiError: That is not sure; a conflict if somebody else has taken the Lease.
+            ApiError: It may not be renewed; a conflict if somebody else has taken it.
         """
         try:
             self._write(replace(self._record, renewed=_now()))
@@ -81,13 +80,12 @@ class Takeover:
             self._write(replace(seen, renewed=_now()))
 
     def give_back(self) -> None:
-        """Let operators lead at once; nothing to do if this one does not lead.
+        """Release the Lease, so that operators lead at once; do nothing if it is not ours.
 
-        The Lease itself is asked who does: whoever is interrupted while taking or renewing it has
-        done so, and has not seen the answer.
+        The Lease is read first: a takeover that was interrupted may have succeeded unseen.
 
         Raises:
-            ApiError: They will, when the Lease has run out.
+            ApiError: Operators lead once the Lease has expired.
         """
         for attempt in range(_ATTEMPTS):
             seen = self._look()
