@@ -37,7 +37,7 @@ def test_a_job_that_says_nothing_is_measured_and_has_its_fraction_then() -> None
     assert made.document["metadata"]["ownerReferences"][0]["uid"] == "MarketJob-lab-train"
     assert made.document["metadata"]["labels"]["walras.dev/market-job"] == "train"
     assert known.verdict()[1] == "Measuring"
-    assert "Pod train-0 of n1 is measured since 2026-01-31T12:00:10Z" in known.verdict()[2]
+    assert "measuring Pod train-0 of n1 since 2026-01-31T12:00:10Z" in known.verdict()[2]
     known.steps(3)
     assert known.asked() == {}
     assert known.fraction() == pytest.approx(0.8, abs=1e-4)
@@ -98,7 +98,7 @@ def test_what_cannot_be_measured_says_why(spec: Document, reason: str) -> None:
     assert known.verdict()[:2] == ("False", reason)
     assert known.profile() is None, "none is made before there is something to ask"
     if reason == "TooFewCores":
-        assert "holds one core, so nothing can be measured; raise minCores" in known.verdict()[2]
+        assert "its pods hold one core, and a measurement needs two; raise minCores" in known.verdict()[2]
 
 
 def test_it_says_where_its_counter_is_and_what_a_profile_wants_to_have_sampled() -> None:

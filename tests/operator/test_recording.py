@@ -528,7 +528,7 @@ class Story:
         allocation = before.allocations[node_]
         if (allocation.status or {}).get("epoch") == allocation.spec.epoch:
             return True
-        return name in self.present  # nothing else has been heard of this grant
+        return name in self.present  # nothing else has been report_outcome of this grant
 
     def answer(self) -> None:
         self.world = enforced(self.world)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from walras.resources.allocation import NodeAllocation, ProfilingRequest
     from walras.resources.kinds import MarketJob, SpeedupProfile
-    from walras_operator.measuring.record import Record
+    from walras_operator.measuring.record import ProfileRecord
     from walras_operator.world import Decision, Document, World
 
 STEP = 10
@@ -175,7 +175,7 @@ class Cluster:
         found = [each for each in self.world.objects.profiles if each.metadata.name == name]
         return found[0] if found else None
 
-    def record(self, name: str = "train") -> Record:
+    def record(self, name: str = "train") -> ProfileRecord:
         found = self.profile(name)
         return online_of(found.status if found else None)
 

@@ -1,1 +1,1 @@
-"""Has the speedup of jobs measured on nodes, whose jobs do not say it."""
+"""Pure: have agents measure the speedups of jobs that do not state one."""

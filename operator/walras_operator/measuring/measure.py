@@ -1,10 +1,10 @@
-"""Chooses (pure): what nodes are to measure, and what is known of it, for one decision.
+"""Pure: choose what nodes measure next.
 
-outcomes    what has come of what was asked before; the market is cleared with that
-subjects    whose speedup is not said, and which of their pods could be measured
-unnoted     what nodes were asked for, though that could not be noted
-turns       who is next
-reasons     why the others have no measurement
+1. `outcomes`: results of earlier requests; the market is cleared with them.
+2. `subjects`: profiles without a stated speedup, and the pods that could be measured for them.
+3. `lost_requests`: requests that nodes have received but no profile has recorded.
+4. `queue`: the profiles that are measured next.
+5. `reasons`: why the others have no measurement yet.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 from walras.resources.model import API_VERSION
 from walras.resources.parse import parse_resource
 from walras.resources.speedup_profile import SpeedupProfile
+from walras_operator.measuring.lost_requests import lost_request
 from walras_operator.measuring.outcomes import is_asked, outcomes
+from walras_operator.measuring.queue import ask
 from walras_operator.measuring.reasons import reason_of
 from walras_operator.measuring.record import asked, noted, online_of, withdrawn
 from walras_operator.measuring.requests import request_of
 from walras_operator.measuring.subjects import Subject, subjects
-from walras_operator.measuring.turns import ask
-from walras_operator.measuring.unnoted import unnoted
 from walras_operator.world import ProfileWrite, Reference
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from walras.resources.kinds import MarketSpec
     from walras.resources.market import ProfilingPolicy
     from walras.resources.terms import Name
-    from walras_operator.measuring.turns import Asked
+    from walras_operator.measuring.queue import NewRequest
     from walras_operator.status.conditions import Problem
     from walras_operator.status.job import Outcomes
     from walras_operator.world import Document, World
@@ -43,14 +43,13 @@ LONGEST_LABEL = 63
 
 @dataclass(frozen=True, slots=True)
 class Measuring:
-    """What is to be measured.
+    """What agents measure next.
 
     Attributes:
-        requests: by node.
-        profiles: with the statuses that they are to have, but for conditions; those that are to be
-            made are among them.
-        made: the profiles that are to be made.
-        reasons: why the speedup of a job is not known, by its namespace and name.
+        requests: Requests by node.
+        profiles: All profiles, new ones included, with their new statuses without conditions.
+        made: Profiles to create.
+        reasons: Why a job's speedup is not measured yet, by namespace and name of the job.
     """
 
     requests: Mapping[str, ProfilingRequest]
@@ -60,7 +59,7 @@ class Measuring:
 
 
 def with_outcomes(world: World, rules: MarketSpec) -> World:
-    """Return the world in which all that agents have measured is known."""
+    """Return the world with the results of all finished measurements."""
     found = outcomes(world, rules.profiling.reprofile_threshold)
     if not found:
         return world
@@ -69,12 +68,12 @@ def with_outcomes(world: World, rules: MarketSpec) -> World:
 
 
 def measure(world: World, rules: MarketSpec, decided: Outcomes) -> Measuring:
-    """Choose what nodes are to measure now.
+    """Choose what nodes measure now.
 
     Args:
-        world: with all that is measured.
-        rules: of the market.
-        decided: what its pods got, and whether they have it.
+        world: World with the results of all finished measurements.
+        rules: Rules of the market.
+        decided: Grants of all pods, and whether they are enforced.
     """
     if rules.mode == "observe" or not rules.profiling.automatic:
         return withdraw(world)
@@ -114,16 +113,16 @@ def measure(world: World, rules: MarketSpec, decided: Outcomes) -> Measuring:
 
 
 def withdraw(world: World) -> Measuring:
-    """Have nothing measured, and what is being measured ended."""
+    """End all measurements."""
     return Measuring({}, _without_others(world, ()))
 
 
 def _running(
     found: Iterable[Subject], world: World, rules: ProfilingPolicy
 ) -> dict[str, ProfilingRequest]:
-    """Return what nodes have been asked for and have not ended.
+    """Return requests that have not ended, by node.
 
-    A node that does not have it gets it again: the write to it failed, or somebody has removed it.
+    A node without its request gets it again: the write failed, or somebody has removed it.
     """
     requests: dict[str, ProfilingRequest] = {}
     for subject in found:
@@ -143,12 +142,14 @@ def _running(
     return requests
 
 
-def _unnoted(waiting: Iterable[Subject], world: World, busy: Collection[str]) -> dict[Name, Asked]:
-    """Return what nodes that are not busy were asked for and no profile notes, by profile."""
-    found: dict[Name, Asked] = {}
+def _unnoted(
+    waiting: Iterable[Subject], world: World, busy: Collection[str]
+) -> dict[Name, NewRequest]:
+    """Return requests of idle nodes that no profile has recorded, by profile."""
+    found: dict[Name, NewRequest] = {}
     taken = set(busy)
     for subject in waiting:
-        asked_for = unnoted(subject, world.allocations)
+        asked_for = lost_request(subject, world.allocations)
         if asked_for is not None and asked_for.request.node not in taken:
             taken.add(asked_for.request.node)
             found[subject.key] = asked_for
@@ -156,7 +157,7 @@ def _unnoted(waiting: Iterable[Subject], world: World, busy: Collection[str]) ->
 
 
 def _without_others(world: World, found: Iterable[Subject]) -> tuple[SpeedupProfile, ...]:
-    """Return the profiles, none with a request that nobody has a use for any more."""
+    """Return all profiles, without requests that are no longer needed."""
     wanted = {each.key for each in found}
     idle = {
         _key(each): noted(each.status, withdrawn(online_of(each.status)))
@@ -184,7 +185,7 @@ def _key(profile: SpeedupProfile) -> Name:
 def _profile(subject: Subject) -> SpeedupProfile:
     made = parse_resource(_document(subject))
     if not isinstance(made, SpeedupProfile):
-        raise TypeError("a document of this kind is nothing else")
+        raise TypeError("the document is a SpeedupProfile")
     return made
 
 
@@ -194,7 +195,7 @@ def _write(subject: Subject) -> ProfileWrite:
 
 
 def _document(subject: Subject) -> Document:
-    """Return the profile of a job's own name, which goes when the job does."""
+    """Return the profile of a job, which is owned by the job and deleted with it."""
     namespace, name = subject.key
     owner = subject.jobs[0].metadata
     labels = {LABEL_MANAGED: "walras-operator"}

@@ -1,16 +1,16 @@
-"""Chooses (pure): what has come of the measurements that were asked for.
+"""Pure: read the results of requested measurements.
 
-A request stands in its profile's status and in the NodeAllocation of its node. Its outcome is taken
-from the latter into the former, and by the same write the request is gone from the former: it is
-taken once, whichever of the two writes an operator lived to make. One that nobody answers ends
-`requests.GRACE` after its lease, so that an agent that dies strands nothing.
+A request is recorded in its profile's status and in the NodeAllocation of its node. One write
+moves the result from the NodeAllocation to the profile and removes the request there, so a result
+counts once, whenever an operator ends. A request without an answer expires `requests.GRACE` after
+its lease, so a dead agent blocks nothing.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from walras_operator.measuring.companies import company_of
+from walras_operator.measuring.co_runners import co_runner_of
 from walras_operator.measuring.record import (
     EMPTY,
     checked,
@@ -19,7 +19,7 @@ from walras_operator.measuring.record import (
     shown,
     succeeded,
 )
-from walras_operator.measuring.reports import heard
+from walras_operator.measuring.reports import report_outcome
 from walras_operator.measuring.times import is_to_come
 from walras_operator.status.conditions import Problem
 
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     from walras.resources.kinds import SpeedupProfile
     from walras.resources.statuses import OnlineRequest
     from walras.resources.terms import Name
-    from walras_operator.measuring.record import Record
-    from walras_operator.measuring.reports import Counted
+    from walras_operator.measuring.record import ProfileRecord
+    from walras_operator.measuring.reports import CountedProgress
     from walras_operator.world import Document, World
 
 
 def outcomes(world: World, threshold: Decimal) -> dict[Name, Document]:
-    """Return the statuses (but for conditions) of profiles whose request has come to an end.
+    """Return the statuses, without conditions, of profiles whose request has ended.
 
     Args:
-        world: has profiles, and what agents report.
-        threshold: departure of progress from the predicted one, above which it is too large.
+        world: Contains profiles and reports of agents.
+        threshold: Relative deviation from predicted progress above which a job counts as changed.
     """
     pods: frozenset[str] | None = None
     found: dict[Name, Document] = {}
@@ -52,7 +52,7 @@ def outcomes(world: World, threshold: Decimal) -> dict[Name, Document]:
             continue
         if pods is None:
             pods = frozenset(pod.cgroup_uid for pod in world.objects.pods if pod.alive)
-        came = _came(world, record.request, pods)
+        came = _result(world, record.request, pods)
         if came is not None:
             key = profile.metadata.namespace, profile.metadata.name
             found[key] = _shown(world, record, record.request, came, threshold, profile)
@@ -60,20 +60,22 @@ def outcomes(world: World, threshold: Decimal) -> dict[Name, Document]:
 
 
 def is_asked(profile: SpeedupProfile) -> bool:
-    """Whether a profile seems to have a request; a quick look, for there may be thousands."""
+    """Return whether a profile seems to have a request; a cheap test, for thousands of profiles."""
     online = (profile.status or {}).get("online")
     return isinstance(online, dict) and "request" in online
 
 
-def _came(world: World, request: OnlineRequest, pods: Collection[str]) -> Counted | Problem | None:
-    """Return what came of a request; None while it goes on."""
+def _result(
+    world: World, request: OnlineRequest, pods: Collection[str]
+) -> CountedProgress | Problem | None:
+    """Return the result of a request; None while it is running."""
     allocation = world.allocations.get(request.node)
-    told = heard(None if allocation is None else allocation.status, request, world.now)
+    told = report_outcome(None if allocation is None else allocation.status, request, world.now)
     if told is not None:
         return told
     who = f"Pod {request.pod} of {request.node}"
     if request.pod_uid not in pods:
-        return Problem("PodLeft", f"{who} has ended before it was measured")
+        return Problem("PodLeft", f"{who} ended before it was measured")
     if world.now > request.until or is_to_come(request.since, world.now):
         return Problem("NoAnswer", f"{who}: its node's agent has not answered; see its log")
     return None
@@ -81,9 +83,9 @@ def _came(world: World, request: OnlineRequest, pods: Collection[str]) -> Counte
 
 def _shown(
     world: World,
-    record: Record,
+    record: ProfileRecord,
     request: OnlineRequest,
-    came: Counted | Problem,
+    came: CountedProgress | Problem,
     threshold: Decimal,
     profile: SpeedupProfile,
 ) -> Document:
@@ -93,7 +95,7 @@ def _shown(
             return shown(failed(record, came, now))
         if request.purpose == "Speedup":
             return shown(succeeded(record, came.measurement))
-        company = company_of(world, request, namespace)
+        company = co_runner_of(world, request, namespace)
         return shown(checked(record, request, came, threshold, now, company))
     except (ValueError, ArithmeticError) as error:
         name = f"SpeedupProfile {namespace}/{profile.metadata.name}"

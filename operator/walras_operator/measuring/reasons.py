@@ -1,55 +1,53 @@
-"""Chooses (pure): why a job's speedup is not known from a measurement, and the way out."""
+"""Pure: explain why a job's speedup has not been measured, and the way out."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from walras_operator.measuring.subjects import FEWEST_CORES
-from walras_operator.measuring.turns import next_attempt
+from walras_operator.measuring.queue import next_attempt
+from walras_operator.measuring.subjects import MIN_CORES
 from walras_operator.status.conditions import Problem
 
 if TYPE_CHECKING:
-    from walras_operator.measuring.record import Record
+    from walras_operator.measuring.record import ProfileRecord
     from walras_operator.measuring.subjects import Subject
 
 WAY_OUT = "give parallelFraction, or a profile by `walras profile`"
 
 
 def reason_of(subject: Subject) -> Problem:
-    """Return why a profile that is measured has no measurement yet."""
-    told = told_of(subject.record)
+    """Return why a profile has no measurement yet."""
+    told = problem_of_record(subject.record)
     if told is not None:
         return told
     if not subject.granted:
-        return Problem("Waiting", "will be measured when a pod of it has cores of its own")
-    if subject.granted < FEWEST_CORES:
+        return Problem("Waiting", "is measured once one of its pods has exclusive cores")
+    if subject.granted < MIN_CORES:
         return Problem(
             "TooFewCores",
-            f"holds one core, so nothing can be measured; raise minCores, or {WAY_OUT}",
+            f"its pods hold one core, and a measurement needs two; raise minCores, or {WAY_OUT}",
         )
     if not subject.candidates:
-        return Problem(
-            "Waiting", "will be measured when its nodes' agents hold its pods to their grants"
-        )
-    return Problem("Waiting", "will be measured when its turn comes")
+        return Problem("Waiting", "is measured once agents enforce the grants of its pods")
+    return Problem("Waiting", "waits in the queue to be measured")
 
 
-def told_of(record: Record) -> Problem | None:
-    """Return how measuring goes, as far as it has begun.
+def problem_of_record(record: ProfileRecord) -> Problem | None:
+    """Return the progress of measuring; None if it has not begun.
 
-    The reason of a failure stands while it is tried again: a condition that went to and fro with
-    every attempt would be told as news each time.
+    The reason of a failure stays while it is retried; otherwise the condition would change with
+    each attempt, with an Event each time.
     """
     request, failure = record.request, record.failure
     now = (
         ""
         if request is None
-        else (f"Pod {request.pod} of {request.node} is measured since {request.since}")
+        else (f"measuring Pod {request.pod} of {request.node} since {request.since}")
     )
     if failure is None:
         return Problem("Measuring", now) if now else None
     return Problem(
         failure.reason,
-        f"{failure.message}; {failure.times} in a row came to nothing, "
+        f"{failure.message}; {failure.times} attempts in a row failed, "
         f"{now or f'the next one is not before {next_attempt(failure)}'}; or {WAY_OUT}",
     )

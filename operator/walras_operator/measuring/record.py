@@ -1,10 +1,10 @@
-"""Chooses (pure): what a SpeedupProfile keeps of measurements of running pods, and what follows.
+"""Pure: the record of online measurements in a SpeedupProfile, and what follows from it.
 
-All that must outlive an operator is in ``status.online``: what a node is asked for, what came of
-that, and why nothing did. Every function takes such a record and returns the next one.
+Everything that must survive an operator is in ``status.online``: requests, results, and why there
+are none. Each function takes a record and returns the next one.
 
-A request ends in exactly one of `succeeded`, `failed`, `checked` and `withdrawn`, each of which
-removes it from the record: what an agent says of it later has nobody to hear it.
+A request ends in exactly one of `succeeded`, `failed`, `checked` and `withdrawn`. Each removes it
+from the record, so later reports about it are ignored.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from walras.resources.statuses import (
     SpeedupProfileStatus,
 )
 from walras.speedup import speedup
-from walras_operator.measuring.companies import noted_beside, penalties_of, surprise
+from walras_operator.measuring.co_runners import penalties_of, relative_departure, with_observation
 from walras_operator.measuring.times import later
 from walras_operator.status.conditions import MAX_REASON, clipped
 from walras_operator.status.numbers import figure
@@ -40,19 +40,19 @@ if TYPE_CHECKING:
 
     from walras.profile import Sample, SpeedupFit
     from walras.resources.statuses import OnlineRequest
-    from walras_operator.measuring.companies import Company
-    from walras_operator.measuring.reports import Counted
+    from walras_operator.measuring.co_runners import CoRunner
+    from walras_operator.measuring.reports import CountedProgress
     from walras_operator.status.conditions import Problem
     from walras_operator.world import Document
 
 _DAY = 86400
 
 DEPARTURES = 2
-"""Looks in a row that must find progress depart before a job is measured again."""
+"""Checks in a row that must find a deviation before a job is measured again."""
 
 
-class Kept(OnlineMeasurement):
-    """A measurement whose samples are not looked at until something is worked out from them.
+class StoredMeasurement(OnlineMeasurement):
+    """A measurement whose samples are parsed only when they are needed.
 
     There are thousands in a large cluster, and most decisions need none.
     """
@@ -60,72 +60,71 @@ class Kept(OnlineMeasurement):
     samples: Any = ()
 
 
-class Record(OnlineProfile):
-    """What a profile keeps.
+class ProfileRecord(OnlineProfile):
+    """The content of ``status.online``, with checks beyond those of its schema.
 
-    Its schema takes numbers of failures, and times, that nobody can reckon with. Of samples only
-    that there is a list of them is checked, see `Kept`.
+    Samples are only checked to be lists, see `StoredMeasurement`.
     """
 
-    measurements: list[Kept] = Field(default_factory=list)  # type: ignore[assignment] # never added to
+    measurements: list[StoredMeasurement] = Field(default_factory=list)  # type: ignore[assignment] # never appended to
 
     @model_validator(mode="after")
-    def _can_be_reckoned_with(self) -> Self:
+    def _is_consistent(self) -> Self:
         failures = [each for each in (self.failure, self.look_failure) if each is not None]
         if any(each.times < 1 for each in failures):
-            raise ValueError("has failed less than once")
+            raise ValueError("has a failure that never happened")
         if not all(isinstance(each.samples, list) for each in self.measurements):
-            raise ValueError("has samples that are no list")
+            raise ValueError("has samples that are not a list")
         for each in (*failures, self.check, *self.measurements):
             if each is not None:
                 later(each.finished, _DAY)
         return self
 
 
-EMPTY = Record()
+EMPTY = ProfileRecord()
 
 
-def online_of(status: Mapping[str, Any] | None) -> Record:
-    """Return a profile's record; an empty one where there is none that can be understood."""
-    told = (status or {}).get("online")
-    if told is None:
+def online_of(status: Mapping[str, Any] | None) -> ProfileRecord:
+    """Return a profile's record; an empty one if it is missing or malformed."""
+    stored = (status or {}).get("online")
+    if stored is None:
         return EMPTY
     try:
-        return Record.read(told)
+        return ProfileRecord.read(stored)
     except ValidationError:
         return EMPTY
 
 
-def asked(record: Record, request: OnlineRequest) -> Record:
-    """Note what a node is asked for."""
+def asked(record: ProfileRecord, request: OnlineRequest) -> ProfileRecord:
+    """Return the record with a request."""
     return record.model_copy(update={"request": request})
 
 
-def withdrawn(record: Record) -> Record:
-    """Note that nothing is asked for any more."""
+def withdrawn(record: ProfileRecord) -> ProfileRecord:
+    """Return the record without a request."""
     return record.model_copy(update={"request": None})
 
 
-def succeeded(record: Record, measured: Kept) -> Record:
-    """Take a measurement in. After a departure it is the only one; else one of several pods'.
+def succeeded(record: ProfileRecord, measured: StoredMeasurement) -> ProfileRecord:
+    """Return the record with a new measurement.
 
-    It changes what progress is predicted, so looks that were compared with the former prediction
-    say nothing beside those to come: they are forgotten.
+    If the job has changed, it replaces all others; otherwise it is added to those of other pods. It
+    changes the predicted progress, so observations beside co-runners are forgotten.
     """
     others = () if departed(record) else record.measurements
     kept = [each for each in others if each.pod_uid != measured.pod_uid]
-    return Record(measurements=[*kept, measured][-MOST_MEASUREMENTS:])
+    return ProfileRecord(measurements=[*kept, measured][-MOST_MEASUREMENTS:])
 
 
-def failed(record: Record, problem: Problem, now: str) -> Record:
-    """Note that a request came to nothing.
+def failed(record: ProfileRecord, problem: Problem, now: str) -> ProfileRecord:
+    """Return the record after a request that failed.
 
-    Looks are counted apart: what keeps a further pod from being measured does not keep those that
-    were measured from being looked at, and a look that goes well does not have it tried sooner.
+    Failures of checks and of measurements are counted separately, so that neither delays or speeds
+    up the other.
     """
     look = record.request is not None and record.request.purpose == "Progress"
     before = record.look_failure if look else record.failure
-    # Pods may fail for different reasons, in turn; that is no news each time.
+    # Pods may fail for different reasons in turn, which should not be an Event each time.
     other = before is not None and before.reason != problem.reason
     failure = OnlineFailure(
         reason="NotMeasured" if other else problem.reason,
@@ -139,22 +138,24 @@ def failed(record: Record, problem: Problem, now: str) -> Record:
 
 
 def checked(
-    record: Record,
+    record: ProfileRecord,
     request: OnlineRequest,
-    counted: Counted,
+    counted: CountedProgress,
     threshold: Decimal,
     now: str,
-    company: Company | None = None,
-) -> Record:
-    """Note how a pod's progress compares with the prediction.
+    company: CoRunner | None = None,
+) -> ProfileRecord:
+    """Return the record after a check of a pod's progress against the prediction.
 
-    What cannot be compared, since something else is counted by now, counts as a departure. Looks at
-    a pod alone on its node, and at one beside a single other, are kept by company (`companies`),
-    which the progress in it is compared with from then on. One that departs says nothing of a
-    company: the job may have changed.
+    If the progress counter has changed, the check counts as a deviation. Checks of a pod that is
+    alone, or beside one co-runner, are kept by co-runner; later checks are compared with them. A
+    deviation is not kept, since the job may have changed.
     """
     departure = _departure(record, counted)
-    far = departure is None or abs(surprise(record.companies, company, departure)) > threshold
+    far = (
+        departure is None
+        or abs(relative_departure(record.companies, company, departure)) > threshold
+    )
     before = 0 if record.check is None else record.check.departures
     check = OnlineCheck(
         pod=request.pod,
@@ -165,8 +166,8 @@ def checked(
     )
     companies = record.companies
     if company is not None and departure is not None and not far:
-        companies = noted_beside(companies, company, 1 + departure, now)
-    # What could not be measured before the job changed was another program.
+        companies = with_observation(companies, company, 1 + departure, now)
+    # A failure from before the job changed was that of another program.
     failure = None if check.departures >= DEPARTURES else record.failure
     return record.model_copy(
         update={
@@ -179,29 +180,29 @@ def checked(
     )
 
 
-def departed(record: Record) -> bool:
-    """Whether the job does not get on any more as its profile says."""
+def departed(record: ProfileRecord) -> bool:
+    """Return whether the job no longer progresses as its profile predicts."""
     return record.check is not None and record.check.departures >= DEPARTURES
 
 
-def samples_of(measured: Kept) -> list[Progress]:
+def samples_of(measured: StoredMeasurement) -> list[Progress]:
     """Return a measurement's samples as numbers.
 
     Raises:
-        ValueError: they are none.
+        ValueError: The samples are malformed.
     """
     samples = map(OnlineSample.read, measured.samples)
     return [Progress(each.cores, float(each.seconds), float(each.progress)) for each in samples]
 
 
-def shown(record: Record) -> Document:
-    """Return a profile's status, but for its conditions: the record, and what follows from it.
+def shown(record: ProfileRecord) -> Document:
+    """Return a profile's status without conditions: the record, and what follows from it.
 
-    Rates are compared within each measurement only, so that pods on unlike processors, or with
-    counters of unlike units, can be taken together.
+    Rates are compared within a measurement only, so that pods on different processors, or with
+    counters of different units, can be combined.
 
     Raises:
-        ValueError: there are measurements, and they show no speedup.
+        ValueError: No speedup can be fitted to the measurements.
     """
     online = {"online": record.document()} if record != EMPTY else {}
     if not record.measurements:
@@ -227,17 +228,17 @@ def shown(record: Record) -> Document:
     return {**found.document(), **online}
 
 
-def noted(status: Mapping[str, Any] | None, record: Record) -> Document:
-    """Return a profile's status with another record, of the same measurements."""
+def noted(status: Mapping[str, Any] | None, record: ProfileRecord) -> Document:
+    """Return a profile's status with another record of the same measurements."""
     kept = {key: value for key, value in (status or {}).items() if key != "online"}
     return {**kept, "online": record.document()} if record != EMPTY else kept
 
 
-def _departure(record: Record, counted: Counted) -> float | None:
-    """Return (measured - predicted) / predicted progress a second, on the cores that the pod has.
+def _departure(record: ProfileRecord, counted: CountedProgress) -> float | None:
+    """Return (measured - predicted) / predicted progress per second on the pod's cores.
 
-    The prediction is Amdahl's law from the rate on one core: of this very pod if it was measured,
-    else of the pod that was measured last. None where that one counted something else.
+    The prediction follows Amdahl's law from the rate on one core of this pod if it was measured,
+    else of the pod that was measured last. None if that one used another counter.
     """
     now, samples = counted.measurement, counted.samples
     own = [each for each in record.measurements if each.pod_uid == now.pod_uid]
@@ -249,9 +250,9 @@ def _departure(record: Record, counted: Counted) -> float | None:
     return median(each.rate for each in samples if each.cores == cores) / predicted - 1
 
 
-def _times(record: Record) -> list[Sample]:
+def _times(record: ProfileRecord) -> list[Sample]:
     return [time for each in record.measurements for time in times_of(samples_of(each))]
 
 
-def _fit(record: Record) -> SpeedupFit:
+def _fit(record: ProfileRecord) -> SpeedupFit:
     return fit_profile(_times(record))

@@ -1,7 +1,7 @@
-"""Chooses (pure): what an agent's report of a measurement is worth.
+"""Pure: validate an agent's report of a measurement.
 
-A node is no more trusted than it must be: whatever its agent reports, only numbers that can have
-been measured, of the pod that was asked about, get into a profile. Everything else is a problem.
+Agents are not trusted: only plausible numbers about the requested pod get into a profile.
+Everything else is a problem.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from walras.profile import fit_profile
 from walras.rates import Progress, times_of
 from walras.resources.node_status import ProfilingStatus
 from walras.resources.statuses import MOST_SAMPLES
-from walras_operator.measuring.record import Kept
+from walras_operator.measuring.record import StoredMeasurement
 from walras_operator.status.conditions import Problem, clipped
 from walras_operator.status.numbers import figure
 
@@ -28,55 +28,54 @@ if TYPE_CHECKING:
     from walras.resources.statuses import OnlineRequest
 
 MOST_CORES = 8192
-"""As many CPUs as Linux can have."""
+"""Most CPUs that Linux supports."""
 
 LONGEST_SAMPLE = 1e6
-"""Seconds."""
+"""Longest sample, in seconds."""
 
 LARGEST_PROGRESS = 1e30
 
 MOST_GAIN = 2.0
-"""Speedup for each core beyond which a counter counts something else than progress; caches that
-add up explain a half more."""
+"""Largest credible speedup per core; caches that add up explain 1.5."""
 
 _DECIMAL = re.compile(r"[0-9]{1,40}(\.[0-9]{1,40})?")
 _WARNINGS = 32
 _LONGEST_WARNING = 1024
 
 
-class Counted(NamedTuple):
-    """What was counted of a pod.
+class CountedProgress(NamedTuple):
+    """The progress of a pod in a measurement.
 
     Attributes:
-        samples: in the order in which they were taken.
-        measurement: the same, to be kept.
+        samples: Samples in the order in which they were taken.
+        measurement: The same samples in the form in which a profile stores them.
     """
 
     samples: list[Progress]
-    measurement: Kept
+    measurement: StoredMeasurement
 
 
 class _BadReportError(ValueError):
-    """A report that cannot be believed; one line: what of it."""
+    """A report that is not plausible; one line that says why."""
 
 
-def heard(
+def report_outcome(
     status: Mapping[str, Any] | None, request: OnlineRequest, now: str
-) -> Counted | Problem | None:
-    """Return what came of a request; None while its agent has not said.
+) -> CountedProgress | Problem | None:
+    """Return the result of a request; None while the agent has not reported it.
 
     Args:
-        status: of the node's NodeAllocation.
-        request: that was made.
-        now: the time.
+        status: Status of the node's NodeAllocation.
+        request: The request.
+        now: Current time (RFC 3339).
     """
-    told = (status or {}).get("profiling")
-    if not isinstance(told, dict) or told.get("id") != request.id:
+    report = (status or {}).get("profiling")
+    if not isinstance(report, dict) or report.get("id") != request.id:
         return None
-    if told.get("state") == "Running":
+    if report.get("state") == "Running":
         return None
     try:
-        return _judged(ProfilingStatus.read(told), request, now)
+        return _judged(ProfilingStatus.read(report), request, now)
     except ValidationError as error:
         field = ".".join(map(str, error.errors()[0]["loc"]))
         why = f"cannot be understood (profiling.{field})"
@@ -92,7 +91,7 @@ def _title(request: OnlineRequest) -> str:
     return f"Pod {request.pod} of {request.node}"
 
 
-def _judged(report: ProfilingStatus, request: OnlineRequest, now: str) -> Counted | Problem:
+def _judged(report: ProfilingStatus, request: OnlineRequest, now: str) -> CountedProgress | Problem:
     if report.pod_uid != request.pod_uid:
         raise _BadReportError("is about another pod")
     if report.state != "Complete":
@@ -103,7 +102,7 @@ def _judged(report: ProfilingStatus, request: OnlineRequest, now: str) -> Counte
     return _noise(found, _title(request)) or found
 
 
-def _counted(report: ProfilingStatus, request: OnlineRequest, now: str) -> Counted:
+def _counted(report: ProfilingStatus, request: OnlineRequest, now: str) -> CountedProgress:
     if report.source is None:
         raise _BadReportError("does not say what was counted")
     if not 0 < len(report.samples) <= MOST_SAMPLES:
@@ -112,7 +111,7 @@ def _counted(report: ProfilingStatus, request: OnlineRequest, now: str) -> Count
         )
     samples = [_progress(each) for each in report.samples]
     bandwidth = report.memory_bandwidth
-    measurement = Kept(
+    measurement = StoredMeasurement(
         id=request.id,
         pod=request.pod,
         pod_uid=request.pod_uid,
@@ -123,7 +122,7 @@ def _counted(report: ProfilingStatus, request: OnlineRequest, now: str) -> Count
         memory_bandwidth=None if bandwidth is None else figure(_number(bandwidth)),
         warnings=[clipped(each, _LONGEST_WARNING) for each in report.warnings[:_WARNINGS]],
     )
-    return Counted(samples, measurement)
+    return CountedProgress(samples, measurement)
 
 
 def _progress(sample: ProfilingSample) -> Progress:
@@ -143,8 +142,8 @@ def _number(text: str) -> float:
     return float(text)
 
 
-def _noise(found: Counted, who: str) -> Problem | None:
-    """Return why samples show no speedup that can be relied on."""
+def _noise(found: CountedProgress, who: str) -> Problem | None:
+    """Return why the samples are too noisy; None if they are not."""
     try:
         times = times_of(found.samples)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Chooses (pure): what a node is asked to measure, as its NodeAllocation has it."""
+"""Pure: build requests for measurements, as in a NodeAllocation."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from walras_operator.measuring.subjects import Candidate
 
 MOVE_SECONDS = 1.5
-"""Between two samples: for threads to spread, and for the kernel to be slow."""
+"""Seconds between two samples, for threads to spread and the kernel to follow."""
 
 START_SECONDS = 60
-"""For an agent to see that it is asked."""
+"""Seconds for an agent to notice a request."""
 
 GRACE = 60
-"""Seconds from the end of a request's lease until it is given up: for a status to be written."""
+"""Seconds between the end of a request's lease and its expiry, for a status to be written."""
 
 _LONGEST_NAME = 40
 
@@ -35,17 +35,17 @@ def request_of(
     sampling: ProfileSampling | None,
     rules: ProfilingPolicy,
 ) -> ProfilingRequest:
-    """Return a request as a NodeAllocation has it.
+    """Return a request for a NodeAllocation.
 
-    Its lease is half as long again as it should take: so it need not be renewed, and ends as it
-    should when there is no operator any more.
+    Its lease is 1.5 times as long as the measurement should take. It need not be renewed, and the
+    measurement ends even if there is no operator any more.
 
     Args:
-        name: of the request.
-        purpose: of it.
-        chosen: the pod.
-        sampling: what the profile wants to have sampled, if it says.
-        rules: how long samples take, and how many there are.
+        name: Name of the request.
+        purpose: Measure a speedup, or check progress.
+        chosen: Pod to measure.
+        sampling: Core counts that the profile asks for; None for powers of two.
+        rules: Length and number of samples.
     """
     wanted = [each for each in sampling.cores if each <= chosen.cores] if sampling else []
     cores = sorted({1, *wanted})[:MOST_SAMPLES] if max(wanted, default=1) > 1 else None
@@ -68,21 +68,21 @@ def request_of(
 
 
 def name_of(profile: Name, now: str) -> str:
-    """Return the name of a request: another one for every profile of a node, and at every time.
+    """Return a name for a request that is unique among the profiles of a node and over time.
 
     Args:
-        profile: its namespace and name.
-        now: the time (RFC 3339).
+        profile: Namespace and name of the profile.
+        now: Current time (RFC 3339).
     """
     stamp = "".join(filter(str.isdigit, now))
     return f"{profile[1][:_LONGEST_NAME].rstrip('-.')}-{stamp}"
 
 
 def until_of(order: ProfilingRequest, since: str) -> str:
-    """Return when a request is given up that nobody has answered (RFC 3339)."""
+    """Return when a request without an answer expires (RFC 3339)."""
     return later(since, order.lease_seconds + GRACE)
 
 
 def powers(cores: int) -> int:
-    """Return at how many core counts an agent measures: powers of two, and all that are held."""
+    """Return the number of core counts that an agent measures: powers of two, and all cores."""
     return cores.bit_length() + (cores & (cores - 1) != 0)

@@ -1,8 +1,7 @@
-"""Chooses (pure): which profiles are measured on running pods, and on which pods.
+"""Pure: choose which profiles are measured on running pods, and on which pods.
 
-A profile is measured if jobs use it and it says nothing itself: neither measurements nor a parallel
-fraction. It need not be there yet: a job that says nothing of its speedup either has one of its own
-name made.
+A profile is measured if jobs use it and its spec has neither measurements nor a parallel fraction.
+It need not exist yet: for a job without a stated speedup, a profile of the job's name is created.
 """
 
 from __future__ import annotations
@@ -23,22 +22,22 @@ if TYPE_CHECKING:
     from walras.resources.speedup_profile import ProfileSampling
     from walras.resources.terms import Name
     from walras_operator.enforcement import Enforcement
-    from walras_operator.measuring.record import Record
+    from walras_operator.measuring.record import ProfileRecord
     from walras_operator.status.job import Outcomes
     from walras_operator.world import World
 
-FEWEST_CORES = 2
-"""Whole cores that a pod must hold: a speedup shows on no fewer."""
+MIN_CORES = 2
+"""Least whole cores that a pod must hold to show a speedup."""
 
 
 class Candidate(NamedTuple):
     """A pod that can be measured.
 
     Attributes:
-        job: whose it is.
-        pod: the pod.
-        node: that it runs on.
-        cores: whole ones that it holds.
+        job: MarketJob of the pod.
+        pod: The pod.
+        node: Node that it runs on.
+        cores: Whole cores that it holds.
     """
 
     job: MarketJob
@@ -51,29 +50,29 @@ class Subject(NamedTuple):
     """A profile that is measured.
 
     Attributes:
-        key: its namespace and name.
-        profile: None if it has to be made.
-        record: what is known so far.
-        jobs: that use it.
-        candidates: in the order in which they are preferred: most cores, then by name.
-        granted: the most whole cores that any of their pods was granted.
+        key: Namespace and name of the profile.
+        profile: The profile; None if it does not exist yet.
+        record: Record of its measurements so far.
+        jobs: MarketJobs that use it.
+        candidates: Pods that can be measured, those with most cores first, then by name.
+        granted: Most whole cores granted to any of their pods.
     """
 
     key: Name
     profile: SpeedupProfile | None
-    record: Record
+    record: ProfileRecord
     jobs: Sequence[MarketJob]
     candidates: Sequence[Candidate]
     granted: int
 
     @property
     def sampling(self) -> ProfileSampling | None:
-        """What the profile wants to have sampled, if it says."""
+        """Core counts that the profile asks for; None if it asks for none."""
         return None if self.profile is None else self.profile.spec.sampling
 
 
 def subjects(world: World, outcomes: Outcomes) -> list[Subject]:
-    """Return what is measured, by namespace and name."""
+    """Return the profiles that are measured, sorted by namespace and name."""
     profiles = {
         (each.metadata.namespace, each.metadata.name): each for each in world.objects.profiles
     }
@@ -88,7 +87,7 @@ def subjects(world: World, outcomes: Outcomes) -> list[Subject]:
 
 
 def _unknown(world: World, outcomes: Outcomes) -> Iterator[MarketJob]:
-    """Yield the jobs that take part, and of whose speedup nobody has said anything."""
+    """Yield the jobs that take part and have no stated speedup."""
     speedups: Mapping[Name, object] = outcomes.validated.speedups
     for job in world.objects.jobs:
         key = job.metadata.namespace, job.metadata.name
@@ -123,22 +122,24 @@ def _granted(job: MarketJob, outcomes: Outcomes) -> Iterator[Candidate]:
 
 def _has_address(pod: Pod) -> bool:
     try:
-        ip_address((pod.status.pod_ip or "").replace("%", " "))  # no zone: it is one node's own
+        ip_address(
+            (pod.status.pod_ip or "").replace("%", " ")
+        )  # without a zone, which is local to a node
     except ValueError:
         return False
     return True
 
 
 def _can_be_measured(each: Candidate, enforced: Mapping[tuple[str, str], Enforcement]) -> bool:
-    """Whether a pod has its cores, as far as is known, and its counter can be reached.
+    """Return whether a pod has its cores, and its progress counter is reachable.
 
-    One whose grant is on its way may be so for its memory, as long as it uses more than granted. If
-    it is for its cores, which takes seconds, its agent waits with the measurement.
+    A pending grant counts: memory may be pending for long, and if cores are, which takes seconds,
+    the agent waits with the measurement.
     """
     held = enforced.get((each.node, each.pod.cgroup_uid))
     progress = each.job.spec.progress
     return (
-        each.cores >= FEWEST_CORES
+        each.cores >= MIN_CORES
         and (progress is None or progress.http is None or _has_address(each.pod))
         and held is not None
         and (held.pending or held.state == "Enforced")

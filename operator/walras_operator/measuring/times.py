@@ -1,18 +1,18 @@
-"""Pure: moments as records have them (RFC 3339 in UTC, whole seconds)."""
+"""Pure: times in RFC 3339, in UTC and whole seconds."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-STRAY = 60
-"""Seconds by which the clocks of two operators may differ."""
+MAX_CLOCK_SKEW = 60
+"""Most seconds by which the clocks of two operators may differ."""
 
 
 def later(time: str, seconds: int) -> str:
-    """Return a time that is so much later.
+    """Return a time that is some seconds later.
 
     Raises:
-        ValueError: it is no time, or there is none so late.
+        ValueError: The text is not a time, or the result is out of range.
     """
     try:
         at = datetime.fromisoformat(time) + timedelta(seconds=seconds)
@@ -22,5 +22,5 @@ def later(time: str, seconds: int) -> str:
 
 
 def is_to_come(time: str, now: str) -> bool:
-    """Whether a time that should have been is not to be believed: a clock was wrong then."""
-    return time > later(now, STRAY)
+    """Return whether a past time lies in the future, because a clock was wrong."""
+    return time > later(now, MAX_CLOCK_SKEW)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from walras.resources.statuses import Finding, FractionAt, SpeedupProfileStatus, TimeModel
 from walras.resources.terms import measured_online
-from walras_operator.measuring.reasons import told_of
+from walras_operator.measuring.reasons import problem_of_record
 from walras_operator.measuring.record import online_of, shown
 from walras_operator.status.conditions import ConditionState, Problem, conditions, fails, holds
 from walras_operator.status.numbers import figure
@@ -64,7 +64,7 @@ def _found(profile: SpeedupProfile, known: Mapping[str, Any]) -> tuple[Document,
     record = online_of(known)
     if record.measurements:
         return shown(record), holds("Online", "F was measured while a pod ran")
-    return _online_of(known), fails(told_of(record) or AWAITED)
+    return _online_of(known), fails(problem_of_record(record) or AWAITED)
 
 
 def _measured(profile: SpeedupProfile) -> SpeedupProfileStatus:

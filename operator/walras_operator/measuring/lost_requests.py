@@ -1,8 +1,9 @@
-"""Chooses (pure): which requests of nodes no profile notes, since its status could not be written.
+"""Pure: find requests that nodes have received but no profile has recorded.
 
-A namespace that is being deleted takes no new profile, and a status may be refused. Asked for anew
-with every decision, a pod would have one core again and again, and nobody would take what comes of
-it. So what its node has been asked for stands, and is noted as soon as that can be done.
+A namespace that is being deleted accepts no new profile, and a status may be refused. If the
+request were made anew with each decision, the pod would be narrowed to one core again and again,
+and nobody would read the result. The request of the node therefore stays, and is recorded once that
+is possible.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from walras.resources.statuses import OnlineRequest
+from walras_operator.measuring.queue import NewRequest, last_end
 from walras_operator.measuring.requests import name_of, until_of
-from walras_operator.measuring.turns import Asked, last_end
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _STAMP = re.compile(r"[0-9]{14}")
 
 
-def unnoted(subject: Subject, allocations: Mapping[str, NodeAllocation]) -> Asked | None:
+def lost_request(subject: Subject, allocations: Mapping[str, NodeAllocation]) -> NewRequest | None:
     """Return what a node was asked for a profile, if that notes neither it nor what came of it.
 
     Args:
@@ -38,7 +39,7 @@ def unnoted(subject: Subject, allocations: Mapping[str, NodeAllocation]) -> Aske
             continue
         since = _since(order, subject)
         if since is not None and since > last_end(subject.record):
-            return Asked(_request(order, each, since), order)
+            return NewRequest(_request(order, each, since), order)
     return None
 
 

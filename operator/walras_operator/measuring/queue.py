@@ -1,9 +1,9 @@
-"""Chooses (pure): who is measured next: at most one pod of a node, and of a profile, at a time.
+"""Pure: choose what is measured next, at most one pod per node and per profile at a time.
 
-First come jobs of which nothing is known, then those that depart from their profiles, then further
-pods (`MOST_MEASUREMENTS` in all), and last looks at whether progress is as predicted, which take no
-core from anybody. Among equals the one goes first that has waited longest. After a failure the next
-pod has its turn, later after every further one in a row: it may be the pod's, or its node's.
+Jobs without any measurement come first, then jobs that have changed, then further pods (up to
+`MOST_MEASUREMENTS`), and last checks of progress, which take no core from anybody. Among equals,
+the one that has waited longest comes first. After a failure, another pod is tried, with a longer
+pause after each further failure.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ if TYPE_CHECKING:
     from walras.resources.market import ProfilingPolicy
     from walras.resources.statuses import OnlineCheck, OnlineFailure, OnlineMeasurement
     from walras.resources.terms import Name
-    from walras_operator.measuring.record import Record
+    from walras_operator.measuring.record import ProfileRecord
     from walras_operator.measuring.subjects import Candidate, Subject
 
 FIRST_PAUSE = 30
-"""Seconds after a measurement that failed; twice as many after every further one in a row."""
+"""Seconds to wait after a failure; doubled after each further failure in a row."""
 
 LONGEST_PAUSE = 3600
-"""Seconds."""
+"""Longest wait after failures, in seconds."""
 
 SECOND_LOOK = 60
-"""Seconds from a look that found progress depart to the next."""
+"""Seconds between a check that found a deviation and the next check."""
 
 
-class Turn(NamedTuple):
-    """What a profile waits for.
+class QueueEntry(NamedTuple):
+    """A profile's place in the queue.
 
     Attributes:
-        rank: smaller goes first.
-        since: when it was last looked after (RFC 3339); empty if never.
-        purpose: of the measurement.
-        candidates: on which pods, the preferred first.
+        rank: Rank; smaller comes first.
+        since: When the profile was last measured or checked (RFC 3339); empty if never.
+        purpose: Measure a speedup, or check progress.
+        candidates: Pods to measure, the preferred first.
     """
 
     rank: int
@@ -52,12 +52,12 @@ class Turn(NamedTuple):
     candidates: Sequence[Candidate]
 
 
-class Asked(NamedTuple):
-    """A measurement that is to begin.
+class NewRequest(NamedTuple):
+    """A request that is new.
 
     Attributes:
-        request: as the profile notes it.
-        order: as the node is told.
+        request: The request in the form of a profile's status.
+        order: The request in the form of a NodeAllocation.
     """
 
     request: OnlineRequest
@@ -70,19 +70,21 @@ def ask(
     active: int,
     rules: ProfilingPolicy,
     now: str,
-) -> dict[Name, Asked]:
-    """Return the measurements that are to begin, by namespace and name of the profile.
+) -> dict[Name, NewRequest]:
+    """Return new requests, by namespace and name of the profile.
 
     Args:
-        waiting: profiles of which nothing is being measured.
-        busy: nodes that measure.
-        active: measurements that are being made.
-        rules: how often, and how many at a time.
-        now: the time (RFC 3339).
+        waiting: Profiles without a running measurement.
+        busy: Nodes with a running measurement.
+        active: Number of running measurements.
+        rules: Intervals, and the most measurements at a time.
+        now: Current time (RFC 3339).
     """
-    turns = [(turn, each) for each in waiting if (turn := turn_of(each, rules, now)) is not None]
+    turns = [
+        (turn, each) for each in waiting if (turn := queue_entry(each, rules, now)) is not None
+    ]
     taken = set(busy)
-    asked: dict[Name, Asked] = {}
+    asked: dict[Name, NewRequest] = {}
     for turn, subject in sorted(turns, key=lambda each: (each[0].rank, each[0].since, each[1].key)):
         if rules.most_at_once is not None and active + len(asked) >= rules.most_at_once:
             break
@@ -93,8 +95,8 @@ def ask(
     return asked
 
 
-def turn_of(subject: Subject, rules: ProfilingPolicy, now: str) -> Turn | None:
-    """Return what a profile waits for; None if it is not due, or no pod can be measured."""
+def queue_entry(subject: Subject, rules: ProfilingPolicy, now: str) -> QueueEntry | None:
+    """Return a profile's place in the queue; None if it is not due, or no pod can be measured."""
     record, pods = subject.record, subject.candidates
     if not pods:
         return None
@@ -103,25 +105,25 @@ def turn_of(subject: Subject, rules: ProfilingPolicy, now: str) -> Turn | None:
     since = last_end(record)
     if not record.measurements or departed(record):
         rank = 1 if record.measurements else 0
-        return Turn(rank, since, "Speedup", _rotated(pods, _times(failure))) if due else None
+        return QueueEntry(rank, since, "Speedup", _rotated(pods, _times(failure))) if due else None
     known = {each.pod_uid for each in record.measurements}
     others = [each for each in pods if each.pod.cgroup_uid not in known]
     if due and others and len(known) < MOST_MEASUREMENTS:
-        return Turn(2, since, "Speedup", _rotated(others, _times(failure)))
+        return QueueEntry(2, since, "Speedup", _rotated(others, _times(failure)))
     doubted = record.check is not None and record.check.departures > 0
     pause = min(SECOND_LOOK, rules.reprofile_seconds) if doubted else rules.reprofile_seconds
     if not (_due(record.look_failure, now) and _in_next_wave(looked, now, pause)):
         return None
-    return Turn(3, since, "Progress", _in_turn(pods, record, known, doubted=doubted))
+    return QueueEntry(3, since, "Progress", _in_turn(pods, record, known, doubted=doubted))
 
 
-def last_end(record: Record) -> str:
-    """Return when a profile was last looked after (RFC 3339); empty if never."""
+def last_end(record: ProfileRecord) -> str:
+    """Return when a profile was last measured or checked (RFC 3339); empty if never."""
     return _last(record.failure, record.look_failure, record.check, *record.measurements)
 
 
 def next_attempt(failure: OnlineFailure | None) -> str:
-    """Return when a pod may have its turn after failures (RFC 3339); empty for at once."""
+    """Return when to try again after failures (RFC 3339); empty for at once."""
     if failure is None:
         return ""
     doublings = min(failure.times - 1, 30)
@@ -129,7 +131,7 @@ def next_attempt(failure: OnlineFailure | None) -> str:
 
 
 def _due(failure: OnlineFailure | None, now: str) -> bool:
-    """Whether the pause after a failure is over; one that is still to come makes none."""
+    """Return whether the wait after a failure is over; a failure in the future counts as over."""
     if failure is None or is_to_come(failure.finished, now):
         return True
     return now >= next_attempt(failure)
@@ -145,10 +147,10 @@ def _times(failure: OnlineFailure | None) -> int:
 
 
 def _in_next_wave(since: str, now: str, pause: int) -> bool:
-    """Whether it is time for a look again, a pause after the last one on average.
+    """Return whether the next check is due, one pause after the last one on average.
 
-    All look at multiples of the pause: every report of an agent has a decision made, of the whole
-    cluster, and so these are some now and then, and not one every second.
+    All checks happen at multiples of the pause. Each report of an agent leads to a decision on the
+    whole cluster; this way there are some now and then, and not one each second.
     """
     if is_to_come(since, now):
         return True
@@ -162,13 +164,13 @@ def _rotated(candidates: Sequence[Candidate], by: int) -> Sequence[Candidate]:
 
 
 def _in_turn(
-    pods: Sequence[Candidate], record: Record, known: Collection[str], *, doubted: bool
+    pods: Sequence[Candidate], record: ProfileRecord, known: Collection[str], *, doubted: bool
 ) -> Sequence[Candidate]:
-    """Order pods for a look: the one after the one seen last, or again that one if in doubt.
+    """Order pods for a check: the one after the last one, or the same again if in doubt.
 
-    A departure shows on some pods and not on others, such as those of few cores. Pods that were
-    measured come before others: only of them is it known how fast they are on one core. Each look
-    that failed since passes over one more.
+    A deviation may show on some pods only, for instance on those with many cores. Measured pods
+    come first, because their speed on one core is known. Each failed check since skips one more
+    pod.
     """
     names = [each.pod.metadata.name for each in pods]
     seen = None if record.check is None else record.check.pod
@@ -178,8 +180,8 @@ def _in_turn(
 
 
 def _request(
-    subject: Subject, chosen: Candidate, turn: Turn, rules: ProfilingPolicy, now: str
-) -> Asked:
+    subject: Subject, chosen: Candidate, turn: QueueEntry, rules: ProfilingPolicy, now: str
+) -> NewRequest:
     name = name_of(subject.key, now)
     order = request_of(name, turn.purpose, chosen, subject.sampling, rules)
     request = OnlineRequest(
@@ -191,4 +193,4 @@ def _request(
         since=now,
         until=until_of(order, now),
     )
-    return Asked(request, order)
+    return NewRequest(request, order)

@@ -167,7 +167,7 @@ def test_a_profile_that_cannot_be_measured_says_so_steadily() -> None:
     known.step()
     assert known.record().request is not None
     assert known.verdict()[:2] == ("False", "NotMeasured")
-    assert "is measured since" in known.verdict()[2]
+    assert "measuring Pod " in known.verdict()[2]
     known.wrong.clear()
     more = [known.step() for _ in range(800)]
     assert ready_events(more) == ["Online"]

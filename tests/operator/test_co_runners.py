@@ -13,39 +13,39 @@ from measured_worlds import measurement
 from walras.resources.assembly import Objects, assemble
 from walras.resources.statuses import MOST_COMPANIES, OnlineCompany, OnlineRequest
 from walras.speedup import speedup
-from walras_operator.measuring.companies import (
+from walras_operator.measuring.co_runners import (
     ALONE,
-    MOST_LOOKS,
-    Company,
-    company_of,
-    noted_beside,
+    MEAN_LENGTH,
+    CoRunner,
+    co_runner_of,
     penalties_of,
+    with_observation,
 )
 from walras_operator.measuring.record import (
     EMPTY,
-    Kept,
+    StoredMeasurement,
     checked,
     samples_of,
     shown,
     succeeded,
 )
-from walras_operator.measuring.reports import Counted
+from walras_operator.measuring.reports import CountedProgress
 from worlds import NOW, job, profile, world
 
 if TYPE_CHECKING:
-    from walras_operator.measuring.record import Record
+    from walras_operator.measuring.record import ProfileRecord
     from walras_operator.world import Document
 
-SERVE = Company("web", "serve")
+SERVE = CoRunner("web", "serve")
 REQUEST = OnlineRequest(
     id="r", pod="a-0", pod_uid="u", node="n1", purpose="Progress", since=NOW, until=NOW
 )
 
 
-def looked(*looks: tuple[Company, float]) -> list[OnlineCompany]:
+def looked(*looks: tuple[CoRunner, float]) -> list[OnlineCompany]:
     found: list[OnlineCompany] = []
     for company, ratio in looks:
-        found = noted_beside(found, company, ratio, NOW)
+        found = with_observation(found, company, ratio, NOW)
     return found
 
 
@@ -68,13 +68,13 @@ def test_nothing_is_said_before_there_was_a_look_alone() -> None:
 
 @given(st.lists(st.floats(0.1, 2.0), min_size=30, max_size=40))
 def test_the_mean_follows_a_program_that_changes(before: list[float]) -> None:
-    looks = [(SERVE, ratio) for ratio in before] + [(SERVE, 0.5)] * 6 * MOST_LOOKS
+    looks = [(SERVE, ratio) for ratio in before] + [(SERVE, 0.5)] * 6 * MEAN_LENGTH
     (found,) = looked(*looks)
     assert float(found.ratio) == pytest.approx(0.5, abs=0.01)
 
 
 def test_the_oldest_company_makes_room_and_looks_alone_stay() -> None:
-    crowd = [(Company("web", f"p{number}"), 1.0) for number in range(2 * MOST_COMPANIES)]
+    crowd = [(CoRunner("web", f"p{number}"), 1.0) for number in range(2 * MOST_COMPANIES)]
     found = looked((ALONE, 1.0), *crowd)
     assert len(found) <= MOST_COMPANIES
     assert found[0].profile is None
@@ -86,7 +86,7 @@ def test_the_oldest_company_makes_room_and_looks_alone_stay() -> None:
     [
         ([with_pods("a", ("a-0", "n1"))], ALONE),
         ([with_pods("a", ("a-0", "n1"), ("a-1", "n2"))], ALONE),
-        ([with_pods("a", ("a-0", "n1"), ("a-1", "n1"))], Company("lab", "a")),
+        ([with_pods("a", ("a-0", "n1"), ("a-1", "n1"))], CoRunner("lab", "a")),
         (
             [
                 with_pods("a", ("a-0", "n1")),
@@ -97,8 +97,8 @@ def test_the_oldest_company_makes_room_and_looks_alone_stay() -> None:
         ([with_pods("a", ("a-0", "n1"), ("a-1", "n1")), with_pods("b", ("b", "n1"))], None),
     ],
 )
-def test_who_is_beside_a_pod(jobs: list[Document], company: Company | None) -> None:
-    assert company_of(world(*jobs), REQUEST, "lab") == company
+def test_who_is_beside_a_pod(jobs: list[Document], company: CoRunner | None) -> None:
+    assert co_runner_of(world(*jobs), REQUEST, "lab") == company
 
 
 def test_measured_penalties_count_like_written_ones_which_come_first() -> None:
@@ -114,23 +114,23 @@ def test_measured_penalties_count_like_written_ones_which_come_first() -> None:
     assert found == {("lab/a", "lab/b"): 0.3, ("lab/a", "web/serve"): 0.2}
 
 
-def counted(pod: str, rate: float, cores: int = 4) -> Counted:
+def counted(pod: str, rate: float, cores: int = 4) -> CountedProgress:
     """What a look at a pod found."""
     report = {**measurement(pod, {cores: rate}), "source": "cpuTime"}
-    kept = Kept.read(report)
-    return Counted(samples_of(kept), kept)
+    kept = StoredMeasurement.read(report)
+    return CountedProgress(samples_of(kept), kept)
 
 
 def looked_at(
-    record: Record, pod: str, rate: float, company: Company, threshold: str = "0.5"
-) -> Record:
+    record: ProfileRecord, pod: str, rate: float, company: CoRunner, threshold: str = "0.5"
+) -> ProfileRecord:
     request = REQUEST.model_copy(update={"pod": pod, "pod_uid": f"u-lab-{pod}"})
     return checked(record, request, counted(pod, rate), Decimal(threshold), NOW, company)
 
 
-def measured(pod: str, fraction: float) -> Kept:
+def measured(pod: str, fraction: float) -> StoredMeasurement:
     rates = {cores: float(speedup(cores, fraction)) for cores in (1, 2, 4)}
-    return Kept.read(measurement(pod, rates))
+    return StoredMeasurement.read(measurement(pod, rates))
 
 
 @given(st.floats(0.3, 0.99), st.floats(0.3, 0.99))
@@ -147,7 +147,7 @@ def test_looks_under_another_fraction_are_not_compared(first: float, second: flo
     assert float(found["penalty"]) == pytest.approx(0, abs=1e-4)
 
 
-def rates_of(record: Record, *looks: tuple[Company, float]) -> list[int]:
+def rates_of(record: ProfileRecord, *looks: tuple[CoRunner, float]) -> list[int]:
     """Look at a pod that gets on at these multiples of the prediction; departures after each."""
     predicted = float(speedup(4, 0.9))
     found = []
@@ -173,7 +173,7 @@ def rates_of(record: Record, *looks: tuple[Company, float]) -> list[int]:
     ],
 )
 def test_what_a_neighbour_takes_is_no_change_of_the_program(
-    looks: list[tuple[Company, float]], departures: list[int]
+    looks: list[tuple[CoRunner, float]], departures: list[int]
 ) -> None:
     assert rates_of(succeeded(EMPTY, measured("a-0", 0.9)), *looks) == departures
 
