@@ -21,7 +21,7 @@ from scipy.optimize import nnls  # noqa: E402
 
 from walras._jit import kernel  # noqa: E402
 from walras.abacus._least_squares import fit_non_negative  # noqa: E402
-from walras.abacus.auction import Auction, Outcome, run_auction  # noqa: E402
+from walras.abacus.auction import Auction, AuctionOutcome, run_auction  # noqa: E402
 from walras.abacus.slo import run_pool_auction  # noqa: E402
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def algorithm_2(
 
 def auction(
     budgets: Floats, weights: Floats, alpha: float, tolerance: float, *, logarithmic: bool
-) -> Outcome:
+) -> AuctionOutcome:
     """Solve from arrays, checks included."""
     given = Auction(budgets, weights, logarithmic=logarithmic, alpha=alpha)
     result = run_auction(given, tolerance=tolerance)

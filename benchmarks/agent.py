@@ -27,19 +27,19 @@ sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 
 from machines import machine  # noqa: E402
 from walras_agent.cpuset import CpuSet  # noqa: E402
-from walras_agent.enforce import Enforcer  # noqa: E402
-from walras_agent.holdings import Grant, divide  # noqa: E402
+from walras_agent.enforce import CpuEnforcer  # noqa: E402
 from walras_agent.journal import Journal  # noqa: E402
-from walras_agent.kept import KeptTree  # noqa: E402
 from walras_agent.kubepods import Layout  # noqa: E402
-from walras_agent.memory.keeper import MemoryKeeper  # noqa: E402
-from walras_agent.memory.nodes import NodeKeeper  # noqa: E402
+from walras_agent.memory.enforce import MemoryEnforcer  # noqa: E402
+from walras_agent.memory.numa import NumaEnforcer  # noqa: E402
 from walras_agent.moves import plan_moves  # noqa: E402
-from walras_agent.node_plan import NodePlan  # noqa: E402
-from walras_agent.observe import EFFECTIVE, Container, Group, Observer, Pod  # noqa: E402
+from walras_agent.node_plan import EnforcedGrant, NodePlan  # noqa: E402
+from walras_agent.observe import EFFECTIVE, Container, Group, ObservedPod, PodObserver  # noqa: E402
+from walras_agent.open_file_tree import OpenFileTree  # noqa: E402
+from walras_agent.pod_cpus import allocate_cpus  # noqa: E402
 from walras_agent.reconcile import Reconciler  # noqa: E402
 from walras_agent.topology import Topology  # noqa: E402
-from walras_agent.tree import CgroupTree, Setting, TreeError  # noqa: E402
+from walras_agent.tree import CgroupFile, CgroupTree, TreeError  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,23 +69,23 @@ def container(layout: Layout, number: int) -> str:
     return f"{layout.pod(name(number), 'Burstable')}/{number:064x}"
 
 
-def grants(millicores: int, some: range = range(PODS)) -> list[Grant]:
+def grants(millicores: int, some: range = range(PODS)) -> list[EnforcedGrant]:
     """Grant the same to some pods."""
-    return [Grant(name(number), name(number), millicores) for number in some]
+    return [EnforcedGrant(name(number), name(number), millicores) for number in some]
 
 
 def reconciler(tree: CgroupTree, layout: Layout, folder: Path, topology: Topology) -> Reconciler:
     """Start an agent, but for its clock."""
     journal = Journal.open(folder / "journal")
-    enforcer = Enforcer(tree, Observer(tree, layout), journal)
-    nodes = NodeKeeper(tree, journal)
-    return Reconciler(enforcer, MemoryKeeper(tree, journal), nodes, lambda: topology, str)
+    enforcer = CpuEnforcer(tree, PodObserver(tree, layout), journal)
+    nodes = NumaEnforcer(tree, journal)
+    return Reconciler(enforcer, MemoryEnforcer(tree, journal), nodes, lambda: topology, str)
 
 
-class PlainTree(KeptTree):
+class PlainTree(OpenFileTree):
     """Plain files, which keep what is longer than the write, as those of cgroups do not."""
 
-    def write(self, setting: Setting, value: str) -> None:
+    def write(self, setting: CgroupFile, value: str) -> None:
         """Write a value, and nothing remains of the one before."""
         Path(self.folder(setting.controller, setting.group), setting.file).write_text(f"{value}\n")
 
@@ -110,7 +110,7 @@ def plain_files(folder: Path) -> CgroupTree:
 
 def read_all(tree: CgroupTree, groups: list[str]) -> list[str]:
     """Read one file of each group."""
-    return [tree.read(Setting("cpuset", group, EFFECTIVE[tree.version])) for group in groups]
+    return [tree.read(CgroupFile("cpuset", group, EFFECTIVE[tree.version])) for group in groups]
 
 
 def nothing_changes(folder: Path) -> Case:
@@ -143,13 +143,14 @@ def nothing_changes(folder: Path) -> Case:
 def plans(topology: Topology) -> Case:
     """Who gets which CPUs, and in which order, for 110 pods that had none of their own."""
     pods = [
-        Pod(name(n), f"/{n}", (Container(Group(f"/{n}/c", topology.cpuset)),)) for n in range(PODS)
+        ObservedPod(name(n), f"/{n}", (Container(Group(f"/{n}/c", topology.cpuset)),))
+        for n in range(PODS)
     ]
     new = [*grants(1000, range(20)), *grants(100, range(20, PODS))]
 
     def plan() -> None:
-        holdings = divide(topology, new, {})
-        ensure(len(plan_moves(pods, holdings, {}, {}).moves) == PODS, "not all pods move")
+        node_cpus = allocate_cpus(topology, new, {})
+        ensure(len(plan_moves(pods, node_cpus, {}, {}).moves) == PODS, "not all pods move")
 
     return Case(f"{PODS} new grants, 48 CPUs: planning", 20, plan)
 
@@ -190,7 +191,9 @@ def nothing_changes_in_real_cgroups(node: RealNode, folder: Path) -> Iterator[Ca
         here = folder / f"idle-{memory}"
         here.mkdir()
         loop = reconciler(node.tree, node.layout, here, topology)
-        granted = [Grant(name(n), name(n), 1000 if n == 0 else 100, memory) for n in range(PODS)]
+        granted = [
+            EnforcedGrant(name(n), name(n), 1000 if n == 0 else 100, memory) for n in range(PODS)
+        ]
         loop.offer(NodePlan(1, "enforce", tuple(granted)))
         clock = cycle(range(0, 10**9, 100))
         for _ in range(5):
@@ -219,7 +222,9 @@ def changes(node: RealNode, folder: Path) -> Iterator[Case]:
         while True:
             for millicores in (200, 300):
                 changed = grants(millicores, range(CHANGED - 1))
-                owner = [Grant(name(CHANGED - 1), "owner", 1000)] if millicores == 300 else []
+                owner = (
+                    [EnforcedGrant(name(CHANGED - 1), "owner", 1000)] if millicores == 300 else []
+                )
                 yield NodePlan(next(epochs), "enforce", (*changed, *owner, *rest))
 
     plan = turns()
@@ -239,7 +244,7 @@ def cases(folder: Path) -> Iterator[Case]:
     yield nothing_changes(folder)
     yield plans(PAPERS_NODE)
     try:
-        tree = KeptTree.at()
+        tree = OpenFileTree.at()
     except TreeError as error:
         print(f"real cgroups are left out: {error}")
         return

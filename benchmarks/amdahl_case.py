@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from walras.amdahl.equilibrium import Equilibrium
-    from walras.amdahl.market import Market
+    from walras.amdahl.market import AmdahlMarket
     from walras.snapshot import Snapshot
 
 TOLERANCE = 1e-6
@@ -112,15 +112,15 @@ def draw(jobs: int, *, seed: int, spread_work: bool) -> Population:
 
 
 def decide(
-    population: Population, solve: Callable[[Market], Equilibrium]
+    population: Population, solve: Callable[[AmdahlMarket], Equilibrium]
 ) -> tuple[Times, Equilibrium]:
     """Go once from arrays to whole cores: check and sort, solve, round."""
-    from walras.amdahl.market import Market
+    from walras.amdahl.market import AmdahlMarket
     from walras.rounding import round_cores
 
     cpu = time.process_time()
     begin = time.perf_counter()
-    market = Market(*population)
+    market = AmdahlMarket(*population)
     _ = market.by_user, market.by_server
     prepared = time.perf_counter()
     found = solve(market)
@@ -133,7 +133,7 @@ def decide(
     return Times(prepared - begin, solved - prepared, end - solved, cpu), found
 
 
-def bid_as_the_paper(market: Market) -> Equilibrium:
+def bid_as_the_paper(market: AmdahlMarket) -> Equilibrium:
     """Bid until no price moves by more than the tolerance, which is the paper's stopping rule."""
     from walras.amdahl.bidding import bid
 
@@ -170,7 +170,7 @@ def measure(jobs: int, repeat: int, peer_repeat: int, *, seed: int, spread_work:
     )
 
 
-def split_solve(market: Market, found: Equilibrium) -> dict[str, float]:
+def split_solve(market: AmdahlMarket, found: Equilibrium) -> dict[str, float]:
     """Time each part of the solver, at the equilibrium where that matters."""
     import numpy as np
 
@@ -178,7 +178,7 @@ def split_solve(market: Market, found: Equilibrium) -> dict[str, float]:
     from walras.amdahl import equilibrium
 
     largest = equilibrium.LARGEST_ALTERNATING_FRACTION
-    users, servers = equilibrium._sides(market, largest)
+    users, servers = equilibrium._job_layouts(market, largest)
     root, mu = np.sqrt(found.prices), np.full(len(market.budgets), np.inf)
     alternation.answer_prices(users, root, mu)
     answer = root.copy()
@@ -189,7 +189,7 @@ def split_solve(market: Market, found: Equilibrium) -> dict[str, float]:
         alternation.alternate(users, servers, start, unknown, np.log1p(TOLERANCE), 1000)
 
     return {
-        "layout": _least(lambda: equilibrium._sides(market, largest)),
+        "layout": _least(lambda: equilibrium._job_layouts(market, largest)),
         "alternate": _least(alternate),
         "users": _least(lambda: alternation.answer_prices(users, root, mu)),
         "servers": _least(lambda: alternation.answer_users(servers, mu, answer)),

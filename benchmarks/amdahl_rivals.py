@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from walras.amdahl.market import Market
+    from walras.amdahl.market import AmdahlMarket
 
     Floats = NDArray[np.float64]
 
@@ -75,17 +75,17 @@ def cases() -> Iterator[Case]:
         yield _rounding(market, size)
 
 
-def _market(jobs: int) -> Market:
+def _market(jobs: int) -> AmdahlMarket:
     from amdahl_case import draw
 
-    from walras.amdahl.market import Market
+    from walras.amdahl.market import AmdahlMarket
 
-    market = Market(*draw(jobs, seed=1, spread_work=False))
+    market = AmdahlMarket(*draw(jobs, seed=1, spread_work=False))
     _ = market.by_user, market.by_server
     return market
 
 
-def _rounding(market: Market, size: str) -> Case:
+def _rounding(market: AmdahlMarket, size: str) -> Case:
     """Hamilton's method on the equilibrium's cores; the peer sorts remainders by NumPy."""
     import numpy as np
 
@@ -114,7 +114,7 @@ def _round_by_sorting(
     return whole
 
 
-def _maximums(market: Market, part: float) -> Floats:
+def _maximums(market: AmdahlMarket, part: float) -> Floats:
     import numpy as np
 
     random = np.random.default_rng(0)
@@ -122,18 +122,18 @@ def _maximums(market: Market, part: float) -> Floats:
     return np.where(bounded, random.integers(2, 9, market.jobs), np.inf)
 
 
-def _warm_start(market: Market, size: str) -> Case:
+def _warm_start(market: AmdahlMarket, size: str) -> Case:
     """One job in a hundred changed: from the prices before, and from nothing."""
     import numpy as np
 
     from walras.amdahl.equilibrium import find_equilibrium
-    from walras.amdahl.market import Market
+    from walras.amdahl.market import AmdahlMarket
 
     random = np.random.default_rng(0)
     fraction = market.fraction.copy()
     changed = random.choice(market.jobs, market.jobs // 100, replace=False)
     fraction[changed] = random.uniform(0.55, 0.99, len(changed))
-    after = Market(market.budgets, market.capacities, market.user, market.server, fraction)
+    after = AmdahlMarket(market.budgets, market.capacities, market.user, market.server, fraction)
     _ = after.by_user, after.by_server
     start = find_equilibrium(market).prices
     warm, cold = find_equilibrium(after, start=start), find_equilibrium(after)
@@ -147,7 +147,7 @@ def _warm_start(market: Market, size: str) -> Case:
     )
 
 
-def _core_by_core(market: Market) -> Floats:
+def _core_by_core(market: AmdahlMarket) -> Floats:
     """Give each core to where it raises system progress most, from a heap a server."""
     import numpy as np
 
@@ -169,7 +169,7 @@ def _core_by_core(market: Market) -> Floats:
     return np.array(cores, np.float64)
 
 
-def _answer_with_scipy(market: Market, users: int) -> None:
+def _answer_with_scipy(market: AmdahlMarket, users: int) -> None:
     """Let some users answer even bids once, each by SLSQP with its gradient."""
     import numpy as np
     from scipy.optimize import minimize

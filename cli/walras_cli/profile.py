@@ -14,9 +14,9 @@ from walras_cli.options import output_option
 from walras_service.failures import BadInput, Failure, Interrupted
 
 if TYPE_CHECKING:
-    from walras_profiler.campaign import Measurement, Observer, Runner, Trial
-    from walras_profiler.report import Report
-    from walras_profiler.session import Request
+    from walras_profiler.campaign import Measurement, Runner, Trial, TrialObserver
+    from walras_profiler.report import ProfileReport
+    from walras_profiler.session import ProfileRequest
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -92,9 +92,9 @@ def profile(
 
     Exit codes: 0 measured, 1 the command or the measurement failed, 2 bad input, 130 interrupted.
     """  # noqa: D301 - the backspace keeps click from filling the lines
-    from walras_profiler.session import Request
+    from walras_profiler.session import ProfileRequest
 
-    request = Request(argv=command, **options)
+    request = ProfileRequest(argv=command, **options)
     title = name or default_name(request.image or (command[0] if command else ""))
     check_names(title, namespace)
     report = measure(request)
@@ -112,7 +112,7 @@ def profile(
         click.echo("\n" + speedup_plot(report.fit), err=output != "table")
 
 
-def measure(request: "Request") -> "Report":
+def measure(request: "ProfileRequest") -> "ProfileReport":
     """Carry the request out, with its progress on standard error.
 
     Raises:
@@ -136,7 +136,7 @@ class Progress:
     """How a campaign goes, on standard error: a bar on a terminal, a line per run elsewhere."""
 
     @contextmanager
-    def begin(self, runner: "Runner", runs: int) -> Iterator["Observer"]:
+    def begin(self, runner: "Runner", runs: int) -> Iterator["TrialObserver"]:
         """Say how runs are held to their cores, then report each run."""
         click.echo(f"Runs are held to their cores by {runner.description}.", err=True)
         for note in runner.notes:
@@ -162,7 +162,7 @@ def _print_line(trial: "Trial", measurement: "Measurement | None") -> None:
         click.echo(f"{trial}, {run}: {measurement.seconds:.3f} s", err=True)
 
 
-def write_document(report: "Report", name: str, namespace: str, form: str) -> None:
+def write_document(report: "ProfileReport", name: str, namespace: str, form: str) -> None:
     """Write the SpeedupProfile document to standard output as JSON or YAML."""
     from walras_profiler.document import profile_document
 

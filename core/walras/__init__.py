@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from walras.amdahl.equilibrium import Equilibrium as Equilibrium
     from walras.amdahl.equilibrium import find_equilibrium as find_equilibrium
     from walras.amdahl.greedy import allocate_greedily as allocate_greedily
-    from walras.amdahl.market import Market as Market
+    from walras.amdahl.market import AmdahlMarket as AmdahlMarket
     from walras.amdahl.proportional import share_proportionally as share_proportionally
     from walras.amdahl.upper_bound import maximise_progress as maximise_progress
     from walras.clearing import clear as clear
@@ -48,12 +48,12 @@ if TYPE_CHECKING:
     from walras.sockets import sell_by_socket as sell_by_socket
 
 _HOMES = {
+    "AmdahlMarket": "amdahl.market",
     "Auction": "abacus.auction",
     "Entitlement": "snapshot",
     "Equilibrium": "amdahl.equilibrium",
     "Job": "snapshot",
     "Ledger": "karma.ledger",
-    "Market": "amdahl.market",
     "MemoryDemand": "snapshot",
     "Node": "snapshot",
     "Plan": "plan",

@@ -13,7 +13,7 @@ from walras.rounding import round_cores
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from walras.amdahl.market import Market
+    from walras.amdahl.market import AmdahlMarket
 
     Floats = NDArray[np.float64]
     Counts = NDArray[np.int64]
@@ -41,7 +41,7 @@ class Portions(NamedTuple):
 
 
 def apportion(
-    market: Market,
+    market: AmdahlMarket,
     cores: Floats,
     minimum: Counts,
     maximum: Counts,
@@ -92,14 +92,14 @@ def apportion(
     return Portions(quota, own, shared, weights_of(market.server, quota, small))
 
 
-def _pairs(market: Market) -> tuple[Counts, int]:
+def _pairs(market: AmdahlMarket) -> tuple[Counts, int]:
     """Number the pairs of a user and a server; return each job's, and how many there are."""
     key = market.user * len(market.capacities) + market.server
     pairs, pair = np.unique(key, return_inverse=True)
     return pair.astype(np.int64), len(pairs)
 
 
-def _affordable(market: Market, cores: Floats, minimum: Counts) -> Counts:
+def _affordable(market: AmdahlMarket, cores: Floats, minimum: Counts) -> Counts:
     """Return the minimums above 1, or 0 where a user holds too little on a server for all."""
     pair, pairs = _pairs(market)
     wanted = np.where(minimum > 1, minimum, 0)
@@ -108,7 +108,7 @@ def _affordable(market: Market, cores: Floats, minimum: Counts) -> Counts:
     return np.where(enough[pair], wanted, 0)
 
 
-def _within_bounds(market: Market, cores: Floats, lifted: Counts, maximum: Counts) -> Floats:
+def _within_bounds(market: AmdahlMarket, cores: Floats, lifted: Counts, maximum: Counts) -> Floats:
     """Shift cores between jobs so that they respect their bounds, near relatives first."""
     if not lifted.any() and (maximum >= market.capacities[market.server]).all():
         return cores
@@ -119,7 +119,7 @@ def _within_bounds(market: Market, cores: Floats, lifted: Counts, maximum: Count
     return fill(mine, np.minimum(mine, upper), upper, market.capacities, market.by_server)
 
 
-def _small_jobs(market: Market, quota: Floats) -> NDArray[np.bool_]:
+def _small_jobs(market: AmdahlMarket, quota: Floats) -> NDArray[np.bool_]:
     """Return which jobs share: those below one core, and more if they would find no core left."""
     small = quota < ALMOST
     servers = len(market.capacities)
@@ -133,7 +133,7 @@ def _small_jobs(market: Market, quota: Floats) -> NDArray[np.bool_]:
 
 
 def _floors(
-    market: Market, lifted: Counts, small: NDArray[np.bool_], promised: Counts | None
+    market: AmdahlMarket, lifted: Counts, small: NDArray[np.bool_], promised: Counts | None
 ) -> Counts:
     """Return the fewest whole cores of jobs that do not share: 1, or what they must have."""
     servers = len(market.capacities)

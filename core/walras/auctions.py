@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from walras.amdahl.market import Market
+    from walras.amdahl.market import AmdahlMarket
     from walras.snapshot import Job, Node, Policy
 
     Floats = NDArray[np.float64]
@@ -62,7 +62,7 @@ class Auctioned:
 
 
 def hold_auctions(
-    market: Market, jobs: Sequence[Job], nodes: Sequence[Node], policy: Policy
+    market: AmdahlMarket, jobs: Sequence[Job], nodes: Sequence[Node], policy: Policy
 ) -> Auctioned:
     """Auction what ``policy`` says, on every node that sells cores.
 
@@ -76,7 +76,7 @@ def hold_auctions(
         PricingError: nodes that jobs connect are too many for one auction.
     """
     bids = gather(market, jobs, nodes, policy)
-    shares, spends = np.zeros((2, len(bids.lot)))
+    shares, spends = np.zeros((2, len(bids.node)))
     prolific = np.zeros(len(bids.jobs), np.bool_)
     iterations, gain, converged = 0, 0.0, True
     for some in bids.connected():
@@ -139,7 +139,7 @@ def _hold(bids: Bids, some: Counts, policy: Policy) -> _Result:
 
 
 def _memory(
-    shares: Floats, market: Market, jobs: Sequence[Job], nodes: Sequence[Node], policy: Policy
+    shares: Floats, market: AmdahlMarket, jobs: Sequence[Job], nodes: Sequence[Node], policy: Policy
 ) -> Floats:
     """Return bytes by shares, shape (k,), minimums first where a node has room for all of them.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from walras.amdahl.market import Market
+    from walras.amdahl.market import AmdahlMarket
     from walras.snapshot import Bid, Job, Node, Policy
 
     Floats = NDArray[np.float64]
@@ -41,7 +41,8 @@ class Bids:
         jobs: the first pod of each job, b of them.
         budgets: shape (b,), of each job, in units of the market's.
         job: shape (p,), which job's bid it is; rising.
-        lot: shape (p,), number of the node times two, one more for its memory.
+        node: Index of the node that has the lot, shape (p,).
+        resource: CORES or MEMORY, whichever the lot is, shape (p,).
         weight: shape (p,), what all of the lot is worth to the job.
         useful: shape (p,), the part of the lot that the job's pods can use, at most 1.
         capacity: shape (p,), cores or bytes of the lot.
@@ -52,12 +53,18 @@ class Bids:
     jobs: tuple[Job, ...]
     budgets: Floats
     job: Counts
-    lot: Counts
+    node: Counts
+    resource: Counts
     weight: Floats
     useful: Floats
     capacity: Floats
     pods: Counts
     of_pod: Counts
+
+    @cached_property
+    def lot(self) -> Counts:
+        """Number of each bid's lot, shape (p,): equal exactly where node and resource are."""
+        return 2 * self.node + self.resource
 
     @cached_property
     def logarithmic(self) -> Bools:
@@ -87,14 +94,13 @@ class Bids:
 
     def of_bids(self, cores: Floats, memory: Floats) -> Floats:
         """Add up what pods hold, cores and bytes of shape (k,), to shares of lots, shape (p,)."""
-        held = np.zeros(len(self.lot) + 1)
+        held = np.zeros(len(self.node) + 1)
         np.add.at(held, self.of_pod, np.stack([cores, memory], axis=1))
         return np.asarray(held[:-1] / self.capacity, np.float64)
 
     def connected(self) -> Iterator[Counts]:
         """Yield the bids of each auction: of jobs and nodes that have to do with each other."""
-        nodes = self.lot // 2
-        parent = np.arange(int(nodes.max(initial=-1)) + 1).tolist()
+        parent = np.arange(int(self.node.max(initial=-1)) + 1).tolist()
 
         def root(node: int) -> int:
             while parent[node] != node:
@@ -102,9 +108,9 @@ class Bids:
             return node
 
         first = np.flatnonzero(np.diff(self.job, prepend=-1))
-        for job, node in zip(self.job.tolist(), nodes.tolist(), strict=True):
-            parent[root(node)] = root(int(nodes[first[job]]))
-        label = np.array([root(node) for node in nodes.tolist()], np.int64)
+        for job, node in zip(self.job.tolist(), self.node.tolist(), strict=True):
+            parent[root(node)] = root(int(self.node[first[job]]))
+        label = np.array([root(node) for node in self.node.tolist()], np.int64)
         order = np.argsort(label, kind="stable")
         for group in np.split(order, np.flatnonzero(np.diff(label[order])) + 1):
             if len(group):
@@ -117,7 +123,7 @@ def _least(bid: Bid) -> float:
     return float(np.log(bid.minimum_utility)) if bid.utility == "Log" else bid.minimum_utility
 
 
-def gather(market: Market, jobs: Sequence[Job], nodes: Sequence[Node], policy: Policy) -> Bids:
+def gather(market: AmdahlMarket, jobs: Sequence[Job], nodes: Sequence[Node], policy: Policy) -> Bids:
     """Find out who bids for what.
 
     Args:
@@ -128,23 +134,24 @@ def gather(market: Market, jobs: Sequence[Job], nodes: Sequence[Node], policy: P
     """
     numbers, firsts = _numbered(jobs)
     rows = [
-        (numbers[k], int(market.server[k]) * 2 + kind, k, weight, useful, capacity)
+        (numbers[k], int(market.server[k]), resource, k, weight, useful, capacity)
         for k, job in enumerate(jobs)
-        for kind, weight, useful, capacity in _wishes(job, nodes[market.server[k]], policy)
+        for resource, weight, useful, capacity in _wishes(job, nodes[market.server[k]], policy)
     ]
-    number, lot, pod, weight, useful, capacity = _columns(rows)
+    number, node, resource, pod, weight, useful, capacity = _columns(rows)
     bidding, job = np.unique(number, return_inverse=True)
-    key, bid = np.unique(job * 2 * len(nodes) + lot, return_inverse=True)
+    key, bid = np.unique((job * len(nodes) + node) * 2 + resource, return_inverse=True)
     first = np.zeros(len(key), np.int64)
     first[bid[::-1]] = np.arange(len(bid))[::-1]
     of_pod = np.full((len(jobs), 2), -1, np.int64)
-    of_pod[pod, lot % 2] = bid
+    of_pod[pod, resource] = bid
     pods = [firsts[each] for each in bidding.tolist()]
     found = Bids(
         jobs=tuple(jobs[each] for each in pods),
         budgets=np.zeros(len(bidding)),
         job=job[first],
-        lot=lot[first],
+        node=node[first],
+        resource=resource[first],
         weight=weight[first],
         useful=np.minimum(np.bincount(bid, useful, len(key)) / capacity[first], 1.0),
         capacity=capacity[first],
@@ -167,27 +174,27 @@ def _numbered(pods: Sequence[Job]) -> tuple[list[int], list[int]]:
     return numbers, firsts
 
 
-def _columns(rows: list[tuple[int, int, int, float, float, float]]) -> Sequence[NDArray[Any]]:
-    number, lot, pod, *figures = zip(*rows, strict=True) if rows else [()] * 6
-    integers = (np.array(each, np.int64) for each in (number, lot, pod))
+def _columns(rows: list[tuple[int, int, int, int, float, float, float]]) -> Sequence[NDArray[Any]]:
+    number, node, resource, pod, *figures = zip(*rows, strict=True) if rows else [()] * 7
+    integers = (np.array(each, np.int64) for each in (number, node, resource, pod))
     return *integers, *(np.array(each, np.float64) for each in figures)
 
 
-def _weighed(bids: Bids, market: Market, user: Counts) -> Bids:
+def _weighed(bids: Bids, market: AmdahlMarket, user: Counts) -> Bids:
     """Return bids with budgets, and with weights divided among nodes by their capacities."""
     asked = np.array([each.bid.budget for each in bids.jobs])
     together = np.bincount(user, asked, len(market.budgets))
-    kind = bids.job * 2 + bids.lot % 2
-    whole = np.bincount(kind, bids.capacity, 2 * len(bids.jobs))
+    whole = np.zeros((len(bids.jobs), 2))
+    np.add.at(whole, (bids.job, bids.resource), bids.capacity)
     return replace(
         bids,
         budgets=market.budgets[user] * asked / together[user],
-        weight=bids.weight * bids.capacity / whole[kind],
+        weight=bids.weight * bids.capacity / whole[bids.job, bids.resource],
     )
 
 
 def _wishes(job: Job, node: Node, policy: Policy) -> Iterator[tuple[int, float, float, float]]:
-    """Yield kind, weight, useful amount and capacity of what a pod bids for on its node."""
+    """Yield resource, weight, useful amount and capacity of what a pod bids for on its node."""
     if policy.cores == "Auction":
         most = node.cores if job.max_cores is None else job.max_cores
         yield CORES, job.bid.cores, float(most), float(node.cores)

@@ -12,7 +12,7 @@ import numpy as np
 
 from walras import metrics
 from walras.admission import admit, divide
-from walras.amdahl.market import Market
+from walras.amdahl.market import AmdahlMarket
 from walras.apportion import apportion
 from walras.auctions import hold_auctions
 from walras.colocation import place
@@ -116,7 +116,7 @@ def _decide(snapshot: Snapshot, policy: Policy) -> Plan:
     )
 
 
-def lay_out(snapshot: Snapshot, jobs: Sequence[Job], shares: Mapping[str, float]) -> Market:
+def lay_out(snapshot: Snapshot, jobs: Sequence[Job], shares: Mapping[str, float]) -> AmdahlMarket:
     """Lay jobs out as arrays; a budget is the cores that an entitlement's share is worth.
 
     Args:
@@ -128,7 +128,7 @@ def lay_out(snapshot: Snapshot, jobs: Sequence[Job], shares: Mapping[str, float]
     user = {name: index for index, name in enumerate(shares)}
     server = {node.name: index for index, node in enumerate(nodes)}
     capacities = np.array([node.cores for node in nodes], np.float64)
-    return Market(
+    return AmdahlMarket(
         np.array(list(shares.values())) * (capacities.sum() or 1.0),
         capacities,
         np.array([user[job.entitlement] for job in jobs], np.int64),
@@ -139,7 +139,7 @@ def lay_out(snapshot: Snapshot, jobs: Sequence[Job], shares: Mapping[str, float]
 
 
 def _auctions(
-    snapshot: Snapshot, market: Market, jobs: Sequence[Job], policy: Policy
+    snapshot: Snapshot, market: AmdahlMarket, jobs: Sequence[Job], policy: Policy
 ) -> Auctioned | None:
     """Auction cores, memory or both, if anything is to be auctioned."""
     if "Auction" not in {policy.cores, policy.memory} or not jobs:
@@ -150,7 +150,7 @@ def _auctions(
 
 def _offer(
     snapshot: Snapshot,
-    market: Market,
+    market: AmdahlMarket,
     jobs: Sequence[Job],
     policy: Policy,
     auctioned: Auctioned | None,
@@ -198,7 +198,7 @@ def _in_market(sale: Sale) -> Bounds:
 
 def _grants(
     jobs: Sequence[Job],
-    market: Market,
+    market: AmdahlMarket,
     policy: Policy,
     held: Held,
     otherwise: Held,
@@ -240,7 +240,7 @@ def _grants(
 
 
 def _users(
-    jobs: Sequence[Job], market: Market, held: Held, shares: Mapping[str, float]
+    jobs: Sequence[Job], market: AmdahlMarket, held: Held, shares: Mapping[str, float]
 ) -> tuple[UserOutcome, ...]:
     cores = market.sum_by_user(held.cores)
     utility = metrics.user_progress(market, held.cores)

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from walras.cooper.advice import recommend
+from walras.cooper.by_type import FORBIDDEN, advise_by_type, pair_by_type, penalties_by_type
 from walras.cooper.colocation import ALONE
-from walras.cooper.crowd import FORBIDDEN, losses, pair
 from walras.cooper.dispatch import dispatch
 from walras.cooper.prediction import predict
 from walras.plan import Pairing, Refusal
@@ -245,7 +244,7 @@ class _Crowd(NamedTuple):
             [number for number, each in enumerate(self.agents) if not each.placing.apart], np.int64
         )
         allowed = self.cost < FORBIDDEN
-        found = pair(
+        found = pair_by_type(
             policy.colocation,
             self.cost,
             allowed,
@@ -267,8 +266,8 @@ def _tell(
 ) -> None:
     """Note who sits by whom, what that costs them, and with whom they would rather sit."""
     agents = crowd.agents
-    lost = losses(crowd.cost, crowd.kind, seated)
-    advice = recommend(crowd.cost, crowd.kind, seated, policy.break_away_gain)
+    lost = penalties_by_type(crowd.cost, crowd.kind, seated)
+    advice = advise_by_type(crowd.cost, crowd.kind, seated, policy.break_away_gain)
     for one, other in _pairs(seated):
         node = done.nodes.get(numbers[one])
         if node is None:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from walras.amdahl.market import Market
+    from walras.amdahl.market import AmdahlMarket
     from walras.sale import Sale
     from walras.snapshot import Holding, Job, Key, Policy
 
@@ -70,7 +70,7 @@ class Settled(NamedTuple):
 def settle(
     held: Mapping[Key, Holding],
     jobs: Sequence[Job],
-    market: Market,
+    market: AmdahlMarket,
     sale: Sale,
     due: Portions,
     policy: Policy,
@@ -103,18 +103,18 @@ def settle(
     return Settled(_either(now, due, stays[node]), stays)
 
 
-def _worth(market: Market) -> Floats:
+def _worth(market: AmdahlMarket) -> Floats:
     """Return what a speedup of each job by one adds to its user's utility, shape (k,)."""
     return np.asarray(market.work / market.sum_by_user(market.work)[market.user], np.float64)
 
 
-def _speedups(market: Market, cores: Floats, most: Floats) -> Floats:
+def _speedups(market: AmdahlMarket, cores: Floats, most: Floats) -> Floats:
     """Return speedups in hardware; less than a core is a core part of the time."""
     usable = np.minimum(cores, most)
     return np.where(usable >= 1, metrics.speedups(market, usable), usable)
 
 
-def _gains_little(market: Market, before: Floats, after: Floats, threshold: float) -> Bools:
+def _gains_little(market: AmdahlMarket, before: Floats, after: Floats, threshold: float) -> Bools:
     """Return the nodes where a new division adds less than the threshold to what jobs do."""
     weight = market.budgets[market.user] * _worth(market)
     gain = market.sum_by_server(weight * (after - before))
@@ -122,7 +122,7 @@ def _gains_little(market: Market, before: Floats, after: Floats, threshold: floa
 
 
 def _without_the_short(
-    market: Market, before: Floats, after: Floats, most: Floats, stays: Bools
+    market: AmdahlMarket, before: Floats, after: Floats, most: Floats, stays: Bools
 ) -> Bools:
     """Return the nodes that stay, but for those that would keep a user below its entitlement."""
     nodes = len(market.capacities)
@@ -145,7 +145,7 @@ def _without_the_short(
     return stays
 
 
-def _entitled(market: Market, most: Floats) -> tuple[Floats, Floats]:
+def _entitled(market: AmdahlMarket, most: Floats) -> tuple[Floats, Floats]:
     """Return users' utilities at their bare entitlements, and what rounding leaves of them.
 
     Rounding is allowed to take from one job of each user, the one where it takes most.

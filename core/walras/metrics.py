@@ -9,12 +9,12 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from walras.amdahl.market import Market
+    from walras.amdahl.market import AmdahlMarket
 
     Floats = NDArray[np.float64]
 
 
-def speedups(market: Market, cores: ArrayLike) -> Floats:
+def speedups(market: AmdahlMarket, cores: ArrayLike) -> Floats:
     """Return each job's speedup s(x) = x / (f + (1 - f) x) (eq. 1), shape (k,); 0 at no cores.
 
     At f = 0 any amount of a core, however small, does all that can be done.
@@ -24,12 +24,12 @@ def speedups(market: Market, cores: ArrayLike) -> Floats:
     return np.divide(x, f + (1 - f) * x, out=np.zeros(market.jobs), where=x > 0)
 
 
-def job_progress(market: Market, cores: ArrayLike) -> Floats:
+def job_progress(market: AmdahlMarket, cores: ArrayLike) -> Floats:
     """Return the work that each job does per unit time, w s(x), shape (k,)."""
     return market.work * speedups(market, cores)
 
 
-def user_progress(market: Market, cores: ArrayLike) -> Floats:
+def user_progress(market: AmdahlMarket, cores: ArrayLike) -> Floats:
     """Return each user's utility (eq. 4), shape (n,): work done over work done at one core each.
 
     A user without jobs has utility 0.
@@ -39,13 +39,13 @@ def user_progress(market: Market, cores: ArrayLike) -> Floats:
     return np.divide(done, base, out=np.zeros(len(base)), where=base > 0)
 
 
-def system_progress(market: Market, cores: ArrayLike) -> float:
+def system_progress(market: AmdahlMarket, cores: ArrayLike) -> float:
     """Return the budget-weighted mean of user progress (eq. 10)."""
     progress = user_progress(market, cores)
     return float(market.budgets @ progress / market.budgets.sum())
 
 
-def bare_entitlement(market: Market) -> Floats:
+def bare_entitlement(market: AmdahlMarket) -> Floats:
     """Return the cores that entitlements alone give each job, shape (k,) (V-C).
 
     A user is entitled to the share b / B of every server, used or not; its jobs on one server
@@ -58,13 +58,13 @@ def bare_entitlement(market: Market) -> Floats:
     return cores
 
 
-def entitled_cores(market: Market) -> Floats:
+def entitled_cores(market: AmdahlMarket) -> Floats:
     """Return the cores across the cluster that each user's entitlement is worth, shape (n,)."""
     cores: Floats = market.budgets / market.budgets.sum() * market.capacities.sum()
     return cores
 
 
-def entitlement_error(market: Market, cores: ArrayLike) -> float:
+def entitlement_error(market: AmdahlMarket, cores: ArrayLike) -> float:
     """Return the mean absolute percentage error of users' cores against entitled ones (VI-D).
 
     A fraction: 0.1 is ten percent.

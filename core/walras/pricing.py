@@ -21,7 +21,7 @@ from walras.price_anticipating.nash import find_nash
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from walras.amdahl.market import Market
+    from walras.amdahl.market import AmdahlMarket
     from walras.amdahl.upper_bound import Optimum
     from walras.auctions import Auctioned
     from walras.snapshot import Policy
@@ -90,7 +90,7 @@ class Priced(NamedTuple):
 
 
 def price(
-    market: Market,
+    market: AmdahlMarket,
     bounds: Bounds,
     policy: Policy,
     auctioned: Auctioned | None = None,
@@ -129,7 +129,7 @@ def price(
             return _amdahl_bidding(market, bounds, policy.tolerance)
 
 
-def _amdahl_bidding(market: Market, bounds: Bounds, tolerance: float) -> Priced:
+def _amdahl_bidding(market: AmdahlMarket, bounds: Bounds, tolerance: float) -> Priced:
     found = find_equilibrium(market, tolerance=tolerance, **bounds.named)
     solver = found.solver
     if not found.converged and any(each is not None for each in bounds.named.values()):
@@ -148,13 +148,13 @@ def _amdahl_bidding(market: Market, bounds: Bounds, tolerance: float) -> Priced:
     )
 
 
-def _proportional_sharing(market: Market, bounds: Bounds) -> Priced:
+def _proportional_sharing(market: AmdahlMarket, bounds: Bounds) -> Priced:
     cores = share_proportionally(market, maximum=bounds.most)
     ones = np.ones(len(market.capacities))
     return Priced(cores, ones, "closed form", 1, 0.0, 0.0, converged=True)
 
 
-def _best_response(market: Market, tolerance: float) -> Priced:
+def _best_response(market: AmdahlMarket, tolerance: float) -> Priced:
     found = find_nash_equilibrium(market, tolerance=tolerance)
     return Priced(
         found.cores,
@@ -173,7 +173,7 @@ def _without_prices(found: Optimum) -> Priced:
     return Priced(found.cores, free, "marginal gains", 1, 0.0, gap, gap < ROUNDING)
 
 
-def _price_anticipating(market: Market, parallelism: Counts | None) -> Priced:
+def _price_anticipating(market: AmdahlMarket, parallelism: Counts | None) -> Priced:
     users, servers, worth = _linear(market)
     limits = None if parallelism is None else parallelism[users]
     shares_sold = ShareMarket(market.budgets[users], worth[:, servers], limits)
@@ -193,7 +193,7 @@ def _price_anticipating(market: Market, parallelism: Counts | None) -> Priced:
     )
 
 
-def _auction(market: Market, auctioned: Auctioned) -> Priced:
+def _auction(market: AmdahlMarket, auctioned: Auctioned) -> Priced:
     paid = market.sum_by_server(auctioned.spends) / market.capacities
     return Priced(
         auctioned.cores,
@@ -207,7 +207,7 @@ def _auction(market: Market, auctioned: Auctioned) -> Priced:
     )
 
 
-def _linear(market: Market) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+def _linear(market: AmdahlMarket) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
     """Return the users and servers with jobs, and what each server is worth to each such user."""
     users = np.flatnonzero(np.diff(market.by_user.start))
     servers = np.flatnonzero(np.diff(market.by_server.start))
@@ -224,7 +224,7 @@ def _linear(market: Market) -> tuple[NDArray[np.int64], NDArray[np.int64], Float
     return users, servers, worth
 
 
-def _to_jobs(market: Market, users: NDArray[np.int64], shares: Floats) -> Floats:
+def _to_jobs(market: AmdahlMarket, users: NDArray[np.int64], shares: Floats) -> Floats:
     """Divide what each user holds on each server among its jobs there."""
     row = np.zeros(len(market.budgets), np.int64)
     row[users] = np.arange(len(users))
@@ -232,7 +232,7 @@ def _to_jobs(market: Market, users: NDArray[np.int64], shares: Floats) -> Floats
     return np.asarray(held * _parts(market))
 
 
-def _parts(market: Market) -> Floats:
+def _parts(market: AmdahlMarket) -> Floats:
     """Return each job's part of what its user holds on its server, in proportion to its work."""
     pair = market.user * len(market.capacities) + market.server
     _, member = np.unique(pair, return_inverse=True)

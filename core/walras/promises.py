@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from walras.amdahl.market import Market
+    from walras.amdahl.market import AmdahlMarket
     from walras.auctions import Auctioned
     from walras.bidders import Bids
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
 
 
-def promised_cores(auctioned: Auctioned, market: Market) -> Counts:
+def promised_cores(auctioned: Auctioned, market: AmdahlMarket) -> Counts:
     """Return the whole cores that rounding must leave each pod, shape (k,); 0 where it is free.
 
     What utility a job in the pool has above its minimum may be taken from its cores, the same part
@@ -59,7 +59,7 @@ def _needed(auctioned: Auctioned) -> Floats:
     """Return the shares of cores below which jobs in the pool miss their minimums, shape (p,)."""
     bids = auctioned.bids
     used = np.minimum(auctioned.shares, bids.useful)
-    of_cores = np.where(bids.lot % 2 == CORES, bids.weight, 0.0)
+    of_cores = np.where(bids.resource == CORES, bids.weight, 0.0)
     promised = auctioned.prolific & _has_minimum(bids)
     spare = np.where(promised, bids.utilities(auctioned.shares) - bids.minima, 0.0)
     worth = bids.by_job(of_cores * np.where(bids.logarithmic[bids.job], 1.0, used))
@@ -81,7 +81,7 @@ def judge(
     bids = auctioned.bids
     granted = np.array([float(each or 0) for each in memory])
     utilities = _told(bids, bids.utilities(bids.of_bids(cores, granted)))
-    reach = _told(bids, bids.utilities(np.ones(len(bids.lot))))
+    reach = _told(bids, bids.utilities(np.ones(len(bids.node))))
     minima, slack = _told(bids, bids.minima), _slack(bids)
     kept = (utilities >= minima - slack) & np.where(_has_minimum(bids), True, auctioned.prolific)
     return tuple(
@@ -112,5 +112,5 @@ def _told(bids: Bids, utilities: Floats) -> Floats:
 
 def _slack(bids: Bids) -> Floats:
     """Return by how much jobs may miss a minimum, shape (b,): what solvers and pages leave."""
-    page = np.where(bids.lot % 2 == MEMORY, PAGE * bids.pods / bids.capacity, 0.0)
+    page = np.where(bids.resource == MEMORY, PAGE * bids.pods / bids.capacity, 0.0)
     return bids.by_job(bids.weight * (SLACK + page))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from walras.amdahl.market import Market
+    from walras.amdahl.market import AmdahlMarket
     from walras.apportion import Portions
     from walras.pricing import Priced
     from walras.snapshot import Node
@@ -44,7 +44,7 @@ class Sale:
         promised: shape (parts,), whole cores that rounding leaves at least; 0 where it is free.
     """
 
-    market: Market
+    market: AmdahlMarket
     least: Counts
     most: Counts
     job: Counts
@@ -79,7 +79,7 @@ class Held(NamedTuple):
     sockets: tuple[tuple[int, ...], ...]
 
 
-def sell_nodes(market: Market, least: Counts, most: Counts, promised: Counts | None = None) -> Sale:
+def sell_nodes(market: AmdahlMarket, least: Counts, most: Counts, promised: Counts | None = None) -> Sale:
     """Sell every node as a whole; ``promised`` are whole cores that jobs must keep."""
     servers = np.arange(len(market.capacities))
     whole = np.full(len(servers), -1)
@@ -88,7 +88,7 @@ def sell_nodes(market: Market, least: Counts, most: Counts, promised: Counts | N
     return Sale(market, least, most, np.arange(market.jobs), servers, whole, kept)
 
 
-def sell_sockets(market: Market, nodes: Sequence[Node], least: Counts, most: Counts) -> Sale:
+def sell_sockets(market: AmdahlMarket, nodes: Sequence[Node], least: Counts, most: Counts) -> Sale:
     """Sell every socket of ``nodes``, the servers of ``market``, which divide its cores evenly."""
     sizes = [_sizes(node) for node in nodes]
     lower = np.where(least > 1, least, 0).astype(np.float64)

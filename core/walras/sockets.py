@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras.amdahl.bounds import check_bounds
-from walras.amdahl.market import Market, MarketError
+from walras.amdahl.market import AmdahlMarket, MarketError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,7 @@ class SocketMarket:
         first_socket: shape (m + 1,), where the sockets of each of its servers begin.
     """
 
-    market: Market
+    market: AmdahlMarket
     minimum: Floats
     maximum: Floats
     job: Counts
@@ -55,7 +55,7 @@ class SocketMarket:
 
 
 def sell_by_socket(
-    market: Market,
+    market: AmdahlMarket,
     sockets: Sequence[Sequence[float]],
     *,
     minimum: ArrayLike | None = None,
@@ -93,11 +93,11 @@ def sell_by_socket(
     f, w = market.fraction[of], market.work[of]
     serial = f + together * (1 - f)
     cores = [float(size) for sizes in sockets for size in sizes]
-    of_sockets = Market(market.budgets, cores, market.user[of], socket, f / serial, w / serial)
+    of_sockets = AmdahlMarket(market.budgets, cores, market.user[of], socket, f / serial, w / serial)
     return SocketMarket(of_sockets, lower[of] / together, upper[of] / together, of, first_socket)
 
 
-def _check(market: Market, sockets: Sequence[Sequence[float]]) -> None:
+def _check(market: AmdahlMarket, sockets: Sequence[Sequence[float]]) -> None:
     if len(sockets) != len(market.capacities):
         raise MarketError(f"sockets of {len(sockets)} servers, there are {len(market.capacities)}")
     for server, sizes in enumerate(sockets):

@@ -1,1 +1,1 @@
-"""One node of Walras: its processors, its cgroups, and who holds which of them."""
+"""The node agent: enforces what pods of one node were granted, by its cgroups."""

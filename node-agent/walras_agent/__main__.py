@@ -1,4 +1,4 @@
-"""``python -m walras_agent`` is ``walras-agent``."""
+"""Effects: runs ``walras-agent`` as ``python -m walras_agent``."""
 
 from walras_agent.daemon.command import main
 

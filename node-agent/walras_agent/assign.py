@@ -1,12 +1,12 @@
-"""Pure choice: which CPUs each job gets, so that as little as possible moves.
+"""Pure: assigns CPUs to jobs by topology, and changes as few assignments as possible.
 
-In three steps: every job keeps what it had as far as its new count allows; jobs that grow take
-the nearest free units; new jobs, largest first, take the narrowest domain that holds them whole
-(core, last-level cache, NUMA node), and of several the fullest, so that the roomy ones stay
-whole for larger jobs. What nobody owns is the shared pool.
+In three steps: every job keeps its cores as far as its new count allows; jobs that grow take the
+nearest free cores; new jobs, largest first, take the narrowest domain that holds all of their cores
+(core, last-level cache, NUMA node), and of several the fullest, so that emptier ones stay free for
+larger jobs. Cores without an owner are the shared pool.
 
-A job that grows out of its NUMA node is split rather than moved: its memory stays where it was
-first touched, so moving all its threads would make every access remote.
+A job that outgrows its NUMA node is split rather than moved: its memory stays where it was first
+touched, so moving all its threads would make every access remote.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _LEVELS = (2, 1, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
-    """What one job is to hold.
+class CoreDemand:
+    """The number of cores that one job is to get.
 
     Attributes:
-        key: The job, unique among the demands.
-        cores: Exclusive units; 0 is a place in the shared pool.
-        weight: Its weight in the shared pool, against the others there (any positive scale).
+        key: Name of the job, unique among the demands.
+        cores: Number of exclusive cores (or CPUs, see `Unit`); 0 for the shared pool.
+        weight: Weight in the shared pool, on any positive scale.
 
     Raises:
         ValueError: ``cores`` is negative, or ``weight`` is not a positive number.
@@ -49,19 +49,19 @@ class Demand:
 
     def __post_init__(self) -> None:
         if self.cores < 0:
-            raise ValueError(f"{self.key}: {self.cores} cores were asked for; 0 or more can be")
+            raise ValueError(f"{self.key}: the demand of {self.cores} cores is negative")
         if not (self.weight > 0 and math.isfinite(self.weight)):
             raise ValueError(f"{self.key}: the weight {self.weight} is not a positive number")
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Who holds which CPUs; no CPU has two exclusive owners or is both exclusive and shared.
+    """The CPUs of all jobs; every CPU has either one exclusive owner or none.
 
     Attributes:
-        exclusive: The CPUs of each job that asked for units of its own.
+        exclusive: CPUs of each job that demanded exclusive cores, by key.
         shared: All other CPUs.
-        shared_keys: The jobs in the shared pool, sorted.
+        shared_keys: Keys of the jobs in the shared pool, sorted.
     """
 
     exclusive: Mapping[str, CpuSet]
@@ -71,9 +71,9 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A unit for sale and the domains around it, widest first: NUMA node, cache, core.
+    """A unit for sale and its domains, widest first: NUMA node, last-level cache, core.
 
-    Caches are told apart within their node: with sub-NUMA clustering one cache spans several.
+    A cache is identified together with its node: with sub-NUMA clustering it spans several nodes.
     """
 
     index: int
@@ -83,24 +83,24 @@ class _Place:
 
 def assign(
     topology: Topology,
-    demands: Iterable[Demand],
+    demands: Iterable[CoreDemand],
     previous: Mapping[str, CpuSet] = _NOTHING,
     unit: Unit = "core",
 ) -> Assignment:
     """Choose the CPUs of every demand.
 
-    The result depends on the demands and not on their order; identical demands with the
-    previous result as ``previous`` give that result again.
+    The result does not depend on the order of the demands; identical demands with the previous
+    result as ``previous`` give that result again.
 
     Args:
-        topology: The CPUs to hand out.
-        demands: One per job.
-        previous: What each job held until now. CPUs that are gone are ignored.
-        unit: What ``Demand.cores`` counts.
+        topology: CPUs to assign.
+        demands: One demand for each job.
+        previous: CPUs of each job so far, by key. CPUs that are not in ``topology`` are ignored.
+        unit: Whether ``cores`` of a demand counts physical cores or single CPUs.
 
     Raises:
-        ValueError: Two demands have one key, the machine has too few units, or none would be
-            left for the jobs in the shared pool.
+        ValueError: Two demands have the same key, the machine has too few cores, or none would be
+            left for the shared pool.
     """
     wanted = sorted(demands, key=lambda demand: demand.key)
     places = _places(topology, unit)
@@ -121,13 +121,13 @@ def assign(
     )
 
 
-def _check_supply(demands: Sequence[Demand], supply: int, unit: Unit) -> None:
+def _check_supply(demands: Sequence[CoreDemand], supply: int, unit: Unit) -> None:
     twice = [key for key, times in Counter(d.key for d in demands).items() if times > 1]
     if twice:
-        raise ValueError(f"{twice[0]}: two demands have this key; give each job its own")
+        raise ValueError(f"{twice[0]}: two demands have this key; use one for each job")
     asked = sum(demand.cores for demand in demands)
     if asked > supply:
-        raise ValueError(f"{asked} exclusive {unit}s are demanded of a machine with {supply}")
+        raise ValueError(f"{asked} exclusive {unit}s are demanded; the machine has {supply}")
     sharing = sum(demand.cores == 0 for demand in demands)
     if sharing and asked == supply:
         raise ValueError(
@@ -156,9 +156,9 @@ def _grow(mine: list[_Place], count: int, free: list[_Place]) -> None:
 
 
 def _compact(places: Sequence[_Place], count: int) -> list[_Place]:
-    """Choose ``count`` of the places in as narrow a domain as holds them, the fullest of such.
+    """Choose ``count`` of the places in the narrowest domain that holds them, the fullest of these.
 
-    Where no domain holds them all, the roomiest NUMA node is used up first.
+    If no domain holds them all, the NUMA node with the most free places is used up first.
     """
     if count == 0:
         return []
@@ -176,9 +176,9 @@ def _compact(places: Sequence[_Place], count: int) -> list[_Place]:
 
 
 def _fill(places: Sequence[_Place], count: int, level: int) -> list[_Place]:
-    """Choose ``count`` of the places where no single domain of ``level`` holds them.
+    """Choose ``count`` of the places if no single domain of ``level`` holds them.
 
-    Whole domains, roomiest first, so that few are touched; the rest as compact as can be.
+    Whole domains with the most free places come first, so that few are used; the rest is compact.
     """
     if level not in _LEVELS:
         return list(places[:count])

@@ -1,8 +1,4 @@
-"""A set of CPUs as the kernel writes it.
-
-Every other module speaks of CPUs in this one type: facts are read into it, choices are made
-with its set algebra, and cgroup files are written with its text.
-"""
+"""Pure: an immutable set of CPUs, or of NUMA nodes, in the kernel's list format."""
 
 from __future__ import annotations
 
@@ -16,8 +12,7 @@ if TYPE_CHECKING:
 
 _RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?")
 
-# Linux is built for 8192 CPUs at most today; the slack only keeps a typing error from
-# filling memory.
+# Linux supports at most 8192 CPUs today; this limit only keeps a typing error from filling memory.
 _HIGHEST_CPU = 65_535
 
 
@@ -25,11 +20,11 @@ _HIGHEST_CPU = 65_535
 class CpuSet:
     """An immutable set of CPU numbers, iterated in ascending order.
 
-    ``CpuSet.parse`` and ``str`` are inverse to each other in the list format of
+    ``CpuSet.parse`` and ``str`` are inverses in the list format of
     ``Documentation/admin-guide/cputopology.rst`` and cpuset(7): ``"0-3,8"``.
 
     Raises:
-        ValueError: A CPU number is negative or larger than any kernel knows.
+        ValueError: A CPU number is negative or above 65535.
     """
 
     _members: frozenset[int]
@@ -43,17 +38,17 @@ class CpuSet:
 
     @classmethod
     def _known(cls, members: frozenset[int]) -> CpuSet:
-        """A set of CPUs that are in others, and so need no second look."""
+        """Return a set without checking its members, which come from other sets."""
         made = cls.__new__(cls)
         object.__setattr__(made, "_members", members)
         return made
 
     @classmethod
     def parse(cls, text: str) -> CpuSet:
-        """Read the kernel's list format; surrounding white space is ignored, empty is empty.
+        """Parse the kernel's list format; surrounding white space is ignored.
 
         Raises:
-            ValueError: The text is not such a list; the message names the part that is wrong.
+            ValueError: The text is not such a list; the message names the wrong part.
         """
         return _parse(text.strip())
 
@@ -100,7 +95,7 @@ class CpuSet:
             yield first, last
 
 
-# A node's groups say the same few lists over and over.
+# The cgroups of a node have few different lists.
 @lru_cache(maxsize=1024)
 def _parse(listed: str) -> CpuSet:
     if not listed:

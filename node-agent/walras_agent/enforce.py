@@ -1,9 +1,9 @@
-"""Apply: the CPUs of granted pods, held by the kernel.
+"""Effects: enforces the CPUs of granted pods, by cpuset, CFS quota and CPU weight.
 
-One round observes, divides the CPUs, and makes the writes of `moves` and `quota` in their order.
-Before the first of them the journal has what the files said. After each container the kernel is
-asked what it holds now; where that is not what was written, or the kernel refused, the round goes
-on from a new look, with that container left as it is and its CPUs with it.
+One round observes the pods, allocates the CPUs, and makes the writes of `moves` and `quota` in
+their order. The journal has the original texts of the files before the first write. After each
+container the effective cpuset is read back. If that differs from what was written, or the kernel
+refused a write, the round observes again and goes on without changing that container or its CPUs.
 """
 
 from __future__ import annotations
@@ -13,44 +13,46 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
-from walras_agent.bandwidth import bandwidth_writes
+from walras_agent.backoff import BACKING_OFF
 from walras_agent.cpuset import CpuSet
-from walras_agent.holdings import Holdings, divide, limit
 from walras_agent.moves import CPUS, plan_moves, target
 from walras_agent.observe import read_group
-from walras_agent.ownership import alone, owned_now
+from walras_agent.pod_cpus import (
+    NodeCpus,
+    allocate_cpus,
+    limit_measured_pods,
+    still_exclusive,
+    unshared_cpus,
+)
+from walras_agent.quota import bandwidth_writes
 from walras_agent.restore import restore
-from walras_agent.tree import CgroupError
-from walras_agent.widening import widening
+from walras_agent.tree import CgroupError, CgroupFile
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from walras_agent.holdings import Grant
     from walras_agent.journal import Journal
     from walras_agent.moves import Move
-    from walras_agent.observe import Observer, Pod
+    from walras_agent.node_plan import EnforcedGrant
+    from walras_agent.observe import ObservedPod, PodObserver
     from walras_agent.topology import Topology, Unit
-    from walras_agent.tree import Cgroups, Setting
-
-Write = tuple["Setting", str]
+    from walras_agent.tree import Cgroups, FileWrite
 
 NO_LIMITS: Mapping[str, int] = MappingProxyType({})
 
 _TRIES = 3
-_GONE = "groups in it come and go while it is moved"
-_STUCK = "waits for CPUs that others have not left yet"
-_LEFT_ALONE = "is left alone for a while, as it could not be written or others keep changing it"
+_GONE = "its child cgroups keep changing while it is moved"
+_STUCK = "waits for CPUs that other pods still use"
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a group is not as it should be.
+class GroupFailure:
+    """A cgroup whose CPUs, quota or weight are not enforced.
 
     Attributes:
-        group: Its path.
-        kind: As `CgroupError.kind`; "stuck" if it only waits.
-        reason: For people, in one line.
+        group: Path of the cgroup.
+        kind: `CgroupError.kind`, or ``stuck`` if the cgroup only waits.
+        reason: Message in one line.
     """
 
     group: str
@@ -59,174 +61,178 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
-    """What one round did, or would do.
+class CpuRound:
+    """The result of one round, or of its dry run.
 
     Attributes:
-        holdings: What pods are to hold.
-        pods: Pods of this node, as they were when the round began.
-        writes: The writes made; those of a dry run if it was one.
-        failures: What is not as it should be.
+        node_cpus: CPUs that all pods are to have.
+        pods: Pods of this node when the round began.
+        writes: Writes that were made, in order.
+        failures: Cgroups that are not as `node_cpus` says.
     """
 
-    holdings: Holdings
-    pods: tuple[Pod, ...]
-    writes: tuple[Write, ...]
-    failures: tuple[Failure, ...]
+    node_cpus: NodeCpus
+    pods: tuple[ObservedPod, ...]
+    writes: tuple[FileWrite, ...]
+    failures: tuple[GroupFailure, ...]
 
 
 @dataclass(slots=True)
-class Enforcer:
-    """Holds pods to CPUs.
+class CpuEnforcer:
+    """Enforces CPU grants on a node.
 
     Attributes:
-        cgroups: Of this node.
-        observer: Sees its pods.
-        journal: Has the originals.
-        reserved: CPUs that nobody may have of their own.
-        possible: CPUs that the machine may ever have, see `restore`.
-        others: Whether pods may come without a grant, for which a core is always left.
+        cgroups: Cgroups of this node.
+        observer: Reader of the node's pods.
+        journal: Original texts of the files that were written.
+        reserved: CPUs that stay shared.
+        possible: CPUs that the machine may ever have; see `restore`.
+        others: Whether pods without a grant may come; at least one core is left for these.
     """
 
     cgroups: Cgroups
-    observer: Observer
+    observer: PodObserver
     journal: Journal
     reserved: CpuSet = field(default_factory=CpuSet)
     possible: CpuSet = field(default_factory=CpuSet)
     others: bool = True
-    _own: Mapping[str, CpuSet] | None = None
-    # What was divided last, and how: most looks divide the same again.
-    _divided: tuple[object, Holdings] | None = None
+    _exclusive: Mapping[str, CpuSet] | None = None
+    # The last allocation and its inputs, which most rounds repeat.
+    _allocated: tuple[object, NodeCpus] | None = None
 
-    def hold(
+    def enforce(
         self,
         topology: Topology,
-        grants: Iterable[Grant],
+        grants: Iterable[EnforcedGrant],
         fixed: Collection[str] = (),
         *,
         unit: Unit = "core",
         limits: Mapping[str, int] = NO_LIMITS,
-    ) -> Round:
-        """Bring all pods to the CPUs that they are to hold.
+    ) -> CpuRound:
+        """Move all pods to the CPUs that their grants give them, and set quotas and weights.
 
         Args:
-            topology: The CPUs that are online now.
-            grants: What was sold; those of pods that are not here are left out.
-            fixed: Containers, and pods' groups, to which nothing is to be written this time.
-            unit: What was sold.
-            limits: By pod UID, how many of its own cores it is to use for now; see
-                `holdings.limit`.
+            topology: CPUs that are online now.
+            grants: Grants of the node; those of pods that are not here are ignored.
+            fixed: Cgroups of containers and pods that must not be written in this round.
+            unit: Whether grants count physical cores or single CPUs.
+            limits: Cores that pods under measurement may use now, by pod UID; see
+                `pod_cpus.limit_measured_pods`.
 
         Raises:
-            JournalError: Originals cannot be kept; nothing more was written then.
+            JournalError: The journal cannot be written; nothing was written after that.
         """
         granted = list(grants)
         pods = first = self.observer.observe()
-        writes: list[Write] = []
-        failed: dict[str, Failure] = {}
+        writes: list[FileWrite] = []
+        failed: dict[str, GroupFailure] = {}
         gone: Counter[str] = Counter()
         while True:
-            own = self._owned(pods)
-            holdings = self._divide(topology, granted, pods, own, unit, limits)
-            if not holdings.pods:  # then nobody owns a CPU, and all may be as it was before
-                self._put_back(self._cpu_settings(), writes, failed, fixed)
-                self._own = {}
-                return Round(holdings, first, tuple(writes), tuple(failed.values()))
-            moves = plan_moves(pods, holdings, self._texts(), own, {*fixed, *failed})
+            exclusive = self._owned(pods)
+            node_cpus = self._allocate(topology, granted, pods, exclusive, unit, limits)
+            if not node_cpus.pods:  # no exclusive CPUs, so everything can be restored
+                self._restore(self._cpu_settings(), writes, failed, fixed)
+                self._exclusive = {}
+                return CpuRound(node_cpus, first, tuple(writes), tuple(failed.values()))
+            moves = plan_moves(pods, node_cpus, self._texts(), exclusive, {*fixed, *failed})
             problem = self._move(moves.moves, pods, writes)
             if problem is None and not (moves.stuck or failed or fixed):
-                self._own = {uid: holding.own for uid, holding in holdings.pods.items()}
+                self._exclusive = {
+                    uid: pod_cpus.exclusive for uid, pod_cpus in node_cpus.pods.items()
+                }
                 break
             pods = self.observer.observe()
-            self._own = owned_now(pods, own, holdings)
+            self._exclusive = still_exclusive(pods, exclusive, node_cpus)
             if problem is None:
                 break
             gone[problem.group] += problem.kind == "gone"
-            # A container may make and remove groups inside of it faster than they can be moved.
+            # A container may create and remove child groups faster than they can be moved.
             if problem.kind != "gone" or gone[problem.group] > _TRIES:
                 failed[problem.group] = problem
         for name in moves.stuck:
-            failed.setdefault(name, Failure(name, "stuck", f"{name}: {_STUCK}"))
-        for name in _elsewhere(pods, holdings, fixed):
-            failed.setdefault(name, _left_alone(name))
-        self._bound(pods, holdings, writes, failed, fixed)
-        return Round(holdings, first, tuple(writes), tuple(failed.values()))
+            failed.setdefault(name, GroupFailure(name, "stuck", f"{name}: {_STUCK}"))
+        for name in _misplaced(pods, node_cpus, fixed):
+            failed.setdefault(name, _backing_off(name))
+        self._enforce_quotas(pods, node_cpus, writes, failed, fixed)
+        return CpuRound(node_cpus, first, tuple(writes), tuple(failed.values()))
 
-    def rehearsed(self, cgroups: Cgroups, journal: Journal) -> Enforcer:
-        """The same, on other cgroups and with another journal."""
+    def with_cgroups(self, cgroups: Cgroups, journal: Journal) -> CpuEnforcer:
+        """Return a copy that writes to other cgroups and another journal."""
         observer = replace(self.observer, cgroups=cgroups)
         return replace(self, cgroups=cgroups, observer=observer, journal=journal)
 
-    def _owned(self, pods: Sequence[Pod]) -> Mapping[str, CpuSet]:
-        """By pod, the CPUs that it has had for itself; after a start, as far as can be seen."""
-        return alone(pods) if self._own is None else self._own
+    def _owned(self, pods: Sequence[ObservedPod]) -> Mapping[str, CpuSet]:
+        """Return the exclusive CPUs of each pod by UID; after a start, those that are unshared."""
+        return unshared_cpus(pods) if self._exclusive is None else self._exclusive
 
-    def _divide(
+    def _allocate(
         self,
         topology: Topology,
-        grants: Iterable[Grant],
-        pods: Sequence[Pod],
-        own: Mapping[str, CpuSet],
+        grants: Iterable[EnforcedGrant],
+        pods: Sequence[ObservedPod],
+        exclusive: Mapping[str, CpuSet],
         unit: Unit,
         limits: Mapping[str, int],
-    ) -> Holdings:
+    ) -> NodeCpus:
         here = {pod.uid for pod in pods}
         present = [grant for grant in grants if grant.pod in here]
         others = self.others or len(present) < len(pods)
-        inputs = (topology, present, dict(own), unit, others, dict(limits))
-        if self._divided is None or self._divided[0] != inputs:
-            holdings = divide(topology, present, own, unit, self.reserved, others=others)
-            self._divided = inputs, limit(holdings, limits, topology, unit)
-        return self._divided[1]
+        inputs = (topology, present, dict(exclusive), unit, others, dict(limits))
+        if self._allocated is None or self._allocated[0] != inputs:
+            node_cpus = allocate_cpus(
+                topology, present, exclusive, unit, self.reserved, others=others
+            )
+            self._allocated = inputs, limit_measured_pods(node_cpus, limits, topology, unit)
+        return self._allocated[1]
 
-    def _texts(self) -> dict[Setting, str]:
+    def _texts(self) -> dict[CgroupFile, str]:
         return {setting: kept.text for setting, kept in self.journal.originals.items()}
 
     def _move(
-        self, moves: Sequence[Move], pods: Sequence[Pod], writes: list[Write]
-    ) -> Failure | None:
-        """Make moves until one fails, and return why; None when all were made."""
+        self, moves: Sequence[Move], pods: Sequence[ObservedPod], writes: list[FileWrite]
+    ) -> GroupFailure | None:
+        """Make moves until one fails; return its failure, or None if all were made."""
         above = {each.group.name: pod.group for pod in pods for each in pod.containers}
         planned = [
-            [*widening(self.cgroups, above[move.container], move.cpus), *move.writes]
+            [*_widen_ancestors(self.cgroups, above[move.container], move.cpus), *move.writes]
             for move in moves
         ]
-        self.journal.take_down((s for each in planned for s, _ in each), self.cgroups)
+        self.journal.record_current((s for each in planned for s, _ in each), self.cgroups)
         for move, steps in zip(moves, planned, strict=True):
             try:
                 self._write(steps, writes)
                 held = read_group(self.cgroups, move.container)
             except CgroupError as error:
                 if error.kind == "gone":
-                    return Failure(move.container, "gone", _GONE)
-                return Failure(move.container, error.kind, str(error))
+                    return GroupFailure(move.container, "gone", _GONE)
+                return GroupFailure(move.container, error.kind, str(error))
             if held is None:
-                return Failure(move.container, "gone", _GONE)
+                return GroupFailure(move.container, "gone", _GONE)
             if held.cpus != move.cpus:
-                told = f"{move.container}: CPUs {move.cpus} were written, {held.cpus} are in effect"
-                return Failure(move.container, "permanent", told)
+                reason = f"{move.container}: wrote CPUs {move.cpus}, but {held.cpus} are in effect"
+                return GroupFailure(move.container, "permanent", reason)
         return None
 
-    def _bound(
+    def _enforce_quotas(
         self,
-        pods: Sequence[Pod],
-        holdings: Holdings,
-        writes: list[Write],
-        failed: dict[str, Failure],
+        pods: Sequence[ObservedPod],
+        node_cpus: NodeCpus,
+        writes: list[FileWrite],
+        failed: dict[str, GroupFailure],
         fixed: Collection[str],
     ) -> None:
-        """Set quotas and weights of granted pods, and put back those of others."""
+        """Set quotas and weights of granted pods, and restore those of all others."""
         kept: set[str] = set()
         for pod in pods:
-            holding = holdings.pods.get(pod.uid)
-            if holding is None:
+            pod_cpus = node_cpus.pods.get(pod.uid)
+            if pod_cpus is None:
                 continue
             kept.update((pod.group, *(each.group.name for each in pod.containers)))
-            steps = bandwidth_writes(self.cgroups, pod, holding)
+            steps = bandwidth_writes(self.cgroups, pod, pod_cpus)
             if steps and pod.group in fixed:
-                failed.setdefault(pod.group, _left_alone(pod.group))
+                failed.setdefault(pod.group, _backing_off(pod.group))
                 continue
-            self.journal.take_down([setting for setting, _ in steps], self.cgroups)
+            self.journal.record_current([setting for setting, _ in steps], self.cgroups)
             try:
                 self._write(steps, writes)
             except CgroupError as error:
@@ -236,24 +242,24 @@ class Enforcer:
             for setting in self.journal.originals
             if setting.controller == "cpu" and setting.group not in kept
         ]
-        self._put_back(lost, writes, failed, fixed)
+        self._restore(lost, writes, failed, fixed)
 
-    def _cpu_settings(self) -> list[Setting]:
-        """What the journal has of this module's files."""
+    def _cpu_settings(self) -> list[CgroupFile]:
+        """Return the CPU files that the journal has originals of."""
         return [
             each for each in self.journal.originals if each.controller == "cpu" or each.file == CPUS
         ]
 
-    def _put_back(
+    def _restore(
         self,
-        settings: Collection[Setting],
-        writes: list[Write],
-        failed: dict[str, Failure],
+        settings: Collection[CgroupFile],
+        writes: list[FileWrite],
+        failed: dict[str, GroupFailure],
         fixed: Collection[str],
     ) -> None:
         for setting in settings:
             if setting.group in fixed:
-                failed.setdefault(setting.group, _left_alone(setting.group))
+                failed.setdefault(setting.group, _backing_off(setting.group))
         texts = self._texts()
         tried = [setting for setting in settings if setting.group not in fixed]
         done = restore(self.journal, self.cgroups, tried, possible=self.possible)
@@ -261,25 +267,47 @@ class Enforcer:
         for setting, refusal in done.failed.items():
             _note(failed, setting.group, refusal)
 
-    def _write(self, steps: Iterable[Write], writes: list[Write]) -> None:
+    def _write(self, steps: Iterable[FileWrite], writes: list[FileWrite]) -> None:
         for setting, value in steps:
             self.cgroups.write(setting, value)
             writes.append((setting, value))
 
 
-def _note(failed: dict[str, Failure], group: str, error: CgroupError) -> None:
-    """Add a refusal to the failures, unless the group is gone: that is the end of many groups."""
+def _note(failed: dict[str, GroupFailure], group: str, error: CgroupError) -> None:
+    """Add a write error to the failures, unless the group was deleted, which is normal."""
     if error.kind != "gone":
-        failed.setdefault(group, Failure(group, error.kind, str(error)))
+        failed.setdefault(group, GroupFailure(group, error.kind, str(error)))
 
 
-def _left_alone(group: str) -> Failure:
-    return Failure(group, "stuck", f"{group}: {_LEFT_ALONE}")
+def _backing_off(group: str) -> GroupFailure:
+    return GroupFailure(group, "stuck", f"{group}: {BACKING_OFF}")
 
 
-def _elsewhere(pods: Sequence[Pod], holdings: Holdings, fixed: Collection[str]) -> Iterator[str]:
-    """Containers left alone that are not on the CPUs that they are to use."""
+def _misplaced(
+    pods: Sequence[ObservedPod], node_cpus: NodeCpus, fixed: Collection[str]
+) -> Iterator[str]:
+    """Yield the fixed containers that are not on the CPUs that they are to use."""
     for pod in pods:
         for each in pod.containers:
-            if each.group.name in fixed and each.group.cpus != target(pod, holdings):
+            if each.group.name in fixed and each.group.cpus != target(pod, node_cpus):
                 yield each.group.name
+
+
+def _widen_ancestors(cgroups: Cgroups, pod: str, cpus: CpuSet) -> Iterator[FileWrite]:
+    """Yield the writes that add CPUs to a pod's group and its ancestors, topmost first.
+
+    Ancestors are never narrowed: containers that are created later inherit from them, and fail
+    where they cannot (koordinator 395, 546; kubernetes 104147).
+    """
+    found = read_group(cgroups, pod)
+    if found is None or cpus <= found.cpus:
+        return
+    parts = pod.strip("/").split("/")
+    for depth in range(len(parts)):
+        setting = CgroupFile("cpuset", "/" + "/".join(parts[: depth + 1]), CPUS)
+        try:
+            listed = CpuSet.parse(cgroups.read(setting))
+        except CgroupError:
+            continue
+        if listed and not cpus <= listed:  # an empty cpuset of v2 has the CPUs of its parent
+            yield setting, str(listed | cpus)

@@ -1,8 +1,8 @@
-"""Facts: what every cgroup file said before the agent first wrote to it.
+"""Effects: keeps the original text of every cgroup file that the agent writes, on disk.
 
-Whoever changes what others have set up must be able to put it back, also after a crash: so the
-originals are on disk before the first write to the kernel. The journal is one file, replaced as a
-whole: whenever the machine stops, it is as it was before a change or as it was after.
+The agent must be able to restore what others have set up, even after a crash. So the originals are
+on disk before the first write to the kernel. The journal is one file that is replaced atomically:
+whenever the machine stops, it has the content from before a change or from after it.
 
 The file is JSON::
 
@@ -10,8 +10,8 @@ The file is JSON::
       {"controller": "cpuset", "group": "/kubepods/pod1", "file": "cpuset.cpus",
        "identity": 4711, "text": "0-7"}]}
 
-Cgroups live as long as the kernel does. After a reboot there is nothing to put back, and numbers
-that told groups apart are given anew, so the originals of another boot are void.
+Cgroups do not outlive the kernel. After a reboot there is nothing to restore, and the numbers that
+identify groups are reused, so originals from another boot are dropped.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
-from walras_agent.durable import replace_file
-from walras_agent.tree import CgroupError, Controller, Setting
+from walras_agent.atomic_file import replace_file
+from walras_agent.tree import CgroupError, CgroupFile, Controller
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -35,25 +35,26 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class JournalError(Exception):
-    """The journal cannot be read or kept; one line: what, why, and the way out."""
+    """The journal cannot be read or written; one line with the cause and the remedy."""
 
 
 class Original(NamedTuple):
-    """What a file said before the agent first wrote to it.
+    """The text of a cgroup file before the agent's first write to it.
 
     Attributes:
         setting: The file.
-        identity: Of its group (`Cgroups.identity`): one made later under the same name is another.
-        text: As it was read.
+        identity: Identity of its group (`Cgroups.identity`); a group that is created later under
+            the same name has another.
+        text: Text of the file, as read.
     """
 
-    setting: Setting
+    setting: CgroupFile
     identity: int
     text: str
 
 
 class Journal:
-    """The originals, in memory and (as a rule) in a file that one process at a time has open."""
+    """The originals, in memory and usually in a file, which only one process may use at a time."""
 
     def __init__(self, path: Path | None, boot: str, originals: Iterable[Original] = ()) -> None:
         self._path, self._boot = path, boot
@@ -61,16 +62,16 @@ class Journal:
 
     @classmethod
     def open(cls, path: Path, boot_id: Path = BOOT_ID) -> Journal:
-        """Read a journal, or begin one where there is none from this boot.
+        """Read a journal, or begin an empty one if the file has none from this boot.
 
-        Nothing is written before there is something to remember.
+        The file is first written by `remember`.
 
         Args:
-            path: Its file, in a folder that is there and outlives the agent's container.
-            boot_id: Where the kernel tells the ID of this boot (random(4)).
+            path: File of the journal, in an existing folder that outlives the agent's container.
+            boot_id: File in which the kernel shows the ID of this boot (random(4)).
 
         Raises:
-            JournalError: The file cannot be read, is damaged, or was written in a newer format.
+            JournalError: The file cannot be read, is damaged, or has a newer format.
         """
         try:
             boot = boot_id.read_text(encoding="ascii").strip()
@@ -86,21 +87,21 @@ class Journal:
 
     @classmethod
     def in_memory(cls, originals: Iterable[Original] = ()) -> Journal:
-        """A journal that ends with the process: for what nobody has to put back after a crash."""
+        """Return a journal without a file, for what need not be restored after a crash."""
         return cls(None, "", originals)
 
     @property
-    def originals(self) -> Mapping[Setting, Original]:
-        """All of them; a view that shows later changes."""
+    def originals(self) -> Mapping[CgroupFile, Original]:
+        """All originals by file, as a live view."""
         return MappingProxyType(self._originals)
 
     def remember(self, originals: Iterable[Original]) -> None:
-        """Keep what files say that are about to be written; on disk when this returns.
+        """Add originals; they are on disk when this returns.
 
-        Of a file that is known already the first text stays, unless its group is another by now.
+        The first original of a file stays, unless its group was created anew since.
 
         Raises:
-            JournalError: It cannot be written. Nothing new is known then: do not write to the
+            JournalError: The journal cannot be written. No original was added: do not write to the
                 kernel.
         """
         after = dict(self._originals)
@@ -108,15 +109,15 @@ class Journal:
             known = after.get(original.setting)
             if known is None or known.identity != original.identity:
                 after[original.setting] = original
-        self._become(after)
+        self._replace(after)
 
-    def take_down(self, settings: Iterable[Setting], cgroups: Cgroups) -> None:
-        """Remember what files say now that are about to be written, and are not known yet.
+    def record_current(self, settings: Iterable[CgroupFile], cgroups: Cgroups) -> None:
+        """Read files that are about to be written, and remember those without an original.
 
-        Those that cannot be read are left out: the write will say what is wrong with them.
+        Files that cannot be read are left out: the write to them will fail as well.
 
         Raises:
-            JournalError: As `remember`.
+            JournalError: The journal cannot be written; see `remember`.
         """
         found = []
         identities: dict[str, int | None] = {}
@@ -132,18 +133,18 @@ class Journal:
         if found:
             self.remember(found)
 
-    def forget(self, settings: Iterable[Setting]) -> None:
-        """Drop what has been put back or is gone; off the disk when this returns.
+    def forget(self, settings: Iterable[CgroupFile]) -> None:
+        """Drop the originals of files that were restored or deleted, also on disk.
 
         Raises:
-            JournalError: It cannot be written. All is still known then.
+            JournalError: The journal cannot be written. No original was dropped.
         """
         done = self._originals.keys() & set(settings)
         if not done:
             return
-        self._become({key: kept for key, kept in self._originals.items() if key not in done})
+        self._replace({key: kept for key, kept in self._originals.items() if key not in done})
 
-    def _become(self, after: dict[Setting, Original]) -> None:
+    def _replace(self, after: dict[CgroupFile, Original]) -> None:
         if after == self._originals:
             return
         if self._path is not None:
@@ -157,8 +158,8 @@ def _save(path: Path, text: bytes) -> None:
         replace_file(path, text)
     except OSError as error:
         raise JournalError(
-            f"{path}: cannot be written: {error.strerror}; the agent changes no cgroup whose "
-            "original it cannot keep: give it a folder on the host with room"
+            f"{path}: cannot be written: {error.strerror}; the agent writes to no cgroup without "
+            "a journal: give it a writable folder on the host with free space"
         ) from error
 
 
@@ -183,11 +184,11 @@ def _parse(written: bytes, boot: str, path: Path) -> tuple[Original, ...]:
             return originals if document["boot"] == boot else ()
     except (ValueError, TypeError, KeyError) as error:
         raise JournalError(
-            f"{path}: not a journal, or damaged ({error!r}); what cgroups said before the agent "
-            "cannot be told from it: move it away, and restart the pods of this node"
+            f"{path}: not a journal, or damaged ({error!r}); it cannot restore cgroups: move it "
+            "away, and restart the pods of this node"
         ) from error
     raise JournalError(
-        f"{path}: written in format {version!r}, and this agent knows {FORMAT}; run "
+        f"{path}: has format {version!r}, but this agent reads format {FORMAT}; run "
         "`walras-agent restore` of the version that wrote it"
     )
 
@@ -203,5 +204,5 @@ def _original(entry: dict[str, object]) -> Original:
         }:
             for known in get_args(Controller):
                 if known == controller:
-                    return Original(Setting(known, group, file), identity, text)
+                    return Original(CgroupFile(known, group, file), identity, text)
     raise ValueError(f"not an original: {entry}")

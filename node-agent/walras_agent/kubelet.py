@@ -1,12 +1,12 @@
-"""Facts: what the kubelet of this node does with CPUs itself.
+"""Facts: reads the CPU manager policy and the reserved CPUs of this node's kubelet.
 
-Its CPU manager keeps a checkpoint (``cpu_manager_state`` in the kubelet's folder). With the policy
-``static`` it assigns CPUs to containers and compares with what it last sent, never with the
-cgroup (kubernetes 138731), so two would be writing the same files.
+The kubelet's CPU manager keeps a checkpoint (``cpu_manager_state`` in the kubelet's folder). With
+the policy ``static`` it assigns CPUs to containers, and compares them with what it last sent, never
+with the cgroup (kubernetes 138731); agent and kubelet would overwrite each other's cpusets.
 
-CPUs that it reserves for the system and itself are told by its flag ``--reserved-cpus`` or, without
-that, by the field ``reservedSystemCPUs`` of its configuration, of which files in ``--config-dir``
-have the last word (https://kubernetes.io/docs/tasks/administer-cluster/kubelet-config-file).
+The kubelet reserves CPUs for the system by its flag ``--reserved-cpus`` or, without that, by the
+field ``reservedSystemCPUs`` of its configuration, in which files in ``--config-dir`` come last
+(https://kubernetes.io/docs/tasks/administer-cluster/kubelet-config-file).
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 
 STATE = Path("/var/lib/kubelet/cpu_manager_state")
 CONFIG = "/var/lib/kubelet/config.yaml"
-"""Where kubeadm puts the configuration."""
+"""Path of the configuration that kubeadm writes."""
 
 _FIELD = "reservedSystemCPUs"
 
 
 class KubeletError(Exception):
-    """What the kubelet is told cannot be understood; one line: what, why, and the way out."""
+    """The kubelet's configuration cannot be read; one line with the cause and the remedy."""
 
 
-def why_not(state: Path = STATE) -> str:
-    """Why the agent must not write cpusets here; empty if it may.
+def cpu_manager_conflict(state: Path = STATE) -> str:
+    """Return why the agent must not write cpusets on this node; empty if it may.
 
-    A kubelet without a checkpoint has no CPU manager; one that cannot be understood is taken for
-    the worst.
+    Without a checkpoint the kubelet has no CPU manager. A checkpoint that cannot be read counts as
+    a conflict.
     """
     try:
         text = state.read_bytes()
@@ -49,7 +49,7 @@ def why_not(state: Path = STATE) -> str:
     try:
         policy = json.loads(text)["policyName"]
     except (ValueError, KeyError, TypeError):
-        return f"{state} is not a checkpoint of the kubelet's CPU manager that this agent knows"
+        return f"{state} is not a checkpoint of the kubelet's CPU manager in a known format"
     if policy == "none":
         return ""
     return (
@@ -59,16 +59,16 @@ def why_not(state: Path = STATE) -> str:
 
 
 def reserved_cpus(root: Path = Path("/")) -> CpuSet:
-    """The CPUs that the kubelet reserves for the system; none where it does not show any.
+    """Return the CPUs that the kubelet reserves for the system; empty if it reserves none.
 
-    Its command line is seen where this process sees the host's; without it the configuration is
-    looked for where kubeadm puts it.
+    Reads the kubelet's command line if this process sees the host's processes; otherwise only the
+    configuration that kubeadm writes.
 
     Args:
-        root: The host's root: ``/``, or where a container has it.
+        root: Root of the host: ``/``, or its mount point in a container.
 
     Raises:
-        KubeletError: A configuration that the kubelet uses cannot be read or understood.
+        KubeletError: A configuration file of the kubelet cannot be read or parsed.
     """
     arguments = _command_line(root / "proc")
     flag = _flag(arguments, "reserved-cpus")
@@ -83,18 +83,18 @@ def reserved_cpus(root: Path = Path("/")) -> CpuSet:
 
 
 def _command_line(proc: Path) -> list[str]:
-    """The arguments of the kubelet; none where its process is not seen."""
+    """Return the arguments of the kubelet; empty if its process is not visible."""
     for process in proc.glob("[0-9]*"):
         try:
             if (process / "comm").read_text().strip() == "kubelet":
                 return (process / "cmdline").read_text().split("\0")
         except (OSError, UnicodeDecodeError):
-            continue  # gone, or of no interest
+            continue  # the process has ended
     return []
 
 
 def _flag(arguments: Sequence[str], name: str) -> str | None:
-    """The value of a flag, the last one if it is given twice."""
+    """Return the value of a flag, the last one if it is repeated; None if it is not given."""
     value = None
     for argument, following in pairwise([*arguments, ""]):
         given, equals, text = argument.partition("=")
@@ -104,7 +104,7 @@ def _flag(arguments: Sequence[str], name: str) -> str | None:
 
 
 def _configurations(root: Path, arguments: Sequence[str]) -> Iterator[Path]:
-    """The files of the configuration; of a field that is in several the last one is valid."""
+    """Yield the configuration files; the last file that sets a field is valid."""
     given = _flag(arguments, "config")
     main = root / (given or CONFIG).lstrip("/")
     if given is not None or main.exists():
@@ -115,7 +115,7 @@ def _configurations(root: Path, arguments: Sequence[str]) -> Iterator[Path]:
 
 
 def _read_field(file: Path) -> str | None:
-    way_out = "give the CPUs that are reserved to the agent"
+    way_out = "set the agent's --reserved-cpus"
     try:
         document = yaml.safe_load(file.read_bytes())
     except OSError as error:
@@ -134,4 +134,4 @@ def _parse(text: str, where: str) -> CpuSet:
     try:
         return CpuSet.parse(text)
     except ValueError as error:
-        raise KubeletError(f"{where} is no list of CPUs: {error}") from None
+        raise KubeletError(f"{where} is not a list of CPUs: {error}") from None

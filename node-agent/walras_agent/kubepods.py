@@ -1,9 +1,9 @@
-"""Facts: the cgroups that the kubelet and the container runtime make for pods.
+"""Facts: finds the cgroups that the kubelet and the container runtime create for pods.
 
-The kubelet makes a group for all pods, one for each QoS class but Guaranteed, and one for each
-pod; the runtime makes one for each container inside (Kubernetes: node-allocatable design,
-"Recommended Cgroups Setup"; kubelet flags ``--cgroup-driver`` and ``--cgroup-root``). How they are
-called depends on who manages cgroups:
+The kubelet creates a group for all pods, one for each QoS class except Guaranteed, and one for each
+pod; the runtime creates one for each container in it (Kubernetes: node-allocatable design,
+"Recommended Cgroups Setup"; kubelet flags ``--cgroup-driver`` and ``--cgroup-root``). Their names
+depend on the cgroup driver:
 
 ======== ==============================================================================
 cgroupfs ``/kubepods/burstable/pod<uid>/<container>``
@@ -35,8 +35,8 @@ _QOS_GROUPS: dict[QosClass, tuple[str, ...]] = {
     "BestEffort": ("besteffort",),
 }
 
-# containerd, CRI-O and docker, as a scope of systemd or as a plain group. CRI-O's monitors
-# (``crio-conmon-<container>.scope``) are no containers and do not match.
+# Containers of containerd, CRI-O and docker, as a systemd scope or a plain group. CRI-O's monitors
+# (``crio-conmon-<container>.scope``) are not containers and do not match.
 _CONTAINER = re.compile(r"(?:(?:cri-containerd|crio|docker)-)?([0-9a-f]{12,64})(?:\.scope)?")
 
 _POD = re.compile(r"/pod([0-9a-zA-Z-]+)$|-pod([0-9a-zA-Z_]+)\.slice$")
@@ -45,12 +45,12 @@ _UID = re.compile(r"[0-9a-zA-Z-]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class PodGroups:
-    """The groups of one pod that are there now.
+    """The cgroups of one pod.
 
     Attributes:
-        uid: What the kubelet calls the pod by in its cgroups (see `Layout.pod`).
-        group: Of the pod.
-        containers: Of its containers.
+        uid: UID by which the kubelet names the pod's cgroup (see `Layout.pod`).
+        group: Cgroup of the pod.
+        containers: Cgroups of its containers.
     """
 
     uid: str
@@ -60,10 +60,10 @@ class PodGroups:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How the kubelet of this node calls its cgroups.
+    """The naming scheme of the kubelet's cgroups on this node.
 
     Attributes:
-        driver: Who manages them.
+        driver: Cgroup driver of the kubelet.
         root: The kubelet's ``--cgroup-root``.
     """
 
@@ -72,35 +72,35 @@ class Layout:
 
     @classmethod
     def find(cls, cgroups: Cgroups, root: str = "/") -> Layout:
-        """Tell the driver by which of the two groups for all pods is there.
+        """Find the driver by the name of the group for all pods.
 
         Raises:
-            TreeError: None is, or both are.
+            TreeError: Neither driver's group exists, or both do.
         """
         drivers: tuple[Driver, ...] = ("cgroupfs", "systemd")
         layouts = [cls(driver, root) for driver in drivers]
         found = [each for each in layouts if cgroups.identity(each.pods) is not None]
         if len(found) != 1:
             looked = " and ".join(each.pods for each in layouts)
-            how = "both are there" if found else "neither is there"
+            how = "both exist" if found else "neither exists"
             raise TreeError(
-                f"the pods' cgroup is not found: looked for {looked}, {how}; "
-                "give the kubelet's --cgroup-driver and --cgroup-root"
+                f"cannot find the cgroup of all pods: of {looked}, {how}; "
+                "set --cgroup-driver and --cgroup-root to the kubelet's values"
             )
         return found[0]
 
     @property
     def pods(self) -> str:
-        """The group of all pods."""
+        """Cgroup of all pods."""
         return self._group(_PODS)
 
     def pod(self, uid: str, qos: QosClass) -> str:
-        """The group of a pod.
+        """Return the cgroup of a pod.
 
         Args:
-            uid: Its UID in the API; of a static pod the hash in its annotation
-                ``kubernetes.io/config.hash`` (the API's UID is that of its mirror).
-            qos: Its QoS class.
+            uid: UID of the pod in the API; for a static pod the hash in its annotation
+                ``kubernetes.io/config.hash`` (the UID in the API is that of the mirror pod).
+            qos: QoS class of the pod.
 
         Raises:
             ValueError: The UID cannot be part of a path.
@@ -110,9 +110,9 @@ class Layout:
         return self._group(_PODS, *_QOS_GROUPS[qos], f"pod{uid}")
 
     def scan(self, cgroups: Cgroups) -> tuple[PodGroups, ...]:
-        """Find the groups of all pods that are there now, and in each those of its containers.
+        """Return the cgroups of all pods and their containers.
 
-        The pause container and containers that are being started are among them.
+        Pause containers and containers that are being started are included.
         """
         found = []
         for qos in _QOS_GROUPS.values():
@@ -132,17 +132,17 @@ class Layout:
         return "/" + "/".join(parts)
 
 
-# A look every few seconds meets the same names again.
+# The same names are parsed every few seconds.
 @lru_cache(maxsize=4096)
 def _uid(group: str) -> str | None:
-    """The UID of the pod whose group is called so; None for what is no pod's."""
+    """Return the UID of the pod with this cgroup; None if it is not the cgroup of a pod."""
     match = _POD.search(group)
     return (match[1] or match[2].replace("_", "-")) if match else None
 
 
 @lru_cache(maxsize=4096)
 def container_id(name: str) -> str | None:
-    """The ID of the container whose group is called so; None for what is no container."""
+    """Return the ID of the container with this cgroup name; None if it is not a container's."""
     match = _CONTAINER.fullmatch(name)
     return match[1] if match else None
 

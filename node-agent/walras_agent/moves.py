@@ -1,10 +1,9 @@
-"""Pure choice: every cpuset write that brings a node's pods to the CPUs they are to hold.
+"""Pure: plans the cpuset writes that bring all pods of a node to their CPUs.
 
 `transition` orders the containers; this module adds what the kernel's hierarchy demands
-(``Documentation/admin-guide/cgroup-v1/cpusets.rst``, ``cgroup-v2.rst``). Where a container has
-groups of its own inside (v1), they widen after it and narrow before it. The groups above it are
-widened first if they lack one of its CPUs; they are never narrowed, because containers that are
-created later would fail on that (koordinator 395, 546; kubernetes 104147).
+(``Documentation/admin-guide/cgroup-v1/cpusets.rst``, ``cgroup-v2.rst``). The child groups of a
+container (v1) widen after it and narrow before it. `enforce` widens the ancestors of a container
+first if they lack one of its CPUs.
 """
 
 from __future__ import annotations
@@ -13,14 +12,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from walras_agent.cpuset import CpuSet
-from walras_agent.transition import Change, transition
-from walras_agent.tree import Setting
+from walras_agent.transition import CpusetChange, transition
+from walras_agent.tree import CgroupFile
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from walras_agent.holdings import Holdings
-    from walras_agent.observe import Container, Pod
+    from walras_agent.observe import Container, ObservedPod
+    from walras_agent.pod_cpus import NodeCpus
+    from walras_agent.tree import FileWrite
 
 CPUS = "cpuset.cpus"
 
@@ -29,26 +29,26 @@ _NOTHING = CpuSet()
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """The writes that take one container to its CPUs, or one step towards them.
+    """The writes that move one container to other CPUs.
 
     Attributes:
-        container: Its group.
-        writes: In order.
-        cpus: What the container's tasks may use afterwards.
+        container: Cgroup of the container.
+        writes: Writes in the order in which they must be made.
+        cpus: CPUs that the container's tasks may use afterwards.
     """
 
     container: str
-    writes: tuple[tuple[Setting, str], ...]
+    writes: tuple[FileWrite, ...]
     cpus: CpuSet
 
 
 @dataclass(frozen=True, slots=True)
-class Moves:
-    """All moves, in an order in which no CPU has two owners at any time.
+class MovePlan:
+    """Moves of containers during which every CPU has at most one exclusive owner.
 
     Attributes:
-        moves: In order.
-        stuck: Containers that do not get to their CPUs; see `transition.Transition`.
+        moves: Moves in the order in which they must be made.
+        stuck: Containers that do not reach their CPUs; see `transition.Transition`.
     """
 
     moves: tuple[Move, ...]
@@ -56,105 +56,108 @@ class Moves:
 
 
 def plan_moves(
-    pods: Sequence[Pod],
-    holdings: Holdings,
-    originals: Mapping[Setting, str],
-    own: Mapping[str, CpuSet],
+    pods: Sequence[ObservedPod],
+    node_cpus: NodeCpus,
+    originals: Mapping[CgroupFile, str],
+    exclusive: Mapping[str, CpuSet],
     fixed: Collection[str] = (),
-) -> Moves:
-    """Order the writes that bring every container of every pod to its CPUs.
+) -> MovePlan:
+    """Plan the writes that bring every container of every pod to its CPUs.
 
     Args:
-        pods: What is there now.
-        holdings: What is to be.
-        originals: What cpusets said before the agent came. A group inside a container that
-            was on some of its CPUs only gets those of them that the container has now.
-        own: By pod, the CPUs that it has had for itself until now.
-        fixed: Containers that cannot be moved for now.
+        pods: The pods as observed now.
+        node_cpus: The CPUs that they are to have.
+        originals: Texts of cpuset files before the agent's first write. A child group of a
+            container that had a part of its CPUs keeps to that part, if the container has any of
+            it now.
+        exclusive: Exclusive CPUs of each pod so far, by pod UID.
+        fixed: Containers that must not be moved now.
     """
     containers = {each.group.name: each for pod in pods for each in pod.containers}
     changes = [
-        Change(
+        CpusetChange(
             each.group.name,
             pod.uid,
             before=each.group.cpus,
-            after=target(pod, holdings),
-            own=own.get(pod.uid, _NOTHING),
+            after=target(pod, node_cpus),
+            exclusive=exclusive.get(pod.uid, _NOTHING),
             fixed=each.group.name in fixed,
         )
         for pod in pods
         for each in pod.containers
     ]
-    ordered = transition(changes, holdings.shared)
+    ordered = transition(changes, node_cpus.shared)
     now = {each.name: each.cpus for one in containers.values() for each in (one.group, *one.inside)}
     moves = [_move(containers[write.group], write.cpus, now, originals) for write in ordered.writes]
-    # What is inside may be elsewhere also where the container itself is on the right CPUs.
+    # Child groups may be on other CPUs although their container is on the right ones.
     moves.extend(
         _move(containers[change.group], change.after, now, originals)
         for change in changes
         if now[change.group] == change.after and not change.fixed
     )
-    return Moves(tuple(move for move in moves if move.writes), ordered.stuck)
+    return MovePlan(tuple(move for move in moves if move.writes), ordered.stuck)
 
 
-def target(pod: Pod, holdings: Holdings) -> CpuSet:
-    """The CPUs that a pod's containers are to use."""
-    holding = holdings.pods.get(pod.uid)
-    return holding.cpus if holding else holdings.shared
+def target(pod: ObservedPod, node_cpus: NodeCpus) -> CpuSet:
+    """Return the CPUs that a pod's containers are to use."""
+    pod_cpus = node_cpus.pods.get(pod.uid)
+    return pod_cpus.cpus if pod_cpus else node_cpus.shared
 
 
 def _move(
-    container: Container, cpus: CpuSet, now: dict[str, CpuSet], originals: Mapping[Setting, str]
+    container: Container, cpus: CpuSet, now: dict[str, CpuSet], originals: Mapping[CgroupFile, str]
 ) -> Move:
     names = [container.group.name, *(each.name for each in container.inside)]
-    resized = resize(names, cpus, now, originals)
+    resized = plan_resize(names, cpus, now, originals)
     now |= resized.after
     return Move(container.group.name, resized.writes, cpus)
 
 
-class Resized(NamedTuple):
-    """A group with those inside it, and how they get there.
+class ResizePlan(NamedTuple):
+    """The writes that give a group and its descendants other CPUs or memory nodes.
 
     Attributes:
-        after: What every group has afterwards.
-        writes: In order; a group has at any time what those inside it have.
+        after: CPUs or memory nodes of every group afterwards, by group.
+        writes: Writes in order; a group always has everything that its descendants have.
     """
 
     after: Mapping[str, CpuSet]
-    writes: tuple[tuple[Setting, str], ...]
+    writes: tuple[FileWrite, ...]
 
 
-def resize(
+def plan_resize(
     names: Sequence[str],
     wanted: CpuSet,
     now: Mapping[str, CpuSet],
-    originals: Mapping[Setting, str],
+    originals: Mapping[CgroupFile, str],
     file: str = CPUS,
-) -> Resized:
-    """Give a group CPUs or memory nodes, and those inside it their part.
+) -> ResizePlan:
+    """Plan the writes that give CPUs or memory nodes to a group and its descendants.
 
     Args:
-        names: The group, then those inside it, parents first.
-        wanted: What the group is to have. One inside gets what of it it had before the agent came,
-            or all of it.
-        now: What each has.
-        originals: What files said before the agent came; those of others say what they do now.
-        file: In which that is written.
+        names: The group, then its descendants, parents first.
+        wanted: CPUs or memory nodes of the group. A descendant gets those of its parent's that it
+            had originally, or all of its parent's if it had none of them.
+        now: Present CPUs or memory nodes of every group.
+        originals: Original texts of files; for a file that is not in it the present text counts.
+        file: Name of the cpuset file to write.
     """
     top, *inside = names
     after = {top: wanted}
     for name in inside:
-        original = CpuSet.parse(originals.get(Setting("cpuset", name, file), str(now[name])))
+        original = CpuSet.parse(originals.get(CgroupFile("cpuset", name, file), str(now[name])))
         above = after[name.rpartition("/")[0]]
         after[name] = original & above or above
     steps = _through(names, after, now)
-    return Resized(after, tuple((Setting("cpuset", name, file), str(held)) for name, held in steps))
+    return ResizePlan(
+        after, tuple((CgroupFile("cpuset", name, file), str(held)) for name, held in steps)
+    )
 
 
 def _through(
     names: Sequence[str], after: Mapping[str, CpuSet], now: Mapping[str, CpuSet]
 ) -> Iterator[tuple[str, CpuSet]]:
-    """Widen from the top down to what is and will be, then narrow from the bottom up."""
+    """Yield the union of before and after from the top down, then the rest from the bottom up."""
     if len(names) == 1:
         if now[names[0]] != after[names[0]]:
             yield names[0], after[names[0]]

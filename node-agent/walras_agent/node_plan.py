@@ -1,4 +1,4 @@
-"""A value: what the operator wants of a node."""
+"""Pure: values for the plan of a node, as the operator or a file gives it to the agent."""
 
 from __future__ import annotations
 
@@ -6,28 +6,71 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from walras_agent.holdings import Grant
     from walras_agent.topology import Unit
 
 Mode = Literal["enforce", "observe"]
 MemoryNodes = Literal["any", "local"]
 
+_MILLI = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class EnforcedGrant:
+    """The cores and memory of one pod that the agent enforces on this node.
+
+    Attributes:
+        pod: UID of the pod.
+        title: Name of the pod in messages, ``namespace/name``.
+        millicores: Thousandths of a core, or of a CPU if single CPUs are sold (`Unit`).
+        memory: Bytes of memory; None if the market does not divide memory.
+        weight: Weight on the shared CPUs, in place of exclusive CPUs and a quota, whatever
+            ``millicores`` is; 1000 is the kernel's default. None to enforce ``millicores``.
+
+    Raises:
+        ValueError: A quantity is zero or negative.
+    """
+
+    pod: str
+    title: str
+    millicores: int
+    memory: int | None = None
+    weight: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.millicores <= 0:
+            raise ValueError(f"{self.title}: a grant of {self.millicores}m cores is less than 1m")
+        if self.memory is not None and self.memory <= 0:
+            raise ValueError(f"{self.title}: a grant of {self.memory} bytes is less than 1")
+        if self.weight is not None and self.weight <= 0:
+            raise ValueError(f"{self.title}: a weight of {self.weight} is less than 1")
+
+    @property
+    def whole_cores(self) -> int:
+        """Number of exclusive cores, or of exclusive CPUs if single CPUs are sold."""
+        return 0 if self.weight is not None else self.millicores // _MILLI
+
+    @property
+    def uses_shared(self) -> bool:
+        """Whether the pod uses the shared CPUs: the grant has a fraction or a weight."""
+        return self.weight is not None or self.millicores % _MILLI > 0
+
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """What the operator wants of this node.
+    """The plan of one node: all grants that the agent enforces, and how.
 
     Attributes:
-        epoch: Grows from plan to plan.
-        mode: Whether to write, or only to tell what would be written.
-        grants: At most one for each pod.
-        unit: What they count: physical cores, or single CPUs.
-        memory_nodes: Whether pods with cores of their own take memory from any NUMA node, as
-            before, or only from those of their cores.
+        epoch: Number of the plan; a later plan has a higher one.
+        mode: ``enforce`` to write to cgroups, ``observe`` to restore them and report the writes
+            that ``enforce`` would make.
+        grants: At most one grant for each pod.
+        unit: Whether grants count physical cores or single CPUs.
+        memory_nodes: ``local`` to bind the memory of pods with exclusive cores to the NUMA nodes
+            of these cores, ``any`` to leave it unbound.
     """
 
     epoch: int
     mode: Mode
-    grants: tuple[Grant, ...]
+    grants: tuple[EnforcedGrant, ...]
     unit: Unit = "core"
     memory_nodes: MemoryNodes = "any"

@@ -1,6 +1,6 @@
-"""Facts: which CPUs the tasks of every pod may use now.
+"""Facts: reads the CPUs that the tasks of every pod may use now.
 
-Groups come and go while they are read; one that is gone by the time is left out.
+Cgroups may be deleted while they are read; these are left out.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from walras_agent.cpuset import CpuSet
-from walras_agent.tree import CgroupError, Setting, below
+from walras_agent.tree import CgroupError, CgroupFile, descendants
 
 if TYPE_CHECKING:
     from walras_agent.kubepods import Layout, PodGroups
     from walras_agent.tree import Cgroups
 
 EFFECTIVE: dict[Literal[1, 2], str] = {1: "cpuset.effective_cpus", 2: "cpuset.cpus.effective"}
-"""The file that tells on which CPUs a group's tasks may really run."""
+"""Name of the file with the CPUs that a group's tasks may really use, by cgroup version."""
 
 _PAUSE = "pause"
 _BEFORE_EXEC = "runc"  # runc and crun, until they become the container's program
@@ -25,11 +25,11 @@ _BEFORE_EXEC = "runc"  # runc and crun, until they become the container's progra
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One group of tasks.
+    """One cgroup and its CPUs.
 
     Attributes:
-        name: Its path.
-        cpus: CPUs on which its tasks may run.
+        name: Path of the cgroup.
+        cpus: CPUs that its tasks may use.
     """
 
     name: str
@@ -38,9 +38,9 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """The group of a container and, in cgroup v1, those that it made inside, parents first.
+    """The cgroup of a container and, in v1, its descendants, parents first.
 
-    In v2 these follow the container's group by themselves.
+    In v2 descendants follow the container's cgroup by themselves.
     """
 
     group: Group
@@ -48,13 +48,13 @@ class Container:
 
 
 @dataclass(frozen=True, slots=True)
-class Pod:
-    """What is there of one pod.
+class ObservedPod:
+    """The cgroups of one pod as observed.
 
     Attributes:
-        uid: See `kubepods.PodGroups`.
-        group: The pod's own group.
-        containers: All but the pause container.
+        uid: UID of the pod, as in `kubepods.PodGroups`.
+        group: Cgroup of the pod.
+        containers: Containers of the pod, without the pause container.
     """
 
     uid: str
@@ -63,24 +63,24 @@ class Pod:
 
 
 class PodSource(Protocol):
-    """Knows where the groups of pods are: the kubelet's (`kubepods.Layout`), or others'."""
+    """Interface to find the cgroups of pods: the kubelet's (`kubepods.Layout`), or others."""
 
     def scan(self, cgroups: Cgroups) -> tuple[PodGroups, ...]:
-        """Find the groups of all pods that are there now, and in each those of its containers."""
+        """Return the cgroups of all pods and their containers."""
 
 
 @dataclass(slots=True)
-class Observer:
-    """Reads the pods of a node; remembers which containers are pause containers.
+class PodObserver:
+    """Reads the pods of a node, and remembers which containers are pause containers.
 
-    A pause container (https://kubernetes.io/docs/concepts/workloads/pods) only waits; it is left
-    as the runtime made it. It is told by the name of its process, where this process sees those
-    of the host; where it does not, a pause container counts as any other.
+    A pause container (https://kubernetes.io/docs/concepts/workloads/pods) only waits, and its
+    cgroup is not changed. It is recognized by the name of its process; if the host's processes are
+    not visible, it counts as any other container.
 
     Attributes:
-        cgroups: Of the node.
-        source: Knows where its pods are.
-        proc: Where processes are found.
+        cgroups: Cgroups of the node.
+        source: Finder of its pods.
+        proc: Mount point of procfs.
         pauses: Whether there are pause containers at all.
     """
 
@@ -91,8 +91,8 @@ class Observer:
     _pauses: dict[str, int] = field(default_factory=dict)
     _others: dict[str, int] = field(default_factory=dict)
 
-    def observe(self) -> tuple[Pod, ...]:
-        """Read all pods that are there now."""
+    def observe(self) -> tuple[ObservedPod, ...]:
+        """Read all pods of the node."""
         groups = self.source.scan(self.cgroups)
         there = {name for each in groups for name in each.containers}
         for known in (self._pauses, self._others):
@@ -100,13 +100,13 @@ class Observer:
                 del known[gone]
         return tuple(self._pod(each) for each in groups)
 
-    def _pod(self, groups: PodGroups) -> Pod:
+    def _pod(self, groups: PodGroups) -> ObservedPod:
         found = (
             self._container(name)
             for name in groups.containers
             if not (self.pauses and self._is_pause(name))
         )
-        return Pod(groups.uid, groups.group, tuple(each for each in found if each))
+        return ObservedPod(groups.uid, groups.group, tuple(each for each in found if each))
 
     def _container(self, name: str) -> Container | None:
         group = read_group(self.cgroups, name)
@@ -114,11 +114,11 @@ class Observer:
             return None
         if self.cgroups.version == 2:
             return Container(group)
-        inside = (read_group(self.cgroups, each) for each in below(self.cgroups, name))
+        inside = (read_group(self.cgroups, each) for each in descendants(self.cgroups, name))
         return Container(group, tuple(each for each in inside if each))
 
     def _is_pause(self, name: str) -> bool:
-        """Whether a group is that of a pause container, as read once for each."""
+        """Whether a cgroup is that of a pause container, by the names of its processes."""
         identity = self.cgroups.identity(name)
         if identity is None or self._others.get(name) == identity:
             return False
@@ -133,9 +133,9 @@ class Observer:
         return False
 
     def _names(self, group: str) -> set[str]:
-        """The names of a group's processes, up to a colon (``runc:[2:INIT]``)."""
+        """Return the names of a group's processes, up to a colon (``runc:[2:INIT]``)."""
         try:
-            pids = self.cgroups.read(Setting("cpuset", group, "cgroup.procs")).split()
+            pids = self.cgroups.read(CgroupFile("cpuset", group, "cgroup.procs")).split()
         except CgroupError:
             return set()
         names = set()
@@ -143,31 +143,31 @@ class Observer:
             try:
                 names.add((self.proc / pid / "comm").read_text().strip().partition(":")[0])
             except OSError:
-                continue  # gone, or another PID namespace's
+                continue  # ended, or in another PID namespace
         return names
 
 
 def cpus_of_pods(cgroups: Cgroups, layout: Layout) -> CpuSet:
-    """The CPUs that all pods together may use: an agent hands out no others.
+    """Return the CPUs of the cgroup of all pods, which are all that an agent may assign.
 
-    In cgroup v1 one that went offline and came back is not among them until somebody widens that
-    group again: the kernel had taken it out for good (``cgroup-v1/cpusets.rst``, section 1.2).
+    In cgroup v1 a CPU that went offline and came back is not among them until somebody widens that
+    cgroup: the kernel removes offline CPUs for good (``cgroup-v1/cpusets.rst``, section 1.2).
 
     Raises:
-        CgroupError: The group of all pods cannot be read.
+        CgroupError: The cgroup of all pods cannot be read.
     """
-    text = cgroups.read(Setting("cpuset", layout.pods, EFFECTIVE[cgroups.version]))
+    text = cgroups.read(CgroupFile("cpuset", layout.pods, EFFECTIVE[cgroups.version]))
     return CpuSet.parse(text)
 
 
 def read_group(cgroups: Cgroups, name: str) -> Group | None:
-    """Read one group; None when it is gone.
+    """Read one cgroup; None if it was deleted.
 
     Raises:
-        CgroupError: It is there and cannot be read.
+        CgroupError: The cgroup exists but cannot be read.
     """
     try:
-        text = cgroups.read(Setting("cpuset", name, EFFECTIVE[cgroups.version]))
+        text = cgroups.read(CgroupFile("cpuset", name, EFFECTIVE[cgroups.version]))
     except CgroupError as error:
         if error.kind == "gone":
             return None

@@ -1,13 +1,13 @@
-"""Apply: the agent's own group, where the kernel keeps it from it: held by the agent's affinity.
+"""Effects: pins the agent's own container by CPU affinity where its cgroup cannot be written.
 
-Kubernetes gives a container that is not privileged a cgroup namespace of its own. Where cgroup v2
-is mounted with ``nsdelegate``, as systemd does, a process in such a namespace may not write the
-files of the namespace's root (``Documentation/admin-guide/cgroup-v2.rst``, "Delegation"), and that
-is the group of its container. All other groups it may write, by the host's mount, as root.
+A container that is not privileged has its own cgroup namespace. Where cgroup v2 is mounted with
+``nsdelegate``, as systemd does, a process may not write the files of its namespace's root
+(``Documentation/admin-guide/cgroup-v2.rst``, "Delegation"), which is the cgroup of its container.
+All other cgroups it may write as root, by the host's mount.
 
-So of all pods of a node the agent could not confine one, itself, to the CPUs that nobody owns. What
-`OwnGroup` is asked to write there it has the agent's threads do: sched_setaffinity(2) of one's own
-threads takes no right.
+So the agent could confine all pods of the node to the shared CPUs except its own. `OwnGroup` turns
+writes to that cgroup's cpuset into sched_setaffinity(2) of the agent's threads, which needs no
+privilege.
 """
 
 from __future__ import annotations
@@ -21,33 +21,35 @@ from walras_agent import procfs
 from walras_agent.cpuset import CpuSet
 from walras_agent.moves import CPUS
 from walras_agent.observe import EFFECTIVE
-from walras_agent.tree import CgroupError, below
+from walras_agent.tree import CgroupError, descendants
 
 if TYPE_CHECKING:
     from walras_agent.kubepods import Layout
-    from walras_agent.tree import Cgroups, Setting
+    from walras_agent.tree import CgroupFile, Cgroups
 
 
-def unwritable(cgroups: Cgroups, layout: Layout, top: Path = Path("/sys/fs/cgroup")) -> str | None:
-    """Return the group of this container, if it is the root of a cgroup namespace.
+def find_unwritable_group(
+    cgroups: Cgroups, layout: Layout, top: Path = Path("/sys/fs/cgroup")
+) -> str | None:
+    """Return the cgroup of this container if it is the root of a cgroup namespace, else None.
 
     Args:
-        cgroups: The host's, as they are mounted for the agent.
-        layout: Where pods are among them.
-        top: Where the container's runtime has mounted what the namespace shows: its root, which is
-            the same directory as that group, and so has its inode number.
+        cgroups: Cgroups of the host, as mounted for the agent.
+        layout: Naming scheme of the pods' cgroups.
+        top: Mount point of the container's own cgroup namespace; its root has the inode number of
+            the container's cgroup.
     """
     if cgroups.version == 1 or not top.exists():
         return None
     root = top.stat().st_ino
-    groups = below(cgroups, layout.pods)
+    groups = descendants(cgroups, layout.pods)
     return next((group for group in groups if cgroups.identity(group) == root), None)
 
 
 class OwnGroup:
-    """The cgroups of a node, in one of which this process is and which it may not write.
+    """Cgroups of a node, of which this process's own is written by affinity (implements `Cgroups`).
 
-    See `Cgroups`. A thread that is started while all are moved is met by the next pass.
+    A thread that starts during a move is moved in the next pass.
     """
 
     def __init__(self, cgroups: Cgroups, group: str) -> None:
@@ -57,11 +59,11 @@ class OwnGroup:
 
     @property
     def version(self) -> Literal[1, 2]:
-        """See `Cgroups`."""
+        """Version of the cgroup interface."""
         return self._cgroups.version
 
-    def read(self, setting: Setting) -> str:
-        """See `Cgroups`."""
+    def read(self, setting: CgroupFile) -> str:
+        """Return the text of a file; see `Cgroups`."""
         text = self._cgroups.read(setting)
         if setting.group != self._group:
             return text
@@ -71,8 +73,8 @@ class OwnGroup:
             return str(CpuSet.parse(text) & CpuSet(os.sched_getaffinity(0)))
         return text
 
-    def write(self, setting: Setting, value: str) -> None:
-        """See `Cgroups`."""
+    def write(self, setting: CgroupFile, value: str) -> None:
+        """Write a value to a file; see `Cgroups`."""
         if setting.group != self._group or setting.file != CPUS:
             self._cgroups.write(setting, value)
             return
@@ -82,16 +84,16 @@ class OwnGroup:
             raise CgroupError(setting, error.errno or 0, value) from error
         self._asked = value
 
-    def _allowed(self, setting: Setting) -> CpuSet:
-        """The CPUs that the group itself allows."""
+    def _allowed(self, setting: CgroupFile) -> CpuSet:
+        """Return the effective CPUs of the cgroup."""
         return CpuSet.parse(self._cgroups.read(setting._replace(file=EFFECTIVE[2])))
 
 
 def _move(cpus: CpuSet) -> None:
-    """Move all threads of this process, until there is none that is elsewhere.
+    """Pin all threads of this process, in passes until none is on other CPUs.
 
     Raises:
-        OSError: Not all of these CPUs are allowed to them.
+        OSError: A thread may not use all of these CPUs.
     """
     moved = True
     while moved:
@@ -104,11 +106,11 @@ def _move(cpus: CpuSet) -> None:
 
 
 def _move_thread(thread: int, cpus: CpuSet) -> bool:
-    """Move a thread; False if it is there already."""
+    """Pin a thread; False if it was on these CPUs already."""
     if CpuSet(os.sched_getaffinity(thread)) == cpus:
         return False
     os.sched_setaffinity(thread, cpus)
-    # Of CPUs that a cpuset does not allow the kernel says nothing.
+    # The kernel silently drops CPUs that the cpuset does not allow.
     if CpuSet(os.sched_getaffinity(thread)) != cpus:
         raise OSError(errno.EINVAL, "not all of these CPUs are allowed")
     return True

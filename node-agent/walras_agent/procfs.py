@@ -1,7 +1,7 @@
-"""Facts: the processes of this machine, as ``/proc`` tells them (proc(5)).
+"""Facts: reads the processes of this machine from ``/proc`` (proc(5)).
 
-Every reader returns nothing for a process that has gone in the meantime: that is the normal end
-of a process, not an error.
+For a process that has ended meanwhile every function returns None or an empty result, and raises no
+error.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One process at one moment; ``pid`` and ``start`` together never name another process.
+    """One process at one moment, identified by ``pid`` and ``start`` together.
 
     Attributes:
-        pid: Its number.
-        parent: Its parent's number; that of init or a subreaper once the parent is gone.
-        group: Its process group.
-        session: Its session.
-        start: When it started, in ticks since boot.
-        alive: False for a zombie, which holds nothing but its exit status.
-        ticks: CPU time in ticks, its own and that of the children it has waited for.
+        pid: Process ID.
+        parent: ID of the parent; of init or a subreaper once the parent has ended.
+        group: Process group ID.
+        session: Session ID.
+        start: Start time in ticks since boot.
+        alive: False for a zombie.
+        ticks: CPU time in ticks, including that of children it has waited for.
     """
 
     pid: int
@@ -44,7 +44,7 @@ class Process:
 
 
 def read_process(pid: int) -> Process | None:
-    """Read one process; None when it is gone."""
+    """Read one process; None if it has ended."""
     fields = _fields(pid)
     if not fields:
         return None
@@ -61,14 +61,14 @@ def read_process(pid: int) -> Process | None:
 
 
 def processes() -> Iterator[Process]:
-    """Read all processes that this one may see."""
+    """Read all processes that are visible to this one."""
     for entry in os.listdir("/proc"):  # noqa: PTH208 - thousands of names, every second
         if entry.isdecimal() and (process := read_process(int(entry))):
             yield process
 
 
 def threads(pid: int) -> tuple[int, ...]:
-    """The threads of a process; none when it is gone."""
+    """Return the thread IDs of a process; empty if it has ended."""
     try:
         return tuple(int(entry) for entry in os.listdir(f"/proc/{pid}/task"))  # noqa: PTH208
     except OSError:
@@ -76,9 +76,9 @@ def threads(pid: int) -> tuple[int, ...]:
 
 
 def has_variable(pid: int, assignment: bytes) -> bool:
-    """Whether the environment that a process was started with holds ``NAME=value``.
+    """Whether a process was started with ``NAME=value`` in its environment.
 
-    False as well for processes whose environment this one may not read.
+    False for a process whose environment this one may not read.
     """
     deadline = time.monotonic() + _EXEC_SECONDS
     settled = False
@@ -92,18 +92,18 @@ def has_variable(pid: int, assignment: bytes) -> bool:
 
 
 def _is_in_exec(pid: int) -> bool:
-    """Whether a process has its new memory already, but no environment in it yet (execve(2))."""
+    """Whether a process is in execve(2), with its new memory but no environment in it yet."""
     if not os.access(f"/proc/{pid}/environ", os.R_OK):
         return False
     stat = _fields(pid)
-    # A kernel thread has no memory at all; an empty environment still has an address.
+    # A kernel thread has no memory; an empty environment has an address.
     return bool(stat) and int(stat[23 - 3]) > 0 and int(stat[51 - 3]) == 0
 
 
 def _fields(pid: int) -> list[bytes]:
-    """Fields of ``/proc/PID/stat`` from the third (of proc(5), the state); none when it is gone."""
+    """Return the fields of ``/proc/PID/stat`` from the third, the state; empty if it has ended."""
     stat = _read(f"/proc/{pid}/stat")
-    # The second, the command's name, may hold anything, blanks and parentheses too.
+    # The second field, the command's name, may contain blanks and parentheses.
     return stat[stat.rindex(b")") + 2 :].split() if stat else []
 
 

@@ -1,13 +1,13 @@
-"""Pure choice: what a granted pod's CFS quota and weight files are to say.
+"""Facts: reads the CFS quota and weight files of a granted pod and computes the writes they need.
 
-A quota below the grant would throttle the pod on CPUs that are its own, so while it is granted the
-quotas of its containers are lifted, and its own is lifted or, with a fraction in the grant, set to
+A quota below the grant would throttle the pod on its exclusive CPUs. So the quotas of its
+containers are removed, and the quota of the pod is removed or, if the grant has a fraction, set to
 the grant (``Documentation/scheduler/sched-bwc.rst``; ``cpu.max`` and ``cpu.weight`` in
 ``Documentation/admin-guide/cgroup-v2.rst``).
 
-Containers come first: while theirs is lifted, the pod's still holds; and v1 refuses a quota of the
-pod below one of a container's (EINVAL). A burst above the quota is refused as well, in both
-versions, so it goes before the quota comes.
+Containers come first: until the last write the pod's old quota still applies, and v1 refuses a
+quota of the pod below one of a container (EINVAL). Both versions refuse a burst above the quota, so
+the burst is set to 0 first.
 """
 
 from __future__ import annotations
@@ -15,63 +15,65 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from walras_agent.tree import Setting
+from walras_agent.tree import CgroupError, CgroupFile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from walras_agent.holdings import Holding
+    from walras_agent.observe import ObservedPod
+    from walras_agent.pod_cpus import PodCpus
+    from walras_agent.tree import Cgroups, FileWrite
 
 QUOTA_FILES: dict[Literal[1, 2], tuple[str, ...]] = {
     1: ("cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us", "cpu.shares"),
     2: ("cpu.max", "cpu.max.burst", "cpu.weight"),
 }
-"""The files that `quota_writes` wants to know; those of bursts came with Linux 5.14."""
+"""The files that `quota_writes` reads, by cgroup version; bursts exist since Linux 5.14."""
 
-LOOKED_AT: dict[Literal[1, 2], tuple[str, ...]] = {
+CHECKED_FILES: dict[Literal[1, 2], tuple[str, ...]] = {
     version: tuple(file for file in files if "burst" not in file)
     for version, files in QUOTA_FILES.items()
 }
-"""Those that tell whether anything is to be written at all."""
+"""The files of `QUOTA_FILES` whose texts tell whether any write is needed."""
 
 
-def telling_files(version: Literal[1, 2], holding: Holding | None) -> tuple[str, ...]:
-    """Of `LOOKED_AT` those that can differ from what a pod is to hold.
+def files_to_check(version: Literal[1, 2], pod_cpus: PodCpus | None) -> tuple[str, ...]:
+    """Return those of `CHECKED_FILES` that are enforced for a pod or its containers.
 
     Args:
-        version: Of the cgroup interface.
-        holding: Of the pod; None for the files of its containers, which only have to be unbound.
+        version: Version of the cgroup interface.
+        pod_cpus: CPUs of the pod; None for a container, of which only the quota is removed.
     """
-    quota, *period, weight = LOOKED_AT[version]
-    if holding is None:
+    quota, *period, weight = CHECKED_FILES[version]
+    if pod_cpus is None:
         return (quota,)
-    bounded = holding.milliquota is not None
-    weighed = holding.milliweight is not None
+    bounded = pod_cpus.milliquota is not None
+    weighed = pod_cpus.milliweight is not None
     return (quota, *(period if bounded else ()), *((weight,) if weighed else ()))
 
 
 _LEAST_QUOTA = 1000  # microseconds: min_cfs_quota_period of the kernel
-_SHARES = (2, 262_144)  # the kernel's bounds
+_SHARES = (2, 262_144)  # the kernel's range
 _PERIOD = "100000"  # microseconds, the default
 
 
 @dataclass(frozen=True, slots=True)
 class CpuFiles:
-    """What a group's files say, of `QUOTA_FILES` those that are there."""
+    """The texts of a group's `QUOTA_FILES`, by file name, without those that do not exist."""
 
     group: str
     texts: Mapping[str, str]
 
 
 def quota_writes(
-    version: Literal[1, 2], pod: CpuFiles, containers: Sequence[CpuFiles], holding: Holding
-) -> tuple[tuple[Setting, str], ...]:
-    """The writes that are needed, in the order in which the kernel takes them."""
+    version: Literal[1, 2], pod: CpuFiles, containers: Sequence[CpuFiles], pod_cpus: PodCpus
+) -> tuple[FileWrite, ...]:
+    """Return the writes that are needed, in an order that the kernel accepts."""
     demands = _demands_v2 if version == 2 else _demands_v1
     lifted = [(each, demands(each.texts, None, None)) for each in containers]
-    held = (pod, demands(pod.texts, holding.milliquota, holding.milliweight))
+    held = (pod, demands(pod.texts, pod_cpus.milliquota, pod_cpus.milliweight))
     return tuple(
-        (Setting("cpu", files.group, file), value)
+        (CgroupFile("cpu", files.group, file), value)
         for files, wanted in (*lifted, held)
         for file, value in wanted.items()
         if files.texts.get(file, value) != value
@@ -115,6 +117,42 @@ def _without_burst(texts: Mapping[str, str], file: str, quota: int) -> dict[str,
 
 
 def _shares(milliweight: int) -> int:
-    """What the kubelet would write for a request of so many thousandths of a CPU."""
+    """Return the ``cpu.shares`` that the kubelet writes for a request in thousandths of a CPU."""
     least, most = _SHARES
     return min(max(milliweight * 1024 // 1000, least), most)
+
+
+def bandwidth_writes(
+    cgroups: Cgroups, pod: ObservedPod, pod_cpus: PodCpus
+) -> tuple[FileWrite, ...]:
+    """Return the writes that enforce a pod's quota and weight, in order; none if all is enforced.
+
+    Reads all `QUOTA_FILES` only if one of `CHECKED_FILES` differs.
+    """
+    of_pod = files_to_check(cgroups.version, pod_cpus)
+    of_containers = files_to_check(cgroups.version, None)
+    if not _writes(cgroups, pod, pod_cpus, of_pod, of_containers):
+        return ()
+    everything = QUOTA_FILES[cgroups.version]
+    return _writes(cgroups, pod, pod_cpus, everything, everything)
+
+
+def _writes(
+    cgroups: Cgroups,
+    pod: ObservedPod,
+    pod_cpus: PodCpus,
+    files: Iterable[str],
+    of_containers: Iterable[str],
+) -> tuple[FileWrite, ...]:
+    containers = [_read(cgroups, each.group.name, of_containers) for each in pod.containers]
+    return quota_writes(cgroups.version, _read(cgroups, pod.group, files), containers, pod_cpus)
+
+
+def _read(cgroups: Cgroups, group: str, files: Iterable[str]) -> CpuFiles:
+    texts = {}
+    for file in files:
+        try:
+            texts[file] = cgroups.read(CgroupFile("cpu", group, file))
+        except CgroupError:
+            continue  # an older kernel has no bursts; a deleted group has no files
+    return CpuFiles(group, texts)

@@ -1,9 +1,8 @@
-"""Apply: the loop that holds the node to its latest plan, for as long as the agent runs.
+"""Effects: reconciles the node with its latest plan, one step at a time.
 
-Every step looks at what is there and makes what is missing, so that it does not matter what has
-happened in between: a container has come, somebody has written to a cgroup, a CPU has gone
-offline, the agent has been killed. A plan only says what is to be; an older one than the last is
-ignored, since it comes from a leader that has been replaced.
+Every step observes the node and writes only what differs, whatever has happened in between: a new
+container, a write by somebody else, a CPU that went offline, a restart of the agent. A plan that is
+older than the last one is ignored, since it comes from a leader that has been replaced.
 """
 
 from __future__ import annotations
@@ -13,21 +12,20 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from walras_agent.backoff import Backoff
-from walras_agent.enforce import NO_LIMITS, Failure
+from walras_agent.dry_run import DryRunCgroups
+from walras_agent.enforce import NO_LIMITS, GroupFailure
 from walras_agent.journal import Journal
-from walras_agent.memory.course import Pace
-from walras_agent.memory.keeper import MemoryKeeper
-from walras_agent.memory.locality import local_nodes
-from walras_agent.memory.nodes import NodeKeeper
+from walras_agent.memory.enforce import MemoryEnforcer
+from walras_agent.memory.limit_steps import ReclaimPace
+from walras_agent.memory.numa import NumaEnforcer, local_nodes
 from walras_agent.moves import target
-from walras_agent.rehearsal import Rehearsal
 from walras_agent.status import NodeStatus, pod_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from walras_agent.cpuset import CpuSet
-    from walras_agent.enforce import Enforcer, Round
+    from walras_agent.enforce import CpuEnforcer, CpuRound
     from walras_agent.node_plan import NodePlan
     from walras_agent.topology import Topology
     from walras_agent.tree import CgroupError
@@ -37,37 +35,38 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Reconciler:
-    """Brings the node to its plan, a step at a time.
+    """Reconciles a node with its plan, step by step.
 
     Attributes:
-        enforcer: Of CPUs.
-        memory: Of memory.
-        nodes: Of memory nodes.
-        topology: Reads the CPUs that are online now.
-        why_not: Tells why nothing may be written here; empty if it may.
+        enforcer: Enforcer of CPUs, quotas and weights.
+        memory: Enforcer of memory limits.
+        numa: Enforcer of NUMA bindings.
+        topology: Function that reads the CPUs that are online now.
+        write_conflict: Function that returns why the agent must not write on this node; empty if
+            it may.
     """
 
-    enforcer: Enforcer
-    memory: MemoryKeeper
-    nodes: NodeKeeper
+    enforcer: CpuEnforcer
+    memory: MemoryEnforcer
+    numa: NumaEnforcer
     topology: Callable[[], Topology]
-    why_not: Callable[[], str]
+    write_conflict: Callable[[], str]
     _plan: NodePlan | None = None
-    _left: Mapping[str, CpuSet] = field(default_factory=dict)
-    _bounds: Mapping[str, object] = field(default_factory=dict)
+    _expected: Mapping[str, CpuSet] = field(default_factory=dict)
+    _quotas: Mapping[str, object] = field(default_factory=dict)
     _refused: Backoff = field(default_factory=lambda: Backoff(first=1.0, longest=300.0))
     _undone: Backoff = field(default_factory=lambda: Backoff(first=0.5, longest=60.0))
 
-    def offer(self, plan: NodePlan, *, anew: bool = False) -> bool:
-        """Take a plan from now on; False if it is older than the last, and ignored.
+    def offer(self, plan: NodePlan, *, reset_epoch: bool = False) -> bool:
+        """Use a plan from now on; return False for one that is older than the last, and ignore it.
 
         Args:
-            plan: What is to be.
-            anew: Whatever its epoch is, since those of the last plan count no more.
+            plan: The plan.
+            reset_epoch: Whether to use it whatever its epoch is.
         """
-        if self._plan is not None and plan.epoch < self._plan.epoch and not anew:
+        if self._plan is not None and plan.epoch < self._plan.epoch and not reset_epoch:
             _log.warning(
-                "plan of epoch %d ignored: the last was of %d", plan.epoch, self._plan.epoch
+                "ignoring plan of epoch %d: epoch %d is in force", plan.epoch, self._plan.epoch
             )
             return False
         self._plan = plan
@@ -76,31 +75,31 @@ class Reconciler:
     def step(
         self, now: float, limits: Mapping[str, int] = NO_LIMITS, fixed: Collection[str] = ()
     ) -> NodeStatus:
-        """Look, and write what is missing.
+        """Observe the node, make the writes that its plan needs, and return its status.
 
         Args:
-            now: Seconds, monotonic.
-            limits: By UID, pods that for the sake of a measurement use only so many of their own
-                cores in this step, the first in assignment order. They keep owning the others,
-                which lie idle. Ignored for pods without cores of their own, and when observing.
-            fixed: Containers that stay on their CPUs in this step, whatever their grant; nobody
-                comes onto these.
+            now: Monotonic time in seconds.
+            limits: Number of exclusive cores that a measured pod may use in this step, by UID; its
+                other cores stay idle. Ignored for pods without exclusive cores, and in mode
+                ``observe``.
+            fixed: Containers that stay on their CPUs in this step, whatever their grant; no other
+                pod gets these CPUs.
 
         Raises:
-            JournalError: Originals cannot be kept; nothing more was written then.
+            JournalError: The journal cannot be written; nothing was written after that.
         """
         plan = self._plan
         if plan is None:
             return NodeStatus(None, "observe")
-        if refused := self.why_not():
+        if refused := self.write_conflict():
             return NodeStatus(plan.epoch, plan.mode, refused)
         if plan.mode == "observe":
             return self._observe(plan, now)
         waiting = self._refused.waiting(now).union(self._undone.waiting(now), fixed)
         topology = self.topology()
-        done = self.enforcer.hold(topology, plan.grants, waiting, unit=plan.unit, limits=limits)
-        wanted = local_nodes(done.holdings, topology) if plan.memory_nodes == "local" else {}
-        nodes = self.nodes.step(done.pods, wanted, now)
+        done = self.enforcer.enforce(topology, plan.grants, waiting, unit=plan.unit, limits=limits)
+        wanted = local_nodes(done.node_cpus, topology) if plan.memory_nodes == "local" else {}
+        numa = self.numa.step(done.pods, wanted, now)
         memory = {each.pod: each.memory for each in plan.grants if each.memory is not None}
         limits_held = self.memory.step(done.pods, memory, now)
         repaired = self._note(done, waiting, now)
@@ -109,26 +108,26 @@ class Reconciler:
             plan.epoch,
             plan.mode,
             pods=tuple(
-                pod_status(grant, pods.get(grant.pod), done, limits_held, nodes.pods)
+                pod_status(grant, pods.get(grant.pod), done, limits_held, numa.pods)
                 for grant in plan.grants
             ),
-            shared=done.holdings.shared,
-            writes=(*done.writes, *nodes.writes, *limits_held.writes),
+            shared=done.node_cpus.shared,
+            writes=(*done.writes, *numa.writes, *limits_held.writes),
             repaired=repaired,
             failures=(
                 *done.failures,
-                *map(_failure, (*nodes.refused, *limits_held.refused.values())),
+                *map(_failure, (*numa.refused, *limits_held.refused.values())),
             ),
         )
 
     def _observe(self, plan: NodePlan, now: float) -> NodeStatus:
-        """Put everything back, and tell what the plan would write."""
-        back = self.enforcer.hold(self.topology(), (), self._refused.waiting(now))
+        """Restore everything, and return the status with the writes that the plan would need."""
+        back = self.enforcer.enforce(self.topology(), (), self._refused.waiting(now))
         self._note_refusals(back, now)
-        nodes = self.nodes.step(back.pods, {}, now)
+        numa = self.numa.step(back.pods, {}, now)
         memory = self.memory.step(back.pods, {}, now)
-        self._left = {}
-        refused = map(_failure, (*nodes.refused, *memory.refused.values()))
+        self._expected = {}
+        refused = map(_failure, (*numa.refused, *memory.refused.values()))
         granted = [each.pod for each in plan.grants if each.memory is not None]
         demands = self.memory.measure(back.pods, granted, now)
         seen = self.preview(plan, now)
@@ -136,64 +135,64 @@ class Reconciler:
         return replace(seen, pods=pods, failures=(*back.failures, *refused))
 
     def preview(self, plan: NodePlan, now: float) -> NodeStatus:
-        """What the first two steps would do for a plan; nothing is written.
+        """Return the status after the first two steps of a plan, in a dry run.
 
-        Two, because memory is not lowered at first sight; how far it goes after that depends on
+        The first step does not lower memory. How far it is lowered after the second depends on
         what the pod does.
 
         Args:
-            plan: In whatever mode.
-            now: Seconds, monotonic.
+            plan: The plan, in any mode.
+            now: Monotonic time in seconds.
         """
-        stage = Rehearsal(self.enforcer.cgroups)
+        dry_cgroups = DryRunCgroups(self.enforcer.cgroups)
         journal = Journal.in_memory(self.enforcer.journal.originals.values())
-        enforcer = self.enforcer.rehearsed(stage, journal)
-        memory = MemoryKeeper(stage, journal, self.memory.pace)
-        nodes = NodeKeeper(stage, journal, self.nodes.root)
-        rehearsed = Reconciler(enforcer, memory, nodes, self.topology, self.why_not)
-        rehearsed.offer(replace(plan, mode="enforce"))
-        rehearsed.step(now)
-        status = rehearsed.step(now + (self.memory.pace or Pace()).pause)
-        return replace(status, mode="observe", writes=tuple(stage.writes))
+        enforcer = self.enforcer.with_cgroups(dry_cgroups, journal)
+        memory = MemoryEnforcer(dry_cgroups, journal, self.memory.pace)
+        numa = NumaEnforcer(dry_cgroups, journal, self.numa.root)
+        dry_run = Reconciler(enforcer, memory, numa, self.topology, self.write_conflict)
+        dry_run.offer(replace(plan, mode="enforce"))
+        dry_run.step(now)
+        status = dry_run.step(now + (self.memory.pace or ReclaimPace()).pause)
+        return replace(status, mode="observe", writes=tuple(dry_cgroups.writes))
 
-    def _note(self, done: Round, waiting: frozenset[str], now: float) -> tuple[str, ...]:
-        """Remember what is left as it should be, and what of that others have changed."""
+    def _note(self, done: CpuRound, waiting: frozenset[str], now: float) -> tuple[str, ...]:
+        """Remember the CPUs that are enforced now, and return the groups that others changed."""
         failed = waiting.union(each.group for each in done.failures)
-        repaired, left = [], {}
+        repaired, expected = [], {}
         for pod in done.pods:
-            after = target(pod, done.holdings)
+            after = target(pod, done.node_cpus)
             for each in pod.containers:
                 name, cpus = each.group.name, each.group.cpus
-                if self._left.get(name, cpus) != cpus:
+                if self._expected.get(name, cpus) != cpus:
                     repaired.append(name)
                 if name not in failed:
-                    left[name] = after
-        repaired += self._unbound(done)
+                    expected[name] = after
+        repaired += self._overwritten_quotas(done)
         for name in repaired:
             wait = self._undone.failed(name, now)
-            _log.warning("%s was changed by others; left alone for %g s", name, wait)
+            _log.warning("%s was changed by others; next write in %g s", name, wait)
         self._note_refusals(done, now)
-        # Without grants all is as others want it.
-        self._left = left if done.holdings.pods else {}
+        # Without grants others may change all CPUs.
+        self._expected = expected if done.node_cpus.pods else {}
         return tuple(repaired)
 
-    def _unbound(self, done: Round) -> list[str]:
-        """Pods whose quotas or weight had to be written though they hold what they did before."""
+    def _overwritten_quotas(self, done: CpuRound) -> list[str]:
+        """Return the pods whose quota or weight others changed: written again for the same CPUs."""
         written = {setting.group for setting, _ in done.writes if setting.controller == "cpu"}
-        found, bounds = [], {}
+        found, quotas = [], {}
         for pod in done.pods:
-            holding = done.holdings.pods.get(pod.uid)
-            if holding is None:
+            pod_cpus = done.node_cpus.pods.get(pod.uid)
+            if pod_cpus is None:
                 continue
             groups = frozenset((pod.group, *(each.group.name for each in pod.containers)))
-            bounds[pod.uid] = (holding.milliquota, holding.milliweight, groups)
-            if self._bounds.get(pod.uid) == bounds[pod.uid] and groups & written:
+            quotas[pod.uid] = (pod_cpus.milliquota, pod_cpus.milliweight, groups)
+            if self._quotas.get(pod.uid) == quotas[pod.uid] and groups & written:
                 found.append(pod.group)
-        self._bounds = bounds
+        self._quotas = quotas
         return found
 
-    def _note_refusals(self, done: Round, now: float) -> None:
-        """Remember what is not to be tried again at once."""
+    def _note_refusals(self, done: CpuRound, now: float) -> None:
+        """Delay the next try of permanent failures, and forget groups that were deleted."""
         for failure in done.failures:
             if failure.kind == "permanent":
                 wait = self._refused.failed(failure.group, now)
@@ -204,5 +203,5 @@ class Reconciler:
             waits.keep(frozenset(there))
 
 
-def _failure(refusal: CgroupError) -> Failure:
-    return Failure(refusal.setting.group, refusal.kind, str(refusal))
+def _failure(refusal: CgroupError) -> GroupFailure:
+    return GroupFailure(refusal.setting.group, refusal.kind, str(refusal))

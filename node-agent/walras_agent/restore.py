@@ -1,25 +1,25 @@
-"""Apply: writes to cgroup files what they said before the agent first wrote to them.
+"""Effects: restores the original texts of cgroup files from the journal.
 
 The order is one that the kernel accepts at every step:
 
-- cpuset: v1, and v2 before Linux 6.1, demand at any time that a group has all that its children
-  have. So all groups first get what they have and had, parents first; then they give up what they
-  had not, children first.
+- cpuset: in v1, and in v2 before Linux 6.1, a group must always have all CPUs of its children. So
+  all groups first get the union of present and original, parents first; then they release what they
+  did not have originally, children first.
 - CPU bandwidth: a quota may not be below the burst, and in v1 no group may have more than its
-  parent. So all quotas are lifted first, then periods and bursts are set, then quotas, parents
+  parent. So all quotas are removed first, then periods and bursts are set, then quotas, parents
   first.
 - Memory of v1: ``memory.memsw.limit_in_bytes`` may not be below ``memory.limit_in_bytes``. So it is
   raised first and lowered last.
 
-A limit on memory is not lowered to what is in use, or close to it: v2 would kill tasks, and v1
-would leave them no room. That is pending until the use is lower (``cgroup-v2.rst``, memory.max;
+A memory limit is not lowered to the memory in use or close to it: v2 would kill tasks, and v1 would
+leave them no room. It stays pending until less is in use (``cgroup-v2.rst``, memory.max;
 ``cgroup-v1/memory.rst``, section 2.3).
 
-A cpuset that was empty, and so stood for all that the parent has, cannot be emptied again while
-there are tasks in it: ENOSPC, in v2 as in v1. In v2 it is left at all CPUs that the machine may
-ever have, those that are offline now included, which is the same for its tasks: they get what the
-parent has, now and later. One thing differs until the group goes: no sibling can become a partition
-of CPUs (``cpuset.cpus.partition``), which neither the kubelet nor a container runtime makes.
+A cpuset that was empty, which means all CPUs of the parent, cannot be emptied again while it has
+tasks: ENOSPC, in v2 as in v1. In v2 it gets all CPUs that the machine may ever have, including
+those that are offline now. That is the same for its tasks: they may use all CPUs of the parent, now
+and later. One thing differs until the group is deleted: no sibling can become a partition of CPUs
+(``cpuset.cpus.partition``), which neither the kubelet nor a container runtime makes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from walras_agent.cpuset import CpuSet
-from walras_agent.tree import CgroupError, Setting
+from walras_agent.tree import CgroupError, CgroupFile
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -42,7 +42,7 @@ HEADROOM = 32 << 20  # bytes
 _NOTHING = CpuSet()
 
 _CPUSETS = ("cpuset.cpus", "cpuset.mems")
-_QUOTAS = {"cpu.cfs_quota_us": "-1", "cpu.max": "max"}  # and what lifts them
+_QUOTAS = {"cpu.cfs_quota_us": "-1", "cpu.max": "max"}  # with the value for no quota
 _WITH_QUOTA = ("cpu.cfs_period_us", "cpu.cfs_burst_us", "cpu.max.burst")
 _LIMITS = ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.max", "memory.high")
 _USAGE = {
@@ -53,59 +53,59 @@ _USAGE = {
 }
 
 
-class Write(NamedTuple):
-    """One step on the way back.
+class RestoreWrite(NamedTuple):
+    """One write of a restore.
 
     Attributes:
         setting: The file.
-        value: What is written to it.
-        enough: Errors after which the file may stay as it is.
+        value: Text to write to it.
+        tolerated: Error numbers after which the file may stay as it is.
     """
 
-    setting: Setting
+    setting: CgroupFile
     value: str
-    enough: tuple[int, ...] = ()
+    tolerated: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
-    """How it went, file by file.
+class RestoreResult:
+    """The result of a restore, file by file.
 
     Attributes:
-        restored: They hold what they held before the agent.
-        gone: Their groups are no more, or others have taken the names.
-        pending: They wait for less memory to be in use; with the reason, for people.
-        failed: The kernel refused; by file.
+        restored: Files that have their original text.
+        gone: Files whose group was deleted, or replaced by another of the same name.
+        pending: Memory limits that wait until less memory is in use, with a message.
+        failed: Files that the kernel refused to read or write, with the error.
     """
 
-    restored: tuple[Setting, ...]
-    gone: tuple[Setting, ...]
-    pending: Mapping[Setting, str]
-    failed: Mapping[Setting, CgroupError]
+    restored: tuple[CgroupFile, ...]
+    gone: tuple[CgroupFile, ...]
+    pending: Mapping[CgroupFile, str]
+    failed: Mapping[CgroupFile, CgroupError]
 
 
 def restore(
     journal: Journal,
     cgroups: Cgroups,
-    settings: Collection[Setting] | None = None,
+    settings: Collection[CgroupFile] | None = None,
     headroom: int = HEADROOM,
     possible: CpuSet = _NOTHING,
-) -> Restored:
-    """Put files back, as far as it goes, and have the journal forget those that are done.
+) -> RestoreResult:
+    """Restore files as far as possible, and drop those that are done from the journal.
 
-    What is pending or has failed stays in the journal, for another try. Stopped anywhere in
+    Pending and failed files stay in the journal, for another try. After a crash anywhere in
     between, the same call does the rest.
 
     Args:
-        journal: Has the originals.
-        cgroups: Of this node.
-        settings: Which files; all that the journal has by default.
-        headroom: By how many bytes a limit must exceed the memory in use to be lowered.
-        possible: CPUs that the machine may have (`topology.possible_cpus`); those that are online
-            are known without.
+        journal: Journal with the originals.
+        cgroups: Cgroups of this node.
+        settings: Files to restore; by default all that the journal has.
+        headroom: Bytes by which a limit must exceed the memory in use to be lowered.
+        possible: CPUs that the machine may ever have (`topology.possible_cpus`), in addition to
+            those that are online.
 
     Raises:
-        JournalError: The files have been put back, and the journal cannot be written.
+        JournalError: The files were restored, but the journal cannot be written.
     """
     wanted = [
         original
@@ -123,27 +123,27 @@ class _Restoration:
     ) -> None:
         self._cgroups, self._headroom, self._possible = cgroups, headroom, possible
         self._originals = {original.setting: original for original in originals}
-        self._gone: set[Setting] = set()
-        self._pending: dict[Setting, str] = {}
-        self._failed: dict[Setting, CgroupError] = {}
+        self._gone: set[CgroupFile] = set()
+        self._pending: dict[CgroupFile, str] = {}
+        self._failed: dict[CgroupFile, CgroupError] = {}
 
-    def run(self) -> Restored:
+    def run(self) -> RestoreResult:
         there = {
             setting: (now, original.text)
             for setting, original in self._originals.items()
             if (now := self._look(setting)) is not None
         }
         everything = {file: self._everything(file) for file in _CPUSETS}
-        for write in order(self._cgroups.version, there, everything):
+        for write in plan_restore(self._cgroups.version, there, everything):
             if write.setting not in self._gone and write.setting not in self._pending:
                 self._write(write)
         restored = self._originals.keys() - self._gone - self._pending.keys() - self._failed.keys()
-        return Restored(
+        return RestoreResult(
             tuple(sorted(restored)), tuple(sorted(self._gone)), self._pending, self._failed
         )
 
-    def _look(self, setting: Setting) -> str | None:
-        """What a file says now; None if it is not to be written."""
+    def _look(self, setting: CgroupFile) -> str | None:
+        """Return the text of a file; None if it must not be written."""
         if self._is_gone(setting):
             return None
         try:
@@ -153,16 +153,16 @@ class _Restoration:
             return None
 
     def _everything(self, file: str) -> CpuSet:
-        """What tasks of the topmost group may use; nothing if that is not to be had."""
+        """Return the CPUs or memory nodes of the root group; empty if they cannot be read."""
         shown = file if self._cgroups.version == 1 else f"{file}.effective"
         try:
-            now = CpuSet.parse(self._cgroups.read(Setting("cpuset", "/", shown)))
+            now = CpuSet.parse(self._cgroups.read(CgroupFile("cpuset", "/", shown)))
         except CgroupError:
             return CpuSet()
-        # In v2 a CPU may be listed before it comes online, but a memory node may not.
+        # In v2 cpuset.cpus may list offline CPUs, but cpuset.mems no offline memory nodes.
         return now | self._possible if shown == "cpuset.cpus.effective" else now
 
-    def _write(self, write: Write) -> None:
+    def _write(self, write: RestoreWrite) -> None:
         setting = write.setting
         if self._is_gone(setting):
             return
@@ -172,13 +172,13 @@ class _Restoration:
                 return
             self._cgroups.write(setting, write.value)
         except CgroupError as error:
-            if error.errno not in write.enough:
+            if error.errno not in write.tolerated:
                 self._refused(setting, error)
         else:
             self._failed.pop(setting, None)
 
-    def _in_use(self, write: Write) -> str:
-        """Why a limit is not lowered now; empty if it may be written."""
+    def _in_use(self, write: RestoreWrite) -> str:
+        """Return why a limit must not be lowered now; empty if it may be written."""
         setting = write.setting
         if setting.file not in _LIMITS:
             return ""
@@ -190,13 +190,16 @@ class _Restoration:
         usage = int(self._cgroups.read(setting._replace(file=_USAGE[setting.file])))
         if usage + self._headroom <= _limit(write.value):
             return ""
-        return f"{usage} bytes are in use, {self._headroom} more must fit below {write.value}"
+        return (
+            f"{usage} bytes are in use; a limit of {write.value} needs {self._headroom} bytes "
+            "of headroom"
+        )
 
-    def _refused(self, setting: Setting, error: CgroupError) -> None:
+    def _refused(self, setting: CgroupFile, error: CgroupError) -> None:
         if not self._is_gone(setting):
             self._failed[setting] = error
 
-    def _is_gone(self, setting: Setting) -> bool:
+    def _is_gone(self, setting: CgroupFile) -> bool:
         if self._cgroups.identity(setting.group) == self._originals[setting].identity:
             return False
         self._gone.add(setting)
@@ -204,15 +207,15 @@ class _Restoration:
         return True
 
 
-def order(
-    version: int, files: Mapping[Setting, tuple[str, str]], everything: Mapping[str, CpuSet]
-) -> Iterator[Write]:
-    """The writes that lead from what files say now to what they are to say.
+def plan_restore(
+    version: int, files: Mapping[CgroupFile, tuple[str, str]], everything: Mapping[str, CpuSet]
+) -> Iterator[RestoreWrite]:
+    """Yield the writes that restore files, in an order that the kernel accepts.
 
     Args:
-        version: Of the cgroup interface.
-        files: What each file says now and is to say.
-        everything: By file, the CPUs or memory nodes that the topmost group has.
+        version: Version of the cgroup interface.
+        files: Present and original text of each file.
+        everything: All CPUs and memory nodes of the machine, by name of the cpuset file.
     """
     parents_first = sorted(files, key=lambda setting: (setting.group.count("/"), setting))
     changing = [setting for setting in parents_first if files[setting][0] != files[setting][1]]
@@ -222,15 +225,15 @@ def order(
     special = {*_CPUSETS, *_QUOTAS, *_WITH_QUOTA, *_LIMITS}
     for setting in changing:
         if setting.file not in special:
-            yield Write(setting, files[setting][1])
+            yield RestoreWrite(setting, files[setting][1])
 
 
 def _cpusets(
     version: int,
-    changing: Iterable[Setting],
-    files: Mapping[Setting, tuple[str, str]],
+    changing: Iterable[CgroupFile],
+    files: Mapping[CgroupFile, tuple[str, str]],
     everything: Mapping[str, CpuSet],
-) -> Iterator[Write]:
+) -> Iterator[RestoreWrite]:
     back = []
     for setting in changing:
         if setting.file not in _CPUSETS:
@@ -238,26 +241,26 @@ def _cpusets(
         all_of_them = everything[setting.file]
         now, original = (CpuSet.parse(text) for text in files[setting])
         if version == 1:
-            # The kernel has taken CPUs that went offline out of all groups, and refuses them.
+            # The kernel removes CPUs that went offline from all groups, and refuses them.
             original = original & all_of_them or original
             wide = now | original
         else:
             wide = (now or all_of_them) | (original or all_of_them)
         if wide != now:
-            yield Write(setting, str(wide))
+            yield RestoreWrite(setting, str(wide))
         if not original and version == 2:
             stays = (errno.ENOSPC, errno.EBUSY) if all_of_them else ()
-            back.append(Write(setting, "", stays))
+            back.append(RestoreWrite(setting, "", stays))
         elif wide != original:
-            back.append(Write(setting, str(original)))
+            back.append(RestoreWrite(setting, str(original)))
     yield from reversed(back)
 
 
 def _bandwidths(
-    parents_first: Iterable[Setting],
-    changing: Collection[Setting],
-    files: Mapping[Setting, tuple[str, str]],
-) -> Iterator[Write]:
+    parents_first: Iterable[CgroupFile],
+    changing: Collection[CgroupFile],
+    files: Mapping[CgroupFile, tuple[str, str]],
+) -> Iterator[RestoreWrite]:
     groups = {each.group for each in changing if each.file in {*_QUOTAS, *_WITH_QUOTA}}
     quotas = [each for each in parents_first if each.file in _QUOTAS and each.group in groups]
     lifted = {}
@@ -265,30 +268,30 @@ def _bandwidths(
         now, original = files[setting]
         if not _unlimited(setting, now):
             lifted[setting] = original if _unlimited(setting, original) else _QUOTAS[setting.file]
-            yield Write(setting, lifted[setting])
+            yield RestoreWrite(setting, lifted[setting])
     for setting in changing:
         if setting.file in _WITH_QUOTA:
-            yield Write(setting, files[setting][1])
+            yield RestoreWrite(setting, files[setting][1])
     for setting in quotas:
         now, original = files[setting]
         if lifted.get(setting, now) != original:
-            yield Write(setting, original)
+            yield RestoreWrite(setting, original)
 
 
-def _unlimited(setting: Setting, quota: str) -> bool:
+def _unlimited(setting: CgroupFile, quota: str) -> bool:
     return quota.startswith(_QUOTAS[setting.file])
 
 
 def _limits(
-    changing: Iterable[Setting], files: Mapping[Setting, tuple[str, str]]
-) -> Iterator[Write]:
+    changing: Iterable[CgroupFile], files: Mapping[CgroupFile, tuple[str, str]]
+) -> Iterator[RestoreWrite]:
     memsw_last = sorted(changing, key=lambda each: (each.group, "memsw" in each.file))
     raised = [each for each in memsw_last if _limit(files[each][1]) > _limit(files[each][0])]
     for setting in reversed(raised):
-        yield Write(setting, files[setting][1])
+        yield RestoreWrite(setting, files[setting][1])
     for setting in memsw_last:
         if setting not in raised:
-            yield Write(setting, files[setting][1])
+            yield RestoreWrite(setting, files[setting][1])
 
 
 def _limit(text: str) -> float:

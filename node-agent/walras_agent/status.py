@@ -1,4 +1,4 @@
-"""Pure choice: what is told of a node, of what was seen and written in one step."""
+"""Pure: computes the status of a node and its pods from what one step observed and wrote."""
 
 from __future__ import annotations
 
@@ -6,37 +6,36 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from walras_agent.cpuset import CpuSet
-from walras_agent.memory.pressure import UNLIMITED
+from walras_agent.memory.stats import UNLIMITED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from walras_agent.enforce import Failure, Round
-    from walras_agent.holdings import Grant
-    from walras_agent.memory.keeper import Step as MemoryStep
-    from walras_agent.memory.nodes import Local
-    from walras_agent.node_plan import Mode
-    from walras_agent.observe import Pod
-    from walras_agent.tree import Setting
+    from walras_agent.enforce import CpuRound, GroupFailure
+    from walras_agent.memory.enforce import MemoryRound as MemoryStep
+    from walras_agent.memory.numa import NumaBinding
+    from walras_agent.node_plan import EnforcedGrant, Mode
+    from walras_agent.observe import ObservedPod
+    from walras_agent.tree import CgroupFile
 
 
 @dataclass(frozen=True, slots=True)
 class PodStatus:
-    """How one grant is held.
+    """How far one grant is enforced.
 
     Attributes:
-        pod: UID.
-        title: ``namespace/name``.
-        cpus: CPUs that the pod may use now; None while it has no container here.
-        memory: Bytes that it is held to; None where its memory is left alone.
-        state: ``Enforced``; ``Pending`` on its way; ``Failed`` when the kernel refuses; ``Absent``
-            while the pod has no container here.
-        reason: Why it is not enforced, for people.
-        own: CPUs that nobody else may use.
-        memory_nodes: NUMA nodes that its memory is held to; None where it is not.
-        limit: How many of its own cores all its containers are held to now, because a measurement
-            asked for that; None while they are not.
-        demand: Bytes of memory that the pod could use; None where that is not looked at.
+        pod: UID of the pod.
+        title: Name of the pod in messages, ``namespace/name``.
+        cpus: CPUs that the pod may use; None while it has no container on this node.
+        memory: Memory limit in bytes; None if the pod has none.
+        state: ``Enforced``; ``Pending`` while the pod is on its way; ``Failed`` if the kernel
+            refuses a write; ``Absent`` while the pod has no container on this node.
+        reason: Message why the grant is not enforced; empty if it is.
+        exclusive: CPUs that no other pod may use.
+        memory_nodes: NUMA nodes that the pod's memory is bound to; None if it is not bound.
+        limit: Number of exclusive cores that a measurement limits all containers to; None without
+            a measurement, or while a container is not limited yet.
+        demand: Bytes of memory that the pod could use; None if that is not measured.
     """
 
     pod: str
@@ -45,7 +44,7 @@ class PodStatus:
     memory: int | None
     state: Literal["Enforced", "Pending", "Failed", "Absent"]
     reason: str = ""
-    own: CpuSet = field(default_factory=CpuSet)
+    exclusive: CpuSet = field(default_factory=CpuSet)
     memory_nodes: CpuSet | None = None
     limit: int | None = None
     demand: int | None = None
@@ -53,18 +52,18 @@ class PodStatus:
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """How the node is.
+    """How far the plan of a node is enforced after one step.
 
     Attributes:
-        epoch: Of the plan that this is about; None before the first.
-        mode: Of that plan.
-        refused: Why nothing may be written here; empty if it may.
-        pods: One for each grant.
-        shared: CPUs of all pods without one.
-        writes: What this step wrote; in ``observe`` what it would have written.
-        repaired: Containers whose CPUs others have changed since the last step, and pods whose
-            quotas or weights.
-        failures: Groups that are not as they should be, and why.
+        epoch: Epoch of the plan; None before the first plan.
+        mode: Mode of the plan.
+        refused: Message why the agent must not write on this node; empty if it may.
+        pods: One status for each grant.
+        shared: CPUs of all pods without a grant.
+        writes: Writes of this step; in mode ``observe`` those that ``enforce`` would make.
+        repaired: Cgroups that others changed since the last step: containers by their CPUs, pods
+            by their quota or weight.
+        failures: Cgroups that could not be brought to the plan.
     """
 
     epoch: int | None
@@ -72,47 +71,47 @@ class NodeStatus:
     refused: str = ""
     pods: tuple[PodStatus, ...] = ()
     shared: CpuSet = field(default_factory=CpuSet)
-    writes: tuple[tuple[Setting, str], ...] = ()
+    writes: tuple[tuple[CgroupFile, str], ...] = ()
     repaired: tuple[str, ...] = ()
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[GroupFailure, ...] = ()
 
     @property
     def settled(self) -> bool:
-        """Whether all is as the plan says."""
+        """Whether every grant is enforced."""
         return not self.refused and all(pod.state == "Enforced" for pod in self.pods)
 
 
 def pod_status(
-    grant: Grant,
-    pod: Pod | None,
-    done: Round,
+    grant: EnforcedGrant,
+    pod: ObservedPod | None,
+    done: CpuRound,
     memory: MemoryStep,
-    local: Mapping[str, Local],
+    bindings: Mapping[str, NumaBinding],
 ) -> PodStatus:
-    """How a grant is held.
+    """Return the status of one grant.
 
     Args:
         grant: The grant.
-        pod: Its pod; None if it is not here.
-        done: What was written about CPUs.
-        memory: What was written about memory.
-        local: Pods that are held to memory nodes.
+        pod: The pod as observed; None if it is not on this node.
+        done: Result of the step for CPUs.
+        memory: Result of the step for memory.
+        bindings: NUMA bindings of pods, by UID.
     """
     if pod is None or not pod.containers:
         return PodStatus(
             grant.pod, grant.title, None, None, "Absent", "the pod has no container on this node"
         )
-    holding = done.holdings.pods[grant.pod]
+    pod_cpus = done.node_cpus.pods[grant.pod]
     report, refusal = memory.pods.get(grant.pod), memory.refused.get(grant.pod)
     status = PodStatus(
         grant.pod,
         grant.title,
-        holding.cpus,
+        pod_cpus.cpus,
         report.limit if report and report.limit < UNLIMITED else None,
         "Enforced",
-        own=holding.own,
-        memory_nodes=local[grant.pod].nodes if grant.pod in local else None,
-        limit=holding.limit.units if holding.limit else None,
+        exclusive=pod_cpus.exclusive,
+        memory_nodes=bindings[grant.pod].nodes if grant.pod in bindings else None,
+        limit=pod_cpus.limit.units if pod_cpus.limit else None,
         demand=memory.demands.get(grant.pod),
     )
     groups = {pod.group, *(each.group.name for each in pod.containers)}
@@ -123,14 +122,15 @@ def pod_status(
         reasons = [each.reason for each in failures] + ([str(refusal)] if refusal else [])
         stuck = all(each.kind != "permanent" for each in failures) and not refusal
         return replace(status, state="Pending" if stuck else "Failed", reason="; ".join(reasons))
-    if holding.missing:
+    if pod_cpus.missing:
         missing = (
-            f"{holding.missing} of the cores granted are not to be had on this node now: CPUs are "
-            "offline, or pods that share need one; have the Market keep it (cores.reservedCores)"
+            f"{pod_cpus.missing} of the granted cores are not available on this node: CPUs are "
+            "offline, or pods on shared CPUs need one; reserve it in the Market "
+            "(cores.reservedCores)"
         )
         return replace(status, state="Pending", reason=missing)
     if report is not None and report.state == "Pending":
         return replace(status, state="Pending", reason=report.reason)
-    if grant.pod in local and local[grant.pod].reason:
-        return replace(status, state="Pending", reason=local[grant.pod].reason)
+    if grant.pod in bindings and bindings[grant.pod].reason:
+        return replace(status, state="Pending", reason=bindings[grant.pod].reason)
     return status

@@ -1,14 +1,13 @@
-"""Facts: which CPUs this machine has and what they share.
+"""Facts: reads the CPUs of this machine, and the cores, caches and NUMA nodes that they share.
 
 Read from ``/sys/devices/system`` (``Documentation/admin-guide/cputopology.rst``,
 ``Documentation/ABI/stable/sysfs-devices-node``,
-``Documentation/ABI/testing/sysfs-devices-system-cpu``). Containers and virtual machines hide
-parts of it; what is missing is taken as the plainest machine that fits: every CPU a core of its
-own, one socket, one NUMA node, one last-level cache per socket.
+``Documentation/ABI/testing/sysfs-devices-system-cpu``). Containers and virtual machines hide parts
+of it; the defaults are one core for each CPU, one socket, one NUMA node, and one last-level cache
+for each socket.
 
-CPUs that were set apart from the scheduler when the machine started (``isolcpus=`` in
-``Documentation/admin-guide/kernel-parameters.txt``) are no part of a node's: whoever is there has
-placed every thread by hand. ``nohz_full=`` alone sets no CPU apart.
+Isolated CPUs (``isolcpus=`` in ``Documentation/admin-guide/kernel-parameters.txt``) are left out:
+their threads are placed by hand. ``nohz_full=`` alone isolates no CPU.
 """
 
 from __future__ import annotations
@@ -25,20 +24,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 Unit = Literal["core", "thread"]
-"""What the market sells: physical cores (with all their SMT siblings) or single CPUs."""
+"""The unit that the market sells: physical cores with all SMT siblings, or single CPUs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
-    """One logical CPU and the domains it belongs to.
+    """One logical CPU and its domains.
 
     Attributes:
-        id: The kernel's number of the CPU.
-        core: The physical core, named by its lowest online CPU (the kernel's ``core_id`` repeats
-            from socket to socket).
-        socket: The physical package.
-        numa: The NUMA node.
-        l3: The last-level cache, named by its lowest online CPU.
+        id: Number of the CPU.
+        core: Physical core, as the number of its lowest online CPU (the kernel's ``core_id`` is
+            unique only within a socket).
+        socket: Physical package.
+        numa: NUMA node.
+        l3: Last-level cache, as the number of its lowest online CPU.
     """
 
     id: int
@@ -50,7 +49,7 @@ class Cpu:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """The CPUs that may be handed out, in assignment order: by NUMA node, cache, core, number."""
+    """The CPUs that may be assigned, in assignment order: by NUMA node, cache, core, number."""
 
     cpus: tuple[Cpu, ...]
 
@@ -63,12 +62,12 @@ class Topology:
         """Read the topology of the online CPUs.
 
         Args:
-            root: Where ``sys`` is found: ``/``, or the host's root inside a container.
-            allowed: The CPUs to keep, of which isolated ones are left out. By default those that
-                the calling process may run on: on an isolated one only if it was put there.
+            root: Folder that contains ``sys``: ``/``, or the host's root in a container.
+            allowed: CPUs to read, from which isolated ones are removed. By default all CPUs that
+                the calling process may use.
 
         Raises:
-            ValueError: No CPU is left, or a file is not in the kernel's format.
+            ValueError: No CPU is usable, or a file is not in the kernel's format.
         """
         system = root / "sys/devices/system"
         online = _read_list(system / "cpu/online")
@@ -76,7 +75,7 @@ class Topology:
             allowed = CpuSet(os.sched_getaffinity(0))
         elif isolated := _read_list(system / "cpu/isolated"):
             allowed -= isolated
-        # The file is only missing where all of /sys is; the allowed ones are all to go by.
+        # The file is missing only if /sys is; then the allowed CPUs are all that is known.
         usable = allowed if online is None else allowed & online
         if not usable:
             raise ValueError(f"no CPU is usable: online are {online}, allowed are '{allowed}'")
@@ -85,13 +84,13 @@ class Topology:
 
     @property
     def cpuset(self) -> CpuSet:
-        """All CPUs."""
+        """All CPUs of the topology."""
         return CpuSet(cpu.id for cpu in self.cpus)
 
     def cores(self, unit: Unit = "core") -> tuple[CpuSet, ...]:
-        """The units that the market sells, in assignment order.
+        """Return the CPUs of every unit that the market sells, in assignment order.
 
-        A core of which only some siblings are allowed is a unit of these siblings.
+        A core of which only some siblings are allowed counts with these siblings.
         """
         if unit == "thread":
             return tuple(CpuSet([cpu.id]) for cpu in self.cpus)
@@ -103,11 +102,11 @@ class Topology:
 
 @dataclass(slots=True)
 class TopologyReader:
-    """Reads a node's topology anew whenever CPUs came or went, and only then.
+    """Reads a node's topology, again only after CPUs went online or offline.
 
     Attributes:
-        allowed: Tells the CPUs that may be handed out now.
-        root: Where ``sys`` is found.
+        allowed: Function that returns the CPUs that may be assigned now.
+        root: Folder that contains ``sys``.
     """
 
     allowed: Callable[[], CpuSet]
@@ -115,7 +114,7 @@ class TopologyReader:
     _last: tuple[object, Topology] | None = field(default=None, init=False)
 
     def __call__(self) -> Topology:
-        """See `Topology.read`."""
+        """Return the present topology; see `Topology.read`."""
         cpus = self.root / "sys/devices/system/cpu"
         allowed = self.allowed()
         now = (allowed, _read_text(cpus / "online"), _read_text(cpus / "isolated"))
@@ -125,7 +124,7 @@ class TopologyReader:
 
 
 def possible_cpus(root: Path = Path("/")) -> CpuSet:
-    """All CPUs that the machine may have as long as it runs, online or not; none if not told."""
+    """Return all CPUs that the machine may ever have, online or not; empty if unknown."""
     return _read_list(root / "sys/devices/system/cpu/possible") or CpuSet()
 
 
@@ -138,7 +137,7 @@ def _read_cpu(folder: Path, cpu: int, nodes: dict[int, int]) -> Cpu:
     return Cpu(
         id=cpu,
         core=min(siblings, default=cpu),
-        # Kernels that do not know the package say -1.
+        # The kernel shows -1 for an unknown package.
         socket=max(0, _read_int(topology / "physical_package_id")),
         numa=nodes.get(cpu, 0),
         l3=min(cache, default=0),
@@ -146,7 +145,7 @@ def _read_cpu(folder: Path, cpu: int, nodes: dict[int, int]) -> Cpu:
 
 
 def _last_level_cache(folder: Path) -> CpuSet:
-    """The CPUs that share the level-3 cache; empty when the machine does not show one."""
+    """Return the CPUs that share the level-3 cache; empty if the machine does not show one."""
     for index in sorted(folder.glob("index*")):
         if _read_int(index / "level") == 3:
             return _read_list(index / "shared_cpu_list") or CpuSet()
@@ -154,7 +153,7 @@ def _last_level_cache(folder: Path) -> CpuSet:
 
 
 def _numa_nodes(folder: Path) -> dict[int, int]:
-    """The NUMA node of each CPU; nodes that hold only memory have none."""
+    """Return the NUMA node of each CPU."""
     return {
         cpu: int(node.name.removeprefix("node"))
         for node in sorted(folder.glob("node[0-9]*"))
@@ -163,7 +162,7 @@ def _numa_nodes(folder: Path) -> dict[int, int]:
 
 
 def _read_first(*files: Path) -> CpuSet:
-    """The first of the lists that is there; empty when none is."""
+    """Return the CPUs of the first file that exists; empty if none does."""
     return next((cpus for file in files if (cpus := _read_list(file))), CpuSet())
 
 
@@ -178,7 +177,7 @@ def _read_int(file: Path) -> int:
 
 
 def _read_text(file: Path) -> str | None:
-    """The file's text, or None where a container or virtual machine hides the file."""
+    """Return the file's text; None if a container or virtual machine hides the file."""
     try:
         return file.read_text(encoding="ascii")
     except OSError:

@@ -1,15 +1,15 @@
-"""Pure choice: in which order cpusets change, so that no CPU ever has two owners.
+"""Pure: orders cpuset changes so that no CPU ever has two exclusive owners.
 
-Every group of tasks goes from the CPUs that it may use now to those that it is to have. Giving
-CPUs up is always allowed. Gaining one is allowed once nobody is in the way: on a CPU that is to
-have an owner, everybody else who is on it; on one that is to be shared, its owner until now. So
-all groups first give up what they lose, then gain; and because each single write keeps the rule,
-a crash after any of them leaves no CPU with two owners.
+Every group of tasks goes from the CPUs that it may use now to those that it is to have. It may
+always release CPUs. It may gain a CPU that becomes exclusive once all other groups have left it,
+and one that becomes shared once its exclusive owner has left it. So all groups first release what
+they lose, then gain. Every single write keeps the rule, so a crash after any of them leaves no CPU
+with two owners.
 
-A group that keeps none of its CPUs cannot first give up all of them: an empty cpuset is refused
-(cgroup v1: ENOSPC) or stands for all that the parent has (v2). It moves at one stroke when its new
-CPUs are free; where several wait for each other, one waits on CPUs that others share, or on those
-of its own that nobody is to have for itself.
+A group that keeps none of its CPUs cannot release all of them first: an empty cpuset is refused
+(cgroup v1: ENOSPC) or means all CPUs of the parent (v2). It moves in one write when its new CPUs
+are free. Where several groups wait for each other, one is parked on CPUs that others share, or on
+those of its CPUs that no pod is to have exclusively.
 """
 
 from __future__ import annotations
@@ -27,30 +27,31 @@ _NOTHING = CpuSet()
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """What one group of tasks has and is to have.
+class CpusetChange:
+    """The CPUs of one group of tasks before and after a transition.
 
     Attributes:
-        group: Its name, unique among the changes.
-        pod: The pod that it is part of.
+        group: Name of the group, unique among the changes.
+        pod: UID of its pod.
         before: CPUs that its tasks may use now.
         after: CPUs that they are to use, at least one.
-        own: CPUs that the pod has had for itself until now; nobody comes before it leaves them.
-        fixed: It cannot be moved for now: nothing is written to it, and nobody gains the CPUs
-            that it was to leave.
+        exclusive: Exclusive CPUs of the pod so far; no other pod gains one before the group has
+            left it.
+        fixed: Whether the group must not be written now; no other group gains the CPUs that it
+            was to leave.
     """
 
     group: str
     pod: str
     before: CpuSet
     after: CpuSet
-    own: CpuSet = _NOTHING
+    exclusive: CpuSet = _NOTHING
     fixed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
-    """One step: from now on the tasks of a group may use these CPUs."""
+class CpusetWrite:
+    """One write: the CPUs that the tasks of a group may use from then on."""
 
     group: str
     cpus: CpuSet
@@ -58,29 +59,29 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """An order of writes.
+    """Cpuset writes in a safe order.
 
     Attributes:
-        writes: To be made in this order; it is safe to stop after any of them.
-        stuck: Groups that do not get there: they wait for the CPUs of one that is fixed, or for
-            each other's while there is no shared CPU to wait on, or one that its owner is to leave.
+        writes: Writes in order; it is safe to stop after any of them.
+        stuck: Groups that do not reach their CPUs: they wait for CPUs of a fixed group, or for
+            each other's while there is no CPU to park one of them on.
     """
 
-    writes: tuple[Write, ...]
+    writes: tuple[CpusetWrite, ...]
     stuck: tuple[str, ...]
 
 
-def transition(changes: Iterable[Change], shared: CpuSet) -> Transition:
-    """Order the writes that lead from ``before`` to ``after``, none for groups that are there.
+def transition(changes: Iterable[CpusetChange], shared: CpuSet) -> Transition:
+    """Order the writes that lead from ``before`` to ``after``; none for groups without a change.
 
     The result does not depend on the order of the changes.
 
     Args:
-        changes: One for each group.
-        shared: The CPUs that are shared afterwards; all others have one owner at most.
+        changes: One change for each group.
+        shared: CPUs that are shared afterwards; all others have one owner at most.
 
     Raises:
-        ValueError: A group has no CPU to go to.
+        ValueError: A group is to have no CPU.
     """
     ordered = sorted(changes, key=lambda change: change.group)
     for change in ordered:
@@ -105,14 +106,13 @@ def transition(changes: Iterable[Change], shared: CpuSet) -> Transition:
 
 
 class _State:
-    """Who is on which CPU after the writes so far."""
+    """The CPUs of every group after the writes so far."""
 
-    def __init__(self, changes: Sequence[Change], shared: CpuSet) -> None:
-        self.writes: list[Write] = []
+    def __init__(self, changes: Sequence[CpusetChange], shared: CpuSet) -> None:
+        self.writes: list[CpusetWrite] = []
         self._shared = shared
         self._now: dict[str, CpuSet] = {}
-        # By CPU, how many groups are on it that are to leave it, and how many of those have it
-        # for themselves.
+        # By CPU, the number of groups that are to leave it, and of those that own it exclusively.
         self._leaving: Counter[int] = Counter()
         self._owning: Counter[int] = Counter()
         self._blocked: set[int] = set()
@@ -122,15 +122,15 @@ class _State:
             if change.fixed:
                 self._blocked.update(change.before - change.after)
 
-    def put(self, change: Change, cpus: CpuSet) -> None:
+    def put(self, change: CpusetChange, cpus: CpuSet) -> None:
         leaving = self._now[change.group] - change.after
         self._leaving.subtract(leaving)
-        self._owning.subtract(leaving & change.own)
+        self._owning.subtract(leaving & change.exclusive)
         self._enter(change, cpus)
-        self.writes.append(Write(change.group, cpus))
+        self.writes.append(CpusetWrite(change.group, cpus))
 
-    def gain(self, change: Change) -> bool:
-        """Give a group all that it is to have, if nobody is in the way."""
+    def gain(self, change: CpusetChange) -> bool:
+        """Give a group its CPUs if they are free; True if it has them now."""
         now = self._now[change.group]
         if now == change.after:
             return True
@@ -140,10 +140,10 @@ class _State:
         self.put(change, change.after)
         return True
 
-    def park(self, waiting: Iterable[Change], parked: set[str]) -> bool:
-        """Let the first group that can wait elsewhere do so, once; False if none can.
+    def park(self, waiting: Iterable[CpusetChange], parked: set[str]) -> bool:
+        """Park the first group that can wait on other CPUs, at most once each; False if none can.
 
-        Rather not on CPUs that are to be its own, as those who are on them will have to leave.
+        CPUs that the group is to have are the second choice: the groups on them have yet to leave.
         """
         movers = [
             change
@@ -162,7 +162,7 @@ class _State:
                     return True
         for change in movers:
             now = self._now[change.group]
-            rest = now & (room | (change.own & self._shared))
+            rest = now & (room | (change.exclusive & self._shared))
             if rest and rest != now:
                 parked.add(change.group)
                 self.put(change, rest)
@@ -170,15 +170,15 @@ class _State:
         return False
 
     def _room(self) -> CpuSet:
-        """CPUs that nobody has for itself, or is about to; who stays on a shared one shares it."""
+        """Return the CPUs to park groups on: shared later or not yet left by all, and not owned."""
         to_be_left = CpuSet(cpu for cpu, groups in self._leaving.items() if groups > 0)
         room = self._shared | (to_be_left - CpuSet(self._blocked))
         for change in self._changes:
-            room -= (self._now[change.group] & change.own) - (change.after & self._shared)
+            room -= (self._now[change.group] & change.exclusive) - (change.after & self._shared)
         return room
 
-    def _enter(self, change: Change, cpus: CpuSet) -> None:
+    def _enter(self, change: CpusetChange, cpus: CpuSet) -> None:
         leaving = cpus - change.after
         self._now[change.group] = cpus
         self._leaving.update(leaving)
-        self._owning.update(leaving & change.own)
+        self._owning.update(leaving & change.exclusive)

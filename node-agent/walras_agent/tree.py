@@ -1,12 +1,12 @@
-"""The cgroups of a node: where the controllers are mounted, how their files are read and written.
+"""Effects: reads and writes the cgroup files of a node, of version 1 or 2.
 
-A group is named by its path from the top of the hierarchies, such as ``/kubepods/pod1``, the same
-in each of them. One group is one directory in cgroup v2
-(``Documentation/admin-guide/cgroup-v2.rst``) and one directory in each controller's own hierarchy
-in v1 (``Documentation/admin-guide/cgroup-v1/cgroups.rst``).
+A group is named by its path from the root of the hierarchies, such as ``/kubepods/pod1``, which is
+the same in all of them. It is one directory in cgroup v2
+(``Documentation/admin-guide/cgroup-v2.rst``), and one directory in each controller's hierarchy in
+v1 (``Documentation/admin-guide/cgroup-v1/cgroups.rst``).
 
-All other modules of the agent reach the kernel through the interface `Cgroups`, so that tests can
-put a model of the kernel in its place that fails and stops wherever they say.
+All other modules of the agent use the interface `Cgroups`, so that tests can replace the kernel by
+a model that fails at chosen points.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ CONTROLLERS: tuple[Controller, ...] = get_args(Controller)
 
 _REQUIRED: tuple[Controller, ...] = ("cpuset", "cpu", "memory")
 
-_LINKS_OF_A_LEAF = 2  # its name, and its own "."
+_LINKS_OF_A_LEAF = 2  # link count of a directory without subdirectories: its name, and "."
 
 _GONE = frozenset({errno.ENOENT, errno.ENODEV})
 _TRANSIENT = frozenset({errno.EBUSY, errno.EAGAIN, errno.EINTR, errno.ENOMEM})
 
 
 class TreeError(Exception):
-    """The cgroup file system is not as it must be; one line: what, why, and the way out."""
+    """The cgroup file system lacks what the agent needs; one line with cause and remedy."""
 
 
-class Setting(NamedTuple):
-    """One file of one group.
+class CgroupFile(NamedTuple):
+    """The address of one file of one cgroup.
 
     Attributes:
-        controller: Whose hierarchy it is in.
-        group: The group.
-        file: The file's name, such as ``cpuset.cpus``.
+        controller: Controller in whose hierarchy the file is.
+        group: Path of the cgroup, such as ``/kubepods/pod1``.
+        file: Name of the file, such as ``cpuset.cpus``.
     """
 
     controller: Controller
@@ -52,70 +52,74 @@ class Setting(NamedTuple):
         return f"{self.group}/{self.file}"
 
 
+FileWrite = tuple[CgroupFile, str]
+"""A file and the value to write to it."""
+
+
 class CgroupError(Exception):
-    """The kernel refused to have a file read or written.
+    """The kernel refused to read or write a cgroup file.
 
     Attributes:
         setting: The file.
-        errno: The kernel's answer.
+        errno: Error number of the kernel.
     """
 
-    def __init__(self, setting: Setting, number: int, value: str | None = None) -> None:
+    def __init__(self, setting: CgroupFile, number: int, value: str | None = None) -> None:
         self.setting, self.errno = setting, number
-        did = "cannot be read" if value is None else f"does not take {value!r}"
+        did = "cannot be read" if value is None else f"does not accept {value!r}"
         super().__init__(f"{setting} {did}: {os.strerror(number)}")
 
     @property
     def kind(self) -> Literal["gone", "transient", "permanent"]:
-        """Whether the group is gone, another try may do, or the same would fail again."""
+        """``gone`` for a deleted group, ``transient`` if a retry may help, or ``permanent``."""
         if self.errno in _GONE:
             return "gone"
         return "transient" if self.errno in _TRANSIENT else "permanent"
 
 
 class Cgroups(Protocol):
-    """The cgroups of a node.
+    """Interface to the cgroups of a node.
 
     Attributes:
-        version: Of the cgroup interface.
+        version: Version of the cgroup interface.
     """
 
     @property
     def version(self) -> Literal[1, 2]:
-        """The version of the cgroup interface."""
+        """Version of the cgroup interface."""
 
-    def read(self, setting: Setting) -> str:
-        """The text of a file, without its last line's end.
+    def read(self, setting: CgroupFile) -> str:
+        """Return the text of a file, without the final line break.
 
         Raises:
-            CgroupError: The kernel refuses, or the group or file is not there.
+            CgroupError: The kernel refuses, or the group or file does not exist.
         """
 
-    def write(self, setting: Setting, value: str) -> None:
-        """Write a value in one go, as the kernel wants it; an empty one empties a cpuset.
+    def write(self, setting: CgroupFile, value: str) -> None:
+        """Write a value with one system call; an empty value empties a cpuset.
 
         Raises:
-            CgroupError: The kernel refuses, or the group or file is not there.
+            CgroupError: The kernel refuses, or the group or file does not exist.
         """
 
     def identity(self, group: str) -> int | None:
-        """A number that no other group has, not even one made later under the same name.
+        """Return a number that no other group has, not even a later one of the same name.
 
-        None when the group is not there.
+        None if the group does not exist.
         """
 
     def children(self, group: str) -> tuple[str, ...]:
-        """The groups right below one, sorted; none when it is gone."""
+        """Return the child groups of a group, sorted; empty if the group does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class CgroupTree:
-    """The cgroups of this node's kernel.
+    """The cgroups of this node's kernel (implements `Cgroups`).
 
     Attributes:
-        version: Of the cgroup interface.
-        mounts: The top directory of each controller; one and the same for all in v2. Plain
-            strings, as the groups are: an idle agent looks at hundreds of files a second.
+        version: Version of the cgroup interface.
+        mounts: Root directory of each controller; the same for all in v2. Plain strings instead of
+            paths, because an idle agent reads hundreds of files a second.
     """
 
     version: Literal[1, 2]
@@ -123,10 +127,10 @@ class CgroupTree:
 
     @classmethod
     def at(cls, mount: Path = Path("/sys/fs/cgroup")) -> Self:
-        """Find the controllers below the usual mount point, or where a container has it.
+        """Find the controllers below a mount point.
 
         Raises:
-            TreeError: A controller that the agent needs is not there.
+            TreeError: A controller that the agent needs is missing.
         """
         listed = mount / "cgroup.controllers"
         if listed.exists():
@@ -145,11 +149,11 @@ class CgroupTree:
         return tree
 
     def folder(self, controller: Controller, group: str) -> str:
-        """The directory of a group in a controller's hierarchy."""
+        """Return the directory of a group in a controller's hierarchy."""
         return self.mounts[controller] + group.rstrip("/")
 
-    def read(self, setting: Setting) -> str:
-        """See `Cgroups`."""
+    def read(self, setting: CgroupFile) -> str:
+        """Return the text of a file; see `Cgroups`."""
         try:
             descriptor = os.open(self._path(setting), os.O_RDONLY | os.O_CLOEXEC)
             try:
@@ -160,8 +164,8 @@ class CgroupTree:
         except OSError as error:
             raise CgroupError(setting, error.errno or 0) from error
 
-    def write(self, setting: Setting, value: str) -> None:
-        """See `Cgroups`."""
+    def write(self, setting: CgroupFile, value: str) -> None:
+        """Write a value to a file; see `Cgroups`."""
         try:
             # Not created when missing: the kernel's answer to that would hide what is wrong.
             descriptor = os.open(self._path(setting), os.O_WRONLY | os.O_CLOEXEC)
@@ -174,18 +178,18 @@ class CgroupTree:
             raise CgroupError(setting, error.errno or 0, value) from error
 
     def identity(self, group: str) -> int | None:
-        """See `Cgroups`; the inode number, of which kernfs never gives one twice."""
+        """Return the group's inode number, which kernfs never reuses; see `Cgroups`."""
         try:
             return os.stat(self.folder("cpuset", group)).st_ino  # noqa: PTH116 - see `mounts`
         except FileNotFoundError:
             return None
 
     def children(self, group: str) -> tuple[str, ...]:
-        """See `Cgroups`."""
+        """Return the child groups of a group; see `Cgroups`."""
         folder = self.folder("cpuset", group)
         try:
-            # A directory has a link from each one inside it. In v1 containers are asked, too, and
-            # most have no groups inside: to list their files takes four times as long.
+            # Each subdirectory links to its parent. In v1 containers are listed as well, most of
+            # which have no child groups; to list their files would take four times as long.
             if self.version == 1 and os.stat(folder).st_nlink == _LINKS_OF_A_LEAF:  # noqa: PTH116
                 return ()
             with os.scandir(folder) as entries:
@@ -194,36 +198,36 @@ class CgroupTree:
             return ()
         return tuple(f"{group.rstrip('/')}/{name}" for name in names)
 
-    def _path(self, setting: Setting) -> str:
+    def _path(self, setting: CgroupFile) -> str:
         return f"{self.folder(setting.controller, setting.group)}/{setting.file}"
 
 
-class Recorder:
-    """Cgroups that take note of what is written to them; see `Cgroups`.
+class RecordingCgroups:
+    """Cgroups that record the writes to them (implements `Cgroups`).
 
     Attributes:
-        writes: Those that the kernel took, in their order.
+        writes: Writes that succeeded, in order.
     """
 
     def __init__(self, cgroups: Cgroups) -> None:
-        self.writes: list[tuple[Setting, str]] = []
+        self.writes: list[FileWrite] = []
         self._cgroups = cgroups
         self.read, self.identity = cgroups.read, cgroups.identity
         self.children = cgroups.children
 
     @property
     def version(self) -> Literal[1, 2]:
-        """See `Cgroups`."""
+        """Version of the cgroup interface."""
         return self._cgroups.version
 
-    def write(self, setting: Setting, value: str) -> None:
-        """See `Cgroups`."""
+    def write(self, setting: CgroupFile, value: str) -> None:
+        """Write a value to a file; see `Cgroups`."""
         self._cgroups.write(setting, value)
         self.writes.append((setting, value))
 
 
-def below(cgroups: Cgroups, group: str) -> Iterator[str]:
-    """All groups below one, parents first."""
+def descendants(cgroups: Cgroups, group: str) -> Iterator[str]:
+    """Yield all groups below a group, parents first."""
     for child in cgroups.children(group):
         yield child
-        yield from below(cgroups, child)
+        yield from descendants(cgroups, child)

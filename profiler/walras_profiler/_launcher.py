@@ -1,7 +1,7 @@
-"""Runs in the child: hold still until placed on the right CPUs, then become the user's command.
+"""Child process that waits until it is placed on the right CPUs, then executes the user's command.
 
 `walras_profiler.launch` starts this file by path in an isolated interpreter (``python -I -S``),
-so it may use the standard library only. What passes between the two:
+so it may use the standard library only. The protocol between the two:
 
 1. this process writes its own CPU time and peak memory so far to the status pipe ("ready");
 2. the parent moves it into its group, starts the clock and writes one byte to the gate pipe;
@@ -17,11 +17,11 @@ import sys
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1  # prctl(2)
-EXEC_FAILED = 127  # what a shell exits with when it cannot run a command
+EXEC_FAILED = 127  # a shell's exit code when it cannot run a command
 
 
 def main(arguments: list[str]) -> int:
-    """Wait at the gate, then exec ``arguments[4:]``; returns only when that was not possible.
+    """Wait at the gate, then execute ``arguments[4:]``; return only if that failed.
 
     The first four arguments are the gate's and the status pipe's file descriptors, the parent's
     process id, and "1" when this process is to die with the parent's thread.
@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
     command, environment = arguments[4:], original_environment()
     usage = resource.getrusage(resource.RUSAGE_SELF)
     os.write(status, b"%f %f %d\n" % (usage.ru_utime, usage.ru_stime, usage.ru_maxrss))
-    # End of file: the parent is gone, and nobody would wait for the command or stop it.
+    # End of file: the parent has died, and no process would wait for the command or stop it.
     if not os.read(gate, 1) or os.getppid() != parent:
         return EXEC_FAILED
     restore_signals()
@@ -51,9 +51,9 @@ def die_with_parent() -> None:
 
 
 def original_environment() -> dict[bytes, bytes]:
-    """The environment as given to this process.
+    """Return the environment that this process was started with.
 
-    `os.environ` is not it: in the C locale the interpreter adds LC_CTYPE to its own (PEP 538).
+    `os.environ` differs from it: in the C locale the interpreter adds LC_CTYPE (PEP 538).
     """
     entries = Path("/proc/self/environ").read_bytes().split(b"\0")
     return dict(entry.split(b"=", 1) for entry in entries if b"=" in entry)

@@ -1,8 +1,8 @@
-"""The watchdog process: when the run's parent is gone, leave nothing of the run behind.
+"""Watchdog process that cleans up after a run when the run's parent has ended.
 
 `walras_profiler.reaper` starts this file by path in an isolated interpreter, so it may use the
 standard library only. It reads lines from standard input until end of file, which comes when the
-parent closes the pipe or dies, however it dies. Each line names something to clean up:
+parent closes the pipe or dies, however it dies. Each line names a resource to clean up:
 
     session PID STARTED     a session that the run started, and when (clock ticks since boot)
     folder PATH             a temporary folder; only ``walras-*`` folders are ever removed
@@ -27,7 +27,7 @@ from pathlib import Path
 
 PROC = Path("/proc")
 FOLDER_PREFIX = "walras-"
-PATIENCE_SECONDS = 10.0
+TIMEOUT_SECONDS = 10.0
 _PAUSE_SECONDS = 0.02
 _EXEC_SECONDS = 1.0
 # Fields of proc_pid_stat(5), counted from the one after the name.
@@ -36,15 +36,15 @@ _DEAD = ("Z", "X")
 
 
 @dataclass(slots=True)
-class Estate:
-    """What a run leaves behind.
+class RunResources:
+    """Resources of a run that must be cleaned up.
 
     Attributes:
-        marker: How the value of WALRAS_RUN begins in the environment of the run's processes.
-        cgroup: Name of the run's cgroup in every hierarchy.
-        sessions: Session id to the start time of the process that leads it, clock ticks.
+        marker: Beginning of the entry ``WALRAS_RUN=...`` in the environment of its processes.
+        cgroup: Name of its cgroup in every hierarchy.
+        sessions: Start times of session leaders by session ID, in clock ticks since boot.
         folders: Temporary folders.
-        containers: Name of a container to the socket of its daemon.
+        containers: Sockets of Docker daemons by the name of the container.
     """
 
     marker: bytes
@@ -53,8 +53,8 @@ class Estate:
     folders: list[Path] = field(default_factory=list)
     containers: dict[str, str] = field(default_factory=dict)
 
-    def note(self, line: str) -> None:
-        """Add what one line of the parent's names."""
+    def add(self, line: str) -> None:
+        """Add the resource that a line from the parent names."""
         kind, _, rest = line.rstrip("\n").partition(" ")
         if kind == "session":
             pid, started = rest.split()
@@ -67,81 +67,81 @@ class Estate:
 
 
 def main(run_id: str) -> None:
-    """Read what to clean up until the parent is gone, then clean up."""
+    """Read resources from standard input until the parent has ended, then clean them up."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
-    estate = Estate(marker=f"WALRAS_RUN={run_id}/".encode(), cgroup=f"walras-{run_id}")
+    resources = RunResources(marker=f"WALRAS_RUN={run_id}/".encode(), cgroup=f"walras-{run_id}")
     for line in sys.stdin.buffer:
-        estate.note(os.fsdecode(line))
-    until(lambda: kill_all(estate) == 0)
-    until(lambda: remove_cgroups(estate.cgroup))
-    for name, path in estate.containers.items():
+        resources.add(os.fsdecode(line))
+    retry_until(lambda: kill_all(resources) == 0)
+    retry_until(lambda: remove_cgroups(resources.cgroup))
+    for name, path in resources.containers.items():
         remove_container(name, path)
-    for folder in estate.folders:
+    for folder in resources.folders:
         if folder.name.startswith(FOLDER_PREFIX):
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def remove_container(name: str, path: str) -> None:
-    """Kill and remove one container, if its daemon still has it (Docker Engine API)."""
-    connection = http.client.HTTPConnection("docker", timeout=PATIENCE_SECONDS)
+    """Kill and remove a container if its daemon still has it (Docker Engine API)."""
+    connection = http.client.HTTPConnection("docker", timeout=TIMEOUT_SECONDS)
     with contextlib.suppress(OSError, http.client.HTTPException), contextlib.closing(connection):
         connection.sock = socket.socket(socket.AF_UNIX)
-        connection.sock.settimeout(PATIENCE_SECONDS)
+        connection.sock.settimeout(TIMEOUT_SECONDS)
         connection.sock.connect(path)
         connection.request("DELETE", f"/containers/{name}?force=1")
         connection.getresponse().read()
 
 
-def until(done: Callable[[], bool]) -> bool:
-    """Call `done` until it says so, with short pauses, or until patience ends."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+def retry_until(done: Callable[[], bool]) -> bool:
+    """Call `done` until it returns True or `TIMEOUT_SECONDS` are over; return its last result."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while not (finished := done()) and time.monotonic() < deadline:
         time.sleep(_PAUSE_SECONDS)
     return finished
 
 
-def kill_all(estate: Estate) -> int:
-    """SIGKILL what a scan finds of the run; returns how many were still alive."""
-    doomed = set(cgroup_members(estate.cgroup)) | set(marked_or_in_session(estate))
-    doomed.discard(os.getpid())
-    for pid in doomed:
+def kill_all(resources: RunResources) -> int:
+    """Send SIGKILL to the processes of a run; return how many were still alive."""
+    found = set(cgroup_members(resources.cgroup)) | set(marked_or_in_session(resources))
+    found.discard(os.getpid())
+    for pid in found:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
-    return len(doomed)
+    return len(found)
 
 
-def marked_or_in_session(estate: Estate) -> Iterator[int]:
-    """Live processes that carry the run's marker or belong to one of its sessions."""
-    stale = [pid for pid, started in estate.sessions.items() if recycled(pid, started)]
+def marked_or_in_session(resources: RunResources) -> Iterator[int]:
+    """Yield live processes that have the run's marker or belong to one of its sessions."""
+    stale = [pid for pid, started in resources.sessions.items() if is_reused(pid, started)]
     for pid in stale:
-        del estate.sessions[pid]
+        del resources.sessions[pid]
     for entry in PROC.iterdir():
         if not entry.name.isdigit() or (stat := stat_fields(int(entry.name))) is None:
             continue
         if stat[_STATE] not in _DEAD and (
-            int(stat[_SESSION]) in estate.sessions or carries(entry, estate.marker)
+            int(stat[_SESSION]) in resources.sessions or has_marker(entry, resources.marker)
         ):
             yield int(entry.name)
 
 
-def recycled(pid: int, started: int) -> bool:
-    """Whether `pid` is by now another process than the one that started then."""
+def is_reused(pid: int, started: int) -> bool:
+    """Return whether `pid` now belongs to another process than the one that started then."""
     stat = stat_fields(pid)
     return stat is not None and int(stat[STARTED]) != started
 
 
 def stat_fields(pid: int) -> list[str] | None:
-    """The fields of /proc/PID/stat after the name (which may hold blanks and parentheses)."""
+    """Return the fields of /proc/PID/stat after the name; None if the process has ended."""
     try:
         text = (PROC / str(pid) / "stat").read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return text.rpartition(")")[2].split()
+    return text.rpartition(")")[2].split()  # the name may contain blanks and parentheses
 
 
-def carries(process: Path, marker: bytes) -> bool:
-    """Whether the process was started with an environment variable beginning with `marker`."""
+def has_marker(process: Path, marker: bytes) -> bool:
+    """Return whether the process was started with an environment entry that begins so."""
     deadline, settled = time.monotonic() + _EXEC_SECONDS, False
     while True:
         try:
@@ -155,7 +155,7 @@ def carries(process: Path, marker: bytes) -> bool:
 
 
 def in_exec(pid: int) -> bool:
-    """Whether the process has its new memory already, but no environment in it yet (execve(2)).
+    """Return whether the process is in execve(2), with new memory but no environment in it yet.
 
     A kernel thread has no memory at all, and an empty environment still has an address.
     """
@@ -164,7 +164,7 @@ def in_exec(pid: int) -> bool:
 
 
 def cgroup_members(name: str) -> Iterator[int]:
-    """Processes in the cgroups of that name and in those below them."""
+    """Yield the processes in the cgroups of that name and in their descendants."""
     for top in named_cgroups(name):
         for folder, _, _ in os.walk(top):
             with contextlib.suppress(OSError):  # removed meanwhile
@@ -172,7 +172,7 @@ def cgroup_members(name: str) -> Iterator[int]:
 
 
 def remove_cgroups(name: str) -> bool:
-    """Remove the cgroups of that name, children first; says whether all are gone."""
+    """Remove the cgroups of that name, children first; return whether none is left."""
     for top in named_cgroups(name):
         for folder, _, _ in os.walk(top, topdown=False):
             with contextlib.suppress(OSError):  # busy while its last task exits, or gone
@@ -181,7 +181,7 @@ def remove_cgroups(name: str) -> bool:
 
 
 def named_cgroups(name: str) -> Iterator[Path]:
-    """Every cgroup of that name, in every hierarchy of cgroup v1 and in that of v2."""
+    """Yield every cgroup of that name, in all hierarchies of cgroup v1 and in that of v2."""
     for mount in cgroup_mounts():
         for folder, children, _ in os.walk(mount):
             if name in children:
@@ -190,7 +190,7 @@ def named_cgroups(name: str) -> Iterator[Path]:
 
 
 def cgroup_mounts() -> Iterator[Path]:
-    """Mount points of cgroup file systems (proc_pid_mountinfo(5))."""
+    """Yield the mount points of cgroup file systems (proc_pid_mountinfo(5))."""
     for line in (PROC / "self/mountinfo").read_text().splitlines():
         mount, _, file_system = line.partition(" - ")
         if file_system.split()[0] in {"cgroup", "cgroup2"}:

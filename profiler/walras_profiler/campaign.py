@@ -1,4 +1,4 @@
-"""A campaign: every core count at every data size several times, in an order that hides drift."""
+"""Plans and makes a campaign: runs at every core count and data size, in a random order."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -10,17 +10,17 @@ from walras.sizes import Size
 
 
 class MeasurementError(Exception):
-    """A run failed; the message is one line: which run, what is wrong, the way out."""
+    """A run failed; the message is one line with the run, the cause and the way out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One run to make.
+    """A run to make.
 
     Attributes:
-        cores: Cores to run on.
+        cores: Number of cores to run on.
         size: Data size.
-        repeat: Which repeat it is, from 1; 0 is the warm-up, which is not counted.
+        repeat: Number of the repeat, from 1; 0 for the warm-up, which is not counted.
     """
 
     cores: int
@@ -34,17 +34,18 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What one run took.
+    """Time and resources that one run took.
 
     Attributes:
-        cores: Cores that it ran on.
+        cores: Number of cores that it ran on.
         size: Data size.
         seconds: Wall time.
-        user_seconds: CPU time in user mode; None where unknown, as the next two are.
-        system_seconds: CPU time in the kernel.
-        peak_memory: Largest resident set, bytes (of one process, or of a whole container).
-        others: Share of the CPUs' time that other programs took meanwhile; None where unknown.
-        counters: Hardware counters by event name.
+        user_seconds: CPU time in user mode; None if unknown.
+        system_seconds: CPU time in the kernel; None if unknown.
+        peak_memory: Largest resident set of a process, or peak memory of a container, in bytes;
+            None if unknown.
+        others: Fraction of the CPUs' time that other programs took, from 0 to 1; None if unknown.
+        counters: Counts of hardware events by event name.
     """
 
     cores: int
@@ -58,37 +59,37 @@ class Measurement:
 
 
 class Runner(Protocol):
-    """Something that can make one run: of a command here, or of a container."""
+    """Makes single runs, of a command on this machine or of a container."""
 
     @property
     def description(self) -> str:
-        """How runs are held to their cores, for people."""
+        """Mechanism that holds runs to their cores, as text for the user."""
 
     @property
     def notes(self) -> Sequence[str]:
-        """What is not measured and why, for people."""
+        """Texts for the user about what is not measured, and why."""
 
     def run(self, trial: Trial) -> Measurement:
-        """Make one run and wait for it.
+        """Make a run and wait for its end.
 
         Raises:
             MeasurementError: The run failed.
         """
 
 
-class Observer(Protocol):
-    """Is told of every run."""
+class TrialObserver(Protocol):
+    """Callback for the progress of a campaign."""
 
     def __call__(self, trial: Trial, measurement: Measurement | None) -> None:
-        """Called before each run with None, and after it with its measurement."""
+        """Observe a run: called with None before it, and with its measurement afterwards."""
 
 
 def plan_trials(
     cores: Sequence[int], sizes: Sequence[Size], repeats: int, seed: int
 ) -> tuple[Trial, ...]:
-    """All runs, in blocks: each repeat visits every core count and size in a new random order.
+    """Return all runs, in blocks: each repeat visits every core count and size in a random order.
 
-    A machine that warms up or gets busy then slows all of them alike, and not the last ones only.
+    A machine that warms up or becomes busy then slows all of them alike, not only the last ones.
     """
     generator = random.Random(seed)  # noqa: S311 (an order, not a secret)
     trials: list[Trial] = []
@@ -102,19 +103,19 @@ def plan_trials(
 def run_campaign(
     runner: Runner,
     trials: Sequence[Trial],
-    observe: Observer,
+    observe: TrialObserver,
 ) -> tuple[Measurement, ...]:
-    """Make a warm-up run, then all `trials` in order; the first that fails ends the campaign.
+    """Make a warm-up run, then all `trials` in order, and return the latter's measurements.
 
-    The warm-up has the most cores and data of all trials: it brings program and data into memory.
+    The warm-up has the largest core count and data size, to bring program and data into memory.
 
     Args:
         runner: Makes the runs.
-        trials: From `plan_trials`.
-        observe: Is told of every run.
+        trials: Runs to make, as `plan_trials` returns them.
+        observe: Called before and after every run.
 
     Raises:
-        MeasurementError: A run failed.
+        MeasurementError: A run failed; the first failure ends the campaign.
     """
     largest = max(trials, key=lambda trial: (trial.size, trial.cores))
     measured = []
@@ -128,7 +129,7 @@ def run_campaign(
 
 
 def samples_of(measurements: Sequence[Measurement]) -> tuple[Sample, ...]:
-    """The measured times as the core fits them."""
+    """Return the measured times by data size and core count, as `fit_profile` takes them."""
     times: dict[tuple[Size, int], tuple[float, ...]] = {}
     for m in measurements:
         times[m.size, m.cores] = (*times.get((m.size, m.cores), ()), m.seconds)
@@ -138,12 +139,12 @@ def samples_of(measurements: Sequence[Measurement]) -> tuple[Sample, ...]:
 
 
 def disturbance_of(measurements: Sequence[Measurement]) -> float:
-    """The mean share of the CPUs that other programs took; 0 where it is unknown."""
+    """Return the mean fraction of CPU time that other programs took; 0 if unknown."""
     known = [m.others for m in measurements if m.others is not None]
     return sum(known) / len(known) if known else 0.0
 
 
 def default_core_counts(machine: int) -> tuple[int, ...]:
-    """Powers of two below the machine's cores, and all of them."""
+    """Return the powers of two below the machine's core count, and that count."""
     powers = (1 << power for power in range(machine.bit_length()))
     return tuple(sorted({count for count in powers if count < machine} | {machine}))

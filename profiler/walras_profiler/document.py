@@ -1,8 +1,7 @@
-"""The SpeedupProfile document: a plain dictionary, for YAML or JSON.
+"""Makes the SpeedupProfile document of a profile, as a plain dictionary for YAML or JSON.
 
-Measurements stand in `spec`, since `kubectl apply` drops `status`; the status can always be derived
-from them again (`walras.resources.speedups`). No floats: all numbers but counts are decimal
-strings.
+Measurements are in `spec`, since `kubectl apply` drops `status`; the status can be derived from
+them again (`walras.resources.speedups`). All numbers but counts are decimal strings, not floats.
 """
 
 from collections.abc import Sequence
@@ -32,14 +31,14 @@ def profile_document(
     fit: SpeedupFit,
     findings: Sequence[Finding],
 ) -> Document:
-    """The document of a finished profile.
+    """Return the SpeedupProfile document of a finished profile.
 
     Args:
-        name: `metadata.name`.
-        namespace: `metadata.namespace`.
-        measurements: All counted runs.
-        fit: The fit of their times.
-        findings: What the fit is worth.
+        name: Name of the object.
+        namespace: Namespace of the object.
+        measurements: Measurements of all counted runs.
+        fit: Speedup fitted to their times.
+        findings: Doubts about the fit.
     """
     return {
         "apiVersion": API_VERSION,
@@ -54,7 +53,7 @@ _Cells = dict[tuple[Size, int], list[Measurement]]
 
 
 def _cells(measurements: Sequence[Measurement]) -> _Cells:
-    """All runs of each data size and core count, ascending."""
+    """Return the runs of each data size and core count, in ascending order."""
     cells: _Cells = {}
     for measurement in sorted(measurements, key=lambda m: (m.size, m.cores)):
         cells.setdefault((measurement.size, measurement.cores), []).append(measurement)
@@ -73,7 +72,7 @@ def _spec(cells: _Cells) -> Document:
 
 
 def _measurement(size: Size, cores: int, runs: Sequence[Measurement]) -> Document:
-    """One cell: all times, the medians of what else was measured, the largest peak memory."""
+    """Return one entry: all times, the largest peak memory, the medians of all else."""
     entry: Document = {
         "cores": cores,
         "dataSize": str(size),
@@ -124,12 +123,12 @@ def _seconds(value: float) -> str:
 
 
 def _decimal(value: float) -> str:
-    """A plain decimal number of six significant digits: no exponent, no trailing zeros."""
+    """Return a decimal of six significant digits, without exponent and trailing zeros."""
     text = format(Decimal(f"{value:.{_SIGNIFICANT}g}"), "f")
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _camel(event: str) -> str:
-    """An event's name as a field: cache-misses as cacheMisses."""
+    """Return the field name of an event: cacheMisses for cache-misses."""
     first, *rest = event.split("-")
     return first + "".join(word.capitalize() for word in rest)

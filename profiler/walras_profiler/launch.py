@@ -1,9 +1,9 @@
-"""Start one command on given CPUs from its first instruction, and say what it used.
+"""Starts a command on given CPUs from its first instruction, and measures what it uses.
 
-The child is a tiny launcher (`walras_profiler._launcher`) that waits until it has been moved
-into its group and only then becomes the command: no instruction of the command runs elsewhere, no
-time of the launcher's is counted, and no code runs between fork and exec in a parent with threads.
-The profiler starts its short runs through this module, the local run its long-lived jobs.
+The child is a small launcher (`walras_profiler._launcher`) that waits until it has been moved
+into its cgroup and only then executes the command: no instruction of the command runs elsewhere, no
+time of the launcher is counted, and no code runs between fork and exec in a parent with threads.
+The profiler starts its short runs by this module, the local run its long-lived jobs.
 """
 
 import os
@@ -29,26 +29,26 @@ THREAD_VARIABLES = (
     "JULIA_NUM_THREADS",
     "GOMAXPROCS",
 )
-"""How the common parallel run-times are told their number of threads."""
+"""Environment variables that set the number of threads of common parallel run-times."""
 
 _LAUNCHER = Path(__file__).with_name("_launcher.py")
 _KIB = 1024
 
 
 class LaunchError(Exception):
-    """A command could not be started; the message is one line that names it and says why."""
+    """A command could not be started; the message is one line with its name and the cause."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A program and its arguments, never seen by a shell.
+    """A program and its arguments, executed without a shell.
 
     Attributes:
-        argv: Program and arguments; the program is looked up in the environment's PATH.
-        environment: The whole environment of the command (see `job_environment`).
-        cwd: Working directory; None is the caller's own.
-        output: Open file for standard output; None discards it.
-        errors: Open file for standard error; None discards it.
+        argv: Program and arguments; the program is searched in the PATH of `environment`.
+        environment: Complete environment of the command (see `job_environment`).
+        cwd: Working directory; None for the caller's own.
+        output: Open file for standard output; None to discard it.
+        errors: Open file for standard error; None to discard it.
     """
 
     argv: tuple[str, ...]
@@ -59,17 +59,17 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What an ended command used, without the launcher's share.
+class ProcessResult:
+    """Exit code of a command and the resources it used, without the launcher's.
 
     Attributes:
-        exit_code: As of the shell's ``$?``, but -N when signal N ended it (as in `subprocess`).
+        exit_code: Exit code, or -N if signal N ended the command (as in `subprocess`).
         seconds: Wall time from exec to exit.
-        user_seconds: CPU time in user mode, with every child process that it waited for.
-        system_seconds: CPU time in the kernel, likewise.
-        peak_memory: Largest resident set of any one process, bytes. None when it was not above
-            what the process held before exec: the kernel's figure (ru_maxrss, getrusage(2))
-            spans exec, so a smaller peak cannot be seen.
+        user_seconds: CPU time in user mode, including children that it waited for.
+        system_seconds: CPU time in the kernel, including children that it waited for.
+        peak_memory: Largest resident set of any one process, in bytes. None if it was not above
+            that of the launcher: the kernel's value (ru_maxrss, getrusage(2)) spans exec, so a
+            smaller peak cannot be seen.
     """
 
     exit_code: int
@@ -82,67 +82,67 @@ class Outcome:
 def job_environment(
     base: Mapping[str, str], marker: Mapping[str, str], threads: int
 ) -> dict[str, str]:
-    """`base` with the job's marker, and with `threads` for run-times that the user left unset.
+    """Return `base` with the job's marker, and with thread counts that the user has not set.
 
     Args:
-        base: The environment to start from, as a rule `os.environ`.
-        marker: What tells the job's processes from others: its group's `environment`.
-        threads: Logical CPUs that the job is given.
+        base: Environment to start from, usually `os.environ`.
+        marker: Variables that identify the job's processes: `environment` of its placement.
+        threads: Logical CPUs of the job.
     """
     return dict.fromkeys(THREAD_VARIABLES, str(threads)) | dict(base) | dict(marker)
 
 
 @dataclass(slots=True)
-class Process:
-    """A started command. A thread of its own waits for it, so its times are exact.
+class LaunchedProcess:
+    """A started command; a thread of its own waits for it, so that its times are exact.
 
     Attributes:
-        pid: Process id; also the id of its session and process group.
+        pid: Process ID, which is also the ID of its session and process group.
     """
 
     pid: int
-    _outcome: Outcome | None = None
+    _result: ProcessResult | None = None
     _ended: threading.Event = field(default_factory=threading.Event)
 
-    def poll(self) -> Outcome | None:
-        """The outcome, or None while the command runs."""
-        return self._outcome
+    def poll(self) -> ProcessResult | None:
+        """Return the result; None while the command runs."""
+        return self._result
 
-    def wait(self, timeout: float | None = None) -> Outcome | None:
-        """The outcome, or None when the command still runs after `timeout` seconds."""
+    def wait(self, timeout: float | None = None) -> ProcessResult | None:
+        """Return the result; None if the command still runs after `timeout` seconds."""
         self._ended.wait(timeout)
-        return self._outcome
+        return self._result
 
     def _watch(self, child: subprocess.Popen[bytes], started: float, before: "_Usage") -> None:
-        """Wait for the end (in a thread) and record what was used since exec."""
+        """Wait for the end, in a thread, and record the resources used since exec."""
         try:
             _, status, usage = os.wait4(child.pid, 0)
         except ChildProcessError:  # an interrupted launch has killed it and waited for it
             return
         seconds = time.monotonic() - started
         child.returncode = os.waitstatus_to_exitcode(status)
-        self._outcome = _outcome(child.returncode, seconds, usage, before)
+        self._result = _result(child.returncode, seconds, usage, before)
         self._ended.set()
 
 
-def launch(command: Command, admit: Callable[[int], None]) -> Process:
-    """Start `command` once `admit` has put its process where it belongs.
+def launch(command: Command, admit: Callable[[int], None]) -> LaunchedProcess:
+    """Start `command` after `admit` has placed its process.
 
     The process leads a session of its own: Ctrl-C at the terminal does not reach it, and it
-    cannot stop to ask at the terminal. Standard input is empty. When the calling thread is the
-    main thread, the kernel kills the process if this one dies; in other threads that would tie
-    it to the thread's life instead, so it is left to the `Reaper`.
+    cannot read from the terminal. Standard input is empty. When the calling thread is the
+    main thread, the kernel kills the process if this one dies; in other threads that would happen
+    at the end of the thread instead, so the `Reaper` must do it.
 
     Args:
-        command: What to run.
-        admit: Called with the process id before the command's first instruction.
+        command: Command to start.
+        admit: Called with the process ID before the command's first instruction.
 
     Returns:
         The running process.
 
     Raises:
         LaunchError: The command could not be executed.
-        Exception: Whatever `admit` raises; the process has been killed then.
+        Exception: An error of `admit`; the process has then been killed.
     """
     gate_read, gate_write = os.pipe()
     status_read, status_write = os.pipe()
@@ -165,7 +165,9 @@ def launch(command: Command, admit: Callable[[int], None]) -> Process:
 
 def _spawn(command: Command, gate: int, status: int) -> subprocess.Popen[bytes]:
     if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
-        raise LaunchError("SIGCHLD is ignored, so the kernel keeps no exit codes: restore it first")
+        raise LaunchError(
+            "SIGCHLD is ignored, so the kernel keeps no exit codes: restore its handler first"
+        )
     on_main_thread = threading.current_thread() is threading.main_thread()
     launcher = [sys.executable, "-I", "-S", str(_LAUNCHER), str(gate), str(status)]
     try:
@@ -189,8 +191,8 @@ def _release(
     admit: Callable[[int], None],
     gate: IO[bytes],
     status: IO[bytes],
-) -> Process:
-    """Let the waiting launcher go on, and see that it became the command."""
+) -> LaunchedProcess:
+    """Let the waiting launcher execute the command, and check that it did."""
     before = _Usage.parse(status.readline())
     if before is None:
         raise LaunchError(f"cannot start {command.argv[0]!r}: its launcher was killed")
@@ -203,7 +205,7 @@ def _release(
     if failure := status.read():
         reason = os.strerror(int(failure))
         raise LaunchError(f"cannot run {command.argv[0]!r}: {reason}")
-    process = Process(child.pid)
+    process = LaunchedProcess(child.pid)
     threading.Thread(
         target=process._watch,
         args=(child, started, before),
@@ -215,7 +217,13 @@ def _release(
 
 @dataclass(frozen=True, slots=True)
 class _Usage:
-    """What the launcher had used when it got ready: seconds, seconds, bytes."""
+    """Resources that the launcher had used when it was ready.
+
+    Attributes:
+        user: CPU time in user mode, in seconds.
+        system: CPU time in the kernel, in seconds.
+        peak: Largest resident set, in bytes.
+    """
 
     user: float
     system: float
@@ -229,9 +237,9 @@ class _Usage:
         return cls(float(fields[0]), float(fields[1]), int(fields[2]) * _KIB)
 
 
-def _outcome(exit_code: int, seconds: float, usage: struct_rusage, before: _Usage) -> Outcome:
+def _result(exit_code: int, seconds: float, usage: struct_rusage, before: _Usage) -> ProcessResult:
     peak = usage.ru_maxrss * _KIB
-    return Outcome(
+    return ProcessResult(
         exit_code=exit_code,
         seconds=seconds,
         user_seconds=max(0.0, usage.ru_utime - before.user),

@@ -1,4 +1,4 @@
-"""The speedup curve in a terminal: what was measured, Amdahl's law fitted to it, and the ideal."""
+"""Plots speedup in a terminal: measured points, the fit of Amdahl's law, and the ideal line."""
 
 from walras.profile import SpeedupFit
 
@@ -6,15 +6,14 @@ _CURVE_POINTS = 200
 
 
 def speedup_plot(fit: SpeedupFit, width: int = 72, height: int = 20) -> str:
-    """Speedup over cores as lines of text.
+    """Return a plot of speedup over cores as lines of text.
+
+    Measured points are marked x (one per data size), the fitted curve *, the ideal line ``.``.
 
     Args:
-        fit: The fitted profile.
-        width: Columns.
-        height: Rows.
-
-    Returns:
-        Measured points (x, one per data size), the fitted curve (*) and the ideal line (.).
+        fit: Fitted profile.
+        width: Width in columns.
+        height: Height in rows.
     """
     import plotext
 
@@ -25,7 +24,7 @@ def speedup_plot(fit: SpeedupFit, width: int = 72, height: int = 20) -> str:
     most = max(fit.by_cores)
     curve = [1 + (most - 1) * step / _CURVE_POINTS for step in range(_CURVE_POINTS + 1)]
     points = [(p.cores, p.speedup) for size in fit.sizes for p in size.points]
-    # Later signals cover earlier ones, so the measurements come last.
+    # Later curves cover earlier ones, so the measurements come last.
     for label, marker, xs, ys in (
         ("ideal", ".", curve, curve),
         (f"Amdahl, F = {fit.fraction:.2f}", "*", curve, [fit.speedup(x) for x in curve]),

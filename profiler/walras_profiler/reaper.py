@@ -1,9 +1,9 @@
-"""Leaves nothing behind: a watchdog process that outlives the run by a moment.
+"""Starts the watchdog process that cleans up after a run, however the run ends.
 
 Python's own clean-up does not run when the process is killed (`kill -9`, the kernel's OOM
 killer). So each run starts one small process in a session of its own, which Ctrl-C does not reach.
-It holds the read end of a pipe; however the run ends, the pipe ends with it, and the
-watchdog kills what is left of the run and removes its cgroups and temporary folders.
+It holds the read end of a pipe, which is closed when the run ends in any way; then the watchdog
+kills the processes that are left, and removes cgroups, containers and temporary folders.
 """
 
 import contextlib
@@ -15,17 +15,17 @@ from types import TracebackType
 from typing import Self
 
 from walras_agent.local.runs import MARKER, checked_name
-from walras_profiler._reaper import FOLDER_PREFIX, PATIENCE_SECONDS, STARTED, stat_fields
+from walras_profiler._reaper import FOLDER_PREFIX, STARTED, TIMEOUT_SECONDS, stat_fields
 
 _SCRIPT = Path(__file__).with_name("_reaper.py")
 
 
 class Reaper:
-    """The watchdog of one run; closing it is also how the run cleans up when all went well.
+    """Watchdog of one run; a run that succeeds cleans up by closing it.
 
     Args:
-        run_id: The run's id, which its processes carry in their marker and its cgroups in their
-            name (``walras-<run id>``).
+        run_id: ID of the run, which is part of the marker of its processes and of the name of its
+            cgroups (``walras-<run id>``).
 
     Raises:
         ValueError: `run_id` is not made of lower-case letters, digits, dots and hyphens.
@@ -44,13 +44,13 @@ class Reaper:
         )
 
     def guard_session(self, pid: int) -> None:
-        """Have the session that `pid` leads killed, also processes that shed their marker."""
+        """Register the session that `pid` leads; even its processes without a marker are killed."""
         stat = stat_fields(pid)
         if stat is not None:
-            self._tell(f"session {pid} {stat[STARTED]}")
+            self._send(f"session {pid} {stat[STARTED]}")
 
     def guard_folder(self, folder: Path) -> None:
-        """Have a temporary folder removed.
+        """Register a temporary folder to remove.
 
         Raises:
             ValueError: The folder's name does not begin with ``walras-``, or holds a line break.
@@ -58,19 +58,19 @@ class Reaper:
         path = str(folder.absolute())
         if not folder.name.startswith(FOLDER_PREFIX) or "\n" in path:
             raise ValueError(f"folder {path!r}: only folders named {FOLDER_PREFIX}* are removed")
-        self._tell(f"folder {path}")
+        self._send(f"folder {path}")
 
     def guard_container(self, name: str, socket: Path) -> None:
-        """Have a container of the Docker daemon at that Unix socket killed and removed."""
-        self._tell(f"container {name} {socket}")
+        """Register a container to kill and remove, of the Docker daemon at that Unix socket."""
+        self._send(f"container {name} {socket}")
 
     def close(self) -> None:
-        """Have everything cleaned up now and wait until it is; may be called again."""
+        """Clean up now and wait until that is done; later calls do nothing."""
         if self._process.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.close()
         try:
-            self._process.wait(3 * PATIENCE_SECONDS)
+            self._process.wait(3 * TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -86,8 +86,12 @@ class Reaper:
     ) -> None:
         self.close()
 
-    def _tell(self, line: str) -> None:
-        """Pass one line on; a watchdog that was killed leaves the run without its safety net."""
+    def _send(self, line: str) -> None:
+        """Send a line to the watchdog.
+
+        Raises:
+            RuntimeError: The watchdog is closed or was killed.
+        """
         stdin = self._process.stdin
         if stdin is None or stdin.closed:
             raise RuntimeError("the watchdog of this run is closed")

@@ -1,4 +1,4 @@
-"""A profile for people: tables of times, fractions and time models, and what to make of them."""
+"""Prints a profile: tables of times, parallel fractions and time models, and warnings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ _MEBIBYTE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """Everything a finished profile has to say.
+class ProfileReport:
+    """Result of a profile.
 
     Attributes:
-        measurements: All counted runs.
-        fit: The fit.
-        findings: What it is worth.
+        measurements: Measurements of all counted runs.
+        fit: Speedup fitted to their times.
+        findings: Doubts about the fit.
     """
 
     measurements: Sequence[Measurement]
@@ -31,8 +31,8 @@ class Report:
     findings: Sequence[Finding]
 
 
-def render(report: Report) -> RenderableType:
-    """The whole report, ready to print."""
+def render(report: ProfileReport) -> RenderableType:
+    """Return the whole report as something that Rich can print."""
     parts: list[RenderableType] = [times_table(report.measurements), fraction_table(report.fit)]
     if report.fit.time_models:
         parts.append(time_model_table(report.fit, report.measurements[0].size))
@@ -42,7 +42,7 @@ def render(report: Report) -> RenderableType:
 
 
 def times_table(measurements: Sequence[Measurement]) -> Table:
-    """Median, spread and use of CPU and memory for each data size and core count."""
+    """Return a table of times, CPU time and memory by data size and core count."""
     cells: dict[tuple[Size, int], list[Measurement]] = {}
     for measurement in measurements:
         cells.setdefault((measurement.size, measurement.cores), []).append(measurement)
@@ -66,7 +66,7 @@ def times_table(measurements: Sequence[Measurement]) -> Table:
 
 
 def fraction_table(fit: SpeedupFit) -> Table:
-    """Karp-Flatt by data size and core count, with mean and variance (Figures 1 to 3)."""
+    """Return a table of Karp-Flatt fractions by data size and core count (Figures 1 to 3)."""
     table = Table(title="Parallel fraction F (Karp-Flatt)", title_justify="left")
     table.add_column("data", justify="right")
     for cores in fit.by_cores:
@@ -89,8 +89,8 @@ def fraction_table(fit: SpeedupFit) -> Table:
 
 
 def time_model_table(fit: SpeedupFit, size: Size) -> Table:
-    """Execution time in data size d for each core count (Figure 4)."""
-    unit = "d = share of the data" if size.relative else "d = data size"
+    """Return a table of execution time as a function of data size d, by core count (Figure 4)."""
+    unit = "d = fraction of the data" if size.relative else "d = data size"
     table = Table(title=f"Time in seconds, {unit}", title_justify="left")
     for column in ("cores", "form", "T(d)", "residual", *(["at 100%"] if size.relative else [])):
         table.add_column(column, justify="right")
@@ -107,25 +107,25 @@ def time_model_table(fit: SpeedupFit, size: Size) -> Table:
 
 
 def summary(fit: SpeedupFit, size: Size) -> Text:
-    """The one number that the market takes, on the samples and on all of the data."""
+    """Return a line with the parallel fraction that the market uses."""
     text = Text("Parallel fraction: ")
     text.append(f"{fit.fraction:.3f}", style="bold")
     if fit.fraction != fit.raw_fraction:
         text.append(f" (measured {fit.raw_fraction:.3f})")
     if size.relative and len(fit.sizes) > 1:
-        text.append(" on these parts of the data, ")
+        text.append(" on the sampled data, ")
         text.append(f"{fit.fraction_at(1.0):.3f}", style="bold")
-        text.append(" on all of them, by the time models")
+        text.append(" predicted for all data by the time models")
     return text
 
 
 def finding_line(finding: Finding) -> Text:
-    """One finding as a warning."""
+    """Return a finding as a line of warning."""
     return Text.assemble(("warning: ", "yellow"), f"{finding.message} [{finding.code.value}]")
 
 
 def _spread(runs: Sequence[Measurement]) -> str:
-    """Half the range of the times, in per cent of their median."""
+    """Return half the range of the times in per cent of their median."""
     seconds = [run.seconds for run in runs]
     return f"±{50 * (max(seconds) - min(seconds)) / median(seconds):.1f} %"
 

@@ -1,7 +1,7 @@
-"""Uniform random samples of a data set: some of a folder's files, or some of a text file's lines.
+"""Draws uniform random samples of a folder's files or of a text file's lines.
 
 Source: "Amdahl's Law in the Datacenter Era", section IV-A: profiles of small random samples
-predict the whole. Skewed and irregular data (graphs) need sampling that knows them.
+predict the whole. Skewed and irregular data (graphs) need a sampling method of their own.
 """
 
 import os
@@ -17,17 +17,17 @@ _PROBE_BYTES = 65536
 
 
 class SamplingError(Exception):
-    """The data cannot be sampled; the message is one line that names them and the way out."""
+    """The data cannot be sampled; the message is one line with their path and the way out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sampler:
-    """Draws samples of one data set into a folder of the caller's.
+    """Draws samples of one data set.
 
     Attributes:
-        source: The data: a folder or a text file.
-        scratch: Folder that takes the samples; the caller removes it.
-        seed: The same seed draws the same samples.
+        source: Folder or text file with the data.
+        scratch: Folder to write samples to; the caller removes it.
+        seed: Seed of the random choice; the same seed draws the same samples.
     """
 
     source: Path
@@ -35,14 +35,14 @@ class Sampler:
     seed: int
 
     def draw(self, size: Size) -> Path:
-        """A sample of the given share; all of the data are the data themselves.
+        """Return the path of a sample of the given size; for all of the data, their own path.
 
-        A folder's sample is a folder of links to a random subset of its files, each at its
-        relative place, at least one file. A file's is a copy of random lines in their order.
-        Drawing the same size again gives the same path without further work.
+        The sample of a folder is a folder with links to a random subset of its files (at least
+        one), each at its relative path. The sample of a file is a copy of random lines in their
+        order. A sample that was drawn before is returned again.
 
         Raises:
-            SamplingError: Nothing there, nothing in it, or no lines in it.
+            SamplingError: The data are missing, empty or binary.
         """
         check_source(self.source)
         if size.is_whole:
@@ -63,10 +63,10 @@ class Sampler:
 
 
 def check_source(source: Path) -> None:
-    """Refuse data that cannot be sampled.
+    """Check that data can be sampled.
 
     Raises:
-        SamplingError: Not there, not readable, empty, or neither a folder nor a text file.
+        SamplingError: They are missing, unreadable, empty, or neither a folder nor a text file.
     """
     if not source.exists():
         raise SamplingError(f"{source}: no such file or folder")
@@ -94,7 +94,7 @@ def _check_text(source: Path) -> None:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Regular files below `folder`, relative to it."""
+    """Yield the regular files below `folder`, relative to it."""
     for parent, _, names in os.walk(folder):
         for name in names:
             path = Path(parent) / name
@@ -103,7 +103,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _link_files(source: Path, target: Path, share: float, generator: random.Random) -> None:
-    """Link a random subset of the files, each in its place."""
+    """Link a random subset of the files, each at its relative path."""
     files = sorted(_files(source))
     for file in generator.sample(files, _count(len(files), share)):
         link = target / file

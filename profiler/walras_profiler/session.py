@@ -1,4 +1,4 @@
-"""One profile from beginning to end: check the request, run its campaign, fit, judge."""
+"""Carries out a profile: checks the request, makes the runs, fits and judges their times."""
 
 import os
 import re
@@ -14,43 +14,43 @@ from walras_agent.local.placement import PlacementError
 from walras_agent.topology import Topology
 from walras_profiler.campaign import (
     MeasurementError,
-    Observer,
     Runner,
     Trial,
+    TrialObserver,
     default_core_counts,
     disturbance_of,
     plan_trials,
     run_campaign,
     samples_of,
 )
-from walras_profiler.command import Template, check_program
-from walras_profiler.commands import command_runner
-from walras_profiler.container import ContainerError, container_runner
-from walras_profiler.report import Report
+from walras_profiler.command_runner import command_runner
+from walras_profiler.container_runner import ContainerError, container_runner
+from walras_profiler.report import ProfileReport
 from walras_profiler.sampling import SamplingError, check_source
+from walras_profiler.template import Template, check_program
 
 _COUNTS = re.compile(r"\s*\d{1,6}\s*(,\s*\d{1,6}\s*)*")
 
 
 class RequestError(Exception):
-    """The request cannot work; the message is one line: what is wrong and the way out."""
+    """The request is invalid; the message is one line with the cause and the way out."""
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """What a user asks for.
+class ProfileRequest:
+    """Request of a user for a profile.
 
     Attributes:
-        argv: The words of the command template.
-        cores: Core counts as written ("1,2,4"); None for `default_core_counts`.
-        sizes: Data sizes as written ("10%,20%"); None for all of the data.
-        repeats: Runs of each core count and size.
-        data: Data to sample.
-        image: Container image; None runs the command here.
-        network: The container's network; None for no network.
-        pin: How to hold runs to their cores; None for "auto".
+        argv: Words of the command template.
+        cores: Core counts such as "1,2,4"; None for `default_core_counts`.
+        sizes: Data sizes such as "10%,20%"; None for all of the data.
+        repeats: Runs at each core count and data size.
+        data: Data to sample; None for no data.
+        image: Container image; None to run the command on this machine.
+        network: Docker network mode of the container; None for no network.
+        pin: Mechanism that holds runs to their cores; None for "auto".
         seed: Seed of the order of runs and of the samples.
-        timeout: Seconds that one run may take.
+        timeout: Longest duration of a run in seconds.
     """
 
     argv: tuple[str, ...]
@@ -66,28 +66,35 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """A checked request: what to run, where, and in which order."""
+class ProfilePlan:
+    """A valid request and the runs to make for it.
 
-    request: Request
+    Attributes:
+        request: Request of the user.
+        template: Template of the command.
+        topology: CPUs of the machine.
+        trials: Runs in their order, without the warm-up.
+    """
+
+    request: ProfileRequest
     template: Template
     topology: Topology
     trials: tuple[Trial, ...]
 
 
-class Watcher(Protocol):
-    """Is told how a session goes."""
+class SessionObserver(Protocol):
+    """Observer of the progress of a profile."""
 
-    def begin(self, runner: Runner, runs: int) -> AbstractContextManager[Observer]:
-        """Called once before `runs` runs; gives what is called at each of them."""
+    def begin(self, runner: Runner, runs: int) -> AbstractContextManager[TrialObserver]:
+        """Observe the start: called once before `runs` runs; yields the observer of each run."""
 
 
-def prepare(request: Request, topology: Topology) -> Plan:
-    """Check everything that can be checked before anything is run.
+def prepare(request: ProfileRequest, topology: Topology) -> ProfilePlan:
+    """Check a request and plan its runs; nothing is run.
 
     Raises:
-        RequestError: Bad input.
-        MeasurementError: The machine offers one core only.
+        RequestError: The request is invalid.
+        MeasurementError: The machine has only one usable core.
     """
     try:
         cores = core_counts(request.cores, len(topology.cores()))
@@ -98,35 +105,36 @@ def prepare(request: Request, topology: Topology) -> Plan:
     except (ValueError, SamplingError) as error:
         raise RequestError(str(error)) from error
     trials = plan_trials(cores, sizes or (WHOLE,), request.repeats, request.seed)
-    return Plan(request, template, topology, trials)
+    return ProfilePlan(request, template, topology, trials)
 
 
-def carry_out(plan: Plan, watcher: Watcher) -> Report:
+def carry_out(plan: ProfilePlan, observer: SessionObserver) -> ProfileReport:
     """Make all runs of a plan, fit their times and judge the fit.
 
     Raises:
-        MeasurementError: A run failed, or runs cannot be made here.
+        MeasurementError: A run failed, or runs cannot be made on this machine.
     """
     try:
-        with _open_runner(plan) as runner, watcher.begin(runner, len(plan.trials) + 1) as observe:
+        with _open_runner(plan) as runner, observer.begin(runner, len(plan.trials) + 1) as observe:
             measurements = run_campaign(runner, plan.trials, observe)
         samples = samples_of(measurements)
         fit = fit_profile(samples)
     except (PlacementError, ContainerError, SamplingError, ValueError) as error:
         raise MeasurementError(str(error)) from error
-    return Report(measurements, fit, diagnose(samples, fit, disturbance_of(measurements)))
+    return ProfileReport(measurements, fit, diagnose(samples, fit, disturbance_of(measurements)))
 
 
 def core_counts(text: str | None, machine: int) -> tuple[int, ...]:
-    """The core counts to measure, ascending.
+    """Return the core counts to measure, ascending.
 
     Args:
-        text: As written, or None for the default.
-        machine: Cores that this process may use.
+        text: Core counts such as "1,2,4"; None for the default.
+        machine: Number of cores that this process may use.
 
     Raises:
-        MeasurementError: One core only, which shows no speedup.
-        ValueError: Not a list of counts, without 1, only 1, or more than the machine has.
+        MeasurementError: The machine has only one usable core, which shows no speedup.
+        ValueError: The text is no list of counts, lacks 1 or has nothing else, or exceeds
+            the machine.
     """
     if machine == 1:
         raise MeasurementError(
@@ -140,22 +148,24 @@ def core_counts(text: str | None, machine: int) -> tuple[int, ...]:
     counts = sorted({int(part) for part in text.split(",")})
     if counts[0] != 1 or len(counts) == 1:
         raise ValueError(
-            f"--cores {text}: give 1 and at least one more, speedup is relative to one core"
+            f"--cores {text}: give 1 and at least one more: speedup is relative to one core"
         )
     if counts[-1] > machine:
-        raise ValueError(f"--cores {text}: {counts[-1]} cores wanted, {machine} are usable here")
+        raise ValueError(f"--cores {text}: {counts[-1]} cores requested, {machine} are usable here")
     return tuple(counts)
 
 
-def _check_target(request: Request) -> None:
-    """Refuse options that belong to containers on a command, and the other way round."""
+def _check_target(request: ProfileRequest) -> None:
+    """Check that container options come with an image, and others without one."""
     if request.image is None and request.network is not None:
-        raise ValueError("--network: only containers have one, give --image too")
+        raise ValueError("--network: only for containers: give --image too")
     if request.image is not None and request.pin is not None:
-        raise ValueError("--pin: containers are held by Docker's own cpuset, leave it out")
+        raise ValueError(
+            "--pin: not for containers, which Docker holds by its cpuset: leave it out"
+        )
 
 
-def _check_command(request: Request, template: Template, sizes: tuple[Size, ...]) -> None:
+def _check_command(request: ProfileRequest, template: Template, sizes: tuple[Size, ...]) -> None:
     runs_images_own = request.image is not None and not request.argv
     if sizes or request.data or not runs_images_own:
         template.check(sizes, has_data=request.data is not None)
@@ -165,7 +175,7 @@ def _check_command(request: Request, template: Template, sizes: tuple[Size, ...]
         check_program(request.argv, os.environ, Path.cwd())
 
 
-def _open_runner(plan: Plan) -> AbstractContextManager[Runner]:
+def _open_runner(plan: ProfilePlan) -> AbstractContextManager[Runner]:
     request = plan.request
     if request.image is not None:
         return container_runner(

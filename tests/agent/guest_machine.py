@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from walras_agent.cpuset import CpuSet
-from walras_agent.holdings import Grant
-from walras_agent.local.placement import Job, PlacementError, Placer, open_placer, run_id
-from walras_agent.node_plan import NodePlan
+from walras_agent.local.placement import JobPlacer, PlacedJob, PlacementError, open_placer, run_id
+from walras_agent.node_plan import EnforcedGrant, NodePlan
 from walras_agent.topology import Topology, TopologyReader
 
 VERSION = os.environ["WALRAS_CGROUP"]
@@ -20,18 +19,18 @@ NOBODY = 65534
 
 
 @pytest.fixture
-def placer() -> Iterator[Placer]:
+def placer() -> Iterator[JobPlacer]:
     placer = open_placer(run_id(), "cgroup")
     yield placer
     placer.close()
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[[Job], int]]:
+def start() -> Iterator[Callable[[PlacedJob], int]]:
     """Start a program that sleeps as a job; returns its PID."""
     started: list[subprocess.Popen[bytes]] = []
 
-    def start(job: Job) -> int:
+    def start(job: PlacedJob) -> int:
         started.append(subprocess.Popen(["sleep", "600"]))
         job.admit(started[-1].pid)
         return started[-1].pid
@@ -80,7 +79,7 @@ def test_a_process_allowed_half_a_core_sees_half_a_core() -> None:
 
 
 def test_jobs_are_held_to_whole_cores_of_one_socket(
-    placer: Placer, start: Callable[[Job], int]
+    placer: JobPlacer, start: Callable[[PlacedJob], int]
 ) -> None:
     assert placer.description == f"cgroup {VERSION} cpuset"
     topology = Topology.read()
@@ -88,7 +87,9 @@ def test_jobs_are_held_to_whole_cores_of_one_socket(
     pids = {name: start(placer.open(name)) for name in granted}
     reconciler = placer.reconciler(lambda: topology)
     grants = (
-        Grant(name, name, 1000 * cores) if cores else Grant(name, name, 500, weight=500)
+        EnforcedGrant(name, name, 1000 * cores)
+        if cores
+        else EnforcedGrant(name, name, 500, weight=500)
         for name, cores in granted.items()
     )
     reconciler.offer(NodePlan(1, "enforce", tuple(grants)))
@@ -122,7 +123,7 @@ def inside_a_group() -> Iterator[Path]:
 
 
 def test_a_run_inside_a_group_makes_its_own_where_the_rules_allow(
-    inside_a_group: Path, start: Callable[[Job], int]
+    inside_a_group: Path, start: Callable[[PlacedJob], int]
 ) -> None:
     placer = open_placer(run_id(), "cgroup")
     try:

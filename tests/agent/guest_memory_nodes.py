@@ -12,8 +12,8 @@ import pytest
 from walras_agent.cpuset import CpuSet
 from walras_agent.journal import Journal
 from walras_agent.kubepods import Layout
-from walras_agent.memory.nodes import NodeKeeper
-from walras_agent.observe import Observer
+from walras_agent.memory.numa import NumaEnforcer
+from walras_agent.observe import PodObserver
 from walras_agent.tree import CgroupTree
 
 VERSION = os.environ["WALRAS_CGROUP"]
@@ -104,8 +104,8 @@ def test_memory_follows_a_pods_cores_and_goes_back(pods: Pods, tmp_path: Path) -
     """cgroup v2 moves the pages; v1 leaves them, and takes new ones from the right node."""
     pid, other = pods.start("a"), pods.start("b")
     assert pages(pid).get("N0", 0) >= 8000
-    keeper = NodeKeeper(pods.tree, Journal.open(tmp_path / "journal"))
-    seen = Observer(pods.tree, Layout("cgroupfs")).observe()
+    keeper = NumaEnforcer(pods.tree, Journal.open(tmp_path / "journal"))
+    seen = PodObserver(pods.tree, Layout("cgroupfs")).observe()
     done = keeper.step(seen, {"a": CpuSet([1])}, 0.0)
     assert done.pods["a"].nodes == CpuSet([1]), done
     assert (memory_nodes(pid), memory_nodes(other)) == ("1", "0-1")

@@ -38,13 +38,13 @@ AGENT = """
 import json, os, threading
 from pathlib import Path
 from walras_agent import procfs
-from walras_agent.kept import KeptTree
+from walras_agent.open_file_tree import OpenFileTree
 from walras_agent.kubepods import Layout
-from walras_agent.own_group import OwnGroup, unwritable
-from walras_agent.tree import CgroupError, CgroupTree, Setting
+from walras_agent.own_group import OwnGroup, find_unwritable_group
+from walras_agent.tree import CgroupError, CgroupTree, CgroupFile
 
 tree = CgroupTree.at(Path(os.environ["HOST"]))
-own = unwritable(tree, Layout.find(tree, "/"))
+own = find_unwritable_group(tree, Layout.find(tree, "/"))
 for _ in range(3):
     threading.Thread(target=threading.Event().wait, daemon=True).start()
 
@@ -53,13 +53,13 @@ def masks():
     return [sorted(cpus) for cpus in every]
 
 said = {"own": own, "threads": len(masks())}
-asked = Setting("cpuset", own, "cpuset.cpus")
+asked = CgroupFile("cpuset", own, "cpuset.cpus")
 effective = asked._replace(file="cpuset.cpus.effective")
 try:
     tree.write(asked, "1")
 except CgroupError as error:
     said["refused"] = error.errno
-groups = OwnGroup(KeptTree(tree.version, tree.mounts), own)
+groups = OwnGroup(OpenFileTree(tree.version, tree.mounts), own)
 said["before"] = [groups.read(asked), groups.read(effective)]
 groups.write(asked, "1")
 said["held"] = [groups.read(asked), groups.read(effective), masks()]

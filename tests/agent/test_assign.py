@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from machines import machine
-from walras_agent.assign import Assignment, Demand, assign
+from walras_agent.assign import Assignment, CoreDemand, assign
 from walras_agent.cpuset import CpuSet
 from walras_agent.topology import Topology, Unit
 
 
-def demands(**cores: int) -> list[Demand]:
-    return [Demand(key, count) for key, count in cores.items()]
+def demands(**cores: int) -> list[CoreDemand]:
+    return [CoreDemand(key, count) for key, count in cores.items()]
 
 
 def nodes_of(topology: Topology, cpus: CpuSet) -> set[int]:
@@ -142,13 +142,13 @@ def test_previous_cpus_that_are_gone_are_ignored() -> None:
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        (demands(a=3, b=2), "5 exclusive cores are demanded of a machine with 4"),
+        (demands(a=3, b=2), "5 exclusive cores are demanded; the machine has 4"),
         (demands(a=4, b=0), "4 exclusive cores of 4 leave none for 1 sharing"),
-        ([Demand("a", 1), Demand("a", 2)], "a: two demands have this key"),
+        ([CoreDemand("a", 1), CoreDemand("a", 2)], "a: two demands have this key"),
     ],
     ids=["more than the machine", "nothing left to share", "one key twice"],
 )
-def test_what_cannot_be_is_refused_with_its_figures(asked: list[Demand], message: str) -> None:
+def test_what_cannot_be_is_refused_with_its_figures(asked: list[CoreDemand], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         assign(machine(cores=4), asked)
 
@@ -156,7 +156,7 @@ def test_what_cannot_be_is_refused_with_its_figures(asked: list[Demand], message
 @pytest.mark.parametrize(
     ("cores", "weight", "message"),
     [
-        (-1, 1.0, "a: -1 cores"),
+        (-1, 1.0, "a: the demand of -1 cores"),
         (0, 0.0, r"a: the weight 0\.0"),
         (0, float("inf"), "a: the weight inf"),
         (0, float("nan"), "a: the weight nan"),
@@ -164,7 +164,7 @@ def test_what_cannot_be_is_refused_with_its_figures(asked: list[Demand], message
 )
 def test_a_senseless_demand_is_refused(cores: int, weight: float, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Demand("a", cores, weight)
+        CoreDemand("a", cores, weight)
 
 
 machines = st.builds(
@@ -189,7 +189,7 @@ units: st.SearchStrategy[Unit] = st.sampled_from(["core", "thread"])
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> tuple[Topology, Unit, list[list[Demand]]]:
+def histories(draw: st.DrawFn) -> tuple[Topology, Unit, list[list[CoreDemand]]]:
     """A machine and demands of the same few jobs over several rounds, each within its supply."""
     topology, unit = draw(topologies), draw(units)
     supply = len(topology.cores(unit))
@@ -199,7 +199,7 @@ def histories(draw: st.DrawFn) -> tuple[Topology, Unit, list[list[Demand]]]:
         for key in draw(st.permutations("abcdef")):
             cores = draw(st.integers(-1, min(left, 6)))
             if cores >= 0:
-                asked.append(Demand(key, cores))
+                asked.append(CoreDemand(key, cores))
                 left -= cores
         if left == 0:
             asked = [demand for demand in asked if demand.cores > 0]
@@ -207,7 +207,7 @@ def histories(draw: st.DrawFn) -> tuple[Topology, Unit, list[list[Demand]]]:
     return topology, unit, rounds
 
 
-def replay(topology: Topology, unit: Unit, rounds: Iterable[list[Demand]]) -> list[Assignment]:
+def replay(topology: Topology, unit: Unit, rounds: Iterable[list[CoreDemand]]) -> list[Assignment]:
     results: list[Assignment] = []
     for asked in rounds:
         previous = results[-1].exclusive if results else {}
@@ -217,7 +217,7 @@ def replay(topology: Topology, unit: Unit, rounds: Iterable[list[Demand]]) -> li
 
 @given(histories())
 def test_every_cpu_has_one_holder_and_every_job_its_whole_units(
-    history: tuple[Topology, Unit, list[list[Demand]]],
+    history: tuple[Topology, Unit, list[list[CoreDemand]]],
 ) -> None:
     topology, unit, rounds = history
     for asked, result in zip(rounds, replay(*history), strict=True):
@@ -236,7 +236,7 @@ def test_every_cpu_has_one_holder_and_every_job_its_whole_units(
 
 @given(histories())
 def test_no_more_cores_move_than_the_counts_demand(
-    history: tuple[Topology, Unit, list[list[Demand]]],
+    history: tuple[Topology, Unit, list[list[CoreDemand]]],
 ) -> None:
     results = replay(*history)
     for before, after in pairwise(results):
@@ -247,7 +247,7 @@ def test_no_more_cores_move_than_the_counts_demand(
 
 @given(histories())
 def test_the_same_demands_again_move_nothing(
-    history: tuple[Topology, Unit, list[list[Demand]]],
+    history: tuple[Topology, Unit, list[list[CoreDemand]]],
 ) -> None:
     topology, unit, rounds = history
     last = replay(*history)[-1]
@@ -257,7 +257,7 @@ def test_the_same_demands_again_move_nothing(
 
 @given(histories(), st.randoms())
 def test_the_order_of_demands_does_not_matter(
-    history: tuple[Topology, Unit, list[list[Demand]]], random: Random
+    history: tuple[Topology, Unit, list[list[CoreDemand]]], random: Random
 ) -> None:
     topology, unit, rounds = history
     previous = replay(*history)[-1].exclusive
@@ -268,7 +268,7 @@ def test_the_order_of_demands_does_not_matter(
 
 @given(histories())
 def test_a_new_job_is_split_only_where_no_domain_could_hold_it(
-    history: tuple[Topology, Unit, list[list[Demand]]],
+    history: tuple[Topology, Unit, list[list[CoreDemand]]],
 ) -> None:
     topology, unit, rounds = history
     result = assign(topology, rounds[0], {}, unit)

@@ -13,16 +13,18 @@ from hypothesis import strategies as st
 from machines import machine
 from model_kernel import ModelKernel, Stopped
 from walras_agent.cpuset import CpuSet
-from walras_agent.enforce import Enforcer, Round
-from walras_agent.holdings import Grant, Holdings
+from walras_agent.dry_run import DryRunCgroups
+from walras_agent.enforce import CpuEnforcer, CpuRound
 from walras_agent.journal import Journal
 from walras_agent.kubepods import Layout, QosClass
-from walras_agent.observe import Observer
-from walras_agent.rehearsal import Rehearsal
-from walras_agent.tree import CgroupError, Setting
+from walras_agent.node_plan import EnforcedGrant
+from walras_agent.observe import PodObserver
+from walras_agent.tree import CgroupError, CgroupFile
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from walras_agent.pod_cpus import NodeCpus
 
 CORES = 6
 TOPOLOGY = machine(cores=CORES)
@@ -57,9 +59,9 @@ def start(kernel: ModelKernel, pod: str, quota: int | None = None) -> None:
     if quota is not None:
         for group in (LAYOUT.pod(pod, QOS[pod]), container(pod)):
             if kernel.version == 1:
-                kernel.set_by_others(Setting("cpu", group, "cpu.cfs_quota_us"), str(quota))
+                kernel.set_by_others(CgroupFile("cpu", group, "cpu.cfs_quota_us"), str(quota))
             else:
-                kernel.set_by_others(Setting("cpu", group, "cpu.max"), f"{quota} 100000")
+                kernel.set_by_others(CgroupFile("cpu", group, "cpu.max"), f"{quota} 100000")
 
 
 class Agent:
@@ -69,20 +71,20 @@ class Agent:
         boot = folder / "boot_id"
         boot.write_text("this boot\n")
         self.journal = Journal.open(folder / "journal", boot)
-        observer = Observer(kernel, LAYOUT, folder)
-        self.enforcer = Enforcer(kernel, observer, self.journal)
+        observer = PodObserver(kernel, LAYOUT, folder)
+        self.enforcer = CpuEnforcer(kernel, observer, self.journal)
 
-    def hold(self, **millicores: int) -> Round:
-        return self.enforcer.hold(TOPOLOGY, grants(**millicores))
+    def hold(self, **millicores: int) -> CpuRound:
+        return self.enforcer.enforce(TOPOLOGY, grants(**millicores))
 
-    def rehearse(self, **millicores: int) -> Round:
-        kernel = Rehearsal(self.enforcer.cgroups)
+    def rehearse(self, **millicores: int) -> CpuRound:
+        kernel = DryRunCgroups(self.enforcer.cgroups)
         journal = Journal.in_memory(self.journal.originals.values())
-        return self.enforcer.rehearsed(kernel, journal).hold(TOPOLOGY, grants(**millicores))
+        return self.enforcer.with_cgroups(kernel, journal).enforce(TOPOLOGY, grants(**millicores))
 
 
-def grants(**millicores: int) -> list[Grant]:
-    return [Grant(pod, f"default/{pod}", each) for pod, each in millicores.items()]
+def grants(**millicores: int) -> list[EnforcedGrant]:
+    return [EnforcedGrant(pod, f"default/{pod}", each) for pod, each in millicores.items()]
 
 
 def held(kernel: ModelKernel) -> dict[str, CpuSet]:
@@ -91,12 +93,12 @@ def held(kernel: ModelKernel) -> dict[str, CpuSet]:
     found: dict[str, CpuSet] = {}
     for groups in LAYOUT.scan(kernel):
         for name in groups.containers:
-            cpus = CpuSet.parse(kernel.read(Setting("cpuset", name, file)))
+            cpus = CpuSet.parse(kernel.read(CgroupFile("cpuset", name, file)))
             found[groups.uid] = found.get(groups.uid, CpuSet()) | cpus
     return found
 
 
-def texts(kernel: ModelKernel, files: tuple[str, ...]) -> dict[Setting, str]:
+def texts(kernel: ModelKernel, files: tuple[str, ...]) -> dict[CgroupFile, str]:
     found = {}
     pending = ["/"]
     while pending:
@@ -104,7 +106,7 @@ def texts(kernel: ModelKernel, files: tuple[str, ...]) -> dict[Setting, str]:
         pending += kernel.children(group)
         for file in files:
             controller: Literal["cpu", "cpuset"] = "cpuset" if "cpuset" in file else "cpu"
-            setting = Setting(controller, group, file)
+            setting = CgroupFile(controller, group, file)
             try:
                 found[setting] = kernel.read(setting)
             except CgroupError:  # the topmost group lacks some
@@ -128,9 +130,9 @@ def test_grants_are_held_and_all_others_share_the_rest(
     assert done.failures == ()
     now = held(kernel)
     assert len(now["a"]) == 2
-    assert now["c"] == now["d"] == done.holdings.shared
-    assert now["b"] == done.holdings.pods["b"].own | done.holdings.shared
-    assert len(now["a"] | done.holdings.pods["b"].own | now["c"]) == CORES
+    assert now["c"] == now["d"] == done.node_cpus.shared
+    assert now["b"] == done.node_cpus.pods["b"].exclusive | done.node_cpus.shared
+    assert len(now["a"] | done.node_cpus.pods["b"].exclusive | now["c"]) == CORES
     before = len(kernel.writes)
     assert agent.hold(a=2000, b=1500).writes == ()
     assert len(kernel.writes) == before
@@ -162,9 +164,9 @@ def test_container_that_starts_later_is_taken_in(version: Literal[1, 2], tmp_pat
     assert len(held(kernel)["c"]) == CORES
     agent.hold(a=2000)
     assert held(kernel) == {
-        "a": first.holdings.pods["a"].own,
-        "b": first.holdings.shared,
-        "c": first.holdings.shared,
+        "a": first.node_cpus.pods["a"].exclusive,
+        "b": first.node_cpus.shared,
+        "c": first.node_cpus.shared,
     }
 
 
@@ -178,8 +180,8 @@ def test_quota_is_lifted_while_granted_and_put_back(version: Literal[1, 2], tmp_
     file = "cpu.cfs_quota_us" if version == 1 else "cpu.max"
     lifted, bounded = ("-1", "150000") if version == 1 else ("max 100000", "150000 100000")
     for pod, at_pod in (("a", lifted), ("b", bounded)):
-        assert kernel.read(Setting("cpu", LAYOUT.pod(pod, QOS[pod]), file)) == at_pod
-        assert kernel.read(Setting("cpu", container(pod), file)) == lifted
+        assert kernel.read(CgroupFile("cpu", LAYOUT.pod(pod, QOS[pod]), file)) == at_pod
+        assert kernel.read(CgroupFile("cpu", container(pod), file)) == lifted
     agent.hold(b=1500)
     now = texts(kernel, CPU_FILES[version])
     changed = {setting.group for setting, text in now.items() if text != original[setting]}
@@ -221,8 +223,8 @@ def test_grant_of_a_pod_that_is_not_here_takes_nothing(
 ) -> None:
     kernel = node(version, "ab")
     done = Agent(kernel, tmp_path).hold(a=1000, e=3000)
-    assert set(done.holdings.pods) == {"a"}
-    assert len(done.holdings.shared) == CORES - 1
+    assert set(done.node_cpus.pods) == {"a"}
+    assert len(done.node_cpus.shared) == CORES - 1
 
 
 @VERSIONS
@@ -234,7 +236,7 @@ def test_container_that_goes_meanwhile_is_no_failure(
 
     taken = kernel.write
 
-    def write(setting: Setting, value: str) -> None:
+    def write(setting: CgroupFile, value: str) -> None:
         if setting.group.startswith(container("c")):
             monkeypatch.undo()
             kernel.remove(LAYOUT.pod("c", QOS["c"]))
@@ -254,23 +256,23 @@ def test_container_that_cannot_be_moved_keeps_its_cpus_from_others(
 ) -> None:
     kernel = node(version)
     for group in (container("c"), f"{container('c')}/init.scope"):
-        kernel.fail(Setting("cpuset", group, "cpuset.cpus"), number, times=99)
+        kernel.fail(CgroupFile("cpuset", group, "cpuset.cpus"), number, times=99)
     done = Agent(kernel, tmp_path).hold(a=2000)
     kinds = {each.group: each.kind for each in done.failures}
     assert kinds[container("c")] == ("transient" if number == errno.EBUSY else "permanent")
     assert os.strerror(number) in next(x.reason for x in done.failures if x.group == container("c"))
     assert held(kernel)["c"] == TOPOLOGY.cpuset
-    assert held(kernel)["b"] == held(kernel)["d"] == done.holdings.shared
+    assert held(kernel)["b"] == held(kernel)["d"] == done.node_cpus.shared
 
 
 def test_container_whose_groups_come_and_go_does_not_hold_up_the_round(tmp_path: Path) -> None:
     kernel = node(1)
-    busy = Setting("cpuset", f"{container('c')}/init.scope", "cpuset.cpus")
+    busy = CgroupFile("cpuset", f"{container('c')}/init.scope", "cpuset.cpus")
     kernel.fail(busy, errno.ENODEV, times=99)
     done = Agent(kernel, tmp_path).hold(a=2000)
     assert [each.group for each in done.failures if each.kind == "gone"] == [container("c")]
-    assert "come and go" in next(x.reason for x in done.failures if x.group == container("c"))
-    assert held(kernel)["b"] == done.holdings.shared
+    assert "keep changing" in next(x.reason for x in done.failures if x.group == container("c"))
+    assert held(kernel)["b"] == done.node_cpus.shared
 
 
 def test_kernel_that_takes_a_value_and_holds_another_is_believed(tmp_path: Path) -> None:
@@ -280,7 +282,7 @@ def test_kernel_that_takes_a_value_and_holds_another_is_believed(tmp_path: Path)
     done = Agent(kernel, tmp_path).hold(a=1000)
     failure = next(each for each in done.failures if each.group == container("a"))
     assert failure.kind == "permanent"
-    assert "CPUs 0 were written, 1-5 are in effect" in failure.reason
+    assert "wrote CPUs 0, but 1-5 are in effect" in failure.reason
 
 
 @VERSIONS
@@ -290,7 +292,7 @@ def test_drift_is_put_right(version: Literal[1, 2], tmp_path: Path) -> None:
     agent = Agent(kernel, tmp_path)
     agent.hold(a=2000)
     right = held(kernel)
-    kernel.set_by_others(Setting("cpuset", container("c"), "cpuset.cpus"), f"0-{CORES - 1}")
+    kernel.set_by_others(CgroupFile("cpuset", container("c"), "cpuset.cpus"), f"0-{CORES - 1}")
     assert held(kernel) != right
     agent.hold(a=2000)
     assert held(kernel) == right
@@ -320,12 +322,12 @@ def test_rehearsal_tells_the_writes_and_makes_none(version: Literal[1, 2], tmp_p
     assert agent.rehearse(a=2000, b=1500).writes == ()
 
 
-def own(holdings: Holdings | None, pod: str, cpu: int) -> bool:
-    return holdings is not None and pod in holdings.pods and cpu in holdings.pods[pod].own
+def own(node_cpus: NodeCpus | None, pod: str, cpu: int) -> bool:
+    return node_cpus is not None and pod in node_cpus.pods and cpu in node_cpus.pods[pod].exclusive
 
 
 def check(
-    kernel: ModelKernel, initial: dict[str, CpuSet], old: Holdings | None, new: Holdings
+    kernel: ModelKernel, initial: dict[str, CpuSet], old: NodeCpus | None, new: NodeCpus
 ) -> None:
     """No CPU has two owners on the way from one plan to the next.
 
@@ -364,9 +366,9 @@ def test_stopped_before_any_write_no_cpu_has_two_owners_and_all_is_recovered(
         kernel = node(version, quota=50_000)
         start_texts = texts(kernel, CPU_FILES[version])
         agent = Agent(kernel, folder)
-        was = agent.hold(**old).holdings
+        was = agent.hold(**old).node_cpus
         initial = held(kernel)
-        target = agent.rehearse(**new).holdings
+        target = agent.rehearse(**new).node_cpus
         kernel.stop_after(stops)
         try:
             agent.hold(**new)
@@ -380,8 +382,8 @@ def test_stopped_before_any_write_no_cpu_has_two_owners_and_all_is_recovered(
         assert recovered.failures == ()
         now = held(kernel)
         for pod, cpus in now.items():
-            holding = recovered.holdings.pods.get(pod)
-            assert cpus == (holding.cpus if holding else recovered.holdings.shared)
+            pod_cpus = recovered.node_cpus.pods.get(pod)
+            assert cpus == (pod_cpus.cpus if pod_cpus else recovered.node_cpus.shared)
         again.hold()
         assert held(kernel) == dict.fromkeys("abcd", TOPOLOGY.cpuset)
         assert texts(kernel, CPU_FILES[version]) == start_texts

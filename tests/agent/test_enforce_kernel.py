@@ -19,12 +19,12 @@ import pytest
 
 from real_pods import TREE, RealPods, allowed, needs_pods
 from walras_agent.cpuset import CpuSet
-from walras_agent.enforce import Enforcer, Round
-from walras_agent.holdings import Grant
+from walras_agent.enforce import CpuEnforcer, CpuRound
 from walras_agent.journal import Journal
-from walras_agent.observe import Observer
+from walras_agent.node_plan import EnforcedGrant
+from walras_agent.observe import PodObserver
 from walras_agent.topology import Topology
-from walras_agent.tree import CgroupTree, Setting
+from walras_agent.tree import CgroupFile, CgroupTree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,13 +44,13 @@ class Node(RealPods):
         super().__init__(tree)
         self.folder = folder
 
-    def enforcer(self) -> Enforcer:
+    def enforcer(self) -> CpuEnforcer:
         journal = Journal.open(self.folder / "journal")
-        return Enforcer(self.tree, Observer(self.tree, self.layout), journal)
+        return CpuEnforcer(self.tree, PodObserver(self.tree, self.layout), journal)
 
-    def hold(self, enforcer: Enforcer | None = None, **millicores: int) -> Round:
-        grants = [Grant(pod, pod, amount) for pod, amount in millicores.items()]
-        return (enforcer or self.enforcer()).hold(Topology.read(), grants)
+    def hold(self, enforcer: CpuEnforcer | None = None, **millicores: int) -> CpuRound:
+        grants = [EnforcedGrant(pod, pod, amount) for pod, amount in millicores.items()]
+        return (enforcer or self.enforcer()).enforce(Topology.read(), grants)
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_owners_change_places_and_a_newcomer_is_taken_in(node: Node) -> None:
     third = node.start("cc")
     done = node.hold(enforcer, bb=1000)
     assert done.failures == ()
-    core = done.holdings.pods["bb"].own
+    core = done.node_cpus.pods["bb"].exclusive
     assert allowed(second) == core
     assert allowed(first) == allowed(third) == Topology.read().cpuset - core
 
@@ -100,7 +100,7 @@ def test_program_that_forks_while_it_is_moved_leaves_nobody_behind(node: Node) -
     assert len(members) > 1
     for pid in members:
         try:
-            assert allowed(pid) == done.holdings.shared
+            assert allowed(pid) == done.node_cpus.shared
         except (FileNotFoundError, ProcessLookupError):
             continue  # it has ended meanwhile
 
@@ -127,7 +127,7 @@ def test_container_removed_in_the_midst_of_a_round(
     node.start("bb")
     taken = CgroupTree.write
 
-    def write(tree: CgroupTree, setting: Setting, value: str) -> None:
+    def write(tree: CgroupTree, setting: CgroupFile, value: str) -> None:
         if setting.group == node.container("bb"):
             monkeypatch.undo()
             node.kill(node.container("bb"))
@@ -136,17 +136,17 @@ def test_container_removed_in_the_midst_of_a_round(
     monkeypatch.setattr(CgroupTree, "write", write)
     done = node.hold(aa=1000)
     assert done.failures == ()
-    assert allowed(node.processes[0].pid) == done.holdings.pods["aa"].own
+    assert allowed(node.processes[0].pid) == done.node_cpus.pods["aa"].exclusive
 
 
 AGENT = """
 import os, signal, sys
 from pathlib import Path
-from walras_agent.enforce import Enforcer
-from walras_agent.holdings import Grant
+from walras_agent.enforce import CpuEnforcer
+from walras_agent.node_plan import EnforcedGrant
 from walras_agent.journal import Journal
 from walras_agent.kubepods import Layout
-from walras_agent.observe import Observer
+from walras_agent.observe import PodObserver
 from walras_agent.topology import Topology
 from walras_agent.tree import CgroupTree
 
@@ -161,8 +161,9 @@ def write(tree, setting, value):
     taken(tree, setting, value)
 CgroupTree.write = write
 tree = CgroupTree.at()
-enforcer = Enforcer(tree, Observer(tree, Layout("cgroupfs", root)), Journal.open(Path(journal)))
-enforcer.hold(Topology.read(), [Grant(pod, pod, 1000)])
+observer = PodObserver(tree, Layout("cgroupfs", root))
+enforcer = CpuEnforcer(tree, observer, Journal.open(Path(journal)))
+enforcer.enforce(Topology.read(), [EnforcedGrant(pod, pod, 1000)])
 """
 
 
@@ -184,8 +185,8 @@ def test_agent_killed_before_any_write_is_made_good(node: Node) -> None:
         assert len(owned) < 2 or not owned[0] & owned[1]
         done = node.hold(bb=1000)
         assert done.failures == ()
-        assert allowed(pids["bb"]) == done.holdings.pods["bb"].own
-        assert allowed(pids["aa"]) == allowed(pids["cc"]) == done.holdings.shared
+        assert allowed(pids["bb"]) == done.node_cpus.pods["bb"].exclusive
+        assert allowed(pids["aa"]) == allowed(pids["cc"]) == done.node_cpus.shared
         node.hold()
         assert {allowed(pid) for pid in pids.values()} == {everything}
         assert {node.tree.read(node.quota(pod)) for pod in pids} == {quota}

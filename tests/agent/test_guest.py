@@ -35,7 +35,7 @@ DAEMON = " ".join(
 OF_ANY_KERNEL = "test_all_of_it_holds_by_affinity_for_an_ordinary_user"
 FEW_PLANS = "WALRAS_TEST_PLANS=5"
 ON_TWO_CPUS = (
-    f"guest_own_group.py test_placement.py test_model_kernel.py test_kept.py {DAEMON} "
+    f"guest_own_group.py test_placement.py test_model_kernel.py test_open_file_tree.py {DAEMON} "
     f"test_memory_kernel.py profiling/test_progress_kernel.py "
     f"--deselect test_placement.py::{OF_ANY_KERNEL}"
 )

@@ -37,7 +37,7 @@ def test_in_a_container_that_mounts_its_own_group_paths_are_below_that() -> None
 
     (found,) = parse_hierarchies(mount, "3:cpuset:/docker/abc/inner\n")
 
-    assert found.own == Path("/sys/fs/cgroup/cpuset/inner")
+    assert found.own_group == Path("/sys/fs/cgroup/cpuset/inner")
 
 
 def test_a_group_outside_of_the_mount_or_namespace_is_left_out() -> None:
@@ -58,5 +58,5 @@ def test_a_mount_point_with_a_blank_is_unescaped() -> None:
 
 def test_this_process_is_listed_in_its_own_groups_here() -> None:
     for hierarchy in read_hierarchies():
-        assert hierarchy.own.is_dir()
-        assert hierarchy.own.is_relative_to(hierarchy.mount)
+        assert hierarchy.own_group.is_dir()
+        assert hierarchy.own_group.is_relative_to(hierarchy.mount)

@@ -27,11 +27,12 @@ for module in pkgutil.walk_packages(walras_agent.__path__, "walras_agent."):
     if not module.name.endswith("__main__"):
         importlib.import_module(module.name)
 
-from walras_agent.profiling.request import Sample
-from walras_agent.profiling.result import fit
+from walras_agent.profiling.request import ProgressSample
+from walras_agent.profiling.samples import fit_samples
 
 # Twice as fast on two cores but for a tenth that is serial.
-found = fit([Sample(1, 10.0, 100.0), Sample(1, 10.0, 100.0), Sample(2, 10.0, 100 / .55)])
+one, two = ProgressSample(1, 10.0, 100.0), ProgressSample(2, 10.0, 100 / .55)
+found = fit_samples([one, one, two])
 print(round(found.mean, 6))
 """
 

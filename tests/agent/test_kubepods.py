@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from walras_agent.kubepods import Driver, Layout, PodGroups, QosClass, container_id
-from walras_agent.tree import CgroupError, CgroupTree, Setting, TreeError, below
+from walras_agent.tree import CgroupError, CgroupFile, CgroupTree, TreeError, descendants
 
 UID = "0d5b2b6e-7a9c-4d0e-9b1f-3c2a1d4e5f60"
 ESCAPED = UID.replace("-", "_")
@@ -119,9 +119,9 @@ def test_driver_is_told_by_the_group_of_all_pods(tmp_path: Path) -> None:
     assert Layout.find(tree_v2(tmp_path / "b", "/kubepods.slice")).driver == "systemd"
     nested = tree_v2(tmp_path / "c", "/kubelet.slice/kubelet-kubepods.slice")
     assert Layout.find(nested, "/kubelet").driver == "systemd"
-    with pytest.raises(TreeError, match="neither is there; give the kubelet's --cgroup-driver"):
+    with pytest.raises(TreeError, match="neither exists; set --cgroup-driver"):
         Layout.find(nested)
-    with pytest.raises(TreeError, match="both are there"):
+    with pytest.raises(TreeError, match="both exist"):
         Layout.find(tree_v2(tmp_path / "d", "/kubepods", "/kubepods.slice"))
 
 
@@ -148,8 +148,8 @@ def test_missing_controller_is_named(tmp_path: Path) -> None:
 
 def test_groups_below_come_parents_first_and_gone_ones_are_none(tmp_path: Path) -> None:
     tree = tree_v2(tmp_path, "/a/b/c", "/a/d")
-    assert list(below(tree, "/a")) == ["/a/b", "/a/b/c", "/a/d"]
-    assert list(below(tree, "/gone")) == []
+    assert list(descendants(tree, "/a")) == ["/a/b", "/a/b/c", "/a/d"]
+    assert list(descendants(tree, "/gone")) == []
     assert tree.identity("/gone") is None
 
 
@@ -160,10 +160,12 @@ def test_group_made_again_is_another_one(tmp_path: Path) -> None:
 
 def test_refusals_say_what_was_asked_and_what_may_help(tmp_path: Path) -> None:
     tree = tree_v2(tmp_path, "/a")
-    gone = Setting("cpuset", "/a", "cpuset.cpus")
+    gone = CgroupFile("cpuset", "/a", "cpuset.cpus")
     with pytest.raises(CgroupError, match=r"^/a/cpuset\.cpus cannot be read: No such file") as read:
         tree.read(gone)
-    with pytest.raises(CgroupError, match=r"^/a/cpuset\.cpus does not take '1': No such") as write:
+    with pytest.raises(
+        CgroupError, match=r"^/a/cpuset\.cpus does not accept '1': No such"
+    ) as write:
         tree.write(gone, "1")
     assert read.value.kind == write.value.kind == "gone"
     assert not (tmp_path / "a/cpuset.cpus").exists()
@@ -174,7 +176,7 @@ def test_refusals_say_what_was_asked_and_what_may_help(tmp_path: Path) -> None:
 def test_files_are_read_without_their_end_and_written_as_they_are(tmp_path: Path) -> None:
     tree = tree_v2(tmp_path, "/a")
     (tmp_path / "a/cpu.max").write_text("max 100000\n")
-    setting = Setting("cpu", "/a", "cpu.max")
+    setting = CgroupFile("cpu", "/a", "cpu.max")
     assert tree.read(setting) == "max 100000"
     tree.write(setting, "50000 100000")
     assert tree.read(setting) == "50000 100000"

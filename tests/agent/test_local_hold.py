@@ -33,21 +33,20 @@ from real_jobs import (
 )
 from waiting import eventually
 from walras_agent.cpuset import CpuSet
-from walras_agent.holdings import Grant
 from walras_agent.local.affinity import AffinityGroups
 from walras_agent.local.cgroups import KernelGroups
-from walras_agent.local.placement import Job, Placer, open_placer, run_id
+from walras_agent.local.placement import JobPlacer, PlacedJob, open_placer, run_id
 from walras_agent.moves import CPUS
-from walras_agent.node_plan import Mode, NodePlan
+from walras_agent.node_plan import EnforcedGrant, Mode, NodePlan
 from walras_agent.topology import Topology
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
     from walras_agent.status import NodeStatus
-    from walras_agent.tree import Setting
+    from walras_agent.tree import CgroupFile
 
-    Write = Callable[[Any, Setting, str], None]
+    Write = Callable[[Any, CgroupFile, str], None]
 
 pytestmark = [pytest.mark.system, needs_two_cpus]
 
@@ -61,15 +60,15 @@ NOTHING = CpuSet()
 class Machine:
     """A run whose jobs are granted single CPUs or, as 0 of them, a part of what nobody owns."""
 
-    def __init__(self, placer: Placer) -> None:
+    def __init__(self, placer: JobPlacer) -> None:
         self.placer = placer
         self.programs = Programs()
-        self.jobs: dict[str, Job] = {}
+        self.jobs: dict[str, PlacedJob] = {}
         self.reconciler = placer.reconciler(lambda: TOPOLOGY)
         self.now = 0.0
         self.epoch = 0
 
-    def start(self, name: str, code: str = SLEEPER) -> Job:
+    def start(self, name: str, code: str = SLEEPER) -> PlacedJob:
         self.jobs[name] = self.placer.open(name)
         self.programs.start(self.jobs[name], code)
         return self.jobs[name]
@@ -79,19 +78,19 @@ class Machine:
         cpus: Mapping[str, int],
         weights: Mapping[str, int] = MappingProxyType({}),
         mode: Mode = "enforce",
-        fixed: Collection[Job] = (),
+        fixed: Collection[PlacedJob] = (),
     ) -> NodeStatus:
         grants = [
-            Grant(name, name, 1000 * count)
+            EnforcedGrant(name, name, 1000 * count)
             if count
-            else Grant(name, name, 500, weight=weights.get(name, 1000))
+            else EnforcedGrant(name, name, 500, weight=weights.get(name, 1000))
             for name, count in cpus.items()
         ]
         self.epoch += 1
         self.reconciler.offer(NodePlan(self.epoch, mode, tuple(grants), "thread"))
         return self.step(fixed)
 
-    def step(self, fixed: Collection[Job] = ()) -> NodeStatus:
+    def step(self, fixed: Collection[PlacedJob] = ()) -> NodeStatus:
         self.now += 1.0
         self.placer.keep()
         return self.reconciler.step(self.now, fixed=[job.container for job in fixed])
@@ -118,7 +117,11 @@ def test_own_cpus_are_nobody_elses_and_the_rest_is_shared(machine: Machine) -> N
     (own,) = cpus_of(owner)
     assert len(own) == 1
     assert [cpus_of(job) for job in sharers] == [{TOPOLOGY.cpuset - own}] * 2
-    assert {pod.pod: pod.own for pod in status.pods} == {"a": own, "b": CpuSet(), "c": CpuSet()}
+    assert {pod.pod: pod.exclusive for pod in status.pods} == {
+        "a": own,
+        "b": CpuSet(),
+        "c": CpuSet(),
+    }
 
 
 def test_all_cpus_may_be_owned(machine: Machine) -> None:
@@ -140,8 +143,8 @@ def test_job_is_on_its_cpus_before_its_first_instruction(machine: Machine) -> No
     process = machine.programs.start(newcomer, tell)
 
     assert process.stdout is not None
-    assert CpuSet(map(int, process.stdout.readline().split())) == status.pods[1].own
-    assert len(status.pods[1].own) == 1
+    assert CpuSet(map(int, process.stdout.readline().split())) == status.pods[1].exclusive
+    assert len(status.pods[1].exclusive) == 1
 
 
 def test_weights_divide_shared_cpus_and_all_that_others_leave(machine: Machine) -> None:
@@ -178,9 +181,9 @@ def test_observing_moves_nobody_and_tells_who_would_be(machine: Machine) -> None
     job = machine.start("a")
     status = machine.grant({"a": 1}, mode="observe")
     assert cpus_of(job) == {TOPOLOGY.cpuset}
-    assert len(status.pods[0].own) == 1
+    assert len(status.pods[0].exclusive) == 1
     machine.grant({"a": 1})
-    assert cpus_of(job) == {status.pods[0].own}
+    assert cpus_of(job) == {status.pods[0].exclusive}
     machine.grant({"a": 1}, mode="observe")
     assert cpus_of(job) == {TOPOLOGY.cpuset}
 
@@ -270,7 +273,7 @@ class Watcher(threading.Thread):
     def after(self, write: Write) -> Write:
         """Have every state be looked at that there is between two writes."""
 
-        def slow(groups: Any, setting: Setting, value: str) -> None:
+        def slow(groups: Any, setting: CgroupFile, value: str) -> None:
             write(groups, setting, value)
             seen = self.rounds
             while setting.file == CPUS and self.rounds < seen + 2:
@@ -323,8 +326,8 @@ def test_no_cpu_ever_has_two_owners_while_grants_change(
             machine.programs.start(machine.jobs[name], TWO_PROCESSES)
         assert eventually(lambda: all(len(pids_of(job)) == 2 for job in machine.jobs.values()))
         for pod in status.pods:
-            assert cpus_of(machine.jobs[pod.pod]) == {pod.own or status.shared}
-            assert len(pod.own) == plan[pod.pod]
+            assert cpus_of(machine.jobs[pod.pod]) == {pod.exclusive or status.shared}
+            assert len(pod.exclusive) == plan[pod.pod]
         watcher.pids = {name: pids_of(job) for name, job in machine.jobs.items()}
     watcher.ended = True
     watcher.join()

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from model_kernel import MIB, Memory, ModelKernel
 from model_node import Node
-from walras_agent.memory.demand import Demand, estimate
-from walras_agent.memory.pressure import Limits, Sample, Stall
-from walras_agent.memory.strain import headroom
-from walras_agent.tree import Setting
+from walras_agent.memory.demand import PodDemand, estimate
+from walras_agent.memory.pressure import headroom
+from walras_agent.memory.stats import MemoryLimits, MemorySample, MemoryStall
+from walras_agent.tree import CgroupFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +32,7 @@ def node(request: pytest.FixtureRequest, tmp_path: Path) -> Node:
 
 
 def limit(node: Node, group: str, amount: int) -> None:
-    node.kernel.set_by_others(Setting("memory", group, HARD[node.kernel.version]), str(amount))
+    node.kernel.set_by_others(CgroupFile("memory", group, HARD[node.kernel.version]), str(amount))
 
 
 def two_containers(node: Node) -> None:
@@ -69,16 +69,18 @@ def test_a_grant_that_follows_the_demand_lifts_the_containers_limit_and_is_enoug
 
 
 def sample(
-    mib: int, limit: int = 1 << 62, *, refaulted: int = 0, stall: Stall | None = None
-) -> Sample:
-    return Sample(Limits(limit), usage=mib * MIB, refaulted=refaulted, stall=stall)
+    mib: int, limit: int = 1 << 62, *, refaulted: int = 0, stall: MemoryStall | None = None
+) -> MemorySample:
+    return MemorySample(MemoryLimits(limit), usage=mib * MIB, refaulted=refaulted, stall=stall)
 
 
 def used(mib: int) -> int:
     return mib * MIB + headroom(mib * MIB)
 
 
-def looks(*seen: tuple[Sample, dict[str, Sample]], before: Demand | None = None) -> Demand:
+def looks(
+    *seen: tuple[MemorySample, dict[str, MemorySample]], before: PodDemand | None = None
+) -> PodDemand:
     known = before
     for number, (pod, containers) in enumerate(seen):
         known = estimate(pod, known, 10.0 * number, containers)
@@ -88,8 +90,8 @@ def looks(*seen: tuple[Sample, dict[str, Sample]], before: Demand | None = None)
 
 def test_pressure_where_no_limit_is_near_is_no_demand() -> None:
     """The node is short of memory, or a group inside the container is: more would help nobody."""
-    calm = sample(100, 8 * GIB, stall=Stall())
-    pressed = replace(calm, stall=Stall(some=80, some_total=8), refaulted=900 * MIB)
+    calm = sample(100, 8 * GIB, stall=MemoryStall())
+    pressed = replace(calm, stall=MemoryStall(some=80, some_total=8), refaulted=900 * MIB)
     main = sample(100, 4 * GIB)
     known = looks((calm, {"main": main}), (pressed, {"main": replace(main, refaulted=900 * MIB)}))
     assert known.amount == used(100)
@@ -130,14 +132,14 @@ def test_a_container_that_is_gone_wants_nothing() -> None:
 
 
 def test_what_was_told_before_a_restart_is_gone_on_from() -> None:
-    known = estimate(sample(198, 200 * MIB), None, 0, recalled=300 * MIB)
+    known = estimate(sample(198, 200 * MIB), None, 0, prior=300 * MIB)
     assert known.amount == 300 * MIB
-    assert known.told >= 300 * MIB
+    assert known.reported >= 300 * MIB
     grown = estimate(sample(198, 200 * MIB, refaulted=900 * MIB), known, 10)
     assert grown.amount == 375 * MIB
-    late = estimate(sample(198, 200 * MIB), estimate(sample(198), None, 0), 1, recalled=300 * MIB)
+    late = estimate(sample(198, 200 * MIB), estimate(sample(198), None, 0), 1, prior=300 * MIB)
     assert late.amount > 290 * MIB, "also where a look was made before it was known"
-    wild = estimate(sample(198, 200 * MIB), None, 0, recalled=10**18)
+    wild = estimate(sample(198, 200 * MIB), None, 0, prior=10**18)
     assert wild.amount == 2 * used(198), "no more than it would have come to"
 
 
@@ -163,4 +165,4 @@ def test_demand_is_between_what_is_used_and_twice_what_squeezed_groups_have(
         have = sum(max(used(usage), limit * MIB) for usage, limit, _ in seen)
         most = max(most, used(total) + 2 * max(have, pod_limit * MIB))
         assert used(total) <= known.amount <= most
-        assert known.amount <= known.told
+        assert known.amount <= known.reported

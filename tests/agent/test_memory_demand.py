@@ -15,23 +15,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waiting import eventually
-from walras_agent.memory.demand import GROWTH, HALF_LIFE, PAUSE, SLACK, Demand, estimate
-from walras_agent.memory.pressure import Limits, Sample, Stall, observe
-from walras_agent.memory.strain import headroom
-from walras_agent.tree import CgroupTree, Setting
+from walras_agent.memory.demand import GROWTH, HALF_LIFE, PAUSE, SLACK, PodDemand, estimate
+from walras_agent.memory.pressure import headroom
+from walras_agent.memory.stats import MemoryLimits, MemorySample, MemoryStall, read_sample
+from walras_agent.tree import CgroupFile, CgroupTree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MIB = 1 << 20
-LIMIT = Limits(soft=200 * MIB)
+LIMIT = MemoryLimits(soft=200 * MIB)
 LIMIT_FILE = {1: "memory.limit_in_bytes", 2: "memory.max"}
 
 
 def using(
     mib: int, *, inactive_file: int = 0, refaulted: int = 0, refused: int = 0, slowed: int = 0
-) -> Sample:
-    return Sample(
+) -> MemorySample:
+    return MemorySample(
         LIMIT,
         usage=mib * MIB,
         inactive_file=inactive_file,
@@ -41,9 +41,9 @@ def using(
     )
 
 
-def after(samples: list[Sample], seconds: float = 10.0) -> Demand:
+def after(samples: list[MemorySample], seconds: float = 10.0) -> PodDemand:
     """The estimate after one look at each sample."""
-    known: Demand | None = None
+    known: PodDemand | None = None
     for number, sample in enumerate(samples):
         known = estimate(sample, known, number * seconds)
     assert known is not None
@@ -75,7 +75,7 @@ def test_a_squeezed_program_wants_more_than_its_limit(signs: dict[str, int]) -> 
 
 
 def test_pressure_tells_of_want_at_once() -> None:
-    calm, pressed = Stall(), Stall(some=40.0, some_total=4.0)
+    calm, pressed = MemoryStall(), MemoryStall(some=40.0, some_total=4.0)
     known = estimate(replace(using(198), stall=calm), None, 0)
     assert estimate(replace(using(198), stall=pressed), known, 10).amount > LIMIT.soft
 
@@ -110,25 +110,25 @@ def test_what_is_not_used_any_more_is_forgotten_by_halves() -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 4000), st.booleans()), min_size=1, max_size=30))
 def test_never_less_than_what_is_used_and_seldom_told(steps: list[tuple[int, bool]]) -> None:
-    known: Demand | None = None
+    known: PodDemand | None = None
     refused = 0
     for number, (mib, squeezed) in enumerate(steps):
         refused += squeezed
         before, known = known, estimate(using(mib, refused=refused), known, 10.0 * number)
-        assert known.told >= known.amount >= mib * MIB
-        assert known.told <= 1.25 * known.amount + MIB
-        if before is not None and SLACK * before.told <= known.amount <= before.told:
-            assert known.told == before.told
+        assert known.reported >= known.amount >= mib * MIB
+        assert known.reported <= 1.25 * known.amount + MIB
+        if before is not None and SLACK * before.reported <= known.amount <= before.reported:
+            assert known.reported == before.reported
 
 
 def test_a_steady_program_is_told_of_once() -> None:
     """A thousand nodes must not tell of every breath of every pod."""
     samples = [using(500 + 20 * (number % 3)) for number in range(100)]
     told = set()
-    known: Demand | None = None
+    known: PodDemand | None = None
     for number, sample in enumerate(samples):
         known = estimate(sample, known, 10.0 * number)
-        told.add(known.told)
+        told.add(known.reported)
     assert len(told) <= 2
 
 
@@ -164,7 +164,7 @@ def pod() -> Iterator[str]:
     if tree.version == 2:
         (folder / "cgroup.subtree_control").write_text("+memory")
     inside.mkdir()
-    tree.write(Setting("memory", name, LIMIT_FILE[tree.version]), str(1 << 30))
+    tree.write(CgroupFile("memory", name, LIMIT_FILE[tree.version]), str(1 << 30))
     yield name
     for pid in (inside / "cgroup.procs").read_text().split():
         os.kill(int(pid), 9)
@@ -173,8 +173,8 @@ def pod() -> Iterator[str]:
     folder.rmdir()
 
 
-def seen(tree: CgroupTree, pod: str, known: Demand | None, now: float) -> Demand:
-    return estimate(observe(tree, pod), known, now, {"main": observe(tree, f"{pod}/main")})
+def seen(tree: CgroupTree, pod: str, known: PodDemand | None, now: float) -> PodDemand:
+    return estimate(read_sample(tree, pod), known, now, {"main": read_sample(tree, f"{pod}/main")})
 
 
 @pytest.mark.system
@@ -208,7 +208,7 @@ def test_the_demand_of_a_real_program_is_what_it_holds_and_what_it_is_kept_from(
         assert process.stdout.readline() == "freed\n"
         known = seen(tree, pod, known, 10 * HALF_LIFE)
         assert known.amount < 60 * MIB
-        limit = Setting("memory", pod + limited, LIMIT_FILE[tree.version])
+        limit = CgroupFile("memory", pod + limited, LIMIT_FILE[tree.version])
         tree.write(limit, str(64 * MIB))
         process.stdin.write("\n")
         assert process.stdout.readline() == "reads\n"

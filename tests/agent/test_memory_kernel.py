@@ -19,10 +19,16 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 
 from waiting import eventually
-from walras_agent.memory.course import Course, Limit, Pace, Reclaim, Report
-from walras_agent.memory.pressure import Limits, Sample, observe
-from walras_agent.memory.shrink import apply, hold
-from walras_agent.tree import CgroupError, CgroupTree, Setting
+from walras_agent.memory.limit_steps import (
+    LimitHistory,
+    LimitProgress,
+    Reclaim,
+    ReclaimPace,
+    SetLimit,
+)
+from walras_agent.memory.limit_writes import apply_writes, take_step
+from walras_agent.memory.stats import MemoryLimits, MemorySample, read_sample
+from walras_agent.tree import CgroupError, CgroupFile, CgroupTree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,8 +37,8 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 LOOK = 0.2
-PACE = Pace(pause=0.2, patience=2.0, settle=1.0, first_wait=2.0)
-LIMIT = Limits(512 * MIB)
+PACE = ReclaimPace(pause=0.2, patience=2.0, settle=1.0, first_wait=2.0)
+LIMIT = MemoryLimits(512 * MIB)
 
 IS_V2 = Path("/sys/fs/cgroup/cgroup.controllers").exists()
 FOLDER = Path("/sys/fs/cgroup" if IS_V2 else "/sys/fs/cgroup/memory")
@@ -99,49 +105,49 @@ class AGroup:
 
     cgroups: Cgroups
     pod: str
-    originals: dict[str, Limits]
-    courses: dict[str, Course] = field(default_factory=dict)
+    originals: dict[str, MemoryLimits]
+    histories: dict[str, LimitHistory] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
 
     @property
     def container(self) -> str:
         return f"{self.pod}/main"
 
-    def sample(self) -> Sample:
-        return observe(self.cgroups, self.pod)
+    def sample(self) -> MemorySample:
+        return read_sample(self.cgroups, self.pod)
 
     def killed(self) -> int:
-        return sum(observe(self.cgroups, name).killed for name in (self.pod, self.container))
+        return sum(read_sample(self.cgroups, name).killed for name in (self.pod, self.container))
 
-    def look(self, grant: int | None, cgroups: Cgroups | None = None) -> Report:
-        held = hold(
+    def look(self, grant: int | None, cgroups: Cgroups | None = None) -> LimitProgress:
+        held = take_step(
             cgroups or self.cgroups,
             self.pod,
             grant,
             self.originals,
-            self.courses,
+            self.histories,
             time.monotonic(),
             pace=PACE,
         )
-        self.courses = dict(held.courses)
+        self.histories = dict(held.histories)
         self.said.append(held.report.reason)
         time.sleep(LOOK)
         return held.report
 
     def looks(
-        self, grant: int | None, until: Callable[[Report], object], seconds: float = 90
-    ) -> Report:
+        self, grant: int | None, until: Callable[[LimitProgress], object], seconds: float = 90
+    ) -> LimitProgress:
         deadline = time.monotonic() + seconds
         while not until(report := self.look(grant)) and time.monotonic() < deadline:
             pass
         assert until(report), report
         return report
 
-    def until_held(self, grant: int | None) -> Report:
+    def until_held(self, grant: int | None) -> LimitProgress:
         return self.looks(grant, lambda report: report.state == "Held")
 
     def restart_agent(self) -> None:
-        self.courses = {}
+        self.histories = {}
 
 
 def is_empty(folder: Path) -> bool:
@@ -163,8 +169,8 @@ def group() -> Iterator[AGroup]:
     made = AGroup(tree, pod, {})
     limit = "memory.max" if IS_V2 else "memory.limit_in_bytes"
     for name in (pod, made.container):
-        tree.write(Setting("memory", name, limit), str(LIMIT.hard))
-        made.originals[name] = Limits.read(tree.version, name, tree.read)
+        tree.write(CgroupFile("memory", name, limit), str(LIMIT.hard))
+        made.originals[name] = MemoryLimits.read(tree.version, name, tree.read)
     yield made
     for folder in reversed(folders):
         if folder.exists():
@@ -188,7 +194,7 @@ def program(group: AGroup) -> Iterator[Program]:
 
 def hard_limits(group: AGroup) -> set[int]:
     cgroups = group.cgroups
-    return {observe(cgroups, name).limits.hard for name in (group.pod, group.container)}
+    return {read_sample(cgroups, name).limits.hard for name in (group.pod, group.container)}
 
 
 def test_memory_in_use_is_never_taken(group: AGroup, program: Program) -> None:
@@ -234,14 +240,14 @@ def test_a_program_that_grows_right_after_its_limit_was_lowered_lives(
 
 
 def test_raised_limits_are_put_back_once_the_program_fits(group: AGroup, program: Program) -> None:
-    assert group.until_held(700 * MIB) == Report("Held", "", 700 * MIB)
+    assert group.until_held(700 * MIB) == LimitProgress("Held", "", 700 * MIB)
     assert hard_limits(group) == {700 * MIB}
     program.do("hold", 550)
 
     group.looks(None, lambda report: "waits until it frees" in report.reason)
     program.do("free", 400)
     group.until_held(None)
-    assert {name: observe(group.cgroups, name).limits for name in group.originals} == (
+    assert {name: read_sample(group.cgroups, name).limits for name in group.originals} == (
         group.originals
     )
     assert group.killed() == 0
@@ -263,7 +269,7 @@ class Dying:
     def version(self) -> Literal[1, 2]:
         return self.kernel.version
 
-    def read(self, setting: Setting) -> str:
+    def read(self, setting: CgroupFile) -> str:
         return self.kernel.read(setting)
 
     def identity(self, group: str) -> int | None:
@@ -272,7 +278,7 @@ class Dying:
     def children(self, group: str) -> tuple[str, ...]:
         return self.kernel.children(group)
 
-    def write(self, setting: Setting, value: str) -> None:
+    def write(self, setting: CgroupFile, value: str) -> None:
         if self.left == 0:
             raise KeyboardInterrupt
         self.left -= 1
@@ -315,8 +321,8 @@ def test_memory_that_cannot_be_reclaimed_is_refused_and_changes_nothing(
     program.do("hold", 100)
     before = group.sample().limits
 
-    refused = apply(
-        group.cgroups, [Reclaim(group.pod, 20 * MIB), Limit(group.pod, "soft", 20 * MIB)]
+    refused = apply_writes(
+        group.cgroups, [Reclaim(group.pod, 20 * MIB), SetLimit(group.pod, "soft", 20 * MIB)]
     )
 
     assert [error.kind for error in refused] == ["transient"]
@@ -326,12 +332,12 @@ def test_memory_that_cannot_be_reclaimed_is_refused_and_changes_nothing(
 
 def test_a_refused_write_holds_up_its_own_group_only(group: AGroup) -> None:
     gone = f"{group.pod}/gone"
-    refused = apply(
+    refused = apply_writes(
         group.cgroups,
         [
-            Limit(gone, "soft", 100 * MIB),
-            Limit(gone, "hard", 100 * MIB),
-            Limit(group.pod, "soft", 100 * MIB),
+            SetLimit(gone, "soft", 100 * MIB),
+            SetLimit(gone, "hard", 100 * MIB),
+            SetLimit(group.pod, "soft", 100 * MIB),
         ],
     )
 
@@ -358,7 +364,7 @@ def test_swap_and_memory_are_raised_together_and_put_back(group: AGroup) -> None
     if not files[0].exists():
         pytest.skip("the kernel does not account for swap")
     files[0].write_text(str(LIMIT.hard))
-    group.originals[group.pod] = Limits.read(1, group.pod, group.cgroups.read)
+    group.originals[group.pod] = MemoryLimits.read(1, group.pod, group.cgroups.read)
     assert group.originals[group.pod].swap == LIMIT.hard
 
     group.until_held(700 * MIB)
@@ -371,7 +377,7 @@ def test_swap_and_memory_are_raised_together_and_put_back(group: AGroup) -> None
 class Older(Dying):
     """The kernel's cgroups without ``memory.reclaim``, as before Linux 5.19."""
 
-    def write(self, setting: Setting, value: str) -> None:
+    def write(self, setting: CgroupFile, value: str) -> None:
         if setting.file == "memory.reclaim":
             raise CgroupError(setting, errno.ENOENT, value)
         self.kernel.write(setting, value)
@@ -394,10 +400,16 @@ def test_kernel_that_slows_nobody_down_safely_is_not_asked_to(
     program.do("cache", 100)
     before = group.sample().limits
     for now in range(20):
-        held = hold(
-            group.cgroups, group.pod, 64 * MIB, group.originals, group.courses, now, release="5.8.0"
+        held = take_step(
+            group.cgroups,
+            group.pod,
+            64 * MIB,
+            group.originals,
+            group.histories,
+            now,
+            release="5.8.0",
         )
-        group.courses = dict(held.courses)
+        group.histories = dict(held.histories)
     assert held.report.state == "Pending"
     assert "before Linux 5.9" in held.report.reason
     assert group.sample().limits == before

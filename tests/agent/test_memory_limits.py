@@ -14,24 +14,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from walras_agent.memory.course import (
-    Course,
-    Limit,
-    Pace,
-    Pod,
+from walras_agent.memory.limit_steps import (
+    LimitHistory,
+    LimitProgress,
+    LimitStep,
+    MemoryWrite,
+    PodMemory,
     Reclaim,
-    Report,
-    Step,
-    Write,
+    ReclaimPace,
+    SetLimit,
     next_step,
     progress,
 )
-from walras_agent.memory.pressure import UNLIMITED, Limits, Sample, Stall
+from walras_agent.memory.stats import UNLIMITED, MemoryLimits, MemorySample, MemoryStall
 
 MIB = 1 << 20
 POD, CONTAINER = "/pod", "/pod/main"
 SECONDS = 2.0
-PACE = Pace()
+PACE = ReclaimPace()
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Kernel:
     """A pod of one container, whose program's memory is all there is in both groups."""
 
     version: int = 2
-    limits: dict[str, Limits] = field(default_factory=dict)
+    limits: dict[str, MemoryLimits] = field(default_factory=dict)
     anon: int = 0
     active: int = 0
     inactive: int = 0
@@ -107,14 +107,14 @@ class Kernel:
         self.active -= idle
         self.inactive += idle
 
-    def sample(self) -> dict[str, Sample]:
+    def sample(self) -> dict[str, MemorySample]:
         return {
-            group: Sample(
+            group: MemorySample(
                 limits,
                 self.usage,
                 self.inactive,
                 self.active,
-                Stall(self.stall, self.stall, self.stalled, self.stalled)
+                MemoryStall(self.stall, self.stall, self.stalled, self.stalled)
                 if self.version == 2
                 else None,
                 self.refaulted,
@@ -124,7 +124,7 @@ class Kernel:
             for group, limits in self.limits.items()
         }
 
-    def write(self, write: Write) -> None:
+    def write(self, write: MemoryWrite) -> None:
         if isinstance(write, Reclaim):
             self.reclaim(write.usage)
             return
@@ -150,32 +150,32 @@ class World:
     """
 
     kernel: Kernel
-    originals: dict[str, Limits]
+    originals: dict[str, MemoryLimits]
     grant: int | None = None
     meanwhile: int = 0
     can_slow: bool = True
-    courses: dict[str, Course] = field(default_factory=dict)
+    histories: dict[str, LimitHistory] = field(default_factory=dict)
     now: float = 1000.0
-    written: list[Write] = field(default_factory=list)
+    written: list[MemoryWrite] = field(default_factory=list)
 
-    def pod(self) -> Pod:
-        return Pod(POD, self.kernel.sample(), self.originals, self.can_slow)
+    def pod(self) -> PodMemory:
+        return PodMemory(POD, self.kernel.sample(), self.originals, self.can_slow)
 
-    def step(self, grant: int | None, cut: int | None = None) -> Report:
+    def step(self, grant: int | None, cut: int | None = None) -> LimitProgress:
         """One step; cut short after some writes, the agent has died and starts afresh."""
-        step = next_step(self.pod(), grant, self.courses, self.now, PACE)
+        step = next_step(self.pod(), grant, self.histories, self.now, PACE)
         self.kernel.charge("anon", self.meanwhile)
         for write in step.writes[:cut]:
             self.kernel.write(write)
             self.written.append(write)
         self.kernel.anon = max(0, self.kernel.anon - self.meanwhile)
-        report = progress(self.pod(), grant, step.courses, self.now, PACE)
-        self.courses = dict(step.courses) if cut is None else {}
+        report = progress(self.pod(), grant, step.histories, self.now, PACE)
+        self.histories = dict(step.histories) if cut is None else {}
         self.kernel.run(SECONDS)
         self.now += SECONDS
         return report
 
-    def until_held(self, grant: int | None, steps: int = 300) -> Report:
+    def until_held(self, grant: int | None, steps: int = 300) -> LimitProgress:
         for _ in range(steps):
             report = self.step(grant)
             if report.state == "Held":
@@ -205,12 +205,15 @@ class World:
 
 
 def world(
-    pod: Limits | None = None, container: Limits | None = None, version: int = 2, **memory: int
+    pod: MemoryLimits | None = None,
+    container: MemoryLimits | None = None,
+    version: int = 2,
+    **memory: int,
 ) -> World:
     """A world with limits of a GiB unless told, and a program with so many MiB."""
     originals = {
-        POD: pod or Limits(1024 * MIB),
-        CONTAINER: container or pod or Limits(1024 * MIB),
+        POD: pod or MemoryLimits(1024 * MIB),
+        CONTAINER: container or pod or MemoryLimits(1024 * MIB),
     }
     kernel = Kernel(version, dict(originals))
     for kind, amount in memory.items():
@@ -225,39 +228,42 @@ def test_a_raise_takes_effect_at_once_the_pod_before_its_containers() -> None:
     here = world(anon=900)
     step = next_step(here.pod(), 2048 * MIB, {}, 0.0)
     assert step.writes == (
-        Limit(POD, "hard", 2048 * MIB),
-        Limit(CONTAINER, "hard", 2048 * MIB),
+        SetLimit(POD, "hard", 2048 * MIB),
+        SetLimit(CONTAINER, "hard", 2048 * MIB),
     )
     report = progress(here.pod(), 2048 * MIB, {}, 0.0)
     assert (report.state, report.limit) == ("Pending", 1024 * MIB)
     assert report.reason == (
-        "the pod is being raised to 2 GiB; container main is being raised to 2 GiB"
+        "raising the limit of the pod to 2 GiB; raising the limit of container main to 2 GiB"
     )
-    assert here.step(2048 * MIB) == Report("Held", "", 2048 * MIB)
+    assert here.step(2048 * MIB) == LimitProgress("Held", "", 2048 * MIB)
 
 
 def test_swap_limit_is_raised_before_and_put_back_after_the_hard_limit() -> None:
-    limits = Limits(1024 * MIB, swap=1536 * MIB)
+    limits = MemoryLimits(1024 * MIB, swap=1536 * MIB)
     here = world(limits, version=1, anon=100)
     here.step(2048 * MIB)
     assert here.written[:2] == [
-        Limit(POD, "swap", 2560 * MIB),
-        Limit(POD, "hard", 2048 * MIB),
+        SetLimit(POD, "swap", 2560 * MIB),
+        SetLimit(POD, "hard", 2048 * MIB),
     ]
     here.until_held(None)
     assert here.kernel.limits == here.originals
 
 
 def test_limits_that_the_user_never_set_are_not_set_by_a_raise() -> None:
-    here = world(Limits(), Limits(512 * MIB), anon=100)
+    here = world(MemoryLimits(), MemoryLimits(512 * MIB), anon=100)
     assert here.until_held(768 * MIB).state == "Held"
-    assert here.kernel.limits == {POD: Limits(soft=768 * MIB), CONTAINER: Limits(768 * MIB)}
+    assert here.kernel.limits == {
+        POD: MemoryLimits(soft=768 * MIB),
+        CONTAINER: MemoryLimits(768 * MIB),
+    }
 
 
 def test_a_soft_limit_of_the_user_yields_to_a_grant_and_comes_back() -> None:
-    here = world(container=Limits(1024 * MIB, soft=800 * MIB), anon=100)
+    here = world(container=MemoryLimits(1024 * MIB, soft=800 * MIB), anon=100)
     assert here.until_held(2048 * MIB).state == "Held"
-    assert here.kernel.limits[CONTAINER] == Limits(2048 * MIB, soft=2048 * MIB)
+    assert here.kernel.limits[CONTAINER] == MemoryLimits(2048 * MIB, soft=2048 * MIB)
     assert here.until_held(None).state == "Held"
     assert here.kernel.limits == here.originals
 
@@ -266,21 +272,21 @@ def test_a_soft_limit_of_the_user_yields_to_a_grant_and_comes_back() -> None:
 def test_idle_cache_is_taken_in_steps_and_the_hard_limit_stays(version: int) -> None:
     here = world(version=version, anon=100, inactive=800)
     assert here.until_held(256 * MIB).state == "Held"
-    softs = [w.value for w in here.written if isinstance(w, Limit)]
+    softs = [w.value for w in here.written if isinstance(w, SetLimit)]
     assert len(softs) > 4
     assert softs == sorted(softs, reverse=True)
     assert here.kernel.usage <= 256 * MIB
-    assert here.kernel.limits[POD] == Limits(1024 * MIB, soft=256 * MIB)
-    assert here.kernel.limits[CONTAINER] == Limits(1024 * MIB)
+    assert here.kernel.limits[POD] == MemoryLimits(1024 * MIB, soft=256 * MIB)
+    assert here.kernel.limits[CONTAINER] == MemoryLimits(1024 * MIB)
 
 
 @both_versions
 def test_what_the_program_needs_is_never_taken(version: int) -> None:
     here = world(version=version, anon=500, inactive=300)
     report = here.until_held(256 * MIB)
-    assert report == Report(
+    assert report == LimitProgress(
         "Pending",
-        "the pod is to come down to 256 MiB: it uses 550 MiB and needs 500 MiB, "
+        "lowering the limit of the pod to 256 MiB: it uses 550 MiB and needs 500 MiB, "
         "with headroom 550 MiB; waits until it frees 294 MiB",
         550 * MIB,
     )
@@ -369,32 +375,33 @@ def test_where_the_kernel_cannot_slow_tasks_down_nothing_is_lowered() -> None:
     here.can_slow = False
     report = here.until_held(256 * MIB, 20)
     assert here.written == []
-    assert report.reason == "the pod keeps 1 GiB: before Linux 5.9 no limit is lowered safely"
+    expected = "the limit of the pod stays at 1 GiB: lowering it is not safe before Linux 5.9"
+    assert report.reason == expected
 
 
 def test_a_crash_while_kills_were_off_is_put_right_first() -> None:
     here = world(version=1, anon=100)
-    here.kernel.limits[POD] = Limits(150 * MIB, kills=False)
+    here.kernel.limits[POD] = MemoryLimits(150 * MIB, kills=False)
     here.step(256 * MIB)
-    assert here.written[:2] == [Limit(POD, "hard", 1024 * MIB), Limit(POD, "kills", 1)]
+    assert here.written[:2] == [SetLimit(POD, "hard", 1024 * MIB), SetLimit(POD, "kills", 1)]
 
 
 def test_groups_without_known_originals_are_left_alone() -> None:
     here = world(anon=100)
     del here.originals[CONTAINER]
     here.until_held(2048 * MIB)
-    assert here.kernel.limits[CONTAINER] == Limits(1024 * MIB)
+    assert here.kernel.limits[CONTAINER] == MemoryLimits(1024 * MIB)
 
 
 @pytest.mark.parametrize("grant", [-1, 0, 4096])
 def test_a_grant_of_nothing_is_refused(grant: int) -> None:
-    with pytest.raises(ValueError, match="is none"):
+    with pytest.raises(ValueError, match="bytes is less than"):
         next_step(world().pod(), grant, {}, 0.0)
 
 
 def test_a_pod_of_which_nothing_is_known_is_refused() -> None:
-    with pytest.raises(ValueError, match="nothing is known"):
-        next_step(Pod(POD, {}, {}), MIB, {}, 0.0)
+    with pytest.raises(ValueError, match="no sample or no original limits"):
+        next_step(PodMemory(POD, {}, {}), MIB, {}, 0.0)
 
 
 events = st.one_of(
@@ -407,7 +414,7 @@ events = st.one_of(
     st.tuples(st.just("crash"), st.integers(0, 3)),
 )
 limits = st.builds(
-    lambda hard, soft: Limits(
+    lambda hard, soft: MemoryLimits(
         hard * MIB if hard else UNLIMITED, min(soft, hard or soft) * MIB if soft else UNLIMITED
     ),
     st.sampled_from([0, 300, 1000, 2000]),
@@ -419,7 +426,7 @@ limits = st.builds(
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from([1, 2]), limits, limits, st.lists(events, max_size=25))
 def test_no_program_is_killed_by_a_limit_that_was_lowered(
-    version: int, pod: Limits, container: Limits, story: list[tuple[str, int | None]]
+    version: int, pod: MemoryLimits, container: MemoryLimits, story: list[tuple[str, int | None]]
 ) -> None:
     """Whatever it does; and once it needs less than its grant for long enough, that is held."""
     here = world(pod, container, version, anon=50)
@@ -429,7 +436,7 @@ def test_no_program_is_killed_by_a_limit_that_was_lowered(
         here.live(*event)
         assert all(limit >= here.originals[group].hard for group, limit in kernel.kills)
         for write in here.written:
-            if isinstance(write, Limit) and write.knob == "hard":
+            if isinstance(write, SetLimit) and write.knob == "hard":
                 assert write.value >= here.originals[write.group].hard
 
     kernel.hot = 0
@@ -445,11 +452,11 @@ def test_no_program_is_killed_by_a_limit_that_was_lowered(
 
 @given(limits, st.integers(64, 3000), st.integers(0, 2000), st.integers(0, 2000))
 def test_the_same_input_gives_the_same_step(
-    limit: Limits, grant: int, anon: int, cache: int
+    limit: MemoryLimits, grant: int, anon: int, cache: int
 ) -> None:
-    def once() -> Step:
+    def once() -> LimitStep:
         here = world(limit, limit, 2, anon=anon, inactive=cache)
         here.step(grant * MIB)
-        return next_step(here.pod(), grant * MIB, here.courses, here.now)
+        return next_step(here.pod(), grant * MIB, here.histories, here.now)
 
     assert once() == once()

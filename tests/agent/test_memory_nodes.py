@@ -13,13 +13,22 @@ from hypothesis import strategies as st
 from machines import machine, show_memory
 from model_kernel import MIB, Memory, ModelKernel, Stopped
 from walras_agent.cpuset import CpuSet
-from walras_agent.holdings import Grant, divide
 from walras_agent.journal import Journal
 from walras_agent.kubepods import Layout
-from walras_agent.memory.locality import TO_COME, TO_STAY, local_nodes, why_not_held
-from walras_agent.memory.nodes import EFFECTIVE, MEMS, Local, NodeKeeper
-from walras_agent.observe import Observer
-from walras_agent.tree import Setting
+from walras_agent.memory.numa import (
+    BIND_HEADROOM,
+    EFFECTIVE,
+    MEMS,
+    STAY_HEADROOM,
+    NumaBinding,
+    NumaEnforcer,
+    local_nodes,
+    reason_not_to_bind,
+)
+from walras_agent.node_plan import EnforcedGrant
+from walras_agent.observe import PodObserver
+from walras_agent.pod_cpus import allocate_cpus
+from walras_agent.tree import CgroupFile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,8 +55,8 @@ class Node:
 
     def start_agent(self) -> None:
         self.journal = Journal.open(self.folder / "journal", self.folder / "boot_id")
-        self.keeper = NodeKeeper(self.kernel, self.journal, self.folder)
-        self.observer = Observer(self.kernel, LAYOUT, self.folder)
+        self.keeper = NumaEnforcer(self.kernel, self.journal, self.folder)
+        self.observer = PodObserver(self.kernel, LAYOUT, self.folder)
 
     def container(self, uid: str, number: int = 0) -> str:
         return f"{LAYOUT.pod(uid, 'Burstable')}/{uid.encode().hex():f>60}{number:04x}"
@@ -56,14 +65,14 @@ class Node:
         group = self.container(uid, number) + inside
         self.kernel.make(group, tasks=1, memory=Memory(anonymous=mib * MIB))
 
-    def step(self, **wanted: int) -> Mapping[str, Local]:
+    def step(self, **wanted: int) -> Mapping[str, NumaBinding]:
         self.now += 10.0
         self.wanted = {uid: CpuSet([node]) for uid, node in wanted.items()}
         return self.keeper.step(self.observer.observe(), self.wanted, self.now).pods
 
     def mems(self, group: str) -> CpuSet:
         file = EFFECTIVE[self.kernel.version]
-        return CpuSet.parse(self.kernel.read(Setting("cpuset", group, file)))
+        return CpuSet.parse(self.kernel.read(CgroupFile("cpuset", group, file)))
 
     def refusals(self) -> list[object]:
         return [write for write in self.kernel.writes if write.refused not in {None, errno.ENOSPC}]
@@ -76,27 +85,31 @@ def node(request: pytest.FixtureRequest, tmp_path: Path) -> Node:
 
 def test_nodes_are_those_of_the_cpus_that_a_pod_owns() -> None:
     topology = machine(nodes=2, cores=4)
-    grants = [Grant("a", "a", 3000), Grant("b", "b", 3000), Grant("c", "c", 500)]
-    holdings = divide(topology, grants, {})
-    assert local_nodes(holdings, topology) == {"a": CpuSet([0]), "b": CpuSet([1])}
+    grants = [
+        EnforcedGrant("a", "a", 3000),
+        EnforcedGrant("b", "b", 3000),
+        EnforcedGrant("c", "c", 500),
+    ]
+    node_cpus = allocate_cpus(topology, grants, {})
+    assert local_nodes(node_cpus, topology) == {"a": CpuSet([0]), "b": CpuSet([1])}
 
 
 def test_pod_is_held_to_its_nodes_and_others_are_not_touched(node: Node) -> None:
     node.start("aa")
     node.start("bb")
-    assert node.step(aa=1) == {"aa": Local(CpuSet([1]))}
+    assert node.step(aa=1) == {"aa": NumaBinding(CpuSet([1]))}
     assert node.mems(node.container("aa")) == CpuSet([1])
     written = {write.setting.group for write in node.kernel.writes}
     assert written == {node.container("aa")}
     node.kernel.writes.clear()
-    assert node.step(aa=1) == {"aa": Local(CpuSet([1]))}
+    assert node.step(aa=1) == {"aa": NumaBinding(CpuSet([1]))}
     assert node.kernel.writes == []
 
 
 def test_pod_follows_its_cores_to_another_node(node: Node) -> None:
     node.start("aa")
     node.step(aa=1)
-    assert node.step(aa=0) == {"aa": Local(CpuSet([0]))}
+    assert node.step(aa=0) == {"aa": NumaBinding(CpuSet([0]))}
     assert node.mems(node.container("aa")) == CpuSet([0])
     assert node.refusals() == []
 
@@ -113,13 +126,13 @@ def test_pod_with_cores_on_all_nodes_is_let_go(node: Node) -> None:
     node.start("aa")
     node.step(aa=1)
     pods = node.observer.observe()
-    assert node.keeper.step(pods, {"aa": BOTH}, node.now).pods == {"aa": Local(BOTH)}
+    assert node.keeper.step(pods, {"aa": BOTH}, node.now).pods == {"aa": NumaBinding(BOTH)}
     assert node.mems(node.container("aa")) == BOTH
 
 
 def test_what_was_set_before_is_put_back(node: Node) -> None:
     node.start("aa")
-    setting = Setting("cpuset", node.container("aa"), MEMS)
+    setting = CgroupFile("cpuset", node.container("aa"), MEMS)
     node.kernel.set_by_others(setting, "0")
     node.step(aa=1)
     assert node.mems(node.container("aa")) == CpuSet([1])
@@ -131,9 +144,9 @@ def test_groups_inside_a_container_follow_in_the_order_that_v1_demands(tmp_path:
     node = Node(ModelKernel(1, numa=2), tmp_path)
     node.start("aa", inside="/docker/inner")
     inner = f"{node.container('aa')}/docker/inner"
-    node.kernel.set_by_others(Setting("cpuset", inner, MEMS), "0")
+    node.kernel.set_by_others(CgroupFile("cpuset", inner, MEMS), "0")
     for number in (1, 0, 1):
-        assert node.step(aa=number) == {"aa": Local(CpuSet([number]))}
+        assert node.step(aa=number) == {"aa": NumaBinding(CpuSet([number]))}
         assert node.mems(inner) == CpuSet([number])
     node.step()
     assert node.mems(inner) == CpuSet([0])
@@ -144,7 +157,7 @@ def test_groups_inside_a_container_follow_in_the_order_that_v1_demands(tmp_path:
 def test_machine_with_one_node_is_not_written_to(tmp_path: Path) -> None:
     node = Node(ModelKernel(2, numa=1), tmp_path)
     node.start("aa")
-    assert node.step(aa=0) == {"aa": Local(CpuSet([0]))}
+    assert node.step(aa=0) == {"aa": NumaBinding(CpuSet([0]))}
     assert node.kernel.writes == []
 
 
@@ -164,7 +177,7 @@ def test_pod_waits_for_room_on_its_node(node: Node) -> None:
     held = node.step(aa=1)["aa"]
     assert held.nodes is None
     assert held.reason == (
-        "memory of NUMA node 1: 1.953 GiB are available there, and 2.453 GiB are needed"
+        "memory of NUMA node 1: 1.953 GiB are available, but 2.453 GiB are needed"
     )
     assert node.kernel.writes == []
     show_memory(node.folder, 2000, 1, cached_mib=600)
@@ -193,9 +206,9 @@ def test_pod_is_let_go_before_its_node_is_full(node: Node) -> None:
 
 @given(st.integers(0, 1 << 40), st.integers(0, 1 << 40))
 def test_a_pod_that_was_let_in_is_not_sent_away_at_once(used: int, available: int) -> None:
-    if not why_not_held(used, available, is_held=False):
-        assert not why_not_held(used, available - used, is_held=True)
-    assert TO_STAY < TO_COME
+    if not reason_not_to_bind(used, available, is_bound=False):
+        assert not reason_not_to_bind(used, available - used, is_bound=True)
+    assert STAY_HEADROOM < BIND_HEADROOM
 
 
 def test_container_that_comes_later_is_held_too(node: Node) -> None:
@@ -209,12 +222,12 @@ def test_container_that_comes_later_is_held_too(node: Node) -> None:
 def test_refusal_that_lasts_is_not_tried_all_the_time(node: Node) -> None:
     node.start("aa")
     node.start("aa", 1)
-    refused = Setting("cpuset", node.container("aa", 1), MEMS)
+    refused = CgroupFile("cpuset", node.container("aa", 1), MEMS)
     node.kernel.fail(refused, errno.EINVAL, times=1000)
     for _ in range(60):
         held = node.step(aa=1)["aa"]
         assert held.nodes is None
-        assert "Invalid argument" in held.reason or "left alone" in held.reason
+        assert "Invalid argument" in held.reason or "waits before the next write" in held.reason
         assert node.mems(node.container("aa")) == CpuSet([1])
     tried = [write for write in node.kernel.writes if write.setting == refused]
     assert 3 <= len(tried) <= 12
@@ -223,7 +236,7 @@ def test_refusal_that_lasts_is_not_tried_all_the_time(node: Node) -> None:
 def test_what_cannot_be_put_back_is_told_and_not_tried_all_the_time(node: Node) -> None:
     node.start("aa")
     node.step(aa=1)
-    setting = Setting("cpuset", node.container("aa"), MEMS)
+    setting = CgroupFile("cpuset", node.container("aa"), MEMS)
     node.kernel.fail(setting, errno.EIO, times=1000)
     told = 0
     for _ in range(60):
@@ -239,7 +252,7 @@ def test_others_who_keep_writing_are_answered_ever_more_slowly(node: Node) -> No
     node.start("aa")
     for _ in range(60):
         node.step(aa=1)
-        node.kernel.set_by_others(Setting("cpuset", node.container("aa"), MEMS), "0-1")
+        node.kernel.set_by_others(CgroupFile("cpuset", node.container("aa"), MEMS), "0-1")
     assert 3 <= len(node.kernel.writes) <= 12
 
 

@@ -19,7 +19,7 @@ import pytest
 
 from model_kernel import MIB, Memory, ModelKernel, Stopped
 from waiting import eventually
-from walras_agent.tree import CgroupError, Cgroups, CgroupTree, Controller, Setting, TreeError
+from walras_agent.tree import CgroupError, CgroupFile, Cgroups, CgroupTree, Controller, TreeError
 
 Version = Literal[1, 2]
 
@@ -314,7 +314,7 @@ class Real:
             self._stack.callback(self._remove, folder)
         if self.cgroups.version == 1:
             for file, value in (("cpuset.cpus", "0-1"), ("cpuset.mems", "0")):
-                self.cgroups.write(Setting("cpuset", group, file), value)
+                self.cgroups.write(CgroupFile("cpuset", group, file), value)
         for _ in range(tasks):
             self._start(group, mebibytes)
 
@@ -383,7 +383,7 @@ def try_line(machine: Machine, line: str) -> str:
     for known in ("cpu", "memory"):
         if match["file"].startswith(f"{known}."):
             controller = known
-    setting = Setting(controller, f"{machine.top}/{match['group']}", match["file"])
+    setting = CgroupFile(controller, f"{machine.top}/{match['group']}", match["file"])
     try:
         if match["value"] is not None:
             machine.cgroups.write(setting, match["value"].removeprefix("nothing"))
@@ -435,18 +435,18 @@ def test_a_group_made_again_is_another(version: Version, where: str, stack: Exit
     assert machine.cgroups.identity(group) is None
     assert machine.cgroups.children(group) == ()
     with pytest.raises(CgroupError, match="No such file"):
-        machine.cgroups.read(Setting("cpuset", group, "cpuset.cpus"))
+        machine.cgroups.read(CgroupFile("cpuset", group, "cpuset.cpus"))
 
     machine.make(group)
     assert machine.cgroups.identity(group) not in {None, first}
     assert group in machine.cgroups.children(machine.top or "/")
 
 
-def setting(path: str) -> Setting:
+def setting(path: str) -> CgroupFile:
     group, _, file = path.rpartition("/")
     controller = file.split(".")[0]
     assert controller in {"cpuset", "cpu", "memory"}
-    return Setting(controller, group, file)  # type: ignore[arg-type]
+    return CgroupFile(controller, group, file)  # type: ignore[arg-type]
 
 
 def refusal(kernel: ModelKernel, path: str, value: str) -> int | None:

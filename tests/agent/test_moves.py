@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from machines import machine
 from walras_agent.cpuset import CpuSet
-from walras_agent.holdings import Grant, Holdings, divide
 from walras_agent.moves import CPUS, Move, plan_moves
-from walras_agent.observe import Container, Group, Pod
-from walras_agent.tree import Setting
+from walras_agent.node_plan import EnforcedGrant
+from walras_agent.observe import Container, Group, ObservedPod
+from walras_agent.pod_cpus import NodeCpus, allocate_cpus
+from walras_agent.tree import CgroupFile
 
 TOPOLOGY = machine(cores=6)
 NOTHING = CpuSet()
@@ -25,12 +26,14 @@ def group(name: str, text: str) -> Group:
     return Group(name, cpus(text))
 
 
-def pod(uid: str, *containers: Container) -> Pod:
-    return Pod(uid, f"/{uid}", containers)
+def pod(uid: str, *containers: Container) -> ObservedPod:
+    return ObservedPod(uid, f"/{uid}", containers)
 
 
-def granted(**millicores: int) -> Holdings:
-    return divide(TOPOLOGY, [Grant(uid, uid, each) for uid, each in millicores.items()], {})
+def granted(**millicores: int) -> NodeCpus:
+    return allocate_cpus(
+        TOPOLOGY, [EnforcedGrant(uid, uid, each) for uid, each in millicores.items()], {}
+    )
 
 
 def texts(moves: tuple[Move, ...]) -> list[str]:
@@ -56,7 +59,7 @@ def test_groups_inside_narrow_before_and_widen_after_their_container() -> None:
     ]
     inside = (group("/a/1/x", "0"), group("/a/1/x/y", "0"))
     pods = [pod("a", Container(group("/a/1", "0"), inside))]
-    full = {Setting("cpuset", each.name, CPUS): "0-5" for each in inside}
+    full = {CgroupFile("cpuset", each.name, CPUS): "0-5" for each in inside}
     assert texts(plan_moves(pods, granted(a=2000), full, {}).moves) == [
         "/a/1=0-1",
         "/a/1/x=0-1",
@@ -66,7 +69,7 @@ def test_groups_inside_narrow_before_and_widen_after_their_container() -> None:
 
 def test_container_with_groups_inside_moves_through_both_sets() -> None:
     pods = [pod("a", Container(group("/a/1", "4-5"), (group("/a/1/x", "4-5"),)))]
-    full = {Setting("cpuset", "/a/1/x", CPUS): "0-5"}
+    full = {CgroupFile("cpuset", "/a/1/x", CPUS): "0-5"}
     assert texts(plan_moves(pods, granted(a=2000), full, {}).moves) == [
         "/a/1=0-1,4-5",
         "/a/1/x=0-1,4-5",
@@ -82,7 +85,7 @@ def test_group_inside_keeps_to_the_part_it_was_made_for() -> None:
 
 def test_group_inside_that_drifted_is_put_right() -> None:
     pods = [pod("a", Container(group("/a/1", "0-1"), (group("/a/1/x", "0"),)))]
-    full = {Setting("cpuset", "/a/1/x", CPUS): "0-5"}
+    full = {CgroupFile("cpuset", "/a/1/x", CPUS): "0-5"}
     assert texts(plan_moves(pods, granted(a=2000), full, {}).moves) == ["/a/1/x=0-1"]
 
 
@@ -106,7 +109,7 @@ def test_container_that_cannot_be_moved_holds_up_only_who_wants_its_cpus() -> No
 
 
 @st.composite
-def nodes(draw: st.DrawFn) -> tuple[list[Pod], Holdings]:
+def nodes(draw: st.DrawFn) -> tuple[list[ObservedPod], NodeCpus]:
     """Pods whose containers have up to two groups inside, each within the one above it."""
     pods = []
     for uid in draw(st.sets(st.sampled_from("abcd"), min_size=1)):
@@ -121,16 +124,16 @@ def nodes(draw: st.DrawFn) -> tuple[list[Pod], Holdings]:
                 held = draw(st.sets(st.sampled_from(sorted(held)), min_size=1))
                 inside.append(Group(name, CpuSet(held)))
             containers.append(Container(top, tuple(inside)))
-        pods.append(Pod(uid, f"/{uid}", tuple(containers)))
+        pods.append(ObservedPod(uid, f"/{uid}", tuple(containers)))
     amounts = draw(st.dictionaries(st.sampled_from("abcd"), st.integers(1, 4000)))
     return pods, granted(**amounts)
 
 
 @pytest.mark.long
 @given(nodes())
-def test_every_write_is_one_that_the_kernel_takes(node: tuple[list[Pod], Holdings]) -> None:
-    pods, holdings = node
-    planned = plan_moves(pods, holdings, {}, {})
+def test_every_write_is_one_that_the_kernel_takes(node: tuple[list[ObservedPod], NodeCpus]) -> None:
+    pods, node_cpus = node
+    planned = plan_moves(pods, node_cpus, {}, {})
     state = {
         each.name: each.cpus
         for one in pods
@@ -153,8 +156,10 @@ def test_every_write_is_one_that_the_kernel_takes(node: tuple[list[Pod], Holding
     for one in pods:
         for container in one.containers:
             if container.group.name not in planned.stuck:
-                holding = holdings.pods.get(one.uid)
-                assert state[container.group.name] == (holding.cpus if holding else holdings.shared)
+                pod_cpus = node_cpus.pods.get(one.uid)
+                assert state[container.group.name] == (
+                    pod_cpus.cpus if pod_cpus else node_cpus.shared
+                )
 
 
 def test_pod_without_a_grant_gets_what_all_share() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from walras_agent.cpuset import CpuSet
 from walras_agent.kubepods import Layout
-from walras_agent.observe import Container, Group, Observer, Pod, cpus_of_pods
+from walras_agent.observe import Container, Group, ObservedPod, PodObserver, cpus_of_pods
 from walras_agent.tree import CgroupTree
 
 ONE, TWO, PAUSE = "1" * 64, "2" * 64, "f" * 64
@@ -42,8 +42,8 @@ class Node:
             (self.proc / pid / "comm").write_text(name + "\n")
         return folder
 
-    def observer(self) -> Observer:
-        return Observer(CgroupTree.at(self.cgroup), Layout("cgroupfs"), self.proc)
+    def observer(self) -> PodObserver:
+        return PodObserver(CgroupTree.at(self.cgroup), Layout("cgroupfs"), self.proc)
 
 
 def container(name: str, cpus: str, *inside: Group) -> Container:
@@ -63,7 +63,7 @@ def test_containers_are_seen_with_the_cpus_in_effect(tmp_path: Path) -> None:
     node.add(f"{POD}/{ONE}", "0-3", p10="java")
     node.add(f"{POD}/{TWO}", "4", p11="envoy")
     assert node.observer().observe() == (
-        Pod("7", POD, (container(ONE, "0-3"), container(TWO, "4"))),
+        ObservedPod("7", POD, (container(ONE, "0-3"), container(TWO, "4"))),
     )
 
 
@@ -126,7 +126,7 @@ def test_groups_inside_a_container_count_where_they_have_cpusets_of_their_own(
         Group(f"{POD}/{ONE}/a", CpuSet([0, 1])),
         Group(f"{POD}/{ONE}/a/b", CpuSet([0])),
     )
-    assert node.observer().observe() == (Pod("7", POD, (container(ONE, "0-3", *inside),)),)
+    assert node.observer().observe() == (ObservedPod("7", POD, (container(ONE, "0-3", *inside),)),)
 
 
 def test_groups_that_go_meanwhile_are_left_out(tmp_path: Path) -> None:

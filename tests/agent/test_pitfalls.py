@@ -3,7 +3,7 @@
 These are promises that no other module is about. Kept elsewhere are: that no QoS or pod group is
 narrowed, and that CPUs in effect are believed, not those written (test_enforce.py); pause
 containers (test_observe.py); bursts above quotas (test_quota.py); a static CPU manager
-(test_kubelet.py); file descriptors (test_kept.py); `memory.high` before Linux 5.9
+(test_kubelet.py); file descriptors (test_open_file_tree.py); `memory.high` before Linux 5.9
 (test_memory_limits.py, test_memory_kernel.py).
 """
 
@@ -20,7 +20,7 @@ import pytest
 from model_kernel import MIB, Memory, ModelKernel
 from model_node import CORES, LAYOUT, Node, states
 from walras_agent.cpuset import CpuSet
-from walras_agent.tree import CONTROLLERS, CgroupError, Setting
+from walras_agent.tree import CONTROLLERS, CgroupError, CgroupFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,9 +44,9 @@ def node(request: pytest.FixtureRequest, tmp_path: Path) -> Node:
     return Node(ModelKernel(request.param, cpus=CORES, numa=2), tmp_path, numa=2)
 
 
-def setting(group: str, file: str) -> Setting:
+def setting(group: str, file: str) -> CgroupFile:
     (controller,) = (known for known in CONTROLLERS if file.startswith(f"{known}."))
-    return Setting(controller, group, file)
+    return CgroupFile(controller, group, file)
 
 
 def everything(node: Node, *controllers: str) -> dict[str, str]:
@@ -81,7 +81,7 @@ def held_by_a_plan(node: Node) -> dict[str, str]:
         node.start_pod(uid)
         quota = {1: ("cpu.cfs_quota_us", "50000"), 2: ("cpu.max", "50000 100000")}
         file, text = quota[node.kernel.version]
-        node.kernel.set_by_others(Setting("cpu", node.container(uid), file), text)
+        node.kernel.set_by_others(CgroupFile("cpu", node.container(uid), file), text)
     before = everything(node, "cpuset", "cpu")
     node.memory_nodes = "local"
     node.plan(a=2000, b=1500)
@@ -135,7 +135,7 @@ def test_others_who_keep_setting_a_quota_are_answered_ever_more_slowly(node: Nod
 def test_quota_that_is_refused_is_not_tried_all_the_time(node: Node) -> None:
     """A permanent EINVAL was retried 8 times a second (koordinator 3217)."""
     file = {1: "cpu.cfs_quota_us", 2: "cpu.max"}[node.kernel.version]
-    refused = Setting("cpu", node.pod("a"), file)
+    refused = CgroupFile("cpu", node.pod("a"), file)
     node.start_pod("a")
     node.kernel.fail(refused, errno.EINVAL, times=1000)
     node.plan(a=500)
@@ -154,7 +154,7 @@ def test_quota_that_cannot_be_put_back_is_told_and_not_tried_all_the_time(
     file, quota = {1: ("cpu.cfs_quota_us", "50000"), 2: ("cpu.max", "50000 100000")}[
         node.kernel.version
     ]
-    refused = Setting("cpu", node.container("a"), file)
+    refused = CgroupFile("cpu", node.container("a"), file)
     node.start_pod("a")
     node.start_pod("b")
     node.kernel.set_by_others(refused, quota)
@@ -173,7 +173,7 @@ def test_quota_that_cannot_be_put_back_is_told_and_not_tried_all_the_time(
 def test_memory_limit_that_is_refused_is_not_tried_all_the_time(node: Node) -> None:
     """As above; EINVAL is what a kernel says to a value that it will never take."""
     file = {1: "memory.soft_limit_in_bytes", 2: "memory.high"}[node.kernel.version]
-    refused = Setting("memory", node.pod("a"), file)
+    refused = CgroupFile("memory", node.pod("a"), file)
     node.start_pod("a", memory=Memory(anonymous=10 * MIB, reclaimable=500 * MIB))
     node.kernel.fail(refused, errno.EINVAL, times=1000)
     node.plan(memory=256 * MIB, a=500)
@@ -187,7 +187,7 @@ def test_memory_that_cannot_be_put_back_is_told(
     node: Node, mode: Literal["enforce", "observe"]
 ) -> None:
     file = {1: "memory.soft_limit_in_bytes", 2: "memory.high"}[node.kernel.version]
-    refused = Setting("memory", node.pod("a"), file)
+    refused = CgroupFile("memory", node.pod("a"), file)
     node.start_pod("a", memory=Memory(anonymous=10 * MIB, reclaimable=500 * MIB))
     node.plan("enforce", 256 * MIB, a=500)
     for _ in range(60):
@@ -273,7 +273,7 @@ def test_hard_limit_is_never_set_below_what_is_in_use(node: Node, growth: int) -
     program = Memory(anonymous=300 * MIB, reclaimable=200 * MIB, growth=growth * MIB)
     file = {1: "memory.limit_in_bytes", 2: "memory.max"}[node.kernel.version]
     node.start_pod("a", memory=program)
-    node.kernel.set_by_others(Setting("memory", node.pod("a"), file), str(1024 * MIB))
+    node.kernel.set_by_others(CgroupFile("memory", node.pod("a"), file), str(1024 * MIB))
     for grant in (256, 2048, 128):
         node.plan(memory=grant * MIB, a=500)
         for _ in range(30):
@@ -295,10 +295,10 @@ def test_pods_that_are_gone_are_neither_read_nor_remembered(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Reading the pressure of evicted pods led to an OOM kill of the agent (koordinator 2408)."""
-    failed: list[Setting] = []
+    failed: list[CgroupFile] = []
     read = node.kernel.read
 
-    def noting(file: Setting) -> str:
+    def noting(file: CgroupFile) -> str:
         if node.kernel.identity(file.group) is None:
             failed.append(file)
         return read(file)

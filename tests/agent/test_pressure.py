@@ -9,12 +9,19 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from walras_agent.memory.pressure import UNLIMITED, Limits, Sample, Stall, observe, size
-from walras_agent.memory.strain import headroom, strain
+from walras_agent.memory.pressure import headroom, memory_shortage
+from walras_agent.memory.stats import (
+    UNLIMITED,
+    MemoryLimits,
+    MemorySample,
+    MemoryStall,
+    format_bytes,
+    read_sample,
+)
 from walras_agent.tree import CgroupError
 
 if TYPE_CHECKING:
-    from walras_agent.tree import Setting
+    from walras_agent.tree import CgroupFile
 
 MIB = 1 << 20
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -56,12 +63,12 @@ class Files:
     version: Literal[1, 2]
     texts: dict[str, str]
 
-    def read(self, setting: Setting) -> str:
+    def read(self, setting: CgroupFile) -> str:
         if setting.file not in self.texts:
             raise CgroupError(setting, errno.ENOENT)
         return self.texts[setting.file]
 
-    def write(self, setting: Setting, value: str) -> None:
+    def write(self, setting: CgroupFile, value: str) -> None:
         raise CgroupError(setting, errno.EACCES, value)
 
     def identity(self, group: str) -> int | None:
@@ -76,12 +83,12 @@ def without(texts: dict[str, str], *names: str) -> dict[str, str]:
 
 
 def test_v2_is_read() -> None:
-    assert observe(Files(2, V2), "/pod") == Sample(
-        Limits(1 << 30),
+    assert read_sample(Files(2, V2), "/pod") == MemorySample(
+        MemoryLimits(1 << 30),
         usage=300_000_000,
         inactive_file=90_000_000,
         active_file=40_000_000,
-        stall=Stall(1.53, 0.20, 0.324891, 0.163489),
+        stall=MemoryStall(1.53, 0.20, 0.324891, 0.163489),
         refaulted=10 * PAGE,
         refused=5,
         slowed=12,
@@ -90,8 +97,8 @@ def test_v2_is_read() -> None:
 
 
 def test_v1_is_read_with_all_groups_below() -> None:
-    assert observe(Files(1, V1), "/pod") == Sample(
-        Limits(1 << 30, swap=2 << 30),
+    assert read_sample(Files(1, V1), "/pod") == MemorySample(
+        MemoryLimits(1 << 30, swap=2 << 30),
         usage=300_000_000,
         inactive_file=90_000_000,
         active_file=40_000_000,
@@ -102,33 +109,37 @@ def test_v1_is_read_with_all_groups_below() -> None:
 
 
 def test_need_is_what_is_not_idle_cache() -> None:
-    sample = observe(Files(2, V2), "/pod")
+    sample = read_sample(Files(2, V2), "/pod")
     assert sample.working_set == 210_000_000
     assert sample.pinned == 170_000_000
     # The counters are not read at one instant.
-    assert Sample(Limits(), usage=5, inactive_file=7).working_set == 0
-    assert Sample(Limits(), usage=5, inactive_file=4, active_file=4).pinned == 0
+    assert MemorySample(MemoryLimits(), usage=5, inactive_file=7).working_set == 0
+    assert MemorySample(MemoryLimits(), usage=5, inactive_file=4, active_file=4).pinned == 0
 
 
 def test_no_limit_reads_the_same_in_both_versions() -> None:
     v1 = V1 | {"memory.limit_in_bytes": NO_LIMIT, "memory.memsw.limit_in_bytes": NO_LIMIT}
     v2 = V2 | {"memory.max": "max"}
-    assert observe(Files(1, v1), "/pod").limits == observe(Files(2, v2), "/pod").limits == Limits()
-    assert Limits().hard == UNLIMITED
+    assert (
+        read_sample(Files(1, v1), "/pod").limits
+        == read_sample(Files(2, v2), "/pod").limits
+        == MemoryLimits()
+    )
+    assert MemoryLimits().hard == UNLIMITED
 
 
 def test_kernel_without_pressure_information_gives_none() -> None:
-    assert observe(Files(2, without(V2, "memory.pressure")), "/pod").stall is None
+    assert read_sample(Files(2, without(V2, "memory.pressure")), "/pod").stall is None
 
 
 def test_kernel_without_swap_accounting_has_no_limit_of_swap() -> None:
-    sample = observe(Files(1, without(V1, "memory.memsw.limit_in_bytes")), "/pod")
-    assert sample.limits == Limits(1 << 30)
+    sample = read_sample(Files(1, without(V1, "memory.memsw.limit_in_bytes")), "/pod")
+    assert sample.limits == MemoryLimits(1 << 30)
 
 
 def test_kills_turned_off_are_seen() -> None:
     off = {"memory.oom_control": "oom_kill_disable 1\nunder_oom 1"}
-    sample = observe(Files(1, V1 | off), "/pod")
+    sample = read_sample(Files(1, V1 | off), "/pod")
     assert not sample.limits.kills
     assert sample.killed == 0
 
@@ -140,7 +151,7 @@ def test_kills_turned_off_are_seen() -> None:
 )
 def test_older_kernels_count_refaults_as_they_can(counted: str, pages: int) -> None:
     stat = {"memory.stat": f"total_inactive_file 1\ntotal_active_file 1\n{counted}"}
-    assert observe(Files(1, V1 | stat), "/pod").refaulted == pages * PAGE
+    assert read_sample(Files(1, V1 | stat), "/pod").refaulted == pages * PAGE
 
 
 @pytest.mark.parametrize(("version", "texts"), [(1, V1), (2, V2)])
@@ -149,7 +160,7 @@ def test_group_that_is_gone_is_told_from_a_file_that_some_kernels_lack(
 ) -> None:
     for missing in texts.keys() - {"memory.pressure", "memory.memsw.limit_in_bytes"}:
         with pytest.raises(CgroupError) as raised:
-            observe(Files(version, without(texts, missing)), "/pod")
+            read_sample(Files(version, without(texts, missing)), "/pod")
         assert raised.value.kind == "gone"
 
 
@@ -163,7 +174,7 @@ def test_group_that_is_gone_is_told_from_a_file_that_some_kernels_lack(
     ],
 )
 def test_sizes_are_written_for_people(amount: int, text: str) -> None:
-    assert size(amount) == text
+    assert format_bytes(amount) == text
 
 
 def test_headroom_is_both_relative_and_absolute() -> None:
@@ -171,35 +182,40 @@ def test_headroom_is_both_relative_and_absolute() -> None:
     assert headroom(1000 * MIB) == 100 * MIB
 
 
-CALM = Sample(Limits(512 * MIB), usage=200 * MIB, inactive_file=100 * MIB, stall=Stall(20.0, 20.0))
+CALM = MemorySample(
+    MemoryLimits(512 * MIB), usage=200 * MIB, inactive_file=100 * MIB, stall=MemoryStall(20.0, 20.0)
+)
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
         ({}, ""),
-        ({"stall": Stall(90.0, 90.0, 0.2, 0.1)}, ""),
-        ({"stall": Stall(10.0, 5.0, 2.0, 2.0)}, ""),
-        ({"stall": Stall(90.0, 0.0, 0.25)}, "its tasks wait for memory 12% of the time"),
-        ({"stall": Stall(90.0, 90.0, 0.2, 0.2)}, "its tasks wait for memory 10% of the time"),
+        ({"stall": MemoryStall(90.0, 90.0, 0.2, 0.1)}, ""),
+        ({"stall": MemoryStall(10.0, 5.0, 2.0, 2.0)}, ""),
+        ({"stall": MemoryStall(90.0, 0.0, 0.25)}, "its tasks wait for memory 12% of the time"),
+        ({"stall": MemoryStall(90.0, 90.0, 0.2, 0.2)}, "its tasks wait for memory 10% of the time"),
         ({"stall": None}, ""),
         ({"refaulted": 2 * MIB}, ""),
-        ({"refaulted": 3 * MIB}, "it reads back 1.5 MiB a second of what was taken"),
+        ({"refaulted": 3 * MIB}, "it reads back 1.5 MiB a second of reclaimed memory"),
         ({"refused": 1}, ""),
         ({"refused": 1, "inactive_file": 4 * MIB}, "it is at its limit of 512 MiB"),
         ({"inactive_file": 4 * MIB}, ""),
     ],
 )
 def test_strain_is_told_by_pressure_refaults_and_limits(
-    change: dict[str, Stall | int | None], said: str
+    change: dict[str, MemoryStall | int | None], said: str
 ) -> None:
     sample = replace(CALM, **change)  # type: ignore[arg-type]
-    assert strain(sample, CALM, 2.0) == said
+    assert memory_shortage(sample, CALM, 2.0) == said
 
 
 def test_counters_tell_nothing_at_the_first_look() -> None:
-    assert strain(replace(CALM, refaulted=1 << 40, refused=9, inactive_file=0), None, 2.0) == ""
+    assert (
+        memory_shortage(replace(CALM, refaulted=1 << 40, refused=9, inactive_file=0), None, 2.0)
+        == ""
+    )
 
 
 def test_a_burst_within_a_moment_is_no_rate() -> None:
-    assert strain(replace(CALM, refaulted=MIB), CALM, 0.01) == ""
+    assert memory_shortage(replace(CALM, refaulted=MIB), CALM, 0.01) == ""

@@ -3,12 +3,12 @@
 import pytest
 
 from walras_agent.cpuset import CpuSet
-from walras_agent.holdings import Holding
+from walras_agent.pod_cpus import PodCpus
 from walras_agent.quota import CpuFiles, quota_writes
 
 OWN, SHARED = CpuSet([0, 1]), CpuSet([2, 3])
-WHOLE = Holding(OWN, CpuSet(), None, None)
-MIXED = Holding(OWN, SHARED, 2500, 500)
+WHOLE = PodCpus(OWN, CpuSet(), None, None)
+MIXED = PodCpus(OWN, SHARED, 2500, 500)
 
 POD, MAIN = "/kubepods/pod1", "/kubepods/pod1/c"
 
@@ -29,8 +29,8 @@ def v2(group: str, limit: str, burst: str = "0", weight: str = "1") -> CpuFiles:
     return CpuFiles(group, {"cpu.max": limit, "cpu.max.burst": burst, "cpu.weight": weight})
 
 
-def written(version: int, pod: CpuFiles, container: CpuFiles, holding: Holding) -> list[str]:
-    made = quota_writes(2 if version == 2 else 1, pod, [container], holding)
+def written(version: int, pod: CpuFiles, container: CpuFiles, pod_cpus: PodCpus) -> list[str]:
+    made = quota_writes(2 if version == 2 else 1, pod, [container], pod_cpus)
     return [f"{setting}={value}" for setting, value in made]
 
 
@@ -94,14 +94,16 @@ def test_kernel_that_knows_no_burst_is_not_asked_for_it() -> None:
 def test_weights_are_those_of_pods_that_request_as_much(
     millis: int, shares: int, weight: int
 ) -> None:
-    holding = Holding(CpuSet(), SHARED, millis, millis)
-    assert written(1, v1(POD, "-1", shares="7"), v1(MAIN, "-1"), holding)[-1].endswith(f"={shares}")
-    made = written(2, v2(POD, "max 100000", weight="7"), v2(MAIN, "max 100000"), holding)
+    pod_cpus = PodCpus(CpuSet(), SHARED, millis, millis)
+    assert written(1, v1(POD, "-1", shares="7"), v1(MAIN, "-1"), pod_cpus)[-1].endswith(
+        f"={shares}"
+    )
+    made = written(2, v2(POD, "max 100000", weight="7"), v2(MAIN, "max 100000"), pod_cpus)
     assert made[-1].endswith(f"={weight}")
 
 
 def test_quota_is_never_below_what_the_kernel_takes() -> None:
-    tiny = Holding(CpuSet(), SHARED, 1, 1)
+    tiny = PodCpus(CpuSet(), SHARED, 1, 1)
     assert written(2, v2(POD, "max 100000"), v2(MAIN, "max 100000"), tiny)[0].endswith(
         "=1000 100000"
     )

@@ -14,11 +14,10 @@ from model_files import Refused
 from model_kernel import MIB, Memory, ModelKernel, Stopped
 from model_node import CORES, Node, states
 from walras_agent.cpuset import CpuSet
-from walras_agent.holdings import Grant
-from walras_agent.memory.course import Pace
-from walras_agent.node_plan import Mode, NodePlan
+from walras_agent.memory.limit_steps import ReclaimPace
+from walras_agent.node_plan import EnforcedGrant, Mode, NodePlan
 from walras_agent.status import NodeStatus
-from walras_agent.tree import CgroupError, Setting
+from walras_agent.tree import CgroupError, CgroupFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,13 +85,13 @@ def test_observing_puts_everything_back_and_tells_the_writes(node: Node) -> None
 def test_preview_is_what_a_step_then_does(node: Node) -> None:
     node.start_pod("a", memory=Memory(anonymous=100 * MIB, reclaimable=400 * MIB))
     node.start_pod("b")
-    plan = NodePlan(1, "observe", (Grant("a", "default/a", 2000, memory=1 << 28),))
+    plan = NodePlan(1, "observe", (EnforcedGrant("a", "default/a", 2000, memory=1 << 28),))
     shown = node.agent.preview(plan, node.now)
     assert node.kernel.writes == []
     assert dict(node.journal.originals) == {}
     node.agent.offer(replace(plan, mode="enforce"))
     node.step()
-    made = node.step(Pace().pause)
+    made = node.step(ReclaimPace().pause)
     assert [pod.cpus for pod in made.pods] == [pod.cpus for pod in shown.pods]
     assert [(write.setting, write.value) for write in node.kernel.writes] == [*shown.writes]
     assert {setting.controller for setting, _ in shown.writes} == {"cpuset", "memory"}
@@ -107,7 +106,7 @@ def test_drift_is_put_right_at_once_and_then_ever_more_slowly(node: Node) -> Non
     name = node.container("b")
     repairs = 0
     for _ in range(100):
-        node.kernel.set_by_others(Setting("cpuset", name, "cpuset.cpus"), "0-7")
+        node.kernel.set_by_others(CgroupFile("cpuset", name, "cpuset.cpus"), "0-7")
         status = node.step(seconds=0.25)
         repairs += node.cpus(name) == shared
         assert states(status) == {"a": "Enforced"}
@@ -121,7 +120,7 @@ def test_refusal_that_lasts_is_not_tried_all_the_time(node: Node) -> None:
     """A permanent EINVAL was retried 8 times a second (koordinator 3217)."""
     node.start_pod("a")
     node.start_pod("b")
-    setting = Setting("cpuset", node.container("a"), "cpuset.cpus")
+    setting = CgroupFile("cpuset", node.container("a"), "cpuset.cpus")
     node.kernel.fail(setting, errno.EINVAL, times=1000)
     node.plan(a=2000)
     status = node.step()
@@ -145,7 +144,7 @@ def test_offline_cpus_are_made_up_for_and_taken_back(node: Node) -> None:
         node.online -= gone
         status = node.step()
         assert states(status) == {"a": "Pending"}
-        assert "2 of the cores granted are not to be had" in status.pods[0].reason
+        assert "2 of the granted cores are not available" in status.pods[0].reason
         node.kernel.online(gone)
         node.online |= gone
         for _ in range(5):
@@ -157,7 +156,7 @@ def test_memory_is_held_with_the_cores_and_put_back(node: Node) -> None:
     program = Memory(anonymous=100 * MIB, reclaimable=400 * MIB)
     node.start_pod("a", memory=program)
     files = {1: "memory.soft_limit_in_bytes", 2: "memory.high"}
-    setting = Setting("memory", node.pod("a"), files[node.kernel.version])
+    setting = CgroupFile("memory", node.pod("a"), files[node.kernel.version])
     before = node.kernel.read(setting)
     node.plan(a=2000, memory=256 * MIB)
     for _ in range(120):
@@ -205,26 +204,26 @@ def test_limited_pod_owns_the_cores_that_it_does_not_use(node: Node) -> None:
     for count in (1, 3, 2):
         status = node.step(a=count)
         assert status.pods[0].limit == count
-        assert status.pods[0].own == before.own
+        assert status.pods[0].exclusive == before.exclusive
         assert node.cpus(node.container("a")) == status.pods[0].cpus
         assert len(status.pods[0].cpus) == count
         assert states(status) == {"a": "Enforced", "b": "Enforced"}
         for uid in "bc":
-            assert not node.cpus(node.container(uid)) & before.own
+            assert not node.cpus(node.container(uid)) & before.exclusive
         assert status.repaired == ()
     assert node.step().pods[0] == before
-    assert node.cpus(node.container("a")) == before.own
+    assert node.cpus(node.container("a")) == before.exclusive
 
 
 def test_limited_pod_with_a_fraction_is_as_fast_as_its_whole_cores(node: Node) -> None:
     node.start_pod("a")
     node.plan(a=2500)
     file = {1: "cpu.cfs_quota_us", 2: "cpu.max"}[node.kernel.version]
-    quota = Setting("cpu", node.pod("a"), file)
+    quota = CgroupFile("cpu", node.pod("a"), file)
     node.step()
     held = node.kernel.read(quota)
     status = node.step(a=2)
-    assert (status.pods[0].cpus, status.pods[0].limit) == (status.pods[0].own, 2)
+    assert (status.pods[0].cpus, status.pods[0].limit) == (status.pods[0].exclusive, 2)
     assert node.kernel.read(quota).removesuffix(" 100000") in {"-1", "max"}
     node.step()
     assert node.kernel.read(quota) == held
@@ -234,7 +233,7 @@ def test_limit_counts_only_once_the_kernel_has_it(node: Node) -> None:
     node.start_pod("a")
     node.plan(a=3000)
     node.step()
-    setting = Setting("cpuset", node.container("a"), "cpuset.cpus")
+    setting = CgroupFile("cpuset", node.container("a"), "cpuset.cpus")
     node.kernel.fail(setting, errno.EINVAL)
     status = node.step(a=1)
     assert (states(status), status.pods[0].limit) == ({"a": "Failed"}, None)
@@ -251,7 +250,7 @@ def test_limited_pod_may_lose_cores_that_it_does_not_use(node: Node) -> None:
     status = node.step(a=1)
     assert states(status) == {"a": "Enforced", "b": "Enforced"}
     assert len(node.cpus(node.container("b"))) == 4
-    assert len(status.pods[0].own) == 2
+    assert len(status.pods[0].exclusive) == 2
 
 
 def test_observing_ignores_limits(node: Node) -> None:
@@ -332,7 +331,7 @@ class Fuzz:
         names = sorted(self.node.everybody())
         if names:
             some = self.random.sample(sorted(self.node.online), self.random.randint(1, 3))
-            setting = Setting("cpuset", self.random.choice(names), "cpuset.cpus")
+            setting = CgroupFile("cpuset", self.random.choice(names), "cpuset.cpus")
             self.node.kernel.set_by_others(setting, str(CpuSet(some)))
 
     def throttle(self) -> None:
@@ -342,10 +341,10 @@ class Fuzz:
             quota = self.random.choice(["-1", "20000", "700000"])
             with contextlib.suppress(Refused):  # v1 has children within their parents
                 if self.node.kernel.version == 1:
-                    setting = Setting("cpu", group, "cpu.cfs_quota_us")
+                    setting = CgroupFile("cpu", group, "cpu.cfs_quota_us")
                     self.node.kernel.set_by_others(setting, quota)
                 else:
-                    setting = Setting("cpu", group, "cpu.max")
+                    setting = CgroupFile("cpu", group, "cpu.max")
                     self.node.kernel.set_by_others(setting, quota.replace("-1", "max"))
 
     def hotplug(self) -> None:
@@ -363,7 +362,7 @@ class Fuzz:
         names = sorted(self.node.everybody())
         if names:
             number = self.random.choice([errno.EBUSY, errno.EINVAL, errno.EACCES, errno.ENOMEM])
-            setting = Setting("cpuset", self.random.choice(names), "cpuset.cpus")
+            setting = CgroupFile("cpuset", self.random.choice(names), "cpuset.cpus")
             self.node.kernel.fail(setting, number)
 
     def stale(self) -> None:
@@ -388,7 +387,7 @@ class Fuzz:
         """Whether a quota binds the pod or one of its containers."""
         file = {1: "cpu.cfs_quota_us", 2: "cpu.max"}[self.node.kernel.version]
         groups = [self.node.pod(uid), *self.node.kernel.children(self.node.pod(uid))]
-        texts = [self.node.kernel.read(Setting("cpu", group, file)) for group in groups]
+        texts = [self.node.kernel.read(CgroupFile("cpu", group, file)) for group in groups]
         return any(not text.startswith(("-1", "max")) for text in texts)
 
     def check(self, status: NodeStatus) -> None:
@@ -401,21 +400,21 @@ class Fuzz:
         for pod in status.pods:
             if pod.state != "Enforced" or pod.cpus is None:
                 continue
-            assert not pod.own & status.shared
-            assert pod.own <= pod.cpus or pod.limit is not None
+            assert not pod.exclusive & status.shared
+            assert pod.exclusive <= pod.cpus or pod.limit is not None
             self.limited += pod.limit is not None
             mine = f"{self.node.pod(pod.pod)}/"
-            if pod.own and self.node.memory_nodes == "local":
+            if pod.exclusive and self.node.memory_nodes == "local":
                 self.local += 1
-                assert pod.memory_nodes == CpuSet(cpu // (CORES // 2) for cpu in pod.own)
-            if pod.cpus <= pod.own:
+                assert pod.memory_nodes == CpuSet(cpu // (CORES // 2) for cpu in pod.exclusive)
+            if pod.cpus <= pod.exclusive:
                 assert not self.is_throttled(pod.pod)
             for name, cpus in now.items():
                 if name.startswith(mine):
                     assert self.node.mems(name) == (pod.memory_nodes or CpuSet([0, 1]))
                     assert cpus == pod.cpus, f"{pod.title} is said to be on {pod.cpus}"
                 elif name not in excused:
-                    theirs = cpus & pod.own
+                    theirs = cpus & pod.exclusive
                     assert not theirs, f"{name} is on {theirs}, which are {pod.title}'s"
 
 
@@ -445,4 +444,4 @@ def test_refusals_of_the_model_are_the_kernels() -> None:
     kernel = ModelKernel(1, cpus=2)
     kernel.make("/a/b", tasks=1)
     with pytest.raises(CgroupError, match="busy"):
-        kernel.write(Setting("cpuset", "/a", "cpuset.cpus"), "0")
+        kernel.write(CgroupFile("cpuset", "/a", "cpuset.cpus"), "0")

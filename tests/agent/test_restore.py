@@ -16,7 +16,7 @@ from model_kernel import MIB, Memory, ModelKernel, Stopped
 from walras_agent.cpuset import CpuSet
 from walras_agent.journal import Journal, JournalError, Original
 from walras_agent.restore import restore
-from walras_agent.tree import CgroupError, Controller, Setting
+from walras_agent.tree import CgroupError, CgroupFile, Controller
 
 Version = Literal[1, 2]
 CPUS = 6
@@ -29,15 +29,15 @@ class MemoryJournal(Journal):
     def __init__(self) -> None:
         super().__init__(Path("/nowhere"), "boot")
 
-    def _become(self, after: dict[Setting, Original]) -> None:
+    def _become(self, after: dict[CgroupFile, Original]) -> None:
         self._originals.clear()
         self._originals.update(after)
 
 
-def setting(path: str) -> Setting:
+def setting(path: str) -> CgroupFile:
     group, _, file = path.rpartition("/")
     (controller,) = (name for name in CONTROLLERS if file.startswith(f"{name}."))
-    return Setting(controller, group, file)
+    return CgroupFile(controller, group, file)
 
 
 def note(journal: Journal, kernel: ModelKernel, *paths: str) -> None:
@@ -335,7 +335,9 @@ def test_a_limit_is_not_lowered_to_what_is_in_use(version: Version, file: str) -
 
     used = memory.anonymous
     assert done.pending == {
-        setting(file): (f"{used} bytes are in use, {32 * MIB} more must fit below {100 * MIB}")
+        setting(file): (
+            f"{used} bytes are in use; a limit of {100 * MIB} needs {32 * MIB} bytes of headroom"
+        )
     }
     assert node.writes() == []
     assert set(node.journal.originals) == {setting(file)}

@@ -16,7 +16,8 @@ from machines import machine
 from walras.clearing import clear
 from walras.forecast import held_cores
 from walras.snapshot import Bid, CoreMechanism, Entitlement, Job, Node, Policy, Snapshot, identity
-from walras_agent.holdings import Grant, divide
+from walras_agent.node_plan import EnforcedGrant
+from walras_agent.pod_cpus import allocate_cpus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,12 +70,12 @@ def cpus(plan: Plan, previous: Mapping[str, CpuSet]) -> dict[str, CpuSet]:
     found: dict[str, CpuSet] = {}
     for node in plan.nodes:
         grants = [
-            Grant(grant.pod, grant.title, round(1000 * held[identity(grant)]))
+            EnforcedGrant(grant.pod, grant.title, round(1000 * held[identity(grant)]))
             for grant in plan.grants
             if grant.node == node.name
         ]
-        holdings = divide(TOPOLOGY, grants, previous)
-        found |= {each.pod: holdings.pods[each.pod].own for each in grants}
+        node_cpus = allocate_cpus(TOPOLOGY, grants, previous)
+        found |= {each.pod: node_cpus.pods[each.pod].exclusive for each in grants}
     return found
 
 

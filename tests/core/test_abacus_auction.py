@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from walras.abacus.auction import Auction, AuctionError, Outcome, run_auction
+from walras.abacus.auction import Auction, AuctionError, AuctionOutcome, run_auction
 from walras.abacus.concave import optimize_job, run_concave_auction
 from walras.price_anticipating.market import ShareMarket
 from walras.price_anticipating.nash import find_nash
@@ -72,7 +72,7 @@ def shares_of(sub_budgets: Floats, alpha: float) -> Floats:
     return np.asarray(powers / powers.sum(axis=0))
 
 
-def utility_of_split(auction: Auction, outcome: Outcome, job: int, split: Floats) -> float:
+def utility_of_split(auction: Auction, outcome: AuctionOutcome, job: int, split: Floats) -> float:
     """Utility of one job that divides its budget by itself while the others stay."""
     bids = np.array(outcome.sub_budgets)
     bids[job] = split
@@ -491,10 +491,10 @@ def test_an_auction_without_jobs_is_over() -> None:
         (([1, 1], np.ones((3, 2))), {}, r"weights has shape \(3, 2\): 2 x any entries are needed"),
         (([1], [[1, -1]]), {}, r"weights\[0, 1\] = -1 is negative"),
         (([1], [[1, np.inf]]), {}, r"weights\[0, 1\] = inf is not a finite number"),
-        (([1], [[0, 0]]), {}, r"weights\[0\] has no positive entry: a job must want something"),
+        (([1], [[0, 0]]), {}, r"weights\[0\] has no positive entry: give the job a"),
         (([1], [[1]]), {"alpha": 1.5}, r"alpha = 1\.5 is outside 0\.\.1"),
-        (([1], [[1]]), {"logarithmic": [True, False]}, r"one truth value, or 1, one a job"),
-        (([1], [[1]]), {"logarithmic": 1}, r"one truth value, or 1, one a job"),
+        (([1], [[1]]), {"logarithmic": [True, False]}, r"one truth value, or 1, one per job"),
+        (([1], [[1]]), {"logarithmic": 1}, r"one truth value, or 1, one per job"),
     ],
 )
 def test_senseless_auctions_are_refused(

@@ -116,7 +116,7 @@ def test_who_comes_after_the_last_trial_stays_outside(monkeypatch: pytest.Monkey
     auction = one_resource(8, 7, 6, 5, 4, 3, 2, 1)
     minima = [0.9, *[0.05] * 7]
     assert run_pool_auction(auction, minima).prolific.tolist() == [True] + [False] * 7
-    monkeypatch.setattr("walras.abacus.slo.MOST_TRIALS", 3)
+    monkeypatch.setattr("walras.abacus.slo.MAX_TRIALS", 3)
     result = run_pool_auction(auction, minima)
     assert not result.prolific.any()
 

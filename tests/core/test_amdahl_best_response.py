@@ -12,9 +12,9 @@ from scipy.optimize import minimize
 
 from populations import draw_population
 from walras import metrics
-from walras.amdahl.best_response import NashEquilibrium, find_nash_equilibrium
+from walras.amdahl.best_response import AmdahlNashEquilibrium, find_nash_equilibrium
 from walras.amdahl.equilibrium import find_equilibrium
-from walras.amdahl.market import Market, MarketError
+from walras.amdahl.market import AmdahlMarket, MarketError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,13 +25,13 @@ RESERVE = 1e-3
 
 
 @st.composite
-def markets(draw: st.DrawFn) -> Market:
+def markets(draw: st.DrawFn) -> AmdahlMarket:
     """Draw a few users and servers; several jobs of a user on a server are common."""
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     users, servers, jobs = (int(random.integers(1, most)) for most in (8, 6, 30))
     spread = draw(st.sampled_from([0.0, 1.0, 6.0]))
     fractions = draw(st.sampled_from([[0.3, 0.6, 0.9, 0.99], [0.0, 0.5, 1.0], [1.0], [0.0]]))
-    return Market(
+    return AmdahlMarket(
         10 ** random.uniform(-spread, 0, users),
         random.integers(1, 65, servers),
         random.integers(0, users, jobs),
@@ -41,7 +41,7 @@ def markets(draw: st.DrawFn) -> Market:
     )
 
 
-def best_by_scipy(found: NashEquilibrium, user: int, random: np.random.Generator) -> float:
+def best_by_scipy(found: AmdahlNashEquilibrium, user: int, random: np.random.Generator) -> float:
     """Return the best relative gain of ``user`` that SLSQP finds from several starts."""
     market = found.market
     mine = np.flatnonzero(market.user == user)
@@ -77,7 +77,7 @@ def best_by_scipy(found: NashEquilibrium, user: int, random: np.random.Generator
 def test_no_user_gains_by_any_other_bids(seed: int) -> None:
     """The definition of a Nash equilibrium (VI-A); each user has several jobs on a server."""
     random = np.random.default_rng(seed)
-    market = Market(
+    market = AmdahlMarket(
         random.uniform(1, 5, 4),
         random.integers(2, 25, 3),
         np.arange(16) % 4,
@@ -93,7 +93,7 @@ def test_no_user_gains_by_any_other_bids(seed: int) -> None:
 
 @settings(max_examples=400, deadline=None)
 @given(markets())
-def test_bids_spend_budgets_and_cores_follow_bids(market: Market) -> None:
+def test_bids_spend_budgets_and_cores_follow_bids(market: AmdahlMarket) -> None:
     found = find_nash_equilibrium(market)
     busy = np.diff(market.by_user.start) > 0
     spent = market.sum_by_user(found.bids)
@@ -111,7 +111,7 @@ def test_bids_spend_budgets_and_cores_follow_bids(market: Market) -> None:
 
 def test_bidding_goes_on_while_anybody_can_gain() -> None:
     """Prices stood still to the tolerance here while a user could still gain more than that."""
-    market = Market(
+    market = AmdahlMarket(
         [1.70e-4, 6.38e-6, 2.96e-5, 1.81e-2, 0.989, 8.88e-3, 1.20e-5],
         [17, 64, 1],
         [0, 2, 4, 2, 0, 5, 2, 1, 1, 2, 6, 3, 2, 5, 0, 4, 3, 5, 6, 1, 3, 0, 5, 3, 2, 0, 5],
@@ -125,7 +125,7 @@ def test_bidding_goes_on_while_anybody_can_gain() -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(markets())
-def test_no_user_does_worse_than_by_its_entitlement(market: Market) -> None:
+def test_no_user_does_worse_than_by_its_entitlement(market: AmdahlMarket) -> None:
     """VI-C: bids in proportion to others' buy b / B of each server, whatever others bid."""
     found = find_nash_equilibrium(market)
     assume(found.converged)
@@ -145,7 +145,7 @@ def test_bids_off_the_equilibrium_have_a_gain() -> None:
 
 
 def test_two_like_users_bid_alike() -> None:
-    market = Market([1, 1], [10, 10], [0, 0, 1, 1], [0, 1, 0, 1], [0.9, 0.5, 0.5, 0.9])
+    market = AmdahlMarket([1, 1], [10, 10], [0, 0, 1, 1], [0, 1, 0, 1], [0.9, 0.5, 0.5, 0.9])
     found = find_nash_equilibrium(market, tolerance=1e-12)
     np.testing.assert_allclose(found.prices, 0.1, rtol=1e-9)
     np.testing.assert_allclose(found.cores[:2], found.cores[:1:-1], rtol=1e-6)
@@ -153,8 +153,10 @@ def test_two_like_users_bid_alike() -> None:
 
 def test_jobs_of_one_user_on_a_server_do_not_outbid_each_other() -> None:
     """Splitting a perfectly parallel job in two, each of half the work, changes nobody's cores."""
-    whole = Market([1, 1], [10, 10], [0, 0, 1, 1], [0, 1, 0, 1], [1.0, 0.9, 0.9, 0.6])
-    split = Market([1, 1], [10, 10], [0, 0, 0, 1, 1], [0, 0, 1, 0, 1], [1.0, 1.0, 0.9, 0.9, 0.6])
+    whole = AmdahlMarket([1, 1], [10, 10], [0, 0, 1, 1], [0, 1, 0, 1], [1.0, 0.9, 0.9, 0.6])
+    split = AmdahlMarket(
+        [1, 1], [10, 10], [0, 0, 0, 1, 1], [0, 0, 1, 0, 1], [1.0, 1.0, 0.9, 0.9, 0.6]
+    )
     one, two = (find_nash_equilibrium(market, tolerance=1e-9) for market in (whole, split))
     together = [two.cores[0] + two.cores[1], *two.cores[2:]]
     np.testing.assert_allclose(together, one.cores, rtol=1e-4)
@@ -162,7 +164,7 @@ def test_jobs_of_one_user_on_a_server_do_not_outbid_each_other() -> None:
 
 def test_a_user_alone_pays_little_and_spends_the_rest_elsewhere() -> None:
     """Section VI-D: on server C nobody else runs, on D others do; under AB the budget is split."""
-    market = Market([1, 1, 1], [24, 24], [0, 0, 1, 2], [0, 1, 1, 1], [0.9] * 4)
+    market = AmdahlMarket([1, 1, 1], [24, 24], [0, 0, 1, 2], [0, 1, 1, 1], [0.9] * 4)
     nash = find_nash_equilibrium(market)
     price_taking = find_equilibrium(market)
     assert nash.cores[0] == pytest.approx(24)
@@ -171,7 +173,7 @@ def test_a_user_alone_pays_little_and_spends_the_rest_elsewhere() -> None:
 
 
 def test_a_lower_reserve_lowers_what_a_user_alone_bids() -> None:
-    market = Market([1, 1], [24, 24], [0, 0, 1], [0, 1, 1], [0.9] * 3)
+    market = AmdahlMarket([1, 1], [24, 24], [0, 0, 1], [0, 1, 1], [0.9] * 3)
     bids = [find_nash_equilibrium(market, reserve=reserve).bids[0] for reserve in (1e-1, 1e-3)]
     assert bids[1] < 0.2 * bids[0]
 
@@ -208,7 +210,7 @@ def test_the_same_market_gives_the_same_bits() -> None:
 @pytest.mark.parametrize("scale", [1e-12, 1e12])
 def test_the_unit_of_money_plays_no_role(scale: float) -> None:
     market = draw_population(40, 0.5, 8, seed=2)
-    scaled = Market(
+    scaled = AmdahlMarket(
         market.budgets * scale, market.capacities, market.user, market.server, market.fraction
     )
     np.testing.assert_allclose(
@@ -223,22 +225,22 @@ def test_the_unit_of_money_plays_no_role(scale: float) -> None:
 def test_thousands_on_one_server_and_one_on_thousands(transposed: bool) -> None:
     many, one = np.arange(3000), np.zeros(3000, np.int64)
     if transposed:
-        market = Market([1], [4] * 3000, one, many, [0.9] * 3000)
+        market = AmdahlMarket([1], [4] * 3000, one, many, [0.9] * 3000)
     else:
-        market = Market([1] * 3000, [4000], many, one, [0.9] * 3000)
+        market = AmdahlMarket([1] * 3000, [4000], many, one, [0.9] * 3000)
     found = find_nash_equilibrium(market)
     assert found.converged
     np.testing.assert_allclose(found.cores, 4 if transposed else 4 / 3, rtol=1e-6)
 
 
 def test_an_empty_market_is_at_rest() -> None:
-    found = find_nash_equilibrium(Market([1.0], [4.0], [], [], []))
+    found = find_nash_equilibrium(AmdahlMarket([1.0], [4.0], [], [], []))
     assert found.converged
     assert found.prices.tolist() == [0.0]
 
 
 def test_users_and_servers_without_jobs_are_left_out() -> None:
-    found = find_nash_equilibrium(Market([1, 5, 1], [4, 9], [0, 2], [0, 0], [0.9, 0.9]))
+    found = find_nash_equilibrium(AmdahlMarket([1, 5, 1], [4, 9], [0, 2], [0, 0], [0.9, 0.9]))
     np.testing.assert_allclose(found.cores, [2, 2])
     np.testing.assert_allclose(found.prices, [0.5, 0])
 
@@ -246,7 +248,7 @@ def test_users_and_servers_without_jobs_are_left_out() -> None:
 @pytest.mark.parametrize("reserve", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_reserve_that_prices_nothing_is_refused(reserve: float) -> None:
     with pytest.raises(MarketError, match=f"reserve = {reserve} is not positive"):
-        find_nash_equilibrium(Market([1], [4], [0], [0], [0.5]), reserve=reserve)
+        find_nash_equilibrium(AmdahlMarket([1], [4], [0], [0], [0.5]), reserve=reserve)
 
 
 def test_price_taking_and_anticipating_users_agree_more_as_density_grows() -> None:

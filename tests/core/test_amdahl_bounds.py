@@ -14,7 +14,7 @@ from populations import draw_population
 from walras import metrics
 from walras.amdahl.conditions import kkt_residual
 from walras.amdahl.equilibrium import Equilibrium, find_equilibrium
-from walras.amdahl.market import Market, MarketError
+from walras.amdahl.market import AmdahlMarket, MarketError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 @st.composite
 def bounded_markets(
     draw: st.DrawFn, *, minimums: bool = True, max_fraction: float = 0.98
-) -> tuple[Market, Floats, Floats]:
+) -> tuple[AmdahlMarket, Floats, Floats]:
     """Draw a market, its minimums (0 for most) and its maximums (none for some)."""
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     users, servers, jobs = (int(random.integers(1, most)) for most in (8, 6, 24))
-    market = Market(
+    market = AmdahlMarket(
         random.uniform(1, 5, users),
         random.integers(4, 33, servers),
         random.integers(0, users, jobs),
@@ -69,7 +69,7 @@ def demand(found: Equilibrium, user: int) -> float:
 
 @settings(max_examples=300, deadline=None)
 @given(bounded_markets())
-def test_the_conditions_hold_within_bounds(case: tuple[Market, Floats, Floats]) -> None:
+def test_the_conditions_hold_within_bounds(case: tuple[AmdahlMarket, Floats, Floats]) -> None:
     market, minimum, maximum = case
     found = find_equilibrium(market, minimum=minimum, maximum=maximum)
     assert found.affordable is not None
@@ -110,7 +110,7 @@ def test_nearly_all_markets_within_bounds_are_cleared() -> None:
 @settings(max_examples=60, deadline=None)
 @given(bounded_markets(max_fraction=0.9))
 def test_every_user_buys_what_a_general_optimiser_would(
-    case: tuple[Market, Floats, Floats],
+    case: tuple[AmdahlMarket, Floats, Floats],
 ) -> None:
     market, minimum, maximum = case
     found = find_equilibrium(market, minimum=minimum, maximum=maximum, tolerance=1e-9)
@@ -124,7 +124,7 @@ def test_every_user_buys_what_a_general_optimiser_would(
 @settings(max_examples=200, deadline=None)
 @given(bounded_markets(minimums=False))
 def test_no_user_does_worse_than_by_its_entitlement_cut_to_its_maximums(
-    case: tuple[Market, Floats, Floats],
+    case: tuple[AmdahlMarket, Floats, Floats],
 ) -> None:
     """V-C goes through: at most all money is spent, so that the entitlement costs at most b."""
     market, _, maximum = case
@@ -138,7 +138,7 @@ def test_no_user_does_worse_than_by_its_entitlement_cut_to_its_maximums(
 @settings(max_examples=200, deadline=None)
 @given(bounded_markets(), st.floats(0.1, 0.99))
 def test_minimums_within_the_entitlement_always_hold(
-    case: tuple[Market, Floats, Floats], part: float
+    case: tuple[AmdahlMarket, Floats, Floats], part: float
 ) -> None:
     market, _, maximum = case
     minimum = np.minimum(part * metrics.bare_entitlement(market), maximum)
@@ -150,7 +150,7 @@ def test_minimums_within_the_entitlement_always_hold(
 
 @settings(max_examples=100, deadline=None)
 @given(bounded_markets(minimums=False))
-def test_bounds_out_of_the_way_change_nothing(case: tuple[Market, Floats, Floats]) -> None:
+def test_bounds_out_of_the_way_change_nothing(case: tuple[AmdahlMarket, Floats, Floats]) -> None:
     market, _, _ = case
     free = find_equilibrium(market, tolerance=1e-9)
     bounded = find_equilibrium(
@@ -162,7 +162,7 @@ def test_bounds_out_of_the_way_change_nothing(case: tuple[Market, Floats, Floats
 
 def test_what_one_user_cannot_use_goes_to_the_other_and_money_is_left() -> None:
     """By hand: user 0 takes 3 of 10 cores, user 1 pays 1 for 7, so that a core costs 1/7."""
-    market = Market([1, 1], [10], [0, 1], [0, 0], [0.9, 0.9])
+    market = AmdahlMarket([1, 1], [10], [0, 1], [0, 0], [0.9, 0.9])
     found = find_equilibrium(market, maximum=[3, np.inf])
     np.testing.assert_allclose(found.cores, [3, 7])
     np.testing.assert_allclose(found.prices, [1 / 7])
@@ -172,7 +172,7 @@ def test_what_one_user_cannot_use_goes_to_the_other_and_money_is_left() -> None:
 
 def test_the_budget_goes_to_the_other_jobs_of_a_user() -> None:
     """By hand: user 0 buys 2 of A and with the rest all of B: p = (1/2, 0 + what is left)."""
-    market = Market([4, 1], [10, 8], [0, 0, 1], [0, 1, 0], [0.9, 0.9, 0.9])
+    market = AmdahlMarket([4, 1], [10, 8], [0, 0, 1], [0, 1, 0], [0.9, 0.9, 0.9])
     found = find_equilibrium(market, maximum=[2, np.inf, np.inf])
     np.testing.assert_allclose(found.cores, [2, 8, 8])
     np.testing.assert_allclose(found.prices, [1 / 8, (4 - 2 / 8) / 8])
@@ -180,7 +180,7 @@ def test_the_budget_goes_to_the_other_jobs_of_a_user() -> None:
 
 
 def test_a_server_with_enough_for_all_is_free() -> None:
-    market = Market([1, 1], [10, 4], [0, 1, 0, 1], [0, 0, 1, 1], [0.9] * 4)
+    market = AmdahlMarket([1, 1], [10, 4], [0, 1, 0, 1], [0, 0, 1, 1], [0.9] * 4)
     found = find_equilibrium(market, maximum=[3, 5, np.inf, np.inf])
     np.testing.assert_allclose(found.cores, [3, 5, 2, 2])
     np.testing.assert_allclose(found.prices, [0, 0.5])
@@ -188,7 +188,7 @@ def test_a_server_with_enough_for_all_is_free() -> None:
 
 
 def test_when_all_have_their_maximum_everything_is_free() -> None:
-    market = Market([1, 2], [10, 4], [0, 1], [0, 1], [0.9] * 2)
+    market = AmdahlMarket([1, 2], [10, 4], [0, 1], [0, 1], [0.9] * 2)
     found = find_equilibrium(market, maximum=[3, 4])
     np.testing.assert_allclose(found.cores, [3, 4])
     assert found.prices.tolist() == [0, 0]
@@ -198,7 +198,7 @@ def test_when_all_have_their_maximum_everything_is_free() -> None:
 
 def test_a_minimum_is_paid_for_by_its_own_user() -> None:
     """Without it all get 5; both servers are sold, so that user 0 pays for its 7 with the other."""
-    market = Market([1, 1], [10, 10], [0, 0, 1, 1], [0, 1, 0, 1], [0.6, 0.8, 0.6, 0.8])
+    market = AmdahlMarket([1, 1], [10, 10], [0, 0, 1, 1], [0, 1, 0, 1], [0.6, 0.8, 0.6, 0.8])
     np.testing.assert_allclose(find_equilibrium(market).cores, [5, 5, 5, 5], rtol=1e-6)
     found = find_equilibrium(market, minimum=[7, 0, 0, 0])
     np.testing.assert_allclose(found.cores, [7, 2.58846, 3, 7.41154], atol=1e-4)
@@ -207,7 +207,7 @@ def test_a_minimum_is_paid_for_by_its_own_user() -> None:
 
 
 def test_minimums_that_no_budget_pays_for_are_dropped_and_said_so() -> None:
-    market = Market([1, 4], [10], [0, 1], [0, 0], [0.9, 0.9])
+    market = AmdahlMarket([1, 4], [10], [0, 1], [0, 0], [0.9, 0.9])
     found = find_equilibrium(market, minimum=[6, 0])
     assert found.affordable is not None
     assert found.affordable.tolist() == [False, True]
@@ -216,7 +216,7 @@ def test_minimums_that_no_budget_pays_for_are_dropped_and_said_so() -> None:
 
 
 def test_minimums_that_exceed_a_server_do_not_all_hold() -> None:
-    market = Market([1, 1], [10], [0, 1], [0, 0], [0.9, 0.9])
+    market = AmdahlMarket([1, 1], [10], [0, 1], [0, 0], [0.9, 0.9])
     found = find_equilibrium(market, minimum=[8, 8])
     assert found.affordable is not None
     assert not found.affordable.any()
@@ -225,7 +225,7 @@ def test_minimums_that_exceed_a_server_do_not_all_hold() -> None:
 
 
 def test_minimums_of_exactly_the_entitlement_hold() -> None:
-    market = Market([1, 3], [8, 8], [0, 0, 1, 1], [0, 1, 0, 1], [0.9, 0.6, 0.6, 0.9])
+    market = AmdahlMarket([1, 3], [8, 8], [0, 0, 1, 1], [0, 1, 0, 1], [0.9, 0.6, 0.6, 0.9])
     found = find_equilibrium(market, minimum=metrics.bare_entitlement(market))
     assert found.affordable is not None
     assert found.affordable.all()
@@ -234,7 +234,7 @@ def test_minimums_of_exactly_the_entitlement_hold() -> None:
 
 def test_equilibria_within_bounds_can_be_several() -> None:
     """Cores held at a maximum are complements of the rest, and prices are not unique."""
-    market = Market(
+    market = AmdahlMarket(
         [1, 1.61],
         [10, 10],
         [0, 0, 1, 1],
@@ -282,7 +282,7 @@ def test_a_warm_start_takes_fewer_passes() -> None:
     fraction = market.fraction.copy()
     changed = random.choice(market.jobs, market.jobs // 100, replace=False)
     fraction[changed] = random.uniform(0.55, 0.99, len(changed))
-    after = Market(market.budgets, market.capacities, market.user, market.server, fraction)
+    after = AmdahlMarket(market.budgets, market.capacities, market.user, market.server, fraction)
     maximum = random.integers(4, 24, market.jobs)
     for most in (None, maximum):
         known = find_equilibrium(market, maximum=most)
@@ -313,7 +313,7 @@ def test_fractions_at_their_limits_end_at_or_near_an_equilibrium(
     """
     random = np.random.default_rng(0)
     market = draw_population(40, 0.5, 8, seed=0)
-    edge = Market(
+    edge = AmdahlMarket(
         market.budgets,
         market.capacities,
         market.user,
@@ -339,7 +339,7 @@ def test_numbers_of_any_magnitude_end_with_finite_ones(seed: int) -> None:
     """Budgets, cores and work over 24 orders of magnitude: perhaps not cleared, but honest."""
     random = np.random.default_rng(seed)
     users, servers, jobs = (int(random.integers(1, most)) for most in (8, 6, 20))
-    market = Market(
+    market = AmdahlMarket(
         10 ** random.uniform(-12, 12, users),
         10 ** random.uniform(-12, 12, servers),
         random.integers(0, users, jobs),
@@ -363,7 +363,7 @@ def test_units_of_money_and_of_cores_play_no_role(scale: float) -> None:
     maximum = np.random.default_rng(0).integers(2, 12, market.jobs)
     one = find_equilibrium(market, maximum=maximum, tolerance=1e-9)
     other = find_equilibrium(
-        Market(
+        AmdahlMarket(
             market.budgets * scale, market.capacities, market.user, market.server, market.fraction
         ),
         maximum=maximum,
@@ -376,9 +376,9 @@ def test_units_of_money_and_of_cores_play_no_role(scale: float) -> None:
 def test_thousands_on_one_server_and_one_on_thousands(transposed: bool) -> None:
     many, one = np.arange(3000), np.zeros(3000, np.int64)
     if transposed:
-        market = Market([1], [4] * 3000, one, many, [0.9] * 3000)
+        market = AmdahlMarket([1], [4] * 3000, one, many, [0.9] * 3000)
     else:
-        market = Market([1] * 3000, [12_000], many, one, [0.9] * 3000)
+        market = AmdahlMarket([1] * 3000, [12_000], many, one, [0.9] * 3000)
     maximum = np.where(many % 2, np.inf, 2.0)
     found = find_equilibrium(market, maximum=maximum)
     assert found.converged
@@ -387,17 +387,17 @@ def test_thousands_on_one_server_and_one_on_thousands(transposed: bool) -> None:
 
 
 def test_an_empty_market_clears() -> None:
-    found = find_equilibrium(Market([1.0], [4.0], [], [], []), maximum=[])
+    found = find_equilibrium(AmdahlMarket([1.0], [4.0], [], [], []), maximum=[])
     assert found.converged
     assert found.prices.tolist() == [0.0]
 
 
 def test_a_market_without_anybody_clears() -> None:
-    assert find_equilibrium(Market([], [], [], [], []), minimum=[]).converged
+    assert find_equilibrium(AmdahlMarket([], [], [], [], []), minimum=[]).converged
 
 
 def test_bounds_that_make_no_sense_are_named() -> None:
-    market = Market([1], [4], [0], [0], [0.5])
+    market = AmdahlMarket([1], [4], [0], [0], [0.5])
     with pytest.raises(MarketError, match=r"minimum\[0\] = 3 is above the maximum of the job"):
         find_equilibrium(market, minimum=[3], maximum=[2])
     with pytest.raises(MarketError, match=r"minimum\[0\] = inf is not finite"):

@@ -20,7 +20,7 @@ from walras.amdahl.best_response import find_nash_equilibrium
 from walras.amdahl.bidding import bid
 from walras.amdahl.equilibrium import find_equilibrium
 from walras.amdahl.greedy import allocate_greedily
-from walras.amdahl.market import Market
+from walras.amdahl.market import AmdahlMarket
 from walras.amdahl.proportional import share_proportionally
 from walras.amdahl.upper_bound import maximise_progress
 from walras.rounding import round_cores
@@ -31,7 +31,7 @@ CLASSES = range(1, 6)
 
 
 @cache
-def populations(density: int) -> list[Market]:
+def populations(density: int) -> list[AmdahlMarket]:
     return sample_populations(COUNT, density, largest=280)
 
 
@@ -172,7 +172,9 @@ def test_overestimated_parallel_fractions_move_a_core_or_two(density: int, perce
     for market in populations(density):
         mine = market.user == np.random.default_rng(percent).integers(len(market.budgets))
         fraction = np.where(mine, market.fraction * (1 - percent / 100), market.fraction)
-        lower = Market(market.budgets, market.capacities, market.user, market.server, fraction)
+        lower = AmdahlMarket(
+            market.budgets, market.capacities, market.user, market.server, fraction
+        )
         known = find_equilibrium(market)
         cores = find_equilibrium(lower, start=known.prices).cores
         moved.append(metrics.mean_absolute_error(cores[mine], known.cores[mine]))

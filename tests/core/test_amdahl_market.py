@@ -15,7 +15,7 @@ from walras._segments import group
 from walras.amdahl.bidding import bid
 from walras.amdahl.conditions import kkt_residual
 from walras.amdahl.equilibrium import Equilibrium, find_equilibrium, price_error
-from walras.amdahl.market import Market, MarketError
+from walras.amdahl.market import AmdahlMarket, MarketError
 from walras.amdahl.proportional import share_proportionally
 from walras.fill import fill
 from walras.rounding import RoundingError, round_cores
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def alice_and_bob() -> Market:
+def alice_and_bob() -> AmdahlMarket:
     """Section V-B: dedup and bodytrack of Alice, x264 and raytrace of Bob, ten cores each."""
-    return Market([1, 1], [10, 10], [0, 0, 1, 1], [0, 1, 0, 1], [0.53, 0.93, 0.96, 0.68])
+    return AmdahlMarket([1, 1], [10, 10], [0, 0, 1, 1], [0, 1, 0, 1], [0.53, 0.93, 0.96, 0.68])
 
 
 @st.composite
-def markets(draw: st.DrawFn, max_fraction: float = 0.99) -> Market:
+def markets(draw: st.DrawFn, max_fraction: float = 0.99) -> AmdahlMarket:
     """Draw a market of a few users and servers, with every user and server in it or not."""
     users = draw(st.integers(1, 8))
     servers = draw(st.integers(1, 6))
@@ -38,7 +38,7 @@ def markets(draw: st.DrawFn, max_fraction: float = 0.99) -> Market:
     seed = draw(st.integers(0, 2**32 - 1))
     spread = draw(st.sampled_from([0.0, 1.0, 6.0]))
     random = np.random.default_rng(seed)
-    return Market(
+    return AmdahlMarket(
         10 ** random.uniform(-spread, 0, users),
         random.integers(1, 65, servers),
         random.integers(0, users, jobs),
@@ -62,7 +62,7 @@ def test_two_users_trade_as_the_paper_prints(solve: Callable[..., Equilibrium]) 
 @pytest.mark.long
 @settings(max_examples=2000, deadline=None)
 @given(markets())
-def test_equilibrium_conditions_hold_in_any_market(market: Market) -> None:
+def test_equilibrium_conditions_hold_in_any_market(market: AmdahlMarket) -> None:
     result = find_equilibrium(market)
     assert result.price_error <= 1e-6
     busy_servers = np.bincount(market.server, minlength=len(market.capacities)) > 0
@@ -78,13 +78,13 @@ def test_equilibrium_conditions_hold_in_any_market(market: Market) -> None:
 @pytest.mark.long
 @settings(max_examples=1000, deadline=None)
 @given(markets())
-def test_no_user_does_worse_than_their_bare_entitlement(market: Market) -> None:
+def test_no_user_does_worse_than_their_bare_entitlement(market: AmdahlMarket) -> None:
     """Section V-C: the entitlement is affordable at equilibrium prices, the best is chosen."""
     busy = np.bincount(market.server, minlength=len(market.capacities)) > 0
     present = np.bincount(market.user, minlength=len(market.budgets)) > 0
     user = (np.cumsum(present) - 1)[market.user]
     server = (np.cumsum(busy) - 1)[market.server]
-    whole = Market(
+    whole = AmdahlMarket(
         market.budgets[present],
         market.capacities[busy],
         user,
@@ -99,10 +99,12 @@ def test_no_user_does_worse_than_their_bare_entitlement(market: Market) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(markets(), st.floats(1e-6, 1e6))
-def test_scaling_all_budgets_scales_prices_and_moves_no_core(market: Market, factor: float) -> None:
+def test_scaling_all_budgets_scales_prices_and_moves_no_core(
+    market: AmdahlMarket, factor: float
+) -> None:
     one = find_equilibrium(market, tolerance=1e-9)
     other = find_equilibrium(
-        Market(
+        AmdahlMarket(
             market.budgets * factor,
             market.capacities,
             market.user,
@@ -118,13 +120,15 @@ def test_scaling_all_budgets_scales_prices_and_moves_no_core(market: Market, fac
 
 @settings(max_examples=200, deadline=None)
 @given(markets(), st.randoms(use_true_random=False))
-def test_renaming_users_servers_and_jobs_renames_the_result(market: Market, random: object) -> None:
+def test_renaming_users_servers_and_jobs_renames_the_result(
+    market: AmdahlMarket, random: object
+) -> None:
     shuffle = np.random.default_rng(random.randrange(2**32))  # type: ignore[attr-defined]
     users = shuffle.permutation(len(market.budgets))
     servers = shuffle.permutation(len(market.capacities))
     jobs = shuffle.permutation(market.jobs)
     other = find_equilibrium(
-        Market(
+        AmdahlMarket(
             market.budgets[np.argsort(users)],
             market.capacities[np.argsort(servers)],
             users[market.user[jobs]],
@@ -168,7 +172,7 @@ def test_every_user_buys_what_a_general_optimiser_would(seed: int) -> None:
         assert reached >= -best.fun * (1 - 1e-7)
 
 
-def population(users: int, servers: int, density: int, *, seed: int) -> Market:
+def population(users: int, servers: int, density: int, *, seed: int) -> AmdahlMarket:
     """Draw a market as in section VI, with work weights spread as well."""
     random = np.random.default_rng(seed)
     count = random.integers(max(1, density // 2), density + 1, servers)
@@ -177,7 +181,7 @@ def population(users: int, servers: int, density: int, *, seed: int) -> Market:
     idle = np.setdiff1d(np.arange(users), user)
     user = np.concatenate([user, idle])
     server = np.concatenate([server, random.integers(0, servers, len(idle))])
-    return Market(
+    return AmdahlMarket(
         random.integers(1, 6, users),
         np.full(servers, 24),
         user,
@@ -248,7 +252,7 @@ def test_hard_markets_end_at_the_equilibrium(fractions: list[float], budget_spre
     ):
         drawn = population(users, servers, density, seed=seed)
         random = np.random.default_rng(seed)
-        market = Market(
+        market = AmdahlMarket(
             10 ** random.uniform(-budget_spread, 0, users),
             drawn.capacities,
             drawn.user,
@@ -263,7 +267,7 @@ def test_hard_markets_end_at_the_equilibrium(fractions: list[float], budget_spre
 
 
 def test_one_bidder_takes_the_whole_server_at_its_own_price() -> None:
-    result = find_equilibrium(Market([3, 1], [8, 8], [0, 1], [0, 1], [0.5, 1.0]))
+    result = find_equilibrium(AmdahlMarket([3, 1], [8, 8], [0, 1], [0, 1], [0.5, 1.0]))
     np.testing.assert_allclose(result.cores, [8, 8])
     np.testing.assert_allclose(result.prices, [3 / 8, 1 / 8])
     assert result.converged
@@ -278,14 +282,14 @@ def test_an_unreached_equilibrium_is_owned_up_to() -> None:
 
 
 def test_an_empty_market_clears() -> None:
-    result = find_equilibrium(Market([1.0], [4.0], [], [], []))
+    result = find_equilibrium(AmdahlMarket([1.0], [4.0], [], [], []))
     assert result.converged
     assert result.prices.tolist() == [0.0]
     assert kkt_residual(result.market, result.prices, result.cores) == 0.0
 
 
 def test_users_and_servers_without_jobs_are_left_out() -> None:
-    result = find_equilibrium(Market([1, 5, 1], [4, 9], [0, 2], [0, 0], [0.9, 0.9]))
+    result = find_equilibrium(AmdahlMarket([1, 5, 1], [4, 9], [0, 2], [0, 0], [0.9, 0.9]))
     np.testing.assert_allclose(result.cores, [2, 2])
     np.testing.assert_allclose(result.prices, [0.5, 0])
     assert result.converged
@@ -294,18 +298,18 @@ def test_users_and_servers_without_jobs_are_left_out() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"budgets": [1, 0]}, r"budgets\[1\] = 0.0 is not positive"),
+        ({"budgets": [1, 0]}, r"budgets\[1\] = 0 is not positive"),
         ({"budgets": [1, float("nan")]}, r"budgets\[1\] = nan is not a finite number"),
-        ({"capacities": [-1, 1]}, r"capacities\[0\] = -1.0 is not positive"),
+        ({"capacities": [-1, 1]}, r"capacities\[0\] = -1 is not positive"),
         ({"capacities": [float("inf"), 1]}, r"capacities\[0\] = inf is not a finite number"),
         ({"fraction": [0.5, 1.5]}, r"fraction\[1\] = 1.5 is above 1"),
         ({"fraction": [-0.1, 0.5]}, r"fraction\[0\] = -0.1 is below 0"),
-        ({"fraction": [0.5]}, r"fraction has 1 entries, user has 2: one a job is needed"),
-        ({"work": [1, 0]}, r"work\[1\] = 0.0 is not positive"),
+        ({"fraction": [0.5]}, r"fraction has 1 entries, user has 2: one per job is needed"),
+        ({"work": [1, 0]}, r"work\[1\] = 0 is not positive"),
         ({"user": [0, 2]}, r"user\[1\] = 2 is outside 0..1"),
         ({"server": [-1, 0]}, r"server\[0\] = -1 is outside 0..1"),
         ({"server": [0.5, 0]}, r"server must be a flat array of integers"),
-        ({"budgets": [[1, 1]]}, r"budgets has 2 dimensions"),
+        ({"budgets": [[1, 1]]}, r"budgets has shape \(1, 2\): a flat array is needed"),
     ],
 )
 def test_bad_arrays_are_named(change: dict[str, list[float]], message: str) -> None:
@@ -317,12 +321,12 @@ def test_bad_arrays_are_named(change: dict[str, list[float]], message: str) -> N
         "fraction": [0.5, 0.5],
     }
     with pytest.raises(MarketError, match=message):
-        Market(**(arrays | change))
+        AmdahlMarket(**(arrays | change))
 
 
 def test_proportional_sharing_passes_on_what_a_job_cannot_use() -> None:
     """Section II-B: demands (8, 4, 0), (0, 4, 8), (8, 8, 8) on three servers of 12 cores."""
-    market = Market(
+    market = AmdahlMarket(
         [1, 1, 1],
         [12, 12, 12],
         [0, 0, 1, 1, 2, 2, 2],
@@ -335,22 +339,22 @@ def test_proportional_sharing_passes_on_what_a_job_cannot_use() -> None:
 
 @pytest.mark.parametrize(
     ("maximum", "message"),
-    [([0, 2], r"maximum\[0\] = 0.0 is not positive"), ([2], "one entry for each of 2 jobs")],
+    [([0, 2], r"maximum\[0\] = 0 is not positive"), ([2], "one entry for each of 2 jobs")],
 )
 def test_proportional_sharing_names_bad_maximums(maximum: list[float], message: str) -> None:
-    market = Market([1, 2], [12], [0, 1], [0, 0], [0.5] * 2)
+    market = AmdahlMarket([1, 2], [12], [0, 1], [0, 0], [0.5] * 2)
     with pytest.raises(MarketError, match=message):
         share_proportionally(market, maximum=maximum)
 
 
 def test_proportional_sharing_follows_budgets_among_those_present() -> None:
-    market = Market([1, 2, 5], [12, 4], [0, 1, 1, 2], [0, 0, 0, 1], [0.5] * 4)
+    market = AmdahlMarket([1, 2, 5], [12, 4], [0, 1, 1, 2], [0, 0, 0, 1], [0.5] * 4)
     np.testing.assert_allclose(share_proportionally(market), [4, 4, 4, 4])
 
 
 @settings(max_examples=500, deadline=None)
 @given(markets())
-def test_hamilton_stays_within_one_core_and_sums_exactly(market: Market) -> None:
+def test_hamilton_stays_within_one_core_and_sums_exactly(market: AmdahlMarket) -> None:
     cores = find_equilibrium(market).cores
     whole = round_cores(cores, market.capacities, market.by_server)
     assert (np.abs(whole - cores) < 1 + 1e-9).all()
@@ -361,7 +365,7 @@ def test_hamilton_stays_within_one_core_and_sums_exactly(market: Market) -> None
 
 @settings(max_examples=500, deadline=None)
 @given(markets(), st.integers(0, 2**32 - 1))
-def test_bounded_rounding_keeps_bounds_and_sums(market: Market, seed: int) -> None:
+def test_bounded_rounding_keeps_bounds_and_sums(market: AmdahlMarket, seed: int) -> None:
     random = np.random.default_rng(seed)
     cores = share_proportionally(market)
     lower = random.integers(0, 3, market.jobs)
@@ -380,13 +384,13 @@ def test_bounded_rounding_keeps_bounds_and_sums(market: Market, seed: int) -> No
 
 
 def test_a_minimum_above_a_maximum_is_named() -> None:
-    market = Market([1], [4], [0], [0], [0.5])
+    market = AmdahlMarket([1], [4], [0], [0], [0.5])
     with pytest.raises(RoundingError, match="job 0: minimum 3 is above maximum 2"):
         round_cores(np.array([4.0]), [4], market.by_server, minimum=[3], maximum=[2])
 
 
 def test_the_largest_remainders_get_the_cores_left_over() -> None:
-    market = Market([1] * 4, [10], [0, 1, 2, 3], [0] * 4, [0.5] * 4)
+    market = AmdahlMarket([1] * 4, [10], [0, 1, 2, 3], [0] * 4, [0.5] * 4)
     whole = round_cores(np.array([1.5, 2.5, 2.6, 3.4]), [10], market.by_server)
     assert whole.tolist() == [2, 2, 3, 3]
 
@@ -416,7 +420,7 @@ def test_filling_meets_the_capacity_on_one_level(size: int, seed: int) -> None:
     lower = random.choice([0.0, 0.5, 2.0], size)
     upper = lower + random.choice([0.0, 1.0, 10.0, np.inf], size)
     capacity = float(random.uniform(0.1, 30))
-    groups = Market([1], [1], [0] * size, [0] * size, [0.5] * size).by_server
+    groups = AmdahlMarket([1], [1], [0] * size, [0] * size, [0.5] * size).by_server
     filled = fill(weight, lower, upper, np.array([capacity]), groups)
     assert (filled >= lower).all()
     assert (filled <= upper).all()
@@ -429,7 +433,7 @@ def test_filling_meets_the_capacity_on_one_level(size: int, seed: int) -> None:
 
 
 def test_progress_is_normalised_as_in_equations_4_and_10() -> None:
-    market = Market([1, 3], [4, 4], [0, 0, 1], [0, 1, 1], [0.5, 1.0, 0.0], [1, 3, 2])
+    market = AmdahlMarket([1, 3], [4, 4], [0, 0, 1], [0, 1, 1], [0.5, 1.0, 0.0], [1, 3, 2])
     cores = [2, 1, 3]
     np.testing.assert_allclose(metrics.job_progress(market, cores), [4 / 3, 3, 2])
     np.testing.assert_allclose(metrics.user_progress(market, cores), [13 / 12, 1])
@@ -438,7 +442,7 @@ def test_progress_is_normalised_as_in_equations_4_and_10() -> None:
 
 
 def test_entitlement_error_is_relative_to_the_clusterwide_share() -> None:
-    market = Market([1, 3], [4, 4], [0, 1], [0, 1], [0.5, 0.5])
+    market = AmdahlMarket([1, 3], [4, 4], [0, 1], [0, 1], [0.5, 0.5])
     np.testing.assert_allclose(metrics.entitled_cores(market), [2, 6])
     assert metrics.entitlement_error(market, [4, 4]) == pytest.approx((1 + 1 / 3) / 2)
     assert metrics.mean_absolute_error([4, 4], [3, 2]) == 1.5

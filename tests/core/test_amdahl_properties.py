@@ -14,7 +14,7 @@ from populations import draw_population
 from walras import metrics
 from walras.admission import divide
 from walras.amdahl.equilibrium import find_equilibrium
-from walras.amdahl.market import Market
+from walras.amdahl.market import AmdahlMarket
 from walras.amdahl.upper_bound import maximise_progress
 from walras.snapshot import Entitlement
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 @st.composite
-def markets(draw: st.DrawFn) -> Market:
+def markets(draw: st.DrawFn) -> AmdahlMarket:
     """Draw a market in which every user and every server has a job."""
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     users, servers = int(random.integers(1, 8)), int(random.integers(1, 6))
     jobs = users + servers + int(random.integers(0, 20))
-    return Market(
+    return AmdahlMarket(
         random.uniform(1, 5, users),
         random.integers(1, 33, servers),
         np.concatenate([np.arange(users), random.integers(0, users, jobs - users)]),
@@ -42,7 +42,7 @@ def markets(draw: st.DrawFn) -> Market:
 
 @settings(max_examples=300, deadline=None)
 @given(markets())
-def test_no_division_benefits_one_user_without_harm_to_another(market: Market) -> None:
+def test_no_division_benefits_one_user_without_harm_to_another(market: AmdahlMarket) -> None:
     """Pareto efficiency (I, V), by the first theorem of welfare economics.
 
     The equilibrium maximises the sum of utilities, each over its user's marginal utility of money:
@@ -55,7 +55,7 @@ def test_no_division_benefits_one_user_without_harm_to_another(market: Market) -
     of_money = np.zeros(len(market.budgets))
     np.maximum.at(of_money, market.user, marginal)
     weights = market.sum_by_user(market.work) / of_money
-    weighted = Market(
+    weighted = AmdahlMarket(
         weights, market.capacities, market.user, market.server, market.fraction, market.work
     )
     best = maximise_progress(weighted)
@@ -94,7 +94,7 @@ def test_every_leaf_and_group_does_at_least_as_well_as_by_its_entitlement(
     server = random.integers(0, 4, len(user))
     server[:4] = range(min(4, len(user)))
     used = np.unique(server)
-    market = Market(
+    market = AmdahlMarket(
         [parts[leaf] for leaf in leaves],
         random.integers(4, 33, len(used)),
         user,
@@ -147,7 +147,9 @@ def test_misreporting_gains_little_in_a_large_population_and_more_in_a_small_one
         best = honest
         for power in np.exp(random.uniform(-1, 1, (20, market.jobs))):
             reported = np.where(mine, market.fraction**power, market.fraction)
-            lie = Market(market.budgets, market.capacities, market.user, market.server, reported)
+            lie = AmdahlMarket(
+                market.budgets, market.capacities, market.user, market.server, reported
+            )
             cores = find_equilibrium(lie, start=known.prices).cores
             best = max(best, metrics.user_progress(market, cores)[0])
         gains.append(best / honest - 1)
@@ -162,7 +164,7 @@ def test_the_examples_of_the_page_run() -> None:
     assert shown.failed == 0
 
 
-def bid_as_printed(market: Market, bids: Floats, *, power: float) -> Floats:
+def bid_as_printed(market: AmdahlMarket, bids: Floats, *, power: float) -> Floats:
     """Bid 2000 times in proportion to sqrt(f p) w**power s (V-E prints power 1; KKT says 1/2)."""
     for _ in range(2000):
         prices = market.sum_by_server(bids) / market.capacities
@@ -173,7 +175,7 @@ def bid_as_printed(market: Market, bids: Floats, *, power: float) -> Floats:
     return bids
 
 
-def shortfall(market: Market, bids: Floats) -> float:
+def shortfall(market: AmdahlMarket, bids: Floats) -> float:
     """Return by how much the worst-off user's utility is below its best at the bids' prices.
 
     Any lambda bounds the best purchase from above: lambda b + sum max_x (w s(x) - lambda p x).
@@ -194,7 +196,7 @@ def test_the_printed_bids_are_wrong_where_work_differs() -> None:
     drawn = draw_population(40, 1.0, 12, seed=0)
     work = np.random.default_rng(0).uniform(0.5, 2, drawn.jobs)
     budgets = drawn.budgets / drawn.budgets.mean()
-    market = Market(budgets, drawn.capacities, drawn.user, drawn.server, drawn.fraction, work)
+    market = AmdahlMarket(budgets, drawn.capacities, drawn.user, drawn.server, drawn.fraction, work)
     even = (budgets / market.sum_by_user(np.ones(market.jobs)))[market.user]
     assert shortfall(market, bid_as_printed(market, even, power=1.0)) > 0.05
     assert shortfall(market, bid_as_printed(market, even, power=0.5)) < 1e-3
@@ -202,7 +204,7 @@ def test_the_printed_bids_are_wrong_where_work_differs() -> None:
 
 def test_a_bid_of_nothing_stays_nothing_though_it_is_no_equilibrium() -> None:
     """Erratum of V-E, "any fixed point of this procedure is a market equilibrium"."""
-    market = Market([1, 1], [10, 10], [0, 0, 1, 1], [0, 1, 0, 1], [0.9, 0.9, 0.9, 0.9])
+    market = AmdahlMarket([1, 1], [10, 10], [0, 0, 1, 1], [0, 1, 0, 1], [0.9, 0.9, 0.9, 0.9])
     bids = bid_as_printed(market, np.array([1.0, 0.0, 0.5, 0.5]), power=0.5)
     assert bids[1] == 0
     assert shortfall(market, bids) > 0.1

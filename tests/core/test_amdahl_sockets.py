@@ -9,21 +9,21 @@ from hypothesis import strategies as st
 
 from walras import metrics
 from walras.amdahl.equilibrium import find_equilibrium
-from walras.amdahl.market import Market, MarketError
+from walras.amdahl.market import AmdahlMarket, MarketError
 from walras.sockets import SocketMarket, sell_by_socket
 
 
-def one_node(jobs: int, *, cores: int = 24, users: int | None = None) -> Market:
+def one_node(jobs: int, *, cores: int = 24, users: int | None = None) -> AmdahlMarket:
     count = users or jobs
-    return Market([1] * count, [cores], np.arange(jobs) % count, [0] * jobs, [0.9] * jobs)
+    return AmdahlMarket([1] * count, [cores], np.arange(jobs) % count, [0] * jobs, [0.9] * jobs)
 
 
 @st.composite
-def divided(draw: st.DrawFn) -> tuple[Market, SocketMarket, list[list[int]]]:
+def divided(draw: st.DrawFn) -> tuple[AmdahlMarket, SocketMarket, list[list[int]]]:
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     users, servers, jobs = (int(random.integers(1, most)) for most in (6, 5, 20))
     sockets = [random.integers(1, 13, random.integers(1, 5)).tolist() for _ in range(servers)]
-    market = Market(
+    market = AmdahlMarket(
         random.uniform(1, 5, users),
         [sum(sizes) for sizes in sockets],
         random.integers(0, users, jobs),
@@ -38,7 +38,7 @@ def divided(draw: st.DrawFn) -> tuple[Market, SocketMarket, list[list[int]]]:
 @settings(max_examples=300, deadline=None)
 @given(divided())
 def test_only_jobs_larger_than_any_socket_are_in_parts(
-    case: tuple[Market, SocketMarket, list[list[int]]],
+    case: tuple[AmdahlMarket, SocketMarket, list[list[int]]],
 ) -> None:
     market, sold, sockets = case
     parts = np.bincount(sold.job, minlength=market.jobs)
@@ -56,7 +56,7 @@ def test_only_jobs_larger_than_any_socket_are_in_parts(
 @settings(max_examples=300, deadline=None)
 @given(divided(), st.integers(0, 2**32 - 1))
 def test_a_job_in_equal_parts_is_worth_what_it_is_worth_whole(
-    case: tuple[Market, SocketMarket, list[list[int]]], seed: int
+    case: tuple[AmdahlMarket, SocketMarket, list[list[int]]], seed: int
 ) -> None:
     market, sold, _ = case
     cores = np.random.default_rng(seed).uniform(0.1, 24, market.jobs)
@@ -69,7 +69,7 @@ def test_a_job_in_equal_parts_is_worth_what_it_is_worth_whole(
 
 def test_nodes_of_one_socket_are_sold_as_they_are() -> None:
     random = np.random.default_rng(0)
-    market = Market([1, 2, 3], [8, 9], random.integers(0, 3, 12), [0, 1] * 6, [0.5] * 12)
+    market = AmdahlMarket([1, 2, 3], [8, 9], random.integers(0, 3, 12), [0, 1] * 6, [0.5] * 12)
     sold = sell_by_socket(market, [[8], [9]])
     np.testing.assert_array_equal(sold.job, np.arange(12))
     np.testing.assert_array_equal(
@@ -79,7 +79,7 @@ def test_nodes_of_one_socket_are_sold_as_they_are() -> None:
 
 def test_jobs_are_spread_by_the_money_behind_them() -> None:
     """Budgets 5, 1, 1, 1, 1 on two sockets: the rich job's socket gets one of the others."""
-    market = Market([5, 1, 1, 1, 1], [24], range(5), [0] * 5, [0.9] * 5)
+    market = AmdahlMarket([5, 1, 1, 1, 1], [24], range(5), [0] * 5, [0.9] * 5)
     sold = sell_by_socket(market, [[12, 12]])
     assert sold.market.server.tolist() == [0, 1, 1, 1, 1]
 
@@ -119,6 +119,6 @@ def test_sockets_that_do_not_fit_their_server_are_named(
 
 
 def test_a_market_without_jobs_has_sockets_too() -> None:
-    sold = sell_by_socket(Market([1.0], [4.0], [], [], []), [[2, 2]])
+    sold = sell_by_socket(AmdahlMarket([1.0], [4.0], [], [], []), [[2, 2]])
     assert sold.market.capacities.tolist() == [2, 2]
     assert sold.market.jobs == 0

@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 
 from walras import metrics
 from walras.amdahl.greedy import allocate_greedily
-from walras.amdahl.market import Market, MarketError
+from walras.amdahl.market import AmdahlMarket, MarketError
 from walras.amdahl.upper_bound import maximise_progress
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 @st.composite
-def bounded_markets(draw: st.DrawFn) -> tuple[Market, Floats, Floats]:
+def bounded_markets(draw: st.DrawFn) -> tuple[AmdahlMarket, Floats, Floats]:
     """Draw a market with whole bounds whose minimums fit."""
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     users, servers, jobs = 4, 3, int(random.integers(1, 40))
     fractions = draw(st.sampled_from([[0.0, 0.5, 1.0], [0.9], [1.0], [0.55, 0.7, 0.99, 1 - 1e-13]]))
-    market = Market(
+    market = AmdahlMarket(
         random.integers(1, 6, users),
         random.integers(1, draw(st.sampled_from([3, 40, 500])), servers),
         random.integers(0, users, jobs),
@@ -43,7 +43,7 @@ def bounded_markets(draw: st.DrawFn) -> tuple[Market, Floats, Floats]:
     return market, minimum, minimum + random.integers(1, spread, jobs)
 
 
-def core_by_core(market: Market, share: Floats, lower: Floats, upper: Floats) -> float:
+def core_by_core(market: AmdahlMarket, share: Floats, lower: Floats, upper: Floats) -> float:
     """Give every core to where it adds most, from a heap, as section VI-A describes it."""
     rate = (share / np.maximum(market.sum_by_user(market.work), 1e-300))[market.user] * market.work
     cores = lower.copy()
@@ -70,7 +70,7 @@ def core_by_core(market: Market, share: Floats, lower: Floats, upper: Floats) ->
 @settings(max_examples=400, deadline=None)
 @given(bounded_markets())
 def test_whole_cores_are_worth_what_the_core_by_core_division_is(
-    case: tuple[Market, Floats, Floats],
+    case: tuple[AmdahlMarket, Floats, Floats],
 ) -> None:
     market, minimum, maximum = case
     share = market.budgets / market.budgets.sum()
@@ -91,7 +91,7 @@ def test_whole_cores_are_worth_what_the_core_by_core_division_is(
 @settings(max_examples=200, deadline=None)
 @given(bounded_markets())
 def test_greedy_divides_core_by_core_whoever_asks(
-    case: tuple[Market, Floats, Floats],
+    case: tuple[AmdahlMarket, Floats, Floats],
 ) -> None:
     market, minimum, maximum = case
     share = np.full(len(market.budgets), 1 / len(market.budgets))
@@ -99,7 +99,7 @@ def test_greedy_divides_core_by_core_whoever_asks(
     assert found.progress == pytest.approx(
         core_by_core(market, share, minimum, maximum), rel=1e-12, abs=1e-300
     )
-    rich = Market(
+    rich = AmdahlMarket(
         market.budgets[::-1] * 7,
         market.capacities,
         market.user,
@@ -114,7 +114,7 @@ def test_greedy_divides_core_by_core_whoever_asks(
 @settings(max_examples=200, deadline=None)
 @given(bounded_markets())
 def test_real_numbers_beat_whole_ones_and_are_proven_optimal(
-    case: tuple[Market, Floats, Floats],
+    case: tuple[AmdahlMarket, Floats, Floats],
 ) -> None:
     market, minimum, maximum = case
     real = maximise_progress(market, minimum=minimum, maximum=maximum)
@@ -136,7 +136,7 @@ def test_real_numbers_beat_whole_ones_and_are_proven_optimal(
 def test_a_general_optimiser_finds_no_better_division(seed: int) -> None:
     """Equation 10 maximised by scipy's SLSQP, within bounds."""
     random = np.random.default_rng(seed)
-    market = Market(
+    market = AmdahlMarket(
         random.integers(1, 6, 3),
         [24, 12],
         random.integers(0, 3, 9),
@@ -163,7 +163,7 @@ def test_a_general_optimiser_finds_no_better_division(seed: int) -> None:
 
 def test_a_worse_division_has_a_gap() -> None:
     """The bound does not come from the division: on a starved market it stays where it was."""
-    market = Market([1, 4], [10], [0, 1], [0, 0], [0.9, 0.9])
+    market = AmdahlMarket([1, 4], [10], [0, 1], [0, 0], [0.9, 0.9])
     best = maximise_progress(market)
     even = metrics.system_progress(market, [5, 5])
     assert best.bound / even - 1 > 0.01
@@ -171,7 +171,7 @@ def test_a_worse_division_has_a_gap() -> None:
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_thousands_of_equal_users_of_one_server_share_it(whole: bool) -> None:
-    market = Market([1] * 5000, [12_345], range(5000), [0] * 5000, [0.9] * 5000)
+    market = AmdahlMarket([1] * 5000, [12_345], range(5000), [0] * 5000, [0.9] * 5000)
     best = maximise_progress(market, whole=whole)
     assert best.cores.sum() == pytest.approx(12_345)
     if whole:
@@ -181,7 +181,7 @@ def test_thousands_of_equal_users_of_one_server_share_it(whole: bool) -> None:
 
 
 def test_equally_parallel_jobs_take_all_cores_in_order() -> None:
-    market = Market([1, 1], [1000], [0, 1], [0, 0], [1.0, 1.0])
+    market = AmdahlMarket([1, 1], [1000], [0, 1], [0, 0], [1.0, 1.0])
     best = maximise_progress(market, whole=True)
     assert best.cores.sum() == 1000
     assert best.gap < 1e-12
@@ -189,14 +189,14 @@ def test_equally_parallel_jobs_take_all_cores_in_order() -> None:
 
 @pytest.mark.parametrize("scale", [1e-12, 1e12])
 def test_real_numbers_of_any_magnitude_are_divided(scale: float) -> None:
-    market = Market([scale, 4 * scale], [10 * scale], [0, 1], [0, 0], [0.7, 0.95])
+    market = AmdahlMarket([scale, 4 * scale], [10 * scale], [0, 1], [0, 0], [0.7, 0.95])
     best = maximise_progress(market)
     assert best.cores.sum() == pytest.approx(10 * scale)
     assert best.gap < 1e-9
 
 
 def test_an_empty_market_has_no_progress() -> None:
-    best = maximise_progress(Market([1.0], [4.0], [], [], []))
+    best = maximise_progress(AmdahlMarket([1.0], [4.0], [], [], []))
     assert (best.progress, best.bound, best.gap) == (0, 0, 0)
 
 
@@ -204,27 +204,27 @@ def test_an_empty_market_has_no_progress() -> None:
     ("bounds", "message"),
     [
         ({"minimum": [3, 3]}, "server 0: the minimums of its jobs add up to 6 cores, it has 4"),
-        ({"minimum": [-1, 0]}, r"minimum\[0\] = -1.0 is not finite and at least 0"),
-        ({"maximum": [1, 0]}, r"maximum\[1\] = 0.0 is not positive"),
+        ({"minimum": [-1, 0]}, r"minimum\[0\] = -1 is not finite and at least 0"),
+        ({"maximum": [1, 0]}, r"maximum\[1\] = 0 is not positive"),
         ({"maximum": [1, float("nan")]}, r"maximum\[1\] = nan is not positive"),
-        ({"minimum": [2, 2], "maximum": [2, 1]}, r"minimum\[1\] = 2.0 is above the maximum"),
+        ({"minimum": [2, 2], "maximum": [2, 1]}, r"minimum\[1\] = 2 is above the maximum"),
         ({"maximum": [1]}, r"maximum has shape \(1,\): one entry for each of 2 jobs"),
     ],
 )
 def test_bounds_that_make_no_sense_are_named(bounds: dict[str, Any], message: str) -> None:
-    market = Market([1, 1], [4], [0, 1], [0, 0], [0.5, 0.5])
+    market = AmdahlMarket([1, 1], [4], [0, 1], [0, 0], [0.5, 0.5])
     with pytest.raises(MarketError, match=message):
         maximise_progress(market, **bounds)
 
 
 def test_whole_cores_of_a_broken_number_are_refused() -> None:
-    market = Market([1], [4.5], [0], [0], [0.5])
+    market = AmdahlMarket([1], [4.5], [0], [0], [0.5])
     with pytest.raises(MarketError, match=r"capacities\[0\] = 4.5 is not a whole number"):
         allocate_greedily(market)
 
 
 def test_bounds_with_no_whole_number_between_them_are_refused() -> None:
-    market = Market([1], [4], [0], [0], [0.5])
+    market = AmdahlMarket([1], [4], [0], [0], [0.5])
     with pytest.raises(MarketError, match="job 0: no whole number of cores is between"):
         maximise_progress(market, whole=True, minimum=[2.2], maximum=[2.8])
     assert maximise_progress(market, minimum=[2.2], maximum=[2.8]).cores.tolist() == [2.8]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from walras.amdahl.market import Market
+from walras.amdahl.market import AmdahlMarket
 from walras.apportion import ALMOST, Portions, apportion
 from walras.fill import fill
 
@@ -32,7 +32,7 @@ def on_one_server(
     """Apportion ``cores`` of one server; every job has a user of its own unless told."""
     count = len(cores)
     user = range(count) if users is None else users
-    market = Market([1] * count, [capacity], list(user), [0] * count, [0.9] * count)
+    market = AmdahlMarket([1] * count, [capacity], list(user), [0] * count, [0.9] * count)
     least = np.ones(count, np.int64) if minimum is None else np.array(minimum, np.int64)
     most = np.full(count, NO_LIMIT) if maximum is None else np.array(maximum, np.int64)
     return apportion(market, np.array(cores, np.float64), least, most)
@@ -46,7 +46,7 @@ class Case:
         capacities = random.choice([1, 2, 3, 8, 64], servers)
         server = random.integers(0, servers, jobs)
         user = random.integers(0, random.integers(1, 6), jobs)
-        self.market = Market([1] * 6, capacities, user, server, [0.9] * jobs)
+        self.market = AmdahlMarket([1] * 6, capacities, user, server, [0.9] * jobs)
         part = random.choice([0.0, 1e-18, 1e-3, 0.5, 1.0, 1.0, 4.0, 30.0], jobs)
         total = self.market.sum_by_server(part)
         part[total[server] == 0] = 1.0
@@ -258,7 +258,7 @@ def test_cores_that_nobody_can_use_stay_free() -> None:
 
 def test_a_vanishing_job_takes_what_the_capped_leave_and_no_more() -> None:
     """Progressive filling must not lose a weight of 1e-17 beside one of 8."""
-    groups = Market([1], [8], [0, 0], [0, 0], [0.5, 0.5]).by_server
+    groups = AmdahlMarket([1], [8], [0, 0], [0, 0], [0.5, 0.5]).by_server
     for tiny in (1e-17, 1e-150, 1e-320, 0.0):
         filled = fill(
             np.array([8.0, tiny]), np.zeros(2), np.array([4.0, 2.0**31]), np.array([8.0]), groups
@@ -268,5 +268,5 @@ def test_a_vanishing_job_takes_what_the_capped_leave_and_no_more() -> None:
 
 def test_no_jobs_need_no_cores() -> None:
     none = np.zeros(0, np.int64)
-    portions = apportion(Market([], [4], [], [], []), np.zeros(0), none, none)
+    portions = apportion(AmdahlMarket([], [4], [], [], []), np.zeros(0), none, none)
     assert [len(each) for each in portions] == [0, 0, 0, 0]

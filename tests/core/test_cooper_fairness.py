@@ -68,7 +68,7 @@ def test_lists_drawn_apart_have_nothing_to_do_with_each_other(
         ([], [], "penalty has no two different entries"),
         ([1, np.nan], [1, 2], r"penalty\[1\] = nan is not a finite number"),
         ([1, 2], [-np.inf, 2], r"demand\[0\] = -inf is not a finite number"),
-        ([1, 2], [1, 2, 3], "penalty has 2 entries, demand has 3: one an agent is needed"),
+        ([1, 2], [1, 2, 3], "penalty has 2 entries, demand has 3: one per agent is needed"),
         ([[1, 2]], [1, 2], "penalty has 2 dimensions: a flat list is needed"),
     ],
 )

@@ -173,7 +173,7 @@ def test_preference_lists_of_crowded_rows_are_right_too() -> None:
 @pytest.mark.parametrize(
     ("proposer_cost", "receiver_cost", "message"),
     [
-        ([[1, 2]], [[1, 2]], "receiver_cost is 1 by 2: 2 by 1 is needed, as proposer_cost turned"),
+        ([[1, 2]], [[1, 2]], "1 by 2: 2 by 1 is needed, the transpose of proposer_cost"),
         ([[1, np.nan]], [[1], [2]], r"proposer_cost\[0, 1\] = nan is not a finite number"),
         ([[1, 2]], [[1], [np.inf]], r"receiver_cost\[1, 0\] = inf is not a finite number"),
         ([1, 2], [[1], [2]], "proposer_cost has 1 dimensions: a matrix is needed"),

@@ -28,10 +28,16 @@ from contention import (
     saturating,
     two_resources,
 )
-from walras.cooper._pressure import ALIKE, ALIKE_VARIANCE, BELIEF, HARMLESS_VARIANCE, NOISE
+from walras.cooper._pressure import (
+    AGENT_MEAN,
+    AGENT_VARIANCE,
+    CORUNNER_VARIANCE,
+    PRIOR_NOISE,
+    PRIOR_WEIGHT,
+)
 from walras.cooper.colocation import penalties
 from walras.cooper.fairness import spearman
-from walras.cooper.filtering import Filtered, filter_by_corunner
+from walras.cooper.filtering import FilteredPrediction, filter_by_corunner
 from walras.cooper.policies import stable_marriage_random
 from walras.cooper.prediction import Prediction, predict
 from walras.cooper.preference import DisutilityError, preferences_right
@@ -219,8 +225,8 @@ def plain(measured: Floats, passes: int) -> Floats:
     centre, scale = measured[known].mean(), measured[known].std()
     value = np.where(known, (measured - centre) / scale, 0)
     agents, corunners = measured.shape
-    noise, own, other = NOISE, ALIKE_VARIANCE[:2].copy(), HARMLESS_VARIANCE[1:].copy()
-    s = np.tile(ALIKE, (agents, 1))
+    noise, own, other = PRIOR_NOISE, AGENT_VARIANCE[:2].copy(), CORUNNER_VARIANCE[1:].copy()
+    s = np.tile(AGENT_MEAN, (agents, 1))
     s[:, 2:] = 2 * (np.arange(1, agents + 1)[:, None] * np.sqrt([2, 3]) % 1) - 1
     s_squared = np.array([np.outer(v, v) for v in s])
     p, p_squared = np.empty((corunners, 4)), np.empty((corunners, 4, 4))
@@ -240,14 +246,16 @@ def plain(measured: Floats, passes: int) -> Floats:
             seen = p_squared[met].sum(axis=0)
             told = p[met].T @ value[x, met]
             covariance = np.linalg.inv(seen / noise + np.diag(1 / variance))
-            s[x] = covariance @ (told / noise + ALIKE / variance)
+            s[x] = covariance @ (told / noise + AGENT_MEAN / variance)
             s_squared[x] = covariance + np.outer(s[x], s[x])
             error += value[x] @ value[x] - 2 * s[x] @ told + (s_squared[x] * seen).sum()
-        noise = (error + BELIEF * NOISE) / (known.sum() + BELIEF)
+        noise = (error + PRIOR_WEIGHT * PRIOR_NOISE) / (known.sum() + PRIOR_WEIGHT)
         spread = [p_squared[:, i, i].sum() for i in (1, 2, 3)]
-        other = (spread + BELIEF * HARMLESS_VARIANCE[1:]) / (corunners + BELIEF)
-        apart = [(s_squared[:, i, i] - 2 * s[:, i] * ALIKE[i] + ALIKE[i]).sum() for i in (0, 1)]
-        own = (apart + BELIEF * ALIKE_VARIANCE[:2]) / (agents + BELIEF)
+        other = (spread + PRIOR_WEIGHT * CORUNNER_VARIANCE[1:]) / (corunners + PRIOR_WEIGHT)
+        apart = [
+            (s_squared[:, i, i] - 2 * s[:, i] * AGENT_MEAN[i] + AGENT_MEAN[i]).sum() for i in (0, 1)
+        ]
+        own = (apart + PRIOR_WEIGHT * AGENT_VARIANCE[:2]) / (agents + PRIOR_WEIGHT)
     return np.asarray(centre + scale * s @ p.T)
 
 
@@ -275,7 +283,7 @@ matrices = hnp.arrays(
 @given(matrices)
 @settings(deadline=None)
 def test_keeps_what_is_measured_and_predicts_finite_disutilities(
-    fill: Callable[[Floats], Prediction | Filtered], measured: Floats
+    fill: Callable[[Floats], Prediction | FilteredPrediction], measured: Floats
 ) -> None:
     result = fill(measured)
     guessed = np.isnan(measured)

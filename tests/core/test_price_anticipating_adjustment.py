@@ -93,7 +93,7 @@ def test_users_whose_money_does_nothing_have_everything_to_gain() -> None:
 
 @pytest.mark.parametrize("amount", [0, -0.1, 1.5, np.nan])
 def test_amounts_that_cannot_be_moved_are_refused(amount: float) -> None:
-    with pytest.raises(ShareMarketError, match="a part of the budget, above 0, is needed"):
+    with pytest.raises(ShareMarketError, match="a part of the budget from above 0 to 1 is needed"):
         adjust(population(5), amount=amount)
 
 

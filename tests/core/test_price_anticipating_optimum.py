@@ -117,10 +117,10 @@ def test_metrics_of_nobody_are_perfect() -> None:
         (([1, np.nan], np.ones((2, 2))), r"budgets\[1\] = nan is not a finite number"),
         (([1], np.ones((2, 2))), r"weights has shape \(2, 2\): 1 x any entries are needed"),
         (([1, 1], [[1, 0], [0, -2]]), r"weights\[1, 1\] = -2 is negative"),
-        (([1, 1], [[1, 0], [0, 0]]), r"weights\[1\] has no positive entry: a user must want"),
+        (([1, 1], [[1, 0], [0, 0]]), r"weights\[1\] has no positive entry: give the user"),
         (([1], [[1, 1]], [0]), r"parallelism\[0\] = 0 is below 1"),
-        (([1], [[1, 1]], [1.5]), r"parallelism must be 1 integers, one a user"),
-        (([1], [[1, 1]], [2, 2]), r"parallelism must be 1 integers, one a user"),
+        (([1], [[1, 1]], [1.5]), r"parallelism must be 1 integers, one per user"),
+        (([1], [[1, 1]], [2, 2]), r"parallelism must be 1 integers, one per user"),
         (([1], [[1, 1]], [2], [1, 0]), r"reserve\[1\] = 0 is not positive"),
     ],
 )

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.node
 
 FIT = """
-from walras_agent.profiling.request import Sample
-from walras_agent.profiling.result import fit
-print(round(fit([Sample(1, 10.0, 100.0), Sample(2, 10.0, 100 / .55)]).mean, 6))
+from walras_agent.profiling.request import ProgressSample
+from walras_agent.profiling.samples import fit_samples
+one, two = ProgressSample(1, 10.0, 100.0), ProgressSample(2, 10.0, 100 / .55)
+print(round(fit_samples([one, two]).mean, 6))
 """
 """A node of two CPUs leaves no pod two cores of its own, so none is measured on this one."""
 

@@ -19,11 +19,11 @@ from model_node import LAYOUT
 from walras.resources.assembly import Objects
 from walras.resources.parse import parse_object
 from walras_agent.cpuset import CpuSet
-from walras_agent.daemon.contact import Contact
-from walras_agent.daemon.metrics import Metrics
-from walras_agent.daemon.report import Report, topology_of
+from walras_agent.daemon.api_monitor import ApiMonitor
+from walras_agent.daemon.metrics import AgentMetrics
+from walras_agent.daemon.report import ReconcileReport, topology_of
 from walras_agent.status import NodeStatus
-from walras_operator.runtime.market_metrics import MarketPresent
+from walras_operator.runtime.market_metrics import MarketGauges
 from walras_operator.runtime.process import Operator, Options
 from walras_operator.world import Carried, Decision, World
 
@@ -90,15 +90,17 @@ def market_registry() -> CollectorRegistry:
     head = {"apiVersion": "walras.dev/v1alpha1", "kind": "Market", "spec": {}}
     market: Any = parse_object({**head, "metadata": {"name": "default"}})
     registry = CollectorRegistry()
-    registry.register(MarketPresent(lambda: World("", objects=Objects(), markets=[market])))
+    registry.register(MarketGauges(lambda: World("", objects=Objects(), markets=[market])))
     return registry
 
 
 def agent_registry() -> CollectorRegistry:
     """Of an agent in a cluster that has looked once."""
-    metrics = Metrics(ModelKernel(2), LAYOUT)
-    metrics.registry.register(Contact())
-    metrics.tell(Report(NodeStatus(1, "enforce"), 0.1, topology_of(machine(), CpuSet(), 1)))
+    metrics = AgentMetrics(ModelKernel(2), LAYOUT)
+    metrics.registry.register(ApiMonitor())
+    metrics.notify(
+        ReconcileReport(NodeStatus(1, "enforce"), 0.1, topology_of(machine(), CpuSet(), 1))
+    )
     return metrics.registry
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from walras.sizes import WHOLE, Size, parse_sizes
-from walras_profiler.command import PLACEHOLDERS, Template, check_program
+from walras_profiler.template import PLACEHOLDERS, Template, check_program
 
 
 def render(*argv: str, size: Size = WHOLE, data: Path | None = None) -> tuple[str, ...]:

@@ -15,14 +15,14 @@ from walras.sizes import WHOLE
 from walras_agent.cpuset import CpuSet
 from walras_agent.topology import Topology
 from walras_profiler.campaign import MeasurementError, Trial
-from walras_profiler.command import Template
-from walras_profiler.commands import (
+from walras_profiler.command_runner import (
     CommandRunner,
     choose_cpus,
     command_runner,
     describe_failure,
     last_lines,
 )
+from walras_profiler.template import Template
 
 pytestmark = pytest.mark.system
 

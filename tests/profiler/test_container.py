@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from waiting import eventually
-from walras_profiler.container import ContainerError, docker_socket
+from walras_profiler.container_runner import ContainerError, docker_socket
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,7 +20,7 @@ from walras.sizes import parse_sizes
 from walras_profiler.campaign import Measurement, samples_of
 from walras_profiler.document import profile_document
 from walras_profiler.plot import speedup_plot
-from walras_profiler.report import Report, render
+from walras_profiler.report import ProfileReport, render
 
 DECIMAL = re.compile(r"-?\d+(\.\d+)?")
 
@@ -142,7 +142,7 @@ def shown(measurements: list[Measurement]) -> str:
     fit = fit_profile(samples)
     console = Console(width=100, file=io.StringIO())
     with console.capture() as captured:
-        console.print(render(Report(measurements, fit, diagnose(samples, fit))))
+        console.print(render(ProfileReport(measurements, fit, diagnose(samples, fit))))
     return captured.get()
 
 

@@ -15,9 +15,9 @@ import pytest
 from waiting import PATIENCE
 from walras_profiler.launch import (
     Command,
+    LaunchedProcess,
     LaunchError,
-    Outcome,
-    Process,
+    ProcessResult,
     job_environment,
     launch,
 )
@@ -40,7 +40,7 @@ def python(code: str, **overrides: object) -> Command:
     return command(sys.executable, "-c", code, **overrides)
 
 
-def finish(process: Process) -> Outcome:
+def finish(process: LaunchedProcess) -> ProcessResult:
     outcome = process.wait(PATIENCE)
     assert outcome is not None, "the command did not end"
     return outcome
@@ -175,7 +175,7 @@ def test_launcher_that_dies_while_waiting_is_an_error_not_a_hang() -> None:
 
 
 def test_works_from_many_threads_at_once_and_outlives_them() -> None:
-    processes: list[Process] = []
+    processes: list[LaunchedProcess] = []
 
     def start() -> None:
         processes.append(launch(command("sleep", "0.2"), nowhere))

@@ -233,7 +233,7 @@ BAD_INPUTS = {
     "no cores": (["--cores", "0,1", "--", "true"], "give 1 and at least one more"),
     "without one core": (["--cores", "2", "--", "true"], "speedup is relative to one core"),
     "only one core": (["--cores", "1", "--", "true"], "give 1 and at least one more"),
-    "too many cores": (["--cores", "1,100000", "--", "true"], "100000 cores wanted"),
+    "too many cores": (["--cores", "1,100000", "--", "true"], "100000 cores requested"),
     "sizes malformed": (["--sizes", "ten", "--", "true"], "data size 'ten'"),
     "sizes mixed": (["--sizes", "10%,5", "--", "true"], "give all as shares"),
     "sizes unused": (["--sizes", "10%", "--", "true"], "every size would run the same"),
@@ -246,7 +246,7 @@ BAD_INPUTS = {
     ),
     "bad name": (["--name", "No Good", "--", "true"], "--name 'No Good'"),
     "bad namespace": (["--namespace", "a.b", "--", "true"], "--namespace 'a.b'"),
-    "network of a command": (["--network", "host", "--", "true"], "only containers have one"),
+    "network of a command": (["--network", "host", "--", "true"], "only for containers"),
     "pin of a container": (["--image", "x", "--pin", "auto", "--", "true"], "leave it out"),
     "sizes of no command": (["--image", "x", "--sizes", "10%"], "no command to profile"),
 }

@@ -102,7 +102,7 @@ def test_marker_is_found_in_the_midst_of_exec(run_id: str) -> None:
             until = time.perf_counter_ns() + delay * 10_000
             while time.perf_counter_ns() < until:
                 pass
-            assert _reaper.carries(Path(f"/proc/{pid}"), sought)
+            assert _reaper.has_marker(Path(f"/proc/{pid}"), sought)
         finally:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
@@ -120,15 +120,15 @@ def test_other_runs_are_left_alone(run_id: str) -> None:
 
 
 def test_recycled_session_id_is_not_killed(run_id: str) -> None:
-    estate = _reaper.Estate(marker=b"WALRAS_RUN=none/", cgroup="walras-none")
+    resources = _reaper.RunResources(marker=b"WALRAS_RUN=none/", cgroup="walras-none")
     stranger = launch(Command(("sleep", "60"), dict(os.environ)), nowhere)
     try:
-        estate.note(f"session {stranger.pid} 1\n")
-        assert list(_reaper.marked_or_in_session(estate)) == []
+        resources.add(f"session {stranger.pid} 1\n")
+        assert list(_reaper.marked_or_in_session(resources)) == []
         stat = _reaper.stat_fields(stranger.pid)
         assert stat is not None
-        estate.note(f"session {stranger.pid} {stat[_reaper.STARTED]}\n")
-        assert list(_reaper.marked_or_in_session(estate)) == [stranger.pid]
+        resources.add(f"session {stranger.pid} {stat[_reaper.STARTED]}\n")
+        assert list(_reaper.marked_or_in_session(resources)) == [stranger.pid]
     finally:
         os.kill(stranger.pid, signal.SIGKILL)
         stranger.wait(PATIENCE)
@@ -174,5 +174,5 @@ def test_removal_does_not_follow_links_out_of_a_folder(run_id: str, tmp_path: Pa
 
 @pytest.mark.parametrize("bad", ["", "UPPER", "a/b", "a b"])
 def test_malformed_run_id_is_refused(bad: str) -> None:
-    with pytest.raises(ValueError, match="is not a name"):
+    with pytest.raises(ValueError, match="must consist of"):
         Reaper(bad)

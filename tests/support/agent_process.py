@@ -11,28 +11,30 @@ from typing import TYPE_CHECKING
 
 from walras_agent.cpuset import CpuSet
 from walras_agent.daemon.command import main
-from walras_agent.daemon.node import Node, Whereabouts
+from walras_agent.daemon.node import HostPaths, NodeComponents
 from walras_agent.topology import Cpu, Topology
 
 if TYPE_CHECKING:
-    from walras_agent.daemon.wake import Wake
+    from walras_agent.daemon.inotify import ChangeWaiter
     from walras_agent.journal import Journal
 
 CPUS = sorted(os.sched_getaffinity(0))[:2]
 RESERVED = max(CPUS) + 1
 KNOWN = Topology(tuple(Cpu(cpu, cpu, 0, 0, 0) for cpu in (*CPUS, RESERVED)))
 
-_as_it_is = Node.open
+_as_it_is = NodeComponents.open
 
 
-def opened(where: Whereabouts, journal: Journal, wake: Wake | None = None) -> Node:
-    """As `Node.open`."""
-    node = _as_it_is(where, journal, wake)
+def opened(
+    paths: HostPaths, journal: Journal, waiter: ChangeWaiter | None = None
+) -> NodeComponents:
+    """As `NodeComponents.open`."""
+    node = _as_it_is(paths, journal, waiter)
     node.reconciler.topology = lambda: KNOWN
     node.reconciler.enforcer.reserved = CpuSet([RESERVED])
     return node
 
 
 if __name__ == "__main__":
-    Node.open = opened  # type: ignore[method-assign]
+    NodeComponents.open = opened  # type: ignore[method-assign]
     main()

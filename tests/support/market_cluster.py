@@ -158,7 +158,7 @@ class MarketCluster:
                 "type": "Ready",
                 "status": "True",
                 "reason": "Enforced",
-                "message": f"{len(grants)} grants are held",
+                "message": f"{len(grants)} grants enforced",
                 "lastTransitionTime": _now(),
             }
             status = {

@@ -25,7 +25,7 @@ from model_files import (
     write_cpuset,
 )
 from walras_agent.cpuset import CpuSet
-from walras_agent.tree import CgroupError, Setting
+from walras_agent.tree import CgroupError, CgroupFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,7 +46,7 @@ class Stopped(BaseException):
 class Write(NamedTuple):
     """One that was tried; ``refused`` is the kernel's answer if it did not take it."""
 
-    setting: Setting
+    setting: CgroupFile
     value: str
     refused: int | None
 
@@ -74,7 +74,7 @@ class ModelKernel:
         self.oom_kills = self._machine.oom_kills
         self._made = 0
         self._left: int | None = None
-        self._failures: dict[tuple[str, Setting], list[int]] = {}
+        self._failures: dict[tuple[str, CgroupFile], list[int]] = {}
         self._held: set[str] = set()
         self._root = self._new("/", None)
         self._root.own = {"cpus": CpuSet(range(cpus)), "mems": CpuSet(range(numa))}
@@ -82,7 +82,7 @@ class ModelKernel:
 
     # What the agent sees.
 
-    def read(self, setting: Setting) -> str:
+    def read(self, setting: CgroupFile) -> str:
         """See `Cgroups`."""
         try:
             self._fail("read", setting)
@@ -90,7 +90,7 @@ class ModelKernel:
         except Refused as refused:
             raise CgroupError(setting, refused.errno) from None
 
-    def write(self, setting: Setting, value: str) -> None:
+    def write(self, setting: CgroupFile, value: str) -> None:
         """See `Cgroups`.
 
         Raises:
@@ -167,7 +167,11 @@ class ModelKernel:
             self._held.add(group)
 
     def fail(
-        self, setting: Setting, number: int, times: int = 1, on: Literal["read", "write"] = "write"
+        self,
+        setting: CgroupFile,
+        number: int,
+        times: int = 1,
+        on: Literal["read", "write"] = "write",
     ) -> None:
         """Answer the next accesses to a file with an error."""
         self._failures.setdefault((on, setting), []).extend([number] * times)
@@ -180,7 +184,7 @@ class ModelKernel:
         """The agent has been started again."""
         self._left = None
 
-    def set_by_others(self, setting: Setting, value: str) -> None:
+    def set_by_others(self, setting: CgroupFile, value: str) -> None:
         """Write as kubelet, runtime and systemd do: the log has only what the agent did."""
         self._write(setting, value)
 
@@ -243,7 +247,7 @@ class ModelKernel:
                 group = group.children.get(name)
         return group
 
-    def _find(self, setting: Setting) -> tuple[Group, File]:
+    def _find(self, setting: CgroupFile) -> tuple[Group, File]:
         if setting.group in self._held:
             self._held.remove(setting.group)
             raise Refused(errno.ENODEV)
@@ -256,19 +260,19 @@ class ModelKernel:
             raise Refused(errno.ENOENT)
         return group, file
 
-    def _read(self, setting: Setting) -> str:
+    def _read(self, setting: CgroupFile) -> str:
         group, file = self._find(setting)
         if file.read is None:
             raise Refused(errno.EINVAL)
         return file.read(self._machine, group)
 
-    def _write(self, setting: Setting, value: str) -> None:
+    def _write(self, setting: CgroupFile, value: str) -> None:
         group, file = self._find(setting)
         if file.write is None:
             raise Refused(errno.EINVAL)
         file.write(self._machine, group, value.strip())
 
-    def _fail(self, on: str, setting: Setting) -> None:
+    def _fail(self, on: str, setting: CgroupFile) -> None:
         failures = self._failures.get((on, setting))
         if failures:
             raise Refused(failures.pop(0))

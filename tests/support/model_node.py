@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING
 
 from machines import machine, show_memory
 from walras_agent.cpuset import CpuSet
-from walras_agent.enforce import Enforcer
-from walras_agent.holdings import Grant
+from walras_agent.enforce import CpuEnforcer
 from walras_agent.journal import Journal
 from walras_agent.kubepods import Layout, QosClass
-from walras_agent.memory.keeper import MemoryKeeper
-from walras_agent.memory.nodes import EFFECTIVE, NodeKeeper
-from walras_agent.node_plan import MemoryNodes, Mode, NodePlan
-from walras_agent.observe import Observer
+from walras_agent.memory.enforce import MemoryEnforcer
+from walras_agent.memory.numa import EFFECTIVE, NumaEnforcer
+from walras_agent.node_plan import EnforcedGrant, MemoryNodes, Mode, NodePlan
+from walras_agent.observe import PodObserver
 from walras_agent.reconcile import Reconciler
 from walras_agent.topology import Topology, Unit
-from walras_agent.tree import Setting
+from walras_agent.tree import CgroupFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,9 +52,11 @@ class Node:
 
     def start_agent(self) -> None:
         self.journal = Journal.open(self.folder / "journal", self.folder / "boot_id")
-        enforcer = Enforcer(self.kernel, Observer(self.kernel, LAYOUT, self.folder), self.journal)
-        memory = MemoryKeeper(self.kernel, self.journal)
-        nodes = NodeKeeper(self.kernel, self.journal, self.folder)
+        enforcer = CpuEnforcer(
+            self.kernel, PodObserver(self.kernel, LAYOUT, self.folder), self.journal
+        )
+        memory = MemoryEnforcer(self.kernel, self.journal)
+        nodes = NumaEnforcer(self.kernel, self.journal, self.folder)
         self.agent = Reconciler(enforcer, memory, nodes, self.topology, lambda: self.refusal)
 
     def topology(self) -> Topology:
@@ -82,17 +83,19 @@ class Node:
         return self.offer(self.epoch, mode, memory, **millicores)
 
     def offer(self, epoch: int, mode: Mode, memory: int | None = None, **millicores: int) -> bool:
-        grants = (Grant(uid, f"default/{uid}", each, memory) for uid, each in millicores.items())
+        grants = (
+            EnforcedGrant(uid, f"default/{uid}", each, memory) for uid, each in millicores.items()
+        )
         plan = NodePlan(epoch, mode, tuple(grants), self.unit, self.memory_nodes)
         return self.agent.offer(plan)
 
     def cpus(self, group: str) -> CpuSet:
         file = "cpuset.effective_cpus" if self.kernel.version == 1 else "cpuset.cpus.effective"
-        return CpuSet.parse(self.kernel.read(Setting("cpuset", group, file)))
+        return CpuSet.parse(self.kernel.read(CgroupFile("cpuset", group, file)))
 
     def mems(self, group: str) -> CpuSet:
         file = EFFECTIVE[self.kernel.version]
-        return CpuSet.parse(self.kernel.read(Setting("cpuset", group, file)))
+        return CpuSet.parse(self.kernel.read(CgroupFile("cpuset", group, file)))
 
     def everybody(self) -> dict[str, CpuSet]:
         """What every container's tasks may use."""

@@ -12,12 +12,12 @@ import numpy as np
 from walras_cli.simulate.amdahl_populations import SERVERS_PER_USER, USERS, draw_population
 
 if TYPE_CHECKING:
-    from walras.amdahl.market import Market
+    from walras.amdahl.market import AmdahlMarket
 
 __all__ = ["draw_population", "sample_populations"]
 
 
-def sample_populations(count: int, density: int, *, largest: int = 1000) -> list[Market]:
+def sample_populations(count: int, density: int, *, largest: int = 1000) -> list[AmdahlMarket]:
     """Draw ``count`` populations of one density, users and servers drawn as in the paper."""
     random = np.random.default_rng(density)
     sizes = [size for size in USERS if size <= largest]

@@ -17,7 +17,7 @@ from walras_agent.cpuset import CpuSet
 from walras_agent.local.hierarchies import read_hierarchies
 
 if TYPE_CHECKING:
-    from walras_agent.local.placement import Job
+    from walras_agent.local.placement import PlacedJob
 
 NOBODY = 65534
 HAS_CPUSET = any(
@@ -51,9 +51,9 @@ class Programs:
     """The programs that a test has started; closing ends all of them."""
 
     def __init__(self) -> None:
-        self._started: list[tuple[Job, subprocess.Popen[str]]] = []
+        self._started: list[tuple[PlacedJob, subprocess.Popen[str]]] = []
 
-    def start(self, job: Job, code: str, cpus: CpuSet | None = None) -> subprocess.Popen[str]:
+    def start(self, job: PlacedJob, code: str, cpus: CpuSet | None = None) -> subprocess.Popen[str]:
         """Start a Python program in a job; it begins once it has been admitted and placed."""
         process = subprocess.Popen(
             [sys.executable, "-c", f"input()\n{code}"],
@@ -93,7 +93,7 @@ def cpus_of_threads(pid: int) -> set[CpuSet]:
     return found
 
 
-def pids_of(job: Job) -> tuple[int, ...]:
+def pids_of(job: PlacedJob) -> tuple[int, ...]:
     """The processes of a job that are alive, told by what all that it starts inherits."""
     (mark,) = (f"{name}={value}".encode() for name, value in job.environment.items())
     return tuple(
@@ -103,9 +103,9 @@ def pids_of(job: Job) -> tuple[int, ...]:
     )
 
 
-def cpus_of(job: Job) -> set[CpuSet]:
+def cpus_of(job: PlacedJob) -> set[CpuSet]:
     return {cpus for pid in pids_of(job) for cpus in cpus_of_threads(pid)}
 
 
-def threads_of(job: Job) -> list[int]:
+def threads_of(job: PlacedJob) -> list[int]:
     return [thread for pid in pids_of(job) for thread in procfs.threads(pid)]

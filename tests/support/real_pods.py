@@ -11,7 +11,7 @@ import pytest
 from walras_agent.cpuset import CpuSet
 from walras_agent.kubepods import Layout
 from walras_agent.local.cgroups import KernelGroups
-from walras_agent.tree import CgroupTree, Setting, TreeError
+from walras_agent.tree import CgroupFile, CgroupTree, TreeError
 
 MOUNT = Path("/sys/fs/cgroup")
 
@@ -77,9 +77,9 @@ class RealPods:
     def container(self, pod: str) -> str:
         return f"{self.layout.pod(pod, 'Burstable')}/{(pod.encode().hex() * 16)[:64]}"
 
-    def quota(self, pod: str) -> Setting:
+    def quota(self, pod: str) -> CgroupFile:
         file = "cpu.max" if self.tree.version == 2 else "cpu.cfs_quota_us"
-        return Setting("cpu", self.container(pod), file)
+        return CgroupFile("cpu", self.container(pod), file)
 
     def kill(self, group: str) -> None:
         """Kill all that runs in a group, and remove it."""

@@ -146,7 +146,7 @@ def _status(spec: Document) -> Document:
         "type": "Ready",
         "status": "True",
         "reason": "Enforced",
-        "message": f"{len(grants)} grants are held",
+        "message": f"{len(grants)} grants enforced",
         "lastTransitionTime": now(),
     }
     return {

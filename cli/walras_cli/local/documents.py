@@ -23,8 +23,8 @@ from walras.resources.parse import parse_resource
 from walras.resources.speedups import fit_of, full_size
 from walras.sizes import Size, check_sizes
 from walras_cli.documents import InputError, Located, read
-from walras_profiler.command import Template, check_program
 from walras_profiler.sampling import SamplingError, check_source
+from walras_profiler.template import Template, check_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

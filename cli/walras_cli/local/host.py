@@ -15,8 +15,8 @@ from walras.sizes import WHOLE
 from walras_agent.local.placement import open_placer, remove_stale_runs, run_id
 from walras_agent.node_plan import NodePlan
 from walras_agent.topology import Topology
-from walras_profiler.commands import describe_failure
-from walras_profiler.launch import Command, Process, job_environment, launch
+from walras_profiler.command_runner import describe_failure
+from walras_profiler.launch import Command, LaunchedProcess, job_environment, launch
 from walras_profiler.reaper import Reaper
 
 if TYPE_CHECKING:
@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 
     from walras.resources.kinds import CoresPolicy
     from walras_agent.cpuset import CpuSet
-    from walras_agent.holdings import Grant
-    from walras_agent.local.placement import Job, Placer
-    from walras_agent.node_plan import Mode
+    from walras_agent.local.placement import JobPlacer, PlacedJob
+    from walras_agent.node_plan import EnforcedGrant, Mode
     from walras_agent.reconcile import Reconciler
     from walras_agent.status import NodeStatus
     from walras_cli.local.documents import LocalJob
@@ -75,7 +74,7 @@ class Market:
 class Running:
     """A started job: its process, and what it writes."""
 
-    process: Process
+    process: LaunchedProcess
     log: Path
 
     def failure(self) -> str | None:
@@ -98,7 +97,7 @@ class Host:
 
     sold: Market
     logs: Path
-    _placer: Placer
+    _placer: JobPlacer
     _reaper: Reaper
     _reconciler: Reconciler
     _jobs: int = 0
@@ -109,7 +108,7 @@ class Host:
         """How jobs are held to their CPUs."""
         return self._placer.description
 
-    def open(self, job: LocalJob) -> Job:
+    def open(self, job: LocalJob) -> PlacedJob:
         """Make the place where a job is to run; it can be granted CPUs from now on.
 
         Raises:
@@ -118,7 +117,7 @@ class Host:
         self._jobs += 1
         return self._placer.open(f"{self._jobs}-{job.key}")
 
-    def grant(self, mode: Mode, grants: Iterable[Grant]) -> None:
+    def grant(self, mode: Mode, grants: Iterable[EnforcedGrant]) -> None:
         """Say what jobs are granted from now on, by the names of their places."""
         self._epoch += 1
         self._reconciler.offer(NodePlan(self._epoch, mode, tuple(grants), self.sold.unit))
@@ -132,7 +131,7 @@ class Host:
         self._placer.keep()
         return self._reconciler.step(time.monotonic(), fixed=fixed)
 
-    def start(self, job: LocalJob, place: Job, cores: int) -> Running:
+    def start(self, job: LocalJob, place: PlacedJob, cores: int) -> Running:
         """Start a job on its whole data, in its place from the first instruction.
 
         Args:

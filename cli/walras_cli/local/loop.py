@@ -16,8 +16,8 @@ from walras import snapshot as core
 from walras.clearing import clear
 from walras.forecast import held_cores
 from walras_agent.cpuset import CpuSet
-from walras_agent.holdings import Grant
 from walras_agent.local.placement import PlacementError
+from walras_agent.node_plan import EnforcedGrant
 from walras_agent.topology import Topology
 from walras_cli.documents import InputError
 from walras_cli.local.documents import NODE, load
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from walras.plan import Grant as PlannedGrant
     from walras.plan import Plan
-    from walras_agent.local.placement import Job as Place
+    from walras_agent.local.placement import PlacedJob as Place
     from walras_agent.status import PodStatus
     from walras_cli.local.documents import LocalJob, LocalMarket
     from walras_cli.local.host import Host, Market, Pin
@@ -359,12 +359,14 @@ class Loop:
         self.view.event(self.now, line)
 
 
-def _for_agent(grant: PlannedGrant, held: float, place: Place) -> Grant:
+def _for_agent(grant: PlannedGrant, held: float, place: Place) -> EnforcedGrant:
     """Cores of its own or, by weight, a part of those that nobody owns."""
     if grant.granted_cores:
-        return Grant(place.name, grant.title, 1000 * grant.granted_cores)
+        return EnforcedGrant(place.name, grant.title, 1000 * grant.granted_cores)
     # In a plan 100 is the largest weight; here 1000 is the usual one.
-    return Grant(place.name, grant.title, max(1, round(1000 * held)), weight=10 * grant.weight)
+    return EnforcedGrant(
+        place.name, grant.title, max(1, round(1000 * held)), weight=10 * grant.weight
+    )
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from walras_profiler.campaign import (
     run_campaign,
     samples_of,
 )
-from walras_profiler.commands import command_runner
+from walras_profiler.command_runner import command_runner
 from walras_profiler.document import profile_document
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from walras_agent.topology import Topology
     from walras_cli.local.documents import LocalJob
     from walras_cli.local.host import Pin
-    from walras_profiler.campaign import Measurement, Observer
+    from walras_profiler.campaign import Measurement, TrialObserver
     from walras_profiler.document import Document
 
 REPEATS = 3
@@ -54,7 +54,7 @@ def runs_needed(job: LocalJob, topology: Topology) -> int:
     return len(default_core_counts(len(topology.cores()))) * len(job.samples) * REPEATS + 1
 
 
-def measure(job: LocalJob, topology: Topology, pin: Pin, observe: Observer) -> Measured:
+def measure(job: LocalJob, topology: Topology, pin: Pin, observe: TrialObserver) -> Measured:
     """Profile a job on the cores of ``topology``, of which there must be two or more.
 
     Raises:

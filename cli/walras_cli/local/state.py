@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from walras.plan import Grant, Plan
     from walras.profile import SpeedupFit
     from walras_agent.cpuset import CpuSet
-    from walras_agent.local.placement import Job as Place
+    from walras_agent.local.placement import PlacedJob as Place
     from walras_cli.local.documents import LocalJob
     from walras_cli.local.host import Running
 

@@ -18,7 +18,7 @@ from walras_cli.simulate.study import Claim, Finding, Progress, Study, mean, ste
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from walras.amdahl.market import Market
+    from walras.amdahl.market import AmdahlMarket
 
 STEPS = (1e-1, 1e-2, 1e-3)
 """Thresholds at which bidding stops; the paper does not print its own."""
@@ -101,7 +101,7 @@ def _kinds(size: Size) -> Iterator[tuple[str, int, float, int]]:
         yield "density", middle, SERVERS_PER_USER, density
 
 
-def _stops(market: Market) -> Iterator[tuple[float, int, float, float, float, int, float]]:
+def _stops(market: AmdahlMarket) -> Iterator[tuple[float, int, float, float, float, int, float]]:
     right = find_equilibrium(market, tolerance=1e-9)
     best = metrics.system_progress(market, right.cores)
     busy = right.prices > 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras.amdahl.market import Market
+from walras.amdahl.market import AmdahlMarket
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ STANDS_IN = (
 
 def draw_population(
     users: int, servers_per_user: float, density: int, seed: int | Sequence[int]
-) -> Market:
+) -> AmdahlMarket:
     """Draw a population; users left without a job get one more on a random server."""
     random = np.random.default_rng(seed)
     servers = max(1, round(users * servers_per_user))
@@ -44,7 +44,7 @@ def draw_population(
     idle = np.setdiff1d(np.arange(users), user)
     user = np.concatenate([user, idle])
     server = np.concatenate([server, random.integers(0, servers, len(idle))])
-    return Market(
+    return AmdahlMarket(
         random.integers(1, 6, users),
         np.full(servers, CORES),
         user,
@@ -53,7 +53,7 @@ def draw_population(
     )
 
 
-def draw_any(seed: int, number: int, density: int, largest: int) -> Market:
+def draw_any(seed: int, number: int, density: int, largest: int) -> AmdahlMarket:
     """Draw population ``number`` of a density, with users and servers drawn as in the paper."""
     random = np.random.default_rng([seed, density, number])
     users = int(random.choice([size for size in USERS if size <= largest]))

@@ -15,7 +15,7 @@ from walras import metrics
 from walras.amdahl.best_response import find_nash_equilibrium
 from walras.amdahl.equilibrium import find_equilibrium
 from walras.amdahl.greedy import allocate_greedily
-from walras.amdahl.market import Market
+from walras.amdahl.market import AmdahlMarket
 from walras.amdahl.proportional import share_proportionally
 from walras.amdahl.upper_bound import maximise_progress
 from walras.rounding import round_cores
@@ -84,7 +84,7 @@ class Overestimate:
     cores: float
 
 
-def divide(market: Market) -> dict[str, Floats]:
+def divide(market: AmdahlMarket) -> dict[str, Floats]:
     """Divide the cores of a population by each policy, before rounding."""
     return {
         "AB": find_equilibrium(market).cores,
@@ -95,7 +95,7 @@ def divide(market: Market) -> dict[str, Floats]:
     }
 
 
-def round_all(market: Market, real: dict[str, Floats]) -> dict[str, Floats]:
+def round_all(market: AmdahlMarket, real: dict[str, Floats]) -> dict[str, Floats]:
     """Round every policy's cores by Hamilton's method."""
     return {
         name: round_cores(cores, market.capacities, market.by_server).astype(np.float64)
@@ -104,7 +104,7 @@ def round_all(market: Market, real: dict[str, Floats]) -> dict[str, Floats]:
 
 
 def by_policy(
-    market: Market, real: dict[str, Floats], whole: dict[str, Floats], density: int, number: int
+    market: AmdahlMarket, real: dict[str, Floats], whole: dict[str, Floats], density: int, number: int
 ) -> Iterator[Population]:
     """Yield a row for each policy."""
     progress = {name: metrics.system_progress(market, cores) for name, cores in whole.items()}
@@ -126,7 +126,7 @@ def by_policy(
 
 
 def by_class(
-    market: Market, real: dict[str, Floats], whole: dict[str, Floats], density: int, number: int
+    market: AmdahlMarket, real: dict[str, Floats], whole: dict[str, Floats], density: int, number: int
 ) -> Iterator[ClassProgress]:
     """Yield a row for each policy and entitlement class."""
     of_whole = {name: metrics.user_progress(market, cores) for name, cores in whole.items()}
@@ -146,14 +146,14 @@ def by_class(
 
 
 def overestimates(
-    market: Market, density: int, number: int, random: np.random.Generator
+    market: AmdahlMarket, density: int, number: int, random: np.random.Generator
 ) -> Iterator[Overestimate]:
     """Yield how far a random user's cores move by overestimates (VI-E)."""
     mine = market.user == random.integers(len(market.budgets))
     known = find_equilibrium(market)
     for percent in PERCENTS:
         fraction = np.where(mine, market.fraction * (1 - percent / 100), market.fraction)
-        lower = Market(market.budgets, market.capacities, market.user, market.server, fraction)
+        lower = AmdahlMarket(market.budgets, market.capacities, market.user, market.server, fraction)
         cores = find_equilibrium(lower, start=known.prices).cores
         moved = metrics.mean_absolute_error(cores[mine], known.cores[mine])
         yield Overestimate(density, number, percent, moved)

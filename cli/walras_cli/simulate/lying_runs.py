@@ -12,7 +12,7 @@ from walras.abacus.auction import Auction, run_auction
 from walras.amdahl.best_response import find_nash_equilibrium
 from walras.amdahl.equilibrium import find_equilibrium
 from walras.amdahl.greedy import allocate_greedily
-from walras.amdahl.market import Market
+from walras.amdahl.market import AmdahlMarket
 from walras.amdahl.proportional import share_proportionally
 from walras.amdahl.upper_bound import maximise_progress
 from walras.karma.metrics import useful
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 SERVERS, JOBS_OF_USER, CORES_OF_JOB = 8, 4, 3
 
-DIVISIONS: dict[str, Callable[[Market], Floats]] = {
+DIVISIONS: dict[str, Callable[[AmdahlMarket], Floats]] = {
     "Amdahl market": lambda market: find_equilibrium(market).cores,
     "best response": lambda market: find_nash_equilibrium(market).cores,
     "proportional sharing": share_proportionally,
@@ -87,14 +87,14 @@ class Lie:
     gain: float
 
 
-def draw_market(users: int, random: Generator) -> Market:
+def draw_market(users: int, random: Generator) -> AmdahlMarket:
     """Draw a market that grows in depth: eight servers, whatever the number of users."""
     jobs = users * JOBS_OF_USER
     server = np.concatenate(
         [random.permutation(SERVERS)[:JOBS_OF_USER] for _ in range(users)]
     ).astype(np.int64)
     cores = max(1, round(jobs * CORES_OF_JOB / SERVERS))
-    return Market(
+    return AmdahlMarket(
         random.integers(1, 6, users),
         np.full(SERVERS, cores),
         np.repeat(np.arange(users), JOBS_OF_USER),
@@ -117,7 +117,7 @@ def about_cores(users: int, number: int, liars: int, seed: list[int]) -> Iterato
                 yield Lie(about, mechanism, users, number, liar, lie, gain)
 
 
-def _told(market: Market, liar: int) -> Iterator[tuple[str, str, Market]]:
+def _told(market: AmdahlMarket, liar: int) -> Iterator[tuple[str, str, AmdahlMarket]]:
     mine = np.flatnonzero(market.user == liar)
     for lie, (factor, single) in FRACTION_LIES.items():
         chosen = mine[:1] if single else mine
@@ -131,8 +131,8 @@ def _told(market: Market, liar: int) -> Iterator[tuple[str, str, Market]]:
         yield "budget", lie, _with(market, budgets, market.fraction)
 
 
-def _with(market: Market, budgets: Floats, fraction: Floats) -> Market:
-    return Market(budgets, market.capacities, market.user, market.server, fraction)
+def _with(market: AmdahlMarket, budgets: Floats, fraction: Floats) -> AmdahlMarket:
+    return AmdahlMarket(budgets, market.capacities, market.user, market.server, fraction)
 
 
 def about_weights(users: int, number: int, liars: int, seed: list[int]) -> Iterator[Lie]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras import metrics
-from walras.amdahl.market import Market
+from walras.amdahl.market import AmdahlMarket
 from walras.cooper.fairness import spearman
 from walras.karma.ledger import UNIT
 from walras_cli.simulate.chart import Chart
@@ -107,7 +107,7 @@ def run(seed: int, size: Size, progress: Progress) -> Rows:
 def _entitled_speedups(world: World, hour: int) -> Floats:
     """Return each user's speedup at its share of every node, used or not (the paper's V-C)."""
     present = world.present(hour)
-    market = Market(
+    market = AmdahlMarket(
         np.array(world.shares, np.float64),
         np.full(world.nodes, float(CORES)),
         np.array([life.user for life in present], np.int64),

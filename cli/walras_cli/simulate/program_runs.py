@@ -15,7 +15,7 @@ import numpy as np
 from walras_agent.topology import Topology
 from walras_cli.simulate import program_work
 from walras_profiler.campaign import MeasurementError, disturbance_of
-from walras_profiler.session import Request, RequestError, carry_out, prepare
+from walras_profiler.session import ProfileRequest, RequestError, carry_out, prepare
 from walras_service.failures import Failure
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from walras.profile import SpeedupFit
-    from walras_profiler.campaign import Measurement, Observer, Runner, Trial
-    from walras_profiler.report import Report
+    from walras_profiler.campaign import Measurement, TrialObserver, Runner, Trial
+    from walras_profiler.report import ProfileReport
 
 WHOLE = "100%"
 
@@ -137,7 +137,7 @@ def measure(
     Raises:
         Failure: this machine has one core only, or a run failed.
     """
-    request = Request(
+    request = ProfileRequest(
         tuple(word.replace("{folder}", str(folder)) for word in program.words),
         sizes=sizes,
         repeats=repeats,
@@ -151,7 +151,7 @@ def measure(
     return _profile(report)
 
 
-def _profile(report: Report) -> Profile:
+def _profile(report: ProfileReport) -> Profile:
     largest = max(run.size for run in report.measurements)
     seconds: defaultdict[int, list[float]] = defaultdict(list)
     for run in report.measurements:
@@ -171,7 +171,7 @@ class _Watcher:
         self._tell = tell
 
     @contextmanager
-    def begin(self, runner: Runner, runs: int) -> Iterator[Observer]:  # noqa: ARG002 - its interface
+    def begin(self, runner: Runner, runs: int) -> Iterator[TrialObserver]:  # noqa: ARG002 - its interface
         """Give what is called at each run."""
 
         def observe(trial: Trial, measurement: Measurement | None) -> None:  # noqa: ARG001

@@ -1,4 +1,4 @@
-"""Least squares with coefficients that are not negative (Lawson and Hanson, 1974, chapter 23)."""
+"""Least squares with non-negative coefficients (Lawson and Hanson, 1974, chapter 23)."""
 
 from __future__ import annotations
 
@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from walras._arrays import Bools, Floats
 
 
 @dataclass(frozen=True)
 class NonNegativeFit:
-    """The x >= 0 of least |A x - b|.
+    """The x >= 0 that minimises |A x - b|.
 
     Attributes:
-        solution: shape (m,), x.
+        solution: Coefficients x, shape (m,).
         residual: |A x - b|.
-        iterations: how often a coefficient became free.
-        converged: whether no coefficient at 0 would lower the residual, up to rounding.
+        iterations: Number of times that a coefficient became free.
+        converged: Whether no coefficient at 0 would lower the residual, up to rounding.
     """
 
     solution: Floats
@@ -33,13 +31,13 @@ class NonNegativeFit:
 def fit_non_negative(matrix: Floats, target: Floats) -> NonNegativeFit:
     """Minimise |A x - b| over x >= 0 by the active-set method.
 
-    One coefficient at a time becomes free, the one along which the residual falls most steeply;
-    where plain least squares over the free ones then are negative, x goes towards them as far as
-    it may and what has come to 0 is fixed there. Columns are scaled to length 1 first.
+    One coefficient at a time becomes free, the one along which the residual falls most steeply.
+    Where plain least squares over the free ones has negative coefficients, x moves towards it until
+    one reaches 0, which is fixed there. Columns are scaled to length 1 first.
 
     Args:
-        matrix: shape (k, m), A.
-        target: shape (k,), b.
+        matrix: A, shape (k, m).
+        target: b, shape (k,).
     """
     columns = matrix.shape[1]
     scale = np.linalg.norm(matrix, axis=0)
@@ -55,26 +53,28 @@ def fit_non_negative(matrix: Floats, target: Floats) -> NonNegativeFit:
         if not converged:
             best = int(slope.argmax())
             free[best] = True
-            solution = _settle(scaled, target, solution, free)
+            solution = _solve_free(scaled, target, solution, free)
             barred = np.where(free[best], False, barred)
-            barred[best] = not free[best]  # rounding: it falls at once although the slope rises
+            barred[best] = not free[best]  # rounding: it falls at once despite its slope
             freed += 1
     residual = float(np.linalg.norm(scaled @ solution - target))
     return NonNegativeFit(solution / scale, residual, freed, converged)
 
 
-def _settle(matrix: Floats, target: Floats, solution: Floats, free: NDArray[np.bool_]) -> Floats:
-    """Return the least squares over ``free``, less those that come to 0 on the way there."""
+def _solve_free(matrix: Floats, target: Floats, solution: Floats, free: Bools) -> Floats:
+    """Return least squares over ``free`` coefficients, after fixing those that reach 0."""
     while free.any():
-        wish = np.zeros(len(free))
-        wish[free] = np.linalg.lstsq(matrix[:, free], target)[0]
-        falling = np.flatnonzero(free & (wish <= 0))
+        unbounded = np.zeros(len(free))
+        unbounded[free] = np.linalg.lstsq(matrix[:, free], target)[0]
+        falling = np.flatnonzero(free & (unbounded <= 0))
         if not len(falling):
-            return wish
-        way = solution[falling] - wish[falling]
-        parts = np.divide(solution[falling], way, out=np.zeros(len(way)), where=way > 0)
+            return unbounded
+        distance = solution[falling] - unbounded[falling]
+        parts = np.divide(
+            solution[falling], distance, out=np.zeros(len(distance)), where=distance > 0
+        )
         first = int(parts.argmin())
-        solution = solution + parts[first] * (wish - solution)
+        solution = solution + parts[first] * (unbounded - solution)
         solution[falling[first]] = 0
         free[falling[first]] = False
     return np.zeros(len(free))

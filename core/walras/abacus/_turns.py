@@ -1,4 +1,4 @@
-"""The kernels of the auction: jobs divide their budgets among the resources in turn.
+"""Kernels of the auction: jobs divide their budgets among the resources in turn.
 
 A job's sub-budgets b_j are best (Lemma 2) where its margins v_j / b_j are equal, with
 v_j = (du/ds_j) s_j (1 - s_j). Algorithm 2 moves them to b'_j ~ v_j. Near the best ones, the
@@ -10,8 +10,8 @@ error, while with r_j = v_j / (b_j m), m = sum_j v_j / sum_j b_j the mean margin
 
 leaves its square where the k_j are alike, as for jobs with small shares: Newton's method on
 logarithms. For k of at least 1/2, r**(1 / k) is replaced by r (r + c) / (c r + 1), c = 2 k - 1,
-which agrees with it to the third order around 1, has no poles, and costs neither a logarithm nor a
-division more. Linear utilities at alpha = 1, where k vanishes with s and sub-budgets
+which agrees with it to the third order around 1, has no poles, and costs neither a logarithm nor
+another division. Linear utilities at alpha = 1, where k vanishes with s and sub-budgets
 of 0 can be best, are those of the proportional-share market.
 """
 
@@ -25,40 +25,40 @@ from walras._jit import kernel
 from walras.price_anticipating._response import respond
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from walras._arrays import Bools, Floats
 
 LEAST_BID = 1e-18
-"""Part of the budget that a job bids at least on what it wants, so that no bid sticks at zero."""
+"""Smallest bid on a resource that a job wants, as a part of its budget: no bid sticks at 0."""
 
 LARGEST_POWER = 16.0
-"""Of a ratio of margins; beyond, a linear job at alpha near 1 would overshoot before it is near."""
+"""Largest power of a ratio of margins: with more, a linear job at alpha near 1 would overshoot."""
 
 LARGEST_FACTOR = 1e18
-"""By which a sub-budget may grow at a turn: from the least one to the whole budget."""
+"""Largest growth of a sub-budget in a turn: from the smallest bid to the whole budget."""
 
 
 @kernel
 def sweep(  # noqa: C901 - one loop, since a call a job, for all its arrays, costs a third more
     weights: Floats,
-    logarithmic: NDArray[np.bool_],
+    logarithmic: Bools,
     budgets: Floats,
     alpha: float,
     sub_budgets: Floats,
     powers: Floats,
     step: float,
 ) -> float:
-    """Let each job in turn move its sub-budgets towards better ones; return the largest way to go.
+    """Let each job in turn move its sub-budgets towards better ones.
 
     Args:
-        weights: shape (n, m); 0 where a job is not to bid.
-        logarithmic: shape (n,), whether utility is in the logarithms of shares.
-        budgets: shape (n,).
-        alpha: from 0 to 1.
-        sub_budgets: shape (n, m), 0 where a job does not bid; changed.
-        powers: shape (n, m), sub-budgets to the power of alpha, 0 where a job does not bid.
-        step: how far jobs move: 1 is all the way.
+        weights: Weights of resources in each job's utility, shape (n, m); 0 where a job must not
+            bid.
+        logarithmic: Whether each job's utility is in the logarithms of shares, shape (n,).
+        budgets: Budget of each job, shape (n,).
+        alpha: Exponent of bids, from 0 to 1.
+        sub_budgets: Sub-budgets, shape (n, m), 0 where a job does not bid; changed.
+        powers: Sub-budgets to the power of alpha, shape (n, m), 0 where a job does not bid;
+            changed.
+        step: Part of the way to the better sub-budgets that jobs move.
 
     Returns:
         The largest change of a sub-budget that a job aimed at, relative to the job's budget.
@@ -78,7 +78,7 @@ def sweep(  # noqa: C901 - one loop, since a call a job, for all its arrays, cos
                 own = powers[i, j]
                 other = totals[j] - own
                 if other < own:
-                    other = rest(powers, i, j)
+                    other = others_total(powers, i, j)
                 part = 1.0 / (own + other)
                 share = own * part
                 k = 1.0 + alpha * share if log else 1.0 - alpha + 2.0 * alpha * share
@@ -93,7 +93,7 @@ def sweep(  # noqa: C901 - one loop, since a call a job, for all its arrays, cos
         else:
             for j in range(resources):
                 if weights[i, j] > 0.0:
-                    aim[j] = newton(aim[j], sub_budgets[i, j] * mean, slope[j])
+                    aim[j] = newton_step(aim[j], sub_budgets[i, j] * mean, slope[j])
         spent = 0.0
         for j in range(resources):
             spent += aim[j]
@@ -110,8 +110,8 @@ def sweep(  # noqa: C901 - one loop, since a call a job, for all its arrays, cos
 
 
 @kernel
-def newton(v: float, now: float, k: float) -> float:
-    """Return now (v / now)**(1 / k), or what serves for it near v = now."""
+def newton_step(v: float, now: float, k: float) -> float:
+    """Return now (v / now)**(1 / k), or an approximation that is as good near v = now."""
     c = 2.0 * k - 1.0
     if c >= 0.0:
         return v * (v + c * now) / (c * v + now)
@@ -122,12 +122,12 @@ def newton(v: float, now: float, k: float) -> float:
 @kernel
 def possible_gains(
     weights: Floats,
-    logarithmic: NDArray[np.bool_],
+    logarithmic: Bools,
     alpha: float,
     sub_budgets: Floats,
     powers: Floats,
 ) -> Floats:
-    """Bound what other sub-budgets could add to each job's utility, over sum_j (du/ds_j) s_j.
+    """Return bounds on each job's gain by other sub-budgets, relative to sum_j (du/ds_j) s_j.
 
     Utility is concave in the sub-budgets (Lemma 1), so that no others add more to it than
     alpha (budget x largest margin - sum_j v_j).
@@ -136,20 +136,20 @@ def possible_gains(
     totals = column_sums(powers)
     gains = np.zeros(jobs)
     for i in range(jobs):
-        worth, value, spent, best = 0.0, 0.0, 0.0, 0.0
+        gradient_sum, value, spent, best = 0.0, 0.0, 0.0, 0.0
         for j in range(resources):
             if weights[i, j] > 0.0:
                 others = totals[j] - powers[i, j]
                 if others < powers[i, j]:
-                    others = rest(powers, i, j)
+                    others = others_total(powers, i, j)
                 part = 1.0 / (powers[i, j] + others)
                 gradient = weights[i, j] * (1.0 if logarithmic[i] else powers[i, j] * part)
-                worth += gradient
+                gradient_sum += gradient
                 value += gradient * (others * part)
                 spent += sub_budgets[i, j]
                 best = max(best, gradient * (others * part) / sub_budgets[i, j])
-        if worth > 0.0:
-            gains[i] = alpha * max(0.0, spent * best - value) / worth
+        if gradient_sum > 0.0:
+            gains[i] = alpha * max(0.0, spent * best - value) / gradient_sum
     return gains
 
 
@@ -164,11 +164,11 @@ def column_sums(values: Floats) -> Floats:
 
 
 @kernel
-def rest(powers: Floats, job: int, resource: int) -> float:
-    """Add up a resource's other jobs anew.
+def others_total(powers: Floats, job: int, resource: int) -> float:
+    """Return the sum of other jobs' ``powers`` on a resource, added up anew.
 
-    For jobs with more than half of a resource, where the difference of the sum and their own would
-    lose digits; there is rarely more than one a resource.
+    For jobs with more than half of a resource, where the difference of the total and their own
+    would lose digits; there is rarely more than one per resource.
     """
     total = 0.0
     for i in range(len(powers)):

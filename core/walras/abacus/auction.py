@@ -1,4 +1,4 @@
-"""The auction: jobs with budgets and utilities in, shares of every resource out."""
+"""The Abacus auction: from jobs' budgets and utilities to shares of every resource."""
 
 from __future__ import annotations
 
@@ -7,47 +7,49 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from walras._checks import check_finite, refuse, refuse_zero_rows
 from walras._segments import read_only
 from walras.abacus._turns import column_sums, possible_gains, sweep
-from walras.price_anticipating._checks import numbers, refuse, refuse_idle
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
+    from walras._arrays import Bools, Floats
 
 LEAST_START = 1e-6
-"""Part of its money that a job starts with at least on each resource that it bids on."""
+"""Smallest initial sub-budget on a contested resource, as a part of the budget."""
 
 PATIENCE = 20
-"""Rounds after which jobs whose moves have not become smaller are taken to go in circles."""
+"""Rounds without smaller moves after which jobs are taken to cycle, and move half as far."""
 
 
 class AuctionError(ValueError):
-    """An auction whose numbers make no sense; the message names array, entry and what is needed."""
+    """Invalid numbers of an auction; the message names the array, the entry and what is needed."""
 
 
 @dataclass(frozen=True)
 class Auction:
-    """Jobs that want shares of resources, and how the auction weighs their money.
+    """Jobs that want shares of resources, and the exponent of their bids.
 
-    A job's utility is sum_j w_j s_j, for resources that can stand in for each other, or
+    A job's utility is sum_j w_j s_j, for resources that can substitute each other, or
     sum_j w_j log s_j, for jobs that need some of every resource with a weight (section 3).
 
     Attributes:
-        budgets: shape (n,), positive.
-        weights: shape (n, m), not negative, and some of each job's positive.
-        logarithmic: shape (n,), whether a job's utility is in the logarithms of its shares; one
-            value for all is fine.
-        alpha: from 0, all jobs share a resource alike, to 1, they share by sub-budgets (eq. 1).
+        budgets: Budget of each job, positive, shape (n,).
+        weights: Weight of each resource in each job's utility, not negative, shape (n, m); every
+            job needs a positive one.
+        logarithmic: Whether each job's utility is in the logarithms of its shares, shape (n,); one
+            value applies to all jobs.
+        alpha: Fairness exponent of bids (eq. 1): from 0, equal shares for all bidders, to 1, shares
+            in proportion to sub-budgets.
 
     Raises:
-        AuctionError: an array has the wrong shape, or an entry outside its range.
+        AuctionError: An array has the wrong shape, or an entry is outside its range.
     """
 
     budgets: Floats
     weights: Floats
-    logarithmic: NDArray[np.bool_]
+    logarithmic: Bools
     alpha: float
 
     def __init__(
@@ -59,22 +61,22 @@ class Auction:
         alpha: float = 0.5,
     ) -> None:
         money = checked_budgets(budgets)
-        worth = numbers("weights", weights, (len(money), None), AuctionError)
-        refuse("weights", worth, worth < 0, "is negative", AuctionError)
-        refuse_idle(worth, "job", AuctionError)
+        weight_rows = check_finite("weights", weights, (len(money), None), AuctionError)
+        refuse("weights", weight_rows, weight_rows < 0, "is negative", AuctionError)
+        refuse_zero_rows(weight_rows, "job", AuctionError)
         forms = np.array(logarithmic)
         if forms.dtype != np.bool_ or forms.shape not in {(), money.shape}:
-            raise AuctionError(f"logarithmic must be one truth value, or {len(money)}, one a job")
+            raise AuctionError(f"logarithmic must be one truth value, or {len(money)}, one per job")
         if forms.shape == ():
             forms = np.full(len(money), forms)
         forms.flags.writeable = False
         object.__setattr__(self, "budgets", money)
-        object.__setattr__(self, "weights", worth)
+        object.__setattr__(self, "weights", weight_rows)
         object.__setattr__(self, "logarithmic", forms)
         object.__setattr__(self, "alpha", checked_alpha(alpha))
 
     def utilities(self, shares: Floats) -> Floats:
-        """Return each job's utility, shape (n,), minus infinity without a share that it needs."""
+        """Return each job's utility of ``shares``, shape (n,); -inf where a needed share is 0."""
         value = shares
         if self.logarithmic.any():
             value = np.array(shares)
@@ -85,20 +87,22 @@ class Auction:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What an auction came to.
+class AuctionOutcome:
+    """Sub-budgets and shares at the end of an auction.
 
     Attributes:
-        sub_budgets: shape (n, m), what each job spends on each resource; each row adds up to the
-            budget, but for jobs whom nobody contends with: what one job alone wants is free.
-        shares: shape (n, m); those of a resource add up to 1, or to 0 where nobody wants it.
-        utilities: shape (n,).
-        iterations: rounds in which every job had a turn.
-        change: the largest change of any sub-budget in the last round, relative to its budget.
-        gains: shape (n,), proven bounds on what a job could still gain by dividing its budget in
-            another way while the others do not, relative to sum_j (du/ds_j) s_j: for a linear
-            utility by which part it could grow.
-        tolerance: what was asked for.
+        sub_budgets: Spending of each job on each resource, shape (n, m). Each row adds up to the
+            budget, except for jobs without competitors: a resource that one job alone wants is
+            free.
+        shares: Share of each job in each resource, shape (n, m). Those of a resource add up to 1,
+            or to 0 where no job wants it.
+        utilities: Utility of each job, shape (n,).
+        iterations: Rounds in which every job had a turn.
+        change: Largest change of any sub-budget in the last round, relative to its budget.
+        gains: Proven bound on what each job could still gain by dividing its budget otherwise while
+            the others do not, relative to sum_j (du/ds_j) s_j, shape (n,). For a linear utility,
+            that is relative to the utility.
+        tolerance: Tolerance that was asked for.
     """
 
     sub_budgets: Floats
@@ -116,7 +120,7 @@ class Outcome:
 
     @property
     def gain(self) -> float:
-        """The largest of ``gains``: 0 at an equilibrium (Lemma 3)."""
+        """Largest of ``gains``: 0 at an equilibrium (Lemma 3)."""
         return float(self.gains.max(initial=0.0))
 
 
@@ -126,36 +130,35 @@ def run_auction(
     tolerance: float = 1e-6,
     max_iterations: int = 1000,
     start: ArrayLike | None = None,
-) -> Outcome:
-    """Let jobs divide their budgets in turn until none moves (Algorithm 1).
+) -> AuctionOutcome:
+    """Let jobs divide their budgets in turn until no sub-budget moves (Algorithm 1).
 
-    Round-robin over the jobs from even sub-budgets, as the paper has it, but each turn goes most
+    Round-robin over the jobs from even sub-budgets, as in the paper, but each turn goes most
     of the way to the job's best sub-budgets where Algorithm 2 goes part of it (see `_turns`); the
-    fixed points are the same. The paper proves that Algorithm 2 comes to rest for alpha <= 0.5.
-    Where moves do not become smaller for 20 rounds, jobs go half as far at a turn from then on.
+    fixed points are the same. The paper proves that Algorithm 2 converges for alpha <= 0.5.
+    Where moves do not become smaller for 20 rounds, jobs move half as far from then on.
 
-    Three corners that the paper leaves open. A resource that one job alone wants is all that
-    job's, and costs it nothing; nobody gets any of one that nobody wants. At alpha = 0, where a
-    bid of 0 counts as much as any other, the jobs that want a resource share it alike, which is
-    the limit of small alphas. And no bid sticks at 0: jobs always bid at least 1e-18 of their
-    budget on what they want.
+    The paper leaves three cases open. A resource that one job alone wants goes to that job, for
+    free; one that no job wants goes to none. At alpha = 0, where a bid of 0 counts as much as any
+    other, the jobs that want a resource share it equally, which is the limit of small alphas. And
+    no bid sticks at 0: jobs always bid at least 1e-18 of their budget on what they want.
 
     **Erratum:** Algorithm 2, line 3 sums over users k = 1..n, and so does eq. (A.1). Lemma 2 needs
     the sum over the job's own resources k = 1..m, or its sub-budgets do not add up to its budget.
 
     Args:
-        auction: the auction.
-        tolerance: on the largest change of any sub-budget in a round, relative to its budget, and
-            on the largest possible gain.
-        max_iterations: rounds after which to give up; the result then says so.
-        start: shape (n, m), sub-budgets to start from, in any unit: those of the last auction
-            when a job came or went. Even ones if not given.
+        auction: Jobs, resources and exponent.
+        tolerance: Largest change of any sub-budget in a round, relative to its budget, and largest
+            possible gain.
+        max_iterations: Rounds after which to give up; ``converged`` of the result is False then.
+        start: Sub-budgets to start from, in any unit, shape (n, m), as those of the last auction
+            when a job came or went; even ones if not given.
 
     Returns:
-        Sub-budgets and shares, with a proof of what any job could still gain.
+        Sub-budgets and shares, with proven bounds on what any job could still gain.
     """
     wanted = auction.weights > 0
-    bidders = contenders(wanted)
+    bidders = contested_bids(wanted)
     weights = auction.weights if bidders is wanted else read_only(auction.weights * bidders)
     sub_budgets = first_sub_budgets(auction.budgets, bidders, start)
     powers = np.sqrt(sub_budgets) if auction.alpha == 0.5 else sub_budgets**auction.alpha
@@ -177,25 +180,23 @@ def run_auction(
             step, least = (step, change) if change < least else (step / 2, least)
         if change <= tolerance or done == max_iterations:
             gains = possible_gains(weights, auction.logarithmic, auction.alpha, sub_budgets, powers)
-    shares = divide(powers, wanted)
+    shares = divide_in_proportion(powers, wanted)
     utilities = auction.utilities(shares)
-    return Outcome(sub_budgets, shares, utilities, done, change, gains, tolerance)
+    return AuctionOutcome(sub_budgets, shares, utilities, done, change, gains, tolerance)
 
 
-def contenders(wanted: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return who bids where: those who want a resource that others want too."""
+def contested_bids(wanted: Bools) -> Bools:
+    """Return whether each job bids on each resource: it does if others want the resource, too."""
     if len(wanted) > 1 and wanted.all():
         return wanted
     return np.asarray(wanted & (wanted.sum(axis=0) > 1))
 
 
-def first_sub_budgets(
-    budgets: Floats, bidders: NDArray[np.bool_], start: ArrayLike | None
-) -> Floats:
-    """Return budgets divided evenly, or as in ``start``, among the resources bid on."""
+def first_sub_budgets(budgets: Floats, bidders: Bools, start: ArrayLike | None) -> Floats:
+    """Return budgets divided evenly, or as in ``start``, among contested resources."""
     parts = bidders * 1.0
     if start is not None:
-        given = numbers("start", start, bidders.shape, AuctionError)
+        given = check_finite("start", start, bidders.shape, AuctionError)
         refuse("start", given, given < 0, "is negative", AuctionError)
         least = LEAST_START * (given * bidders).sum(axis=1, keepdims=True)
         parts *= np.where(least > 0, np.maximum(given, least), 1.0)
@@ -204,8 +205,8 @@ def first_sub_budgets(
     return np.asarray(parts)
 
 
-def divide(powers: Floats, wanted: NDArray[np.bool_]) -> Floats:
-    """Return shares in proportion to ``powers`` (eq. 1), all to who wants a resource alone."""
+def divide_in_proportion(powers: Floats, wanted: Bools) -> Floats:
+    """Return shares in proportion to ``powers`` (eq. 1), and 1 for a resource's only bidder."""
     totals = column_sums(powers)
     if (totals > 0).all():
         return np.asarray(powers / totals)
@@ -214,21 +215,21 @@ def divide(powers: Floats, wanted: NDArray[np.bool_]) -> Floats:
 
 
 def checked_budgets(budgets: ArrayLike) -> Floats:
-    """Return budgets that are known to be positive.
+    """Return budgets as an array of shape (n,), if all are positive.
 
     Raises:
-        AuctionError: one is not.
+        AuctionError: A budget is not positive.
     """
-    money = numbers("budgets", budgets, (None,), AuctionError)
+    money = check_finite("budgets", budgets, (None,), AuctionError)
     refuse("budgets", money, ~(money > 0), "is not positive", AuctionError)
     return money
 
 
 def checked_alpha(alpha: float) -> float:
-    """Return an alpha that is known to be from 0 to 1.
+    """Return ``alpha`` if it is from 0 to 1.
 
     Raises:
-        AuctionError: it is not.
+        AuctionError: ``alpha`` is outside its range.
     """
     if not 0 <= alpha <= 1:
         raise AuctionError(f"alpha = {alpha} is outside 0..1: utility is not concave there")

@@ -1,4 +1,4 @@
-"""The auction for utilities that are known as functions: any sums of concave ones (section 3)."""
+"""The auction for utilities that are given as functions: any sums of concave ones (section 3)."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from walras._checks import refuse
 from walras.abacus.auction import (
     PATIENCE,
     AuctionError,
-    Outcome,
+    AuctionOutcome,
     checked_alpha,
     checked_budgets,
-    contenders,
-    divide,
+    contested_bids,
+    divide_in_proportion,
     first_sub_budgets,
 )
-from walras.price_anticipating._checks import refuse
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
+    from walras._arrays import Bools, Floats
 
 SMALL_SHARE = 1e-9
-"""A job whose marginal utility is 0 even here does not want the resource."""
+"""Share at which a job's marginal utility tells whether it wants a resource: not if it is 0."""
 
 
 class Utilities(Protocol):
-    """What jobs think of shares: for each a sum of non-decreasing concave functions of them."""
+    """Utilities of the jobs: sums of non-decreasing concave functions of each share."""
 
     def value(self, job: int, shares: Floats) -> float:
-        """Return the utility of a job's shares, shape (m,)."""
+        """Return the utility of a job's ``shares``, shape (m,)."""
 
     def marginal(self, job: int, shares: Floats) -> Floats:
-        """Return its derivative by each share, shape (m,), not negative; shares are positive."""
+        """Return its derivatives by each share, not negative, shape (m,); shares are positive."""
 
 
 def run_concave_auction(
@@ -45,29 +45,29 @@ def run_concave_auction(
     alpha: float = 0.5,
     tolerance: float = 1e-6,
     max_iterations: int = 1000,
-) -> Outcome:
-    """Run Algorithms 1 and 2 as they are printed, but for the erratum (see `run_auction`).
+) -> AuctionOutcome:
+    """Run Algorithms 1 and 2 as printed, but for the erratum (see `run_auction`).
 
-    Where moves do not become smaller for 20 rounds, jobs go half as far at a turn from then on.
+    Where moves do not become smaller for 20 rounds, jobs move half as far from then on.
 
     Args:
-        budgets: shape (n,), positive.
-        resources: how many there are (m).
-        utilities: of the jobs.
-        alpha: from 0 to 1.
-        tolerance: on the largest change of any sub-budget in a round, relative to its budget, and
-            on the largest possible gain.
-        max_iterations: rounds after which to give up; the result then says so.
+        budgets: Budget of each job, positive, shape (n,).
+        resources: Number of resources (m).
+        utilities: Utilities of the jobs.
+        alpha: Exponent of bids, from 0 to 1.
+        tolerance: Largest change of any sub-budget in a round, relative to its budget, and largest
+            possible gain.
+        max_iterations: Rounds after which to give up; ``converged`` of the result is False then.
 
     Raises:
-        AuctionError: a budget, alpha or a marginal utility is outside its range.
+        AuctionError: A budget, alpha or a marginal utility is outside its range.
     """
     money = checked_budgets(budgets)
     alpha = checked_alpha(alpha)
-    hopes = np.full(resources, SMALL_SHARE)
-    wanted = np.array([_marginal(utilities, job, hopes) > 0 for job in range(len(money))])
+    small_shares = np.full(resources, SMALL_SHARE)
+    wanted = np.array([_marginal(utilities, job, small_shares) > 0 for job in range(len(money))])
     wanted = wanted.reshape(len(money), resources)
-    bidders = contenders(wanted)
+    bidders = contested_bids(wanted)
     sub_budgets = first_sub_budgets(money, bidders, None)
     powers = np.where(bidders, sub_budgets**alpha, 0.0)
     change, least, step, done = np.inf, np.inf, 1.0, 0
@@ -84,59 +84,61 @@ def run_concave_auction(
         if done % PATIENCE == 0:
             step, least = (step, change) if change < least else (step / 2, least)
         gains = _possible_gains(sub_budgets, powers, bidders, utilities, alpha)
-    shares = divide(powers, wanted)
+    shares = divide_in_proportion(powers, wanted)
     values = np.array([utilities.value(job, row) for job, row in enumerate(shares)])
-    return Outcome(sub_budgets, shares, values, done, change, gains, tolerance)
+    return AuctionOutcome(sub_budgets, shares, values, done, change, gains, tolerance)
 
 
 def optimize_job(
-    job: int, budget: float, bids: NDArray[np.bool_], powers: Floats, utilities: Utilities
+    job: int, budget: float, bids: Bools, powers: Floats, utilities: Utilities
 ) -> Floats:
-    """Algorithm 2: return a job's sub-budgets, shape (m,), in proportion to v_ij.
+    """Return a job's sub-budgets in proportion to v_ij, shape (m,) (Algorithm 2).
 
     v_ij = (du_i/ds_ij) s_ij (1 - s_ij), and the sum that it is divided by is over the job's own
     resources, not over users as printed.
 
     Args:
-        job: the job.
-        budget: its budget.
-        bids: shape (m,), whether it bids on each resource.
-        powers: shape (n, m), all sub-budgets to the power of alpha.
-        utilities: of the jobs.
+        job: Index of the job.
+        budget: Budget of the job.
+        bids: Whether it bids on each resource, shape (m,).
+        powers: All sub-budgets to the power of alpha, shape (n, m).
+        utilities: Utilities of the jobs.
     """
-    v = _values(job, bids, powers, utilities)[0]
+    v = _margins_and_slopes(job, bids, powers, utilities)[0]
     total = v.sum()
     return np.asarray(budget * (v / total if total > 0 else bids / bids.sum()))
 
 
-def _values(
-    job: int, bids: NDArray[np.bool_], powers: Floats, utilities: Utilities
+def _margins_and_slopes(
+    job: int, bids: Bools, powers: Floats, utilities: Utilities
 ) -> tuple[Floats, Floats]:
     """Return v_ij and (du_i/ds_ij) s_ij, each of shape (m,), 0 where the job does not bid."""
     others = np.delete(powers, job, axis=0).sum(axis=0)
     totals = np.where(bids, powers[job] + others, 1.0)
     shares = np.where(bids, powers[job] / totals, 1.0)
-    worth = np.where(bids, _marginal(utilities, job, shares) * shares, 0.0)
-    return worth * (others / totals), worth
+    slopes = np.where(bids, _marginal(utilities, job, shares) * shares, 0.0)
+    return slopes * (others / totals), slopes
 
 
 def _possible_gains(
     sub_budgets: Floats,
     powers: Floats,
-    bidders: NDArray[np.bool_],
+    bidders: Bools,
     utilities: Utilities,
     alpha: float,
 ) -> Floats:
+    """Return the bounds on gains of `walras.abacus._turns.possible_gains`, shape (n,)."""
     gains = np.zeros(len(powers))
     for job in np.flatnonzero(bidders.any(axis=1)).tolist():
-        v, worth = _values(job, bidders[job], powers, utilities)
+        v, slopes = _margins_and_slopes(job, bidders[job], powers, utilities)
         margins = np.divide(v, sub_budgets[job], out=np.zeros(len(v)), where=sub_budgets[job] > 0)
-        most = sub_budgets[job].sum() * margins.max() - v.sum()
-        gains[job] = alpha * max(0.0, most) / worth.sum() if worth.any() else 0.0
+        gain = sub_budgets[job].sum() * margins.max() - v.sum()
+        gains[job] = alpha * max(0.0, gain) / slopes.sum() if slopes.any() else 0.0
     return gains
 
 
 def _marginal(utilities: Utilities, job: int, shares: Floats) -> Floats:
+    """Return a job's checked marginal utilities, shape (m,)."""
     marginal = np.asarray(utilities.marginal(job, shares), dtype=np.float64)
     if marginal.shape != shares.shape:
         raise AuctionError(

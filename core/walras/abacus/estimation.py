@@ -1,4 +1,4 @@
-"""What a job's utility is, from runs with different shares (section 5)."""
+"""Estimation of a job's utility from runs with different shares (section 5)."""
 
 from __future__ import annotations
 
@@ -8,29 +8,30 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from walras._checks import check_finite, refuse
 from walras.abacus._least_squares import fit_non_negative
 from walras.abacus.auction import AuctionError
-from walras.price_anticipating._checks import numbers, refuse
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
+    from walras._arrays import Floats
 
-MOST_FREEDOM = 1000
-"""Degrees of freedom beyond which Student's t is taken for that of 1000, which is a bit wider."""
+MAX_FREEDOM = 1000
+"""Degrees of freedom beyond which Student's t is that of 1000, which is slightly wider."""
 
 
 @dataclass(frozen=True)
 class UtilityEstimate:
-    """Weights of a utility, and how sure they are.
+    """Estimated weights of a utility, with confidence intervals.
 
     Attributes:
-        weights: shape (m,), not negative; the least squares among such.
-        lower: shape (m,), ends of confidence intervals, each for itself.
-        upper: shape (m,); infinite where the runs are too few or too alike to tell.
-        deviation: standard deviation of the noise in a run's utility, NaN if it cannot be told.
-        converged: whether the least squares were found.
+        weights: Least-squares weights, not negative, shape (m,).
+        lower: Lower ends of confidence intervals, each for itself, shape (m,).
+        upper: Upper ends, shape (m,); infinite where runs are too few or too similar to tell.
+        deviation: Standard deviation of the noise in a run's utility; NaN if it cannot be
+            estimated.
+        converged: Whether the least squares were found.
     """
 
     weights: Floats
@@ -41,20 +42,20 @@ class UtilityEstimate:
 
 
 def average_share(shares: ArrayLike, durations: ArrayLike) -> Floats:
-    """Return a job's average share of each resource over its run, shape (m,) (Definition 1).
+    """Return a job's time-averaged share of each resource in a run, shape (m,) (Definition 1).
 
     Args:
-        shares: shape (t, m), its shares in each period between auctions.
-        durations: shape (t,), lengths of the periods in any unit, not negative, some positive.
+        shares: Shares of the job in each period between auctions, shape (t, m).
+        durations: Lengths of the periods in any unit, not negative, some positive, shape (t,).
 
     Raises:
-        AuctionError: an array has the wrong shape, or an entry outside its range.
+        AuctionError: An array has the wrong shape, or an entry is outside its range.
     """
-    lengths = numbers("durations", durations, (None,), AuctionError)
-    rows = numbers("shares", shares, (len(lengths), None), AuctionError)
+    lengths = check_finite("durations", durations, (None,), AuctionError)
+    rows = check_finite("shares", shares, (len(lengths), None), AuctionError)
     refuse("durations", lengths, lengths < 0, "is negative", AuctionError)
     if not lengths.any():
-        raise AuctionError("durations are all 0: a run takes time")
+        raise AuctionError("durations are all 0: at least one must be positive")
     return np.asarray(lengths @ rows / lengths.sum())
 
 
@@ -68,25 +69,25 @@ def estimate_utility(
     """Fit u = sum_j w_j s_j, or sum_j w_j log s_j, with w_j >= 0, to measured runs (eq. 2).
 
     The paper does not keep weights from becoming negative; a utility must (section 3). Intervals
-    are those of Student's t for the least squares without that bound, which are exact for
-    independent Gaussian noise of one size; cut at 0, and widened to hold the estimate, they are
-    right at least as often.
+    are those of Student's t for least squares without that bound, which are exact for
+    independent Gaussian noise of one size. Cut at 0, and widened to hold the estimate, they hold
+    with at least the given confidence.
 
     Args:
-        shares: shape (k, m), the job's average shares in each run, in [0, 1].
-        utilities: shape (k,), what came of each run, as the inverse of its time or a throughput.
-        logarithmic: whether utility is in the logarithms of shares.
-        confidence: of each interval, in (0, 1).
+        shares: Average shares of the job in each run, from 0 to 1, shape (k, m).
+        utilities: Utility of each run, as the inverse of its time or a throughput, shape (k,).
+        logarithmic: Whether utility is in the logarithms of shares.
+        confidence: Confidence of each interval, between 0 and 1, exclusive.
 
     Raises:
-        AuctionError: there are no runs, or an array has the wrong shape or an entry outside its
+        AuctionError: There are no runs, an array has the wrong shape, or an entry is outside its
             range.
     """
-    measured = numbers("utilities", utilities, (None,), AuctionError)
-    rows = numbers("shares", shares, (len(measured), None), AuctionError)
+    measured = check_finite("utilities", utilities, (None,), AuctionError)
+    rows = check_finite("shares", shares, (len(measured), None), AuctionError)
     refuse("shares", rows, (rows < 0) | (rows > 1), "is outside 0..1", AuctionError)
     if not len(measured):
-        raise AuctionError("utilities has no entries: a run at least is needed")
+        raise AuctionError("utilities has no entries: at least one run is needed")
     if not 0 < confidence < 1:
         raise AuctionError(f"confidence = {confidence} is outside 0..1")
     if logarithmic:
@@ -103,7 +104,7 @@ def estimate_utility(
 def _unbounded(rows: Floats, measured: Floats) -> tuple[Floats, Floats, float, int]:
     """Return plain least squares, their standard errors, that of a run, and degrees of freedom.
 
-    No degrees of freedom where there are no more runs than weights, or weights cannot be told
+    Degrees of freedom are 0 where there are no more runs than weights, or weights cannot be told
     apart.
     """
     runs, resources = rows.shape
@@ -120,12 +121,12 @@ def _unbounded(rows: Floats, measured: Floats) -> tuple[Floats, Floats, float, i
 
 
 def student_quantile(probability: float, freedom: int) -> float:
-    """Return the t that Student's distribution stays below with ``probability``, at least 1/2.
+    """Return the quantile of Student's t for a ``probability`` of at least 1/2.
 
     By bisection on the angle atan(t / sqrt(freedom)), in which the distribution function is a
     finite sum for whole degrees of freedom (Abramowitz and Stegun, 26.7.3 and 26.7.4).
     """
-    freedom = min(freedom, MOST_FREEDOM)
+    freedom = min(freedom, MAX_FREEDOM)
     low, high = 0.0, math.pi / 2
     for _ in range(60):
         angle = (low + high) / 2

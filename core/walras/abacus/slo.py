@@ -1,4 +1,4 @@
-"""Auctions among jobs that pay only if they get a minimum of utility (section 6)."""
+"""Auctions of jobs that pay only if they get a minimum utility, their SLO (section 6)."""
 
 from __future__ import annotations
 
@@ -7,43 +7,44 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras.abacus.auction import Auction, AuctionError, Outcome, run_auction
-from walras.price_anticipating._checks import numbers
+from walras._checks import check_finite
+from walras.abacus.auction import Auction, AuctionError, AuctionOutcome, run_auction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
+    from walras._arrays import Bools, Floats, Integers
 
 SLACK = 1e-6
-"""Part of the sum of its weights by which a job may miss its minimum: solvers are not exact."""
+"""Tolerance of minimums, as a part of the sum of the job's weights: solvers are not exact."""
 
 
-MOST_TRIALS = 200
-"""Auctions that are held to fill a pool; the poorest, who were not tried then, stay outside."""
+MAX_TRIALS = 200
+"""Most auctions that are held to fill a pool; poorer jobs that were not tried then stay outside."""
 
 
 @dataclass(frozen=True)
 class PoolOutcome:
-    """Who runs with a promise, who runs on what is left over, and who pays.
+    """Jobs in the prolific pool, jobs on standby, and what they get and pay.
 
     Attributes:
-        prolific: shape (n,), whether the job is in the pool of those whose minima are met.
-        standby: the jobs outside the pool, in the random order in which they are offered leftovers.
-        shares: shape (n, m), of pool and leftovers.
-        utilities: shape (n,), of what is useful of the shares.
-        charges: shape (n,), what jobs pay: the budget where the minimum is met, else nothing.
-        auction: the outcome of the auction in the pool, a row for each prolific job in their order.
+        prolific: Whether each job is in the prolific pool, whose members get their minimums, shape
+            (n,).
+        standby: Jobs outside the pool, in the random order in which they are offered leftovers.
+        shares: Shares of each job, in the pool or of leftovers, shape (n, m).
+        utilities: Utility of each job of the useful part of its shares, shape (n,).
+        charges: Payment of each job, shape (n,): its budget where its minimum is met, else 0.
+        auction: Outcome of the auction in the pool, a row per prolific job in their order.
     """
 
-    prolific: NDArray[np.bool_]
-    standby: NDArray[np.int64]
+    prolific: Bools
+    standby: Integers
     shares: Floats
     utilities: Floats
     charges: Floats
-    auction: Outcome
+    auction: AuctionOutcome
 
 
 def run_pool_auction(
@@ -58,10 +59,10 @@ def run_pool_auction(
     """Fill the prolific pool greedily, auction all resources in it, and hand out what is left.
 
     From the largest budget down, a job joins the pool if the auction in it then still gives every
-    member its minimum. Many are let in at once where all of them can be, since a job that joins
-    leaves the others no more than they had. A resource that nobody in the pool wants goes to the
-    first job that wants it in a random order of the rest; the paper picks one at random whenever a
-    unit is idle.
+    member its minimum. Many are admitted at once where all of them fit, since a job that joins
+    leaves the others no more than they had. A resource that no member wants goes to the first job
+    that wants it in a random order of the rest; the paper picks one at random whenever a unit is
+    idle.
 
     **Errata.** Lemma 5 holds that a false budget never pays, but its proof leaves out that a lower
     one can bring a job into the pool, where a higher one would cost another member its minimum.
@@ -69,35 +70,39 @@ def run_pool_auction(
     pool, and so leaves its owner more. The tests show both.
 
     Args:
-        auction: the jobs.
-        minima: shape (n,), the utility that each job must have, in the units of its weights; one
-            below all others for jobs that have no minimum.
-        useful: shape (n, m) or one number, the share of each resource beyond which more is of no
-            use to a job, whatever it is given.
-        seed: of the random order.
-        tolerance: of each auction; see `run_auction`.
-        max_iterations: of each auction.
+        auction: Jobs, resources and exponent.
+        minima: Least utility that each job needs, in the units of its weights, shape (n,); below
+            any possible utility for jobs without a minimum.
+        useful: Share of each resource beyond which more is of no use to a job, shape (n, m) or one
+            number.
+        seed: Seed of the random order.
+        tolerance: Tolerance of each auction; see `run_auction`.
+        max_iterations: Most rounds of each auction.
 
     Raises:
         AuctionError: ``minima`` or ``useful`` has the wrong shape, or an entry that is not finite.
     """
     shape = auction.weights.shape
-    least = numbers("minima", minima, auction.budgets.shape, AuctionError)
+    least = check_finite("minima", minima, auction.budgets.shape, AuctionError)
     least = least - SLACK * auction.weights.sum(axis=1)
-    most = numbers("useful", np.full(shape, 1.0) * np.asarray(useful), shape, AuctionError)
+    most = check_finite("useful", np.full(shape, 1.0) * np.asarray(useful), shape, AuctionError)
 
-    def enter(outcome: Outcome, jobs: list[int]) -> Outcome | None:
-        """Let more jobs in; None where that breaks a promise. ``jobs`` begin with the members."""
+    def admit(outcome: AuctionOutcome, jobs: list[int]) -> AuctionOutcome | None:
+        """Return the auction of ``jobs``, members first; None if one misses its minimum."""
         start = np.zeros((len(jobs), shape[1]))
         start[: len(outcome.sub_budgets)] = outcome.sub_budgets
-        among = _among(auction, jobs)
-        result = run_auction(among, tolerance=tolerance, max_iterations=max_iterations, start=start)
-        got = among.utilities(np.minimum(result.shares, most[jobs]))
+        subauction = _subauction(auction, jobs)
+        result = run_auction(
+            subauction, tolerance=tolerance, max_iterations=max_iterations, start=start
+        )
+        got = subauction.utilities(np.minimum(result.shares, most[jobs]))
         return result if result.converged and (got >= least[jobs]).all() else None
 
     within_reach = auction.utilities(np.minimum(most, 1.0)) >= least
     candidates = [int(job) for job in _richest_first(auction) if within_reach[job]]
-    members, outcome = _in_order(*_admit(candidates, run_auction(_among(auction, [])), enter))
+    members, outcome = _in_job_order(
+        *_fill_pool(candidates, run_auction(_subauction(auction, [])), admit)
+    )
     shares = np.zeros(auction.weights.shape)
     shares[members] = outcome.shares
     prolific = np.zeros(len(least), np.bool_)
@@ -110,34 +115,35 @@ def run_pool_auction(
 
 
 def _richest_first(auction: Auction) -> list[int]:
+    """Return the jobs by decreasing budget."""
     order: list[int] = np.argsort(-auction.budgets, kind="stable").tolist()
     return order
 
 
-def _admit(
+def _fill_pool(
     candidates: list[int],
-    outcome: Outcome,
-    enter: Callable[[Outcome, list[int]], Outcome | None],
-) -> tuple[list[int], Outcome]:
-    """Let candidates in, the first ones first: as many at once as can be, or one less than that."""
+    outcome: AuctionOutcome,
+    admit: Callable[[AuctionOutcome, list[int]], AuctionOutcome | None],
+) -> tuple[list[int], AuctionOutcome]:
+    """Admit candidates in their order, as many at once as fit; return members and their auction."""
     members: list[int] = []
     done, step, trials = 0, len(candidates), 0
-    while done < len(candidates) and trials < MOST_TRIALS:
+    while done < len(candidates) and trials < MAX_TRIALS:
         trials += 1
-        more = candidates[done : done + step]
-        result = enter(outcome, [*members, *more])
+        newcomers = candidates[done : done + step]
+        result = admit(outcome, [*members, *newcomers])
         if result is not None:
-            members, outcome = [*members, *more], result
-            done, step = done + len(more), 2 * step
-        elif len(more) > 1:
-            step = len(more) // 2
+            members, outcome = [*members, *newcomers], result
+            done, step = done + len(newcomers), 2 * step
+        elif len(newcomers) > 1:
+            step = len(newcomers) // 2
         else:
             done += 1
     return members, outcome
 
 
-def _in_order(members: list[int], outcome: Outcome) -> tuple[list[int], Outcome]:
-    """Sort members, who are in the order of joining, and the rows of their outcome."""
+def _in_job_order(members: list[int], outcome: AuctionOutcome) -> tuple[list[int], AuctionOutcome]:
+    """Sort members, who are in the order of joining, and the rows of their outcome, by job."""
     rank = np.argsort(members)
     rows = {
         name: getattr(outcome, name)[rank]
@@ -146,7 +152,8 @@ def _in_order(members: list[int], outcome: Outcome) -> tuple[list[int], Outcome]
     return sorted(members), replace(outcome, **rows)
 
 
-def _among(auction: Auction, jobs: list[int]) -> Auction:
+def _subauction(auction: Auction, jobs: list[int]) -> Auction:
+    """Return the auction of some of the ``jobs``."""
     return Auction(
         auction.budgets[jobs],
         auction.weights[jobs],
@@ -155,7 +162,8 @@ def _among(auction: Auction, jobs: list[int]) -> Auction:
     )
 
 
-def _hand_out_leftovers(auction: Auction, standby: NDArray[np.int64], shares: Floats) -> None:
+def _hand_out_leftovers(auction: Auction, standby: Integers, shares: Floats) -> None:
+    """Give resources without a share to the first job on ``standby`` that wants them."""
     for resource in np.flatnonzero(shares.sum(axis=0) == 0):
         takers = standby[auction.weights[standby, resource] > 0]
         if len(takers):

@@ -1,8 +1,8 @@
-"""Prices by turns: users answer prices exactly, servers answer users exactly, until neither moves.
+"""Prices by alternation: exact responses of users to prices, and of servers to users, in turn.
 
 With f and w of a job, a = sqrt(w f) / (1 - f) and g = f / (1 - f), the KKT conditions of the
 user's problem (eq. 5) say x = max(0, a mu / sqrt(p) - g), where mu = 1 / sqrt(lambda) is one
-number a user. Spending the whole budget fixes mu given prices, filling the server fixes p given
+number per user. Spending the whole budget fixes mu given prices, filling the server fixes p given
 every mu, and both are roots of increasing piecewise linear functions:
 
     user:    sum_k max(0, a sqrt(p) mu - g p) = b          unknown mu
@@ -16,11 +16,11 @@ function theorem, over a user's active jobs (x > 0) and with e = a mu q = p (x +
 
 while d log p / d log mu_i are 2 times weights that add up to one. Plain iteration therefore
 converges; Anderson acceleration (depth 6) makes it fast; and `certify` turns the same bound into a
-proof: if on every server |Phi(t) - t| <= (1 - kappa) r, with kappa taken at its largest over the
+proof: if on every server |Phi(t) - t| <= (1 - kappa) r, with kappa at its largest over the
 ball of radius r about t = log p, then Phi maps that ball into itself and contracts there, so that
 the one equilibrium lies within it (Banach).
 
-Everything here works on arrays in two orders: "by user" and "by server" (see `_segments`).
+All arrays of jobs are in two orders: "by user" and "by server" (see `walras._segments`).
 """
 
 from __future__ import annotations
@@ -32,18 +32,13 @@ import numpy as np
 from walras._jit import kernel
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-    Indices = NDArray[np.int64]
-    ShortIndices = NDArray[np.uint32]
+    from walras._arrays import Floats, Indices, Integers
 
 DEPTH = 6
-"""Steps that Anderson acceleration looks back on; deeper windows saved no passes."""
+"""Steps in the window of Anderson acceleration; deeper windows saved no passes."""
 
 SETBACK = 10.0
-"""Growth of the residual over its smallest so far at which the acceleration starts anew."""
+"""Growth of the residual over its smallest so far at which the acceleration restarts."""
 
 LEAP = 2.0
 """Furthest that a log price is extrapolated beyond the plain step."""
@@ -51,66 +46,80 @@ LEAP = 2.0
 EPSILON = 2.0**-52
 
 FAR = 1e300
-"""Above every price and every mu, with room to add to it."""
+"""A bound above every price and every mu, with room to add to it."""
 
 
 class UserSide(NamedTuple):
-    """Jobs in the order of their users: where each user's begin, their server, a, and r = g / a.
+    """Jobs in the order of their users.
 
     A job is active at prices p = q**2 exactly where mu > r q.
+
+    Attributes:
+        start: First job of each user, and the number of jobs, shape (n + 1,).
+        server: Server of each job, shape (k,).
+        a: sqrt(w f) / (1 - f) of each job, shape (k,).
+        r: g / a of each job, shape (k,).
+        budget: Budget of each user, shape (n,).
     """
 
-    start: Indices
-    server: ShortIndices
+    start: Integers
+    server: Indices
     a: Floats
     r: Floats
     budget: Floats
 
 
 class ServerSide(NamedTuple):
-    """Jobs in the order of their servers: where each server's begin, their user, g, and 1 / r.
+    """Jobs in the order of their servers.
 
     The bid a mu of a job is g t with t = mu / r, and the job is active exactly where t > q.
+
+    Attributes:
+        start: First job of each server, and the number of jobs, shape (m + 1,).
+        user: User of each job, shape (k,).
+        g: f / (1 - f) of each job, shape (k,).
+        inverse_r: a / g of each job, shape (k,).
+        capacity: Cores of each server, shape (m,).
     """
 
-    start: Indices
-    user: ShortIndices
+    start: Integers
+    user: Indices
     g: Floats
     inverse_r: Floats
     capacity: Floats
 
 
 def user_side(
-    start: Indices,
-    order: ShortIndices,
-    server: Indices,
+    start: Integers,
+    order: Indices,
+    server: Integers,
     fraction: Floats,
     work: Floats,
     budget: Floats,
 ) -> UserSide:
-    """Lay the jobs out by user; ``fraction`` must lie strictly between 0 and 1."""
-    job = order.astype(np.intp)  # once, or each of the three look-ups below would do it
+    """Return the jobs in the order of users; ``fraction`` must lie strictly between 0 and 1."""
+    job = order.astype(np.intp)  # converted once for the three look-ups below
     f, w = fraction[job], work[job]
     servers = server[job].astype(np.uint32)
     return UserSide(start, servers, np.sqrt(w * f) / (1 - f), np.sqrt(f / w), budget)
 
 
 def server_side(
-    start: Indices,
-    order: ShortIndices,
-    user: Indices,
+    start: Integers,
+    order: Indices,
+    user: Integers,
     fraction: Floats,
     work: Floats,
     capacity: Floats,
 ) -> ServerSide:
-    """Lay the jobs out by server; ``fraction`` must lie strictly between 0 and 1."""
+    """Return the jobs in the order of servers; ``fraction`` must lie strictly between 0 and 1."""
     job = order.astype(np.intp)
     f, w = fraction[job], work[job]
     return ServerSide(start, user[job].astype(np.uint32), f / (1 - f), np.sqrt(w / f), capacity)
 
 
 def even_bids(users: UserSide, servers: ServerSide) -> Floats:
-    """Return the square roots of the prices at which every user bids the same on all its jobs."""
+    """Return the square roots of the prices if every user bids the same on all its jobs."""
     jobs = np.diff(users.start)
     bid = np.repeat(users.budget / np.maximum(jobs, 1), jobs)
     money = np.bincount(users.server, bid, len(servers.capacity))
@@ -118,20 +127,20 @@ def even_bids(users: UserSide, servers: ServerSide) -> Floats:
 
 
 def cores_of_jobs(
-    user: Indices,
-    server: Indices,
+    user: Integers,
+    server: Integers,
     fraction: Floats,
     work: Floats,
     mu: Floats,
     root: Floats,
     capacity: Floats,
 ) -> Floats:
-    """Return each job's cores, shape (k,), in the order of the jobs.
+    """Return each job's cores, shape (k,), in the order of the market's jobs.
 
     What users demand at prices ``root**2`` spends every budget exactly; scaling it to each
-    server's capacity, as bids would be, then sells every core exactly. To take x from the servers'
-    answer instead would leave a small user's x, a difference of large numbers, many times further
-    off than prices are.
+    server's capacity, as bids would be, then sells every core exactly. The servers' response is not
+    used: it gives a small user's x as a difference of large numbers, many times less precise than
+    prices are.
     """
     cores = np.empty(len(user))
     _demand(user, server, fraction, work, mu, root, cores)
@@ -144,15 +153,15 @@ def cores_of_jobs(
 
 @kernel
 def _demand(
-    user: Indices,
-    server: Indices,
+    user: Integers,
+    server: Integers,
     fraction: Floats,
     work: Floats,
     mu: Floats,
     root: Floats,
     cores: Floats,
 ) -> None:
-    """Set the ``cores`` that each job's user wants for it."""
+    """Write each user's demand for its jobs to ``cores``."""
     for job in range(len(user)):
         f = fraction[job]
         wanted = np.sqrt(work[job] * f) * mu[user[job]] / root[server[job]] - f
@@ -166,8 +175,8 @@ def answer_prices(side: UserSide, root: Floats, mu: Floats) -> None:
     Newton's method on a convex piecewise linear function: it ends, exactly, as soon as the set of
     active jobs (t < mu) that a step assumed is the one that the step's result has.
 
-    Whether a job is active is a factor of 0 or 1, here and in `answer_users`: where many are idle a
-    processor would guess a branch wrong too often, at twice the time of the whole.
+    Whether a job is active is a factor of 0 or 1, here and in `answer_users`: as a branch it would
+    often be mispredicted where many jobs are idle, at twice the time of the whole.
     """
     for i in range(len(side.budget)):
         first, last = side.start[i], side.start[i + 1]
@@ -193,7 +202,7 @@ def answer_prices(side: UserSide, root: Floats, mu: Floats) -> None:
             guess = offset / slope
             if highest_active < guess <= lowest_idle:
                 break
-        # A budget lost in the rounding of what one core costs buys nothing.
+        # A budget below the rounding error of a core's cost buys nothing.
         mu[i] = guess if guess < np.inf else lowest_idle
 
 
@@ -203,7 +212,7 @@ def answer_users(side: ServerSide, mu: Floats, root: Floats) -> None:
     for j in range(len(side.capacity)):
         first, last = side.start[j], side.start[j + 1]
         if first == last:
-            continue  # nobody asks: any price will do, keep the one there is
+            continue  # no demand: keep the price
         guess = root[j]
         for _ in range(last - first + 3):
             bids = 0.0
@@ -235,20 +244,21 @@ def certify(
     next_root: Floats,
     radius: float,
 ) -> float:
-    """Bound the distance of the log prices from equilibrium, if it is at most ``radius``.
+    """Return a bound on the distance of the log prices from equilibrium.
 
     Args:
-        users: the market in the order of users.
-        servers: the market in the order of servers.
-        root: sqrt of the prices t in question.
-        mu: the users' exact answer to them.
-        next_root: the servers' exact answer to that, sqrt of Phi(t).
-        radius: of the ball for which the contraction is bounded.
+        users: Jobs in the order of users.
+        servers: Jobs in the order of servers.
+        root: Square roots of the prices exp(t) in question.
+        mu: Users' exact response to them.
+        next_root: Servers' exact response to that, the square roots of exp(Phi(t)).
+        radius: Radius of the ball for which the contraction is bounded.
 
     Returns:
-        max_j |Phi(t) - t|_j / (1 - kappa_j), with kappa at its largest over the ball. At most
-        ``radius``, it is proven to bound the error of t and of Phi(t); above, it is an estimate.
-        Rounding is in it: a sum of k positive terms is off by at most k units in the last place.
+        max_j |Phi(t) - t|_j / (1 - kappa_j), with kappa at its largest over the ball. If at most
+        ``radius``, it is a proven bound on the error of t and of Phi(t); above, it is an estimate.
+        It allows for rounding: a sum of k positive terms is off by at most k units in the last
+        place.
     """
     return _bound(users, servers, root, mu, next_root, radius, np.empty(len(mu)))
 
@@ -263,7 +273,7 @@ def _bound(  # noqa: C901 - one sum by user, one by server, told apart by their 
     radius: float,
     gain: Floats,
 ) -> float:
-    """Return the bound of `certify`; ``gain``, shape (n,), becomes the users' parts of kappa."""
+    """Return the bound of `certify`; ``gain``, shape (n,), is set to the users' parts of kappa."""
     grow = np.exp(radius)
     shrink = 1.0 / grow
     longest = 0
@@ -306,30 +316,30 @@ def _bound(  # noqa: C901 - one sum by user, one by server, told apart by their 
 
 
 class _History(NamedTuple):
-    """What Anderson acceleration looks back on, and room to work in; by servers, or by slots.
+    """Past points of Anderson acceleration, and its work space; one entry per server or per slot.
 
     Attributes:
-        log_price: shape (m,), the point, and
-        residual: shape (m,), by how much the map moves it.
-        last_price: shape (m,), the same of the pass before, as is
-        last_residual: shape (m,).
-        changes: shape (DEPTH, m), of the residual from pass to pass.
-        moves: shape (DEPTH, m), of the point that the pass led to.
-        gram: shape (DEPTH, DEPTH), products of changes.
-        projection: shape (DEPTH,), of the residual on changes.
-        matrix: shape (DEPTH, DEPTH), scratch.
-        weights: shape (DEPTH,), of the moves that are taken back.
+        log_price: Log prices, shape (m,).
+        residual: Changes of log prices by the map, shape (m,).
+        last_price: Log prices of the previous pass, shape (m,).
+        last_residual: Changes by the map in the previous pass, shape (m,).
+        changes: Changes of the residual from pass to pass, shape (DEPTH, m).
+        moves: Changes of the points that passes led to, shape (DEPTH, m).
+        gram: Products of changes with each other, shape (DEPTH, DEPTH).
+        projection: Products of changes with the residual, shape (DEPTH,).
+        matrix: Work space, shape (DEPTH, DEPTH).
+        weights: Weights of the moves to subtract, shape (DEPTH,).
     """
 
     log_price: Floats
     residual: Floats
     last_price: Floats
     last_residual: Floats
-    changes: Matrix
-    moves: Matrix
-    gram: Matrix
+    changes: Floats
+    moves: Floats
+    gram: Floats
     projection: Floats
-    matrix: Matrix
+    matrix: Floats
     weights: Floats
 
 
@@ -343,16 +353,16 @@ def alternate(
 ) -> tuple[int, float]:
     """Iterate from ``root`` (sqrt of prices) until the price error is proven below ``tolerance``.
 
-    A loop in Python over kernels: as one kernel it would gain 4 microseconds a pass, and have the
-    first decision of a machine wait for all of them to be compiled twice.
+    The loop is Python over kernels: as one kernel it would save 4 microseconds per pass, and delay
+    the first decision on a machine by compiling all of them twice.
 
     Args:
-        users: the market in the order of users.
-        servers: the market in the order of servers.
-        root: shape (m,), start; holds the result afterwards.
-        mu: shape (n,), start (infinity will do); holds the result afterwards.
-        tolerance: on the certified largest relative price error.
-        max_passes: after which to give up.
+        users: Jobs in the order of users.
+        servers: Jobs in the order of servers.
+        root: Start, shape (m,); set to the result.
+        mu: Start, infinity will do, shape (n,); set to the result.
+        tolerance: Largest relative price error, as certified.
+        max_passes: Passes after which to give up.
 
     Returns:
         Passes made, and the proven bound (infinity where there is none).
@@ -371,10 +381,10 @@ def alternate(
             if bound <= tolerance:
                 root[:] = next_root
                 return count, bound
-            # How far to go is known now; where no bound is in reach, rounding has the last word.
+            # The bound tells how far to go, down to rounding.
             goal = max(0.5 * goal * max(tolerance / bound, 1e-3), 4.0 * EPSILON)
         if largest > SETBACK * smallest:
-            steps = 0  # extrapolated too far: forget what misled, and take a plain step
+            steps = 0  # extrapolated too far: restart with a plain step
         elif count > 1:
             steps += 1
         smallest = min(smallest, largest)
@@ -383,6 +393,7 @@ def alternate(
 
 
 def _start(root: Floats) -> _History:
+    """Return the history of a first point, without past points."""
     servers = len(root)
     residual, last_price, last_residual = np.empty((3, servers))
     changes, moves = np.empty((2, DEPTH, servers))
@@ -404,7 +415,7 @@ def _start(root: Floats) -> _History:
 
 @kernel
 def _compare(log_price: Floats, next_root: Floats, residual: Floats) -> float:
-    """Set ``residual`` to how far the answers move log prices; return the furthest."""
+    """Set ``residual`` to the responses' changes of log prices; return the largest."""
     largest = 0.0
     for j in range(len(residual)):
         residual[j] = 2.0 * np.log(next_root[j]) - log_price[j]
@@ -413,7 +424,7 @@ def _compare(log_price: Floats, next_root: Floats, residual: Floats) -> float:
 
 
 def _extrapolate(history: _History, steps: int, root: Floats, next_root: Floats) -> None:
-    """Set ``root`` and ``next_root`` to the next point, looking back on ``steps`` at most."""
+    """Set ``root`` and ``next_root`` to the next point, from at most ``steps`` past steps."""
     point = history.log_price, history.residual, history.last_price, history.last_residual
     products = history.gram, history.projection
     size = min(steps, DEPTH)
@@ -429,14 +440,14 @@ def _remember(
     residual: Floats,
     last_price: Floats,
     last_residual: Floats,
-    changes: Matrix,
-    moves: Matrix,
-    gram: Matrix,
+    changes: Floats,
+    moves: Floats,
+    gram: Floats,
     projection: Floats,
     slot: int,
     size: int,
 ) -> None:
-    """Put the last step into ``slot``, and its products with the ``size`` that are remembered."""
+    """Store the last step in ``slot``, and its products with the ``size`` stored steps."""
     m = len(residual)
     for j in range(m):
         change = residual[j] - last_residual[j]
@@ -459,13 +470,13 @@ def _move(
     residual: Floats,
     last_price: Floats,
     last_residual: Floats,
-    moves: Matrix,
+    moves: Floats,
     weights: Floats,
     size: int,
     root: Floats,
     next_root: Floats,
 ) -> None:
-    """Go from the point to the next, the ``size`` moves taken back by their weights."""
+    """Move to the next point, less the ``size`` stored moves times their weights."""
     m = len(root)
     for j in range(m):
         last_price[j] = log_price[j]
@@ -483,7 +494,7 @@ def _move(
 
 
 @kernel
-def _mix(gram: Matrix, projection: Floats, matrix: Matrix, weights: Floats, size: int) -> None:
+def _mix(gram: Floats, projection: Floats, matrix: Floats, weights: Floats, size: int) -> None:
     """Set the least-squares ``weights`` of Anderson acceleration, slightly regularised."""
     trace = 0.0
     for i in range(size):

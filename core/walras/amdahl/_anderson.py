@@ -1,4 +1,4 @@
-"""Anderson acceleration of a map that need not contract: after a setback it takes smaller steps."""
+"""Anderson acceleration of a map that need not contract: setbacks shorten its steps."""
 
 from __future__ import annotations
 
@@ -6,31 +6,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from walras.amdahl._alternation import DEPTH, LEAP, SETBACK
+
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-
-DEPTH = 6
-"""Steps that Anderson acceleration looks back on."""
-
-SETBACK = 10.0
-"""Growth of the residual over its smallest so far at which the acceleration starts anew."""
+    from walras._arrays import Floats
 
 STALL = 40
-"""Passes without a smaller residual after which it does, too."""
+"""Passes without a smaller residual after which the acceleration restarts, too."""
 
 LEAST_DAMPING = 0.05
+"""Smallest factor of a plain step."""
 
 STEADY = 1e-6
-"""Relative difference of two successive changes below which the next goes twice as far."""
-
-LEAP = 2.0
-"""Furthest that a plain step goes, and that it is extrapolated beyond that."""
+"""Relative difference of two successive changes below which the stride doubles."""
 
 
 class Anderson:
-    """The points and changes so far, and how boldly to go on."""
+    """State of the acceleration: past points, their changes by the map, and step lengths."""
 
     def __init__(self) -> None:
         self.points: list[Floats] = []
@@ -40,8 +32,8 @@ class Anderson:
         self.damping = 1.0
         self.stride = 1.0
 
-    def take(self, point: Floats, change: Floats, largest: float) -> Floats:
-        """Return the next point after ``point``, from which the map moves by ``change``."""
+    def next_point(self, point: Floats, change: Floats, largest: float) -> Floats:
+        """Return the next point after ``point``, which the map moves by ``change``."""
         self.stalled += 1
         if largest < self.smallest:
             self.smallest, self.stalled = largest, 0
@@ -54,7 +46,7 @@ class Anderson:
             np.abs(change - self.changes[-1]).max() <= STEADY * largest
         )
         self.stride = 2 * self.stride if steady else 1.0
-        if steady or largest >= LEAP:  # differences of these would say nothing
+        if steady or largest >= LEAP:  # their differences are uninformative
             self.points, self.changes = [], []
         self.points = [*self.points[-DEPTH:], point]
         self.changes = [*self.changes[-DEPTH:], change]

@@ -1,22 +1,23 @@
-"""Prices by turns where jobs have a fewest and a most number of cores.
+"""Prices by alternation where jobs have a fewest and a most number of cores.
 
 The steps are those of `_alternation` with both corners: x = clip(a mu / sqrt(p) - g, l, h), where
-mu spends the user's budget given prices, and p sells the server's cores given every mu. Bounds
-take away what makes that a contraction. A job held at its maximum costs its user more as its
-price rises, so that less is left for the rest: such cores are complements, and equilibria may be
-several. (The limit f = 1 is a market of piecewise linear utilities, of which it is PPAD-hard in
-general to find an equilibrium: Chen and Teng, ISAAC 2009.) The largest violation of a condition
-therefore says how good a result is; no error of prices is bounded.
+mu spends the user's budget given prices, and p sells the server's cores given every mu. With
+bounds that is no contraction: a job held at its maximum costs its user more as its price rises, so
+that less is left for the rest. Such cores are complements, and there may be several equilibria.
+(The limit f = 1 is a market of piecewise linear utilities, whose equilibrium is PPAD-hard to find
+in general: Chen and Teng, ISAAC 2009.) So the largest violation of a condition says how good a
+result is; no error of prices is bounded.
 
-- Money that its user cannot use, all jobs being at their maximum, is left over. Its mu is then
-  the least at which it wants no more, which keeps mu a continuous function of prices.
-- A server whose maximums fit into it has price 0, and its jobs have their maximum; every other
-  server's price is positive, for at 0 all of its maximums would be asked for.
-- A user who cannot pay for its minimums buys as if it had none; after `STRIKES` passes of that
-  they are dropped for good, so that the search ends. Minimums within the entitlement, the share
-  b / B of each server, can be paid for at any equilibrium, and are never dropped.
+- A user whose jobs all have their maximum keeps the money that is left over. Its mu is then the
+  least at which it wants no more, which keeps mu a continuous function of prices.
+- A server whose maximums fit into it has price 0, and its jobs have their maximum; the price of
+  every other server is positive, as all its maximums would be demanded at 0.
+- A user that cannot pay for its minimums buys as if it had none; after
+  `MAX_UNAFFORDABLE_PASSES` of that they are dropped for good, so that the search ends. Minimums
+  within the entitlement, the share b / B of each server, can be paid for at any equilibrium, and
+  are never dropped.
 
-Where a plain step overshoots, Anderson acceleration starts anew with smaller steps.
+Where a plain step overshoots, Anderson acceleration restarts with smaller steps.
 """
 
 from __future__ import annotations
@@ -26,41 +27,44 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from walras._jit import kernel
-from walras.amdahl._anderson import LEAP, Anderson
+from walras.amdahl._alternation import LEAP
+from walras.amdahl._anderson import Anderson
 from walras.amdahl._clipped import clipped_root
-from walras.amdahl.conditions import kkt_residual
-from walras.amdahl.market import Market
+from walras.amdahl.conditions import kkt_residual, longest_group
+from walras.amdahl.market import AmdahlMarket
 from walras.fill import fill
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from walras._arrays import Bools, Floats, Indices, Integers
     from walras._segments import Grouping
 
-    Floats = NDArray[np.float64]
-    Counts = NDArray[np.int64]
-    Indices = NDArray[np.uint32]
-    Flags = NDArray[np.bool_]
+MAX_UNAFFORDABLE_PASSES = 16
+"""Passes in which minimums may cost more than the budget before they are dropped."""
 
-STRIKES = 16
-"""Passes at which minimums may cost more than the budget before they are dropped."""
-
-WIDEST = 200.0
-"""Range of log prices: beyond it no budget is."""
+LOG_PRICE_RANGE = 200.0
+"""Range of log prices below the highest: no budget reaches beyond it."""
 
 TINY = 1e-300
+"""Stands for 0 in a divisor."""
 
-EXACT = 1e-12
-"""Minimums that cost this much more than there is are taken to cost all of it."""
+ROUNDING = 1e-12
+"""Relative excess of minimums over a budget, share or capacity that is taken for rounding."""
 
 
-class Side(NamedTuple):
-    """Jobs grouped by user or by server, with the index of the other side, a, g and bounds.
+class BoundedJobs(NamedTuple):
+    """Jobs grouped by user or by server.
 
-    ``amount`` is the budget of each user, or the capacity of each server.
+    Attributes:
+        start: First job of each group, and the number of jobs, shape (groups + 1,).
+        other: Index of each job's server or user, whichever does not group it, shape (k,).
+        a: sqrt(w f) / (1 - f) of each job, shape (k,).
+        g: f / (1 - f) of each job, shape (k,).
+        lower: Fewest cores of each job, shape (k,).
+        upper: Most cores of each job, shape (k,).
+        amount: Budget of each user, or cores of each server.
     """
 
-    start: Counts
+    start: Integers
     other: Indices
     a: Floats
     g: Floats
@@ -69,38 +73,45 @@ class Side(NamedTuple):
     amount: Floats
 
 
-class Found(NamedTuple):
-    """What the search arrived at; ``affordable`` tells whose minimums hold, shape (n,)."""
+class BoundedSolution(NamedTuple):
+    """Outcome of the search.
+
+    Attributes:
+        prices: Price per core of each server, shape (m,).
+        cores: Cores of each job, shape (k,).
+        affordable: Whether each user's minimums hold, shape (n,).
+        passes: Passes over the market.
+    """
 
     prices: Floats
     cores: Floats
-    affordable: Flags
+    affordable: Bools
     passes: int
 
 
 def solve_bounded(
-    market: Market,
+    market: AmdahlMarket,
     lower: Floats,
     upper: Floats,
     fraction: Floats,
     prices: Floats,
     tolerance: float,
     max_passes: int,
-) -> Found:
+) -> BoundedSolution:
     """Search for an equilibrium within bounds.
 
     Args:
-        market: the market.
-        lower: shape (k,), cores.
-        upper: shape (k,), cores; may be infinite.
-        fraction: shape (k,), strictly between 0 and 1.
-        prices: shape (m,), positive; where to start.
-        tolerance: on the largest violation of a condition.
-        max_passes: after which to give up.
+        market: Users, servers and jobs.
+        lower: Fewest cores of each job, shape (k,).
+        upper: Most cores of each job, shape (k,); may be infinite.
+        fraction: Parallel fraction of each job, strictly between 0 and 1, shape (k,).
+        prices: Prices to start from, positive, shape (m,).
+        tolerance: Largest violation of a condition.
+        max_passes: Passes after which to give up.
     """
     free = market.sum_by_server(upper) <= market.capacities
     scarce = ~free[market.server]
-    part = Market(
+    part = AmdahlMarket(
         market.budgets,
         market.capacities,
         market.user[scarce],
@@ -109,44 +120,48 @@ def solve_bounded(
         market.work[scarce],
     )
     search = _Search(part, lower[scarce], upper[scarce])
-    # A price at most: all money for one server.
-    dearest = np.log(market.budgets.sum() / market.capacities)
-    log_price = np.clip(np.log(prices), dearest - WIDEST, dearest)
+    # The highest prices: all money for one server.
+    highest = np.log(market.budgets.sum() / market.capacities)
+    log_price = np.clip(np.log(prices), highest - LOG_PRICE_RANGE, highest)
     steps = Anderson()
     goal = 0.25 * tolerance
     for passes in range(1, max_passes + 1):
-        change = search.answer(log_price)
+        change = search.respond(log_price)
         largest = float(np.abs(change).max(initial=0.0))
         if largest <= goal or passes == max_passes:
             cores = search.cores()
             at = np.exp(log_price)
-            if search.violation(at, cores) <= tolerance or (goal < EXACT and search.settled()):
+            if search.violation(at, cores) <= tolerance or (
+                goal < ROUNDING and search.minimums_settled()
+            ):
                 break
-            goal = min(goal, largest) / 10 if search.settled() else goal
-        log_price = np.clip(steps.take(log_price, change, largest), dearest - WIDEST, dearest)
+            goal = min(goal, largest) / 10 if search.minimums_settled() else goal
+        log_price = np.clip(
+            steps.next_point(log_price, change, largest), highest - LOG_PRICE_RANGE, highest
+        )
     held = upper.copy()
     held[scarce] = cores
-    return Found(np.where(free, 0.0, at), held, search.affordable(), passes)
+    return BoundedSolution(np.where(free, 0.0, at), held, search.affordable(), passes)
 
 
 class _Search:
-    """The answers of both sides to prices, and which minimums still stand."""
+    """Responses of both sides to prices, and the minimums that still hold."""
 
-    def __init__(self, market: Market, lower: Floats, upper: Floats) -> None:
+    def __init__(self, market: AmdahlMarket, lower: Floats, upper: Floats) -> None:
         self.market = market
         self.lower, self.upper = lower, upper
-        self.users = self._side(market.by_user, market.server, market.budgets)
-        self.servers = self._side(market.by_server, market.user, market.capacities)
+        self.users = self._group_jobs(market.by_user, market.server, market.budgets)
+        self.servers = self._group_jobs(market.by_server, market.user, market.capacities)
         self.protected = _within_entitlement(market, lower)
-        self.strikes = np.zeros(len(market.budgets), np.int64)
-        self.keeps = np.ones(len(market.budgets))
+        self.unaffordable_passes = np.zeros(len(market.budgets), np.int64)
+        self.minimum_scale = np.ones(len(market.budgets))
         self.mu = np.full(len(market.budgets), np.inf)
         self.root = np.ones(len(market.capacities))
 
-    def _side(self, groups: Grouping, other: Counts, amount: Floats) -> Side:
+    def _group_jobs(self, groups: Grouping, other: Integers, amount: Floats) -> BoundedJobs:
         f, w = self.market.fraction, self.market.work
         order = groups.order
-        return Side(
+        return BoundedJobs(
             groups.start,
             other[order].astype(np.uint32),
             (np.sqrt(w * f) / (1 - f))[order],
@@ -156,41 +171,49 @@ class _Search:
             amount,
         )
 
-    def answer(self, log_price: Floats) -> Floats:
-        """Return by how much the answer of servers to that of users moves log prices."""
+    def respond(self, log_price: Floats) -> Floats:
+        """Return the changes of log prices by servers' response to users' response, shape (m,)."""
         self.root = np.exp(0.5 * log_price)
-        _answer_prices(self.users, self.root, self.protected, self.strikes, self.keeps, self.mu)
-        answer = self.root.copy()
-        _answer_users(self.servers, self.mu, self.keeps, answer)
-        change: Floats = np.clip(2 * np.log(answer) - log_price, -LEAP, LEAP)
+        _users_respond(
+            self.users,
+            self.root,
+            self.protected,
+            self.unaffordable_passes,
+            self.minimum_scale,
+            self.mu,
+        )
+        answered = self.root.copy()
+        _servers_respond(self.servers, self.mu, self.minimum_scale, answered)
+        change: Floats = np.clip(2 * np.log(answered) - log_price, -LEAP, LEAP)
         return change
 
     def cores(self) -> Floats:
-        """Return what users ask for at the last prices, scaled to what servers have."""
+        """Return users' demand at the last prices, scaled to servers' capacities."""
         market = self.market
-        lower = self._standing()
+        lower = self._minimums_that_hold()
         f = market.fraction
         wanted = np.sqrt(market.work * f) * self.mu[market.user] / self.root[market.server] - f
         wanted = np.clip(wanted / (1 - f), lower, self.upper)
         return fill(wanted, lower, self.upper, market.capacities, market.by_server)
 
-    def _standing(self) -> Floats:
-        """Return the minimums that hold; where they cannot all, those of the server's users go."""
+    def _minimums_that_hold(self) -> Floats:
+        """Return the minimums that hold; drop those of users of overfull servers."""
         market = self.market
         lower = np.where(self.affordable()[market.user], self.lower, 0.0)
         needed = market.sum_by_server(lower)
-        crowded = (needed > market.capacities * (1 + EXACT))[market.server]
+        crowded = (needed > market.capacities * (1 + ROUNDING))[market.server]
         asking = crowded & (lower > 0) & ~self.protected[market.user]
-        self.strikes[market.user[asking]] = STRIKES
+        self.unaffordable_passes[market.user[asking]] = MAX_UNAFFORDABLE_PASSES
         return np.where(self.affordable()[market.user], self.lower, 0.0)
 
-    def affordable(self) -> Flags:
-        standing: Flags = self.strikes < STRIKES
+    def affordable(self) -> Bools:
+        """Return whether each user's minimums hold, shape (n,)."""
+        standing: Bools = self.unaffordable_passes < MAX_UNAFFORDABLE_PASSES
         return standing
 
-    def settled(self) -> bool:
-        """Return whether the last answers were made with the minimums that still stand."""
-        return bool(np.all(((self.keeps > 0) == self.affordable()) | self.protected))
+    def minimums_settled(self) -> bool:
+        """Return whether the last responses were made with the minimums that still hold."""
+        return bool(np.all(((self.minimum_scale > 0) == self.affordable()) | self.protected))
 
     def violation(self, prices: Floats, cores: Floats) -> float:
         """Return the largest violation of a condition."""
@@ -198,7 +221,7 @@ class _Search:
         return kkt_residual(self.market, prices, cores, minimum=lower, maximum=self.upper)
 
 
-def _within_entitlement(market: Market, lower: Floats) -> Flags:
+def _within_entitlement(market: AmdahlMarket, lower: Floats) -> Bools:
     """Return whose minimums add up to at most b / B of every server, shape (n,)."""
     asking = np.flatnonzero(lower)
     user, server = market.user[asking], market.server[asking]
@@ -208,20 +231,14 @@ def _within_entitlement(market: Market, lower: Floats) -> Flags:
     share = market.budgets / market.budgets.sum()
     within = np.ones(len(market.budgets), np.bool_)
     entitled = share[of_user] * market.capacities[of_server]
-    within[of_user[wanted > entitled * (1 + EXACT)]] = False
+    within[of_user[wanted > entitled * (1 + ROUNDING)]] = False
     return within
 
 
 @kernel
-def _longest(start: Counts) -> int:
-    longest = 0
-    for group in range(len(start) - 1):
-        longest = max(longest, start[group + 1] - start[group])
-    return longest
-
-
-@kernel
-def _edges(slope: Floats, offset: Floats, bound: Floats, size: int) -> tuple[float, float]:
+def _bound_crossings(
+    slope: Floats, offset: Floats, bound: Floats, size: int
+) -> tuple[float, float]:
     """Return the first and the last t at which a line, slope t - offset, meets its bound."""
     first, last = np.inf, 0.0
     for k in range(size):
@@ -232,15 +249,21 @@ def _edges(slope: Floats, offset: Floats, bound: Floats, size: int) -> tuple[flo
 
 
 @kernel
-def _answer_prices(
-    side: Side, root: Floats, protected: Flags, strikes: Counts, keeps: Floats, mu: Floats
+def _users_respond(
+    side: BoundedJobs,
+    root: Floats,
+    protected: Bools,
+    unaffordable_passes: Integers,
+    minimum_scale: Floats,
+    mu: Floats,
 ) -> None:
     """Set each user's ``mu`` to spend its budget at prices ``root**2``.
 
-    ``keeps`` becomes 1 for users whose minimums hold in this pass, else 0 and, unless the user is
-    ``protected``, another of its ``strikes``.
+    ``minimum_scale`` is set to the factor of each user's minimums in this pass: 1; for a
+    ``protected`` user less where they cost more than its budget; for any other 0 then, and
+    ``unaffordable_passes`` rises by one.
     """
-    longest = _longest(side.start)
+    longest = longest_group(side.start)
     slope, offset = np.empty(longest), np.empty(longest)
     lower, upper = np.empty(longest), np.empty(longest)
     for i in range(len(mu)):
@@ -255,27 +278,27 @@ def _answer_prices(
             upper[k] = side.upper[first + k] * q * q
             least += lower[k]
             most += upper[k]
-        keeps[i] = 1.0
+        minimum_scale[i] = 1.0
         if protected[i]:
-            keeps[i] = min(1.0, budget / max(least, TINY))
-        elif least > budget * (1.0 + EXACT) or strikes[i] >= STRIKES:
-            keeps[i] = 0.0
-            strikes[i] = min(strikes[i] + 1, STRIKES)
+            minimum_scale[i] = min(1.0, budget / max(least, TINY))
+        elif least > budget * (1.0 + ROUNDING) or unaffordable_passes[i] >= MAX_UNAFFORDABLE_PASSES:
+            minimum_scale[i] = 0.0
+            unaffordable_passes[i] = min(unaffordable_passes[i] + 1, MAX_UNAFFORDABLE_PASSES)
         for k in range(size):
-            lower[k] *= keeps[i]
-        least *= keeps[i]
+            lower[k] *= minimum_scale[i]
+        least *= minimum_scale[i]
         if most <= budget:
-            mu[i] = _edges(slope, offset, upper, size)[1]
+            mu[i] = _bound_crossings(slope, offset, upper, size)[1]
         elif least >= budget:
-            mu[i] = _edges(slope, offset, lower, size)[0]
+            mu[i] = _bound_crossings(slope, offset, lower, size)[0]
         else:
             mu[i] = clipped_root(slope, offset, lower, upper, size, budget, mu[i], 0.0)
 
 
 @kernel
-def _answer_users(side: Side, mu: Floats, keeps: Floats, root: Floats) -> None:
+def _servers_respond(side: BoundedJobs, mu: Floats, minimum_scale: Floats, root: Floats) -> None:
     """Set each server's ``root`` price to sell its cores; where minimums exceed them, raise it."""
-    longest = _longest(side.start)
+    longest = longest_group(side.start)
     slope, offset = np.empty(longest), np.empty(longest)
     lower, upper = np.empty(longest), np.empty(longest)
     for j in range(len(root)):
@@ -287,11 +310,11 @@ def _answer_users(side: Side, mu: Floats, keeps: Floats, root: Floats) -> None:
             i = side.other[first + k]
             slope[k] = side.a[first + k] * mu[i]
             offset[k] = side.g[first + k]
-            lower[k] = side.lower[first + k] * keeps[i]
+            lower[k] = side.lower[first + k] * minimum_scale[i]
             upper[k] = side.upper[first + k]
             least += lower[k]
         capacity = side.amount[j]
-        if least > capacity * (1.0 + EXACT):
+        if least > capacity * (1.0 + ROUNDING):
             root[j] *= np.e
         else:
             guess = 1.0 / root[j]

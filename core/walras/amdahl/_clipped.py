@@ -1,4 +1,4 @@
-"""The root of a sum of clipped lines, which is what every bounded division of cores comes to."""
+"""The root of a sum of clipped lines, which solves every bounded division of cores."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ import numpy as np
 from walras._jit import kernel
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from walras._arrays import Floats
 
 MAX_STEPS = 200
-"""Newton steps that leave the bracket become bisections: 200 of them span every double."""
+"""Newton steps; those that leave the bracket become bisections, of which 200 span every double."""
 
 ROUNDING = 2.0**-50
 
@@ -33,25 +31,25 @@ def clipped_root(
     """Return a t >= 0 with sum_k clip(slope t - offset, lower, upper) = target.
 
     Args:
-        slope: of the first ``size`` lines, positive.
-        offset: of the lines, not negative.
-        lower: not negative; together at most ``target``.
-        upper: may be infinite; together at least ``target``.
-        size: how many lines there are.
-        target: what they add up to.
-        guess: where to start, positive.
-        slack: how far from the target the sum may stay; with 0, the root is exact to rounding.
+        slope: Slopes of the first ``size`` lines, positive.
+        offset: Offsets of the lines, not negative.
+        lower: Lower bounds, not negative; their sum is at most ``target``.
+        upper: Upper bounds, which may be infinite; their sum is at least ``target``.
+        size: Number of lines.
+        target: Sum of the clipped lines.
+        guess: Start of the search, positive.
+        slack: Largest difference of the sum from the target; 0 for a root exact to rounding.
 
     Returns:
-        The root. The sum is increasing and piecewise linear: Newton's method
-        ends one step after it has met the right piece, and a bracket keeps it from circling.
+        The root. The sum is increasing and piecewise linear: Newton's method ends one step after it
+        has met the right piece, and a bracket keeps it from cycling.
     """
     low, high = 0.0, np.inf
     t = guess if 0.0 < guess < np.inf else 1.0
     for _ in range(MAX_STEPS):
         total = 0.0
         steepness = 0.0
-        for k in range(size):  # without branches, which a processor would guess wrong
+        for k in range(size):  # without branches, which would be mispredicted
             line = slope[k] * t - offset[k]
             total += min(max(line, lower[k]), upper[k])
             steepness += slope[k] * (1.0 * (line > lower[k])) * (1.0 * (line < upper[k]))

@@ -1,16 +1,16 @@
-"""Prices by an interior-point method, for jobs so parallel that taking turns barely moves.
+"""Prices by an interior-point method, for jobs so parallel that alternation barely moves.
 
-As f approaches 1 a job's demand becomes a step function of price, and the alternation's
-contraction fades. Newton's method does not mind, if it keeps cores and slack as unknowns of their
-own. With y = sqrt(w f) mu / sqrt(p), the KKT conditions of every job (eq. 5) are linear in its
-cores x and slack z,
+As f approaches 1 a job's demand becomes a step function of price, and the alternation hardly
+contracts. Newton's method still converges if cores and slack are unknowns of their own. With
+y = sqrt(w f) mu / sqrt(p), the KKT conditions of every job (eq. 5) are linear in its cores x and
+slack z,
 
     (1 - f) x - z = y - f,   x >= 0,   z >= 0,   x z = 0,
 
 and the market adds sum x = C for every server and sum p x = b for every user. The unknowns are
 x, z, log p and log mu; the products x z are led to zero with the predictor-corrector step rule of
 Mehrotra (SIAM J. Optimization 2(4), 1992). Eliminating x, z and the larger of the two sides
-leaves one dense system of size min(n, m) a step; 6 to 40 steps are usual.
+leaves one dense system of size min(n, m) per step; 6 to 40 steps are usual.
 """
 
 from __future__ import annotations
@@ -22,33 +22,30 @@ import numpy as np
 from walras._jit import kernel
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from walras._arrays import Floats, Indices, Integers
     from walras._segments import Grouping
-    from walras.amdahl.market import Market
-
-    Floats = NDArray[np.float64]
+    from walras.amdahl.market import AmdahlMarket
 
 MAX_STEPS = 100
 STALL = 8
-"""Steps without progress after which rounding is taken to have the last word."""
+"""Steps without progress after which rounding is taken to be the limit."""
 
 STAY_INSIDE = 0.995
-"""Share of the way to the boundary x = 0 or z = 0 that a step may go."""
+"""Longest step, as a part of the way to the boundary x = 0 or z = 0."""
 
 LARGEST_LOG_STEP = 1.0
-"""Prices and mu change by at most a factor e a step: their curvature is exponential."""
+"""Largest change of log prices and log mu in a step, a factor e: they enter as exponentials."""
 
 
 class InteriorPoint(NamedTuple):
-    """An equilibrium as unknowns of the KKT conditions.
+    """A solution of the KKT conditions, as their unknowns.
 
     Attributes:
-        log_price: shape (m,).
-        log_mu: shape (n,); mu = 1 / sqrt(marginal utility of money).
-        cores: shape (k,).
+        log_price: Log price of each server, shape (m,).
+        log_mu: Log of mu = 1 / sqrt(marginal utility of money) of each user, shape (n,).
+        cores: Cores of each job, shape (k,).
         steps: Newton steps made.
-        residual: largest relative violation that is left.
+        residual: Largest relative violation of a condition.
     """
 
     log_price: Floats
@@ -59,16 +56,16 @@ class InteriorPoint(NamedTuple):
 
 
 @kernel
-def _pairs(
-    start: NDArray[np.int64],
-    order: NDArray[np.uint32],
-    other: NDArray[np.int64],
+def _coupling_matrix(
+    start: Integers,
+    order: Indices,
+    other: Integers,
     left: Floats,
     right: Floats,
     scale: Floats,
     size: int,
 ) -> Floats:
-    """Return sum over groups of (left of one job) x (right of another) / scale of the group."""
+    """Return the sum over groups of (left of one job) x (right of another) / scale of the group."""
     matrix = np.zeros((size, size))
     for group in range(len(scale)):
         for one in order[start[group] : start[group + 1]]:
@@ -82,7 +79,9 @@ def _pairs(
 class _Newton:
     """The linear system of one step, factored once for its two right-hand sides."""
 
-    def __init__(self, market: Market, price: Floats, y: Floats, x: Floats, z: Floats) -> None:
+    def __init__(
+        self, market: AmdahlMarket, price: Floats, y: Floats, x: Floats, z: Floats
+    ) -> None:
         self.market = market
         self.pay = price[market.server]
         self.h = (1 - market.fraction) + z / x
@@ -96,7 +95,7 @@ class _Newton:
         groups: Grouping = market.by_user if self.by_servers else market.by_server
         other = market.server if self.by_servers else market.user
         left, right = (self.v, self.e) if self.by_servers else (self.e, self.v)
-        matrix = _pairs(groups.start, groups.order, other, left, right, drop, len(keep))
+        matrix = _coupling_matrix(groups.start, groups.order, other, left, right, drop, len(keep))
         matrix.flat[:: len(keep) + 1] += keep
         self.inverse = np.linalg.inv(matrix)
 
@@ -119,21 +118,22 @@ class _Newton:
         return price, mu, cores
 
 
-def _room(values: Floats, change: Floats) -> float:
-    """Return how far along ``change`` positive ``values`` stay positive, at most 1."""
+def _longest_step(values: Floats, change: Floats) -> float:
+    """Return the part of ``change``, at most 1, after which positive ``values`` stay positive."""
     falling = change < 0
     if not falling.any():
         return 1.0
     return min(1.0, STAY_INSIDE * float((-values[falling] / change[falling]).min()))
 
 
-def _cap(*changes: Floats) -> float:
+def _limit_log_step(*changes: Floats) -> float:
+    """Return the part of ``changes``, at most 1, in which none exceeds `LARGEST_LOG_STEP`."""
     largest = max(float(np.abs(change).max()) for change in changes)
     return min(1.0, LARGEST_LOG_STEP / largest) if largest > 0 else 1.0
 
 
-def _start(
-    market: Market, log_price: Floats, log_mu: Floats, scale: Floats
+def _initial_cores_and_slack(
+    market: AmdahlMarket, log_price: Floats, log_mu: Floats, scale: Floats
 ) -> tuple[Floats, Floats]:
     """Return cores and slack near the central path: x z close to ``scale``."""
     f = market.fraction
@@ -151,15 +151,16 @@ def _start(
 
 
 def solve_interior(
-    market: Market, log_price: Floats, log_mu: Floats, tolerance: float = 1e-14
+    market: AmdahlMarket, log_price: Floats, log_mu: Floats, tolerance: float = 1e-14
 ) -> InteriorPoint:
     """Find the equilibrium from a rough start.
 
     Args:
-        market: fractions strictly between 0 and 1; every user and server has a job.
-        log_price: shape (m,), start.
-        log_mu: shape (n,), start.
-        tolerance: on the largest relative violation of any condition.
+        market: Market whose fractions are strictly between 0 and 1, and whose users and servers all
+            have a job.
+        log_price: Log prices to start from, shape (m,).
+        log_mu: Log mu of users to start from, shape (n,).
+        tolerance: Largest relative violation of any condition.
 
     Returns:
         The best point found; its ``residual`` tells whether it reached the tolerance.
@@ -171,7 +172,7 @@ def solve_interior(
     size = f * np.minimum(
         market.capacities[market.server], budget * np.exp(-log_price[market.server])
     )
-    x, z = _start(market, log_price, log_mu, 0.01 * size)
+    x, z = _initial_cores_and_slack(market, log_price, log_mu, 0.01 * size)
     best = InteriorPoint(log_price, log_mu, x, 0, np.inf)
     for step in range(MAX_STEPS):
         price = np.exp(log_price)
@@ -201,7 +202,9 @@ def solve_interior(
             change = newton.solve((gap + target / x) / newton.h, unsold, unspent)
             d_price, d_mu, d_x = change
             d_z = (-target - z * d_x) / x
-            length = min(_room(x, d_x), _room(z, d_z), _cap(d_price, d_mu))
+            length = min(
+                _longest_step(x, d_x), _longest_step(z, d_z), _limit_log_step(d_price, d_mu)
+            )
             if predicting:
                 mean = float((product / size).mean())
                 ahead = float(((x + length * d_x) * (z + length * d_z) / size).mean())

@@ -1,4 +1,4 @@
-"""Dividing every server's cores where they add most to a weighted sum of speedups.
+"""Division of every server's cores that maximises a weighted sum of speedups.
 
 The sum of c s(x) over jobs, s concave (eq. 1), has its optimum where all jobs that could give or
 take value cores alike: c f / (f + (1 - f) x)**2 = lambda. In real numbers that is
@@ -7,7 +7,7 @@ whole cores the x-th adds c f / (u (u - 1 + f)), u = f + (1 - f) x, ever less: t
 that add most, one by one, is optimal, and so is taking all that add more than the water level
 lambda of the real numbers and one by one only the few that are then missing or too many.
 
-The proof that comes with a result is Lagrange's: at any lambda no division of C cores can exceed
+Lagrange's dual proves the result: at any lambda no division of C cores can exceed
 lambda C + sum max_x (c s(x) - lambda x). Each maximum is bounded by what the job has and, s being
 concave, its next core's gain beyond lambda, or its last one's short of it, for all cores that it
 could still get or give.
@@ -24,38 +24,33 @@ from walras._segments import read_only
 from walras.amdahl._clipped import clipped_root
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from walras.amdahl.market import Market
-
-    Floats = NDArray[np.float64]
-    Counts = NDArray[np.int64]
-    Indices = NDArray[np.uint32]
+    from walras._arrays import Floats, Indices, Integers
+    from walras.amdahl.market import AmdahlMarket
 
 SMALLEST_FRACTION = 1e-24
-"""f = 0 has no marginal value beyond the first instant; this stands for it in real numbers."""
+"""Stands for f = 0 in real numbers, where cores add nothing beyond the first instant."""
 
 LEAST_FRACTION = 1e-200
-"""In whole cores the first gains c at f = 0, the next ones nothing: this keeps c f / 0 from it."""
+"""Stands for f = 0 in whole cores, where only the first adds anything: it avoids c f / 0."""
 
 LARGEST_FRACTION = 1 - 1e-12
-"""f = 1 makes x a step of lambda; this slope is invisible in what is achieved."""
+"""Stands for f = 1, where x is a step function of lambda; the effect on results is invisible."""
 
-SLACK = 0.5
-"""Cores by which a water level for whole ones may miss: to give or take one takes less time than
-the last Newton steps, and is exact."""
+LEVEL_SLACK = 0.5
+"""Cores by which the water level for whole cores may miss: to give or take one is faster than
+the last Newton steps, and exact."""
 
-FEW = 8
+MAX_WITHOUT_HEAP = 8
 """Cores to give or take on a server up to which no heap is built."""
 
 
 class Division(NamedTuple):
-    """Cores of every job, and what no division could exceed.
+    """Cores of every job, and an upper bound on any division's value.
 
     Attributes:
-        cores: shape (k,).
-        value: the sum of weight times speedup.
-        bound: proven to be at least the value of any division.
+        cores: Cores of each job, shape (k,).
+        value: Sum of weight times speedup.
+        bound: Proven upper bound on the value of any division.
     """
 
     cores: Floats
@@ -63,8 +58,8 @@ class Division(NamedTuple):
     bound: float
 
 
-class _Jobs(NamedTuple):
-    """The jobs of one server: weight of their speedup, parallel fraction, bounds, and cores."""
+class _ServerJobs(NamedTuple):
+    """Jobs of one server: weight of their speedup, parallel fraction, bounds, and cores."""
 
     weight: Floats
     fraction: Floats
@@ -73,15 +68,18 @@ class _Jobs(NamedTuple):
     cores: Floats
 
 
-def divide(market: Market, share: Floats, lower: Floats, upper: Floats, *, whole: bool) -> Division:
-    """Divide every server's cores to the largest sum of user progress times share.
+def divide(
+    market: AmdahlMarket, share: Floats, lower: Floats, upper: Floats, *, whole: bool
+) -> Division:
+    """Divide every server's cores so that the sum of user progress times share is largest.
 
     Args:
-        market: the market; with ``whole``, its capacities are whole numbers.
-        share: shape (n,), what a user's progress weighs, positive.
-        lower: shape (k,), cores; per server at most its capacity in all; with ``whole``, whole.
-        upper: shape (k,), cores; with ``whole``, whole.
-        whole: whether cores are divided as whole ones; ties go to the earlier job.
+        market: Users, servers and jobs; with ``whole``, capacities are whole numbers.
+        share: Weight of each user's progress, positive, shape (n,).
+        lower: Fewest cores of each job, shape (k,); on a server at most its capacity in sum; with
+            ``whole``, whole numbers.
+        upper: Most cores of each job, shape (k,); with ``whole``, whole numbers.
+        whole: Whether to divide whole cores; ties go to the earlier job.
     """
     done_by_one_core_each = market.sum_by_user(market.work)
     done_by_one_core_each[done_by_one_core_each == 0] = 1.0  # users without jobs
@@ -99,7 +97,7 @@ def divide(market: Market, share: Floats, lower: Floats, upper: Floats, *, whole
         read_only(upper),
         market.capacities,
         whole,
-        _Jobs(*np.empty((5, longest))),
+        _ServerJobs(*np.empty((5, longest))),
         slope,
         offset,
         key,
@@ -111,9 +109,9 @@ def divide(market: Market, share: Floats, lower: Floats, upper: Floats, *, whole
 
 @kernel
 def _divide(  # noqa: C901 - one loop over servers, compiled whole
-    start: Counts,
+    start: Integers,
     order: Indices,
-    user: Counts,
+    user: Integers,
     rate: Floats,
     work: Floats,
     fraction: Floats,
@@ -121,25 +119,25 @@ def _divide(  # noqa: C901 - one loop over servers, compiled whole
     upper: Floats,
     capacity: Floats,
     whole: bool,
-    jobs: _Jobs,
+    jobs: _ServerJobs,
     slope: Floats,
     offset: Floats,
     key: Floats,
-    heap: Counts,
+    heap: Integers,
     cores: Floats,
 ) -> tuple[float, float]:
     """Fill ``cores`` server by server.
 
-    Everything that runs once a job is written out here: numba keeps calls of functions of many
-    arguments, and they take a fifth of the time. So do divisions: whether a gain c f / d is above
-    the water level is told by c f > level d.
+    Everything that runs once per job is written out here: numba does not inline functions of many
+    arguments, and calls take a fifth of the time. So do divisions: whether a gain c f / d is above
+    the water level is decided by c f > level d.
 
     Returns:
-        What they are worth, and a bound on how much more any other division is worth.
+        Value of the cores, and a bound on how much more any other division is worth.
     """
     value, excess = 0.0, 0.0
     t = 1.0
-    slack, least_fraction = (SLACK, LEAST_FRACTION) if whole else (0.0, 0.0)
+    slack, least_fraction = (LEVEL_SLACK, LEAST_FRACTION) if whole else (0.0, 0.0)
     for j in range(len(capacity)):
         first = start[j]
         size = start[j + 1] - first
@@ -174,9 +172,9 @@ def _divide(  # noqa: C901 - one loop over servers, compiled whole
             jobs.cores[k] = x
             left -= x
         if whole and left != 0.0:
-            level = _settle(jobs, size, left, key, heap)
+            level = _adjust_whole_cores(jobs, size, left, key, heap)
         elif abs(left) > 1e-12 * capacity[j]:
-            _spread(jobs, size, left, slope)
+            _absorb_rounding(jobs, size, left, slope)
         for k in range(size):
             x, f, weight = jobs.cores[k], jobs.fraction[k], jobs.weight[k]
             cores[order[first + k]] = x
@@ -197,11 +195,11 @@ def _divide(  # noqa: C901 - one loop over servers, compiled whole
 
 
 @kernel
-def _spread(jobs: _Jobs, size: int, left: float, slope: Floats) -> None:
-    """Divide what rounding left over, or take back what it gave too much.
+def _absorb_rounding(jobs: _ServerJobs, size: int, left: float, slope: Floats) -> None:
+    """Divide the cores that rounding left over, or take back those that it gave too many.
 
-    First among jobs between their bounds, most to the most parallel: where the root says x to six
-    digits only, f is so close to 1 that x hardly matters. The rest goes by what each has room for.
+    First among jobs between their bounds, most to the most parallel: where the root gives x to six
+    digits only, f is so close to 1 that x hardly matters. The rest goes by the room of each job.
     """
     steepness = 0.0
     for k in range(size):
@@ -230,13 +228,13 @@ def _divisor(fraction: float, x: float) -> float:
 
 @kernel
 def _gain(weight: float, fraction: float, x: float) -> float:
-    """Return what a job gains from its x-th whole core."""
+    """Return the gain of a job's x-th whole core."""
     return weight * fraction / _divisor(fraction, x)
 
 
 @kernel
-def _key(jobs: _Jobs, k: int, sign: float) -> float:
-    """Return the worth of the next core to give, or to take; minus infinity if there is none."""
+def _gain_of_next(jobs: _ServerJobs, k: int, sign: float) -> float:
+    """Return the gain of the next core to give, minus that of the next to take; -inf for none."""
     x = jobs.cores[k]
     if sign > 0.0:
         return _gain(jobs.weight[k], jobs.fraction[k], x + 1.0) if x < jobs.upper[k] else -np.inf
@@ -244,23 +242,25 @@ def _key(jobs: _Jobs, k: int, sign: float) -> float:
 
 
 @kernel
-def _settle(jobs: _Jobs, size: int, left: float, key: Floats, heap: Counts) -> float:
+def _adjust_whole_cores(
+    jobs: _ServerJobs, size: int, left: float, key: Floats, heap: Integers
+) -> float:
     """Give or take ``left`` cores one by one, in place; return the water level then.
 
-    Next is always the core with the largest gain to give, earlier jobs first, or the one with the
-    least to take, later jobs first. Few are found by a sweep each, many by a heap.
+    The next core is the one with the largest gain to give, earlier jobs first, or the least to
+    take, later jobs first. Few are found by a sweep each, many by a heap.
     """
     sign = 1.0 if left > 0.0 else -1.0
-    many = abs(left) > FEW
+    many = abs(left) > MAX_WITHOUT_HEAP
     for k in range(size):
-        key[k] = _key(jobs, k, sign)
-    top = size // 2  # a variable: for a literal 0, too, `_sink` would be compiled again
+        key[k] = _gain_of_next(jobs, k, sign)
+    top = size // 2  # a variable: for a literal 0, too, `_sift_down` would be compiled again
     if many:
         for k in range(size):
             heap[k] = k
         while top > 0:
             top -= 1
-            _sink(heap, key, size, top, sign)
+            _sift_down(heap, key, size, top, sign)
     level = 0.0
     while left != 0.0:
         best = heap[0] if many else 0
@@ -270,27 +270,28 @@ def _settle(jobs: _Jobs, size: int, left: float, key: Floats, heap: Counts) -> f
         level = sign * key[best]
         jobs.cores[best] += sign
         left -= sign
-        key[best] = _key(jobs, best, sign)
+        key[best] = _gain_of_next(jobs, best, sign)
         if many:
-            _sink(heap, key, size, top, sign)
+            _sift_down(heap, key, size, top, sign)
     return level
 
 
 @kernel
-def _sink(heap: Counts, key: Floats, size: int, top: int, sign: float) -> None:
-    """Move the entry at ``top`` down until none below it has a larger key."""
+def _sift_down(heap: Integers, key: Floats, size: int, top: int, sign: float) -> None:
+    """Move the entry at ``top`` down the heap until none below it has a larger key."""
     while 2 * top + 1 < size:
         below = 2 * top + 1
-        if below + 1 < size and _before(heap[below + 1], heap[below], key, sign):
+        if below + 1 < size and _precedes(heap[below + 1], heap[below], key, sign):
             below += 1
-        if not _before(heap[below], heap[top], key, sign):
+        if not _precedes(heap[below], heap[top], key, sign):
             break
         heap[top], heap[below] = heap[below], heap[top]
         top = below
 
 
 @kernel
-def _before(one: int, other: int, key: Floats, sign: float) -> bool:
+def _precedes(one: int, other: int, key: Floats, sign: float) -> bool:
+    """Return whether ``one`` comes first: by larger key, then earlier to give, later to take."""
     if key[one] != key[other]:
         return bool(key[one] > key[other])
     return (one < other) == (sign > 0.0)

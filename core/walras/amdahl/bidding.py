@@ -1,11 +1,13 @@
-"""Amdahl Bidding (V-E), the paper's own procedure, as the reference for the exact solver.
+"""Amdahl Bidding (V-E): the paper's own procedure, a reference for the exact solver.
 
-Every user bids b_ij, every server's price is the sum of its bids over its cores, and every user
-divides its budget anew in proportion to U_ij = sqrt(f w p) s(x). The paper prints sqrt(f p) w s,
-which has the market's equilibrium as its fixed point only if all w are 1: the KKT condition
-w f s**2 / x**2 = lambda p gives b = p x proportional to sqrt(f w p) s. It also stops as soon as
-prices move little, when they may still be percents away: jobs whose best bid is nothing give up
-their bids slowly. Here it goes on until the error of the prices is proven small.
+Every user bids b_ij, a server's price is the sum of its bids over its cores, and every user
+divides its budget anew in proportion to U_ij = sqrt(f w p) s(x).
+
+**Erratum.** The paper prints sqrt(f p) w s, whose fixed point is the market's equilibrium only if
+all w are 1: the KKT condition w f s**2 / x**2 = lambda p gives b = p x proportional to
+sqrt(f w p) s. The paper also stops once prices move little. They may be percents away then, as
+jobs whose best bid is 0 lower their bids slowly. Here bidding goes on until the error of the
+prices is proven small.
 """
 
 from __future__ import annotations
@@ -18,31 +20,30 @@ from walras._jit import kernel
 from walras.amdahl.equilibrium import SMALLEST_FRACTION, Equilibrium, price_error
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from walras.amdahl.market import Market
-
-    Floats = NDArray[np.float64]
+    from walras._arrays import Floats, Integers
+    from walras.amdahl.market import AmdahlMarket
 
 
 def bid(
-    market: Market,
+    market: AmdahlMarket,
     *,
     tolerance: float = 1e-6,
     step: float | None = None,
     max_iterations: int = 100_000,
 ) -> Equilibrium:
-    """Let users bid until prices are right, or, with ``step``, until they move little.
+    """Run Amdahl Bidding until prices are proven right, or, with ``step``, until they move little.
 
     Args:
-        market: the market.
-        tolerance: on the proven relative error of prices.
-        step: the paper's stopping rule instead: the largest relative change of any price in an
+        market: Users, servers and jobs.
+        tolerance: Largest relative error of prices, as proven.
+        step: The paper's stopping rule instead: the largest relative change of any price in an
             iteration at which to stop.
-        max_iterations: after which to give up; the result then says that it did not converge.
+        max_iterations: Iterations after which to give up; ``converged`` of the result is False
+            then.
 
     Returns:
-        Where the bids ended. Cores add up to capacities and bids to budgets at every iteration.
+        Prices and cores where bidding ended. Cores add up to capacities and bids to budgets after
+        every iteration.
     """
     fraction = np.maximum(market.fraction, SMALLEST_FRACTION)
     jobs_of_user = market.sum_by_user(np.ones(market.jobs))
@@ -74,10 +75,8 @@ def bid(
 
 
 @kernel
-def _set_prices(
-    server: NDArray[np.int64], capacities: Floats, bids: Floats, prices: Floats
-) -> None:
-    """Equation 8: a server's price is the sum of its bids over its cores."""
+def _set_prices(server: Integers, capacities: Floats, bids: Floats, prices: Floats) -> None:
+    """Set each server's price to the sum of its bids over its cores (eq. 8)."""
     prices[:] = 0.0
     for job in range(len(server)):
         prices[server[job]] += bids[job]
@@ -86,8 +85,8 @@ def _set_prices(
 
 @kernel
 def _iterate(
-    user: NDArray[np.int64],
-    server: NDArray[np.int64],
+    user: Integers,
+    server: Integers,
     fraction: Floats,
     work: Floats,
     budgets: Floats,

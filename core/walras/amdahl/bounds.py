@@ -1,4 +1,4 @@
-"""Fewest and most cores of jobs, as every mechanism of the Amdahl market takes them."""
+"""Validation of the fewest and the most cores of jobs."""
 
 from __future__ import annotations
 
@@ -6,45 +6,46 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from walras._checks import refuse
 from walras.amdahl.market import MarketError
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from walras.amdahl.market import Market
-
-    Floats = NDArray[np.float64]
+    from walras._arrays import Floats
+    from walras.amdahl.market import AmdahlMarket
 
 
 def check_bounds(
-    market: Market, minimum: ArrayLike | None, maximum: ArrayLike | None
+    market: AmdahlMarket, minimum: ArrayLike | None, maximum: ArrayLike | None
 ) -> tuple[Floats, Floats]:
-    """Return the bounds as arrays of shape (k,): 0 and infinity where none is given.
+    """Return minimums and maximums as arrays of shape (k,): 0 and infinity where none is given.
 
     Args:
-        market: whose jobs they are.
-        minimum: cores, finite, not negative.
-        maximum: cores, positive, at least the minimum; infinity for no bound.
+        market: Market of the jobs.
+        minimum: Fewest cores of each job, finite, not negative, shape (k,).
+        maximum: Most cores of each job, positive, at least the minimum, shape (k,); infinity for no
+            bound.
 
     Raises:
-        MarketError: an array has the wrong shape, or an entry outside its range.
+        MarketError: An array has the wrong shape, or an entry is outside its range.
     """
     lower = _bound("minimum", minimum, 0.0, market.jobs)
     upper = _bound("maximum", maximum, np.inf, market.jobs)
     if minimum is not None:
         wrong = ~(np.isfinite(lower) & (lower >= 0))
-        _refuse("minimum", lower, wrong, "is not finite and at least 0")
-        _refuse("minimum", lower, lower > upper, "is above the maximum of the job")
+        refuse("minimum", lower, wrong, "is not finite and at least 0", MarketError)
+        refuse("minimum", lower, lower > upper, "is above the maximum of the job", MarketError)
     if maximum is not None:
-        _refuse("maximum", upper, ~(upper > 0), "is not positive")
+        refuse("maximum", upper, ~(upper > 0), "is not positive", MarketError)
     return lower, upper
 
 
-def check_room(market: Market, lower: Floats) -> None:
-    """Refuse minimums that add up to more than a server has.
+def check_room(market: AmdahlMarket, lower: Floats) -> None:
+    """Raise an error for minimums that add up to more than their server's cores.
 
     Raises:
-        MarketError: naming the first such server.
+        MarketError: The message names the first such server.
     """
     needed = market.sum_by_server(lower)
     crowded = needed > market.capacities
@@ -63,9 +64,3 @@ def _bound(name: str, values: ArrayLike | None, default: float, jobs: int) -> Fl
     if array.shape != (jobs,):
         raise MarketError(f"{name} has shape {array.shape}: one entry for each of {jobs} jobs")
     return array
-
-
-def _refuse(name: str, array: Floats, bad: NDArray[np.bool_], complaint: str) -> None:
-    if bad.any():
-        job = int(bad.argmax())
-        raise MarketError(f"{name}[{job}] = {array[job]} {complaint}")

@@ -1,4 +1,4 @@
-"""The conditions of equilibrium, and the largest violation of any of them (V-C)."""
+"""Residual of the equilibrium conditions: the largest violation of any of them (V-C)."""
 
 from __future__ import annotations
 
@@ -11,55 +11,59 @@ from walras._segments import read_only
 from walras.amdahl.bounds import check_bounds
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from walras.amdahl.market import Market
-
-    Floats = NDArray[np.float64]
+    from walras._arrays import Floats, Indices, Integers
+    from walras.amdahl.market import AmdahlMarket
 
 MAX_BISECTIONS = 100
+"""Bisections of lambda, for each user."""
 
-NEAR = 1e-4
-"""A violation that is small enough to look no further for a better lambda."""
+CLOSE = 1e-4
+"""Violation below which lambda is searched near the last one only."""
 
 
 def kkt_residual(
-    market: Market,
+    market: AmdahlMarket,
     prices: Floats,
     cores: Floats,
     *,
     minimum: ArrayLike | None = None,
     maximum: ArrayLike | None = None,
 ) -> float:
-    """Return the largest relative violation of a condition of equilibrium.
+    """Return the largest relative violation of an equilibrium condition.
 
-    The conditions: no server is sold twice, and what is not sold has price 0; every budget is
-    spent, unless all jobs of its user have their maximum; every job keeps its bounds; and with one
-    lambda a user, a job's marginal utility per unit of money is lambda, at most that at its
-    minimum, at least that at its maximum (eq. 5 with bounds). The last is measured at the lambda
-    that suits the user best, as the smaller of the relative difference of marginal utility and
-    what could still move that way, a part of the budget down and of the maximum up: a bid of
-    nothing violates nothing.
-    Without bounds these are the conditions of section V-C, and lambda is the mean by money: no
-    less strict, and nothing to compile for.
+    The conditions are:
+
+    - No server sells more than its cores, and unsold cores have price 0.
+    - Every user spends its budget, unless all its jobs have their maximum.
+    - Every job has cores within its bounds.
+    - With one lambda per user, a job's marginal utility per unit of money is lambda; at its minimum
+      it may be less, at its maximum more (eq. 5 with bounds).
+
+    The last one is measured at each user's best lambda, as the smaller of two numbers: the relative
+    difference of marginal utility, and how far the job could still move that way, as a part of the
+    budget down and of the maximum up. So a bid of 0 violates nothing. Without bounds these are the
+    conditions of section V-C, and lambda is the mean weighted by money: no less strict, and without
+    a kernel to compile.
 
     Args:
-        market: the market.
-        prices: shape (m,), per core.
-        cores: shape (k,).
-        minimum: shape (k,), cores; see `check_bounds`.
-        maximum: shape (k,), cores.
+        market: Users, servers and jobs.
+        prices: Price per core of each server, shape (m,).
+        cores: Cores of each job, shape (k,).
+        minimum: Fewest cores of each job, shape (k,); see `check_bounds`.
+        maximum: Most cores of each job, shape (k,).
     """
     if market.jobs == 0:
         return 0.0
     lower, upper = check_bounds(market, minimum, maximum)
     sold = market.sum_by_server(cores) / market.capacities - 1
     busy = np.diff(market.by_server.start) > 0
-    misfit = np.where(prices > 0, np.abs(sold), np.maximum(sold, 0))[busy].max()
+    imbalance = np.where(prices > 0, np.abs(sold), np.maximum(sold, 0))[busy].max()
     if minimum is None and maximum is None:
-        return float(max(misfit, _discontent_without_bounds(market, prices, cores)))
+        return float(max(imbalance, _largest_violation_without_bounds(market, prices, cores)))
     outside = np.maximum(lower - cores, cores - upper) / market.capacities[market.server]
-    discontent = _discontent(
+    violation = _largest_violation(
         market.by_user.start,
         market.by_user.order,
         market.budgets,
@@ -70,21 +74,21 @@ def kkt_residual(
         read_only(lower),
         read_only(upper),
     )
-    return float(max(misfit, outside.max(), discontent))
+    return float(max(imbalance, outside.max(), violation))
 
 
-def _discontent_without_bounds(market: Market, prices: Floats, cores: Floats) -> float:
+def _largest_violation_without_bounds(market: AmdahlMarket, prices: Floats, cores: Floats) -> float:
     """Return the largest violation of any user's conditions where jobs have no bounds."""
     f = market.fraction
     price = prices[market.server]
     spend = price * cores
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         marginal = market.work * f / (f + (1 - f) * cores) ** 2 / price
-        marginal[f == 0] = 0.0  # worth nothing more beyond the first instant of a core
+        marginal[f == 0] = 0.0  # cores add nothing beyond the first instant
         spent = market.sum_by_user(spend)
         worth = market.sum_by_user(spend * marginal) / spent
         ratio = marginal / worth[market.user]
-    ratio[np.isnan(ratio)] = 1.0  # a user for whom no core is worth anything is always content
+    ratio[np.isnan(ratio)] = 1.0  # no violation where no core adds utility
     share = spend / market.budgets[market.user]
     busy = np.diff(market.by_user.start) > 0
     unspent = np.abs(spent / market.budgets - 1)[busy].max()
@@ -92,9 +96,9 @@ def _discontent_without_bounds(market: Market, prices: Floats, cores: Floats) ->
 
 
 @kernel
-def _discontent(
-    start: NDArray[np.int64],
-    order: NDArray[np.uint32],
+def _largest_violation(
+    start: Integers,
+    order: Indices,
     budget: Floats,
     fraction: Floats,
     work: Floats,
@@ -104,9 +108,7 @@ def _discontent(
     upper: Floats,
 ) -> float:
     """Return the largest violation of any user's conditions."""
-    longest = 0
-    for i in range(len(budget)):
-        longest = max(longest, start[i + 1] - start[i])
+    longest = longest_group(start)
     marginal = np.empty(longest)
     slack = np.empty(longest)
     room = np.empty(longest)
@@ -121,7 +123,7 @@ def _discontent(
             spent += p * x
             slack[slot] = p * (x - lower[k]) / budget[i]
             room[slot] = 1.0 - x / upper[k] if upper[k] < np.inf else np.inf
-            # At f = 0 nothing is worth more beyond the first instant of a core.
+            # At f = 0 cores add nothing beyond the first instant.
             gain = work[k] * f / (f + (1.0 - f) * x) ** 2 if f > 0.0 else 0.0
             marginal[slot] = gain / p if gain > 0.0 else 0.0
             if gain > 0.0:
@@ -134,12 +136,25 @@ def _discontent(
 
 
 @kernel
+def longest_group(start: Integers) -> int:
+    """Return the number of jobs of the largest group; ``start`` is that of a `Grouping`."""
+    longest = 0
+    for group in range(len(start) - 1):
+        longest = max(longest, start[group + 1] - start[group])
+    return longest
+
+
+@kernel
 def _least_violation(marginal: Floats, slack: Floats, room: Floats, size: int) -> float:
-    """Return the violation at the best lambda: wanting more falls in it, wanting less rises."""
+    """Return the violation at a user's best lambda.
+
+    The violation by jobs that should have more falls in lambda; that by jobs that should have less
+    rises.
+    """
     low, high, least, best = np.inf, 0.0, 0.0, 0.0
     weight, total = 0.0, 0.0
     for slot in range(size):
-        if marginal[slot] == np.inf:  # free, and wanted
+        if marginal[slot] == np.inf:  # free, and useful
             least = max(least, room[slot])
         elif marginal[slot] > 0.0:
             low = min(low, marginal[slot])
@@ -160,8 +175,8 @@ def _least_violation(marginal: Floats, slack: Floats, room: Floats, size: int) -
             less = max(less, min(1.0 - ratio, slack[slot]))
         violation = max(more, less)
         best = min(best, violation)
-        # The first guess is all but right if jobs between their bounds agree; look near it then.
-        reach = 1.0 + violation if violation < NEAR else np.inf
+        # The first guess is nearly right if jobs between their bounds agree: search near it then.
+        reach = 1.0 + violation if violation < CLOSE else np.inf
         if more > less:
             low, high = middle, min(high, middle * reach)
         else:

@@ -1,4 +1,4 @@
-"""The equilibrium of the Amdahl market, and how far a solution is proven to be from it."""
+"""The equilibrium of the Amdahl market, with a proven bound on the error of its prices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from walras.amdahl._bounded import solve_bounded
 from walras.amdahl._interior import solve_interior
 from walras.amdahl.bounds import check_bounds
 from walras.amdahl.conditions import kkt_residual
-from walras.amdahl.market import Market, MarketError
+from walras.amdahl.market import AmdahlMarket, MarketError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from walras._arrays import Bools, Floats
 
 SMALLEST_FRACTION = 1e-24
-"""f = 0 stands for its limit f -> 0, in which money still has a best use; this is close enough."""
+"""Stands for f = 0: for its limit f -> 0, in which money still has a best use."""
 
 LARGEST_FRACTION = 1 - 1e-10
-"""f = 1 makes demand a step; this slope is invisible in cores and keeps demand a function."""
+"""Stands for f = 1, where demand is a step; the effect on cores is invisible."""
 
 LARGEST_ALTERNATING_FRACTION = 1 - 1e-6
-"""Beyond it x = a mu / sqrt(p) - g cancels too many digits for the alternation."""
+"""Largest f for the alternation: beyond it x = a mu / sqrt(p) - g loses too many digits."""
 
 LARGEST_BOUNDED_FRACTION = 1 - 1e-8
-"""The same within bounds, where no interior-point method takes over."""
+"""Largest f within bounds, where no interior-point method takes over."""
 
 SMOOTHER_FRACTIONS = (1 - 1e-2, 1 - 1e-3, 1 - 1e-4, 1 - 1e-6)
-"""What larger ones are taken for at first, each stage starting from the prices of the last."""
+"""Caps on f in successive stages, each of which starts from the prices of the last."""
 
 PATIENCE = 60
 """Passes after which the interior-point method takes over: usual markets need 12 to 25."""
@@ -41,30 +41,31 @@ PATIENCE = 60
 LARGEST_DENSE_SIDE = 1500
 """Largest min(users, servers) for the interior-point method, whose steps cost its cube."""
 
-_SQUARABLE = (np.sqrt(np.finfo(np.float64).tiny), np.sqrt(np.finfo(np.float64).max))
+_ROOT_RANGE = (np.sqrt(np.finfo(np.float64).tiny), np.sqrt(np.finfo(np.float64).max))
 """Numbers between these have squares within the range of floating point."""
 
 
 @dataclass(frozen=True)
 class Equilibrium:
-    """Prices and cores that a solver of the Amdahl market arrived at.
+    """Prices and cores that a solver of the Amdahl market found.
 
     Attributes:
-        market: the market that was solved.
-        prices: shape (m,), per core, in units of the budgets; 0 on a server without jobs, and on
-            one that has enough for all its jobs' maximums.
-        cores: shape (k,), real numbers; they add up to the capacity of each server with a price.
-        solver: the name of the method.
-        iterations: passes over the market (Newton steps included).
-        price_error: proven bound on the largest relative error of any price, infinity where
-            nothing could be proven.
-        tolerance: what was asked for.
-        minimum: shape (k,), the minimums of cores that hold; None if none was given.
-        maximum: shape (k,), the maximums of cores; None if none was given.
-        affordable: shape (n,), whether a user's minimums hold; None if none was given.
+        market: Market that was solved.
+        prices: Price per core of each server, in units of the budgets, shape (m,); 0 on a server
+            without jobs, and on one with enough cores for all its jobs' maximums.
+        cores: Cores of each job, real numbers, shape (k,); they add up to the capacity of each
+            server with a price.
+        solver: Name of the method.
+        iterations: Passes over the market, Newton steps included.
+        price_error: Proven bound on the largest relative error of any price; infinity where nothing
+            could be proven.
+        tolerance: Tolerance that was asked for.
+        minimum: Minimums of cores that hold, shape (k,); None if none was given.
+        maximum: Maximums of cores, shape (k,); None if none was given.
+        affordable: Whether each user's minimums hold, shape (n,); None if none was given.
     """
 
-    market: Market
+    market: AmdahlMarket
     prices: Floats
     cores: Floats
     solver: str
@@ -84,22 +85,22 @@ class Equilibrium:
 
     @property
     def converged(self) -> bool:
-        """Whether this is the equilibrium to tolerance: proven by price error, else by residual."""
+        """Whether the price error, or else the residual, is within the tolerance."""
         return self.price_error <= self.tolerance or self.residual <= self.tolerance
 
     @cached_property
     def bids(self) -> Floats:
-        """Shape (k,): what each job's cores cost, b = x p (V-C)."""
+        """Cost of each job's cores, b = x p, shape (k,) (V-C)."""
         return self.cores * self.prices[self.market.server]
 
     @cached_property
     def unspent(self) -> Floats:
-        """Shape (n,): money left to users whose jobs all have their maximum; else rounding."""
+        """Money left to users whose jobs all have their maximum, shape (n,); else rounding."""
         return self.market.budgets - self.market.sum_by_user(self.bids)
 
 
 def find_equilibrium(
-    market: Market,
+    market: AmdahlMarket,
     *,
     minimum: ArrayLike | None = None,
     maximum: ArrayLike | None = None,
@@ -109,33 +110,33 @@ def find_equilibrium(
 ) -> Equilibrium:
     """Find the prices at which every user's best purchase sells every core (eq. 5 to 8).
 
-    Users and servers take turns (`_alternation`) until the largest relative price error is proven
-    to be within ``tolerance``. Markets for which that takes more than 60 passes, because jobs are
-    all but perfectly parallel, go to an interior-point method (`_interior`) if the smaller side
-    of the market has at most 1500 members.
+    Users and servers respond in turn (`_alternation`) until the largest relative price error is
+    proven to be within ``tolerance``. Markets for which that takes more than 60 passes, because
+    jobs are all but perfectly parallel, go to an interior-point method (`_interior`) if the smaller
+    side of the market has at most 1500 members.
 
-    With bounds, every user buys what is best for it among what keeps them: the budget goes to its
-    other jobs once one has its maximum, and money that none of its jobs can use is left over. A
-    server that has enough for all its maximums gives them away at price 0. A job's minimum is paid
-    for by its user. Who cannot pay for all of them buys as if it had none (``affordable`` says so);
-    minimums of at most b / B of each server can always be paid for. Users still do at least as
-    well as by their entitlement cut to the same maximums. Prices need not be unique then, and no
-    price error is proven: ``residual`` certifies the result (`_bounded`).
+    With bounds, every user makes the best purchase within them: once a job has its maximum, the
+    budget goes to the user's other jobs, and money that none of them can use is left over. A server
+    with enough cores for all its maximums gives them away at price 0. A user pays for its jobs'
+    minimums. One that cannot pay for all of them buys as if it had none (``affordable``); minimums
+    of at most b / B of each server can always be paid for. Users still do at least as well as by
+    their entitlement cut to the same maximums. Prices need not be unique then, and no price error
+    is proven: ``residual`` certifies the result (`_bounded`).
 
     Args:
-        market: the market.
-        minimum: shape (k,), fewest cores of each job; 0 if not given.
-        maximum: shape (k,), most cores of each job; may be infinite, as if not given.
-        tolerance: on the relative error of prices; with bounds, on the residual.
-        max_passes: after which the alternation gives up; the result then says so.
-        start: shape (m,), prices to start from, as those of a similar market solved before.
+        market: Users, servers and jobs.
+        minimum: Fewest cores of each job, shape (k,); 0 if not given.
+        maximum: Most cores of each job, shape (k,); infinite if not given.
+        tolerance: Largest relative error of prices; with bounds, largest residual.
+        max_passes: Passes after which the alternation gives up; ``converged`` may be False then.
+        start: Prices to start from, as those of a similar market solved before, shape (m,).
 
     Returns:
         The equilibrium; ``converged`` is False if it was not reached.
 
     Raises:
-        MarketError: a bound has the wrong shape or is outside its range, or there is not one
-            price to start from for each server.
+        MarketError: A bound has the wrong shape or is outside its range, or the prices to start
+            from have the wrong shape.
     """
     if start is not None and np.shape(start) != market.capacities.shape:
         raise MarketError(
@@ -144,30 +145,30 @@ def find_equilibrium(
         )
     if minimum is not None or maximum is not None:
         bounds = check_bounds(market, minimum, maximum)
-        return _find_bounded(market, *bounds, tolerance, max_passes, start)
+        return _solve_within_bounds(market, *bounds, tolerance, max_passes, start)
     if market.jobs == 0:
         nothing = np.zeros(len(market.capacities))
         return Equilibrium(market, nothing, np.zeros(0), "none", 0, 0.0, tolerance)
     dense = min(len(market.budgets), len(market.capacities)) <= LARGEST_DENSE_SIDE
     patience = min(PATIENCE, max_passes) if dense else max_passes
-    outside = _alternate(market, tolerance, patience, start)
-    if not dense or outside.price_error <= tolerance:
-        return outside
-    inside = _solve_inside(market, tolerance, outside.iterations)
-    if not np.isfinite(inside.cores).all():
-        return outside
-    return min(inside, outside, key=lambda result: (result.price_error, result.residual))
+    alternated = _solve_by_alternation(market, tolerance, patience, start)
+    if not dense or alternated.price_error <= tolerance:
+        return alternated
+    refined = _solve_by_interior_point(market, tolerance, alternated.iterations)
+    if not np.isfinite(refined.cores).all():
+        return alternated
+    return min(refined, alternated, key=lambda result: (result.price_error, result.residual))
 
 
-def price_error(market: Market, prices: Floats) -> float:
-    """Bound the relative distance of any ``prices`` from the equilibrium's, or return infinity.
+def price_error(market: AmdahlMarket, prices: Floats) -> float:
+    """Return a bound on the relative error of ``prices``, or infinity if none can be proven.
 
     Balls of growing radius, from 1e-12 to 1, are tried until one is proven to hold the equilibrium
     (`_alternation.certify`).
     """
     if market.fraction.max(initial=0.0) > LARGEST_ALTERNATING_FRACTION:
         return float("inf")
-    users, servers = _sides(market, LARGEST_ALTERNATING_FRACTION)
+    users, servers = _job_layouts(market, LARGEST_ALTERNATING_FRACTION)
     root = np.sqrt(prices)
     root[root == 0] = 1.0  # servers without jobs
     mu = np.full(len(market.budgets), np.inf)
@@ -181,7 +182,10 @@ def price_error(market: Market, prices: Floats) -> float:
     return float("inf")
 
 
-def _sides(market: Market, largest: float) -> tuple[alternation.UserSide, alternation.ServerSide]:
+def _job_layouts(
+    market: AmdahlMarket, largest: float
+) -> tuple[alternation.UserSide, alternation.ServerSide]:
+    """Return the jobs by user and by server, with fractions of at most ``largest``."""
     fraction = np.clip(market.fraction, SMALLEST_FRACTION, largest)
     users = alternation.user_side(
         *market.by_user, market.server, fraction, market.work, market.budgets
@@ -192,8 +196,8 @@ def _sides(market: Market, largest: float) -> tuple[alternation.UserSide, altern
     return users, servers
 
 
-def _find_bounded(
-    market: Market,
+def _solve_within_bounds(
+    market: AmdahlMarket,
     lower: Floats,
     upper: Floats,
     tolerance: float,
@@ -202,15 +206,15 @@ def _find_bounded(
 ) -> Equilibrium:
     """Solve within bounds, in stages where jobs are all but perfectly parallel.
 
-    The result with the smallest residual, which is that of the market as it is, stands.
+    Returns the result with the smallest residual, which is that of the market as given.
     """
-    users, servers = _sides(market, LARGEST_ALTERNATING_FRACTION)
-    prices = _first_root(users, servers, start) ** 2
+    users, servers = _job_layouts(market, LARGEST_ALTERNATING_FRACTION)
+    prices = _initial_root_prices(users, servers, start) ** 2
     most_parallel = min(market.fraction.max(initial=0.5), LARGEST_BOUNDED_FRACTION)
     smoother = [largest for largest in SMOOTHER_FRACTIONS if largest < most_parallel]
     stages = [*smoother, most_parallel]
     if 0 < len(smoother) < 3:
-        stages.insert(0, most_parallel)  # it usually can be cleared at once
+        stages.insert(0, most_parallel)  # mostly solved at once
     passes = 0
     results: list[Equilibrium] = []
     for largest in stages:
@@ -239,10 +243,10 @@ def _find_bounded(
     return replace(best, iterations=passes)
 
 
-def _first_root(
+def _initial_root_prices(
     users: alternation.UserSide, servers: alternation.ServerSide, start: Floats | None
 ) -> Floats:
-    """Return the square roots of the prices to start from: those known, else of even bids."""
+    """Return the square roots of ``start`` where it is known, else of the prices of even bids."""
     root = alternation.even_bids(users, servers)
     if start is not None:
         known = np.isfinite(start) & (start > 0)
@@ -250,19 +254,20 @@ def _first_root(
     return root
 
 
-def _alternate(
-    market: Market,
+def _solve_by_alternation(
+    market: AmdahlMarket,
     tolerance: float,
     max_passes: int,
     start: Floats | None,
 ) -> Equilibrium:
+    """Solve by `_alternation`; the price error is infinite for f beyond its range."""
     largest = LARGEST_ALTERNATING_FRACTION
-    users, servers = _sides(market, largest)
-    root = _first_root(users, servers, start)
+    users, servers = _job_layouts(market, largest)
+    root = _initial_root_prices(users, servers, start)
     mu = np.full(len(market.budgets), np.inf)
     log_tolerance = np.log1p(tolerance)
     passes, bound = alternation.alternate(users, servers, root, mu, log_tolerance, max_passes)
-    lowest, highest = _SQUARABLE
+    lowest, highest = _ROOT_RANGE
     if not ((root > lowest) & (root < highest)).all():
         root = alternation.even_bids(users, servers)
     alternation.answer_prices(users, root, mu)
@@ -281,7 +286,7 @@ def _alternate(
     return Equilibrium(market, prices, cores, "alternation", passes, error, tolerance)
 
 
-def _solve_inside(market: Market, tolerance: float, passes: int) -> Equilibrium:
+def _solve_by_interior_point(market: AmdahlMarket, tolerance: float, passes: int) -> Equilibrium:
     """Solve by the interior-point method, from the prices of a market with smoother demand."""
     busy_users = np.diff(market.by_user.start) > 0
     busy_servers = np.diff(market.by_server.start) > 0
@@ -291,7 +296,7 @@ def _solve_inside(market: Market, tolerance: float, passes: int) -> Equilibrium:
     user = (np.cumsum(busy_users) - 1)[market.user]
     best_work = np.zeros(len(budgets))
     np.maximum.at(best_work, user, market.work)
-    compact = Market(
+    compact = AmdahlMarket(
         budgets * unit,
         capacities,
         user,
@@ -299,7 +304,7 @@ def _solve_inside(market: Market, tolerance: float, passes: int) -> Equilibrium:
         np.clip(market.fraction, SMALLEST_FRACTION, LARGEST_FRACTION),
         market.work / best_work[user],
     )
-    users, servers = _sides(compact, 0.99)
+    users, servers = _job_layouts(compact, 0.99)
     root = alternation.even_bids(users, servers)
     mu = np.full(len(budgets), np.inf)
     more, _ = alternation.alternate(users, servers, root, mu, tolerance, 15)

@@ -1,4 +1,4 @@
-"""Greedy (VI-A): each core to the job with the largest gain in user progress, whoever owns it."""
+"""Greedy (VI-A): each core to the job whose user's progress it raises most."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from walras.amdahl.upper_bound import Optimum, maximise
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from walras.amdahl.market import Market
+    from walras.amdahl.market import AmdahlMarket
 
 
 def allocate_greedily(
-    market: Market,
+    market: AmdahlMarket,
     *,
     minimum: ArrayLike | None = None,
     maximum: ArrayLike | None = None,
 ) -> Optimum:
-    """Give whole cores, one by one, to where they raise a user's progress most.
+    """Give whole cores, one by one, to the jobs where they raise user progress most.
 
-    Entitlements play no role. Speedups being concave, what comes out is the most that the plain
-    mean of user progress can be. Ties go to the earlier job.
+    Entitlements play no role. As speedups are concave, the result maximises the plain mean of user
+    progress. Ties go to the earlier job.
 
     Args:
-        market: the market; capacities are whole numbers.
-        minimum: shape (k,), cores that each job gets before all others; 0 if not given.
-        maximum: shape (k,), most cores of each job; all of its server if not given.
+        market: Users, servers and jobs; capacities must be whole numbers.
+        minimum: Fewest cores of each job, given first, shape (k,); 0 if not given.
+        maximum: Most cores of each job, shape (k,); all cores of its server if not given.
 
     Returns:
         Whole cores; ``progress`` is the plain mean of user progress.
 
     Raises:
-        MarketError: a bound outside its range, a server whose minimums exceed its cores, or
-            one that does not have a whole number of them.
+        MarketError: A bound is outside its range, a server's minimums exceed its cores, or its
+            capacity is no whole number.
     """
     users = len(market.budgets)
     share = np.full(users, 1 / max(users, 1))

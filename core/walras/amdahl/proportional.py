@@ -1,4 +1,4 @@
-"""Proportional Sharing (VI-A): each server by itself, in proportion to its users' entitlements."""
+"""Proportional Sharing (VI-A): each server's cores in proportion to its users' entitlements."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from walras.amdahl.bounds import check_bounds
 from walras.fill import fill
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from walras.amdahl.market import Market
+    from walras._arrays import Floats
+    from walras.amdahl.market import AmdahlMarket
 
 
-def share_proportionally(
-    market: Market, *, maximum: ArrayLike | None = None
-) -> NDArray[np.float64]:
+def share_proportionally(market: AmdahlMarket, *, maximum: ArrayLike | None = None) -> Floats:
     """Divide every server's cores among the users present, in proportion to their budgets.
 
-    The shares of absent users go to those present in proportion, and so does what a job leaves
-    over above its ``maximum`` (II-B). A user's jobs on one server share its part equally. Which
-    job could use the cores plays no role.
+    Shares of absent users go to those present, and cores beyond a job's ``maximum`` to the other
+    jobs, in proportion too (II-B). A user's jobs on one server share its part equally. Parallel
+    fractions play no role.
 
     Args:
-        market: the market.
-        maximum: shape (k,), cores that each job can use; without it, all of its server.
+        market: Users, servers and jobs.
+        maximum: Most cores that each job can use, shape (k,); all cores of its server if not given.
 
     Returns:
-        Cores, shape (k,). They add up to the capacity of every server whose jobs can use it all.
+        Cores of each job, shape (k,). They add up to the capacity of every server whose jobs can
+        use all of it.
 
     Raises:
-        MarketError: a maximum is not positive, or there is not one for each job.
+        MarketError: A maximum is not positive, or the array has the wrong shape.
     """
     key = market.user * len(market.capacities) + market.server
     _, pair, together = np.unique(key, return_inverse=True, return_counts=True)

@@ -12,14 +12,13 @@ from walras.amdahl.bounds import check_bounds, check_room
 from walras.amdahl.market import MarketError
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from walras.amdahl.market import Market
+    from walras._arrays import Floats
+    from walras.amdahl.market import AmdahlMarket
 
-    Floats = NDArray[np.float64]
-
-MOST_CORES = 2**24
-"""Largest capacity in whole cores: with all jobs alike, cores are divided one by one."""
+MAX_CORES = 2**24
+"""Largest capacity in whole cores: among jobs that are alike, cores are divided one by one."""
 
 
 @dataclass(frozen=True)
@@ -27,25 +26,25 @@ class Optimum:
     """A division of cores that maximises a weighted mean of user progress.
 
     Attributes:
-        market: the market.
-        cores: shape (k,); whole numbers if asked for.
-        progress: the weighted mean of user progress that it achieves.
-        bound: proven (by Lagrange's dual) to be at least what any division achieves.
+        market: Market that was solved.
+        cores: Cores of each job, shape (k,); whole numbers if asked for.
+        progress: Weighted mean of user progress.
+        bound: Upper bound on the progress of any division, proven by Lagrange's dual.
     """
 
-    market: Market
+    market: AmdahlMarket
     cores: Floats
     progress: float
     bound: float
 
     @property
     def gap(self) -> float:
-        """Relative distance from the proven bound: rounding, if this is the optimum."""
+        """Relative distance of ``progress`` from ``bound``: rounding only, at the optimum."""
         return self.bound / self.progress - 1 if self.progress > 0 else 0.0
 
 
 def maximise_progress(
-    market: Market,
+    market: AmdahlMarket,
     *,
     whole: bool = False,
     minimum: ArrayLike | None = None,
@@ -53,25 +52,24 @@ def maximise_progress(
 ) -> Optimum:
     """Maximise system progress, the budget-weighted mean of user progress (eq. 10).
 
-    Entitlements count as weights only: a user may do worse than by its entitlement.
+    Entitlements count as weights only: a user may get less than its entitlement.
 
     Args:
-        market: the market; for whole cores, capacities are whole numbers.
-        whole: whether to divide whole cores, ties going to the earlier job, or real numbers.
-        minimum: shape (k,), fewest cores of each job; 0 if not given.
-        maximum: shape (k,), most cores of each job; all of its server if not given.
+        market: Users, servers and jobs; for whole cores, capacities must be whole numbers.
+        whole: Whether to divide whole cores, ties going to the earlier job, or real numbers.
+        minimum: Fewest cores of each job, shape (k,); 0 if not given.
+        maximum: Most cores of each job, shape (k,); all cores of its server if not given.
 
     Raises:
-        MarketError: a bound outside its range, a server whose minimums exceed its cores, or
-            whole cores asked of a server that does not have a whole number of them, or between
-            bounds that no whole number is.
+        MarketError: A bound is outside its range; a server's minimums exceed its cores; or, for
+            whole cores, a capacity is no whole number, or none lies between a job's bounds.
     """
     share = market.budgets / market.budgets.sum()
     return maximise(market, share, whole=whole, minimum=minimum, maximum=maximum)
 
 
 def maximise(
-    market: Market,
+    market: AmdahlMarket,
     share: Floats,
     *,
     whole: bool,
@@ -102,10 +100,10 @@ def _whole_bounds(lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
 
 
 def _check_whole(capacities: Floats) -> None:
-    bad = (capacities != np.floor(capacities)) | (capacities > MOST_CORES)
+    bad = (capacities != np.floor(capacities)) | (capacities > MAX_CORES)
     if bad.any():
         server = int(bad.argmax())
         raise MarketError(
             f"capacities[{server}] = {capacities[server]:g} is not a whole number of at most "
-            f"{MOST_CORES} cores; divide real numbers instead"
+            f"{MAX_CORES} cores; divide real numbers instead"
         )

@@ -1,10 +1,11 @@
-"""Deferred acceptance between types of agents, many at once.
+"""Deferred acceptance between types of agents, many agents at once.
 
 Proposers of one type displace those of another, who displace others in turn, along a path that
-ends where there is room, or nobody takes them. Where it comes back to a type that is on it, agents
-would go round and round, a few at a time, maybe millions of times: there, as many as are held all
-around swap places at once, which ends one kind of pair for good (as in Dean and Munshi, Faster
-Algorithms for Stable Allocation Problems, 2010). So time depends on the types, not the agents.
+ends where a receiver has room, or all have rejected. A path that returns to one of its types is a
+cycle, which agents would go round a few at a time, maybe millions of times. Instead, as many as
+are held all around swap places at once, which ends one kind of pair for good (as in Dean and
+Munshi, Faster Algorithms for Stable Allocation Problems, 2010). So time depends on the number of
+types, not of agents.
 """
 
 from __future__ import annotations
@@ -16,26 +17,25 @@ import numpy as np
 from walras._jit import kernel
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from walras._arrays import Floats, Indices, Integers
 
-    Costs = NDArray[np.float64]
-    Lists = NDArray[np.uint32]
-    Counts = NDArray[np.int64]
+NOBODY = -1
+"""Stands for the displaced type where a receiver has room."""
 
-NOBODY, REFUSED = -1, -2
-"""Whom a proposer displaces where there is room for it, and where no type takes it any more."""
+REJECTED = -2
+"""Stands for it where every type rejects the proposer."""
 
 
 @kernel
 def accept_in_bulk(
-    cost: Costs, lists: Lists, proposers: Counts, receivers: Counts, turns: Counts
-) -> tuple[Counts, int]:
-    """Let the types propose in ``turns``, each until all its agents are held or refused.
+    cost: Floats, lists: Indices, proposers: Integers, receivers: Integers, turns: Integers
+) -> tuple[Integers, int]:
+    """Let the types propose in ``turns``, each until all its agents are held or rejected.
 
     Returns:
-        How many proposers of each type are paired with receivers of each, and how many times
-        agents moved. Pairs do not depend on the turns, but time does: the fewest are displaced
-        where those whom most prefer come first.
+        Number of proposers of each type paired with receivers of each, shape (T, T), and number of
+        moves of any number of agents. Pairs do not depend on ``turns``, but time does: fewest are
+        displaced where the types that receivers prefer come first.
     """
     types = len(cost)
     pairs = np.zeros((types, types), np.int64)
@@ -43,80 +43,82 @@ def accept_in_bulk(
     asked = np.zeros(types, np.int64)
     worst = np.full(types, types - 1)
     path = np.empty(types, np.int64)
-    place = np.full(types, -1, np.int64)
+    position = np.full(types, -1, np.int64)
     moves = 0
     for newcomer in turns:
-        path[0], place[newcomer], last = newcomer, 0, 0
+        path[0], position[newcomer], last = newcomer, 0, 0
         while last >= 0:
-            suitor = path[last]
-            if free[suitor] == 0:
-                place[suitor] = -1
+            proposer = path[last]
+            if free[proposer] == 0:
+                position[proposer] = -1
                 last -= 1
                 continue
-            rival = _ask(cost, lists, pairs, room, asked, worst, suitor)
-            if rival == REFUSED:
-                free[suitor] = 0
+            rival = _find_receiver(cost, lists, pairs, room, asked, worst, proposer)
+            if rival == REJECTED:
+                free[proposer] = 0
                 continue
             moves += 1
-            if rival >= 0 and place[rival] >= 0:
-                _swap(lists, pairs, asked, path[place[rival] : last + 1])
-            _settle(pairs, room, free, suitor, lists[suitor, asked[suitor]], rival)
-            if rival >= 0 and place[rival] < 0:
+            if rival >= 0 and position[rival] >= 0:
+                _rotate(lists, pairs, asked, path[position[rival] : last + 1])
+            _place_agents(pairs, room, free, proposer, lists[proposer, asked[proposer]], rival)
+            if rival >= 0 and position[rival] < 0:
                 last += 1
-                path[last], place[rival] = rival, last
+                path[last], position[rival] = rival, last
     return pairs, moves
 
 
 @kernel
-def _ask(
-    cost: Costs,
-    lists: Lists,
-    pairs: Counts,
-    room: Counts,
-    asked: Counts,
-    worst: Counts,
-    suitor: int,
+def _find_receiver(
+    cost: Floats,
+    lists: Indices,
+    pairs: Integers,
+    room: Integers,
+    asked: Integers,
+    worst: Integers,
+    proposer: int,
 ) -> int:
-    """Go down the list of ``suitor`` to a type that takes it; return whom it displaces there."""
-    while asked[suitor] < len(cost):
-        taker = lists[suitor, asked[suitor]]
-        if room[taker] > 0:
+    """Go down the proposer's list to a type that accepts it; return the type it displaces."""
+    while asked[proposer] < len(cost):
+        receiver = lists[proposer, asked[proposer]]
+        if room[receiver] > 0:
             return NOBODY
-        while worst[taker] >= 0 and pairs[lists[taker, worst[taker]], taker] == 0:
-            worst[taker] -= 1
-        if worst[taker] >= 0:
-            held = lists[taker, worst[taker]]
-            offered, now = cost[taker, suitor], cost[taker, held]
-            if offered < now or (offered == now and suitor < held):
+        while worst[receiver] >= 0 and pairs[lists[receiver, worst[receiver]], receiver] == 0:
+            worst[receiver] -= 1
+        if worst[receiver] >= 0:
+            held = lists[receiver, worst[receiver]]
+            offered, now = cost[receiver, proposer], cost[receiver, held]
+            if offered < now or (offered == now and proposer < held):
                 return int(held)
-        asked[suitor] += 1
-    return REFUSED
+        asked[proposer] += 1
+    return REJECTED
 
 
 @kernel
-def _settle(pairs: Counts, room: Counts, free: Counts, suitor: int, taker: int, rival: int) -> None:
-    """Let as many free agents as fit settle where there is room, or in place of a rival."""
+def _place_agents(
+    pairs: Integers, room: Integers, free: Integers, proposer: int, receiver: int, rival: int
+) -> None:
+    """Place as many free agents as fit into the room of ``receiver``, or in place of a rival."""
     if rival == NOBODY:
-        many = min(free[suitor], room[taker])
-        room[taker] -= many
+        count = min(free[proposer], room[receiver])
+        room[receiver] -= count
     else:
-        many = min(free[suitor], pairs[rival, taker])
-        pairs[rival, taker] -= many
-        free[rival] += many
-    pairs[suitor, taker] += many
-    free[suitor] -= many
+        count = min(free[proposer], pairs[rival, receiver])
+        pairs[rival, receiver] -= count
+        free[rival] += count
+    pairs[proposer, receiver] += count
+    free[proposer] -= count
 
 
 @kernel
-def _swap(lists: Lists, pairs: Counts, asked: Counts, around: Counts) -> None:
-    """Let as many as are held all around a circle each take the place of the next type's."""
-    many = -1
-    for step in range(len(around)):
-        displaced = around[(step + 1) % len(around)]
-        held = pairs[displaced, lists[around[step], asked[around[step]]]]
-        if many < 0 or held < many:
-            many = held
-    for step in range(len(around)):
-        taker = lists[around[step], asked[around[step]]]
-        pairs[around[step], taker] += many
-        pairs[around[(step + 1) % len(around)], taker] -= many
+def _rotate(lists: Indices, pairs: Integers, asked: Integers, cycle: Integers) -> None:
+    """Let as many agents as are held all around a cycle each take the place of the next type's."""
+    count = -1
+    for step in range(len(cycle)):
+        displaced = cycle[(step + 1) % len(cycle)]
+        held = pairs[displaced, lists[cycle[step], asked[cycle[step]]]]
+        if count < 0 or held < count:
+            count = held
+    for step in range(len(cycle)):
+        receiver = lists[cycle[step], asked[cycle[step]]]
+        pairs[cycle[step], receiver] += count
+        pairs[cycle[(step + 1) % len(cycle)], receiver] -= count

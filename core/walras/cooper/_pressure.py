@@ -1,4 +1,4 @@
-"""Learns sensitivities and pressures from a few measured losses.
+"""Estimation of agents' sensitivities and co-runners' pressures from a few measured losses.
 
 The model is that of contention itself: co-runner y exerts a pressure p_y, to which agent x is
 sensitive by s_x, from a level a_x of its own,
@@ -6,9 +6,9 @@ sensitive by s_x, from a level a_x of its own,
     loss[x, y] = a_x + s_x p_y + (two more such products) + noise.
 
 Every unknown has a normal prior: s_x about 1 (all agents alike: the column means), the rest about
-0. The priors' variances are learned with the unknowns by variational Bayes, as Lim and Teh have it
-(KDD Cup 2007): given the other side's means and covariances, each vector's posterior is a small
-ridge regression. Products that the data do not bear out shrink to nothing.
+0. The priors' variances are learned with the unknowns by variational Bayes (Lim and Teh, KDD Cup
+2007): given the other side's means and covariances, each vector's posterior is a small ridge
+regression. Products that the data do not support shrink to nothing.
 """
 
 from __future__ import annotations
@@ -21,103 +21,109 @@ from walras._jit import kernel
 from walras._segments import group
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from walras._arrays import Floats, Indices, Integers
 
 MAX_PASSES = 60
 TOLERANCE = 1e-3
 
-# What is believed before anything is measured, where measurements have mean 0 and variance 1. An
-# agent is (a, s, s', s''), a co-runner (1, p, p', p''): its first entry is known. The spread of s'
-# and s'' is a unit of its own, and is not learned.
-ALIKE = np.array([0.0, 1.0, 0.0, 0.0])
-ALIKE_VARIANCE = np.array([0.3, 0.15, 1.0, 1.0])
-HARMLESS = np.array([1.0, 0.0, 0.0, 0.0])
-HARMLESS_VARIANCE = np.array([1e-24, 0.5, 0.03, 0.03])
-NOISE = 0.1
-BELIEF = 10.0
-"""How many measurements, agents or co-runners these beliefs weigh as much as."""
+# Priors, where measurements have mean 0 and variance 1. An agent is (a, s, s', s''), a co-runner
+# (1, p, p', p''), whose first entry is known. The variance of s' and s'' sets their unit, and is
+# not learned.
+AGENT_MEAN = np.array([0.0, 1.0, 0.0, 0.0])
+AGENT_VARIANCE = np.array([0.3, 0.15, 1.0, 1.0])
+CORUNNER_MEAN = np.array([1.0, 0.0, 0.0, 0.0])
+CORUNNER_VARIANCE = np.array([1e-24, 0.5, 0.03, 0.03])
+PRIOR_NOISE = 0.1
+PRIOR_WEIGHT = 10.0
+"""Number of measurements, agents or co-runners that the priors weigh as much as."""
 
-WIDTH = len(ALIKE)
+WIDTH = len(AGENT_MEAN)
 DIAGONAL = (np.arange(WIDTH), np.arange(WIDTH))
 HALF = np.triu_indices(WIDTH)
 MOMENTS = len(HALF[0])
-"""How many numbers a symmetric matrix is: its upper half. ``WHOLE`` says where each entry is."""
+"""Entries of a symmetric matrix's upper half; ``WHOLE`` has the index of each entry in it."""
 WHOLE = np.empty((WIDTH, WIDTH), np.intp)
 WHOLE[HALF] = WHOLE.T[HALF] = np.arange(MOMENTS)
 
 
-class Belief(NamedTuple):
-    """What is believed of the vectors of unknowns of one side.
+class Posterior(NamedTuple):
+    """Posterior of the vectors of unknowns of one side.
 
     Attributes:
-        mean: shape (WIDTH, vectors).
-        second: shape (WIDTH, WIDTH, vectors); the mean of each vector's product with itself.
+        mean: Means, shape (WIDTH, vectors).
+        second_moment: Mean of each vector's product with itself, shape (WIDTH, WIDTH, vectors).
     """
 
     mean: Floats
-    second: Floats
+    second_moment: Floats
 
 
-class Learned(NamedTuple):
-    """What the measurements say.
+class PressureFit(NamedTuple):
+    """Posteriors of agents and co-runners.
 
     Attributes:
-        agents: of (a, s, s', s'').
-        corunners: of (1, p, p', p'').
-        noise: variance that the products leave unexplained, what was believed of it included.
-        passes: over the measurements.
-        converged: whether the noise moved by less than TOLERANCE of itself at the last pass.
+        agents: Posterior of (a, s, s', s'') of each agent.
+        corunners: Posterior of (1, p, p', p'') of each co-runner.
+        noise: Variance that the products leave unexplained, its prior included.
+        passes: Passes over the measurements.
+        converged: Whether the noise changed by less than `TOLERANCE`, relatively, in the last pass.
     """
 
-    agents: Belief
-    corunners: Belief
+    agents: Posterior
+    corunners: Posterior
     noise: float
     passes: int
     converged: bool
 
 
-def learn(known: NDArray[np.int64], shape: tuple[int, ...], values: Floats) -> Learned:
-    """Answer one side's beliefs with the other's, and fit the priors' variances to both.
+def fit_pressures(known: Integers, shape: tuple[int, ...], values: Floats) -> PressureFit:
+    """Update each side's posterior by the other's, and their priors, until the noise settles.
 
     Args:
-        known: shape (cells,); which cells are measured, flat indices in order.
-        shape: how many agents and how many co-runners there are.
-        values: shape (cells,); what was measured, scaled to mean 0 and variance 1.
+        known: Flat indices of the measured cells, ascending, shape (cells,).
+        shape: Numbers of agents and of co-runners.
+        values: Measured losses, scaled to mean 0 and variance 1, shape (cells,).
     """
-    agents, corunners = _sides(known, shape, values)
-    alike, harmless, noise = ALIKE_VARIANCE.copy(), HARMLESS_VARIANCE.copy(), NOISE
+    agents, corunners = _by_side(known, shape, values)
+    agent_variance, corunner_variance = AGENT_VARIANCE.copy(), CORUNNER_VARIANCE.copy()
+    noise = PRIOR_NOISE
     cells, squares = len(values), float((values**2).sum())
-    ours = _start(shape[0])
+    agent_posterior = _initial_posterior(shape[0])
     passes, converged = 0, False
     while not converged and passes < MAX_PASSES:
         passes += 1
-        theirs, _ = _answer(corunners, ours, HARMLESS, harmless, noise)
-        ours, error = _answer(agents, theirs, ALIKE, alike, noise)
-        before, noise = noise, (max(squares + error, 0.0) + BELIEF * NOISE) / (cells + BELIEF)
+        corunner_posterior, _ = _update(
+            corunners, agent_posterior, CORUNNER_MEAN, corunner_variance, noise
+        )
+        agent_posterior, error = _update(
+            agents, corunner_posterior, AGENT_MEAN, agent_variance, noise
+        )
+        before = noise
+        noise = (max(squares + error, 0.0) + PRIOR_WEIGHT * PRIOR_NOISE) / (cells + PRIOR_WEIGHT)
         converged = abs(noise - before) < TOLERANCE * before
-        harmless[1:] = _variance(theirs, HARMLESS, HARMLESS_VARIANCE)[1:]
-        alike[:2] = _variance(ours, ALIKE, ALIKE_VARIANCE)[:2]
-    return Learned(ours, theirs, noise, passes, converged)
+        corunner_variance[1:] = _likeliest_variance(
+            corunner_posterior, CORUNNER_MEAN, CORUNNER_VARIANCE
+        )[1:]
+        agent_variance[:2] = _likeliest_variance(agent_posterior, AGENT_MEAN, AGENT_VARIANCE)[:2]
+    return PressureFit(agent_posterior, corunner_posterior, noise, passes, converged)
 
 
 class _Side(NamedTuple):
-    """The measurements, side by side for each agent or for each co-runner.
+    """Measurements grouped by agent or by co-runner.
 
     Attributes:
-        start: shape (vectors + 1,); agent or co-runner v has cells ``start[v]:start[v + 1]``.
-        other: shape (cells,); who of the other side each cell is about.
-        value: shape (cells,); what is measured there, scaled.
+        start: First cell of each agent or co-runner, and the number of cells, shape (vectors + 1,).
+        other: Co-runner or agent of each cell, whichever does not group it, shape (cells,).
+        value: Measured loss of each cell, scaled, shape (cells,).
     """
 
-    start: NDArray[np.int64]
-    other: NDArray[np.uint32]
+    start: Integers
+    other: Indices
     value: Floats
 
 
-def _sides(known: NDArray[np.int64], shape: tuple[int, ...], values: Floats) -> tuple[_Side, _Side]:
-    """Sort the measurements, whose flat indices come row by row, by agent and by co-runner."""
+def _by_side(known: Integers, shape: tuple[int, ...], values: Floats) -> tuple[_Side, _Side]:
+    """Return the measurements, whose flat indices are ascending, by agent and by co-runner."""
     agents, corunners = shape
     start = np.searchsorted(known, corunners * np.arange(agents + 1)).astype(np.int64)
     agent = np.repeat(np.arange(agents), np.diff(start))
@@ -129,39 +135,43 @@ def _sides(known: NDArray[np.int64], shape: tuple[int, ...], values: Floats) -> 
     )
 
 
-def _start(agents: int) -> Belief:
-    """Start with agents alike, and unlike in the further products so that these can grow.
+def _initial_posterior(agents: int) -> Posterior:
+    """Return a start with agents alike, but different further products, so that these can grow.
 
-    Weyl's sequences are without pattern, and the same in every run.
+    Weyl's sequences have no pattern, and are the same in every run.
     """
-    mean = np.repeat(ALIKE[:, None], agents, axis=1)
+    mean = np.repeat(AGENT_MEAN[:, None], agents, axis=1)
     mean[2:] = 2 * (np.arange(1, agents + 1) * np.sqrt([[2.0], [3.0]]) % 1) - 1
-    return Belief(mean, mean[:, None] * mean)
+    return Posterior(mean, mean[:, None] * mean)
 
 
-def _answer(
-    side: _Side, other: Belief, prior: Floats, variance: Floats, noise: float
-) -> tuple[Belief, float]:
-    """Return what to believe of one side given the other, and expected squares less value**2."""
-    table = np.concatenate([other.second[HALF], other.mean]).T
-    sums = _gather(*side, np.ascontiguousarray(table)).T
-    seen, told = sums[WHOLE], sums[MOMENTS:]
-    precision = seen / noise
+def _update(
+    side: _Side, other: Posterior, prior: Floats, variance: Floats, noise: float
+) -> tuple[Posterior, float]:
+    """Return one side's posterior given the other's, and the expected square error - value**2."""
+    table = np.concatenate([other.second_moment[HALF], other.mean]).T
+    sums = _sum_by_vector(*side, np.ascontiguousarray(table)).T
+    weighted_moment, weighted_mean = sums[WHOLE], sums[MOMENTS:]
+    precision = weighted_moment / noise
     precision[DIAGONAL] += 1 / variance[:, None]
-    covariance = _inverse(precision)
-    mean = (covariance * (told / noise + (prior / variance)[:, None])).sum(axis=1)
-    second = covariance + mean[:, None] * mean
-    return Belief(mean, second), float((second * seen).sum() - 2 * (mean * told).sum())
+    covariance = _inverses(precision)
+    mean = (covariance * (weighted_mean / noise + (prior / variance)[:, None])).sum(axis=1)
+    second_moment = covariance + mean[:, None] * mean
+    return Posterior(mean, second_moment), float(
+        (second_moment * weighted_moment).sum() - 2 * (mean * weighted_mean).sum()
+    )
 
 
-def _variance(side: Belief, centre: Floats, prior: Floats) -> Floats:
-    """Return the variances of a side's unknowns about their centre that are most likely."""
-    squares = side.second[DIAGONAL].sum(axis=1) - 2 * side.mean.sum(axis=1) * centre
+def _likeliest_variance(side: Posterior, centre: Floats, prior: Floats) -> Floats:
+    """Return the most likely variances of a side's unknowns about their centre, shape (WIDTH,)."""
+    squares = side.second_moment[DIAGONAL].sum(axis=1) - 2 * side.mean.sum(axis=1) * centre
     vectors = side.mean.shape[1]
-    return np.asarray((squares + vectors * centre**2 + BELIEF * prior) / (vectors + BELIEF))
+    return np.asarray(
+        (squares + vectors * centre**2 + PRIOR_WEIGHT * prior) / (vectors + PRIOR_WEIGHT)
+    )
 
 
-def _inverse(matrices: Floats) -> Floats:
+def _inverses(matrices: Floats) -> Floats:
     """Return inverses of positive definite matrices, shape (WIDTH, WIDTH, any), by Gauss-Jordan."""
     inverse = matrices.copy()
     for k in range(len(inverse)):
@@ -177,10 +187,8 @@ def _inverse(matrices: Floats) -> Floats:
 
 
 @kernel
-def _gather(
-    start: NDArray[np.int64], other: NDArray[np.uint32], value: Floats, table: Floats
-) -> Floats:
-    """Add up the rows of ``table`` that each vector meets, the last WIDTH entries times values."""
+def _sum_by_vector(start: Integers, other: Indices, value: Floats, table: Floats) -> Floats:
+    """Sum the rows of ``table`` that each vector meets, the last WIDTH entries times the values."""
     sums = np.zeros((len(start) - 1, MOMENTS + WIDTH))
     for v in range(len(sums)):
         for cell in range(start[v], start[v + 1]):

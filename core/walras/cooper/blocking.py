@@ -1,4 +1,4 @@
-"""Who would rather break away, and with whom: blocking pairs and advice (III-B, IV-B)."""
+"""Blocking pairs, and advice to agents: participate or break away, and with whom (III-B, IV-B)."""
 
 from __future__ import annotations
 
@@ -12,88 +12,88 @@ from walras.cooper.colocation import (
     ColocationError,
     check_disutility,
     check_partner,
-    suffered_beside,
+    penalties_beside,
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
+
+    from walras._arrays import Bools, Floats, Integers
 
 
 @dataclass(frozen=True)
 class Advice:
-    """What the action recommender tells each agent's user.
+    """Advice of the action recommender to each agent.
 
     Attributes:
-        pairs: shape (k, 2); the blocking pairs, the earlier agent first, in order.
-        companion: shape (n,); with whom to break away: of those who would come along, the one
-            that the agent prefers most; ``ALONE`` where the advice is to participate.
-        gain: shape (n,); the disutility that breaking away with the companion would save the
-            agent; 0 where the advice is to participate.
+        pairs: Blocking pairs, the earlier agent first, in order, shape (k, 2).
+        companion: Agent to break away with, shape (n,): of those who would gain too, the one that
+            the agent prefers most; ``ALONE`` for the advice to participate.
+        gain: Disutility that breaking away with the companion would save the agent, shape (n,); 0
+            for the advice to participate.
     """
 
-    pairs: NDArray[np.int64]
-    companion: NDArray[np.int64]
-    gain: NDArray[np.float64]
+    pairs: Integers
+    companion: Integers
+    gain: Floats
 
     @property
-    def participate(self) -> NDArray[np.bool_]:
-        """For each agent whether to take part, rather than break away."""
+    def participate(self) -> Bools:
+        """Whether each agent should participate rather than break away, shape (n,)."""
         return np.equal(self.companion, ALONE)
 
 
-def blocking_pairs(
-    disutility: ArrayLike, partner: ArrayLike, alpha: float = 0.0
-) -> NDArray[np.int64]:
+def blocking_pairs(disutility: ArrayLike, partner: ArrayLike, alpha: float = 0.0) -> Integers:
     """Return the pairs who would both gain more than ``alpha`` by sharing with each other.
 
-    They are found wherever they are, also within one half of a partition (VI-A).
+    Pairs within one half of a partition count, too (VI-A).
 
     Args:
-        disutility: shape (n, n); what agent i loses beside agent k.
-        partner: shape (n,); as a policy gave it. An agent alone loses nothing now.
-        alpha: agents break away for a gain above this only, in units of disutility; 0.02 is 2 %
-            of the throughput alone.
+        disutility: Disutility of agent i beside agent k, shape (n, n).
+        partner: Partner of each agent, as from a policy, shape (n,). An agent alone loses nothing
+            now.
+        alpha: Least gain for which agents break away, exclusive, in units of disutility; 0.02 is 2
+            % of the throughput alone.
 
     Returns:
         Shape (k, 2), the earlier agent first, in order.
 
     Raises:
-        ColocationError: see ``check_disutility`` and ``check_partner``; or alpha is below 0.
+        ColocationError: See ``check_disutility`` and ``check_partner``; or alpha is below 0 or not
+            finite.
     """
-    suffered = check_disutility(disutility)
-    return _blocking(suffered, check_partner(partner, len(suffered)), alpha)
+    cost = check_disutility(disutility)
+    return _blocking(cost, check_partner(partner, len(cost)), alpha)
 
 
 def advise(disutility: ArrayLike, partner: ArrayLike, alpha: float = 0.0) -> Advice:
     """Recommend to each agent to participate, or to break away and with whom (IV-B).
 
-    Every agent asks those that it prefers to its partner by more than ``alpha``; whoever is asked
-    by an agent that it asks itself would come along. Arguments and errors are those of
-    ``blocking_pairs``.
+    Every agent asks those that it prefers to its partner by more than ``alpha``. Two agents that
+    ask each other are a blocking pair. Arguments and errors are those of ``blocking_pairs``.
     """
-    suffered = check_disutility(disutility)
-    partners = check_partner(partner, len(suffered))
-    pairs = _blocking(suffered, partners, alpha)
+    cost = check_disutility(disutility)
+    partners = check_partner(partner, len(cost))
+    pairs = _blocking(cost, partners, alpha)
     both_ways = np.concatenate([pairs, pairs[:, ::-1]])
     agent, other = both_ways.T
-    order = np.lexsort((other, suffered[agent, other], agent))
+    order = np.lexsort((other, cost[agent, other], agent))
     advised, first = np.unique(agent[order], return_index=True)
     companion = np.full(len(partners), ALONE, np.int64)
     companion[advised] = other[order][first]
-    saved = suffered_beside(suffered, partners) - suffered_beside(suffered, companion)
+    saved = penalties_beside(cost, partners) - penalties_beside(cost, companion)
     return Advice(pairs, companion, np.where(companion == ALONE, 0.0, saved))
 
 
 def check_alpha(alpha: float) -> None:
-    """Raise a ``ColocationError`` unless ``alpha`` is a finite number that is not below 0."""
+    """Raise a ``ColocationError`` unless ``alpha`` is finite and not below 0."""
     if not 0 <= alpha < np.inf:
         raise ColocationError(f"alpha = {alpha}: a finite number, not below 0, is needed")
 
 
-def _blocking(
-    suffered: NDArray[np.float64], partner: NDArray[np.int64], alpha: float
-) -> NDArray[np.int64]:
+def _blocking(cost: Floats, partner: Integers, alpha: float) -> Integers:
+    """Return the blocking pairs of checked arrays."""
     check_alpha(alpha)
-    bearable = suffered_beside(suffered, partner) - alpha
-    asks = suffered < bearable[:, np.newaxis]
-    return np.argwhere(np.triu(asks & asks.T, 1))
+    bearable = penalties_beside(cost, partner) - alpha
+    prefers = cost < bearable[:, np.newaxis]
+    return np.argwhere(np.triu(prefers & prefers.T, 1))

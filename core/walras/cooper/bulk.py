@@ -1,8 +1,8 @@
-"""Stable marriage in bulk, for agents that are copies of a few types of job.
+"""Stable marriage in bulk, for agents of a few types.
 
-What each agent would do by itself, all agents of a type do at once: time and memory grow with the
-types and not with the agents. The result is the one of agent by agent, pair for pair, where agents
-are numbered type after type and ties go to the lower index.
+All agents of a type move at once: time and memory grow with the number of types, not of agents. The
+result is that of agent by agent, pair for pair, where agents are numbered type after type and ties
+go to the lower index.
 """
 
 from __future__ import annotations
@@ -26,49 +26,49 @@ from walras.cooper.policies import by_intensity
 from walras.cooper.ranking import preference_lists
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Costs = NDArray[np.float64]
-    Counts = NDArray[np.int64]
+    from walras._arrays import Floats, Integers
 
-MOST_AGENTS = 10**9 - 1
-"""NumPy draws partitions of fewer than 10**9 agents only; their pairs can be counted in 63 bits."""
+MAX_AGENTS = 10**9 - 1
+"""Most agents: NumPy draws partitions of fewer than 10**9; their pairs can be counted in 63
+bits."""
 
 
 @dataclass(frozen=True)
 class TypeMarriage:
-    """A stable marriage between agents of T types, counted.
+    """Numbers of pairs of a stable marriage between agents of T types.
 
     Attributes:
-        disutility: shape (T, T); what an agent of type s loses beside one of type t.
-        proposers: shape (T,); how many of each type propose.
-        receivers: shape (T,); how many of each type receive proposals.
-        pairs: shape (T, T); how many proposers of type s are paired with receivers of type t.
-        moves: how many times agents moved, any number at once.
+        disutility: Disutility of an agent of type s beside one of type t, shape (T, T).
+        proposers: Number of proposers of each type, shape (T,).
+        receivers: Number of receivers of each type, shape (T,).
+        pairs: Number of proposers of type s paired with receivers of type t, shape (T, T).
+        moves: Number of moves, each of any number of agents.
     """
 
-    disutility: Costs
-    proposers: Counts
-    receivers: Counts
-    pairs: Counts
+    disutility: Floats
+    proposers: Integers
+    receivers: Integers
+    pairs: Integers
     moves: int
 
     @property
-    def alone(self) -> Counts:
-        """How many agents of each type run alone, shape (T,)."""
-        paired: Counts = self.pairs.sum(axis=1) + self.pairs.sum(axis=0)
+    def alone(self) -> Integers:
+        """Number of agents of each type that run alone, shape (T,)."""
+        paired: Integers = self.pairs.sum(axis=1) + self.pairs.sum(axis=0)
         return self.proposers + self.receivers - paired
 
     def agents(self) -> Marriage:
-        """Return who is paired with whom, by agent.
+        """Return the marriage by agent.
 
-        Proposers are numbered type after type, and so are receivers. Of a type, agents with the
-        lower numbers get the partners that the type prefers, as all prefer them between equals.
+        Proposers are numbered type after type, and so are receivers. Of a type, agents with lower
+        numbers get the partners that the type prefers.
         """
         one, other = np.nonzero(self.pairs)
-        many = self.pairs[one, other]
-        proposer = _numbers(self.disutility, self.proposers, one, other, many)
-        receiver = _numbers(self.disutility, self.receivers, other, one, many)
+        count = self.pairs[one, other]
+        proposer = _number_agents(self.disutility, self.proposers, one, other, count)
+        receiver = _number_agents(self.disutility, self.receivers, other, one, count)
         receiver_of = np.full(self.proposers.sum(), ALONE, np.int64)
         proposer_of = np.full(self.receivers.sum(), ALONE, np.int64)
         receiver_of[proposer], proposer_of[receiver] = receiver, proposer
@@ -79,36 +79,36 @@ def marry_types(disutility: ArrayLike, proposers: ArrayLike, receivers: ArrayLik
     """Find the stable marriage that is best for the proposers, by type.
 
     Args:
-        disutility: shape (T, T); what an agent of type s loses beside one of type t, which may be
-            the same type. Between equal ones, the lower type is preferred.
-        proposers: shape (T,), how many agents of each type propose; whole numbers, 0 allowed.
-        receivers: shape (T,), how many receive proposals.
+        disutility: Disutility of an agent of type s beside one of type t, which may be the same
+            type, shape (T, T). Among equal ones, the lower type is preferred.
+        proposers: Number of proposers of each type, whole numbers from 0, shape (T,).
+        receivers: Number of receivers of each type, whole numbers from 0, shape (T,).
 
     Raises:
-        ColocationError: see ``check_square``; or a count is below 0 or no integer, or there
-            are 10**9 agents or more.
+        ColocationError: See ``check_square``; or a count is below 0 or no integer, or there are
+            10**9 agents or more.
     """
     cost = read_only(check_square("disutility", disutility).copy())
     one_side = read_only(_check_counts("proposers", proposers, len(cost)))
     other_side = read_only(_check_counts("receivers", receivers, len(cost)))
-    with np.errstate(over="ignore", invalid="ignore"):  # turns decide on nothing but time
+    with np.errstate(over="ignore", invalid="ignore"):  # turns affect time only
         turns = np.argsort(cost.sum(axis=0), kind="stable")
     pairs, moves = accept_in_bulk(cost, preference_lists(cost), one_side, other_side, turns)
     return TypeMarriage(cost, one_side, other_side, pairs, int(moves))
 
 
-def part_by_intensity(counts: ArrayLike, intensity: ArrayLike) -> tuple[Counts, Counts]:
-    """Return how many agents of each type propose and receive under SMP (IV-C).
+def part_by_intensity(counts: ArrayLike, intensity: ArrayLike) -> tuple[Integers, Integers]:
+    """Return the number of proposers and of receivers of each type under SMP (IV-C).
 
     The most intensive half proposes, rounded down; of equal types the earlier counts as the more
     intensive.
 
     Args:
-        counts: shape (T,), agents of each type.
-        intensity: shape (T,), demand of each type for the shared resource.
+        counts: Number of agents of each type, shape (T,).
+        intensity: Demand of each type for the shared resource, shape (T,).
 
     Raises:
-        ColocationError: see ``marry_types`` and ``check_intensity``.
+        ColocationError: See ``marry_types`` and ``check_intensity``.
     """
     present = _check_counts("counts", counts, np.size(intensity))
     ordered = by_intensity(check_intensity(intensity, len(present)))
@@ -118,18 +118,17 @@ def part_by_intensity(counts: ArrayLike, intensity: ArrayLike) -> tuple[Counts, 
     return proposers, present - proposers
 
 
-def part_randomly(counts: ArrayLike, seed: int) -> tuple[Counts, Counts]:
-    """Return how many agents of each type propose and receive under SMR (IV-C).
+def part_randomly(counts: ArrayLike, seed: int) -> tuple[Integers, Integers]:
+    """Return the number of proposers and of receivers of each type under SMR (IV-C).
 
-    Distributed as if every agent were put on a side by shuffling, half of them proposing, rounded
-    down.
+    Distributed as if all agents were shuffled and the first half proposed, rounded down.
 
     Args:
-        counts: shape (T,), agents of each type.
-        seed: of the partition.
+        counts: Number of agents of each type, shape (T,).
+        seed: Seed of the partition.
 
     Raises:
-        ColocationError: see ``marry_types``.
+        ColocationError: See ``marry_types``.
     """
     present = _check_counts("counts", counts, np.size(counts))
     random = np.random.default_rng(seed)
@@ -139,25 +138,26 @@ def part_randomly(counts: ArrayLike, seed: int) -> tuple[Counts, Counts]:
 
 
 def count_blocking_pairs(marriage: TypeMarriage, alpha: float = 0.0) -> int:
-    """Return how many pairs of agents would both gain more than ``alpha`` beside each other.
+    """Return the number of pairs of agents who would both gain more than ``alpha`` together.
 
-    They are counted wherever they are, as ``blocking_pairs`` does, in time that grows with types.
+    Pairs are those of ``blocking_pairs``; time grows with the number of types.
     """
     check_alpha(alpha)
     cost = marriage.disutility
     beside = marriage.pairs + marriage.pairs.T
     willing = np.empty_like(beside)
-    for kind, (alone, held) in enumerate(zip(marriage.alone, beside, strict=True)):
-        losses = np.append(cost[kind], 0.0)
+    for own_type, (alone, held) in enumerate(zip(marriage.alone, beside, strict=True)):
+        losses = np.append(cost[own_type], 0.0)
         order = np.argsort(losses)
         bearable = losses[order] - alpha
         at_least = np.append(np.cumsum(np.append(held, alone)[order][::-1])[::-1], 0)
-        willing[kind] = at_least[np.searchsorted(bearable, cost[kind], side="right")]
+        willing[own_type] = at_least[np.searchsorted(bearable, cost[own_type], side="right")]
     same = np.diagonal(willing)
     return int(np.triu(willing * willing.T, 1).sum() + (same * (same - 1) // 2).sum())
 
 
-def _check_counts(name: str, values: ArrayLike, types: int) -> Counts:
+def _check_counts(name: str, values: ArrayLike, types: int) -> Integers:
+    """Return counts of agents as an array of shape (T,), if they are valid."""
     counts = np.asarray(values)
     if counts.size == 0:
         counts = counts.astype(np.int64)
@@ -166,28 +166,28 @@ def _check_counts(name: str, values: ArrayLike, types: int) -> Counts:
             f"{name} has shape {counts.shape} of {counts.dtype}: "
             f"one whole number for each of {types} types is needed"
         )
-    bad = (counts < 0) | (counts > MOST_AGENTS)
-    if bad.any() or counts.sum() > MOST_AGENTS:
+    bad = (counts < 0) | (counts > MAX_AGENTS)
+    if bad.any() or counts.sum() > MAX_AGENTS:
         where = int(np.argmax(bad if bad.any() else counts))
         raise ColocationError(
             f"{name}[{where}] = {counts[where]}: counts from 0 that add up to at most "
-            f"{MOST_AGENTS} are needed"
+            f"{MAX_AGENTS} are needed"
         )
     return counts.astype(np.int64)
 
 
-def _numbers(
-    cost: Costs, counts: Counts, own: Counts, other: Counts, many: Counts
-) -> NDArray[np.int64]:
-    """Number the agents of one side of all pairs, given by kind of pair and how ``many`` of each.
+def _number_agents(
+    cost: Floats, counts: Integers, own: Integers, other: Integers, count: Integers
+) -> Integers:
+    """Return the agents of one side of all pairs, given by types and the ``count`` of such pairs.
 
-    A type's own agents are dealt to its kinds of pair in the order of its preference.
+    A type's agents are dealt to its kinds of pair in the order of its preference.
     """
     order = np.lexsort((other, cost[own, other], own))
-    before = np.empty_like(many)
-    before[order] = np.cumsum(many[order]) - many[order]
-    paired = np.bincount(own, many, len(counts)).astype(np.int64)
+    before = np.empty_like(count)
+    before[order] = np.cumsum(count[order]) - count[order]
+    paired = np.bincount(own, count, len(counts)).astype(np.int64)
     unpaired_before = np.cumsum(counts - paired) - (counts - paired)
-    within = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
-    numbers: NDArray[np.int64] = np.repeat(before + unpaired_before[own], many) + within
+    within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    numbers: Integers = np.repeat(before + unpaired_before[own], count) + within
     return numbers

@@ -1,4 +1,4 @@
-"""Who shares a processor with whom: the values that every colocation policy takes and gives.
+"""Colocations of agents on processors, and checks of the arrays that describe them.
 
 An agent stands for a user and its task (III-B). The disutility of agent i beside agent k,
 ``disutility[i, k]``, is the throughput that i loses: 1 - throughput beside k / throughput alone.
@@ -8,74 +8,76 @@ Only its order decides whom i prefers. A gain, below 0, is possible: the paper m
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from walras._checks import refuse
+
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
+
+    from walras._arrays import Floats, Integers
 
 ALONE = -1
 """Stands for the partner of an agent that has a processor to itself."""
 
 
 class ColocationError(ValueError):
-    """Numbers that describe no colocation; the message names the array and the first bad entry."""
+    """Invalid arrays for a colocation; the message names the array and its first bad entry."""
 
 
 @dataclass(frozen=True)
 class Colocation:
-    """What a policy decided.
+    """Pairs that a policy made.
 
     Attributes:
-        partner: shape (n,); for each agent the one it shares a processor with, or ``ALONE``.
-        policy: who decided, by the name that a Market's ``colocation.policy`` uses.
-        rejected: the agents whom stable roommates leaves without a partner, in their order; they
-            were then paired greedily among themselves. Empty under other policies.
-        proposals: how many proposals were made; 0 under policies that know none.
+        partner: Agent that shares each agent's processor, or ``ALONE``, shape (n,).
+        policy: Name of the policy, as in a Market's ``colocation.policy``.
+        rejected: Agents whom stable roommates leaves without a partner, in their order; they were
+            then paired greedily among themselves. Empty under other policies.
+        proposals: Number of proposals; 0 under policies without any.
     """
 
-    partner: NDArray[np.int64]
+    partner: Integers
     policy: str
-    rejected: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    rejected: Integers = field(default_factory=lambda: np.empty(0, np.int64))
     proposals: int = 0
 
     @property
-    def pairs(self) -> NDArray[np.int64]:
-        """Those who share, shape (pairs, 2): the earlier agent first, pairs in its order."""
+    def pairs(self) -> Integers:
+        """Agents that share, shape (pairs, 2): the earlier agent first, pairs in its order."""
         first = np.flatnonzero(self.partner > np.arange(len(self.partner)))
         return np.stack([first, self.partner[first]], axis=1)
 
     @property
-    def alone(self) -> NDArray[np.int64]:
-        """The agents that have a processor to themselves."""
+    def alone(self) -> Integers:
+        """Agents that have a processor to themselves, in their order."""
         return np.flatnonzero(self.partner == ALONE)
 
 
-def penalties(disutility: ArrayLike, partner: ArrayLike) -> NDArray[np.float64]:
+def penalties(disutility: ArrayLike, partner: ArrayLike) -> Floats:
     """Return each agent's disutility beside its partner, shape (n,); 0 for agents alone.
 
     Raises:
-        ColocationError: see ``check_disutility`` and ``check_partner``.
+        ColocationError: See ``check_disutility`` and ``check_partner``.
     """
-    suffered = check_disutility(disutility)
-    return suffered_beside(suffered, check_partner(partner, len(suffered)))
+    cost = check_disutility(disutility)
+    return penalties_beside(cost, check_partner(partner, len(cost)))
 
 
-def suffered_beside(
-    disutility: NDArray[np.float64], partner: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Do as ``penalties``, for arrays that are checked."""
+def penalties_beside(disutility: Floats, partner: Integers) -> Floats:
+    """Return what ``penalties`` does, for checked arrays."""
     return np.where(partner == ALONE, 0.0, disutility[np.arange(len(partner)), partner])
 
 
-def check_disutility(values: ArrayLike) -> NDArray[np.float64]:
+def check_disutility(values: ArrayLike) -> Floats:
     """Return the disutilities of agents beside agents, contiguous by row.
 
-    No policy reads the diagonal, as no agent sits beside itself: there NaN is allowed, and 0 put.
+    No policy reads the diagonal, as no agent is its own partner: NaN there is replaced by 0.
 
     Raises:
-        ColocationError: the matrix is not square, or another entry is not a finite number.
+        ColocationError: The matrix is not square, or another entry is not a finite number.
     """
     matrix = np.asarray(values, dtype=np.float64)
     if matrix.ndim == 2 and np.isnan(np.diagonal(matrix)).any():
@@ -84,11 +86,11 @@ def check_disutility(values: ArrayLike) -> NDArray[np.float64]:
     return check_square("disutility", matrix)
 
 
-def check_square(name: str, values: ArrayLike) -> NDArray[np.float64]:
+def check_square(name: str, values: ArrayLike) -> Floats:
     """Return a square matrix of finite numbers, contiguous by row.
 
     Raises:
-        ColocationError: the matrix is not square, or an entry is not a finite number.
+        ColocationError: The matrix is not square, or an entry is not a finite number.
     """
     matrix = check_matrix(name, values)
     if matrix.shape[0] != matrix.shape[1]:
@@ -98,26 +100,26 @@ def check_square(name: str, values: ArrayLike) -> NDArray[np.float64]:
     return matrix
 
 
-def check_matrix(name: str, values: ArrayLike) -> NDArray[np.float64]:
+def check_matrix(name: str, values: ArrayLike) -> Floats:
     """Return a matrix of finite numbers, contiguous by row.
 
     Raises:
-        ColocationError: there are not two dimensions, or an entry is not a finite number.
+        ColocationError: There are not two dimensions, or an entry is not a finite number.
     """
     matrix = np.asarray(values, dtype=np.float64, order="C")
     if matrix.shape == (0,):
         matrix = matrix.reshape(0, 0)
     if matrix.ndim != 2:
         raise ColocationError(f"{name} has {matrix.ndim} dimensions: a matrix is needed")
-    _complain(name, matrix, ~np.isfinite(matrix), "is not a finite number")
+    refuse(name, matrix, ~np.isfinite(matrix), "is not a finite number", ColocationError)
     return matrix
 
 
-def check_intensity(values: ArrayLike, agents: int) -> NDArray[np.float64]:
-    """Return one finite number an agent: what it demands of the shared resource, in any unit.
+def check_intensity(values: ArrayLike, agents: int) -> Floats:
+    """Return each agent's demand for the shared resource, in any unit, shape (n,).
 
     Raises:
-        ColocationError: the number of entries is another, or one is not a finite number.
+        ColocationError: The array has the wrong shape, or an entry is not a finite number.
     """
     intensity = np.asarray(values, dtype=np.float64)
     if intensity.shape != (agents,):
@@ -125,15 +127,17 @@ def check_intensity(values: ArrayLike, agents: int) -> NDArray[np.float64]:
             f"intensity has shape {intensity.shape}, there are {agents} agents: "
             "one number for each is needed"
         )
-    _complain("intensity", intensity, ~np.isfinite(intensity), "is not a finite number")
+    refuse(
+        "intensity", intensity, ~np.isfinite(intensity), "is not a finite number", ColocationError
+    )
     return intensity
 
 
-def check_partner(values: ArrayLike, agents: int) -> NDArray[np.int64]:
-    """Return one partner an agent, or ``ALONE``.
+def check_partner(values: ArrayLike, agents: int) -> Integers:
+    """Return each agent's partner, or ``ALONE``, shape (n,).
 
     Raises:
-        ColocationError: the number of entries is another, one is no agent, or somebody's partner
+        ColocationError: The array has the wrong shape, an entry is no agent, or an agent's partner
             has another partner.
     """
     partner = np.asarray(values)
@@ -146,16 +150,15 @@ def check_partner(values: ArrayLike, agents: int) -> NDArray[np.int64]:
         )
     partner = partner.astype(np.int64, copy=False)
     bad = (partner < ALONE) | (partner >= agents)
-    _complain("partner", partner, bad, f"is outside {ALONE}..{agents - 1}")
+    refuse("partner", partner, bad, f"is outside {ALONE}..{agents - 1}", ColocationError)
     paired = partner != ALONE
     numbers = np.arange(agents)
     one_sided = paired & ((partner[partner] != numbers) | (partner == numbers))
-    _complain("partner", partner, one_sided, "does not name this agent as its own partner")
+    refuse(
+        "partner",
+        partner,
+        one_sided,
+        "does not name this agent as its own partner",
+        ColocationError,
+    )
     return partner
-
-
-def _complain(name: str, array: NDArray[Any], bad: NDArray[np.bool_], complaint: str) -> None:
-    if bad.any():
-        where = np.unravel_index(int(bad.argmax()), bad.shape)
-        index = ", ".join(str(each) for each in where)
-        raise ColocationError(f"{name}[{index}] = {array[where]} {complaint}")

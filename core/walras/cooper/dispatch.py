@@ -1,4 +1,4 @@
-"""Batches, where there are fewer processors than pairs (IV-D, V)."""
+"""Dispatch of pairs in batches, where there are fewer processors than pairs (IV-D, V)."""
 
 from __future__ import annotations
 
@@ -10,31 +10,34 @@ import numpy as np
 from walras.cooper.colocation import ALONE, ColocationError, check_partner
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
+
+    from walras._arrays import Integers
 
 
 @dataclass(frozen=True)
 class Dispatch:
-    """When and where each agent's task runs.
+    """Batch and processor of each agent's task.
 
     Attributes:
-        batch: shape (n,); tasks of batch 0 start at once, those of batch 1 when it is done.
-        processor: shape (n,); partners have the same one.
+        batch: Batch of each task, shape (n,); tasks of batch 0 start at once, those of batch 1 when
+            it is done.
+        processor: Processor of each task, shape (n,); partners have the same one.
     """
 
-    batch: NDArray[np.int64]
-    processor: NDArray[np.int64]
+    batch: Integers
+    processor: Integers
 
 
 def dispatch(partner: ArrayLike, processors: int) -> Dispatch:
     """Send pairs, and agents alone, to processors in the order of each pair's earlier agent.
 
     Args:
-        partner: shape (n,); as a policy gave it.
-        processors: how many there are, at least 1.
+        partner: Partner of each agent, as from a policy, shape (n,).
+        processors: Number of processors, at least 1.
 
     Raises:
-        ColocationError: there is no processor; or see ``check_partner``.
+        ColocationError: There is no processor; or see ``check_partner``.
     """
     if processors < 1:
         raise ColocationError(f"processors = {processors}: at least 1 is needed")

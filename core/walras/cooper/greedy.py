@@ -1,4 +1,7 @@
-"""Greedy colocation: each task in turn to the processor where it adds the least (IV-C, GR)."""
+"""Greedy colocation (GR): each task in turn to the processor where contention grows least.
+
+See Cooper, section IV-C.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +13,23 @@ from walras._jit import kernel
 from walras._segments import read_only
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from walras._arrays import Floats, Integers
 
 
-def pair_greedily(disutility: NDArray[np.float64]) -> NDArray[np.int64]:
+def pair_greedily(disutility: Floats) -> Integers:
     """Return each agent's partner, or ``ALONE``, from a checked matrix.
 
     Agents come in their order, to half as many processors, rounded up. Each takes the processor
     where contention grows least: by nothing on an empty one, by both penalties beside an agent.
-    Between equal ones it takes an empty processor, else the one that was taken first. Of an odd
-    number of agents, the one that nobody came to runs alone.
+    Among equal ones it takes an empty processor, else the one that was taken first. Of an odd
+    number of agents, the last one without a partner runs alone.
     """
     return _pair(read_only(disutility))
 
 
 @kernel
-def _pair(disutility: NDArray[np.float64]) -> NDArray[np.int64]:
+def _pair(disutility: Floats) -> Integers:
+    """Run `pair_greedily` on a read-only matrix."""
     agents = len(disutility)
     partner = np.full(agents, -1, np.int64)
     waiting = np.empty(agents, np.int64)  # agents with room beside them, in order of arrival

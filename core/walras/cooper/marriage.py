@@ -13,64 +13,66 @@ from walras.cooper.colocation import ColocationError, check_matrix
 from walras.cooper.ranking import preference_lists
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
+
+    from walras._arrays import Floats, Indices, Integers
 
 
 @dataclass(frozen=True)
 class Marriage:
-    """A stable marriage, the one that every proposer likes best of all stable ones.
+    """The stable marriage that is best for every proposer.
 
     Attributes:
-        receiver_of: shape (p,); for each proposer the receiver that accepted it, or ``ALONE``.
-        proposer_of: shape (r,); for each receiver the proposer that it accepted, or ``ALONE``.
-        proposals: how many proposals were made, at most p r.
+        receiver_of: Receiver that accepted each proposer, or ``ALONE``, shape (p,).
+        proposer_of: Proposer that each receiver accepted, or ``ALONE``, shape (r,).
+        proposals: Number of proposals, at most p r.
     """
 
-    receiver_of: NDArray[np.int64]
-    proposer_of: NDArray[np.int64]
+    receiver_of: Integers
+    proposer_of: Integers
     proposals: int
 
 
 def marry(proposer_cost: ArrayLike, receiver_cost: ArrayLike) -> Marriage:
     """Find the stable marriage that is best for the proposers.
 
-    Everybody prefers a lower cost; between equal ones, the lower index. Ties broken so, no
-    proposer and receiver exist that would both be strictly better off together. Where one side
-    is larger, those of it who remain are the same in every stable marriage.
+    Each agent prefers a lower cost; among equal ones, the lower index. Ties broken so, no proposer
+    and receiver would both be strictly better off together. Where one side is larger, the same of
+    its agents are left over in every stable marriage.
 
     Args:
-        proposer_cost: shape (p, r); what receiver j costs proposer i.
-        receiver_cost: shape (r, p); what proposer i costs receiver j.
+        proposer_cost: Cost of receiver j to proposer i, shape (p, r).
+        receiver_cost: Cost of proposer i to receiver j, shape (r, p).
 
     Raises:
-        ColocationError: a matrix is not of finite numbers, or their shapes do not fit.
+        ColocationError: A matrix has an entry that is not finite, or their shapes do not match.
     """
     proposers = check_matrix("proposer_cost", proposer_cost)
     receivers = check_matrix("receiver_cost", receiver_cost)
     if proposers.shape != receivers.shape[::-1]:
         raise ColocationError(
             f"receiver_cost is {receivers.shape[0]} by {receivers.shape[1]}: "
-            f"{proposers.shape[1]} by {proposers.shape[0]} is needed, as proposer_cost turned"
+            f"{proposers.shape[1]} by {proposers.shape[0]} is needed, the transpose of "
+            "proposer_cost"
         )
     return propose(preference_lists(proposers), receivers)
 
 
-def propose(lists: NDArray[np.uint32], receiver_cost: NDArray[np.float64]) -> Marriage:
-    """Do as ``marry``, for proposers whose preference lists are known, and a checked matrix.
+def propose(lists: Indices, receiver_cost: Floats) -> Marriage:
+    """Return what ``marry`` does, for known preference lists and a checked matrix.
 
     Args:
-        lists: shape (p, r); each proposer's receivers, the preferred ones first.
-        receiver_cost: shape (r, p), contiguous by row; ranks will do.
+        lists: Receivers of each proposer, the preferred ones first, shape (p, r).
+        receiver_cost: Cost of proposer i to receiver j, or its rank, contiguous by row, shape (r,
+            p).
     """
     receiver_of, proposer_of, proposals = _deferred_acceptance(lists, read_only(receiver_cost))
     return Marriage(receiver_of, proposer_of, int(proposals))
 
 
 @kernel
-def _deferred_acceptance(
-    lists: NDArray[np.uint32], receiver_cost: NDArray[np.float64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-    """Let proposers in one at a time; whoever is displaced proposes on from where it was.
+def _deferred_acceptance(lists: Indices, receiver_cost: Floats) -> tuple[Integers, Integers, int]:
+    """Let proposers in one at a time; a displaced one proposes on from where it was.
 
     The outcome does not depend on the order of proposals (Gale and Shapley 1962).
     """

@@ -1,8 +1,8 @@
 """The colocation policies, from disutilities to pairs (IV-C).
 
-An odd agent runs alone. Under marriage it is of the side that receives, the one that nobody
-proposed to in the end; under roommates and greedy the one left over when the last pair is made;
-under complementary the one in the middle.
+An odd agent runs alone: under stable marriage a receiver that no proposer chose; under stable
+roommates and greedy the one left over when the last pair is made; under complementary the one in
+the middle.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from walras.cooper.marriage import marry
 from walras.cooper.roommates import find_roommates
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Agents = NDArray[np.int64]
+    from walras._arrays import Floats, Integers
 
 POLICIES = (
     "StableMarriageRandom",
@@ -34,22 +34,23 @@ POLICIES = (
     "Greedy",
     "Complementary",
 )
-"""Names of the policies, as a Market's ``colocation.policy`` gives them; the default first."""
+"""Names of the policies, as in a Market's ``colocation.policy``; the default first."""
 
 
 def colocate(
     policy: str, disutility: ArrayLike, intensity: ArrayLike | None = None, seed: int = 0
 ) -> Colocation:
-    """Pair agents by the policy of a name.
+    """Pair agents by the named policy.
 
     Args:
-        policy: one of ``POLICIES``.
-        disutility: shape (n, n); what agent i loses beside agent k.
-        intensity: shape (n,); needed by StableMarriagePartition and Complementary.
-        seed: of StableMarriageRandom's partition.
+        policy: One of ``POLICIES``.
+        disutility: Disutility of agent i beside agent k, shape (n, n).
+        intensity: Demand of each agent for the shared resource, shape (n,); needed by
+            StableMarriagePartition and Complementary.
+        seed: Seed of StableMarriageRandom's partition.
 
     Raises:
-        ColocationError: there is no such policy, or it needs intensities and has none; or see
+        ColocationError: There is no such policy, or it needs intensities and has none; or see
             ``check_disutility`` and ``check_intensity``.
     """
     agents = len(check_disutility(disutility))
@@ -70,49 +71,49 @@ def colocate(
 
 
 def stable_marriage_partition(disutility: ArrayLike, intensity: ArrayLike) -> Colocation:
-    """Part agents by intensity; the more intensive half proposes to the other (SMP).
+    """Divide agents by intensity; the more intensive half proposes to the other (SMP).
 
     Args:
-        disutility: shape (n, n); what agent i loses beside agent k.
-        intensity: shape (n,); demand for the shared resource, as memory bandwidth in GB/s. Of
-            equal agents the earlier counts as the more intensive.
+        disutility: Disutility of agent i beside agent k, shape (n, n).
+        intensity: Demand of each agent for the shared resource, as memory bandwidth in GB/s, shape
+            (n,). Of equal agents the earlier counts as the more intensive.
 
     Raises:
-        ColocationError: see ``check_disutility`` and ``check_intensity``.
+        ColocationError: See ``check_disutility`` and ``check_intensity``.
     """
-    suffered = check_disutility(disutility)
-    ordered = by_intensity(check_intensity(intensity, len(suffered)))
-    return _marry_halves(suffered, ordered, "StableMarriagePartition")
+    cost = check_disutility(disutility)
+    ordered = by_intensity(check_intensity(intensity, len(cost)))
+    return _marry_halves(cost, ordered, "StableMarriagePartition")
 
 
 def stable_marriage_random(disutility: ArrayLike, seed: int) -> Colocation:
-    """Part agents at random; a randomly selected half proposes to the other (SMR).
+    """Divide agents at random; a randomly selected half proposes to the other (SMR).
 
     Args:
-        disutility: shape (n, n); what agent i loses beside agent k.
-        seed: of the partition; the same seed parts the same number of agents alike.
+        disutility: Disutility of agent i beside agent k, shape (n, n).
+        seed: Seed of the partition; the same seed divides the same number of agents alike.
 
     Raises:
-        ColocationError: see ``check_disutility``.
+        ColocationError: See ``check_disutility``.
     """
-    suffered = check_disutility(disutility)
-    shuffled = np.random.default_rng(seed).permutation(len(suffered))
-    return _marry_halves(suffered, shuffled, "StableMarriageRandom")
+    cost = check_disutility(disutility)
+    shuffled = np.random.default_rng(seed).permutation(len(cost))
+    return _marry_halves(cost, shuffled, "StableMarriageRandom")
 
 
 def stable_roommates(disutility: ArrayLike) -> Colocation:
-    """Pair any agent with any other, stably as far as there is a way; pair the rejected greedily.
+    """Pair any agents stably as far as that is possible, and the rejected greedily (SR).
 
     Raises:
-        ColocationError: see ``check_disutility``.
+        ColocationError: See ``check_disutility``.
     """
-    suffered = check_disutility(disutility)
-    found = find_roommates(suffered)
+    cost = check_disutility(disutility)
+    found = find_roommates(cost)
     partner = found.partner.copy()
     rejected = found.rejected
-    again = pair_greedily(np.ascontiguousarray(suffered[np.ix_(rejected, rejected)]))
-    paired = again != ALONE
-    partner[rejected[paired]] = rejected[again[paired]]
+    leftover_pairs = pair_greedily(np.ascontiguousarray(cost[np.ix_(rejected, rejected)]))
+    paired = leftover_pairs != ALONE
+    partner[rejected[paired]] = rejected[leftover_pairs[paired]]
     return Colocation(partner, "StableRoommates", rejected, found.proposals)
 
 
@@ -120,7 +121,7 @@ def greedy(disutility: ArrayLike) -> Colocation:
     """Send each agent in turn to the processor where contention grows least (GR).
 
     Raises:
-        ColocationError: see ``check_disutility``.
+        ColocationError: See ``check_disutility``.
     """
     return Colocation(pair_greedily(check_disutility(disutility)), "Greedy")
 
@@ -129,7 +130,7 @@ def complementary(intensity: ArrayLike) -> Colocation:
     """Pair the most intensive agent with the least, the second with the last but one (CO).
 
     Raises:
-        ColocationError: see ``check_intensity``.
+        ColocationError: See ``check_intensity``.
     """
     ordered = by_intensity(check_intensity(intensity, len(np.atleast_1d(intensity))))
     partner = np.full(len(ordered), ALONE, np.int64)
@@ -139,16 +140,16 @@ def complementary(intensity: ArrayLike) -> Colocation:
     return Colocation(partner, "Complementary")
 
 
-def by_intensity(intensity: NDArray[np.float64]) -> Agents:
-    """Return the agents by decreasing intensity, equal ones in their order."""
+def by_intensity(intensity: Floats) -> Integers:
+    """Return the agents by decreasing intensity, equal ones in their order, shape (n,)."""
     return np.argsort(-intensity, kind="stable")
 
 
-def _marry_halves(suffered: NDArray[np.float64], agents: Agents, policy: str) -> Colocation:
-    """Let the first half propose to the second, which is larger by one if the number is odd."""
+def _marry_halves(cost: Floats, agents: Integers, policy: str) -> Colocation:
+    """Let the first half propose to the second, which has one more of an odd number."""
     half = len(agents) // 2
     proposers, receivers = np.sort(agents[:half]), np.sort(agents[half:])
-    marriage = marry(suffered[np.ix_(proposers, receivers)], suffered[np.ix_(receivers, proposers)])
+    marriage = marry(cost[np.ix_(proposers, receivers)], cost[np.ix_(receivers, proposers)])
     partner = np.full(len(agents), ALONE, np.int64)
     accepted = receivers[marriage.receiver_of]
     partner[proposers], partner[accepted] = accepted, proposers

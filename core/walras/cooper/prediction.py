@@ -1,9 +1,9 @@
-"""Predicts all disutilities from a few that are measured (Cooper, section IV-A).
+"""Prediction of all disutilities from a few that are measured (Cooper, section IV-A).
 
-The paper fills the matrix by collaborative filtering, which ``walras.cooper.filtering`` does. On
-sparse matrices that loses to the plain mean of each column. The default here starts from the
-column means and departs from them only as far as the measurements bear out: see
-``walras.cooper._pressure`` for the model, in which nothing is left to choose and nothing random.
+The paper fills the matrix by collaborative filtering (``walras.cooper.filtering``). On sparse
+matrices that is worse than the plain mean of each column. The default here starts from the
+column means and departs from them only as far as the measurements support it: see
+``walras.cooper._pressure`` for the model, which has no free parameters and no random numbers.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 
 from walras._jit import kernel
 from walras._segments import read_only
-from walras.cooper._pressure import WIDTH, learn
+from walras.cooper._pressure import WIDTH, fit_pressures
 from walras.cooper.preference import check_measured
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
+    from walras._arrays import Floats
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,12 @@ class Prediction:
     """A full matrix of disutilities.
 
     Attributes:
-        disutility: shape (agents, co-runners), all finite, read-only; measured entries as they
-            were, the others at most 1 and not below both 0 and the least that was measured.
-        noise: standard deviation, in units of disutility, that the model leaves unexplained.
-        iterations: passes over the measurements.
-        converged: whether the noise moved by less than a thousandth of itself at the last pass.
+        disutility: Disutilities, shape (agents, co-runners), all finite, read-only: measured
+            entries unchanged, the others at most 1 and not below both 0 and the least that was
+            measured.
+        noise: Standard deviation that the model leaves unexplained, in units of disutility.
+        iterations: Passes over the measurements.
+        converged: Whether the noise changed by less than a thousandth in the last pass.
     """
 
     disutility: Floats
@@ -45,16 +46,16 @@ class Prediction:
 def predict(measured: ArrayLike) -> Prediction:
     """Predict the disutilities that were not measured.
 
-    An agent without measurements is predicted to feel every co-runner as an average agent does, a
-    co-runner without any to cost every agent its own level. The same matrix gives the same
-    result to the bit, on any number of threads.
+    An agent without measurements gets an average agent's disutility beside every co-runner; a
+    co-runner without any costs every agent its own level. The same matrix gives the same result to
+    the bit, on any number of threads.
 
     Args:
-        measured: shape (agents, co-runners), 1 - throughput together / throughput alone; NaN where
+        measured: 1 - throughput together / throughput alone, shape (agents, co-runners); NaN where
             not measured.
 
     Raises:
-        DisutilityError: see ``check_measured``.
+        DisutilityError: See ``check_measured``.
     """
     matrix = check_measured(measured)
     if matrix.size == 0:
@@ -63,7 +64,7 @@ def predict(measured: ArrayLike) -> Prediction:
     values = matrix.ravel()[known]
     centre, lowest = values.mean(), min(values.min(), 0.0)
     scale = values.std() or 1.0
-    learned = learn(known, matrix.shape, (values - centre) / scale)
+    learned = fit_pressures(known, matrix.shape, (values - centre) / scale)
     agents, corunners = learned.agents.mean, learned.corunners.mean * scale
     filled = _fill(read_only(matrix), agents, corunners, centre, lowest)
     noise = float(scale * np.sqrt(learned.noise))
@@ -74,7 +75,7 @@ def predict(measured: ArrayLike) -> Prediction:
 def _fill(
     measured: Floats, agents: Floats, corunners: Floats, centre: float, lowest: float
 ) -> Floats:
-    """Put what the model says, within bounds, where nothing is measured."""
+    """Return the measured values, and the model's within bounds where nothing is measured."""
     filled = np.empty(measured.shape)
     for x in range(measured.shape[0]):
         for y in range(measured.shape[1]):

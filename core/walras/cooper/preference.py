@@ -1,4 +1,4 @@
-"""Disutilities of colocation, measured on some pairs, and the preferences that follow from them.
+"""Measured disutilities, and the preferences that follow from them.
 
 Entry [x, y] of a matrix of disutilities is 1 - throughput of agent x beside co-runner y /
 throughput alone (Cooper, section III-B): 0.3 is a loss of 30 %. Agent x prefers the co-runners
@@ -11,18 +11,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras.cooper._concordance import compare
+from walras._checks import refuse
+from walras.cooper._concordance import count_pairs
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from walras._arrays import Floats
 
-MOST_GAINED = 1e12
-"""The most that a co-runner can be taken to speed an agent up, in multiples of its speed alone."""
+MAX_GAIN = 1e12
+"""Largest gain of throughput by a co-runner that is taken for valid, in multiples of that alone."""
 
 
 class DisutilityError(ValueError):
-    """Disutilities that make no sense; the message names the array and the first bad entry."""
+    """Invalid disutilities; the message names the array and its first bad entry."""
 
 
 def preferences_right(true: ArrayLike, predicted: ArrayLike) -> float:
@@ -33,15 +35,15 @@ def preferences_right(true: ArrayLike, predicted: ArrayLike) -> float:
     predicted tie of two that are different counts one half, as a coin would decide it.
 
     Args:
-        true: shape (agents, co-runners); NaN where there is no such colocation, as of an agent
-            with itself, which leaves its pairs out.
-        predicted: the same shape, finite wherever ``true`` is.
+        true: Disutilities, shape (agents, co-runners); NaN where there is no such colocation, as of
+            an agent with itself, which leaves its pairs out.
+        predicted: Predicted disutilities of the same shape, finite wherever ``true`` is.
 
     Returns:
-        Between 0 and 1, and 1 if there is nothing to choose between.
+        A fraction from 0 to 1; 1 if there is nothing to choose between.
 
     Raises:
-        DisutilityError: the shapes differ, or an entry is missing or not finite.
+        DisutilityError: The shapes differ, or an entry is missing or not finite.
     """
     truth = _matrix("true", true)
     guess = _matrix("predicted", predicted)
@@ -50,44 +52,53 @@ def preferences_right(true: ArrayLike, predicted: ArrayLike) -> float:
             f"predicted has shape {guess.shape}, true has {truth.shape}: they must be the same"
         )
     exists = ~np.isnan(truth)
-    _refuse("true", truth, np.isinf(truth), "is not finite")
-    _refuse("predicted", guess, exists & ~np.isfinite(guess), "is not a finite number")
-    pairs = compare(truth, guess)
-    wrong = pairs.opposed.sum() + (pairs.tied_second - pairs.tied_both).sum() / 2
-    return float(1 - wrong / max(pairs.all.sum(), 1))
+    refuse("true", truth, np.isinf(truth), "is not finite", DisutilityError)
+    refuse(
+        "predicted", guess, exists & ~np.isfinite(guess), "is not a finite number", DisutilityError
+    )
+    pairs = count_pairs(truth, guess)
+    wrong = pairs.discordant.sum() + (pairs.tied_second - pairs.tied_both).sum() / 2
+    return float(1 - wrong / max(pairs.total.sum(), 1))
 
 
-def check_measured(measured: ArrayLike) -> NDArray[np.float64]:
-    """Return disutilities as a matrix, with NaN where nothing is measured.
+def check_measured(measured: ArrayLike) -> Floats:
+    """Return measured disutilities as a matrix, with NaN where nothing is measured.
 
-    A loss of more than everything cannot be; a gain, below 0, can: noise, or a co-runner that
+    No loss exceeds 1, all throughput. A gain, below 0, is possible: noise, or a co-runner that
     loads data for both (the paper's footnote 3).
 
     Raises:
-        DisutilityError: not a matrix, an entry is infinite, above 1 or below -1e12, or nothing is
+        DisutilityError: Not a matrix; an entry is infinite, above 1 or below -1e12; or nothing is
             measured.
     """
     matrix = _matrix("measured", measured)
-    _refuse("measured", matrix, np.isinf(matrix), "is not finite; NaN says not measured")
-    _refuse("measured", matrix, matrix > 1, "is above 1: more than all throughput cannot be lost")
-    _refuse("measured", matrix, matrix < -MOST_GAINED, f"is below -{MOST_GAINED:g}")
+    refuse(
+        "measured",
+        matrix,
+        np.isinf(matrix),
+        "is not finite; NaN says not measured",
+        DisutilityError,
+    )
+    refuse(
+        "measured",
+        matrix,
+        matrix > 1,
+        "is above 1: more than all throughput cannot be lost",
+        DisutilityError,
+    )
+    refuse("measured", matrix, matrix < -MAX_GAIN, f"is below -{MAX_GAIN:g}", DisutilityError)
     if matrix.size and np.isnan(matrix).all():
         raise DisutilityError(
-            f"measured has no entry among {matrix.size} that is not NaN: one at least is needed"
+            f"measured has no entry among {matrix.size} that is not NaN: at least one is needed"
         )
     return matrix
 
 
-def _matrix(name: str, values: ArrayLike) -> NDArray[np.float64]:
+def _matrix(name: str, values: ArrayLike) -> Floats:
+    """Return ``values`` as an array of two dimensions, contiguous by row."""
     array = np.ascontiguousarray(values, dtype=np.float64)
     if np.ndim(values) != 2:
         raise DisutilityError(
             f"{name} has {np.ndim(values)} dimensions: a matrix, agents by co-runners, is needed"
         )
     return array
-
-
-def _refuse(name: str, matrix: NDArray[np.float64], bad: NDArray[np.bool_], complaint: str) -> None:
-    if bad.any():
-        row, column = (int(i) for i in np.unravel_index(bad.argmax(), bad.shape))
-        raise DisutilityError(f"{name}[{row}, {column}] = {matrix[row, column]} {complaint}")

@@ -1,8 +1,8 @@
 """Preference lists: for every row of a matrix, the columns by increasing cost.
 
-Values are dealt into twice as many buckets as there are columns, which puts them almost in order,
-and then inserted in place: an eighth of the time of NumPy's stable sort where values are spread
-evenly, and less where they repeat. NumPy sorts the rows whose values crowd together.
+A bucket sort with twice as many buckets as columns puts values almost in order, and insertion sort
+completes it in place: an eighth of the time of NumPy's stable sort where values are spread evenly,
+and less where they repeat. NumPy sorts the rows whose values are crowded.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from walras._jit import kernel
 from walras._segments import read_only
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from walras._arrays import Bools, Floats, Indices
 
 MOVES_PER_COLUMN = 4
-"""How often entries may move by insertion, on average, before a row is left to NumPy."""
+"""Moves by insertion per entry, on average, after which a row is left to NumPy."""
 
 
-def preference_lists(cost: NDArray[np.float64]) -> NDArray[np.uint32]:
-    """Return for every row its columns by increasing cost, equal ones by index.
+def preference_lists(cost: Floats) -> Indices:
+    """Return the columns of every row by increasing cost, equal ones by index.
 
     Args:
-        cost: shape (rows, columns), finite, contiguous by row.
+        cost: Finite costs, contiguous by row, shape (rows, columns).
     """
     lists = np.empty(cost.shape, np.uint32)
     crowded = _sort_rows(read_only(cost), lists)
@@ -35,24 +35,24 @@ def preference_lists(cost: NDArray[np.float64]) -> NDArray[np.uint32]:
 
 
 @kernel
-def _sort_rows(cost: NDArray[np.float64], lists: NDArray[np.uint32]) -> NDArray[np.bool_]:
-    """Sort all rows but those that are crowded, and return which those are."""
+def _sort_rows(cost: Floats, lists: Indices) -> Bools:
+    """Sort all rows but crowded ones, and return which rows are crowded."""
     rows, columns = cost.shape
     bucket = np.empty(columns, np.uint32)
     start = np.empty(2 * columns + 1, np.uint32)
     crowded = np.zeros(rows, np.bool_)
     for row in range(rows):
-        _deal(cost[row], bucket, start, lists[row])
-        crowded[row] = not _insert(cost[row], lists[row])
+        _bucket_sort(cost[row], bucket, start, lists[row])
+        crowded[row] = not _insertion_sort(cost[row], lists[row])
     return crowded
 
 
 @kernel
-def _deal(
-    values: NDArray[np.float64],
-    bucket: NDArray[np.uint32],
-    start: NDArray[np.uint32],
-    dealt: NDArray[np.uint32],
+def _bucket_sort(
+    values: Floats,
+    bucket: Indices,
+    start: Indices,
+    sorted_columns: Indices,
 ) -> None:
     """Order columns by bucket; a larger value is never in an earlier bucket."""
     low, high = np.inf, -np.inf
@@ -73,21 +73,21 @@ def _deal(
     for column in range(len(values)):
         slot = start[bucket[column]]
         start[bucket[column]] += 1
-        dealt[slot] = column
+        sorted_columns[slot] = column
 
 
 @kernel
-def _insert(values: NDArray[np.float64], nearly: NDArray[np.uint32]) -> bool:
-    """Sort columns that are nearly in order; give up, and say so, if they are not."""
-    moves = MOVES_PER_COLUMN * len(nearly)
-    for slot in range(1, len(nearly)):
-        column = nearly[slot]
+def _insertion_sort(values: Floats, columns_in_order: Indices) -> bool:
+    """Sort columns that are nearly in order; return False if that takes too many moves."""
+    moves = MOVES_PER_COLUMN * len(columns_in_order)
+    for slot in range(1, len(columns_in_order)):
+        column = columns_in_order[slot]
         value = values[column]
         to = slot
-        while to > 0 and values[nearly[to - 1]] > value:
-            nearly[to] = nearly[to - 1]
+        while to > 0 and values[columns_in_order[to - 1]] > value:
+            columns_in_order[to] = columns_in_order[to - 1]
             to -= 1
-        nearly[to] = column
+        columns_in_order[to] = column
         moves -= slot - to
         if moves < 0:
             return False

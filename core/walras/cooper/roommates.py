@@ -1,13 +1,13 @@
 """Stable roommates: any agent may share with any other (III-C; Irving 1985).
 
-Phase 1: agents propose down their lists and hold the best proposal that they have; whoever holds
-one strikes everybody worse. Phase 2: rotations, chains of agents who would all pass on to their
-second choices at once, are struck out until every list has one name or none.
+Phase 1: agents propose down their lists and hold the best proposal that they have; the holder of
+one deletes all that are worse from its list. Phase 2: rotations, cycles of agents who would all
+move to their second choices at once, are eliminated until every list has one name or none.
 
-Where no stable solution exists, lists run out: in phase 1 one agent's, in phase 2 those of all
-agents on a rotation of odd length, who prefer each other in a circle. There Irving's algorithm
-stops. This one goes on (Tan 1991): it rejects the last agent of the circle, pairs the others with
-their neighbours, and leaves as few agents rejected as can be with all others paired stably.
+Where no stable solution exists, lists become empty: in phase 1 one agent's, in phase 2 those of
+all agents on a rotation of odd length, who prefer each other in a cycle. There Irving's algorithm
+stops. This one continues (Tan 1991): it rejects the last agent of the cycle, pairs the others with
+their neighbours, and so rejects as few agents as possible, with all others paired stably.
 """
 
 from __future__ import annotations
@@ -23,30 +23,28 @@ from walras.cooper.colocation import ALONE, check_disutility
 from walras.cooper.ranking import preference_lists
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Costs = NDArray[np.float64]
-    Lists = NDArray[np.uint32]
-    Agents = NDArray[np.int64]
+    from walras._arrays import Floats, Indices, Integers
 
 
 @dataclass(frozen=True)
 class Roommates:
-    """The pairs that stability decides, and who is left.
+    """Pairs of stable roommates, and the agents left over.
 
     Attributes:
-        partner: shape (n,); for each agent the one it shares with, or ``ALONE`` if rejected.
-        proposals: how many proposals were made in phase 1, at most n (n - 1).
-        rotations: how many rotations were struck out in phase 2.
+        partner: Partner of each agent, or ``ALONE`` if rejected, shape (n,).
+        proposals: Number of proposals in phase 1, at most n (n - 1).
+        rotations: Number of rotations eliminated in phase 2.
     """
 
-    partner: Agents
+    partner: Integers
     proposals: int
     rotations: int
 
     @property
-    def rejected(self) -> Agents:
-        """Those left over: one that all others reject, or one of each circle of odd size."""
+    def rejected(self) -> Integers:
+        """Agents left over: one that all others reject, or one per cycle of odd size."""
         return np.flatnonzero(self.partner == ALONE)
 
     @property
@@ -56,14 +54,15 @@ class Roommates:
 
 
 def find_roommates(disutility: ArrayLike) -> Roommates:
-    """Pair agents so that no two would both rather share with each other, as far as there is a way.
+    """Pair agents so that no two would both rather share with each other, as far as possible.
 
     Args:
-        disutility: shape (n, n); agents prefer a lower one, and between equal ones the lower
-            index. The choice between several stable solutions is deterministic.
+        disutility: Disutility of agent i beside agent k, shape (n, n); agents prefer a lower one,
+            and among equal ones the lower index. The choice between several stable solutions is
+            deterministic.
 
     Raises:
-        ColocationError: see ``check_disutility``.
+        ColocationError: See ``check_disutility``.
     """
     cost = read_only(check_disutility(disutility))
     lists = preference_lists(cost)
@@ -71,7 +70,7 @@ def find_roommates(disutility: ArrayLike) -> Roommates:
     first = np.zeros(agents, np.int64)
     holder = np.full(agents, ALONE, np.int64)
     proposals = _propose(cost, lists, first, holder)
-    rotations = _strike_rotations(cost, lists, first, holder)
+    rotations = _eliminate_rotations(cost, lists, first, holder)
     partner = np.full(agents, ALONE, np.int64)
     paired = np.flatnonzero(holder != ALONE)
     partner[paired] = lists[paired, first[paired]]
@@ -79,78 +78,79 @@ def find_roommates(disutility: ArrayLike) -> Roommates:
 
 
 @kernel
-def _takes(cost: Costs, agent: int, suitor: int, holder: int) -> bool:
-    """Whether ``suitor`` comes before the last name on the list of ``agent``, its ``holder``."""
-    if suitor == agent or holder < 0:
+def _prefers(cost: Floats, agent: int, proposer: int, holder: int) -> bool:
+    """Return whether ``agent`` prefers ``proposer`` to ``holder``, the last name on its list."""
+    if proposer == agent or holder < 0:
         return False
-    offered, held = cost[agent, suitor], cost[agent, holder]
-    return offered < held or (offered == held and suitor < holder)
+    offered, held = cost[agent, proposer], cost[agent, holder]
+    return offered < held or (offered == held and proposer < holder)
 
 
 @kernel
-def _propose(cost: Costs, lists: Lists, first: Agents, holder: Agents) -> int:
-    """Run phase 1: leave where on its list each agent's proposal is held, and whose it holds."""
+def _propose(cost: Floats, lists: Indices, first: Integers, holder: Integers) -> int:
+    """Run phase 1: set where on its list each agent's proposal is held, and whose it holds."""
     agents = len(first)
     proposals = 0
     for newcomer in range(agents):
-        suitor = newcomer
-        while suitor >= 0 and first[suitor] < agents:
-            asked = lists[suitor, first[suitor]]
-            rival = holder[asked]
-            if asked != suitor:
+        proposer = newcomer
+        while proposer >= 0 and first[proposer] < agents:
+            receiver = lists[proposer, first[proposer]]
+            rival = holder[receiver]
+            if receiver != proposer:
                 proposals += 1
-                if rival < 0 or _takes(cost, asked, suitor, rival):
-                    holder[asked] = suitor
-                    suitor = rival
-                    if suitor < 0:
+                if rival < 0 or _prefers(cost, receiver, proposer, rival):
+                    holder[receiver] = proposer
+                    proposer = rival
+                    if proposer < 0:
                         break
-            first[suitor] += 1
+            first[proposer] += 1
     return proposals
 
 
 @kernel
-def _strike_rotations(cost: Costs, lists: Lists, first: Agents, holder: Agents) -> int:
-    """Run phase 2 on the state that phase 1 left; a ``holder`` of ``ALONE`` means an empty list.
+def _eliminate_rotations(cost: Floats, lists: Indices, first: Integers, holder: Integers) -> int:
+    """Run phase 2 on the state after phase 1; a ``holder`` of ``ALONE`` means an empty list.
 
-    The walk from an agent to the last name on its second choice's list runs into a rotation. What
-    led there stays a walk when the rotation is struck, but for its last step, which is made anew.
+    The walk from an agent to the last name on its second choice's list runs into a rotation. The
+    part of the walk before the rotation stays valid after its elimination, except for its last
+    step.
     """
     agents = len(first)
     second = first.copy()
-    place = np.full(agents, -1, np.int64)
+    position = np.full(agents, -1, np.int64)
     walk = np.empty(agents, np.int64)
     rotations = 0
     for start in range(agents):
-        walk[0], place[start], steps = start, 0, 0
+        walk[0], position[start], steps = start, 0, 0
         while steps >= 0:
             agent = walk[steps]
             choice = _second_choice(cost, lists, first, second, holder, agent)
             if choice < 0:
-                place[agent] = -1
+                position[agent] = -1
                 steps -= 1
                 continue
             following = holder[choice]
-            if place[following] < 0:
+            if position[following] < 0:
                 steps += 1
-                walk[steps], place[following] = following, steps
+                walk[steps], position[following] = following, steps
                 continue
-            begin = place[following]
+            begin = position[following]
             rotation = walk[begin : steps + 1]
-            if _is_circle(lists, second, holder, rotation):
-                _pair_up(lists, first, second, holder, rotation)
+            if _is_odd_cycle(lists, second, holder, rotation):
+                _pair_odd_cycle(lists, first, second, holder, rotation)
             else:
-                _strike(lists, first, second, holder, rotation)
+                _eliminate(lists, first, second, holder, rotation)
             rotations += 1
             for member in rotation:
-                place[member] = -1
-            place[start] = 0
+                position[member] = -1
+            position[start] = 0
             steps = max(begin - 1, 0)
     return rotations
 
 
 @kernel
 def _second_choice(
-    cost: Costs, lists: Lists, first: Agents, second: Agents, holder: Agents, agent: int
+    cost: Floats, lists: Indices, first: Integers, second: Integers, holder: Integers, agent: int
 ) -> int:
     """Return the second name on the list of ``agent``, or -1 if there is none."""
     if holder[agent] < 0 or lists[agent, first[agent]] == holder[agent]:
@@ -158,26 +158,28 @@ def _second_choice(
     second[agent] = max(second[agent], first[agent] + 1)
     while second[agent] < len(lists):
         choice = int(lists[agent, second[agent]])
-        if _takes(cost, choice, agent, holder[choice]):
+        if _prefers(cost, choice, agent, holder[choice]):
             return choice
         second[agent] += 1
     return -1
 
 
 @kernel
-def _strike(lists: Lists, first: Agents, second: Agents, holder: Agents, rotation: Agents) -> None:
-    """Let all agents of a rotation pass on to their second choices at once."""
+def _eliminate(
+    lists: Indices, first: Integers, second: Integers, holder: Integers, rotation: Integers
+) -> None:
+    """Move all agents of a rotation to their second choices at once."""
     for agent in rotation:
         first[agent] = second[agent]
         holder[lists[agent, first[agent]]] = agent
 
 
 @kernel
-def _is_circle(lists: Lists, second: Agents, holder: Agents, rotation: Agents) -> bool:
-    """Whether all who are on a rotation list nobody but the next and the one before them.
+def _is_odd_cycle(lists: Indices, second: Integers, holder: Integers, rotation: Integers) -> bool:
+    """Return whether all agents on a rotation list only the next and the one before them.
 
-    Their number is odd, and all their lists would run out if it were struck. On a rotation whose
-    lists are as short, but name others, nobody's would.
+    Their number is odd, and elimination would empty all their lists. On a rotation whose lists are
+    as short, but have other names, it would empty none.
     """
     closed = False
     for agent in rotation:
@@ -189,13 +191,15 @@ def _is_circle(lists: Lists, second: Agents, holder: Agents, rotation: Agents) -
 
 
 @kernel
-def _pair_up(lists: Lists, first: Agents, second: Agents, holder: Agents, circle: Agents) -> None:
-    """Reject the last agent of an odd circle, and pair the others with their neighbours."""
-    rejected = circle[0]
-    for member in circle[1:]:
+def _pair_odd_cycle(
+    lists: Indices, first: Integers, second: Integers, holder: Integers, cycle: Integers
+) -> None:
+    """Reject the last agent of an odd cycle, and pair the others with their neighbours."""
+    rejected = cycle[0]
+    for member in cycle[1:]:
         rejected = max(rejected, member)
     agent = lists[rejected, second[rejected]]
-    for _ in range(len(circle) // 2):
+    for _ in range(len(cycle) // 2):
         before = lists[agent, second[agent]]
         first[agent] = second[agent]
         holder[before] = agent

@@ -1,8 +1,8 @@
 """Fair shares of a common penalty: the Shapley value (Cooper, eq. 1 and appendix).
 
-An agent's fair share is what it adds to the penalty of those before it, averaged over all orders
-in which the agents could arrive. Penalties cannot be handed from one agent to another, so nobody
-is charged these shares: they say which agents a fair colocation lets lose more.
+An agent's fair share is its addition to the penalty of those before it, averaged over all orders of
+arrival. Penalties cannot be transferred between agents, so nobody is charged these shares: they
+tell which agents lose more in a fair colocation.
 """
 
 from __future__ import annotations
@@ -15,32 +15,33 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
+    from walras._arrays import Bools, Floats, Integers
 
-Game: TypeAlias = Callable[["NDArray[np.bool_]"], "ArrayLike"]
-"""The penalty of coalitions: takes who is in each, shape (coalitions, agents), and returns one
-number each, in any unit. It must give the same number for the same coalition."""
+Game: TypeAlias = Callable[["Bools"], "ArrayLike"]
+"""Penalty of coalitions: takes members, shape (coalitions, agents), and returns one number each,
+in any unit. It must give the same number for the same coalition."""
 
 EXACT_AGENTS = 12
+"""Most agents for whom all coalitions are asked about."""
 AT_ONCE = 1 << 22
-"""Entries of the membership matrix that a game is asked about at once, at most."""
+"""Most entries of the membership matrix that a game is asked about at once."""
 
 
 class ShapleyError(ValueError):
-    """A game that has no Shapley value; the message names the coalition."""
+    """A game without a Shapley value; the message names the coalition."""
 
 
 @dataclass(frozen=True)
-class Shares:
-    """What each agent should bear of the penalty of all together.
+class ShapleyValue:
+    """Fair share of each agent in the penalty of all together.
 
     Attributes:
-        share: shape (agents,), in the game's unit; they add up to what all together cost more
-            than nobody.
-        error: shape (agents,); the standard error of each share, 0 where exact.
-        coalitions: how many coalitions the game was asked about.
+        share: Share of each agent, in the game's unit, shape (agents,); they add up to the penalty
+            of all together less that of nobody.
+        error: Standard error of each share, 0 where exact, shape (agents,).
+        coalitions: Number of coalitions that the game was asked about.
     """
 
     share: Floats
@@ -48,21 +49,21 @@ class Shares:
     coalitions: int
 
 
-def shapley(game: Game, agents: int, *, pairs: int = 500, seed: int = 0) -> Shares:
+def shapley(game: Game, agents: int, *, pairs: int = 500, seed: int = 0) -> ShapleyValue:
     """Divide a penalty: exactly among up to 12 agents, by sampled orders among more.
 
     Args:
-        game: the penalty of each coalition.
-        agents: how many there are.
-        pairs: of sampled orders, each an order and its reverse; at least 2.
-        seed: of the orders; the same seed gives the same shares.
+        game: Penalty of each coalition.
+        agents: Number of agents.
+        pairs: Number of sampled pairs of orders, each an order and its reverse; at least 2.
+        seed: Seed of the orders; the same seed gives the same shares.
 
     Raises:
-        ShapleyError: the game gives no finite number for a coalition.
+        ShapleyError: The game gives no finite number for a coalition.
         ValueError: ``agents`` is below 0, or ``pairs`` below 2.
     """
     if agents < 0:
-        raise ValueError(f"agents is {agents}: 0 at least is needed")
+        raise ValueError(f"agents is {agents}: at least 0 is needed")
     if agents <= EXACT_AGENTS:
         everyone = np.arange(1 << agents)[:, None] >> np.arange(agents) & 1
         return shapley_exact(_penalties(game, everyone.astype(np.bool_)))
@@ -71,15 +72,15 @@ def shapley(game: Game, agents: int, *, pairs: int = 500, seed: int = 0) -> Shar
     return _sample(game, agents, pairs, np.random.default_rng(seed))
 
 
-def shapley_exact(penalties: ArrayLike) -> Shares:
-    """Divide a penalty whose every coalition is listed, by equation 1.
+def shapley_exact(penalties: ArrayLike) -> ShapleyValue:
+    """Divide a penalty given for every coalition, by equation 1.
 
     Args:
-        penalties: shape (2**agents,); agent i is in coalition number c if bit i of c is set, so
-            that entry 0 is nobody's, entry 3 that of agents 0 and 1 together.
+        penalties: Penalty of each coalition, shape (2**agents,); agent i is in coalition c if bit i
+            of c is set, so that entry 0 is nobody's, entry 3 that of agents 0 and 1 together.
 
     Raises:
-        ShapleyError: the length is no power of two, or an entry is not finite.
+        ShapleyError: The length is no power of two, or an entry is not finite.
     """
     penalty = np.asarray(penalties, np.float64)
     agents = penalty.size.bit_length() - 1
@@ -91,16 +92,16 @@ def shapley_exact(penalties: ArrayLike) -> Shares:
     orders = np.array([1 / (agents * comb(agents - 1, size)) for size in range(agents)])
     share = np.empty(agents)
     for i in range(agents):
-        without, joined = np.moveaxis(penalty.reshape(-1, 2, 1 << i), 1, 0)
-        share[i] = ((joined - without).ravel() * orders[others]).sum()
-    return Shares(share, np.zeros(agents), penalty.size)
+        without, included = np.moveaxis(penalty.reshape(-1, 2, 1 << i), 1, 0)
+        share[i] = ((included - without).ravel() * orders[others]).sum()
+    return ShapleyValue(share, np.zeros(agents), penalty.size)
 
 
-def _sample(game: Game, agents: int, pairs: int, generator: np.random.Generator) -> Shares:
+def _sample(game: Game, agents: int, pairs: int, generator: np.random.Generator) -> ShapleyValue:
     """Average over random orders and their reverses.
 
-    Who comes late in an order comes early in its reverse. Where penalties grow with the coalition
-    the two err to opposite sides, and their mean by less than two orders drawn apart.
+    Agents late in an order are early in its reverse. Where penalties grow with the coalition, the
+    two err in opposite directions, and their mean errs less than two independent orders.
     """
     added = np.empty((pairs, agents))
     batch = max(1, AT_ONCE // (2 * (agents + 1) * agents))
@@ -108,15 +109,16 @@ def _sample(game: Game, agents: int, pairs: int, generator: np.random.Generator)
         size = min(batch, pairs - first)
         arrival = generator.permuted(np.tile(np.arange(agents), (size, 1)), axis=1)
         both = np.stack([arrival, agents - 1 - arrival], axis=1)
-        here = both[:, :, None, :] < np.arange(agents + 1)[:, None]
-        penalty = _penalties(game, here.reshape(-1, agents)).reshape(size, 2, agents + 1)
+        members = both[:, :, None, :] < np.arange(agents + 1)[:, None]
+        penalty = _penalties(game, members.reshape(-1, agents)).reshape(size, 2, agents + 1)
         steps = np.take_along_axis(np.diff(penalty, axis=2), both, axis=2)
         added[first : first + size] = steps.mean(axis=1)
     error = added.std(axis=0, ddof=1) / np.sqrt(pairs)
-    return Shares(added.mean(axis=0), error, 2 * pairs * (agents + 1))
+    return ShapleyValue(added.mean(axis=0), error, 2 * pairs * (agents + 1))
 
 
-def _penalties(game: Game, members: NDArray[np.bool_]) -> Floats:
+def _penalties(game: Game, members: Bools) -> Floats:
+    """Return the game's penalties of coalitions, shape (coalitions,), if they are finite."""
     penalty = np.asarray(game(members), np.float64)
     if penalty.shape != members.shape[:1]:
         raise ShapleyError(
@@ -127,7 +129,8 @@ def _penalties(game: Game, members: NDArray[np.bool_]) -> Floats:
     return penalty
 
 
-def _refuse_infinite(penalty: Floats, members: Callable[[int], NDArray[np.int64]]) -> None:
+def _refuse_infinite(penalty: Floats, members: Callable[[int], Integers]) -> None:
+    """Raise an error for the first penalty that is not finite, with the coalition's members."""
     bad = ~np.isfinite(penalty)
     if bad.any():
         entry = int(bad.argmax())

@@ -1,4 +1,4 @@
-"""The kernel of maximum-weight matching where a user has several places.
+"""The kernel of maximum-weight matching where a user can take several machines.
 
 Shortest augmenting paths with prices u_j of machines and v_i of places, such that u_j + v_i >= w_ij
 everywhere, with equality where machine j is matched to user i, and v_i = 0 where i has places
@@ -15,27 +15,26 @@ import numpy as np
 from walras._jit import kernel
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from walras._arrays import Bools, Floats, Integers
 
 
 @kernel
 def assign(
     weights: Floats,
-    places: NDArray[np.int64],
-    owner: NDArray[np.int64],
+    places: Integers,
+    owner: Integers,
     machine_price: Floats,
     place_price: Floats,
 ) -> None:
-    """Match every machine to a user so that the weights add up to the most.
+    """Match every machine to a user so that the sum of weights is largest.
 
     Args:
-        weights: shape (n, m), not negative; the last user has weight 0 for all machines.
-        places: shape (n,), how many machines each user can take; m for the last one.
-        owner: shape (m,), comes as -1; each machine's user.
-        machine_price: shape (m,), written; u.
-        place_price: shape (n,), written; v.
+        weights: Weight of each machine for each user, not negative, shape (n, m); all 0 for the
+            last user.
+        places: Most machines of each user, shape (n,); m for the last one.
+        owner: User of each machine, shape (m,); given as -1 and written.
+        machine_price: Prices u, shape (m,), written.
+        place_price: Prices v, shape (n,), written.
     """
     users, machines = weights.shape
     machine_price[:] = 0.0
@@ -76,11 +75,11 @@ def relax(
     start: float,
     machine_price: Floats,
     place_price: Floats,
-    reached: NDArray[np.bool_],
+    reached: Bools,
     distance: Floats,
-    towards: NDArray[np.int64],
+    towards: Integers,
 ) -> None:
-    """Shorten the ways to users that lead through ``machine``, which is ``start`` away."""
+    """Shorten the distances of users through ``machine``, which is at distance ``start``."""
     for i in range(len(distance)):
         if not reached[i]:
             loss = machine_price[machine] + place_price[i] - weights[i, machine]
@@ -90,8 +89,8 @@ def relax(
 
 
 @kernel
-def nearest(distance: Floats, reached: NDArray[np.bool_]) -> int:
-    """Return the nearest user that is not reached yet, the first one among equals."""
+def nearest(distance: Floats, reached: Bools) -> int:
+    """Return the nearest user not reached yet, the first one among equals."""
     best = -1
     for i in range(len(distance)):
         if not reached[i] and (best < 0 or distance[i] < distance[best]):
@@ -101,14 +100,14 @@ def nearest(distance: Floats, reached: NDArray[np.bool_]) -> int:
 
 @kernel
 def raise_prices(
-    owner: NDArray[np.int64],
-    reached: NDArray[np.bool_],
+    owner: Integers,
+    reached: Bools,
     distance: Floats,
     length: float,
     machine_price: Floats,
     place_price: Floats,
 ) -> None:
-    """Move prices so that no loss on a path of ``length`` is left, and none is negative."""
+    """Adjust prices so that a path of ``length`` has no loss left, and no loss is negative."""
     for j in range(len(owner)):
         if owner[j] >= 0 and reached[owner[j]]:
             machine_price[j] -= length - distance[owner[j]]

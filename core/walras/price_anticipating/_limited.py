@@ -10,27 +10,25 @@ from walras._jit import kernel
 from walras.price_anticipating._response import respond
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from walras._arrays import Floats, Integers
 
 ROUNDS_BEFORE_SEARCH = 8
-"""Sets of machines that are tried at the prices of the last one before single swaps are."""
+"""Sets of machines to try at the prices of the last one before single swaps."""
 
 WORTH_A_SWAP = 1e-12
-"""Relative gain below which a swap of machines is rounding: the search would go in circles."""
+"""Relative gain below which a swap of machines is rounding, and the search would cycle."""
 
 
 @kernel
 def respond_within(
     roots: Floats, others: Floats, budget: float, limit: int, guess: float, bids: Floats
 ) -> tuple[float, float]:
-    """Write good bids on at most ``limit`` machines into ``bids``; return their mu and utility.
+    """Write good bids on at most ``limit`` machines to ``bids``; return their mu and utility.
 
     The paper's local search (6.2) starts from the machines of highest w / y and swaps one machine
     for another while that pays. Here the machines that would be best at the last mu, those of
-    largest surplus (sqrt(w) - sqrt(y) / mu)**2, come before: mostly they are the same ones again,
-    which proves that no other set is better (see `NashEquilibrium.proven_gains`).
+    largest surplus (sqrt(w) - sqrt(y) / mu)**2, are tried first: mostly they are the same ones
+    again, which proves that no other set is better (see `NashEquilibrium.proven_gains`).
     """
     machines = len(roots)
     if limit >= machines:
@@ -44,11 +42,17 @@ def respond_within(
     best_value, best_mu = -1.0, guess
     inside = largest(score, limit)
     for _ in range(ROUNDS_BEFORE_SEARCH):
-        trial = largest(score, limit)
-        mu, value = respond(pick(roots, trial), pick(others, trial), budget, best_mu, answer)
+        candidate_set = largest(score, limit)
+        mu, value = respond(
+            gather_at(roots, candidate_set),
+            gather_at(others, candidate_set),
+            budget,
+            best_mu,
+            answer,
+        )
         if value > best_value * (1.0 + WORTH_A_SWAP):
-            best_mu, best_value, inside = mu, value, trial
-            spread(answer, inside, bids)
+            best_mu, best_value, inside = mu, value, candidate_set
+            scatter_to(answer, inside, bids)
         for j in range(machines):
             surplus = max(0.0, roots[j] - levels[j] / mu)
             score[j] = surplus * surplus
@@ -65,20 +69,20 @@ def swap_machines(
     roots: Floats,
     others: Floats,
     budget: float,
-    inside: NDArray[np.int64],
+    inside: Integers,
     guess: float,
     bids: Floats,
 ) -> tuple[float, float]:
     """Swap a machine of ``inside`` for one outside while that pays (6.2, steps 2 to 6).
 
-    Every swap raises the utility, so that no set of machines comes twice; the bound on the trials
-    is there in case that the paper's conjecture, a polynomial number of them, is wrong.
+    Every swap raises the utility, so no set of machines comes twice; the bound on the trials is for
+    the case that the paper's conjecture, a polynomial number of them, is wrong.
     """
     machines, limit = len(roots), len(inside)
-    chosen_roots, chosen_others = pick(roots, inside), pick(others, inside)
+    chosen_roots, chosen_others = gather_at(roots, inside), gather_at(others, inside)
     answer = np.empty(limit)
     mu, value = respond(chosen_roots, chosen_others, budget, guess, answer)
-    spread(answer, inside, bids)
+    scatter_to(answer, inside, bids)
     outside = np.empty(machines, np.bool_)
     outside[:] = True
     for j in inside:
@@ -99,14 +103,14 @@ def swap_machines(
             mu, value, tried = trial_mu, trial_value, 0
             outside[inside[slot]], outside[candidate] = True, False
             inside[slot] = candidate
-            spread(answer, inside, bids)
+            scatter_to(answer, inside, bids)
         else:
             chosen_roots[slot], chosen_others[slot] = roots[inside[slot]], others[inside[slot]]
     return mu, value
 
 
 @kernel
-def pick(values: Floats, places: NDArray[np.int64]) -> Floats:
+def gather_at(values: Floats, places: Integers) -> Floats:
     """Return ``values`` at ``places``."""
     result = np.empty(len(places))
     for slot in range(len(places)):
@@ -115,7 +119,7 @@ def pick(values: Floats, places: NDArray[np.int64]) -> Floats:
 
 
 @kernel
-def spread(values: Floats, places: NDArray[np.int64], result: Floats) -> None:
+def scatter_to(values: Floats, places: Integers, result: Floats) -> None:
     """Write ``values`` to their ``places`` in ``result``, and 0 elsewhere."""
     result[:] = 0.0
     for slot in range(len(places)):
@@ -123,8 +127,8 @@ def spread(values: Floats, places: NDArray[np.int64], result: Floats) -> None:
 
 
 @kernel
-def largest(values: Floats, count: int) -> NDArray[np.int64]:
-    """Return where the ``count`` largest of ``values`` are, the first ones among equals."""
+def largest(values: Floats, count: int) -> Integers:
+    """Return the indices of the ``count`` largest of ``values``, the first ones among equals."""
     left = values.copy()
     chosen = np.empty(count, np.int64)
     for slot in range(count):

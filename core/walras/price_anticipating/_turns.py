@@ -11,16 +11,14 @@ from walras.price_anticipating._limited import largest, respond_within
 from walras.price_anticipating._response import respond
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from walras._arrays import Floats, Integers
 
 
 @kernel
 def sweep(
     roots: Floats,
     budgets: Floats,
-    limits: NDArray[np.int64],
+    limits: Integers,
     reserve: Floats,
     bids: Floats,
     guesses: Floats,
@@ -30,14 +28,14 @@ def sweep(
     """Let each user in turn find its best bids, and move towards them.
 
     Args:
-        roots: shape (n, m), square roots of the weights.
-        budgets: shape (n,).
-        limits: shape (n,), machines that a user can use.
-        reserve: shape (m,).
-        bids: shape (n, m); changed unless ``step`` is 0.
-        guesses: shape (n,), of each user's mu; changed.
-        gains: shape (n,), written: how much more utility the best bids give, relative.
-        step: how far users move: 1 is to the best bids, 0 is to stay.
+        roots: Square roots of the weights, shape (n, m).
+        budgets: Budget of each user, shape (n,).
+        limits: Most machines that each user can use, shape (n,).
+        reserve: Standing bid on each machine, shape (m,).
+        bids: Bids, shape (n, m); changed unless ``step`` is 0.
+        guesses: Guess of each user's mu, shape (n,); changed.
+        gains: Relative gain in utility by the best bids, shape (n,), written.
+        step: Part of the way to the best bids that users move; 0 to stay.
     """
     users, machines = bids.shape
     totals = np.empty(machines)
@@ -71,8 +69,8 @@ def sweep(
 def best_part(values: Floats, limit: int) -> float:
     """Return the sum of the ``limit`` largest ``values``, none of which is negative.
 
-    They are searched for only where more are positive, as in bids that a caller made up: best
-    responses are on no more machines than count.
+    They are searched for only if more values are positive, as in bids of a caller: best responses
+    are on no more machines than the limit.
     """
     positive = 0
     total = 0.0
@@ -89,10 +87,10 @@ def best_part(values: Floats, limit: int) -> float:
 
 @kernel
 def leave_out(bids: Floats, totals: Floats, reserve: Floats, user: int, others: Floats) -> None:
-    """Write the column sums of ``bids`` without one user's row, reserve included, into ``others``.
+    """Write the column sums of ``bids`` without one user's row, reserve included, to ``others``.
 
     A difference of the running totals, but added up anew where the user has more than half of a
-    column, since the difference would lose digits there: that is rare, one user a column has it.
+    column, since the difference would lose digits there; at most one user per column does.
     """
     for j in range(len(totals)):
         if bids[user, j] <= 0.5 * totals[j]:

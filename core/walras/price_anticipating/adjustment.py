@@ -13,24 +13,21 @@ from walras.price_anticipating.nash import checked_bids, weight_proportional
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from walras._arrays import Floats
     from walras.price_anticipating.market import ShareMarket
-
-    Floats = NDArray[np.float64]
 
 
 def move_money(bids: Floats, margins: Floats, amount: float) -> Floats:
-    """Return one user's bids after it moved money from its worst machine to its best.
+    """Return one user's bids after moving money from its worst machine to its best, shape (m,).
+
+    The sum stays the same. The worst machine is one that the user bids on.
 
     Args:
-        bids: shape (m,), what it bids now.
-        margins: shape (m,), what a little more money on each machine would add to its utility,
-            by whatever means it found out.
-        amount: how much to move; less where the worst machine has less.
-
-    Returns:
-        Shape (m,): new bids of the same sum. The worst machine is one that the user bids on.
+        bids: Bids of the user now, shape (m,).
+        margins: Marginal utility of money on each machine, as the user measured it, shape (m,).
+        amount: Money to move; less if the worst machine has less.
     """
     worst = int(np.where(bids > 0, margins, np.inf).argmin())
     best = int(margins.argmax())
@@ -44,14 +41,14 @@ def move_money(bids: Floats, margins: Floats, amount: float) -> Floats:
 
 @dataclass(frozen=True)
 class Adjustment:
-    """What came of local greedy adjustment.
+    """Bids at the end of local greedy adjustment.
 
     Attributes:
-        bids: shape (n, m); each row adds up to the user's budget.
-        iterations: rounds in which every user had a turn.
-        gaps: shape (n,), the part of its utility that no user can gain more than by any other
-            bids, if utilities are concave, and nothing is worth nothing.
-        tolerance: what was asked for.
+        bids: Bids, shape (n, m); each row adds up to the user's budget.
+        iterations: Rounds in which every user had a turn.
+        gaps: Upper bound on each user's relative gain in utility by any other bids, shape (n,), if
+            utilities are concave, and 0 without any share.
+        tolerance: Tolerance that was asked for.
     """
 
     bids: Floats
@@ -61,7 +58,7 @@ class Adjustment:
 
     @property
     def converged(self) -> bool:
-        """Whether no gap is above the tolerance."""
+        """Whether no gap exceeds the tolerance."""
         return bool(self.gaps.max(initial=0.0) <= self.tolerance)
 
 
@@ -76,26 +73,28 @@ def adjust(
 ) -> Adjustment:
     """Let users in turn move a fixed amount of money from their worst machine to their best.
 
-    Slower than best responses, and with a fixed amount bids never quite come to rest: welfare
-    settles after some tens of rounds (section 7.1), long before every user's margins are equal.
+    Slower than best responses, and with a fixed amount bids never quite settle: welfare does
+    after some tens of rounds (section 7.1), long before every user's margins are equal.
 
     Args:
-        market: the market.
-        margins: of a user's number and all bids, shape (n, m), what a little more money on each
-            machine adds to that user's utility, shape (m,), as a user can measure it whose utility
-            nobody knows. Those of the linear utility if not given.
-        amount: moved at a turn, as a part of the user's budget; above 0, 1 at most.
-        tolerance: on the gaps.
-        max_iterations: rounds after which to stop; the result then says that it did not converge.
-        start: shape (n, m), bids to start from; in proportion to weights if not given.
+        market: Users, machines and weights.
+        margins: Function of a user's index and all bids, shape (n, m), to the marginal utility of
+            money on each machine for that user, shape (m,), as measured; of the linear utility if
+            not given.
+        amount: Money moved at a turn, as a part of the user's budget, above 0 and at most 1.
+        tolerance: Largest gap.
+        max_iterations: Rounds after which to stop; ``converged`` of the result may be False then.
+        start: Bids to start from, shape (n, m); in proportion to weights if not given.
 
     Raises:
-        ShareMarketError: the amount is out of range; bids to start from do not spend the budgets;
-            or parallelism is limited and no margins are given: what the best few of all machines
-            are worth is not concave, so that the worst of them is no place to take money from.
+        ShareMarketError: The amount is out of range; the bids to start from do not spend the
+            budgets; or parallelism is limited and no margins are given: the utility of the best few
+            machines is not concave, so that the worst of them is no place to take money from.
     """
     if not 0 < amount <= 1:
-        raise ShareMarketError(f"amount = {amount}: a part of the budget, above 0, is needed")
+        raise ShareMarketError(
+            f"amount = {amount}: a part of the budget from above 0 to 1 is needed"
+        )
     if margins is None and market.limited:
         raise ShareMarketError("parallelism is limited: margins must be given")
     measure = margins or linear_margins(market)
@@ -124,9 +123,9 @@ def linear_margins(market: ShareMarket) -> Callable[[int, Floats], Floats]:
 
 
 def _gaps(bids: Floats, measure: Callable[[int, Floats], Floats]) -> Floats:
-    """Return what margins promise at most, X max margin, over what they give now, less 1.
+    """Return the largest utility that margins allow, X max margin, over what they give now, less 1.
 
-    A concave utility is sum margin x or more, and grows by X max margin - sum margin x or less.
+    A concave utility is at least sum margin x, and grows by at most X max margin - sum margin x.
     """
     gaps = np.zeros(len(bids))
     for user, own in enumerate(bids):

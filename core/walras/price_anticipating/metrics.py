@@ -1,4 +1,4 @@
-"""How good and how fair an allocation is (section 2)."""
+"""Metrics of efficiency and fairness of an allocation (section 2)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,12 @@ from walras.price_anticipating.market import sum_of_largest
 from walras.price_anticipating.optimum import social_optimum
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from walras._arrays import Floats
     from walras.price_anticipating.market import ShareMarket
-
-    Floats = NDArray[np.float64]
 
 
 def efficiency(market: ShareMarket, shares: Floats) -> float:
-    """Return the sum of utilities over the largest that any allocation has, U / U*.
+    """Return the sum of utilities relative to the largest of any allocation, U / U*.
 
     Comparable between users only where the weights of each add up to the same.
     """
@@ -27,15 +24,15 @@ def efficiency(market: ShareMarket, shares: Floats) -> float:
 
 
 def utility_uniformity(market: ShareMarket, shares: Floats) -> float:
-    """Return the least utility of any user over the largest, tau; at least 1/m in balance."""
+    """Return tau, the least utility of any user over the largest; 1/m or more at equilibrium."""
     utilities = market.utilities(shares)
     return float(utilities.min() / utilities.max()) if utilities.any() else 1.0
 
 
 def envy_freeness(market: ShareMarket, shares: Floats) -> float:
-    """Return the least ratio, rho, of what a user has to what it would have with another's shares.
+    """Return the least ratio, rho, of a user's utility to that of another user's shares to it.
 
-    1 where nobody envies anybody; at least 2 sqrt 2 - 2 at an equilibrium of users with
+    1 where no user envies another; at least 2 sqrt 2 - 2 at an equilibrium of users with
     equal budgets and unlimited parallelism (Theorem 5).
     """
     own = market.utilities(shares)

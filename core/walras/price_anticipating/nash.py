@@ -8,35 +8,34 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras.price_anticipating._checks import numbers, refuse
+from walras._checks import check_finite, refuse
 from walras.price_anticipating._limited import respond_within
 from walras.price_anticipating._turns import leave_out, sweep
 from walras.price_anticipating.market import ShareMarketError, sum_of_largest
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from walras._arrays import Floats
     from walras.price_anticipating.market import ShareMarket
 
-    Floats = NDArray[np.float64]
-
 PATIENCE = 20
-"""Rounds after which users whose gains have not fallen are taken to go in circles."""
+"""Rounds without smaller gains after which users are taken to cycle, and move half as far."""
 
 
 @dataclass(frozen=True)
 class NashEquilibrium:
-    """Bids that a method arrived at, and what anyone could still gain by bidding otherwise.
+    """Bids that a method found, and what any user could still gain by bidding otherwise.
 
     Attributes:
-        market: the market that was solved.
-        bids: shape (n, m); each row adds up to the user's budget.
-        solver: the name of the method.
-        iterations: rounds in which every user had a turn.
-        gains: shape (n,), by which part of its utility each user's could still grow if it alone
-            changed its bids to the best response, found by local search where its parallelism
-            is limited.
-        tolerance: what was asked for.
+        market: Market that was solved.
+        bids: Bids, shape (n, m); each row adds up to the user's budget.
+        solver: Name of the method.
+        iterations: Rounds in which every user had a turn.
+        gains: Relative gain in utility of each user if it alone changed its bids to the best
+            response, shape (n,). With limited parallelism, the best response is the one that local
+            search found.
+        tolerance: Tolerance that was asked for.
     """
 
     market: ShareMarket
@@ -48,7 +47,7 @@ class NashEquilibrium:
 
     @property
     def gain(self) -> float:
-        """The largest of ``gains``: 0 at an equilibrium."""
+        """Largest of ``gains``: 0 at an equilibrium."""
         return float(self.gains.max(initial=0.0))
 
     @property
@@ -58,22 +57,22 @@ class NashEquilibrium:
 
     @cached_property
     def prices(self) -> Floats:
-        """Shape (m,): all bids on a machine and its reserve."""
+        """Sum of all bids on each machine and its reserve, shape (m,)."""
         return np.asarray(self.market.reserve + self.bids.sum(axis=0))
 
     @cached_property
     def shares(self) -> Floats:
-        """Shape (n, m): the part of each machine that each user gets."""
+        """Share of each machine that each user gets, shape (n, m)."""
         return self.market.shares(self.bids)
 
     @cached_property
     def utilities(self) -> Floats:
-        """Shape (n,): each user's utility."""
+        """Utility of each user, shape (n,)."""
         return self.market.utilities(self.shares)
 
     @cached_property
     def proven_gains(self) -> Floats:
-        """Shape (n,): what ``gains`` is proven not to exceed whatever set of machines a user takes.
+        """Proven upper bound on ``gains`` for any set of machines of a user, shape (n,).
 
         For any price lambda of money, a user gets at most lambda X plus the k_i largest of
         max_x (w x / (x + y) - lambda x) = max(0, sqrt(w) - sqrt(lambda y))**2. Here lambda is that
@@ -104,32 +103,32 @@ def find_nash(
     max_iterations: int = 200,
     start: ArrayLike | None = None,
 ) -> NashEquilibrium:
-    """Let users bid their best responses, in turn, until nobody gains by another bid.
+    """Let users bid their best responses in turn, until no user gains by another bid.
 
-    Users take turns, since bids of all at once go in circles sooner. In turn they can as well
+    Users take turns, since simultaneous responses cycle sooner. Responses in turn can cycle as well
     (Claim 4); where gains do not fall, users move half as far towards their best bids, then half
     of that, and so on, which leads to an equilibrium in the paper's example.
 
-    With limited parallelism, where bids halfway between two sets of machines would be on too many,
-    users always move all the way. There need not be an equilibrium then, and where one or two users
-    compete for a machine often none is found (section 7.2); the result says so.
+    With limited parallelism users always move all the way, as bids halfway between two sets of
+    machines would be on too many. There may be no equilibrium then, and where one or two users
+    compete for a machine often none is found (section 7.2); ``converged`` is False.
 
     Args:
-        market: the market.
-        tolerance: on the relative gain in utility of any user. The paper stops at a gain of
-            0.001 of what all machines are worth to a user, which is less strict.
-        max_iterations: rounds after which to give up; the paper's number.
-        start: shape (n, m), bids to start from; in proportion to weights if not given (section 7).
+        market: Users, machines and weights.
+        tolerance: Largest relative gain in utility of any user. The paper stops at a gain of 0.001
+            of the utility of all machines to a user, which is less strict.
+        max_iterations: Rounds after which to give up; the paper's number.
+        start: Bids to start from, shape (n, m); in proportion to weights if not given (section 7).
 
     Returns:
-        Where the bids ended, with the largest gain that was left.
+        The last bids, with the gains that are left.
     """
     bids = weight_proportional(market) if start is None else checked_bids(market, start)
     gains = np.zeros(len(bids))
     guesses = np.full(len(bids), np.inf)
     step, best = 1.0, np.inf
-    # Gains found in turn are those before others have moved on. What all of them could gain at
-    # rest takes a round of its own to know, so it is asked only when it can be little enough.
+    # Gains found in turn are against others' earlier bids. Gains against their last bids take a
+    # round of their own, which is made only when they may be within the tolerance.
     promising = tolerance
     done = 0
     while done < max_iterations:
@@ -150,7 +149,7 @@ def find_nash(
 
 
 def certify(market: ShareMarket, bids: ArrayLike, *, tolerance: float = 1e-3) -> NashEquilibrium:
-    """Find what any user could gain by leaving given ``bids``, shape (n, m)."""
+    """Return given ``bids``, shape (n, m), with each user's gain by its best response to them."""
     given = checked_bids(market, bids)
     gains = np.zeros(len(given))
     _sweep(market, given, np.full(len(given), np.inf), gains, step=0.0)
@@ -158,7 +157,7 @@ def certify(market: ShareMarket, bids: ArrayLike, *, tolerance: float = 1e-3) ->
 
 
 def best_response(market: ShareMarket, bids: Floats, user: int) -> Floats:
-    """Return one user's best bids, shape (m,), while all others keep theirs (6.1.1 and 6.2)."""
+    """Return one user's best bids while all others keep theirs, shape (m,) (6.1.1 and 6.2)."""
     others = market.against(bids, user)
     answer = np.empty(len(others))
     limit = market.parallelism[user]
@@ -167,7 +166,7 @@ def best_response(market: ShareMarket, bids: Floats, user: int) -> Floats:
 
 
 def weight_proportional(market: ShareMarket) -> Floats:
-    """Return bids in proportion to weights, shape (n, m): the rival that anticipates nothing.
+    """Return bids in proportion to weights, shape (n, m): those of users who anticipate nothing.
 
     With limited parallelism, in proportion to the k_i largest weights.
     """
@@ -183,9 +182,9 @@ def checked_bids(market: ShareMarket, given: ArrayLike) -> Floats:
     """Return a copy of ``given`` bids, shape (n, m), if they spend every user's budget.
 
     Raises:
-        ShareMarketError: they do not.
+        ShareMarketError: The bids do not spend every budget, or are invalid.
     """
-    bids = np.array(numbers("bids", given, market.weights.shape, ShareMarketError))
+    bids = np.array(check_finite("bids", given, market.weights.shape, ShareMarketError))
     refuse("bids", bids, bids < 0, "is negative", ShareMarketError)
     spent = bids.sum(axis=1)
     wrong = ~np.isclose(spent, market.budgets, rtol=1e-9, atol=0)
@@ -194,6 +193,7 @@ def checked_bids(market: ShareMarket, given: ArrayLike) -> Floats:
 
 
 def _sweep(market: ShareMarket, bids: Floats, guesses: Floats, gains: Floats, step: float) -> None:
+    """Let all users of the market respond in turn; see `walras.price_anticipating._turns.sweep`."""
     sweep(
         market.roots,
         market.budgets,

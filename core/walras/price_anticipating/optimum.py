@@ -1,4 +1,4 @@
-"""The social optimum: who should have which machine, budgets aside (Claim 1, Lemma 6)."""
+"""The social optimum: the allocation of largest total utility, budgets aside (Claim 1, Lemma 6)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,8 @@ import numpy as np
 from walras.price_anticipating._assignment import assign
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from walras._arrays import Floats, Integers
     from walras.price_anticipating.market import ShareMarket
-
-    Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -22,30 +19,31 @@ class SocialOptimum:
     """The allocation of largest total utility.
 
     Attributes:
-        market: the market.
-        owner: shape (m,), the user who gets the whole machine, -1 where no user could use it.
-        welfare: the sum of utilities, U*.
-        bound: what no allocation can exceed, by the prices of the matching; equal to ``welfare``
-            up to rounding, which proves it.
+        market: Market that was solved.
+        owner: User that gets each whole machine, shape (m,); -1 where no user could use it.
+        welfare: Sum of utilities, U*.
+        bound: Proven upper bound on any allocation's welfare, by the prices of the matching; equal
+            to ``welfare`` up to rounding.
     """
 
     market: ShareMarket
-    owner: NDArray[np.int64]
+    owner: Integers
     welfare: float
     bound: float
 
     @property
     def shares(self) -> Floats:
-        """Shape (n, m): 1 for the owner of a machine, 0 for all others."""
+        """Share of each machine of each user, 1 for its owner and 0 for others, shape (n, m)."""
         return np.asarray(np.equal.outer(np.arange(len(self.market.budgets)), self.owner) * 1.0)
 
 
 def social_optimum(market: ShareMarket) -> SocialOptimum:
-    """Give every machine to the user it is worth most to, within the users' parallelism.
+    """Give every machine to the user with the largest weight for it, within users' parallelism.
 
     Without limits each machine on its own (Claim 1). With limits a matching of largest weight in
     which user i takes up to k_i machines (Lemma 6), machine by machine along shortest augmenting
-    paths: at most m searches of m n steps each, in place of the paper's cube of (sum k_i + n).
+    paths. These take at most m searches of m n steps each, rather than the paper's cube of
+    (sum k_i + n).
     """
     weights = market.weights
     users, machines = weights.shape
@@ -54,7 +52,7 @@ def social_optimum(market: ShareMarket) -> SocialOptimum:
     if not market.limited:
         welfare = float(weights.max(axis=0).sum())
         return SocialOptimum(market, weights.argmax(axis=0), welfare, welfare)
-    # One more user, whom no machine is worth anything to, takes what the others cannot use.
+    # One more user, with weight 0 for all machines, takes those that the others cannot use.
     places = np.append(market.parallelism, machines)
     worth = np.vstack([weights, np.zeros(machines)])
     owner = np.full(machines, -1, np.int64)

@@ -42,14 +42,15 @@ PodUID = Annotated[str, Field(alias="podUID", pattern=POD_UID)]
 
 
 class PodGrant(Model):
-    """What a pod was sold on this node.
+    """The cores and memory that the market granted to a pod on this node.
 
     Attributes:
-        pod_uid: the pod; of a static pod, its annotation ``kubernetes.io/config.hash``.
-        namespace: of the pod, for people.
-        name: of the pod, for people.
-        cores: how many, in the plan's unit: whole ones are its own, a rest is time on shared ones.
-        memory: that it may use; without it, its memory is left alone.
+        pod_uid: UID of the pod; for a static pod, its annotation ``kubernetes.io/config.hash``.
+        namespace: Namespace of the pod, for information only.
+        name: Name of the pod, for information only.
+        cores: Number of cores in the unit of the plan. Whole cores are exclusive; a remainder is
+            CPU time on shared cores.
+        memory: Memory that the pod may use. If unset, the pod's memory limits are left alone.
     """
 
     pod_uid: PodUID
@@ -60,20 +61,21 @@ class PodGrant(Model):
 
 
 class ProfilingRequest(Model):
-    """A measurement that the agent is to make of one pod while it runs.
+    """A measurement that the agent makes of one running pod.
 
     Attributes:
-        id: of this measurement; another one is another measurement.
-        pod_uid: the pod. It must have a grant of whole cores.
-        purpose: Speedup varies its cores; Progress only counts how fast it gets on with all that
-            it holds.
-        cores: core counts to measure at, none above the grant; by default powers of two up to it.
-        sample_seconds: how long each sample takes.
-        repeats: samples at each core count.
-        lease_seconds: the measurement ends by itself so long after the last renewal.
-        renewals: a number that grows with every renewal of the lease.
-        progress: the job's own counter; without it instructions are counted, or CPU time.
-        pod_ip: where the pod answers, if it counts its progress by HTTP.
+        id: Identifier of this measurement; a new id requests a new measurement.
+        pod_uid: UID of the pod, which must have a grant of whole cores.
+        purpose: What to measure: Speedup varies the pod's cores; Progress only measures its rate on
+            all the cores that it holds.
+        cores: Core counts to measure at, none above the grant; by default, powers of two up to the
+            grant.
+        sample_seconds: Length of each sample, in seconds.
+        repeats: Number of samples at each core count.
+        lease_seconds: Seconds after its last renewal at which the measurement ends on its own.
+        renewals: Number of renewals of the lease; an increase renews it.
+        progress: Progress counter of the job. If unset, the agent counts instructions or CPU time.
+        pod_ip: IP address of the pod, required for a progress counter that is served by HTTP.
     """
 
     RULES = (
@@ -99,16 +101,18 @@ class ProfilingRequest(Model):
 
 
 class NodeAllocationSpec(Model):
-    """What the operator wants of a node.
+    """The plan of a node, written by the operator.
 
     Attributes:
-        epoch: grows from plan to plan; an older plan than the last is ignored.
-        mode: enforce holds pods to their grants; observe puts all back and tells what it would do.
-        unit: what ``cores`` counts: physical cores with all their hardware threads, or threads.
-        memory_nodes: whether pods with cores of their own take memory from any NUMA node, as
-            before, or only from those of their cores (``cpuset.mems``).
-        grants: at most one for each pod.
-        profiling: a measurement to make.
+        epoch: Number of the plan, which only increases; agents ignore a plan older than the last.
+        mode: Whether the agent enforces the plan: enforce applies the grants; observe restores the
+            node and reports what would be written.
+        unit: Unit of ``cores``: a physical core with all its hardware threads (core), or a single
+            hardware thread (thread).
+        memory_nodes: NUMA nodes from which pods with exclusive cores allocate memory: any node
+            (any), or only the nodes of their cores (local, by ``cpuset.mems``).
+        grants: Grants of the node's pods, at most one for each pod.
+        profiling: Measurement to make, if any.
     """
 
     RULES = (
@@ -130,7 +134,7 @@ class NodeAllocationSpec(Model):
 
 
 class NodeAllocation(Resource):
-    """The only channel from the operator to a node's agent; cluster-wide, named as its node."""
+    """The plan of one node, and its agent's report; cluster-scoped and named after the node."""
 
     kind: Literal["NodeAllocation"]
     spec: NodeAllocationSpec

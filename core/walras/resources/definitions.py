@@ -33,10 +33,10 @@ class Column:
     """A column of ``kubectl get``.
 
     Attributes:
-        name: its head.
-        path: of the field.
-        type: of the field.
-        wide: whether it shows with ``-o wide`` only.
+        name: Header of the column.
+        path: JSONPath of the field.
+        type: Type of the field.
+        wide: Whether the column is shown only with ``-o wide``.
     """
 
     name: str
@@ -47,15 +47,15 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A kind, as the API server has to know it.
+    """The definition of a kind for the API server.
 
     Attributes:
-        model: of its documents.
-        status: of the status in them.
-        plural: name of the resource.
-        short: for ``kubectl get``.
-        scope: whether its objects are in namespaces.
-        columns: of ``kubectl get``, between name and age.
+        model: Model of the kind's objects.
+        status: Model of their status.
+        plural: Plural name of the resource.
+        short: Short name for ``kubectl get``.
+        scope: Whether objects are namespaced or cluster-scoped.
+        columns: Columns of ``kubectl get`` between name and age.
     """
 
     model: type[Resource]

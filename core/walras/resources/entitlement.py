@@ -11,16 +11,17 @@ from walras.resources.model import LabelSelector, Model, Resource, Rule
 
 
 class EntitlementSpec(Model):
-    """A claim on the cluster.
+    """The desired claim on the cluster.
 
     Attributes:
-        shares: the claim, relative to entitlements of the same parent.
-        parent: the entitlement whose budget this one is a part of.
-        namespaces: whose jobs may draw on this one.
-        namespace_selector: the same by labels of namespaces; ``{}`` admits all.
-        memory_share: the claim on memory, if it differs from ``shares``.
-        max_nodes: most nodes that it bids on at once where the mechanism is PriceAnticipating; its
-            pods on others share a core. Without it there is no bound.
+        shares: Size of the claim relative to the other entitlements of the same parent.
+        parent: Name of the parent entitlement, whose budget this entitlement takes a part of.
+        namespaces: Names of the namespaces whose jobs may use this entitlement.
+        namespace_selector: Label selector of the namespaces whose jobs may use this entitlement;
+            ``{}`` selects all namespaces.
+        memory_share: Size of the claim on memory, if it differs from ``shares``.
+        max_nodes: Maximum number of nodes on which this entitlement bids at a time under
+            PriceAnticipating; its pods on other nodes share a core. If unset, there is no limit.
     """
 
     RULES = (
@@ -42,7 +43,7 @@ class EntitlementSpec(Model):
 
 
 class Entitlement(Resource):
-    """A user's or a group's claim on the cores and memory of the cluster; cluster-wide."""
+    """The claim of a user or a group on the cores and memory of the cluster; cluster-scoped."""
 
     kind: Literal["Entitlement"]
     spec: EntitlementSpec

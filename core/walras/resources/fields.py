@@ -223,11 +223,11 @@ Labels = Annotated[dict[str, str], Field(max_length=100)]
 
 @dataclass(frozen=True, slots=True)
 class Unique:
-    """Marks a list without duplicates, which those who apply parts of it own entry by entry.
+    """Marks a list without duplicates, which server-side apply merges entry by entry.
 
     Attributes:
-        what: there must not be two of for the same value, for messages.
-        key: the field that tells entries apart; empty where they are plain values.
+        what: What the list has two of when it is wrong, for error messages.
+        key: Field that identifies an entry; empty if entries are plain values.
     """
 
     what: str

@@ -22,21 +22,25 @@ from walras.snapshot import (  # noqa: TC001 - pydantic reads them
 
 
 class CoresPolicy(Model):
-    """How cores are divided.
+    """How cores are divided among jobs.
 
     Attributes:
-        mechanism: AmdahlBidding and BestResponse (markets of measured speedups, the second with
-            users who foresee what their bids do to prices), PriceAnticipating (the same for
-            linear speedups), Auction (Abacus), or their rivals: ProportionalSharing (every node
-            by itself), Greedy and UpperBound (most progress, entitlements ignored or as weights).
-        reserved_cores: of each node, kept out of the market.
-        unit: whole physical cores with all their hardware threads, or single threads.
-        sold_by: node, or socket: no job straddles sockets then unless it is larger than one.
-        memory_nodes: whether pods with cores of their own take memory from any NUMA node, as
-            before, or only from those of their cores.
-        hysteresis: gain in utility, relative to what there is, below which no core of a node moves.
-        interference: counted or ignored: whether what a program was measured to lose beside others
-            of its node lowers the parallel fraction that it bids with.
+        mechanism: Mechanism that divides cores. AmdahlBidding and BestResponse are markets of
+            measured speedups; users in BestResponse anticipate how their bids move prices.
+            PriceAnticipating does so for linear speedups. Auction is Abacus. ProportionalSharing
+            divides every node on its own, Greedy maximizes progress and ignores entitlements, and
+            UpperBound maximizes progress with entitlements as weights; these three are baselines.
+        reserved_cores: Cores of each node that the market does not sell.
+        unit: Unit of sale: a physical core with all its hardware threads (core), or a single
+            hardware thread (thread).
+        sold_by: Part of a machine within which a job gets its cores: node, or socket. With socket,
+            no job spans sockets unless it is larger than one.
+        memory_nodes: NUMA nodes from which pods with exclusive cores allocate memory: any node
+            (any), or only the nodes of their cores (local).
+        hysteresis: Smallest relative gain in utility for which the cores of a node are divided
+            anew.
+        interference: Whether the slowdown that a program was measured to suffer beside others on
+            its node lowers the parallel fraction that it bids with: counted or ignored.
     """
 
     mechanism: CoreMechanism = "AmdahlBidding"
@@ -49,13 +53,14 @@ class CoresPolicy(Model):
 
 
 class MemoryPolicy(Model):
-    """How memory is divided (on a cluster).
+    """How memory is divided on a cluster.
 
     Attributes:
-        mechanism: Karma (unused shares are lent for credits), MaxMin, Strict or Auction.
-        guaranteed_fraction: of a user's share that others never borrow.
-        slice_size: unit of memory.
-        quantum_seconds: between two divisions.
+        mechanism: Mechanism that divides memory: Karma (unused shares are lent for credits),
+            MaxMin, Strict or Auction.
+        guaranteed_fraction: Fraction of each user's share that other users can never borrow.
+        slice_size: Amount of memory in which shares are counted and lent.
+        quantum_seconds: Seconds between two divisions of memory.
     """
 
     mechanism: MemoryMechanism = "Karma"
@@ -65,16 +70,16 @@ class MemoryPolicy(Model):
 
 
 class ColocationPolicy(Model):
-    """Who shares a node (on a cluster).
+    """How pending pods are placed in pairs on a cluster.
 
     Attributes:
-        policy: None, or one of Cooper's: StableMarriageRandom, StableMarriagePartition,
-            StableRoommates, Greedy, Complementary.
-        seed: of the random policy.
-        timeout_seconds: since its creation after which a pod that waits to be placed is let go, to
-            be placed like any other.
-        break_away_gain: least part of its throughput alone that a job must gain for the advice to
-            share with another one than its partner.
+        policy: Policy that chooses pairs: None, or one of Cooper's: StableMarriageRandom,
+            StableMarriagePartition, StableRoommates, Greedy or Complementary.
+        seed: Seed of StableMarriageRandom.
+        timeout_seconds: Seconds after its creation at which a pod that is still waiting for a
+            placement is released, to be scheduled like any other pod.
+        break_away_gain: Smallest gain, as a fraction of its throughput alone, for which a job is
+            advised to leave its partner and share a node with another job.
     """
 
     policy: ColocationRule = "None"
@@ -84,27 +89,30 @@ class ColocationPolicy(Model):
 
 
 class AuctionPolicy(Model):
-    """The rules of an auction.
+    """Rules of an auction.
 
     Attributes:
-        exponent: shares go by bids to this power; at 0 all are equal.
+        exponent: Exponent of the bids: shares are proportional to bids raised to this power, and
+            equal at 0.
     """
 
     exponent: Portion = Decimal("0.5")
 
 
 class ProfilingPolicy(Model):
-    """How running pods are measured (on a cluster) whose speedup is not known.
+    """How running pods with an unknown speedup are measured on a cluster.
 
     Attributes:
-        automatic: whether they are measured at all; without it a speedup is assumed.
-        sample_seconds: how long each sample takes.
-        repeats: samples at each core count.
-        reprofile_threshold: departure of measured progress from the predicted one, as a part of
-            it, above which a job is measured again; at 1 never for being too slow.
-        reprofile_seconds: from a measurement, or a look at whether progress departs, to the next
-            look, on average.
-        most_at_once: measurements at a time in the cluster; without it one on every node.
+        automatic: Whether running pods are measured. If false, jobs without a profile bid with an
+            assumed parallel fraction.
+        sample_seconds: Length of each sample, in seconds.
+        repeats: Number of samples at each core count.
+        reprofile_threshold: Relative deviation of measured from predicted progress above which a
+            job is measured again. At 1, a job is never measured again for being too slow.
+        reprofile_seconds: Average number of seconds from one measurement or progress check of a job
+            to its next progress check.
+        most_at_once: Maximum number of concurrent measurements in the cluster. If unset, each node
+            can run one.
     """
 
     automatic: bool = True
@@ -116,16 +124,17 @@ class ProfilingPolicy(Model):
 
 
 class MarketSpec(Model):
-    """The market's rules.
+    """The rules of the market.
 
     Attributes:
-        mode: enforce pins jobs; observe only says what it would do.
-        epoch_seconds: longest time between two decisions.
-        cores: how cores are divided.
-        memory: how memory is divided.
-        colocation: who shares a node.
-        auction: the rules where a mechanism is Auction.
-        profiling: how running pods are measured.
+        mode: Whether agents enforce the plan: enforce writes grants to the nodes; observe only
+            reports what it would write.
+        epoch_seconds: Maximum number of seconds between two decisions.
+        cores: How cores are divided.
+        memory: How memory is divided.
+        colocation: How pending pods are placed in pairs.
+        auction: Rules for cores or memory whose mechanism is Auction.
+        profiling: How running pods are measured.
     """
 
     mode: Literal["enforce", "observe"] = "enforce"
@@ -138,7 +147,9 @@ class MarketSpec(Model):
 
 
 class Market(Resource):
-    """The market's rules; cluster-wide, the one named ``default`` is used."""
+    """The rules of the market. The Market is cluster-scoped, and the one named ``default`` is
+    used.
+    """
 
     kind: Literal["Market"]
     spec: MarketSpec = MarketSpec()

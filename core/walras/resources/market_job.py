@@ -28,12 +28,12 @@ LAST_PORT = 65535
 
 
 class TargetRef(Model):
-    """A workload whose pods are the job's.
+    """A reference to the workload whose pods belong to the job.
 
     Attributes:
-        api_version: of the workload, such as ``batch/v1``.
-        kind: of the workload.
-        name: of the workload, in the job's namespace.
+        api_version: API version of the workload, such as ``batch/v1``.
+        kind: Kind of the workload.
+        name: Name of the workload, in the job's namespace.
     """
 
     api_version: Text
@@ -70,12 +70,13 @@ def _in_bytes(quantity: str) -> str:
 
 
 class JobMemory(Model):
-    """A job's memory: its bounds, and whether its demand is measured or a fixed amount.
+    """A job's demand for memory.
 
     Attributes:
-        min: with less it does not run.
-        max: more than this it never gets.
-        demand: what it could use: an amount, or ``measured``.
+        min: Minimum memory for each pod, below which it cannot run.
+        max: Maximum memory for each pod.
+        demand: Memory that each pod could use: an amount, or ``measured`` to have the node's agent
+            estimate it.
     """
 
     RULES = (
@@ -93,11 +94,13 @@ class JobMemory(Model):
 
 
 class AuctionWeights(Model):
-    """What a job gets from the whole of each resource of its nodes, relative to the other.
+    """Weights of the resources in a job's utility, in shares of its nodes' resources.
 
     Attributes:
-        cores: all cores of the nodes that its pods run on.
-        memory: all memory of these nodes.
+        cores: Weight of cores: the gain from all cores of its pods' nodes, relative to the other
+            weight.
+        memory: Weight of memory: the gain from all memory of its pods' nodes, relative to the other
+            weight.
     """
 
     cores: PositiveDecimal = Decimal(1)
@@ -105,12 +108,13 @@ class AuctionWeights(Model):
 
 
 class AuctionRun(Model):
-    """A finished run of a job: what it had, on the mean over its time, and what came of it.
+    """A finished run of a job: its mean shares while it ran, and the utility it reached.
 
     Attributes:
-        cores: its share of all cores of its nodes.
-        memory: its share of all their memory.
-        utility: such as the inverse of its time, or a throughput, in the same unit for all runs.
+        cores: Share of all cores of its nodes, from 0 to 1.
+        memory: Share of all memory of its nodes, from 0 to 1.
+        utility: Utility of the run, such as the inverse of its duration or a throughput, in one
+            unit for all runs.
     """
 
     cores: Portion
@@ -119,19 +123,22 @@ class AuctionRun(Model):
 
 
 class JobAuction(Model):
-    """How a job bids where resources are auctioned.
+    """How a job bids in auctions.
 
     Attributes:
-        budget: relative to the other jobs of its entitlement; of all its pods together.
-        utility: of its shares of what its pods' nodes have: Linear, the sum of weights times
-            shares, or Log, the product of shares to the powers of weights, for jobs that need
-            some of everything.
-        weights: of the resources in it; without them, those that the runs show, or equal ones.
-        runs: finished runs that a Linear utility's weights are estimated from, three at least.
-        record_runs: whether pods that succeed are recorded as further runs, of the utility
-            1/seconds, where both cores and memory are auctioned and no weights are given.
-        minimum_utility: below which the job is of no use (its service-level objective); it pays
-            only where this is met.
+        budget: Budget of all pods of the job together, relative to the other jobs of its
+            entitlement.
+        utility: Form of the utility of the shares that its pods hold of their nodes. Linear is the
+            sum of weights times shares; Log is the product of shares raised to the power of their
+            weights, for jobs that need some of every resource.
+        weights: Weights of the resources in the utility. If unset, they are estimated from runs, or
+            equal.
+        runs: Finished runs from which the weights of a Linear utility are estimated; an estimate
+            takes three runs or more.
+        record_runs: Whether pods that succeed are recorded as further runs with utility 1/seconds.
+            Runs are recorded only if both cores and memory are auctioned and no weights are given.
+        minimum_utility: Smallest utility that is useful to the job (its service-level objective).
+            The job pays only if it is reached.
     """
 
     budget: PositiveDecimal = Decimal(1)
@@ -146,8 +153,8 @@ class EnvironmentVariable(Model):
     """An environment variable of a command.
 
     Attributes:
-        name: of the variable.
-        value: of the variable.
+        name: Name of the variable.
+        value: Value of the variable.
     """
 
     name: Text
@@ -155,13 +162,14 @@ class EnvironmentVariable(Model):
 
 
 class JobData(Model):
-    """The data of a command that runs on one machine, and which parts of them to profile on.
+    """Data of a command that runs on one machine, and the samples to profile it on.
 
     Attributes:
-        path: a folder or a text file; ``{data}`` in the command stands for it, or for a sample.
-        size: how much there is, in whatever the command counts; ``{size}`` stands for it, or for
-            a part of it.
-        samples: parts to profile on.
+        path: Path of a folder or a text file. ``{data}`` in the command is replaced by this path,
+            or by the path of a sample.
+        size: Size of the data, in any unit that the command understands. ``{size}`` in the command
+            is replaced by this size, or by the size of a sample.
+        samples: Fractions of the data to profile on.
     """
 
     RULES = (
@@ -187,13 +195,13 @@ Port = Annotated[
 
 
 class HttpCounter(Model):
-    """A counter that a job serves by HTTP, from its own address.
+    """A progress counter that a job serves by HTTP at its pod's IP address.
 
     Attributes:
-        port: where it listens.
-        path: to the page.
-        metric: name of the counter in a page of Prometheus's text format; without it the page is
-            one number.
+        port: Port that the job listens on.
+        path: Path of the page.
+        metric: Name of the metric in a page in the Prometheus text format. If unset, the page must
+            be a single number.
     """
 
     port: Port
@@ -202,11 +210,11 @@ class HttpCounter(Model):
 
 
 class ProgressSource(Model):
-    """A number that a job counts up as its work gets done, in any unit.
+    """A counter that grows as the job gets work done, in any unit.
 
     Attributes:
-        file: path inside the job's container of a file whose first word is the number.
-        http: where the job serves it.
+        file: Path, inside the job's container, of a file whose first word is the counter.
+        http: HTTP endpoint that serves the counter.
     """
 
     RULES = (
@@ -222,11 +230,11 @@ class ProgressSource(Model):
 
 
 class AvoidedJob(Model):
-    """Jobs that are not to share a node with this one.
+    """Jobs that must not share a node with this job.
 
     Attributes:
-        namespace: of them; without it the job's own.
-        name: of the MarketJob; without it all of the namespace.
+        namespace: Namespace of the jobs; by default, the namespace of this job.
+        name: Name of the MarketJob. If unset, all MarketJobs of the namespace are avoided.
     """
 
     namespace: Name | None = None
@@ -234,12 +242,12 @@ class AvoidedJob(Model):
 
 
 class JobColocation(Model):
-    """What a job asks of its company, where pods that wait are placed in pairs.
+    """Requirements of a job on the jobs beside it, where pending pods are placed in pairs.
 
     Attributes:
-        participate: whether its pods may share a processor; without that each has one to itself,
-            as long as others do not come by themselves.
-        avoid: jobs with which none of its pods is ever placed on one node, nor they with it.
+        participate: Whether the job's pods may share a processor. If false, each pod is placed on a
+            processor of its own; pods that Walras does not place can still arrive there.
+        avoid: Jobs whose pods are never placed on the same node as pods of this job.
     """
 
     participate: bool = True
@@ -247,26 +255,26 @@ class JobColocation(Model):
 
 
 class MarketJobSpec(Model):
-    """A job that takes part in the market.
+    """The desired participation of a job in the market.
 
     Attributes:
-        entitlement: the entitlement that it draws on.
-        selector: its pods, by labels, on a cluster.
-        target_ref: its pods, by the workload that makes them, on a cluster.
-        command: its program and arguments, on one machine (``walras local run``).
-        working_dir: of the command, relative to the document's folder, which is the default.
-        env: environment variables of the command.
-        data: what the command works on.
-        work: weight of its speedup among its entitlement's jobs.
-        parallel_fraction: F, if known.
-        profile: name of a SpeedupProfile in its namespace; without it and without
-            ``parallelFraction`` F is measured.
-        min_cores: fewest cores worth having.
-        max_cores: most cores it can use.
-        memory: its demand for memory; without it, it takes no part in that market.
-        progress: its own counter of work done, for measurements while it runs on a cluster.
-        auction: how it bids, where resources are auctioned.
-        colocation: what it asks of its company, where pods are placed in pairs.
+        entitlement: Name of the entitlement that pays for the job.
+        selector: Label selector of the job's pods, on a cluster.
+        target_ref: Workload that owns the job's pods, on a cluster.
+        command: Program and arguments to run on one machine (``walras local run``).
+        working_dir: Working directory of the command, relative to the folder of the document.
+        env: Environment variables of the command.
+        data: Data that the command processes.
+        work: Weight of the job's speedup among the jobs of its entitlement.
+        parallel_fraction: Parallel fraction F of the job, if it is known.
+        profile: Name of a SpeedupProfile in the job's namespace. If neither this nor
+            ``parallelFraction`` is set, F is measured.
+        min_cores: Minimum number of cores that are useful to the job.
+        max_cores: Maximum number of cores that the job can use.
+        memory: Demand for memory. If unset, the job does not take part in the division of memory.
+        progress: Progress counter of the job, for measurements while it runs on a cluster.
+        auction: How the job bids in auctions.
+        colocation: Requirements on the jobs beside it, where pods are placed in pairs.
     """
 
     RULES = (
@@ -314,7 +322,7 @@ class MarketJobSpec(Model):
 
 
 class MarketJob(Resource):
-    """A job that takes part in the market: some pods, who pays for them, and what they can use."""
+    """A job in the market: its pods, who pays for them, and what they can use."""
 
     kind: Literal["MarketJob"]
     spec: MarketJobSpec

@@ -26,14 +26,15 @@ for the field."""
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What one object can show about several of its fields.
+    """A validation rule over several fields of one object.
 
     Attributes:
-        message: what is wrong where it does not hold, and the way out.
-        cel: it for the API server, in its Common Expression Language; about ``self``, and about
-            ``oldSelf`` if it is about changes. No function in it is younger than the rules of
+        message: What is wrong if the rule does not hold, and how to correct it.
+        cel: The rule for the API server, in the Common Expression Language, over ``self`` and, if
+            it is about updates, ``oldSelf``. It uses no function that is younger than the rules of
             CustomResourceDefinitions themselves (Kubernetes 1.25).
-        holds: it in Python; None if it is about changes, which one document cannot show.
+        holds: The rule as a Python predicate of the model; None for a rule about updates, which a
+            single document cannot violate.
     """
 
     message: str
@@ -42,7 +43,7 @@ class Rule:
 
 
 class Model(BaseModel):
-    """A part of a document, and the rules about it."""
+    """A part of a document, together with its validation rules."""
 
     model_config = ConfigDict(
         alias_generator=to_camel, extra="forbid", frozen=True, strict=True, populate_by_name=False
@@ -59,15 +60,17 @@ class Model(BaseModel):
 
 
 class Metadata(BaseModel):
-    """What names an object. Other fields that the API server adds are accepted, not looked at.
+    """Identity of an object. Other fields that the API server sets are accepted and ignored.
 
     Attributes:
-        name: unique among objects of its kind (in its namespace).
-        namespace: of objects of kinds that have one.
-        labels: for selectors.
-        uid: given by the API server; of this object and of no later one of the same name.
-        generation: given by the API server; grows whenever the spec changes.
-        creation_timestamp: given by the API server; empty without one.
+        name: Name of the object, unique among objects of its kind (in its namespace).
+        namespace: Namespace of the object, if its kind is namespaced.
+        labels: Labels that selectors match.
+        uid: Identifier that the API server assigns, never reused by a later object of the same
+            name.
+        generation: Number that the API server increases whenever the spec changes.
+        creation_timestamp: Creation time that the API server sets; empty in a document that was
+            never applied.
     """
 
     model_config = ConfigDict(
@@ -83,17 +86,17 @@ class Metadata(BaseModel):
 
 
 class LabelSelector(Model):
-    """Selects objects by their labels; empty selects all.
+    """A selector of objects by label; an empty selector matches all objects.
 
     Attributes:
-        match_labels: labels that an object must carry, with these values.
+        match_labels: Labels that an object must carry, with these values.
     """
 
     match_labels: Labels = Field(default_factory=dict)
 
 
 class Resource(Model):
-    """What all kinds have in common. A status, which only the software writes, is not looked at."""
+    """Fields that all kinds share. A status, which only Walras writes, is not validated."""
 
     api_version: Literal["walras.dev/v1alpha1"]
     kind: str

@@ -18,30 +18,35 @@ class Condition(common.Condition):
     """A condition of a NodeAllocation.
 
     Attributes:
-        type: ``Ready`` (all is as the plan says) or ``PlanAccepted``.
-        status: whether it holds.
-        reason: in one word, for programs.
-        message: for people.
-        last_transition_time: when ``status`` last changed (RFC 3339).
-        observed_generation: of the NodeAllocation that this was found of; absent without a cluster.
+        type: Aspect that the condition describes: ``Ready`` (the node is as the plan says) or
+            ``PlanAccepted`` (the agent can use the plan).
+        status: Whether the condition holds: True, False or Unknown.
+        reason: Machine-readable reason for the status, in one CamelCase word.
+        message: Explanation for people.
+        last_transition_time: Time at which ``status`` last changed (RFC 3339).
+        observed_generation: Generation of the NodeAllocation that this condition was computed from;
+            absent without a cluster.
     """
 
     type: Literal["Ready", "PlanAccepted"]
 
 
 class PodHolding(Status):
-    """How one grant is held.
+    """The state of one pod's grant on the node.
 
     Attributes:
-        pod_uid: the pod.
-        namespace: of the pod.
-        name: of the pod.
-        cpus: that it may use now, as ``0-3,8``; absent while it has no container here.
-        memory: bytes that it is held to; absent where its memory is left alone.
-        memory_demand: bytes that it could use, as far as the kernel tells; absent likewise. It is
-            told anew when it grows, or falls by a fifth.
-        state: Enforced, Pending (on its way), Failed (the kernel refuses) or Absent (no container).
-        reason: why it is not enforced.
+        pod_uid: UID of the pod.
+        namespace: Namespace of the pod.
+        name: Name of the pod.
+        cpus: CPUs that the pod may use now, as ``0-3,8``; absent while the pod has no container on
+            the node.
+        memory: Memory limit that is enforced, in bytes; absent if the pod's memory is left alone.
+        memory_demand: Memory that the pod could use, in bytes, as estimated from kernel statistics;
+            absent if the pod's memory is left alone. It is updated when it grows, or falls by a
+            fifth.
+        state: State of the grant: Enforced, Pending (being applied), Failed (the kernel refused a
+            write) or Absent (the pod has no container on the node).
+        reason: Why the grant is not enforced.
     """
 
     pod_uid: Annotated[str, Field(alias="podUID")]
@@ -55,16 +60,16 @@ class PodHolding(Status):
 
 
 class NodeTopology(Status):
-    """The node's CPUs.
+    """The processors and memory of the node.
 
     Attributes:
-        cpus: that take part, as ``0-47``.
-        cores: physical cores among them.
-        threads: hardware threads among them.
-        sockets: packages.
-        numa_nodes: NUMA nodes with CPUs.
-        reserved: CPUs that nobody may have of their own.
-        memory: of the whole node, in bytes.
+        cpus: CPUs that the agent manages, as ``0-47``.
+        cores: Number of physical cores among these CPUs.
+        threads: Number of hardware threads among these CPUs.
+        sockets: Number of sockets.
+        numa_nodes: Number of NUMA nodes with CPUs.
+        reserved: CPUs that are never assigned to a pod exclusively.
+        memory: Memory of the whole node, in bytes.
     """
 
     cpus: str
@@ -77,11 +82,11 @@ class NodeTopology(Status):
 
 
 class PlannedWrite(Status):
-    """A write that would be made if the mode were ``enforce``.
+    """A write that the agent would make in mode ``enforce``.
 
     Attributes:
-        file: that would be written.
-        value: that it would be written.
+        file: Path of the file.
+        value: Text that would be written to the file.
     """
 
     file: str
@@ -89,12 +94,12 @@ class PlannedWrite(Status):
 
 
 class ProfilingSample(Status):
-    """What was counted in one stretch of time at one core count.
+    """One sample: the progress of a pod over a time at one core count.
 
     Attributes:
-        cores: that the pod used.
-        seconds: how long.
-        progress: what was counted.
+        cores: Number of cores that the pod used.
+        seconds: Length of the sample, in seconds.
+        progress: Progress that was counted, in the unit of the source.
     """
 
     cores: int
@@ -103,11 +108,11 @@ class ProfilingSample(Status):
 
 
 class MeasuredFraction(Status):
-    """F as one core count shows it (Karp and Flatt).
+    """The parallel fraction F that follows from one core count (Karp and Flatt).
 
     Attributes:
-        cores: the core count.
-        fraction: F.
+        cores: Core count.
+        fraction: F at this core count.
     """
 
     cores: int
@@ -115,22 +120,23 @@ class MeasuredFraction(Status):
 
 
 class ProfilingStatus(Status):
-    """How a measurement goes, or went.
+    """The progress and result of a measurement.
 
     Attributes:
-        id: of the request.
-        pod_uid: the pod.
-        state: Running, Complete, Expired (its lease), Failed, or Cancelled (the request was
-            withdrawn).
-        reason: why it is not complete.
-        source: what was counted.
-        warnings: what it cannot see, and what is doubtful about the result.
-        samples: in the order in which they were taken.
-        planned: how many samples there are to be.
-        fractions: by core count.
-        mean: of F over core counts.
-        variance: of F over core counts.
-        memory_bandwidth: that the pod drew on all its cores, gigabytes (10**9) a second.
+        id: Identifier of the request.
+        pod_uid: UID of the pod.
+        state: State of the measurement: Running, Complete, Expired (its lease ran out), Failed, or
+            Cancelled (the request was withdrawn).
+        reason: Why the measurement is not complete.
+        source: Progress counter that was used: instructions, cpuTime, file or http.
+        warnings: Limits of the measurement, and reasons to doubt its result.
+        samples: Samples in the order in which they were taken.
+        planned: Number of samples that the measurement consists of.
+        fractions: Parallel fraction at each core count.
+        mean: Mean of the parallel fraction over core counts.
+        variance: Variance of the parallel fraction over core counts.
+        memory_bandwidth: Memory bandwidth of the pod on all its cores, in gigabytes (10**9 bytes)
+            per second.
     """
 
     id: str
@@ -148,18 +154,18 @@ class ProfilingStatus(Status):
 
 
 class NodeAllocationStatus(Status):
-    """What a node's agent tells.
+    """The report of the node's agent.
 
     Attributes:
-        epoch: of the plan that this is about.
-        enforced_epoch: of the last plan that held in full.
-        mode: of the plan.
-        topology: the node's CPUs.
-        shared_cpus: that pods without a grant of whole cores share.
-        pods: one for each grant.
-        would_write: in ``observe``, what ``enforce`` would write.
-        profiling: the last measurement.
-        conditions: ``Ready`` and ``PlanAccepted``.
+        epoch: Number of the plan that this status describes.
+        enforced_epoch: Number of the last plan that was fully enforced.
+        mode: Mode of the plan.
+        topology: Processors and memory of the node.
+        shared_cpus: CPUs that pods without exclusive cores share.
+        pods: State of each grant.
+        would_write: Writes that mode ``enforce`` would make, reported in mode ``observe``.
+        profiling: Last measurement.
+        conditions: Conditions ``Ready`` and ``PlanAccepted``.
     """
 
     epoch: int | None = None

@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 
 class ProfileMeasurement(Model):
-    """The times of one program at one core count and one data size.
+    """The run times of one program at one core count and one data size.
 
-    Any other field is a hardware counter, whatever the machine has: a median.
+    Any other field is a hardware counter that the machine has: the median over repeats.
 
     Attributes:
-        cores: core count.
-        data_size: part of the data as ``10%``, or their size as a number.
-        seconds: wall time of each repeat.
-        user_seconds: CPU time in user mode, median.
-        system_seconds: CPU time in the kernel, median.
-        peak_memory: the largest of all repeats.
+        cores: Core count.
+        data_size: Fraction of the data as ``10%``, or size of the data as a number.
+        seconds: Wall-clock time of each repeat, in seconds.
+        user_seconds: Median CPU time in user mode, in seconds.
+        system_seconds: Median CPU time in the kernel, in seconds.
+        peak_memory: Largest memory use of all repeats.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -49,12 +49,12 @@ class ProfileMeasurement(Model):
 
 
 class ProfileSampling(Model):
-    """What to sample, or what was sampled.
+    """The core counts and data sizes at which a program is, or was, sampled.
 
     Attributes:
-        cores: core counts.
-        data_sizes: parts of the data as ``10%``, or their sizes as numbers.
-        repeats: runs, or samples, at each core count and data size.
+        cores: Core counts.
+        data_sizes: Fractions of the data as ``10%``, or sizes as numbers.
+        repeats: Number of runs, or samples, at each core count and data size.
     """
 
     cores: Annotated[list[PositiveInt], Field(min_length=1, max_length=1000)]
@@ -63,10 +63,10 @@ class ProfileSampling(Model):
 
 
 class Penalty(Model):
-    """What a program loses beside another.
+    """The throughput that a program loses beside another program.
 
     Attributes:
-        profile: of the other, in the same namespace.
+        profile: Name of the other program's SpeedupProfile, in the same namespace.
         penalty: 1 - throughput together / throughput alone.
     """
 
@@ -75,17 +75,19 @@ class Penalty(Model):
 
 
 class SpeedupProfileSpec(Model):
-    """How much a program speeds up with cores: measured times, or a fraction known beforehand.
+    """How a program speeds up with cores: measured run times, or a known parallel fraction.
 
-    Measurements stand in the spec because ``kubectl apply`` drops a status; what follows from
+    Measurements are part of the spec because ``kubectl apply`` drops a status; what follows from
     them is always computed again.
 
     Attributes:
-        sampling: what to sample, or what was sampled.
-        measurements: times.
-        parallel_fraction: F, if it is known without measurements.
-        memory_bandwidth: that it draws when it runs alone, gigabytes (10**9) a second.
-        penalties: that were measured beside programs of other profiles in its namespace.
+        sampling: Core counts and data sizes to sample, or that were sampled.
+        measurements: Measured run times.
+        parallel_fraction: Parallel fraction F, if it is known without measurements.
+        memory_bandwidth: Memory bandwidth of the program when it runs alone, in gigabytes (10**9
+            bytes) per second.
+        penalties: Throughput that the program was measured to lose beside programs of other
+            profiles in its namespace.
     """
 
     RULES = (
@@ -106,10 +108,10 @@ class SpeedupProfileSpec(Model):
 
 
 class SpeedupProfile(Resource):
-    """How a program speeds up with cores: measurements, or a parallel fraction known beforehand.
+    """How a program speeds up with cores: measured run times, or a known parallel fraction.
 
-    What follows from measurements is computed once, by modules (and NumPy) that those who only read
-    documents have no use for.
+    What follows from measurements is computed once, by modules (and NumPy) that programs which only
+    read documents do not load.
     """
 
     kind: Literal["SpeedupProfile"]

@@ -28,7 +28,7 @@ Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 
 
 class Status(BaseModel):
-    """A part of a status: made by the software under its Python names."""
+    """A part of a status, built by Walras from Python field names."""
 
     model_config = ConfigDict(
         alias_generator=to_camel, extra="forbid", frozen=True, strict=True, populate_by_name=True
@@ -54,15 +54,15 @@ class Status(BaseModel):
 
 
 class Condition(Status):
-    """A condition as Kubernetes has them.
+    """A condition, as Kubernetes defines it.
 
     Attributes:
-        type: what it is about; ``Ready`` sums up the others.
-        status: whether it holds.
-        reason: in one word, for programs.
-        message: for people: which object, what is wrong, what to do.
-        last_transition_time: when ``status`` last changed (RFC 3339).
-        observed_generation: of the object that this was found of.
+        type: Aspect of the object that the condition describes; ``Ready`` summarizes the others.
+        status: Whether the condition holds: True, False or Unknown.
+        reason: Machine-readable reason for the status, in one CamelCase word.
+        message: Explanation for people: which object, what is wrong, and what to do about it.
+        last_transition_time: Time at which ``status`` last changed (RFC 3339).
+        observed_generation: Generation of the object that this condition was computed from.
     """
 
     type: Annotated[str, Field(pattern=r"^[A-Za-z]{1,63}$")]

@@ -61,12 +61,12 @@ class _Conditioned(Status):
 
 
 class EntitledCores(Status):
-    """Cores of an entitlement, across the cluster.
+    """The cores of an entitlement, over the whole cluster.
 
     Attributes:
-        entitled: its share of all cores, which is also its budget.
-        allocated: what it bought, a real number.
-        held: whole cores that its jobs have for themselves, and their part of shared ones.
+        entitled: Cores that its share of the cluster is worth, which is also its budget.
+        allocated: Cores that its jobs bought in the market, before rounding.
+        held: Cores that its jobs hold: exclusive cores and their part of shared cores.
     """
 
     entitled: Decimals
@@ -75,12 +75,12 @@ class EntitledCores(Status):
 
 
 class EntitledMemory(Status):
-    """Memory of an entitlement, across the cluster, in bytes.
+    """The memory of an entitlement, over the whole cluster, in bytes.
 
     Attributes:
-        entitled: what its share of all memory is worth.
-        demand: what its jobs could use.
-        allocated: what they were granted.
+        entitled: Memory that its share of the cluster is worth.
+        demand: Memory that its jobs could use.
+        allocated: Memory that its jobs were granted.
     """
 
     entitled: Amount
@@ -89,12 +89,12 @@ class EntitledMemory(Status):
 
 
 class Utility(Status):
-    """What an entitlement gets done: the weighted mean of its jobs' predicted speedups.
+    """The utility of an entitlement: the weighted mean of its jobs' predicted speedups.
 
     Attributes:
-        now: at what it bought.
-        at_entitlement: with its share of every node, and no trade; never more than ``now`` in a
-            market that reached its equilibrium.
+        now: Utility of the cores that it bought.
+        at_entitlement: Utility of its share of every node, without trade. A market in equilibrium
+            never makes ``now`` smaller than this.
     """
 
     now: Decimals
@@ -102,11 +102,12 @@ class Utility(Status):
 
 
 class Loan(Status):
-    """Memory that is somebody's part and that another has for the while.
+    """Memory that one entitlement lends to another.
 
     Attributes:
-        entitlement: the other; absent for slices that are nobody's own.
-        memory: bytes, on all nodes.
+        entitlement: Name of the other entitlement; absent for memory that belongs to no
+            entitlement.
+        memory: Amount of memory, in bytes, over all nodes.
     """
 
     entitlement: str | None = None
@@ -114,18 +115,20 @@ class Loan(Status):
 
 
 class Credits(Status):
-    """Karma's credits of an entitlement, as of one quantum.
+    """The Karma credits of an entitlement after one quantum.
 
-    Where there are many entitlements not every quantum is told of here; the Market's ledger has all
-    balances always.
+    If there are many entitlements, this is not updated after every quantum. The Market's ledger
+    always has all balances.
 
     Attributes:
-        quantum: after which this was so.
-        balance: credits after it, exactly.
-        earned: in it: the part of free credits, and for memory lent.
-        spent: in it, for memory borrowed.
-        lent: to whom, most first.
-        borrowed: from whom, most first: from every donor on a node in proportion to what it lends.
+        quantum: Number of the quantum that these values describe.
+        balance: Exact credits after the quantum.
+        earned: Credits earned in the quantum: its part of the free credits, and credits for memory
+            lent.
+        spent: Credits spent in the quantum, for memory borrowed.
+        lent: Memory lent, by borrower, largest first.
+        borrowed: Memory borrowed, by lender, largest first. On each node, every lender is counted
+            in proportion to the memory that it lends.
     """
 
     quantum: int | None = None
@@ -137,12 +140,13 @@ class Credits(Status):
 
 
 class NodeSpend(Status):
-    """What an entitlement spends on one node.
+    """The spending of an entitlement on one node.
 
     Attributes:
-        node: the node.
-        spend: of its budget, in cores at the cluster's average price.
-        cores: that this buys, a real number.
+        node: Name of the node.
+        spend: Part of the budget that is spent on the node, in cores at the cluster's average
+            price.
+        cores: Cores that this buys, before rounding.
     """
 
     node: str
@@ -151,20 +155,22 @@ class NodeSpend(Status):
 
 
 class EntitlementStatus(_Conditioned):
-    """What an entitlement is worth, and what it gets.
+    """The worth of an entitlement, and what its jobs received.
 
     Attributes:
-        budget_share: its part of the whole, 0 to 1: the product of its shares up the tree.
-        jobs: MarketJobs that draw on it.
-        pods: of these that have a grant.
-        cores: what it is entitled to, and gets.
-        memory: likewise; absent where no memory is divided.
-        utility: now, and at bare entitlement; absent without jobs.
-        credits: for memory; absent where none are kept.
-        spend_by_node: the nodes on which it spends most, the largest spend first.
-        other_nodes: on which it spends too, but less.
-        other_spend: on these.
-        conditions: ``Ready``: its place in the tree and its namespaces make sense.
+        budget_share: Share of the whole cluster, from 0 to 1: the product of its relative shares up
+            the tree.
+        jobs: Number of MarketJobs that use the entitlement.
+        pods: Number of pods of these jobs that have a grant.
+        cores: Cores that the entitlement is worth, and that its jobs received.
+        memory: Memory that the entitlement is worth, and that its jobs received; absent if no
+            memory is divided.
+        utility: Utility now, and at the bare entitlement; absent without jobs.
+        credits: Karma credits for memory; absent if memory is not divided by Karma.
+        spend_by_node: Nodes on which the entitlement spends most, largest first.
+        other_nodes: Number of further nodes on which it spends.
+        other_spend: Total spending on these further nodes.
+        conditions: Condition ``Ready``: whether its place in the tree and its namespaces are valid.
     """
 
     budget_share: Decimals | None = None
@@ -182,13 +188,14 @@ class EntitlementStatus(_Conditioned):
 
 
 class UsedProfile(Status):
-    """The parallel fraction that a job takes part with, and where it is from.
+    """The parallel fraction that a job bids with, and its origin.
 
     Attributes:
-        parallel_fraction: F.
-        source: Given (its own ``parallelFraction``), Written (that of a profile), Measured (a
-            profile's measurements), Online (measured while it ran) or Assumed (nothing is known).
-        name: of the profile; absent if none was used.
+        parallel_fraction: Parallel fraction F.
+        source: Origin of F: Given (the job's ``parallelFraction``), Written (a profile's
+            ``parallelFraction``), Measured (a profile's measurements), Online (measured while the
+            job ran) or Assumed (nothing is known).
+        name: Name of the SpeedupProfile; absent if none was used.
     """
 
     parallel_fraction: Decimals
@@ -197,17 +204,20 @@ class UsedProfile(Status):
 
 
 class PodColocation(Status):
-    """Beside whom a pod was placed, what that costs it, and what is recommended to its user.
+    """The partner that a pod was placed beside, the cost of sharing, and the advice to its user.
 
     Attributes:
-        partner: that it was placed beside: ``namespace/job (pod)``; absent if it has its processor
-            to itself.
-        predicted_penalty: part of its throughput alone that it was expected to lose there.
-        measured_penalty: the same, where it was measured beforehand beside the partner's program.
-        recommendation: Participate, or BreakAway (Cooper's action recommender).
-        companion: with whom to break away: the one, of those who would gain by it too, that it
-            would lose least beside; absent where the advice is to participate.
-        gain: part of its throughput alone that this would save it; absent likewise.
+        partner: Pod that it was placed beside, as ``namespace/job (pod)``; absent if it has a
+            processor to itself.
+        predicted_penalty: Fraction of its throughput alone that the pod was predicted to lose
+            beside the partner.
+        measured_penalty: Fraction of its throughput alone that its program had been measured to
+            lose beside the partner's program; absent if it was not measured.
+        recommendation: Advice of Cooper's action recommender: Participate, or BreakAway.
+        companion: Pod to break away with: of those that would gain too, the one beside which this
+            pod would lose least; absent if the advice is Participate.
+        gain: Fraction of its throughput alone that breaking away would save; absent if the advice
+            is Participate.
     """
 
     partner: str | None = None
@@ -219,26 +229,28 @@ class PodColocation(Status):
 
 
 class PodOutcome(Status):
-    """What one pod of a job got, at which price, and why.
+    """The result of the market for one pod of a job.
 
     Attributes:
-        pod_uid: the pod.
-        name: of the pod.
-        node: that it is on; absent while it has none.
-        state: Granted (by the market), Enforced (its node's agent holds it to that), Failed (the
-            agent cannot), Refused (it takes no part) or Waiting (for a node, or for its own to
-            take part again).
-        cores: the market's real number.
-        granted_cores: whole cores of its own; 0 if it shares.
-        shared_cores: whole cores that it shares with the node's other small jobs.
-        weight: its part of the shared cores, as cgroup v2's cpu.weight with 100 for the largest.
-        memory: bytes granted; absent where it takes no part in that market.
-        speedup: predicted at ``cores``.
-        price: of a core of its node, in cores: 1 is the cluster's average.
-        spend: what it pays, of its entitlement's budget.
-        reason: one sentence for its user, which ``walras explain`` prints.
-        memory_reason: one sentence about memory; absent likewise.
-        colocation: beside whom it was placed; absent if it was not, but came by itself.
+        pod_uid: UID of the pod.
+        name: Name of the pod.
+        node: Name of its node; absent while it has none.
+        state: State of the pod in the market: Granted (by the market), Enforced (its node's agent
+            enforces the grant), Failed (the agent cannot enforce the grant), Refused (it takes no
+            part in the market) or Waiting (for a node, or for its node to take part again).
+        cores: Cores that the market allocated to it, before rounding.
+        granted_cores: Number of exclusive cores; 0 if it shares cores.
+        shared_cores: Number of cores that it shares with the other small jobs of its node.
+        weight: CPU weight on the shared cores, as cgroup v2's cpu.weight, where the largest job has
+            100.
+        memory: Memory granted, in bytes; absent if it takes no part in the division of memory.
+        speedup: Predicted speedup at ``cores``.
+        price: Price of a core of its node, relative to the cluster's average.
+        spend: What it pays from its entitlement's budget, in cores at the cluster's average price.
+        reason: Explanation of its cores in one sentence, as printed by ``walras explain``.
+        memory_reason: Explanation of its memory in one sentence; absent if it takes no part in the
+            division of memory.
+        colocation: Result of its placement beside another pod; absent if Walras did not place it.
     """
 
     pod_uid: Annotated[str, Field(alias="podUID")]
@@ -259,13 +271,13 @@ class PodOutcome(Status):
 
 
 class PodCounts(Status):
-    """How many pods of a job there are, and how many of them have what.
+    """The number of a job's pods, by state.
 
     Attributes:
-        total: pods that are alive.
-        granted: that have a grant.
-        enforced: whose grant is held by their node's agent.
-        unlisted: that ``pods`` has no room for.
+        total: Number of pods that are alive.
+        granted: Number of pods that have a grant.
+        enforced: Number of pods whose grant their node's agent enforces.
+        unlisted: Number of pods that did not fit in ``pods``.
     """
 
     total: int
@@ -275,12 +287,13 @@ class PodCounts(Status):
 
 
 class WeightReport(Status):
-    """A weight of a job's utility.
+    """A weight in a job's utility.
 
     Attributes:
-        value: that it bids with.
-        lower: of its 95 % confidence interval; absent unless it is estimated.
-        upper: likewise; absent also where the runs cannot tell.
+        value: Weight that the job bids with.
+        lower: Lower end of its 95 % confidence interval; absent unless the weight is estimated.
+        upper: Upper end of its 95 % confidence interval; absent unless the weight is estimated and
+            the runs bound it.
     """
 
     value: Decimals
@@ -289,14 +302,16 @@ class WeightReport(Status):
 
 
 class WeightsReport(Status):
-    """The weights of a job's utility, and where they are from.
+    """The weights of a job's utility, and their origin.
 
     Attributes:
-        source: Given (by the job), Estimated (from its runs) or Equal (too few runs, or alike).
-        runs: that there are to estimate from.
-        recorded: of these, those that are in ``runs.finished``; the job's owner told of the others.
-        cores: of its share of them.
-        memory: likewise.
+        source: Origin of the weights: Given (by the job), Estimated (from its runs) or Equal (there
+            are too few runs, or they do not differ enough).
+        runs: Number of runs that are available for an estimate.
+        recorded: Number of these runs that were recorded in ``runs.finished``; the others are given
+            in the job's spec.
+        cores: Weight of cores.
+        memory: Weight of memory.
     """
 
     source: Literal["Given", "Estimated", "Equal"]
@@ -307,18 +322,20 @@ class WeightsReport(Status):
 
 
 class AuctionReport(Status):
-    """What came of a job's bid where resources are auctioned, of all its pods together.
+    """The result of a job's bid in auctions, for all its pods together.
 
     Attributes:
-        budget: its part of its entitlement's, in cores at the cluster's average price.
-        utility: of what its pods hold, predicted: weights times shares of its nodes, and of a
-            logarithmic utility the product of shares to the powers of weights.
-        minimum: that it demands (``minimumUtility``); absent if it demands none.
-        service: Bid (it is in the pool of those who are served by their bids) or Leftovers (it
-            has what these leave).
-        charge: what it pays at present: its budget if it has its minimum or, without one, is
-            served by its bid; else 0.
-        weights: of its utility.
+        budget: Its part of its entitlement's budget, in cores at the cluster's average price.
+        utility: Predicted utility of what its pods hold: the sum of weights times shares of their
+            nodes if it is Linear, or the product of shares raised to the power of their weights if
+            it is Log.
+        minimum: Minimum utility that the job demands (``minimumUtility``); absent if it demands
+            none.
+        service: How the job is served: Bid (in the pool that is divided by bids) or Leftovers (with
+            what that pool leaves).
+        charge: Current charge: the budget if the job has its minimum utility or, without a minimum,
+            is served by its bid; otherwise 0.
+        weights: Weights of its utility.
     """
 
     budget: Decimals
@@ -330,17 +347,17 @@ class AuctionReport(Status):
 
 
 class FinishedRun(Status):
-    """A pod that succeeded: what it held, and what came of it.
+    """A pod that succeeded: what it held, and the utility it reached.
 
     Attributes:
-        pod_uid: the pod.
-        pod: its name.
-        finished: when its last container ended.
-        seconds: from the start of its first container until then.
-        held_seconds: for how long its node's agent held it to its grants; not cut to ``seconds``,
-            which is by the node's clock.
-        cores: its share of what its node sells, mean over that time, 0 to 1.
-        memory: likewise.
+        pod_uid: UID of the pod.
+        pod: Name of the pod.
+        finished: Time at which its last container ended.
+        seconds: Duration from the start of its first container until then, in seconds.
+        held_seconds: Seconds for which its node's agent enforced its grants. They are not cut to
+            ``seconds``, which is measured by the node's clock.
+        cores: Mean share of the cores that its node sells over that time, from 0 to 1.
+        memory: Mean share of the memory that its node sells over that time, from 0 to 1.
         utility: 1 / ``seconds``.
     """
 
@@ -355,18 +372,19 @@ class FinishedRun(Status):
 
 
 class RunUnderway(Status):
-    """What a running pod has held so far: sums, to which the present stretch is yet to be added.
+    """What a running pod has held: sums over past periods, and the current period.
 
     Attributes:
-        pod_uid: the pod.
-        pod: its name.
-        held_since: begin of the present stretch; absent while it is not held to its grants.
-        cores: its share in the present stretch of what its node sells, in billionths; absent
-            likewise.
-        memory: likewise.
-        held_seconds: of earlier stretches.
-        core_seconds: of these, the sum of seconds times billionths.
-        memory_seconds: likewise.
+        pod_uid: UID of the pod.
+        pod: Name of the pod.
+        held_since: Start of the current period; absent while its grants are not enforced.
+        cores: Share of the cores that its node sells in the current period, in billionths; absent
+            while its grants are not enforced.
+        memory: Share of the memory that its node sells in the current period, in billionths; absent
+            while its grants are not enforced.
+        held_seconds: Total length of past periods, in seconds.
+        core_seconds: Sum over past periods of seconds times billionths of the cores.
+        memory_seconds: Sum over past periods of seconds times billionths of the memory.
     """
 
     pod_uid: Annotated[str, Field(alias="podUID")]
@@ -380,11 +398,11 @@ class RunUnderway(Status):
 
 
 class RunsReport(Status):
-    """Runs of a job, one a pod, that weights of its utility are estimated from.
+    """The runs of a job, one for each pod, from which the weights of its utility are estimated.
 
     Attributes:
-        finished: the newest, the last one last.
-        underway: of pods that run, or whose end is still to be asked for.
+        finished: Newest finished runs, oldest first.
+        underway: Pods that run, or whose end the operator has not looked up yet.
     """
 
     finished: Annotated[list[FinishedRun], Field(max_length=MOST_RUNS)] = Field(
@@ -396,20 +414,21 @@ class RunsReport(Status):
 
 
 class MarketJobStatus(_Conditioned):
-    """What the market gave a job.
+    """The result of the market for a job.
 
     Attributes:
-        profile: F, and where it is from.
-        counts: of its pods.
-        cores: of all its pods, the market's real number.
-        speedup: predicted, mean over its pods.
-        spend: of all its pods.
-        auction: what came of its bid; absent where nothing is auctioned.
-        runs: of its pods, for its utility's weights; absent if there are none.
-        pods: by name; those beyond the list's end are counted.
-        conditions: ``Ready``, ``Admitted`` (its entitlement takes it), ``Profiled`` (its speedup is
-            known), ``Selected`` (it has pods, and no other job selects them) and, of a job with a
-            ``minimumUtility``, ``ObjectiveMet``.
+        profile: Parallel fraction F and its origin.
+        counts: Number of pods by state.
+        cores: Cores that the market allocated to all its pods, before rounding.
+        speedup: Mean predicted speedup of its pods.
+        spend: What all its pods pay, in cores at the cluster's average price.
+        auction: Result of its bid; absent if nothing is auctioned.
+        runs: Runs of its pods, for the weights of its utility; absent if there are none.
+        pods: Result for each pod, by name; ``counts.unlisted`` is the number of pods beyond the end
+            of the list.
+        conditions: Conditions ``Ready``, ``Admitted`` (its entitlement accepts it), ``Profiled``
+            (its speedup is known), ``Selected`` (it has pods, and no other job selects them) and,
+            for a job with a ``minimumUtility``, ``ObjectiveMet``.
     """
 
     profile: UsedProfile | None = None
@@ -423,12 +442,12 @@ class MarketJobStatus(_Conditioned):
 
 
 class OnlineSample(Status):
-    """What was counted of a running pod in one stretch of time at one core count.
+    """One sample: the progress of a running pod over a time at one core count.
 
     Attributes:
-        cores: that the pod used.
-        seconds: how long.
-        progress: what was counted.
+        cores: Number of cores that the pod used.
+        seconds: Length of the sample, in seconds.
+        progress: Progress that was counted, in the unit of the source.
     """
 
     cores: int
@@ -440,16 +459,16 @@ class OnlineMeasurement(Status):
     """A measurement of a running pod.
 
     Attributes:
-        id: of the request.
-        pod: which.
-        pod_uid: likewise.
-        node: where.
-        finished: when.
-        source: what was counted.
-        samples: in the order in which they were taken.
-        memory_bandwidth: that the pod drew on all its cores, gigabytes (10**9) a second; absent
-            where that is not counted.
-        warnings: what it cannot see, and what is doubtful about the result.
+        id: Identifier of the request.
+        pod: Name of the pod.
+        pod_uid: UID of the pod.
+        node: Name of the pod's node.
+        finished: Time at which the measurement ended.
+        source: Progress counter that was used: instructions, cpuTime, file or http.
+        samples: Samples in the order in which they were taken.
+        memory_bandwidth: Memory bandwidth of the pod on all its cores, in gigabytes (10**9 bytes)
+            per second; absent if it was not measured.
+        warnings: Limits of the measurement, and reasons to doubt its result.
     """
 
     id: str
@@ -466,16 +485,16 @@ class OnlineMeasurement(Status):
 
 
 class OnlineRequest(Status):
-    """A measurement that a node has been asked for.
+    """A measurement that was requested from a node's agent.
 
     Attributes:
-        id: of the request, in the node's NodeAllocation.
-        pod: that is measured.
-        pod_uid: likewise.
-        node: where.
-        purpose: Speedup (its cores are varied) or Progress (they are not).
-        since: when it was asked for.
-        until: when it is given up if the node's agent has not answered.
+        id: Identifier of the request in the node's NodeAllocation.
+        pod: Name of the pod.
+        pod_uid: UID of the pod.
+        node: Name of the pod's node.
+        purpose: What is measured: Speedup (the pod's cores are varied) or Progress (they are not).
+        since: Time at which the measurement was requested.
+        until: Time at which the request is dropped if the node's agent has not answered.
     """
 
     id: str
@@ -488,13 +507,14 @@ class OnlineRequest(Status):
 
 
 class OnlineFailure(Status):
-    """Why the last attempts to measure gave nothing.
+    """The failure of the last attempts to measure.
 
     Attributes:
-        reason: in one word; NotMeasured if they are different ones.
-        message: for people, of the last one.
-        times: how many there were in a row.
-        finished: when the last one ended.
+        reason: Machine-readable reason, in one CamelCase word; NotMeasured if the attempts failed
+            for different reasons.
+        message: Explanation of the last failure, for people.
+        times: Number of consecutive failures.
+        finished: Time at which the last attempt ended.
     """
 
     reason: Annotated[str, Field(pattern=r"^[A-Za-z]{1,63}$")]
@@ -504,15 +524,15 @@ class OnlineFailure(Status):
 
 
 class OnlineCheck(Status):
-    """The last look at whether a job gets on as its profile says.
+    """The last progress check: whether a job runs as fast as its profile predicts.
 
     Attributes:
-        pod: that was looked at.
-        cores: that it had.
-        finished: when.
-        departure: of its progress from the predicted one, as a part of it; absent where they
-            cannot be compared.
-        departures: looks in a row that found it too large.
+        pod: Name of the pod that was checked.
+        cores: Number of cores that the pod had.
+        finished: Time at which the check ended.
+        departure: Relative deviation of measured from predicted progress; absent if they cannot be
+            compared.
+        departures: Number of consecutive checks whose deviation was too large.
     """
 
     pod: str
@@ -523,14 +543,16 @@ class OnlineCheck(Status):
 
 
 class OnlineCompany(Status):
-    """How looks at progress compared with the prediction in one company.
+    """Measured against predicted progress beside one co-runner.
 
     Attributes:
-        profile: of the one program beside it on its node; absent for looks alone.
-        namespace: of that profile; absent likewise.
-        ratio: of measured to predicted progress, mean of the last looks.
-        looks: how many there were.
-        finished: when the last one ended.
+        profile: Name of the SpeedupProfile of the only co-runner on the node; absent for checks of
+            pods that ran alone.
+        namespace: Namespace of the co-runner's SpeedupProfile; absent for checks of pods that ran
+            alone.
+        ratio: Ratio of measured to predicted progress, as the mean of the last checks.
+        looks: Number of checks that the mean is of.
+        finished: Time at which the last check ended.
     """
 
     profile: str | None = None
@@ -541,16 +563,17 @@ class OnlineCompany(Status):
 
 
 class OnlineProfile(Status):
-    """What is known from measuring running pods, and how that goes on.
+    """Results of measurements of running pods, and the state of the current one.
 
     Attributes:
-        request: the measurement that is being made.
-        measurements: of one pod each, that F follows from; the last one last.
-        failure: of measurements; absent since one last went well, or the job was found changed.
-        look_failure: of looks at progress; absent since one last went well.
-        check: absent until progress was first looked at since the last measurement.
-        companies: looks at pods that were alone on their node, or with one other pod of the market,
-            since the last measurement.
+        request: Measurement that is in progress.
+        measurements: Measurements that F follows from, each of one pod, oldest first.
+        failure: Failure of measurements; absent after a successful measurement, or when the job was
+            found to have changed.
+        look_failure: Failure of progress checks; absent after a successful check.
+        check: Last progress check; absent until the first check after the last measurement.
+        companies: Progress checks since the last measurement of pods that were alone on their node
+            or beside one other pod of the market, by co-runner.
     """
 
     request: OnlineRequest | None = None
@@ -566,11 +589,11 @@ class OnlineProfile(Status):
 
 
 class FractionAt(Status):
-    """F as one core count shows it (Karp and Flatt).
+    """The parallel fraction F that follows from one core count (Karp and Flatt).
 
     Attributes:
-        cores: the core count.
-        value: of F.
+        cores: Core count.
+        value: F at this core count.
     """
 
     cores: int
@@ -578,13 +601,13 @@ class FractionAt(Status):
 
 
 class TimeModel(Status):
-    """How time grows with the data at one core count.
+    """How the run time grows with the data at one core count.
 
     Attributes:
-        cores: the core count.
-        form: of the model.
-        coefficients: of the model, constant first.
-        residual_seconds: what it leaves unexplained, root of the mean square.
+        cores: Core count.
+        form: Form of the model.
+        coefficients: Coefficients of the model, constant first.
+        residual_seconds: Root mean square of the model's residuals, in seconds.
     """
 
     cores: int
@@ -594,11 +617,11 @@ class TimeModel(Status):
 
 
 class Finding(Status):
-    """What a profile is worth: one remark.
+    """A remark on the quality of a profile.
 
     Attributes:
-        code: for programs.
-        message: for people.
+        code: Machine-readable code of the remark.
+        message: Explanation for people.
     """
 
     code: str
@@ -606,15 +629,15 @@ class Finding(Status):
 
 
 class MeasuredPenalty(Status):
-    """What a program loses beside another.
+    """The throughput that a program was measured to lose beside another program.
 
     Attributes:
-        profile: of the other.
-        namespace: of that profile.
+        profile: Name of the other program's SpeedupProfile.
+        namespace: Namespace of the other program's SpeedupProfile.
         penalty: 1 - throughput together / throughput alone.
-        source: what throughput is counted by.
-        looks: how many it is the mean of.
-        finished: when the last of them ended.
+        source: Progress counter that measures throughput: instructions, cpuTime, file or http.
+        looks: Number of progress checks that the penalty is the mean of.
+        finished: Time at which the last of these checks ended.
     """
 
     profile: str
@@ -629,19 +652,22 @@ class SpeedupProfileStatus(_Conditioned):
     """What follows from a profile's measurements, and what was measured while the program ran.
 
     Attributes:
-        source: Written (the spec's ``parallelFraction``), Measured (the spec's measurements) or
-            Online (samples of a running pod).
-        parallel_fraction: F, mean over core counts.
-        whole_data_parallel_fraction: F on all of the data, where it depends on their size.
-        raw_parallel_fraction: F before it was brought into 0 to 1.
-        variance: of F over core counts; small where Amdahl's law fits.
-        parallel_fraction_by_cores: F by core count.
-        time_models: by core count.
-        memory_bandwidth: that it draws when it runs alone, gigabytes (10**9) a second.
-        penalties: measured beside programs of other profiles, from looks at running pods.
-        online: measurements of running pods, and how they go.
-        findings: what all this is worth.
-        conditions: ``Ready``: it can be used; why not, or what is awaited.
+        source: Origin of F: Written (the spec's ``parallelFraction``), Measured (the spec's
+            measurements) or Online (samples of a running pod).
+        parallel_fraction: Parallel fraction F, as the mean over core counts.
+        whole_data_parallel_fraction: F on all of the data, if it depends on their size.
+        raw_parallel_fraction: F before it was clipped to the range from 0 to 1.
+        variance: Variance of F over core counts, which is small where Amdahl's law fits.
+        parallel_fraction_by_cores: F at each core count.
+        time_models: Model of run time over data size, at each core count.
+        memory_bandwidth: Memory bandwidth of the program when it runs alone, in gigabytes (10**9
+            bytes) per second.
+        penalties: Throughput that the program loses beside programs of other profiles, from
+            progress checks of running pods.
+        online: Measurements of running pods, and their state.
+        findings: Remarks on the quality of the profile.
+        conditions: Condition ``Ready``: whether the profile can be used; if not, why not, or what
+            is awaited.
     """
 
     source: Literal["Written", "Measured", "Online"] | None = None
@@ -665,9 +691,9 @@ class EpochReport(Status):
     """The last decision.
 
     Attributes:
-        number: of it; only grows.
-        time: when it was made.
-        duration_milliseconds: from the snapshot to the plan.
+        number: Number of the decision, which only increases.
+        time: Time at which the decision was made.
+        duration_milliseconds: Time from the snapshot to the plan, in milliseconds.
     """
 
     number: int
@@ -676,15 +702,15 @@ class EpochReport(Status):
 
 
 class SolverReport(Status):
-    """How cores were divided, and how sure that is.
+    """How the division of cores was computed, and how accurate it is.
 
     Attributes:
-        mechanism: that divided cores.
-        solver: that found the prices.
-        iterations: that it took.
-        residual: largest relative violation of an equilibrium condition.
-        price_error: proven bound on the relative error of prices; absent if there is none.
-        converged: whether it reached what defines the mechanism.
+        mechanism: Mechanism that divided the cores.
+        solver: Solver that found the prices.
+        iterations: Number of iterations that the solver took.
+        residual: Largest relative violation of an equilibrium condition.
+        price_error: Proven bound on the relative error of the prices; absent if there is none.
+        converged: Whether the solver reached the solution that defines the mechanism.
     """
 
     mechanism: CoreMechanism
@@ -696,17 +722,18 @@ class SolverReport(Status):
 
 
 class ScoreReport(Status):
-    """What the decision is worth (see ``walras.scores``).
+    """Measures of the decision's quality (see ``walras.scores``).
 
     Attributes:
-        system_progress: budget-weighted mean of utilities, at the market's real numbers.
-        held_progress: the same with the whole cores that jobs hold.
-        proportional_progress: ``system_progress`` of proportional sharing on the same cluster.
-        entitlement_error: mean absolute error of users' cores against entitled ones (MAPE), as a
-            part of these.
-        uniformity: least gain of any user over bare entitlement, over the largest.
-        envy_freeness: 1 where nobody would rather have another's cores, scaled to its own
-            budget; absent where there are too many to compare.
+        system_progress: Mean of all utilities weighted by budget, at the market's allocation before
+            rounding.
+        held_progress: Mean of all utilities weighted by budget, at the whole cores that jobs hold.
+        proportional_progress: ``systemProgress`` of proportional sharing on the same cluster.
+        entitlement_error: Mean absolute percentage error (MAPE) of users' cores against their
+            entitled cores, as a fraction.
+        uniformity: Smallest gain of a user over its bare entitlement, divided by the largest.
+        envy_freeness: 1 if no user would prefer another user's cores, scaled to its own budget;
+            absent if there are too many users to compare.
     """
 
     system_progress: Decimals
@@ -718,16 +745,16 @@ class ScoreReport(Status):
 
 
 class MarketSize(Status):
-    """What takes part.
+    """The size of the market.
 
     Attributes:
-        entitlements: with jobs.
-        jobs: MarketJobs.
-        pods: that were granted something.
-        refused: pods that take no part.
-        nodes: that sell.
-        cores: for sale.
-        memory: for sale, in bytes.
+        entitlements: Number of entitlements with jobs.
+        jobs: Number of MarketJobs.
+        pods: Number of pods that have a grant.
+        refused: Number of pods that take no part in the market.
+        nodes: Number of nodes that sell cores.
+        cores: Number of cores for sale.
+        memory: Memory for sale, in bytes.
     """
 
     entitlements: int
@@ -740,12 +767,12 @@ class MarketSize(Status):
 
 
 class NodePrice(Status):
-    """What a node sells, and at which price.
+    """The cores that a node sells, and their price.
 
     Attributes:
-        node: the node.
-        cores: for sale.
-        price: of a core; 1 is the cluster's average.
+        node: Name of the node.
+        cores: Number of cores for sale.
+        price: Price of a core, relative to the cluster's average.
     """
 
     node: str
@@ -754,12 +781,12 @@ class NodePrice(Status):
 
 
 class Balance(Status):
-    """Karma's credits of one entitlement.
+    """The Karma credits of one entitlement.
 
     Attributes:
-        user: the entitlement.
-        credits: its balance, exactly.
-        gained: what the last quantum changed it by, exactly; absent where it did not.
+        user: Name of the entitlement.
+        credits: Exact balance.
+        gained: Exact change of the balance in the last quantum; absent if it did not change.
     """
 
     user: str
@@ -768,18 +795,19 @@ class Balance(Status):
 
 
 class LedgerReport(Status):
-    """Karma's credits, exactly, before and after the present quantum.
+    """The exact Karma credits before and after the current quantum.
 
-    This is the only place where credits are kept: whatever operator decides next goes on from here.
+    This is the only place where credits are stored: every operator, also a new leader, continues
+    from here.
 
     Attributes:
-        version: of this format (``walras.karma.ledger.Ledger.to_document``).
-        quantum: how many quanta have been settled; the last of them is the present one.
-        since: when it began; the next one begins ``spec.memory.quantumSeconds`` later, or when
-            there is an operator again.
-        carry: income that could not be divided so far.
-        carry_before: the same before the present quantum.
-        balances: in the order in which the entitlements joined.
+        version: Version of this format (``walras.karma.ledger.Ledger.to_document``).
+        quantum: Number of quanta that have been settled; the last of them is the current one.
+        since: Time at which the current quantum began. The next one begins
+            ``spec.memory.quantumSeconds`` later, or when an operator is available again.
+        carry: Income that could not be divided evenly so far.
+        carry_before: The same income before the current quantum.
+        balances: Balances in the order in which the entitlements joined.
     """
 
     version: int
@@ -791,18 +819,18 @@ class LedgerReport(Status):
 
 
 class MarketStatus(_Conditioned):
-    """What the market decided last.
+    """The last decision of the market.
 
     Attributes:
-        leader: the operator's pod that decided.
-        epoch: which decision this was, and when.
-        solver: how cores were divided.
-        scores: what the decision is worth.
-        size: what takes part.
-        prices: by node.
-        memory_mechanism: that divided memory; absent where none did.
-        ledger: Karma's credits; absent without Karma.
-        conditions: ``Ready``: the market is cleared and its plan is published.
+        leader: Name of the operator's pod that made the decision.
+        epoch: Number and time of the decision.
+        solver: How the division of cores was computed.
+        scores: Measures of the decision's quality.
+        size: Size of the market.
+        prices: Price of each node's cores.
+        memory_mechanism: Mechanism that divided memory; absent if memory was not divided.
+        ledger: Karma credits; absent if memory is not divided by Karma.
+        conditions: Condition ``Ready``: whether the market is cleared and its plan is published.
     """
 
     leader: str | None = None

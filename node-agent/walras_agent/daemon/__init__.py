@@ -1,1 +1,1 @@
-"""The process that runs on a node: takes plans, holds the node to them, and tells how it goes."""
+"""The agent's process on a node: takes plans, enforces them, and reports how that goes."""

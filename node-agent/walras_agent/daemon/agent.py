@@ -1,19 +1,31 @@
-"""Apply: the agent's loop: take the latest plan, look, write what is missing, tell how it went.
+"""Effects: the agent's loop: take the latest plan, reconcile the node, and notify listeners.
 
-It looks when something has changed (`wake`), and at least every period. Whatever it cannot do now
-is tried again at the next look; the process ends only when it is told to, and leaves all as it is
-then: the pods keep what they hold, and the next start goes on from there.
+It reconciles when something has changed (`inotify`), and at least once every period. What fails is
+tried again in the next pass. The process ends only on request and leaves the pods as they are, so
+that its successor goes on from there.
 """
 
 from __future__ import annotations
 
 import logging
+import signal
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from walras_agent.daemon.plans import PlanError, PlanWithdrawn, measurement, node_plan, told_demands
-from walras_agent.daemon.report import Report, ended, holds, profiling_status
+from walras_agent.daemon.plans import (
+    PlanError,
+    PlanWithdrawn,
+    measurement_request,
+    node_plan,
+    reported_demands,
+)
+from walras_agent.daemon.report import (
+    ReconcileReport,
+    is_enforced,
+    mark_interrupted,
+    profiling_status,
+)
 from walras_agent.journal import JournalError
 from walras_agent.node_plan import NodePlan
 from walras_agent.status import NodeStatus
@@ -21,107 +33,108 @@ from walras_agent.status import NodeStatus
 if TYPE_CHECKING:
     from walras.resources.allocation import NodeAllocation
     from walras.resources.node_status import ProfilingStatus
-    from walras_agent.daemon.node import Node
+    from walras_agent.daemon.inotify import ChangeWaiter
+    from walras_agent.daemon.node import NodeComponents
     from walras_agent.daemon.state import State
-    from walras_agent.daemon.wake import Wake
     from walras_agent.node_plan import Mode
 
 _log = logging.getLogger(__name__)
 
-UNSETTLED = 1.0  # seconds to the next look while something is on its way
+RETRY_SECONDS = 1.0
+"""Time to the next reconcile pass while something is pending."""
 
 
 class PlanSource(Protocol):
-    """Where plans come from."""
+    """Source of the node's plans: a file or the API server."""
 
     def changed(self) -> NodeAllocation | None:
-        """The latest plan, if it has changed since the last call; else None.
+        """Return the latest plan if it has changed since the last call; else None.
 
         Raises:
-            PlanError: It has changed, and cannot be used.
-            PlanWithdrawn: There is none any more: all grants are lost.
+            PlanError: The plan has changed and is invalid.
+            PlanWithdrawn: The plan was deleted, so that all grants end.
         """
 
 
 class Listener(Protocol):
-    """Is told of every look."""
+    """Receiver of the report of every reconcile pass."""
 
-    def tell(self, report: Report) -> None:
+    def notify(self, report: ReconcileReport) -> None:
         """Take a report."""
 
 
 @dataclass(slots=True)
 class Agent:
-    """Holds a node to its plans.
+    """Enforces the plans of a node.
 
     Attributes:
-        node: Its parts that look and write.
-        plans: Where they come from.
-        state: What must outlive the process.
-        wake: Tells when to look.
-        listeners: Who is told.
-        period: Longest time between two looks, in seconds.
-        mode: Instead of that of the plans; None for theirs.
+        node: Components that observe the node and write to it.
+        plans: Source of the plans.
+        state: State on disk that outlives the process.
+        waiter: Waits for changes on the node and for calls.
+        listeners: Receivers of the report of every reconcile pass.
+        period: Longest time between two reconcile passes, in seconds.
+        mode: Mode that overrides the plans'; None for the plans' own.
     """
 
-    node: Node
+    node: NodeComponents
     plans: PlanSource
     state: State
-    wake: Wake
+    waiter: ChangeWaiter
     listeners: tuple[Listener, ...]
     period: float = 10.0
     mode: Mode | None = None
     _plan: NodePlan | None = None
     _last_measurement: ProfilingStatus | None = None
     _problems: tuple[str, ...] = ()
-    _taken: float = 0.0
-    _enforced: int | None = None
-    _held: bool = False
-    _recalled: bool = False
+    _accepted_at: float = 0.0
+    _enforced_epoch: int | None = None
+    _enforced: bool = False
+    _demands_restored: bool = False
     _stopping: bool = False
 
     def resume(self) -> None:
-        """Take up what was when the agent last ran."""
+        """Restore the plan and the last measurement of the agent that ran before this one."""
         last_measurement = self.state.last_measurement()
         if last_measurement is not None:
-            # Not even one that was going on: its lease is over as far as anybody can tell.
-            self.node.profiler.pass_over(last_measurement.id)
-            self._last_measurement = ended(last_measurement)
+            # Never continued, even if it was running: its lease may have expired meanwhile.
+            self.node.profiler.skip(last_measurement.id)
+            self._last_measurement = mark_interrupted(last_measurement)
         last = self.state.last_plan()
         if last is not None:
-            self._take(last)
+            self._apply(last)
 
     def run(self) -> None:
-        """Look at the node until `stop`."""
+        """Reconcile the node until `stop`."""
         while not self._stopping:
-            self.wake.wait(self._pause(self.look()))
+            self.waiter.wait(self._pause(self.reconcile()))
 
     def stop(self) -> None:
-        """End `run` after the present look; for signal handlers and other threads."""
+        """End `run` after the present pass; for signal handlers and other threads."""
         self._stopping = True
-        self.wake.call()
+        self.waiter.wake()
 
-    def look(self) -> Report:
-        """Take a new plan if there is one, and bring the node to it."""
-        self._take_new()
+    def reconcile(self) -> ReconcileReport:
+        """Make one pass: take a new plan if there is one, enforce it, and notify the listeners."""
+        self._receive_plan()
         now = time.monotonic()
         status = self._step(now)
-        self.node.profiler.note(status, time.monotonic())
-        delay = self._note(status)
-        report = Report(
+        self.node.profiler.update(status, time.monotonic())
+        delay = self._record(status)
+        report = ReconcileReport(
             node=status,
             seconds=time.monotonic() - now,
             topology=self.node.topology(),
             problems=self._problems,
-            enforced=self._enforced,
+            enforced=self._enforced_epoch,
             delay=delay,
-            profiling=self._measured(),
+            profiling=self._measurement(),
         )
         for listener in self.listeners:
-            listener.tell(report)
+            listener.notify(report)
         return report
 
-    def _take_new(self) -> None:
+    def _receive_plan(self) -> None:
         try:
             plan = self.plans.changed()
         except PlanError as error:
@@ -131,32 +144,33 @@ class Agent:
         except PlanWithdrawn as withdrawn:
             self._problems = ()
             if self._plan is not None:
-                self._take(withdrawn.rest, anew=True)
+                self._apply(withdrawn.empty_plan, reset_epoch=True)
         else:
             if plan is not None:
                 self._problems = ()
-                self._recall(plan)
-                self._take(plan)
+                self._restore_demands(plan)
+                self._apply(plan)
 
-    def _recall(self, allocation: NodeAllocation) -> None:
-        """Go on from what the agent before this one told: the first plan comes with its status."""
-        if not self._recalled:
-            self._recalled = True
-            self.node.reconciler.memory.recall(told_demands(allocation))
+    def _restore_demands(self, allocation: NodeAllocation) -> None:
+        """Continue from the memory demands that the previous agent reported in the status."""
+        if not self._demands_restored:
+            self._demands_restored = True
+            self.node.reconciler.memory.restore_demands(reported_demands(allocation))
 
-    def _take(self, allocation: NodeAllocation, *, anew: bool = False) -> None:
+    def _apply(self, allocation: NodeAllocation, *, reset_epoch: bool = False) -> None:
+        """Put a plan into force and on disk, unless its epoch is too old."""
         plan = node_plan(allocation)
         if self.mode is not None:
             plan = replace(plan, mode=self.mode)
-        if not self.node.reconciler.offer(plan, anew=anew):
+        if not self.node.reconciler.offer(plan, reset_epoch=reset_epoch):
             self._problems = (
-                f"the plan of epoch {plan.epoch} is older than that in force; give a later epoch",
+                f"the plan of epoch {plan.epoch} is older than the plan in force; raise its epoch",
             )
             return
-        self.state.keep_plan(allocation)
-        self._plan, self._taken, self._held = plan, time.monotonic(), False
-        request = measurement(allocation) if plan.mode == "enforce" else None
-        self.node.profiler.offer(request, self._taken)
+        self.state.save_plan(allocation)
+        self._plan, self._accepted_at, self._enforced = plan, time.monotonic(), False
+        request = measurement_request(allocation) if plan.mode == "enforce" else None
+        self.node.profiler.offer(request, self._accepted_at)
 
     def _step(self, now: float) -> NodeStatus:
         try:
@@ -166,30 +180,39 @@ class Agent:
             plan = self._plan or NodePlan(0, "observe", ())
             return NodeStatus(plan.epoch, plan.mode, refused=str(error))
 
-    def _note(self, status: NodeStatus) -> float | None:
-        """Remember whether the plan holds; return how long that took, when it first does."""
-        if not holds(status):
-            return None
-        self._enforced = status.epoch
-        first, self._held = not self._held, True
-        return time.monotonic() - self._taken if first else None
+    def _record(self, status: NodeStatus) -> float | None:
+        """Return the seconds from accepting the plan until it was enforced.
 
-    def _measured(self) -> ProfilingStatus | None:
-        """The last measurement; that it has begun and how it ended are kept."""
+        None if it is not enforced yet, or was already in an earlier pass.
+        """
+        if not is_enforced(status):
+            return None
+        self._enforced_epoch = status.epoch
+        first, self._enforced = not self._enforced, True
+        return time.monotonic() - self._accepted_at if first else None
+
+    def _measurement(self) -> ProfilingStatus | None:
+        """Return the last measurement; its start and its end are saved on disk."""
         report = self.node.profiler.report
         if report is None:
             return self._last_measurement
         status = profiling_status(report)
         before = self._last_measurement
         if before is None or (before.id, before.state) != (status.id, status.state):
-            self.state.keep_measurement(status)
+            self.state.save_measurement(status)
             self._last_measurement = status
         return status
 
-    def _pause(self, report: Report) -> float:
-        """Seconds until the node is to be looked at again."""
-        settled = holds(report.node) or report.node.mode == "observe"
-        pause = self.period if settled else min(UNSETTLED, self.period)
+    def _pause(self, report: ReconcileReport) -> float:
+        """Return the seconds until the next reconcile pass is due."""
+        settled = is_enforced(report.node) or report.node.mode == "observe"
+        pause = self.period if settled else min(RETRY_SECONDS, self.period)
         now = time.monotonic()
         due = self.node.profiler.next_wake(now)
         return pause if due is None else min(pause, due - now)
+
+
+def stop_on_signals(agent: Agent) -> None:
+    """Let SIGTERM and SIGINT (Ctrl-C) end the agent after its present pass."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: agent.stop())

@@ -1,7 +1,7 @@
-"""Facts and their answer: the agent's objects at the API server, and no others.
+"""Effects: the agent's requests to the API server.
 
-It reads one NodeAllocation, that of its node, by a list and a watch with a field selector; it
-writes the status of that, and a Lease of its own.
+The agent reads one object, the NodeAllocation of its node, by a list and a watch with a field
+selector. It writes the status of that object, and a Lease of its own.
 """
 
 from __future__ import annotations
@@ -27,61 +27,65 @@ if TYPE_CHECKING:
 
 _PLANS = OURS["NodeAllocation"]
 
-_PATIENCE = (5.0, 15.0)  # seconds to connect, and to wait for an answer
+_TIMEOUTS = (5.0, 15.0)  # seconds to connect, and to wait for an answer
 _SILENCE = 90.0
-"""Seconds in which a watch must say something: since 1.19 a bookmark comes every minute or so."""
+"""Seconds after which a silent watch counts as dead; bookmarks come about every minute."""
 
 
-class Event(NamedTuple):
-    """A change: ``ADDED``, ``MODIFIED``, ``DELETED`` or ``BOOKMARK``, and the document."""
+class WatchEvent(NamedTuple):
+    """An event of a watch.
+
+    Attributes:
+        kind: ``ADDED``, ``MODIFIED``, ``DELETED`` or ``BOOKMARK``.
+        document: The object after the change.
+    """
 
     kind: str
     document: Document
 
 
-class Api:
-    """What one thread of the agent asks of the API server.
+class AgentClient:
+    """Client of the API server for one thread of the agent.
 
     Args:
-        found: Where it is.
+        configuration: Address and credentials of the API server.
         node: Name of this node.
     """
 
-    def __init__(self, found: Configuration, node: str) -> None:
+    def __init__(self, configuration: Configuration, node: str) -> None:
         self.node = node
-        self._server = Server(found, "walras-agent", connections=1)
+        self._server = Server(configuration, "walras-agent", connections=1)
         self._only = {"fieldSelector": f"metadata.name={node}"}
         self._watch: Watch | None = None
 
     def latest(self) -> tuple[Document | None, str]:
-        """The NodeAllocation of this node as it is now, and a version to follow from.
+        """Return the NodeAllocation of this node, and the resourceVersion to watch from.
 
-        A list, since that tells a node without a NodeAllocation (nothing in it) from a cluster
-        that does not know the kind (404). Without a resourceVersion it is answered from the
-        store, never from a cache that may be behind.
+        The document is None if there is no such object. It is read by a list, because a list tells
+        a missing object (an empty list) from a cluster that lacks the kind (404). Without a
+        resourceVersion the list is answered from the store, never from a stale cache.
 
         Raises:
-            ApiError: It was not answered.
+            ApiError: The request failed.
         """
-        answer = self._server.request("GET", _PLANS.path(), query=self._only, timeout=_PATIENCE)
+        answer = self._server.request("GET", _PLANS.path(), query=self._only, timeout=_TIMEOUTS)
         with explained(self._server.host, "GET", _PLANS.path()):
             if answer["kind"] != "NodeAllocationList":
                 raise TypeError(f"it answers with a {answer['kind']}")
             found = [each for each in answer["items"] if each["metadata"]["name"] == self.node]
             return (found[0] if found else None), answer["metadata"]["resourceVersion"]
 
-    def changes(self, version: str, seconds: int) -> Iterator[Event]:
-        """What happens to the NodeAllocation of this node from now on.
+    def watch(self, version: str, seconds: int) -> Iterator[WatchEvent]:
+        """Yield the changes of this node's NodeAllocation.
 
-        It ends after the seconds, or when the server is silent for long, since nobody may be there
-        any more.
+        The watch ends after ``seconds``, or when the server has been silent for too long.
 
         Args:
-            version: To follow from.
-            seconds: For which to follow.
+            version: resourceVersion to watch from.
+            seconds: Duration of the watch.
 
         Raises:
-            ApiError: It cannot be followed any longer.
+            ApiError: The watch failed.
         """
         query: Query = {
             **self._only,
@@ -92,7 +96,7 @@ class Api:
         }
 
         def opened(**_: Any) -> Any:
-            return self._server.opened(_PLANS.path(), query=query, timeout=(_PATIENCE[0], _SILENCE))
+            return self._server.opened(_PLANS.path(), query=query, timeout=(_TIMEOUTS[0], _SILENCE))
 
         self._watch = Watch()
         follow = self._watch.stream(opened, timeout_seconds=seconds)
@@ -101,54 +105,54 @@ class Api:
             contextlib.suppress(ReadTimeoutError),
         ):
             for event in follow:
-                yield Event(event["type"], event["raw_object"])
+                yield WatchEvent(event["type"], event["raw_object"])
 
     def interrupt(self) -> None:
-        """End the present watch; for other threads."""
+        """End the present watch; for calls from other threads."""
         if self._watch is not None:
             self._watch.stop()
 
     def write_status(self, uid: str, status: Document) -> None:
-        """Replace the status of a NodeAllocation, if it is still that one.
+        """Replace the status of this node's NodeAllocation if the object still has this UID.
 
         Raises:
-            ApiError: It is as it was.
+            ApiError: The status was not written.
         """
         patch: list[Document] = [
             {"op": "test", "path": "/metadata/uid", "value": uid},
             {"op": "add", "path": "/status", "value": status},
         ]
         path = _PLANS.path(name=self.node, subresource="status")
-        self._server.request("PATCH", path, patch, content_type=OPERATIONS, timeout=_PATIENCE)
+        self._server.request("PATCH", path, patch, content_type=OPERATIONS, timeout=_TIMEOUTS)
 
     def renew_lease(self, namespace: str, seconds: int, owners: Sequence[Document]) -> None:
-        """Tell that the agent of this node lives; the Lease is made if it is not there.
+        """Renew the Lease by which the agent proves that it is alive; create it if missing.
 
         Args:
-            namespace: Where the Lease is.
-            seconds: For how long that is to be believed.
-            owners: With whom it is to go.
+            namespace: Namespace of the Lease.
+            seconds: Duration of the Lease.
+            owners: Owner references of the Lease.
 
         Raises:
-            ApiError: It was not renewed.
+            ApiError: The Lease was not renewed.
         """
-        lease = lease_of(self.node, seconds, owners)
+        lease = lease_document(self.node, seconds, owners)
         path = LEASES.path(namespace, lease["metadata"]["name"])
         try:
-            self._server.request("PATCH", path, lease, content_type=MERGE, timeout=_PATIENCE)
+            self._server.request("PATCH", path, lease, content_type=MERGE, timeout=_TIMEOUTS)
         except ApiError as error:
             if error.reason != "missing":
                 raise
-            self._server.request("POST", LEASES.path(namespace), lease, timeout=_PATIENCE)
+            self._server.request("POST", LEASES.path(namespace), lease, timeout=_TIMEOUTS)
 
 
-def lease_of(node: str, seconds: int, owners: Sequence[Mapping[str, Any]]) -> Document:
-    """A Lease that says that the agent of a node lives, and from when.
+def lease_document(node: str, seconds: int, owners: Sequence[Mapping[str, Any]]) -> Document:
+    """Return the Lease of a node's agent, renewed now.
 
     Args:
-        node: Its name.
-        seconds: For how long that is to be believed.
-        owners: References; it is removed with them.
+        node: Name of the node.
+        seconds: Duration of the Lease.
+        owners: Owner references; the Lease is deleted with its owners.
     """
     return {
         "apiVersion": LEASES.api_version,

@@ -1,4 +1,4 @@
-"""The command ``walras-agent cluster``."""
+"""Effects: the command ``walras-agent cluster``, which enforces the NodeAllocation of the node."""
 
 from __future__ import annotations
 
@@ -7,73 +7,75 @@ from typing import TYPE_CHECKING
 
 import click
 
-from walras_agent.daemon.agent import Agent
-from walras_agent.daemon.node import Node
-from walras_agent.daemon.options import explained, manner_options, node_options, state_option
-from walras_agent.daemon.process import ended_by_signals, told
+from walras_agent.daemon.agent import Agent, stop_on_signals
+from walras_agent.daemon.inotify import ChangeWaiter
+from walras_agent.daemon.listeners import open_listeners
+from walras_agent.daemon.node import NodeComponents
+from walras_agent.daemon.options import cli_errors, node_options, run_options, state_option
 from walras_agent.daemon.state import open_state
-from walras_agent.daemon.wake import Wake
 from walras_service.failures import BadInput
 from walras_service.options import kubeconfig_option, namespace_option
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from walras_agent.daemon.api import Api
-    from walras_agent.daemon.node import Whereabouts
-    from walras_agent.daemon.options import Manner
+    from walras_agent.daemon.api import AgentClient
+    from walras_agent.daemon.node import HostPaths
+    from walras_agent.daemon.options import RunOptions
 
 
-@click.command()
+@click.command(short_help="Enforce the NodeAllocation of this node.")
 @click.option(
     "--node-name",
     envvar="NODE_NAME",
     show_envvar=True,
-    help="Name of this node in the cluster; by the downward API spec.nodeName.",
+    help="Name of this node in the cluster; set it from the pod's field spec.nodeName.",
 )
-@namespace_option("Where the agent has its Lease.")
+@namespace_option("Namespace of the agent's Lease.")
 @kubeconfig_option
 @click.option(
     "--release-after",
     type=click.FloatRange(min=1, max=3600),
     default=30.0,
     show_default=True,
-    help="Seconds for which the NodeAllocation must be gone before its grants are put back.",
+    help="Seconds that the NodeAllocation must be missing before its grants end.",
 )
-@manner_options
+@run_options
 @state_option
 @node_options
 def cluster(
-    where: Whereabouts,
-    manner: Manner,
+    paths: HostPaths,
+    options: RunOptions,
     state_folder: Path,
     node_name: str | None,
     namespace: str,
     kubeconfig: str | None,
     release_after: float,
 ) -> None:
-    """Hold the node to its NodeAllocation in the cluster, and write that one's status.
+    """Enforce the NodeAllocation of this node, and report in its status.
 
-    Without the API server the last plan stays in force, also when the agent is started again.
-    The process ends on SIGTERM or Ctrl-C and leaves the pods as they are. To put everything back,
-    delete the NodeAllocation and wait, or run `walras-agent restore` when the agent has ended.
+    While the API server cannot be reached the last plan stays in force, even if the agent restarts.
+    SIGTERM or Ctrl-C ends the process and leaves the pods as they are. To restore the original
+    settings, delete the NodeAllocation and wait, or stop the agent and run `walras-agent restore`.
     """
-    # Not for those who follow a file: these load the Kubernetes client, of 10 MiB.
-    from walras_agent.daemon.contact import Contact
-    from walras_agent.daemon.follow import Follower
-    from walras_agent.daemon.publish import Publisher
+    # Imported here: `run` does not need the Kubernetes client, which takes 10 MiB.
+    from walras_agent.daemon.api_monitor import ApiMonitor
+    from walras_agent.daemon.informer import AllocationInformer
+    from walras_agent.daemon.publish import StatusPublisher
 
-    with explained(), ExitStack() as stack:
-        plans_api, status_api = (_api(node_name, kubeconfig) for _ in range(2))
+    with cli_errors(), ExitStack() as stack:
+        plan_client, status_client = (_client(node_name, kubeconfig) for _ in range(2))
         state = stack.enter_context(open_state(state_folder))
-        wake = stack.enter_context(Wake())
-        node = Node.open(where, state.journal, wake)
-        health, contact = manner.health(), Contact()
-        plans = Follower(plans_api, contact, wake.call, release_after)
-        publisher = Publisher(status_api, contact, plans, health.lives, namespace)
-        listeners = told(node, manner, health, receivers=(publisher.write,), collectors=(contact,))
-        agent = Agent(node, plans, state, wake, listeners, manner.period, manner.mode)
-        ended_by_signals(agent)
+        waiter = stack.enter_context(ChangeWaiter())
+        node = NodeComponents.open(paths, state.journal, waiter)
+        health, monitor = options.health(), ApiMonitor()
+        plans = AllocationInformer(plan_client, monitor, waiter.wake, release_after)
+        publisher = StatusPublisher(status_client, monitor, plans, health.lives, namespace)
+        listeners = open_listeners(
+            node, options, health, receivers=(publisher.write,), collectors=(monitor,)
+        )
+        agent = Agent(node, plans, state, waiter, listeners, options.period, options.mode)
+        stop_on_signals(agent)
         agent.resume()
         for thread in (plans, publisher):
             thread.start()
@@ -81,22 +83,22 @@ def cluster(
         agent.run()
 
 
-def _api(node: str | None, kubeconfig: str | None) -> Api:
-    """A connection for one thread.
+def _client(node: str | None, kubeconfig: str | None) -> AgentClient:
+    """Return a client of the API server for one thread.
 
     Raises:
-        BadInput: It is not known to what, or for which node.
+        BadInput: The name of the node or the address of the API server is unknown.
     """
-    from walras_agent.daemon.api import Api
+    from walras_agent.daemon.api import AgentClient
     from walras_service.api import settings
     from walras_service.api_errors import ApiError
 
     if not node:
         raise BadInput(
-            "which node is this? Give --node-name, or NODE_NAME from the field spec.nodeName "
-            "of the pod"
+            "the name of this node is unknown: give --node-name, or set NODE_NAME from the pod's "
+            "field spec.nodeName"
         )
     try:
-        return Api(settings(kubeconfig), node)
+        return AgentClient(settings(kubeconfig), node)
     except ApiError as error:
         raise BadInput(str(error)) from error

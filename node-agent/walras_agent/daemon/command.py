@@ -1,4 +1,4 @@
-"""The command ``walras-agent``."""
+"""Effects: the command ``walras-agent``: run, cluster, restore and show."""
 
 from __future__ import annotations
 
@@ -10,69 +10,71 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from walras_agent.daemon.agent import Agent
+from walras_agent.daemon.agent import Agent, stop_on_signals
 from walras_agent.daemon.cluster import cluster
-from walras_agent.daemon.node import Node
-from walras_agent.daemon.options import explained, manner_options, node_options, state_option
+from walras_agent.daemon.inotify import ChangeWaiter
+from walras_agent.daemon.listeners import open_listeners
+from walras_agent.daemon.node import NodeComponents
+from walras_agent.daemon.options import cli_errors, node_options, run_options, state_option
 from walras_agent.daemon.plans import PlanError, PlanFile, node_plan, read_plan
-from walras_agent.daemon.process import ended_by_signals, told
-from walras_agent.daemon.report import holds
-from walras_agent.daemon.sight import look_around
+from walras_agent.daemon.report import is_enforced
+from walras_agent.daemon.show import inspect_node
 from walras_agent.daemon.state import open_state
-from walras_agent.daemon.wake import Wake
 from walras_agent.journal import Journal
-from walras_agent.restore import restore as put_back
+from walras_agent.restore import restore as restore_files
 from walras_agent.topology import possible_cpus
 from walras_service.failures import Failure
 
 if TYPE_CHECKING:
-    from walras_agent.daemon.node import Whereabouts
-    from walras_agent.daemon.options import Manner
-    from walras_agent.daemon.report import Report
+    from walras_agent.daemon.node import HostPaths
+    from walras_agent.daemon.options import RunOptions
+    from walras_agent.daemon.report import ReconcileReport
 
-NOT_YET = 3
-"""Exit code when something is left to be done, and the agent would try again."""
+EXIT_PENDING = 3
+"""Exit code when something is still pending, and a later attempt may complete it."""
 
 
 @click.group(name="walras-agent", context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="walras", prog_name="walras-agent")
 def main() -> None:
-    """Hold the pods of this node to the cores and memory that they were granted.
+    """Enforce grants of cores and memory on the pods of this node.
 
-    The agent writes cgroup files of containers: which CPUs they may use, their CFS quota, and how
-    much memory they may keep. What a file said before is kept on disk, and put back when a grant
-    is lost or by `walras-agent restore`.
+    The agent writes cgroup files of containers: the CPUs that they may use, their CFS quota, and
+    their memory limits. It keeps the original values on disk, and restores them when a grant ends
+    or by `walras-agent restore`.
     """
 
 
 main.add_command(cluster)
 
 
-@main.command()
+@main.command(short_help="Enforce a plan from a file.")
 @click.argument("plan", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--once", is_flag=True, help="Look once and exit: 0 if all holds, 3 if not yet.")
 @click.option(
-    "--dry-run", is_flag=True, help="Write nothing at all; print what would be written, and exit."
+    "--once", is_flag=True, help="Reconcile once and exit: 0 if all is enforced, 3 if not yet."
 )
-@manner_options
+@click.option(
+    "--dry-run", is_flag=True, help="Print the writes that the agent would make, and exit."
+)
+@run_options
 @state_option
 @node_options
 def run(
-    where: Whereabouts,
-    manner: Manner,
+    paths: HostPaths,
+    options: RunOptions,
     plan: Path,
     state_folder: Path,
     *,
     once: bool,
     dry_run: bool,
 ) -> None:
-    """Hold the node to PLAN, a file with one NodeAllocation, and follow its changes.
+    """Enforce PLAN, a file with one NodeAllocation, and follow its changes.
 
-    The process ends on SIGTERM or Ctrl-C and leaves the pods as they are, so that it can be
-    replaced without their noticing. To put everything back, run `walras-agent restore` then.
+    SIGTERM or Ctrl-C ends the process and leaves the pods as they are, so that it can be replaced
+    without affecting them. To restore the original settings, run `walras-agent restore` afterwards.
 
     \b
-    An example of a plan:
+    Example of a plan:
       apiVersion: walras.dev/v1alpha1
       kind: NodeAllocation
       metadata: {name: node-1}
@@ -82,21 +84,21 @@ def run(
         - podUID: 0d9c7e1e-52f0-4f3c-9f1a-6a1f0c9c7a55
           namespace: vision
           name: train-0
-          cores: "3.5"        # three of its own, half of a shared one
+          cores: "3.5"        # three exclusive cores, half of a shared one
           memory: 12Gi
     """  # noqa: D301 - the backspace keeps click from filling the lines
-    with explained(), ExitStack() as stack:
+    with cli_errors(), ExitStack() as stack:
         if dry_run:
-            click.echo(_rehearsed(where, plan, state_folder))
+            click.echo(_dry_run(paths, plan, state_folder))
             return
         state = stack.enter_context(open_state(state_folder))
-        wake = stack.enter_context(Wake(plan))
-        node = Node.open(where, state.journal, wake)
-        listeners = told(node, manner, manner.health(), answer=not once)
-        agent = Agent(node, PlanFile(plan), state, wake, listeners, manner.period, manner.mode)
-        ended_by_signals(agent)
+        waiter = stack.enter_context(ChangeWaiter(plan))
+        node = NodeComponents.open(paths, state.journal, waiter)
+        listeners = open_listeners(node, options, options.health(), listen=not once)
+        agent = Agent(node, PlanFile(plan), state, waiter, listeners, options.period, options.mode)
+        stop_on_signals(agent)
         agent.resume()
-        report = agent.look()
+        report = agent.reconcile()
         if report.problems and (once or report.node.epoch is None):
             raise PlanError(*report.problems)
         if once:
@@ -104,76 +106,87 @@ def run(
         agent.run()
 
 
-@main.command()
+@main.command(short_help="Restore the original cgroup settings.")
 @click.option(
     "--wait",
     type=click.FloatRange(min=0),
     default=0.0,
     show_default=True,
-    help="Seconds to try for, while limits on memory wait for less to be in use.",
+    help="Seconds to keep trying while memory limits wait for memory use to fall.",
 )
 @state_option
 @node_options
-def restore(where: Whereabouts, state_folder: Path, wait: float) -> None:
-    """Put every cgroup file back to what it said before the agent first wrote to it.
+def restore(paths: HostPaths, state_folder: Path, wait: float) -> None:
+    """Restore the original value of every cgroup file that the agent has written.
 
-    Stop the agent first: the two exclude each other. Exits with 0 when all is back (containers
-    that are gone need nothing), 3 when limits on memory wait for less to be in use, 1 when the
-    kernel refused something; run it again for what is left.
+    Stop the agent first: the two exclude each other. Exits with 0 when all values are restored
+    (deleted containers need nothing), 3 while memory limits wait for memory use to fall, 1 when
+    the kernel refuses a write; run it again for the rest.
     """
-    with explained(), open_state(state_folder) as state:
-        tree, _ = where.pods()
+    with cli_errors(), open_state(state_folder) as state:
+        tree, _ = paths.pods()
         state.forget_plan()
-        possible = possible_cpus(where.host)
+        possible = possible_cpus(paths.host)
         until = time.monotonic() + wait
         while True:
-            done = put_back(state.journal, tree, possible=possible)
+            done = restore_files(state.journal, tree, possible=possible)
             if not done.pending or time.monotonic() >= until:
                 break
-            click.echo(f"{len(done.pending)} limits wait for less memory in use", err=True)
+            click.echo(f"{len(done.pending)} memory limits wait for memory use to fall", err=True)
             time.sleep(1)
-    click.echo(f"{len(done.restored)} files put back, {len(done.gone)} of containers that are gone")
+    click.echo(
+        f"{len(done.restored)} files restored, {len(done.gone)} of deleted containers skipped"
+    )
     for setting, reason in done.pending.items():
         click.echo(f"walras-agent: {setting}: pending: {reason}", err=True)
     if done.failed:
         raise Failure(*map(str, done.failed.values()))
     if done.pending:
-        sys.exit(NOT_YET)
+        sys.exit(EXIT_PENDING)
 
 
-@main.command()
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
+@main.command(short_help="Show CPUs, pods and changed cgroup files.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="Format of the output.",
+)
 @state_option
 @node_options
-def show(where: Whereabouts, state_folder: Path, output: Literal["table", "json"]) -> None:
-    """Show this node's CPUs, which of them each pod may use, and what the agent has changed.
+def show(paths: HostPaths, state_folder: Path, output: Literal["table", "json"]) -> None:
+    """Show the node's CPUs, the CPUs of each pod, and the files that the agent has changed.
 
-    Nothing is written, and the agent may run meanwhile.
+    The command writes nothing, and works while the agent runs.
     """
-    with explained():
-        seen = look_around(where, Journal.open(state_folder / "journal.json"))
-    click.echo(seen.table() if output == "table" else seen.json())
+    with cli_errors():
+        found = inspect_node(paths, Journal.open(state_folder / "journal.json"))
+    click.echo(found.table() if output == "table" else found.json())
 
 
-def _rehearsed(where: Whereabouts, plan: Path, state_folder: Path) -> str:
-    """The writes that a plan would bring, as lines of file and value."""
-    node = Node.open(where, Journal.open(state_folder / "journal.json"))
+def _dry_run(paths: HostPaths, plan: Path, state_folder: Path) -> str:
+    """Return the writes that a plan would cause, a line of file and value each."""
+    node = NodeComponents.open(paths, Journal.open(state_folder / "journal.json"))
     allocation = read_plan(plan)
     status = node.reconciler.preview(node_plan(allocation), time.monotonic())
     if status.refused:
-        raise Failure(f"nothing may be written: {status.refused}")
+        raise Failure(f"the agent must not write here: {status.refused}")
     lines = [f"{setting} = {value}" for setting, value in status.writes]
-    return "\n".join(lines) or f"nothing: the node is as the plan of epoch {status.epoch} says"
+    return (
+        "\n".join(lines) or f"nothing to write: the node matches the plan of epoch {status.epoch}"
+    )
 
 
-def _exit_code(report: Report) -> int:
-    """0 if the plan holds, 1 if it cannot, 3 if it will take another look."""
+def _exit_code(report: ReconcileReport) -> int:
+    """Return 0 if the plan is enforced, 1 if it cannot be, 3 if it is still pending."""
     node = report.node
-    if node.mode == "observe" or holds(node):
+    if node.mode == "observe" or is_enforced(node):
         return 0
     for pod in node.pods:
         if pod.state in {"Failed", "Pending"}:
             click.echo(f"walras-agent: {pod.title}: {pod.state}: {pod.reason}", err=True)
     if node.refused:
-        raise Failure(f"nothing is written: {node.refused}")
-    return 1 if any(pod.state == "Failed" for pod in node.pods) else NOT_YET
+        raise Failure(f"cgroups are not written: {node.refused}")
+    return 1 if any(pod.state == "Failed" for pod in node.pods) else EXIT_PENDING

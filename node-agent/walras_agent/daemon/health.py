@@ -1,8 +1,7 @@
-"""Facts: what the agent answers by HTTP besides its metrics.
+"""Facts: the agent's HTTP pages besides its metrics.
 
-``/healthz`` for a liveness probe, which fails when the node has not been looked at for long;
-``/readyz``, which fails until a plan has come and been taken; ``/status`` as the status of a
-NodeAllocation.
+``/healthz`` is for a liveness probe and fails when the last reconcile pass is too long ago;
+``/readyz`` fails until a plan has been accepted; ``/status`` is the status of the NodeAllocation.
 """
 
 from __future__ import annotations
@@ -22,48 +21,48 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Health:
-    """What probes are answered from.
+    """State that probes are answered from.
 
     Attributes:
-        patience: Seconds without a look after which the agent counts as dead.
-        status: The last that was told.
+        patience: Seconds without a reconcile pass after which the agent counts as dead.
+        status: Last status of the NodeAllocation; None before the first reconcile pass.
     """
 
     patience: float
     status: NodeAllocationStatus | None = None
-    _looked: float = field(default_factory=time.monotonic)
+    _updated: float = field(default_factory=time.monotonic)
 
-    def tell(self, status: NodeAllocationStatus) -> None:
-        """Take the status after a look."""
-        self.status, self._looked = status, time.monotonic()
+    def update(self, status: NodeAllocationStatus) -> None:
+        """Take the status after a reconcile pass."""
+        self.status, self._updated = status, time.monotonic()
 
     def lives(self) -> bool:
-        """Whether the node is being looked at."""
-        return time.monotonic() - self._looked <= self.patience
+        """Return whether the last reconcile pass is recent enough."""
+        return time.monotonic() - self._updated <= self.patience
 
     @property
     def pages(self) -> dict[str, Callable[[], Answer]]:
-        """What is answered, by path."""
+        """Functions that answer a request, by path."""
         return {"/healthz": self.alive, "/readyz": self.ready, "/status": self.shown}
 
     def alive(self) -> Answer:
-        """Whether the node is being looked at, and when that was."""
-        text = f"last look {time.monotonic() - self._looked:.1f} s ago"
+        """Answer the liveness probe."""
+        text = f"last reconcile pass {time.monotonic() - self._updated:.1f} s ago"
         return verdict([] if self.lives() else [text], text)
 
     def ready(self) -> Answer:
-        """Whether a plan is in force."""
+        """Answer the readiness probe: the epoch of the plan in force, or 503 without a plan."""
         if self.status is None or self.status.epoch is None:
-            return verdict(["no plan has come yet"])
+            return verdict(["no plan received yet"])
         return verdict([], f"epoch {self.status.epoch}")
 
     def shown(self) -> Answer:
-        """The status, as JSON."""
+        """Answer with the status as JSON, or 503 before the first reconcile pass."""
         if self.status is None:
-            return verdict(["the node has not been looked at yet"])
+            return verdict(["no reconcile pass yet"])
         return Answer(HTTPStatus.OK, status_json(self.status), "application/json")
 
 
 def status_json(status: NodeAllocationStatus) -> str:
-    """A status as a document."""
+    """Return a status as a JSON document without absent fields."""
     return status.model_dump_json(by_alias=True, exclude_none=True, indent=1) + "\n"

@@ -1,4 +1,4 @@
-"""Facts: where the parts of this node are, and how they fit together."""
+"""Facts: the paths of the host, and the components that work on them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import psutil
 
 from walras_agent import kubelet
 from walras_agent.cpuset import CpuSet
+from walras_agent.daemon.inotify import WatchedPods
 from walras_agent.daemon.report import topology_of
-from walras_agent.daemon.wake import FollowedPods
-from walras_agent.enforce import Enforcer
-from walras_agent.kept import KeptTree
+from walras_agent.enforce import CpuEnforcer
 from walras_agent.kubepods import Layout
-from walras_agent.memory.keeper import MemoryKeeper
-from walras_agent.memory.nodes import NodeKeeper
-from walras_agent.observe import Observer, read_group
-from walras_agent.own_group import OwnGroup, unwritable
+from walras_agent.memory.enforce import MemoryEnforcer
+from walras_agent.memory.numa import NumaEnforcer
+from walras_agent.observe import PodObserver, read_group
+from walras_agent.open_file_tree import OpenFileTree
+from walras_agent.own_group import OwnGroup, find_unwritable_group
 from walras_agent.profiling.instruments import Instruments
 from walras_agent.profiling.profiler import Profiler
 from walras_agent.reconcile import Reconciler
@@ -27,21 +27,21 @@ from walras_agent.tree import CgroupTree, TreeError
 
 if TYPE_CHECKING:
     from walras.resources.node_status import NodeTopology
-    from walras_agent.daemon.wake import Wake
+    from walras_agent.daemon.inotify import ChangeWaiter
     from walras_agent.journal import Journal
     from walras_agent.kubepods import Driver
 
 
 @dataclass(frozen=True, slots=True)
-class Whereabouts:
-    """Where things are on this node; the agent may run in a container that has them elsewhere.
+class HostPaths:
+    """Paths of the host as the agent sees them, perhaps from a container, and kubelet settings.
 
     Attributes:
-        cgroups: Where cgroups are mounted.
-        host: The host's root, for ``/sys``, ``/proc`` and the kubelet's files.
-        driver: The kubelet's ``--cgroup-driver``; None to find out.
+        cgroups: Folder where the host's cgroups are mounted.
+        host: Folder where the host's root is mounted, for ``/sys``, ``/proc`` and kubelet files.
+        driver: The kubelet's ``--cgroup-driver``; None to detect it.
         root: The kubelet's ``--cgroup-root``.
-        reserved: CPUs that nobody may have of their own; None for those that the kubelet reserves.
+        reserved: CPUs that no pod may have exclusively; None for those that the kubelet reserves.
     """
 
     cgroups: Path = Path("/sys/fs/cgroup")
@@ -51,10 +51,10 @@ class Whereabouts:
     reserved: CpuSet | None = None
 
     def pods(self) -> tuple[CgroupTree, Layout]:
-        """Find the cgroups of pods.
+        """Return the cgroup file systems, and the location of pods in them.
 
         Raises:
-            TreeError: They are not there.
+            TreeError: The pods' cgroups were not found.
         """
         tree = CgroupTree.at(self.cgroups)
         if self.driver is None:
@@ -62,30 +62,30 @@ class Whereabouts:
         layout = Layout(self.driver, self.root)
         if tree.identity(layout.pods) is None:
             raise TreeError(
-                f"the pods' cgroup {layout.pods} is not there; give the kubelet's "
-                "--cgroup-driver and --cgroup-root"
+                f"cannot find the cgroup of all pods: {layout.pods} does not exist; "
+                "set --cgroup-driver and --cgroup-root to the kubelet's values"
             )
         return tree, layout
 
     def reserved_cpus(self) -> CpuSet:
-        """CPUs that nobody may have of their own.
+        """Return the CPUs that no pod may have exclusively.
 
         Raises:
-            KubeletError: The kubelet's configuration cannot be understood.
+            KubeletError: The kubelet's configuration is invalid.
         """
         return kubelet.reserved_cpus(self.host) if self.reserved is None else self.reserved
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
-    """The parts of the agent, on one node.
+class NodeComponents:
+    """Components of the agent on one node.
 
     Attributes:
-        tree: Its cgroups, for any thread.
-        layout: Where pods are among them.
+        tree: Cgroup file systems, for use by any thread.
+        layout: Location of pods among the cgroups.
         cpus: Reads the CPUs that pods may have now.
-        reserved: CPUs that nobody may have of their own.
-        reconciler: Looks and writes.
+        reserved: CPUs that no pod may have exclusively.
+        reconciler: Observes the node and enforces the plan.
         profiler: Measures pods while they run.
     """
 
@@ -97,50 +97,54 @@ class Node:
     profiler: Profiler
 
     @classmethod
-    def open(cls, where: Whereabouts, journal: Journal, wake: Wake | None = None) -> Node:
-        """Put the parts together.
+    def open(
+        cls, paths: HostPaths, journal: Journal, waiter: ChangeWaiter | None = None
+    ) -> NodeComponents:
+        """Create the components of this node.
 
         Args:
-            where: Things are.
-            journal: Has the originals.
-            wake: Is told which pods there are.
+            paths: Paths of the host.
+            journal: Journal of original values.
+            waiter: Watches the pods' cgroups; None for no watch.
 
         Raises:
-            TreeError: There are no cgroups of pods, or none of their CPUs can be read.
-            KubeletError: The kubelet's configuration cannot be understood.
+            TreeError: The pods' cgroups were not found, or their CPUs cannot be read.
+            KubeletError: The kubelet's configuration is invalid.
         """
-        tree, layout = where.pods()
-        reserved = where.reserved_cpus()
-        cpus = TopologyReader(lambda: _allowed(tree, layout), where.host)
+        tree, layout = paths.pods()
+        reserved = paths.reserved_cpus()
+        cpus = TopologyReader(lambda: _allowed(tree, layout), paths.host)
         try:
             cpus()
         except ValueError as error:
             raise TreeError(f"the machine's CPUs cannot be read: {error}") from error
-        source = layout if wake is None else FollowedPods(layout, tree, wake)
-        # Files stay open for the loop alone: other threads might read what it has just closed.
-        kept = KeptTree(tree.version, tree.mounts)
-        own = unwritable(tree, layout)
+        source = layout if waiter is None else WatchedPods(layout, tree, waiter)
+        # Only the loop keeps files open: another thread might read one that it has just closed.
+        kept = OpenFileTree(tree.version, tree.mounts)
+        own = find_unwritable_group(tree, layout)
         groups = kept if own is None else OwnGroup(kept, own)
-        observer = Observer(groups, source, where.host / "proc")
-        possible = possible_cpus(where.host)
+        observer = PodObserver(groups, source, paths.host / "proc")
+        possible = possible_cpus(paths.host)
         reconciler = Reconciler(
-            Enforcer(groups, observer, journal, reserved=reserved, possible=possible),
-            MemoryKeeper(groups, journal),
-            NodeKeeper(groups, journal, where.host),
+            CpuEnforcer(groups, observer, journal, reserved=reserved, possible=possible),
+            MemoryEnforcer(groups, journal),
+            NumaEnforcer(groups, journal, paths.host),
             topology=cpus,
-            why_not=lambda: kubelet.why_not(where.host / kubelet.STATE.relative_to("/")),
+            write_conflict=lambda: kubelet.cpu_manager_conflict(
+                paths.host / kubelet.STATE.relative_to("/")
+            ),
         )
         instruments = Instruments(
-            tree, layout, lambda: cpus().cpuset, traffic=where.host / "sys/fs/resctrl"
+            tree, layout, lambda: cpus().cpuset, traffic=paths.host / "sys/fs/resctrl"
         )
         return cls(tree, layout, cpus, reserved, reconciler, Profiler(instruments.open))
 
     def topology(self) -> NodeTopology:
-        """The CPUs that pods may have now, and the node's memory."""
+        """Return the CPUs that pods may have now, and the memory of the node."""
         return topology_of(self.cpus(), self.reserved, psutil.virtual_memory().total)
 
 
 def _allowed(tree: CgroupTree, layout: Layout) -> CpuSet:
-    """The CPUs that pods may have; this process, a pod without a grant, may have fewer."""
+    """Return the CPUs that pods may have; this process, a pod without a grant, may have fewer."""
     group = read_group(tree, layout.pods) or read_group(tree, "/")
     return group.cpus if group else CpuSet()

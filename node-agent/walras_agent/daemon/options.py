@@ -1,4 +1,4 @@
-"""The options of ``walras-agent`` that several of its commands have, and what its errors mean."""
+"""Facts: options that several ``walras-agent`` commands share, and their errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 
 from walras_agent.cpuset import CpuSet
 from walras_agent.daemon.health import Health
-from walras_agent.daemon.node import Whereabouts
+from walras_agent.daemon.node import HostPaths
 from walras_agent.daemon.plans import PlanError
 from walras_agent.daemon.state import StateError
 from walras_agent.journal import JournalError
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
     from walras_agent.kubepods import Driver
 
-STATE = Path("/var/lib/walras-agent")
+STATE_FOLDER = Path("/var/lib/walras-agent")
 
 
 @contextmanager
-def explained() -> Iterator[None]:
-    """Turn what can be wrong with a node or its plans into a line for people."""
+def cli_errors() -> Iterator[None]:
+    """Turn errors of the node or its plan into one-line errors of the command line."""
     try:
         yield
     except PlanError as error:
@@ -41,13 +41,13 @@ def explained() -> Iterator[None]:
         raise Failure(str(error)) from error
 
 
-class Cpus(click.ParamType[CpuSet, CpuSet | str]):
-    """A list of CPUs as the kernel writes them."""
+class CpuList(click.ParamType[CpuSet, CpuSet | str]):
+    """Type of an option that takes CPUs in the kernel's list format, such as ``0-3,8``."""
 
     name = "cpus"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Parse the list."""
+        """Parse the list of CPUs."""
         try:
             return value if isinstance(value, CpuSet) else CpuSet.parse(value)
         except ValueError as error:
@@ -55,7 +55,7 @@ class Cpus(click.ParamType[CpuSet, CpuSet | str]):
 
 
 def node_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Where things are on the node, alike for all sub-commands; given as one `Whereabouts`."""
+    """Add the options that describe the node; the command gets them as one `HostPaths`."""
 
     @wraps(command)
     def called(
@@ -67,15 +67,15 @@ def node_options(command: Callable[..., None]) -> Callable[..., None]:
         reserved_cpus: CpuSet | None,
         **rest: Any,
     ) -> None:
-        where = Whereabouts(cgroups, host_root, cgroup_driver, cgroup_root, reserved_cpus)
-        command(where=where, **rest)
+        paths = HostPaths(cgroups, host_root, cgroup_driver, cgroup_root, reserved_cpus)
+        command(paths=paths, **rest)
 
     folder = click.Path(path_type=Path, exists=True, file_okay=False)
     for option in (
         click.option(
             "--reserved-cpus",
-            type=Cpus(),
-            help="CPUs that no pod may have of its own.  [default: the kubelet's]",
+            type=CpuList(),
+            help="CPUs that no pod may have exclusively.  [default: the kubelet's reserved CPUs]",
         ),
         click.option(
             "--cgroup-root", default="/", show_default=True, help="The kubelet's --cgroup-root."
@@ -83,21 +83,21 @@ def node_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--cgroup-driver",
             type=click.Choice(["cgroupfs", "systemd"]),
-            help="The kubelet's --cgroup-driver.  [default: by what is there]",
+            help="The kubelet's --cgroup-driver.  [default: detected]",
         ),
         click.option(
             "--host-root",
             type=folder,
             default="/",
             show_default=True,
-            help="The host's root, for /sys, /proc and the kubelet's files.",
+            help="Where the host's root is mounted, for /sys, /proc and the kubelet's files.",
         ),
         click.option(
             "--cgroups",
             type=folder,
             default="/sys/fs/cgroup",
             show_default=True,
-            help="Where cgroups are mounted.",
+            help="Where the host's cgroups are mounted.",
         ),
     ):
         called = option(called)
@@ -107,21 +107,21 @@ def node_options(command: Callable[..., None]) -> Callable[..., None]:
 state_option = click.option(
     "--state-folder",
     type=click.Path(path_type=Path, file_okay=False),
-    default=STATE,
+    default=STATE_FOLDER,
     show_default=True,
-    help="Keeps what cgroup files said before; it must outlive the agent.",
+    help="Folder for the original values of cgroup files; it must outlive the agent.",
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
-    """How the agent is to run.
+class RunOptions:
+    """Options of the agent's process, without those that describe the node.
 
     Attributes:
-        mode: Instead of the plan's; None for that.
-        period: Longest time between two looks, in seconds.
-        status_file: To write the status to; None for nowhere.
-        listen: Address and port to answer at; None for nowhere.
+        mode: Mode that overrides the plan's; None for the plan's own.
+        period: Longest time between two reconcile passes, in seconds.
+        status_file: File to write the status to; None for no file.
+        listen: Address and port of metrics and probes; None to serve no HTTP.
     """
 
     mode: Literal["enforce", "observe"] | None
@@ -130,12 +130,12 @@ class Manner:
     listen: tuple[str, int] | None
 
     def health(self) -> Health:
-        """What probes are to be answered from."""
-        return Health(patience=3 * self.period + 30)  # a look may be late, but not three in a row
+        """Return the state that probes are answered from."""
+        return Health(patience=3 * self.period + 30)  # one pass may be late, but not three in a row
 
 
-def manner_options(command: Callable[..., None]) -> Callable[..., None]:
-    """How the agent is to run, alike for a file and a cluster; given as one `Manner`."""
+def run_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of the agent's process; the command gets them as one `RunOptions`."""
 
     @wraps(command)
     def called(
@@ -149,7 +149,7 @@ def manner_options(command: Callable[..., None]) -> Callable[..., None]:
         **rest: Any,
     ) -> None:
         configure_logging("walras_agent", log_format, verbose=verbose)
-        command(manner=Manner(mode, period, status_file, listen), **rest)
+        command(options=RunOptions(mode, period, status_file, listen), **rest)
 
     for option in (
         click.option("--verbose", is_flag=True, help="Log every write to a cgroup file."),
@@ -159,19 +159,19 @@ def manner_options(command: Callable[..., None]) -> Callable[..., None]:
             "--status",
             "status_file",
             type=click.Path(path_type=Path, dir_okay=False),
-            help="A file to write the status to, as JSON.",
+            help="File to write the status to, as JSON.",
         ),
         click.option(
             "--period",
             type=click.FloatRange(min=0.1, max=3600),
             default=10.0,
             show_default=True,
-            help="Longest time between two looks, in seconds.",
+            help="Longest time between two reconcile passes, in seconds.",
         ),
         click.option(
             "--mode",
             type=click.Choice(["enforce", "observe"]),
-            help="Instead of the plan's; observe puts everything back.",
+            help="Overrides the plan's mode; observe restores all original values.",
         ),
     ):
         called = option(called)

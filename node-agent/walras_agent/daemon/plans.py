@@ -1,8 +1,8 @@
-"""Facts: what is wanted of this node, from the documents that say so.
+"""Facts: plans for this node, parsed from NodeAllocation documents.
 
-In a cluster the API server gives them (`follow`); elsewhere the agent follows a file with one
-NodeAllocation. Whoever writes it should replace it at one stroke (rename(2)); one that is caught
-half-written is not understood, and read again at the next change.
+In a cluster they come from the API server (`informer`), elsewhere from a file with one
+NodeAllocation. The file should be replaced atomically (rename(2)); one that is read half-written is
+refused, and read again at its next change.
 """
 
 from __future__ import annotations
@@ -18,22 +18,21 @@ from pydantic import ValidationError
 from walras.resources.kinds import API_VERSION
 from walras.resources.node_status import PodHolding
 from walras.resources.parse import ResourceError, parse_allocation
-from walras_agent.holdings import Grant
-from walras_agent.node_plan import NodePlan
-from walras_agent.profiling.request import FileCounter, HttpCounter, Request
+from walras_agent.node_plan import EnforcedGrant, NodePlan
+from walras_agent.profiling.request import FileSource, HttpSource, MeasurementRequest
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from walras.resources.allocation import NodeAllocation, PodGrant, ProfilingRequest
 
-LARGEST = 4 << 20  # bytes; a plan for 110 pods has 20 KiB
+MAX_BYTES = 4 << 20  # of a plan; one for 110 pods has 20 KiB
 
 _BYTES = re.compile(r"[0-9]{1,20}")
 
 
 class PlanError(Exception):
-    """A plan that cannot be used; ``problems`` has one line each: where, what, the way out."""
+    """A plan is invalid; ``problems`` has a line for each error: place, cause and way out."""
 
     def __init__(self, *problems: str) -> None:
         super().__init__("\n".join(problems))
@@ -41,15 +40,15 @@ class PlanError(Exception):
 
 
 class PlanWithdrawn(Exception):  # noqa: N818 - nothing went wrong
-    """There is no plan any more.
+    """The plan of the node was deleted.
 
     Attributes:
-        rest: What is to be instead: no grants, of epoch 0, so that any plan may follow.
+        empty_plan: Plan to apply instead: no grants, of epoch 0, so that any plan may follow.
     """
 
     def __init__(self, node: str) -> None:
         super().__init__(node)
-        self.rest = understood(
+        self.empty_plan = parse_plan(
             {
                 "apiVersion": API_VERSION,
                 "kind": "NodeAllocation",
@@ -61,20 +60,20 @@ class PlanWithdrawn(Exception):  # noqa: N818 - nothing went wrong
 
 @dataclass(slots=True)
 class PlanFile:
-    """A file that says what is wanted of this node.
+    """Source of plans (`agent.PlanSource`) that reads a file.
 
     Attributes:
-        path: Of the file, YAML or JSON.
+        path: Path of a YAML or JSON file with one NodeAllocation.
     """
 
     path: Path
     _seen: object = None
 
     def changed(self) -> NodeAllocation | None:
-        """What the file says, if it has changed since the last call; else None.
+        """Return the plan if the file has changed since the last call; else None.
 
         Raises:
-            PlanError: It has changed, and cannot be used. This is said once for each change.
+            PlanError: The file has changed and is invalid; raised once for each change.
         """
         now = self._signature()
         if now == self._seen:
@@ -83,7 +82,7 @@ class PlanFile:
         return read_plan(self.path)
 
     def _signature(self) -> object:
-        """What is another after every change."""
+        """Return a value that differs after every change of the file."""
         try:
             stat = self.path.stat()
         except OSError as error:
@@ -95,27 +94,27 @@ def read_plan(path: Path) -> NodeAllocation:
     """Read a file with one NodeAllocation.
 
     Raises:
-        PlanError: With all that is wrong.
+        PlanError: The file cannot be read or is invalid; lists all errors.
     """
     try:
         with path.open("rb") as file:
-            text = file.read(LARGEST + 1)
+            text = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise PlanError(f"{path}: cannot be read: {error.strerror}") from error
-    if len(text) > LARGEST:
-        raise PlanError(f"{path}: has more than {LARGEST} bytes; is it the plan of one node?")
+    if len(text) > MAX_BYTES:
+        raise PlanError(f"{path}: has more than {MAX_BYTES} bytes; is it the plan of one node?")
     try:
-        return parse_allocation(_loaded(text))
+        return parse_allocation(_load(text))
     except (ValueError, yaml.YAMLError) as error:
         problems = error.problems if isinstance(error, ResourceError) else (f"not YAML: {error}",)
         raise PlanError(*(f"{path}: {' '.join(each.split())}" for each in problems)) from error
 
 
-def understood(document: object) -> NodeAllocation:
-    """A document of the API server as a plan.
+def parse_plan(document: object) -> NodeAllocation:
+    """Parse a NodeAllocation document of the API server.
 
     Raises:
-        PlanError: With all that is wrong.
+        PlanError: The document is invalid; lists all errors.
     """
     try:
         return parse_allocation(document)
@@ -123,8 +122,8 @@ def understood(document: object) -> NodeAllocation:
         raise PlanError(*error.problems) from error
 
 
-def _loaded(text: bytes) -> Any:
-    """JSON is YAML too, and read by Python's own parser in a twentieth of the time."""
+def _load(text: bytes) -> Any:
+    """Parse YAML; JSON by its own parser, which takes a twentieth of the time."""
     if text.lstrip()[:1] == b"{":
         return json.loads(text)
     documents = [each for each in yaml.safe_load_all(text) if each is not None]
@@ -134,7 +133,7 @@ def _loaded(text: bytes) -> Any:
 
 
 def node_plan(allocation: NodeAllocation) -> NodePlan:
-    """A document as the agent takes it."""
+    """Return the spec of a NodeAllocation as a plan for the reconciler."""
     spec = allocation.spec
     return NodePlan(
         epoch=spec.epoch,
@@ -145,26 +144,26 @@ def node_plan(allocation: NodeAllocation) -> NodePlan:
     )
 
 
-def told_demands(allocation: NodeAllocation) -> dict[str, int]:
-    """The bytes of memory that pods could use, by UID, as the status that came with a plan says."""
+def reported_demands(allocation: NodeAllocation) -> dict[str, int]:
+    """Return the bytes of memory that pods could use, by UID, from the status of an allocation."""
     pods = (allocation.status or {}).get("pods")
     found: dict[str, int] = {}
     for each in pods if isinstance(pods, list) else ():
         try:
-            told = PodHolding.read(each)
+            holding = PodHolding.read(each)
         except ValidationError:
             continue
-        if told.memory_demand is not None and _BYTES.fullmatch(told.memory_demand):
-            found[told.pod_uid] = int(told.memory_demand)
+        if holding.memory_demand is not None and _BYTES.fullmatch(holding.memory_demand):
+            found[holding.pod_uid] = int(holding.memory_demand)
     return found
 
 
-def measurement(allocation: NodeAllocation) -> Request | None:
-    """What is to be measured, as the agent takes it; nothing where it only observes."""
+def measurement_request(allocation: NodeAllocation) -> MeasurementRequest | None:
+    """Return the measurement that an allocation requests; None without one and in observe mode."""
     asked = allocation.spec.profiling
     if asked is None or allocation.spec.mode == "observe":
         return None
-    return Request(
+    return MeasurementRequest(
         id=asked.id,
         pod=asked.pod_uid,
         purpose=asked.purpose,
@@ -177,19 +176,19 @@ def measurement(allocation: NodeAllocation) -> Request | None:
     )
 
 
-def _counter(asked: ProfilingRequest) -> FileCounter | HttpCounter | None:
+def _counter(asked: ProfilingRequest) -> FileSource | HttpSource | None:
     if asked.progress is None:
         return None
     if asked.progress.file is not None:
-        return FileCounter(asked.progress.file)
+        return FileSource(asked.progress.file)
     http = asked.progress.http
     if http is None or asked.pod_ip is None:
         return None
-    return HttpCounter(asked.pod_ip, http.port, http.path, http.metric)
+    return HttpSource(asked.pod_ip, http.port, http.path, http.metric)
 
 
-def _grant(grant: PodGrant) -> Grant:
-    return Grant(
+def _grant(grant: PodGrant) -> EnforcedGrant:
+    return EnforcedGrant(
         pod=grant.pod_uid,
         title=f"{grant.namespace}/{grant.name}",
         millicores=int(grant.cores * 1000),

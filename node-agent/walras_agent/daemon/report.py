@@ -1,4 +1,4 @@
-"""Facts: how the node is after a look, for whoever is to be told."""
+"""Facts: the status of a NodeAllocation, from what a reconcile pass found and did."""
 
 from __future__ import annotations
 
@@ -22,30 +22,31 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from walras_agent.cpuset import CpuSet
-    from walras_agent.profiling.request import Report as Measured
+    from walras_agent.profiling.request import MeasurementReport
     from walras_agent.status import NodeStatus, PodStatus
     from walras_agent.topology import Topology
-    from walras_agent.tree import Setting
+    from walras_agent.tree import CgroupFile
 
-Verdict = tuple[Literal["True", "False"], str, str]
+ConditionState = tuple[Literal["True", "False"], str, str]
+"""Status, reason and message of a condition."""
 
-_DIGITS = 9  # of what was counted, which may be in any unit
-_LISTED = 5  # problems in a condition's message
+_DIGITS = 9  # significant digits of a counter's readings, which may be in any unit
+_MAX_LISTED = 5  # problems in a condition's message
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """One look.
+class ReconcileReport:
+    """Result of one reconcile pass.
 
     Attributes:
-        node: What it found and did.
-        seconds: That it took.
-        topology: The node's CPUs and memory.
-        problems: Of a plan that could not be taken; empty if there is none.
-        enforced: Epoch of the last plan that held in full.
-        delay: Seconds from taking the present plan until it held; None but in the look that
-            first found it so.
-        profiling: The last measurement.
+        node: State of the node and the writes of this pass.
+        seconds: Duration of the pass.
+        topology: CPUs and memory of the node.
+        problems: Reasons why the latest plan was refused; empty if it was accepted.
+        enforced: Epoch of the last plan that was enforced in full; None before the first.
+        delay: Seconds from accepting the plan until it was enforced; None in every pass but the
+            one that first found it enforced.
+        profiling: Last measurement; None before the first.
     """
 
     node: NodeStatus
@@ -58,14 +59,14 @@ class Report:
 
 
 def status_of(
-    report: Report, before: Sequence[Condition] = (), now: str = ""
+    report: ReconcileReport, before: Sequence[Condition] = (), now: str = ""
 ) -> NodeAllocationStatus:
-    """The status of a NodeAllocation.
+    """Return the status of a NodeAllocation.
 
     Args:
-        report: The last look.
-        before: The conditions of the status before, for the times of their transitions.
-        now: The time (RFC 3339).
+        report: Result of the last reconcile pass.
+        before: Conditions of the previous status, for their transition times.
+        now: Present time (RFC 3339); the clock's if empty.
     """
     node = report.node
     return NodeAllocationStatus(
@@ -87,13 +88,13 @@ def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def holds(node: NodeStatus) -> bool:
-    """Whether all that is here is as the plan says; a pod without a container is not."""
+def is_enforced(node: NodeStatus) -> bool:
+    """Return whether every grant is enforced whose pod has a container on this node."""
     in_time = all(pod.state in {"Enforced", "Absent"} for pod in node.pods)
     return node.mode == "enforce" and not node.refused and not node.failures and in_time
 
 
-def _planned(node: NodeStatus) -> Sequence[tuple[Setting, str]]:
+def _planned(node: NodeStatus) -> Sequence[tuple[CgroupFile, str]]:
     return node.writes if node.mode == "observe" else ()
 
 
@@ -112,12 +113,12 @@ def _holding(pod: PodStatus) -> PodHolding:
 
 
 def topology_of(topology: Topology, reserved: CpuSet, memory: int) -> NodeTopology:
-    """A node in short.
+    """Return the topology of a node as its status shows it.
 
     Args:
-        topology: Its CPUs.
-        reserved: Those that nobody may have of their own.
-        memory: Bytes in all.
+        topology: CPUs of the node.
+        reserved: CPUs that no pod may have exclusively.
+        memory: Memory of the node in bytes.
     """
     return NodeTopology(
         cpus=str(topology.cpuset),
@@ -130,11 +131,11 @@ def topology_of(topology: Topology, reserved: CpuSet, memory: int) -> NodeTopolo
     )
 
 
-def profiling_status(report: Measured) -> ProfilingStatus:
-    """How a measurement goes, as a part of a document.
+def profiling_status(report: MeasurementReport) -> ProfilingStatus:
+    """Return a measurement as the status shows it.
 
-    Samples are told when it has ended: every change of a status is a write, and news to whoever
-    watches.
+    Samples are left out until the measurement has ended, because every change of a status is a
+    write that all watchers receive.
     """
     fit = report.fit
     bandwidth = report.memory_bandwidth
@@ -168,27 +169,27 @@ def profiling_status(report: Measured) -> ProfilingStatus:
     )
 
 
-def ended(status: ProfilingStatus) -> ProfilingStatus:
-    """How a measurement went of an agent that is no more."""
+def mark_interrupted(status: ProfilingStatus) -> ProfilingStatus:
+    """Return the status of a measurement after a restart of the agent: a running one has failed."""
     if status.state != "Running":
         return status
-    reason = "the agent was started anew in the midst of it: ask for another one"
+    reason = "the agent restarted during the measurement: request a new one"
     return status.model_copy(update={"state": "Failed", "reason": reason})
 
 
 def _decimal(value: float) -> str:
-    """A plain decimal with what a measurement can tell."""
+    """Return a decimal of at most six places, without trailing zeros."""
     return f"{value:.6f}".rstrip("0").rstrip(".")
 
 
-def _conditions(report: Report, before: Sequence[Condition], now: str) -> list[Condition]:
-    verdicts: dict[Literal["Ready", "PlanAccepted"], Verdict] = {
+def _conditions(report: ReconcileReport, before: Sequence[Condition], now: str) -> list[Condition]:
+    states: dict[Literal["Ready", "PlanAccepted"], ConditionState] = {
         "Ready": _ready(report.node),
         "PlanAccepted": _accepted(report),
     }
     since = {each.type: (each.status, each.last_transition_time) for each in before}
     conditions = []
-    for kind, (status, reason, message) in verdicts.items():
+    for kind, (status, reason, message) in states.items():
         known, when = since.get(kind, (None, now))
         conditions.append(
             Condition(
@@ -202,25 +203,25 @@ def _conditions(report: Report, before: Sequence[Condition], now: str) -> list[C
     return conditions
 
 
-def _accepted(report: Report) -> Verdict:
+def _accepted(report: ReconcileReport) -> ConditionState:
     if report.problems:
         return "False", "PlanRefused", _listed(report.problems)
     if report.node.epoch is None:
-        return "False", "NoPlan", "no plan has come yet"
+        return "False", "NoPlan", "no plan received yet"
     return "True", "Taken", f"the plan of epoch {report.node.epoch} is in force"
 
 
-def _ready(node: NodeStatus) -> Verdict:
+def _ready(node: NodeStatus) -> ConditionState:
     if node.epoch is None:
-        return "False", "NoPlan", "no plan has come yet"
+        return "False", "NoPlan", "no plan received yet"
     if node.refused:
         return "False", "Refused", node.refused
     if node.mode == "observe":
-        return "True", "Observing", f"nothing is written; {len(node.writes)} writes would be made"
-    if holds(node):
+        return "True", "Observing", f"nothing is written; writes withheld: {len(node.writes)}"
+    if is_enforced(node):
         absent = sum(pod.state == "Absent" for pod in node.pods)
-        beside = f"; {absent} have no container here" if absent else ""
-        return "True", "Enforced", f"{len(node.pods)} grants are held{beside}"
+        beside = f", {absent} of them for pods without a container here" if absent else ""
+        return "True", "Enforced", f"{len(node.pods)} grants enforced{beside}"
     problems = [f"{pod.title}: {pod.reason}" for pod in node.pods if pod.state == "Failed"]
     if problems:
         return "False", "Failed", _listed(problems)
@@ -229,5 +230,5 @@ def _ready(node: NodeStatus) -> Verdict:
 
 
 def _listed(problems: Sequence[str]) -> str:
-    more = f"; and {len(problems) - _LISTED} more" if len(problems) > _LISTED else ""
-    return "; ".join(problems[:_LISTED]) + more
+    more = f"; and {len(problems) - _MAX_LISTED} more" if len(problems) > _MAX_LISTED else ""
+    return "; ".join(problems[:_MAX_LISTED]) + more

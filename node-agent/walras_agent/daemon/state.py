@@ -1,8 +1,8 @@
-"""Facts: what an agent must still know when it is started again.
+"""Effects: the agent's state on disk, which outlives its process.
 
-One folder of the host has the originals of cgroup files (`journal`), the last plan, which stays in
-force until a newer one comes, the last measurement, which is not made again, and a lock: two
-agents, or an agent and a restore, at the same time would undo each other's work.
+One folder of the host has the original values of cgroup files (`journal`), the last plan, which
+stays in force until a newer one comes, the last measurement, which is not repeated, and a lock: two
+agents, or an agent and a restore, would undo each other's writes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from walras.resources.node_status import ProfilingStatus
 from walras.resources.parse import parse_allocation
-from walras_agent.durable import replace_file
+from walras_agent.atomic_file import replace_file
 from walras_agent.journal import Journal
 
 if TYPE_CHECKING:
@@ -35,54 +35,54 @@ T = TypeVar("T")
 
 
 class StateError(Exception):
-    """The folder cannot be used; one line: what, why, and the way out."""
+    """The state folder cannot be used; one line with the cause and the way out."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is kept.
+    """The agent's state folder.
 
     Attributes:
-        folder: Where.
-        journal: The originals.
+        folder: Path of the folder.
+        journal: Original values of the cgroup files that the agent has written.
     """
 
     folder: Path
     journal: Journal
 
     def last_plan(self) -> NodeAllocation | None:
-        """The last plan that was taken; None if there is none that can be understood."""
+        """Return the last plan that was accepted; None if there is none or it is unreadable."""
         return self._read("plan.json", lambda text: parse_allocation(json.loads(text)))
 
-    def keep_plan(self, plan: NodeAllocation) -> None:
-        """Keep a plan that was taken; on disk when this returns.
+    def save_plan(self, plan: NodeAllocation) -> None:
+        """Save a plan that was accepted; it is on disk when this returns.
 
         Raises:
-            StateError: It cannot be written.
+            StateError: The file cannot be written.
         """
         self._write("plan.json", plan.model_copy(update={"status": None}))
 
     def forget_plan(self) -> None:
-        """Let the next plan be the first, of whatever epoch.
+        """Delete the last plan, so that the next one may have any epoch.
 
         Raises:
-            StateError: The last cannot be removed.
+            StateError: The file cannot be deleted.
         """
         path = self.folder / "plan.json"
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
-            raise StateError(f"{path}: cannot be removed: {error.strerror}") from error
+            raise StateError(f"{path}: cannot be deleted: {error.strerror}") from error
 
     def last_measurement(self) -> ProfilingStatus | None:
-        """The last measurement that ended; None if there is none that can be understood."""
+        """Return the last measurement; None if there is none or it is unreadable."""
         return self._read("measurement.json", ProfilingStatus.model_validate_json)
 
-    def keep_measurement(self, measured: ProfilingStatus) -> None:
-        """Keep a measurement that has ended; on disk when this returns.
+    def save_measurement(self, measured: ProfilingStatus) -> None:
+        """Save the status of a measurement; it is on disk when this returns.
 
         Raises:
-            StateError: It cannot be written.
+            StateError: The file cannot be written.
         """
         self._write("measurement.json", measured)
 
@@ -93,8 +93,8 @@ class State:
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
-            # Of a later version perhaps; the agent can do without, so it must not stop here.
-            _log.warning("%s: passed over: %s", path, " ".join(str(error).split()))
+            # Perhaps written by a later version; the agent can do without it.
+            _log.warning("%s: ignored: %s", path, " ".join(str(error).split()))
             return None
 
     def _write(self, name: str, document: BaseModel) -> None:
@@ -107,18 +107,18 @@ class State:
 
 @contextlib.contextmanager
 def open_state(folder: Path) -> Iterator[State]:
-    """Open the folder for this process alone; it is made if it is not there.
+    """Lock the state folder for this process and open it; create it if missing.
 
     Raises:
-        StateError: It cannot be had, or another process has it.
-        JournalError: What the journal says cannot be used.
+        StateError: The folder cannot be used, or another process has locked it.
+        JournalError: The journal cannot be read.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise StateError(
-            f"{folder}: {error.strerror}; name another folder by --state-folder"
+            f"{folder}: {error.strerror}; give another folder by --state-folder"
         ) from error
     try:
         _lock(folder, lock)
@@ -133,7 +133,7 @@ def _lock(folder: Path, lock: int) -> None:
     except BlockingIOError:
         holder = os.read(lock, 32).decode("ascii", "replace").strip() or "unknown"
         raise StateError(
-            f"{folder}: is used by another walras-agent (process {holder}); stop that one first"
+            f"{folder}: in use by another walras-agent (process {holder}); stop it first"
         ) from None
     os.ftruncate(lock, 0)
     os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)

@@ -1,1 +1,1 @@
-"""One machine without a cluster: jobs held to CPUs by groups of their own, or by CPU affinity."""
+"""Jobs on one machine without a cluster, pinned to CPUs by cgroups or by CPU affinity."""

@@ -1,14 +1,12 @@
-"""Apply: cgroups of one's own for jobs: made, filled, killed whole and removed.
+"""Effects: creates, fills, kills and removes the cgroups of local jobs.
 
-All groups of a run are under one, ``walras-<run>``, and only they are ever written; on v2 the group
-above has to offer its controllers, and goes on doing so. Which CPUs they have is the enforcer's
-business, and so is the order in which that changes.
+All groups of a run are below one, ``walras-<run>``, and only these are written; in v2 also the
+parent's ``cgroup.subtree_control``, which is not restored. The enforcer sets their CPUs.
 
-Rules of the kernel that shape this module (``cgroup-v1/cgroups.rst``, ``cpusets.rst`` and
+Rules of the kernel that this module follows (``cgroup-v1/cgroups.rst``, ``cpusets.rst`` and
 ``freezer-subsystem.rst``, ``cgroup-v2.rst``): a v1 group is a directory in each of several
-hierarchies; a v1 cpuset takes processes only once it has memory nodes and CPUs, of those its
-parent has; a v2 group other than the root cannot hold processes and offer controllers to its
-children.
+hierarchies; a v1 cpuset accepts processes only once it has memory nodes and CPUs of its parent; a
+v2 group other than the root cannot have both processes and children with controllers.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from typing import TYPE_CHECKING, Literal
 from walras_agent.cpuset import CpuSet
 from walras_agent.local.hierarchies import Hierarchy, read_hierarchies
 from walras_agent.local.runs import PREFIX, PlacementError, Run, container_of, is_over
-from walras_agent.tree import CONTROLLERS, CgroupError, CgroupTree, Controller, Setting
+from walras_agent.tree import CONTROLLERS, CgroupError, CgroupFile, CgroupTree, Controller
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,13 +34,13 @@ _NEEDED_V1: tuple[Controller, ...] = ("cpuset", "cpu", "cpuacct")
 _NEEDED_V2: tuple[Controller, ...] = ("cpuset", "cpu")
 _TOP = ""
 
-# A process that is killed has to run once more to end, and on a busy machine waits for that.
+# A killed process has to run once more to end, for which it waits on a busy machine.
 _KILL_SECONDS = 60.0
 _REMOVE_SECONDS = 60.0
 _FREEZE_SECONDS = 0.5
 _PAUSE_SECONDS = 0.005
 
-# Where to write, what freezes and what thaws; where to read, and what says that all is frozen.
+# File to write, values that freeze and thaw; file to read, and the line that it shows when frozen.
 _FREEZERS: dict[Literal[1, 2], tuple[str, str, str, str, str]] = {
     1: ("freezer.state", "FROZEN", "THAWED", "freezer.state", "FROZEN"),
     2: ("cgroup.freeze", "1", "0", "cgroup.events", "frozen 1"),
@@ -51,82 +49,84 @@ _FREEZERS: dict[Literal[1, 2], tuple[str, str, str, str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class KernelGroups(CgroupTree):
-    """Cgroups below those that `mounts` names; see `placement.Groups`."""
+    """The cgroups of local jobs below `mounts` (implements `placement.PlacementGroups`)."""
 
     @property
     def description(self) -> str:
-        """The mechanism's name for people."""
+        """Name of the mechanism in messages."""
         return f"cgroup v{self.version} cpuset"
 
     def make(self, pod: str) -> None:
-        """Make the groups of a job, and before the first one that of its run.
+        """Create the groups of a job, and before its first job the group of the run.
 
-        The run has the CPUs that this process may use, so that nothing gets more than that.
+        The run gets the CPUs that this process may use, which limits all of its jobs.
         """
         run = pod.rpartition("/")[0]
         try:
             if self.identity(run) is None:
                 self._make(run)
                 allowed = CpuSet(os.sched_getaffinity(0))
-                self.write(Setting("cpuset", run, "cpuset.cpus"), str(allowed))
+                self.write(CgroupFile("cpuset", run, "cpuset.cpus"), str(allowed))
             self._make(pod)
             self._make(container_of(pod))
         except CgroupError as error:
-            raise PlacementError(f"{pod} cannot be made: {error}") from error
+            raise PlacementError(f"{pod} cannot be created: {error}") from error
         except OSError as error:
-            raise PlacementError(f"{error.filename} cannot be made: {error.strerror}") from error
+            raise PlacementError(f"{error.filename} cannot be created: {error.strerror}") from error
 
     def admit(self, pod: str, pid: int) -> None:
         """Move a process into the group of a job's processes."""
         for controller in self._hierarchies():
-            self.write(Setting(controller, container_of(pod), "cgroup.procs"), str(pid))
+            self.write(CgroupFile(controller, container_of(pod), "cgroup.procs"), str(pid))
 
     def keep(self) -> None:
-        """Hold every job to its CPUs: so does the kernel."""
+        """Do nothing: the kernel enforces cpusets."""
 
     def pids(self, group: str) -> tuple[int, ...]:
-        """The processes in a group and all below it, ascending; none when it is gone."""
+        """Return the process IDs in a group and all below it, ascending; empty if it is gone."""
         found: set[int] = set()
         for controller, each in self._below(group):
             with suppress(CgroupError):  # removed meanwhile
-                found.update(map(int, self.read(Setting(controller, each, "cgroup.procs")).split()))
-        # Processes of a PID namespace that cannot be seen from here are listed as 0.
+                found.update(
+                    map(int, self.read(CgroupFile(controller, each, "cgroup.procs")).split())
+                )
+        # Processes of a PID namespace that is not visible from here are listed as 0.
         return tuple(sorted(found - {0}))
 
     def cpu_seconds(self, group: str) -> float:
-        """User and system time of all processes that a group and those below it ever held."""
+        """Return the CPU time in seconds of all processes that a group and its descendants had."""
         if self.version == 1:
-            return int(self.read(Setting("cpuacct", group, "cpuacct.usage"))) / 1e9
-        # The first line: `usage_usec` and the time.
-        return int(self.read(Setting("cpu", group, "cpu.stat")).split()[1]) / 1e6
+            return int(self.read(CgroupFile("cpuacct", group, "cpuacct.usage"))) / 1e9
+        # The first line is `usage_usec` and the time.
+        return int(self.read(CgroupFile("cpu", group, "cpu.stat")).split()[1]) / 1e6
 
     def kill(self, group: str) -> None:
-        """Kill every process in a group, frozen first where possible so that none can fork away.
+        """Kill every process in a group, which is frozen first if possible to stop forks.
 
         Raises:
-            PlacementError: Some outlive it for seconds.
+            PlacementError: Some processes survive for a minute.
         """
         deadline = time.monotonic() + _KILL_SECONDS
         while pids := self.pids(group):
             if time.monotonic() > deadline:
                 listed = ", ".join(map(str, pids[:5]))
                 raise PlacementError(
-                    f"{group}: processes {listed} outlive SIGKILL; end them by hand"
+                    f"{group}: processes {listed} survive SIGKILL; end them by hand"
                 )
             with self._frozen(group):
                 for pid in self.pids(group):
-                    # It may be gone, or of another user: what is left is told above.
+                    # It may have ended, or belong to another user, which the error above reports.
                     with suppress(ProcessLookupError, PermissionError):
                         os.kill(pid, signal.SIGKILL)
             time.sleep(_PAUSE_SECONDS)
 
     def remove(self, group: str) -> None:
-        """Remove a group without processes and all below it; one that is gone is fine.
+        """Remove a group without processes and all below it, if it exists.
 
-        The kernel says EBUSY until the last task has finished exiting.
+        The kernel returns EBUSY until the last task has finished exiting.
 
         Raises:
-            PlacementError: One is still in use after seconds.
+            PlacementError: A group is still in use after a minute.
         """
         deadline = time.monotonic() + _REMOVE_SECONDS
         while (error := self._try_to_remove(group)) is not None:
@@ -137,7 +137,7 @@ class KernelGroups(CgroupTree):
     def _make(self, group: str) -> None:
         above = group.rpartition("/")[0]
         if self.version == 2:
-            control = Setting("cpuset", above, "cgroup.subtree_control")
+            control = CgroupFile("cpuset", above, "cgroup.subtree_control")
             offered = self.read(control).split()
             if lacking := [f"+{name}" for name in _NEEDED_V2 if name not in offered]:
                 self.write(control, " ".join(lacking))
@@ -145,15 +145,15 @@ class KernelGroups(CgroupTree):
             Path(self.folder(controller, group)).mkdir()
         if self.version == 1:
             for kind in ("mems", "cpus"):
-                inherited = self.read(Setting("cpuset", above, f"cpuset.effective_{kind}"))
-                self.write(Setting("cpuset", group, f"cpuset.{kind}"), inherited)
+                inherited = self.read(CgroupFile("cpuset", above, f"cpuset.effective_{kind}"))
+                self.write(CgroupFile("cpuset", group, f"cpuset.{kind}"), inherited)
 
     def _hierarchies(self) -> tuple[Controller, ...]:
-        """A controller of each; cpu and cpuacct are one on most systems of v1."""
+        """Return one controller of each hierarchy; in v1 cpu and cpuacct usually share one."""
         return tuple({mount: name for name, mount in self.mounts.items()}.values())
 
     def _below(self, group: str) -> Iterator[tuple[Controller, str]]:
-        """A group and all below it in every hierarchy, children first."""
+        """Yield a group and all below it in every hierarchy, children first."""
         for controller in self._hierarchies():
             for folder, _, _ in os.walk(self.folder(controller, group), topdown=False):
                 yield controller, folder.removeprefix(self.mounts[controller])
@@ -170,40 +170,42 @@ class KernelGroups(CgroupTree):
 
     @contextmanager
     def _frozen(self, group: str) -> Iterator[None]:
-        """Stop a group, if it can be within some time: what is missed is met again."""
-        file, frozen, thawed, told_by, says = _FREEZERS[self.version]
+        """Freeze a group, if that succeeds within half a second; the caller repeats its work."""
+        file, frozen, thawed, state_file, frozen_line = _FREEZERS[self.version]
         deadline = time.monotonic() + _FREEZE_SECONDS
         try:
             with suppress(CgroupError, KeyError):  # removed, or no freezer
-                self.write(Setting("freezer", group, file), frozen)
-                told = Setting("freezer", group, told_by)
-                while says not in self.read(told).splitlines() and time.monotonic() < deadline:
+                self.write(CgroupFile("freezer", group, file), frozen)
+                state = CgroupFile("freezer", group, state_file)
+                while (
+                    frozen_line not in self.read(state).splitlines() and time.monotonic() < deadline
+                ):
                     time.sleep(_PAUSE_SECONDS / 5)
             yield
         finally:
             with suppress(CgroupError, KeyError):
-                self.write(Setting("freezer", group, file), thawed)
+                self.write(CgroupFile("freezer", group, file), thawed)
 
 
 def kernel_groups() -> Iterator[KernelGroups]:
-    """The places where this process may be able to have groups of its own, best first."""
+    """Yield the places where this process may be able to create cgroups, best first."""
     hierarchies = read_hierarchies()
     for hierarchy in hierarchies:
         for parent in _parents_v2(hierarchy) if hierarchy.version == 2 else ():
             groups = KernelGroups(2, dict.fromkeys(CONTROLLERS, str(parent)))
             if _offers_cpusets(groups):
                 yield groups
-    own = {name: str(h.own) for h in hierarchies for name in h.controllers & {*CONTROLLERS}}
+    own = {name: str(h.own_group) for h in hierarchies for name in h.controllers & {*CONTROLLERS}}
     if own.keys() >= {*_NEEDED_V1}:
         names = (*_NEEDED_V1, "freezer") if "freezer" in own else _NEEDED_V1
         yield KernelGroups(1, {name: own[name] for name in names})
 
 
 def remove_stale_runs() -> tuple[str, ...]:
-    """Kill and remove what runs whose process is gone have left in cgroups.
+    """Kill the jobs and remove the cgroups of runs whose process has ended.
 
     Returns:
-        The ids of the runs removed. Another user's are left and logged.
+        IDs of the runs that were removed. Runs of other users stay and are logged.
     """
     left: dict[tuple[str, Literal[1, 2]], dict[Controller, str]] = {}
     for hierarchy in read_hierarchies():
@@ -226,22 +228,24 @@ def _remove_run(groups: KernelGroups, run: Run) -> bool:
         groups.kill(run.group)
         groups.remove(run.group)
     except PlacementError as error:
-        _log.warning("run %s is over but stays: %s", run.id, error)
+        _log.warning("run %s has ended but cannot be removed: %s", run.id, error)
         return False
     return True
 
 
 def _parents_v2(hierarchy: Hierarchy) -> tuple[Path, ...]:
-    """Groups that may have our run as a child: beside our own group, then under the root.
+    """Return the possible parents of a run's group: the own group's parent, then the root.
 
-    Our own group holds this process, so only as the root can it have children with controllers.
+    The own group contains this process, so it can be a parent only if it is the root.
     """
-    beside = hierarchy.mount if hierarchy.own == hierarchy.mount else hierarchy.own.parent
+    beside = (
+        hierarchy.mount if hierarchy.own_group == hierarchy.mount else hierarchy.own_group.parent
+    )
     return tuple(dict.fromkeys((beside, hierarchy.mount)))
 
 
 def _offers_cpusets(groups: KernelGroups) -> bool:
     try:
-        return "cpuset" in groups.read(Setting("cpuset", _TOP, "cgroup.controllers")).split()
+        return "cpuset" in groups.read(CgroupFile("cpuset", _TOP, "cgroup.controllers")).split()
     except CgroupError:
         return False

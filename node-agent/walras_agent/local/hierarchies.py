@@ -1,4 +1,4 @@
-"""Facts: the cgroup hierarchies that are mounted, and this process's place in each.
+"""Facts: reads the mounted cgroup hierarchies and this process's group in each.
 
 Read from ``/proc/self/mountinfo`` (proc(5)) and ``/proc/self/cgroup`` (cgroups(7)).
 """
@@ -13,23 +13,23 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
-    """One mounted hierarchy.
+    """One mounted cgroup hierarchy.
 
     Attributes:
-        version: Of the cgroup interface.
-        controllers: Those bound to a v1 hierarchy; none for v2, whose files tell.
-        mount: The directory of its topmost visible group.
-        own: The directory of this process's group.
+        version: Version of the cgroup interface.
+        controllers: Controllers of a v1 hierarchy; empty for v2, whose files list them.
+        mount: Directory of the topmost visible group.
+        own_group: Directory of this process's group.
     """
 
     version: Literal[1, 2]
     controllers: frozenset[str]
     mount: Path
-    own: Path
+    own_group: Path
 
 
 def read_hierarchies() -> tuple[Hierarchy, ...]:
-    """Read the hierarchies of the calling process; none where /proc hides them."""
+    """Read the hierarchies of the calling process; empty if /proc does not show them."""
     try:
         return parse_hierarchies(
             Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text()
@@ -39,10 +39,9 @@ def read_hierarchies() -> tuple[Hierarchy, ...]:
 
 
 def parse_hierarchies(mountinfo: str, membership: str) -> tuple[Hierarchy, ...]:
-    """Match the cgroup mounts with the process's groups.
+    """Return the hierarchies in which the process's own group is visible.
 
-    A hierarchy in whose mount the process's own group is not visible is left out. Of several
-    mounts of one hierarchy the first is taken.
+    If a hierarchy is mounted several times, the first such mount counts.
     """
     mounts = [mount for line in mountinfo.splitlines() if (mount := _parse_mount(line))]
     found = []
@@ -66,16 +65,16 @@ class _Mount:
     point: Path
 
     def locate(self, path: str) -> Path | None:
-        """Where the group ``path`` of the hierarchy appears; None if not under this mount."""
+        """Return the directory of a group of the hierarchy; None if it is not in this mount."""
         group = PurePosixPath(path)
-        # A group outside of the cgroup namespace is shown with leading `/..`.
+        # The path of a group outside of the cgroup namespace begins with `/..`.
         if not group.is_relative_to(self.root) or ".." in group.parts:
             return None
         return self.point / group.relative_to(self.root)
 
 
 def _parse_mount(line: str) -> _Mount | None:
-    """Read a line like ``32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu``."""
+    """Parse a line like ``32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu``."""
     before, _, after = line.partition(" - ")
     kind, _, options = after.split(" ")[:3]
     if kind not in {"cgroup", "cgroup2"}:

@@ -1,11 +1,9 @@
-"""Apply: the jobs of one run, held to CPUs by cgroups where these can be had, else by affinity.
+"""Effects: pins the jobs of one run to CPUs, by cgroups if possible, else by CPU affinity.
 
-Either way a run looks like a node: its jobs are pods, and the agent's own `Reconciler` holds them
-to what they were granted. A single program that is only to be measured on some CPUs needs none of
-that: `Job.place` puts it there.
+Either way a run looks like a node: its jobs are pods, and the agent's own `Reconciler` enforces
+their grants. A single program that is only measured on some CPUs is moved by `PlacedJob.place`.
 
-`open_placer` makes sure by trying: it places a process of its own and reads back where the
-kernel put it.
+`open_placer` tests a mechanism with a process of its own before it returns it.
 """
 
 from __future__ import annotations
@@ -18,224 +16,228 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from walras_agent.cpuset import CpuSet
-from walras_agent.enforce import Enforcer
+from walras_agent.enforce import CpuEnforcer
 from walras_agent.journal import Journal
 from walras_agent.local.affinity import AffinityGroups
 from walras_agent.local.cgroups import kernel_groups, remove_stale_runs
 from walras_agent.local.runs import PlacementError, Run, container_of, marker, run_id
-from walras_agent.memory.keeper import MemoryKeeper
-from walras_agent.memory.nodes import NodeKeeper
+from walras_agent.memory.enforce import MemoryEnforcer
+from walras_agent.memory.numa import NumaEnforcer
 from walras_agent.moves import CPUS
-from walras_agent.observe import Observer, read_group
+from walras_agent.observe import PodObserver, read_group
 from walras_agent.reconcile import Reconciler
-from walras_agent.tree import CgroupError, Cgroups, Setting
+from walras_agent.tree import CgroupError, CgroupFile, Cgroups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from walras_agent.topology import Topology
 
-__all__ = ["Job", "PlacementError", "Placer", "open_placer", "remove_stale_runs", "run_id"]
+__all__ = [
+    "JobPlacer",
+    "PlacedJob",
+    "PlacementError",
+    "open_placer",
+    "remove_stale_runs",
+    "run_id",
+]
 
 _log = logging.getLogger(__name__)
 
 
-class Groups(Cgroups, Protocol):
-    """Cgroups, or what answers as they do, that can be made, filled and emptied as well.
+class PlacementGroups(Cgroups, Protocol):
+    """Interface to the groups of local jobs: cgroups that can be created, filled and removed.
 
-    A group that is named here is that of a job (`runs.Run.pod`) or of a run.
+    Groups in these methods are those of a job (`runs.Run.pod`) or of a run.
     """
 
     @property
     def description(self) -> str:
-        """The mechanism's name for people, such as ``cgroup v2 cpuset``."""
+        """Name of the mechanism in messages, such as ``cgroup v2 cpuset``."""
 
     def make(self, pod: str) -> None:
-        """Make the groups of a job, for a start on all CPUs that this process may use.
+        """Create the groups of a job, with all CPUs that this process may use.
 
         Raises:
-            PlacementError: The name is in use, or the kernel refuses them.
+            PlacementError: The name is in use, or the kernel refuses the groups.
         """
 
     def admit(self, pod: str, pid: int) -> None:
-        """Take in a freshly started process, with all that it will start.
+        """Add a newly started process and its future descendants to a job.
 
         Raises:
-            CgroupError: The process is gone or may not be moved.
+            CgroupError: The process has ended or may not be moved.
         """
 
     def keep(self) -> None:
-        """Hold every process to its job's CPUs as they were last written; cheap."""
+        """Pin every process to its job's CPUs again; cheap."""
 
     def cpu_seconds(self, group: str) -> float:
-        """User and system CPU time of all processes that a group ever had, in seconds.
+        """Return the user and system time of all processes that a group ever had, in seconds.
 
         Raises:
-            CgroupError: The group is gone.
+            CgroupError: The group was removed.
         """
 
     def kill(self, group: str) -> None:
-        """Kill all processes in a group, also such as keep forking.
+        """Kill all processes in a group, even if they keep forking.
 
         Raises:
-            PlacementError: Some outlive it for seconds.
+            PlacementError: Some processes survive for a minute.
         """
 
     def remove(self, group: str) -> None:
-        """Remove a group without processes and all below it; one that is gone is fine.
+        """Remove a group without processes and all below it, if it exists.
 
         Raises:
-            PlacementError: The kernel refuses it for seconds.
+            PlacementError: The kernel refuses for a minute.
         """
 
 
 @dataclass(slots=True)
-class Job:
-    """One job of a run, and all its processes.
+class PlacedJob:
+    """One job of a run and its processes.
 
     Attributes:
-        name: It, and its pod's UID in grants.
-        pod: Its group.
-        environment: Variables to start its first process with.
+        name: Name of the job, which is the pod's UID in grants.
+        pod: Group of the job.
+        environment: Environment variables to start its first process with.
     """
 
     name: str
     pod: str
     environment: Mapping[str, str]
-    _groups: Groups
+    _groups: PlacementGroups
     _used: float = 0.0
 
     @property
     def container(self) -> str:
-        """The group of its processes."""
+        """Group of the job's processes."""
         return container_of(self.pod)
 
     def admit(self, pid: int) -> None:
-        """Take in a freshly started process, with all that it will start.
+        """Add a newly started process and its future descendants to the job.
 
         Raises:
-            PlacementError: The process is gone or may not be moved.
+            PlacementError: The process has ended or may not be moved.
         """
         try:
             self._groups.admit(self.pod, pid)
         except CgroupError as error:
-            raise PlacementError(f"{error}; place jobs as the user they run as") from error
+            raise PlacementError(f"{error}; pin jobs as the user who runs them") from error
 
     def place(self, cpus: CpuSet) -> None:
-        """Move the job to CPUs, whoever else is there.
+        """Pin the job to CPUs, whether other jobs use them or not.
 
         Raises:
-            PlacementError: The kernel did not take it; the message says what it holds instead.
+            PlacementError: The kernel refuses, or other CPUs are in effect.
             ValueError: ``cpus`` is empty.
         """
         if not cpus:
             raise ValueError(f"{self.name}: no CPU to be placed on")
         try:
-            self._groups.write(Setting("cpuset", self.container, CPUS), str(cpus))
+            self._groups.write(CgroupFile("cpuset", self.container, CPUS), str(cpus))
             held = read_group(self._groups, self.container)
         except CgroupError as error:
-            raise PlacementError(
-                f"{error}; choose among CPUs that are online and allowed"
-            ) from error
+            raise PlacementError(f"{error}; choose CPUs that are online and allowed") from error
         if held is None or held.cpus != cpus:
             raise PlacementError(
-                f"{self.name}: CPUs {cpus} were asked for, the kernel gives "
-                f"{held.cpus if held else 'none'}; choose among CPUs that are online and allowed"
+                f"{self.name}: wrote CPUs {cpus}, but {held.cpus if held else 'none'} are in "
+                "effect; choose CPUs that are online and allowed"
             )
 
     def cpu_seconds(self) -> float:
-        """See `Groups`; of a job that was closed, what it used until then."""
+        """Return the CPU time of the job in seconds; after `close`, its final value."""
         with suppress(CgroupError):
             self._used = max(self._used, self._groups.cpu_seconds(self.pod))
         return self._used
 
     def close(self) -> None:
-        """Kill the job and remove its groups; again is fine."""
+        """Kill the job and remove its groups; may be repeated."""
         self._groups.kill(self.pod)
         self.cpu_seconds()
         self._groups.remove(self.pod)
 
 
-class Placer:
-    """Makes the jobs of one run."""
+class JobPlacer:
+    """Creates and removes the jobs of one run."""
 
-    def __init__(self, run: Run, groups: Groups) -> None:
+    def __init__(self, run: Run, groups: PlacementGroups) -> None:
         self._run, self._groups = run, groups
         self.description = groups.description
 
-    def open(self, name: str) -> Job:
-        """Make a job without processes, for a start on all CPUs that this process may use.
+    def open(self, name: str) -> PlacedJob:
+        """Create a job without processes, on all CPUs that this process may use.
 
         Raises:
             PlacementError: The name is in use, or the kernel refuses the group.
-            ValueError: The name is not of lower-case letters, digits, dots and hyphens.
+            ValueError: The name has other characters than lower-case letters, digits, ``.``, ``-``.
         """
         pod = self._run.pod(name)
         self._groups.make(pod)
-        return Job(name, pod, marker(self._run.id, name), self._groups)
+        return PlacedJob(name, pod, marker(self._run.id, name), self._groups)
 
     def keep(self) -> None:
-        """See `Groups`; call it every second."""
+        """Pin every process to its job's CPUs again; call it every second."""
         self._groups.keep()
 
     def reconciler(self, topology: Callable[[], Topology]) -> Reconciler:
-        """The agent's loop for the jobs of this run; their memory is left alone.
+        """Return a reconciler for the jobs of this run, all of which must have a grant.
 
-        All of them must have a grant. What their groups said before need not outlive this
-        process, as they do not.
+        The groups do not outlive this process, so the journal has no file.
 
         Args:
-            topology: The CPUs that they may have.
+            topology: Function that returns the CPUs that jobs may have.
         """
         journal = Journal.in_memory()
-        observer = Observer(self._groups, self._run, pauses=False)
-        enforcer = Enforcer(self._groups, observer, journal, others=False)
-        memory = MemoryKeeper(self._groups, journal)
-        nodes = NodeKeeper(self._groups, journal)
-        return Reconciler(enforcer, memory, nodes, topology, why_not=str)
+        observer = PodObserver(self._groups, self._run, pauses=False)
+        enforcer = CpuEnforcer(self._groups, observer, journal, others=False)
+        memory = MemoryEnforcer(self._groups, journal)
+        nodes = NumaEnforcer(self._groups, journal)
+        return Reconciler(enforcer, memory, nodes, topology, write_conflict=str)
 
     def close(self) -> None:
-        """Kill and remove all jobs, also if one resists; again is fine."""
+        """Kill and remove all jobs, even if one cannot be killed; may be repeated."""
         try:
             self._groups.kill(self._run.group)
         finally:
             self._groups.remove(self._run.group)
 
 
-def open_placer(run: str, prefer: Literal["auto", "cgroup", "affinity"] = "auto") -> Placer:
-    """Open the strongest mechanism that works here, or the one demanded.
+def open_placer(run: str, prefer: Literal["auto", "cgroup", "affinity"] = "auto") -> JobPlacer:
+    """Return a placer with the strongest mechanism that works here, or with the preferred one.
 
     Args:
-        run: The run's id, from ``run_id()``.
-        prefer: ``auto`` falls back from cgroups to CPU affinity.
+        run: ID of the run, from ``run_id()``.
+        prefer: Mechanism; ``auto`` for cgroups with CPU affinity as a fallback.
 
     Raises:
-        PlacementError: A cgroup is demanded and none can be had.
+        PlacementError: Cgroups are preferred but cannot be used.
     """
     named = Run(run)
     reasons = []
     for groups in kernel_groups() if prefer != "affinity" else ():
         try:
-            return _tried(Placer(named, groups))
+            return _tried(JobPlacer(named, groups))
         except PlacementError as error:
             reasons.append(str(error))
     why = "; ".join(reasons) or "no cpuset controller is mounted"
     if prefer == "cgroup":
-        raise PlacementError(f"no cgroup can hold jobs: {why} (run as root, or use CPU affinity)")
+        raise PlacementError(f"cannot pin jobs by cgroup: {why} (run as root, or use CPU affinity)")
     if prefer == "auto":
-        _log.info("placing jobs by CPU affinity: %s", why)
-    return Placer(named, AffinityGroups(named))
+        _log.info("pinning jobs by CPU affinity: %s", why)
+    return JobPlacer(named, AffinityGroups(named))
 
 
-def _tried(placer: Placer) -> Placer:
-    """Return the placer after a process was seen to follow it; close it otherwise."""
+def _tried(placer: JobPlacer) -> JobPlacer:
+    """Return the placer after pinning a test process with it; close it if that fails."""
     cpu = CpuSet([min(os.sched_getaffinity(0))])
     with ExitStack() as otherwise:
         otherwise.callback(placer.close)
         job = placer.open("trial")
-        # cat waits for its input and ends with it, whatever becomes of this process.
+        # cat waits for its input, and ends with this process.
         with subprocess.Popen(
-            ["cat"],  # noqa: S607 - wherever the system keeps it
+            ["cat"],  # noqa: S607 - in any folder of PATH
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             process_group=0,
@@ -245,7 +247,7 @@ def _tried(placer: Placer) -> Placer:
             held = CpuSet(os.sched_getaffinity(process.pid))
         job.close()
         if held != cpu:
-            told = f"a process put on CPU {cpu} may run on {held}"
-            raise PlacementError(f"{placer.description}: {told}")
+            problem = f"a process pinned to CPU {cpu} may run on {held}"
+            raise PlacementError(f"{placer.description}: {problem}")
         otherwise.pop_all()
     return placer

@@ -1,8 +1,7 @@
-"""Facts: what a run is called, and after it the groups and processes of its jobs.
+"""Facts: names the groups and processes of a local run and its jobs.
 
-A run is one round of placing jobs; a process may have several, also at once. Its id names the
-process for all time, so that what a crashed run left behind can be told from what a living one
-holds.
+A run is one use of a placer; a process may have several at the same time. Its ID identifies the
+process uniquely, so that the remains of a crashed run can be told from a live run.
 """
 
 from __future__ import annotations
@@ -21,39 +20,39 @@ if TYPE_CHECKING:
     from walras_agent.tree import Cgroups
 
 MARKER = "WALRAS_RUN"
-"""The environment variable that marks the processes of a job: ``<run>/<job>``."""
+"""Environment variable of the processes of a job, with the value ``<run>/<job>``."""
 
 PREFIX = "walras-"
-"""How the name of a run's group begins; the run's id is the rest."""
+"""Prefix of the name of a run's group; the run's ID follows."""
 
 _NAME = re.compile(r"[a-z0-9.-]+")
 _COUNT = itertools.count(1)
 
 
 class PlacementError(Exception):
-    """Jobs cannot be held to CPUs; the message is one line: what, why, and the way out."""
+    """Jobs cannot be pinned to CPUs; the message is one line with the cause and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How one run calls its groups: the source of pods here, as `kubepods.Layout` is on a node.
+    """The naming scheme of one run's groups (implements `observe.PodSource`).
 
-    A job is a pod with one container, ``/walras-<run>/job-<name>/main``. The prefix keeps names
-    such as ``cpu.weight`` apart from the kernel's own files.
+    A job is a pod with one container, ``/walras-<run>/job-<name>/main``. The prefix keeps job names
+    such as ``cpu.weight`` from clashing with the kernel's files.
 
     Attributes:
-        id: From `run_id`.
+        id: ID of the run, from `run_id`.
     """
 
     id: str
 
     @property
     def group(self) -> str:
-        """The group of all its jobs."""
+        """Group of all jobs of the run."""
         return f"/{PREFIX}{self.id}"
 
     def pod(self, job: str) -> str:
-        """The group of a job.
+        """Return the pod's group of a job.
 
         Raises:
             ValueError: The job's name cannot be part of a path.
@@ -61,24 +60,24 @@ class Run:
         return f"{self.group}/job-{checked_name(job)}"
 
     def job(self, pod: str) -> str:
-        """The name of the job whose group this is."""
+        """Return the name of the job with this group."""
         return pod.removeprefix(f"{self.group}/job-")
 
     def scan(self, cgroups: Cgroups) -> tuple[PodGroups, ...]:
-        """The groups of all jobs that are there now; see `observe.PodSource`."""
+        """Return the groups of all jobs; see `observe.PodSource`."""
         pods = cgroups.children(self.group)
         return tuple(PodGroups(self.job(pod), pod, cgroups.children(pod)) for pod in pods)
 
 
 def container_of(pod: str) -> str:
-    """The group that holds the processes of a job."""
+    """Return the group with the processes of a job."""
     return f"{pod}/main"
 
 
 def run_id() -> str:
-    """A new id: the calling process's PID, start time (ticks), PID namespace, and a count.
+    """Return a new ID: PID, start time in ticks and PID namespace of this process, and a count.
 
-    The namespace is part of it because a PID of another container says nothing here.
+    The namespace is part of it because PIDs of other containers are not comparable.
     """
     own = procfs.read_process(os.getpid())
     if own is None:
@@ -87,7 +86,7 @@ def run_id() -> str:
 
 
 def is_over(run: str) -> bool:
-    """Whether the run's process is known to be gone; False in doubt."""
+    """Whether the run's process is known to have ended; False if that is unknown."""
     match = re.fullmatch(r"(\d+)-(\d+)-(\d+)-\d+", run)
     if match is None or int(match[3]) != _pid_namespace():
         return False
@@ -96,18 +95,18 @@ def is_over(run: str) -> bool:
 
 
 def marker(run: str, name: str) -> dict[str, str]:
-    """The environment that marks a process and all its descendants as of this job."""
+    """Return the environment variable that marks a process and its descendants as a job's."""
     return {MARKER: f"{run}/{name}"}
 
 
 def checked_name(name: str) -> str:
-    """Return the name of a run or job if it can safely be part of a path.
+    """Return the name of a run or job if it is valid in a path.
 
     Raises:
-        ValueError: It is not made of lower-case letters, digits, dots and hyphens.
+        ValueError: The name has other characters than lower-case letters, digits, ``.`` and ``-``.
     """
     if not _NAME.fullmatch(name):
-        raise ValueError(f"{name!r} is not a name of lower-case letters, digits, '.' and '-'")
+        raise ValueError(f"{name!r} must consist of lower-case letters, digits, '.' and '-'")
     return name
 
 

@@ -1,1 +1,1 @@
-"""The memory of pods: taken back in steps that cannot end in an OOM kill, given at once."""
+"""Memory of pods: limits lowered in steps that cannot end in an OOM kill, and raised at once."""

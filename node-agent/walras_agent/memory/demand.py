@@ -1,23 +1,23 @@
-"""Pure choice: how much memory a pod could use now, of what the kernel says of its groups.
+"""Pure: estimates how much memory a pod could use, from samples of its groups.
 
-What a program has is not what it could use: one that is held to a limit has no more than that,
-however much it lacks. So demand is estimated from two sides:
+A limited program uses no more than its limit, however much it could use. So demand is estimated
+from two sides:
 
-* *From below*, what it uses: its working set, which is all but the file cache that was not used of
-  late, and a headroom for it to grow in.
-* *From the limit*: where a program is held back (it waits for memory, reads back what was taken
-  from it, or comes up against a limit without cache to give), it could use more than it is held
-  to; how much more nobody can know beforehand. So the estimate grows by a quarter, and again after
-  a while if that did not help, up to twice of what it may have now.
+* *From usage*: the working set, which is all but the inactive file cache, and a headroom.
+* *From the limit*: a program that is held back (it waits for memory, reads back reclaimed memory,
+  or reaches a limit without reclaimable cache) could use more than its limit, by an unknown amount.
+  So the estimate grows by a quarter, and again after a while if that did not help, up to twice what
+  the program may have now.
 
-The limit that counts is the one that holds it back. The kernel tells the pod's group of all that
-happens below, so a single container at a limit of its own makes the whole pod look short of memory:
-it is that container's want then, by its limit, and not the pod's by the pod's. (A grant above a
-container's own limit lifts that, see `course`, so more does help it.) Where no limit is near, more
-would help nobody: the node itself is short of memory, or a group inside the container is.
+The limit that counts is the one that holds the program back. The kernel reports everything below
+the pod's group there too, so a single container at its own limit makes the whole pod look short of
+memory: then the container's demand grows by its limit, and not the pod's. (A grant above a
+container's own limit raises that limit, see `limit_steps`, so more memory does help.) If no limit
+is near, a larger grant would not help: the node is short of memory, or a child group of the
+container is.
 
-When nothing holds it back the estimate comes down to what it uses, by half in every `HALF_LIFE`,
-so that memory does not go to and fro with every breath of a program.
+When nothing holds the program back, the estimate falls towards its usage, by half in every
+`HALF_LIFE`, so that grants do not follow every fluctuation.
 """
 
 from __future__ import annotations
@@ -26,104 +26,104 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
-from walras_agent.memory.pressure import UNLIMITED
-from walras_agent.memory.strain import headroom, strain
+from walras_agent.memory.pressure import headroom, memory_shortage
+from walras_agent.memory.stats import UNLIMITED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from walras_agent.memory.pressure import Sample
+    from walras_agent.memory.stats import MemorySample
 
 GROWTH = 1.25
-"""By which demand grows while a program is held back."""
+"""Factor by which demand grows while a program is held back."""
 
 PAUSE = 2.0
-"""Seconds between two such steps: the kernel averages pressure over as long."""
+"""Seconds between two growths of demand; the kernel averages pressure over two seconds."""
 
 HALF_LIFE = 10.0
-"""Seconds in which half of what a program does not use any more is forgotten."""
+"""Seconds in which demand above usage falls by half."""
 
 SLACK = 0.8
-"""Part of the demand that was told last below which it is worth telling that it is less."""
+"""Share of the last reported demand below which a lower demand is reported."""
 
-_STEPS = 16  # in which every doubling of a demand is told
+_STEPS = 16  # values between two powers of two to which a reported demand is rounded
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
-    """What is known of one group.
+class GroupDemand:
+    """The memory demand of one group.
 
     Attributes:
-        amount: Bytes that it could use.
-        sample: The last look.
-        seen: When that was, seconds.
-        grown: When the amount last grew since the group was held back.
+        amount: Bytes that the group could use.
+        sample: Last sample of the group.
+        seen: Time of that sample in seconds.
+        grown: Time when the amount last grew because the group was held back, in seconds.
     """
 
     amount: int
-    sample: Sample
+    sample: MemorySample
     seen: float
     grown: float = -inf
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
-    """What is known of one pod's demand.
+class PodDemand:
+    """The memory demand of one pod.
 
     Attributes:
-        amount: Bytes that it could use.
-        told: The same as it is told: never less, at most a quarter more, and seldom another.
-        pod: Of its own group.
-        containers: Of those of its containers, by name.
+        amount: Bytes that the pod could use.
+        reported: Amount to report: at least the amount, at most a quarter more, rarely changed.
+        pod: Demand of the pod's own group.
+        containers: Demand of its containers, by group.
     """
 
     amount: int
-    told: int
-    pod: Want
-    containers: Mapping[str, Want]
+    reported: int
+    pod: GroupDemand
+    containers: Mapping[str, GroupDemand]
 
 
 def estimate(
-    pod: Sample,
-    before: Demand | None,
+    pod: MemorySample,
+    before: PodDemand | None,
     now: float,
-    containers: Mapping[str, Sample] | None = None,
-    recalled: int = 0,
-) -> Demand:
-    """Return a pod's demand.
+    containers: Mapping[str, MemorySample] | None = None,
+    prior: int = 0,
+) -> PodDemand:
+    """Return a pod's memory demand.
 
     Args:
-        pod: Its own group, now.
-        before: What was known; None at first.
-        now: Seconds, on a clock that does not run backwards.
-        containers: The groups of its containers, by name.
-        recalled: Bytes that were told of it before anything of this was known; 0 if nothing was.
+        pod: Present sample of the pod's own group.
+        before: Previous demand; None at first.
+        now: Monotonic time in seconds.
+        containers: Present samples of its containers, by group.
+        prior: Bytes that a previous agent reported; 0 if none did.
     """
     known = {} if before is None else before.containers
-    wants: dict[str, Want] = {}
-    squeezed = False
+    demands: dict[str, GroupDemand] = {}
+    container_held = False
     for name, sample in (containers or {}).items():
         last = known.get(name)
         held = last is not None and _held_back(sample, last, now)
-        wants[name] = _want(sample, last, now, held=held)
-        squeezed = squeezed or held
+        demands[name] = _group_demand(sample, last, now, held=held)
+        container_held = container_held or held
     last = None if before is None else before.pod
-    held = last is not None and not squeezed and _held_back(pod, last, now)
-    own = _want(pod, last, now, held=held, recalled=recalled)
-    beyond = sum(each.amount - _used(each.sample) for each in wants.values())
+    held = last is not None and not container_held and _held_back(pod, last, now)
+    own = _group_demand(pod, last, now, held=held, prior=prior)
+    beyond = sum(each.amount - _used(each.sample) for each in demands.values())
     amount = max(own.amount, _used(pod) + beyond)
-    told = _rounded(amount) if before is None else _told(amount, before.told)
-    return Demand(amount, told, own, wants)
+    reported = _rounded(amount) if before is None else _reported(amount, before.reported)
+    return PodDemand(amount, reported, own, demands)
 
 
-def _want(
-    sample: Sample, before: Want | None, now: float, *, held: bool, recalled: int = 0
-) -> Want:
+def _group_demand(
+    sample: MemorySample, before: GroupDemand | None, now: float, *, held: bool, prior: int = 0
+) -> GroupDemand:
     used = _used(sample)
     has = max(used, _limit(sample))
-    known = max(used, min(recalled, 2 * has))
+    known = max(used, min(prior, 2 * has))
     if before is None:
-        return Want(known, sample, now)
+        return GroupDemand(known, sample, now)
     amount, grown = max(known, before.amount), before.grown
     if not held:
         kept = 0.5 ** ((now - before.seen) / HALF_LIFE)
@@ -131,41 +131,41 @@ def _want(
     elif now - grown >= PAUSE:
         amount = max(used, min(round(max(amount, has) * GROWTH), 2 * has))
         grown = now
-    return Want(amount, sample, now, grown)
+    return GroupDemand(amount, sample, now, grown)
 
 
-def _held_back(sample: Sample, before: Want, now: float) -> bool:
-    """Say whether a group could use more than its own limits let it have."""
+def _held_back(sample: MemorySample, before: GroupDemand, now: float) -> bool:
+    """Whether a group could use more than its own limits allow."""
     limit = _limit(sample)
     near = 0 < limit < sample.usage + headroom(sample.usage)
     return near and held_back(sample, before.sample, now - before.seen)
 
 
-def held_back(sample: Sample, before: Sample, seconds: float) -> bool:
-    """Say whether a program could use more than it is held to."""
-    if strain(sample, before, seconds):
+def held_back(sample: MemorySample, before: MemorySample, seconds: float) -> bool:
+    """Whether a program could use more memory than it has."""
+    if memory_shortage(sample, before, seconds):
         return True
-    # A group beyond ``memory.high`` is slowed down (``memory.events``, high), as it is meant to be
-    # where it has cache to give.
+    # A group above ``memory.high`` is throttled (``memory.events``, high), which is no shortage if
+    # it has reclaimable cache.
     gives = sample.inactive_file >= headroom(sample.working_set)
     near = sample.working_set + headroom(sample.working_set) > sample.limits.soft
     return sample.slowed > before.slowed and near and not gives
 
 
-def _used(sample: Sample) -> int:
+def _used(sample: MemorySample) -> int:
     return sample.working_set + headroom(sample.working_set)
 
 
-def _limit(sample: Sample) -> int:
+def _limit(sample: MemorySample) -> int:
     limit = min(sample.limits.hard, sample.limits.soft)
     return limit if limit < UNLIMITED else 0
 
 
-def _told(amount: int, before: int) -> int:
+def _reported(amount: int, before: int) -> int:
     return before if SLACK * before <= amount <= before else _rounded(amount)
 
 
 def _rounded(amount: int) -> int:
-    """Round up to a sixteenth of the power of two below."""
+    """Return the amount rounded up to a sixteenth of the power of two below it."""
     step = max(1 << (amount.bit_length() - 1), _STEPS) // _STEPS
     return -(-amount // step) * step

@@ -1,1 +1,1 @@
-"""Measures how a pod speeds up with cores while it runs."""
+"""Measures how running pods speed up with cores."""

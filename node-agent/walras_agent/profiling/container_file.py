@@ -1,8 +1,8 @@
-"""Facts: a number that a job keeps in a file of its container.
+"""Facts: reads a job's progress from a file in its container.
 
-The container decides what is in its file system, so nothing there is believed: links are followed
-as if the container's root were the machine's, never out of it; only a plain file is opened, because
-opening a device or a pipe may do something or wait; and only its beginning is read.
+The container controls its file system, so nothing there is trusted: links are resolved within the
+container's root and never lead out of it; only a regular file is opened, because opening a device
+or a pipe may have effects or block; and only its beginning is read.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from walras_agent import procfs
 from walras_agent.profiling.counters import CounterError, parse_number
-from walras_agent.tree import CgroupError, Setting, below
+from walras_agent.tree import CgroupError, CgroupFile, descendants
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,22 +24,21 @@ if TYPE_CHECKING:
     from walras_agent.profiling.request import Source
     from walras_agent.tree import Cgroups
 
-_LARGEST = 4096  # bytes
-_LINKS = 40  # as many as Linux follows
-_DEEP = 64  # folders
+_MAX_BYTES = 4096
+_MAX_LINKS = 40  # as many as Linux follows
+_MAX_DEPTH = 64  # folders
 _HANDLE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerFile:
-    """The number at the start of a file; of all of a pod's containers that have it, the sum.
+    """Counter that reads the number at the start of a file, summed over the pod's containers.
 
     Attributes:
-        cgroups: Of the node.
-        containers: Finds the groups of the pod's containers; one that is started again has a new
-            one.
-        path: From a container's root.
-        source: What is counted.
+        cgroups: Cgroups of the node.
+        containers: Returns the cgroups of the pod's containers; a restarted one has a new cgroup.
+        path: Path of the file in a container, from its root.
+        source: Kind of the counter.
     """
 
     cgroups: Cgroups
@@ -48,28 +47,28 @@ class ContainerFile:
     source: Source = field(default="file", init=False)
 
     def read(self) -> float:
-        """See `Counter`."""
+        """Return the progress so far, as `Counter.read` does."""
         found = []
-        problem = "no process is seen in them; the agent needs hostPID: true"
+        problem = "no process is visible in them; the agent needs hostPID: true"
         for container in self.containers():
             try:
                 found.append(self._read(container))
             except LookupError:
                 continue
             except OSError as error:
-                problem = f"{os.strerror(error.errno or 0)}; let the job write it there"
+                problem = f"{os.strerror(error.errno or 0)}; let the job write its counter there"
         if not found:
             raise CounterError(f"{self.path} in the pod's containers: {problem}")
         return sum(found)
 
     def close(self) -> None:
-        """See `Counter`."""
+        """Do nothing: no resource is held between reads."""
 
     def _read(self, container: str) -> float:
         pid = self._first_process(container)
         root = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            # Now the root is held: it was the container's unless the process had gone before.
+            # The root is open now: it is the container's unless the process had ended before.
             if pid not in self._processes(container):
                 raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
             return parse_number(read_inside(root, self.path), f"{self.path} in the container")
@@ -77,10 +76,10 @@ class ContainerFile:
             os.close(root)
 
     def _first_process(self, container: str) -> int:
-        """The oldest: one that the runtime has just put in may still have the machine's root.
+        """Return the PID of the oldest process: a newer one may still have the machine's root.
 
         Raises:
-            LookupError: None is seen.
+            LookupError: No process of the container is visible.
         """
         started = [
             (process.start, process.pid)
@@ -95,48 +94,48 @@ class ContainerFile:
         return frozenset(self._members(container))
 
     def _members(self, container: str) -> Iterator[int]:
-        for group in (container, *below(self.cgroups, container)):
+        for group in (container, *descendants(self.cgroups, container)):
             try:
-                listed = self.cgroups.read(Setting("cpuset", group, "cgroup.procs"))
+                listed = self.cgroups.read(CgroupFile("cpuset", group, "cgroup.procs"))
             except CgroupError:
                 continue
-            # Those of another PID namespace are 0 here.
+            # Processes of another PID namespace are listed as 0.
             yield from (pid for pid in map(int, listed.split()) if pid)
 
 
 def read_inside(root: int, path: str) -> bytes:
-    """The beginning of a plain file below a folder that is taken for the root.
+    """Return the beginning of a regular file below a folder that is taken for the root.
 
     Args:
         root: Descriptor of the folder.
-        path: From there; ``..`` and links lead nowhere else.
+        path: Path from there; ``..`` and links never lead out of it.
 
     Raises:
-        OSError: As the kernel has it; ELOOP also for paths that lead astray, EINVAL for what is
-            no plain file.
+        OSError: The file cannot be read; ELOOP also for a path that is too deep, EINVAL for
+            anything but a regular file.
     """
     handle = _resolve(root, path)
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(errno.EINVAL, "not a plain file")
-        # The handle, not the name, is opened: behind the name may be something else by now.
+            raise OSError(errno.EINVAL, "not a regular file")
+        # Opened by the handle, not by the name, which may denote another file by now.
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(f"/proc/self/fd/{handle}", flags)
     finally:
         os.close(handle)
     try:
-        return os.read(descriptor, _LARGEST)
+        return os.read(descriptor, _MAX_BYTES)
     finally:
         os.close(descriptor)
 
 
 def _resolve(root: int, path: str) -> int:
-    """A handle (O_PATH) of what a path names, a step at a time, as path_resolution(7) says.
+    """Return a handle (O_PATH) of the file at a path, resolved as path_resolution(7) describes.
 
-    openat2(2) does this with RESOLVE_IN_ROOT, from Linux 5.6 on.
+    openat2(2) with RESOLVE_IN_ROOT would do this, but exists only since Linux 5.6.
     """
     names = deque(path.split("/"))
-    way: list[int] = []  # from below the root to here
+    way: list[int] = []  # handles of the folders below the root, down to the present one
     links = 0
     try:
         while names:
@@ -156,7 +155,7 @@ def _resolve(root: int, path: str) -> int:
                 while target.startswith("/") and way:
                     os.close(way.pop())
                 names.extendleft(reversed(target.split("/")))
-            if links > _LINKS or len(way) > _DEEP:
+            if links > _MAX_LINKS or len(way) > _MAX_DEPTH:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         return os.dup(way[-1] if way else root)
     finally:

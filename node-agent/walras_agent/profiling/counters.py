@@ -1,4 +1,4 @@
-"""Facts: how far a pod has got, as something countable; what can be counted is in other modules."""
+"""Facts: counters of a pod's progress; those that jobs keep themselves are in other modules."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from walras_agent.tree import CgroupError, Setting
+from walras_agent.tree import CgroupError, CgroupFile
 
 if TYPE_CHECKING:
     from walras_agent.profiling.request import Source
     from walras_agent.tree import Cgroups
 
-PATIENCE_SECONDS = 1.0
-"""So long a job's own counter may take to answer; the agent's loop waits for it."""
+TIMEOUT_SECONDS = 1.0
+"""Longest time that a job's own counter may take to answer; the agent's loop waits for it."""
 
 
 class CounterError(Exception):
-    """A counter cannot be read; one line: which, what is wrong, the way out."""
+    """A counter cannot be read; one line with its name, the cause and the way out."""
 
 
 class Reading(NamedTuple):
-    """What was read at one moment.
+    """Values of a pod's counters at one time.
 
     Attributes:
-        progress: Of the pod, in any unit.
-        memory_bytes: Between caches and memory so far; None where that is not counted.
-        at: Seconds, monotonic.
+        progress: Progress of the pod so far, in any unit.
+        memory_bytes: Bytes moved between caches and memory so far; None where not counted.
+        at: Time of the reading, seconds, monotonic.
     """
 
     progress: float
@@ -37,29 +37,29 @@ class Reading(NamedTuple):
 
 
 class Counter(Protocol):
-    """Something that grows as a pod gets on."""
+    """A counter that grows as a pod makes progress."""
 
     @property
     def source(self) -> Source:
-        """What is counted."""
+        """Kind of the counter."""
 
     def read(self) -> float:
-        """Return how far it has got.
+        """Return the progress so far, in any unit.
 
         Raises:
-            CounterError: It cannot be read.
+            CounterError: The counter cannot be read.
         """
 
     def close(self) -> None:
-        """Give back what it holds."""
+        """Release what the counter holds, such as descriptors."""
 
 
 @dataclass(frozen=True, slots=True)
 class CpuTime:
-    """The CPU time of a pod, seconds.
+    """Counter of a pod's CPU time in seconds.
 
-    For a program whose threads work or sleep, it grows by Amdahl's speedup each second; time in
-    which threads wait in a loop looks like work.
+    For a program whose threads work or sleep, it grows by Amdahl's speedup each second. Time in
+    which threads spin counts as work.
     """
 
     cgroups: Cgroups
@@ -67,26 +67,26 @@ class CpuTime:
     source: Source = field(default="cpuTime", init=False)
 
     def read(self) -> float:
-        """See `Counter`."""
+        """Return the progress so far, as `Counter.read` does."""
         try:
             if self.cgroups.version == 1:
-                used = self.cgroups.read(Setting("cpuacct", self.group, "cpuacct.usage"))
+                used = self.cgroups.read(CgroupFile("cpuacct", self.group, "cpuacct.usage"))
                 return int(used) / 1e9
-            lines = self.cgroups.read(Setting("cpu", self.group, "cpu.stat")).splitlines()
+            lines = self.cgroups.read(CgroupFile("cpu", self.group, "cpu.stat")).splitlines()
         except CgroupError as error:
             raise CounterError(f"CPU time: {error}") from error
         return next(int(line.split()[1]) for line in lines if line.startswith("usage_usec ")) / 1e6
 
     def close(self) -> None:
-        """See `Counter`."""
+        """Do nothing: no resource is held between reads."""
 
 
 @dataclass(slots=True)
-class InThread:
-    """Reads another counter in a thread, and waits for it no longer than `PATIENCE_SECONDS`.
+class ThreadedCounter:
+    """Counter that reads another one in a thread, with a timeout of `TIMEOUT_SECONDS`.
 
-    A file of a container may be on a file system that never answers. The thread then stays, and
-    no other is started beside it.
+    A file of a container may be on a file system that never answers. The thread then stays blocked,
+    and no second one is started.
     """
 
     counter: Counter
@@ -94,28 +94,28 @@ class InThread:
 
     @property
     def source(self) -> Source:
-        """See `Counter`."""
+        """Kind of the wrapped counter."""
         return self.counter.source
 
     def read(self) -> float:
-        """See `Counter`."""
+        """Return the progress so far, or raise `CounterError` after `TIMEOUT_SECONDS`."""
         answers: queue.SimpleQueue[float | CounterError] = queue.SimpleQueue()
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._read, args=(answers,), daemon=True)
             self._thread.start()
         try:
-            answer = answers.get(timeout=PATIENCE_SECONDS)
+            answer = answers.get(timeout=TIMEOUT_SECONDS)
         except queue.Empty:
             raise CounterError(
-                f"the job's own counter does not answer within {PATIENCE_SECONDS:g} s; "
-                "keep it where reading never waits"
+                f"the job's own counter does not answer within {TIMEOUT_SECONDS:g} s; "
+                "keep it where reads do not block"
             ) from None
         if isinstance(answer, CounterError):
             raise answer
         return answer
 
     def close(self) -> None:
-        """See `Counter`."""
+        """Close the wrapped counter."""
         self.counter.close()
 
     def _read(self, answers: queue.SimpleQueue[float | CounterError]) -> None:
@@ -126,11 +126,11 @@ class InThread:
 
 
 def parse_number(text: bytes, where: str) -> float:
-    """The first word of a text, as a number.
+    """Parse the first word of a text as a number.
 
     Raises:
-        CounterError: It is none. The text is not quoted: it need not be meant for whoever reads
-            the message.
+        CounterError: The word is no finite number. The message does not quote the text, which may
+            be confidential.
     """
     words = text.split(maxsplit=1)
     try:

@@ -1,7 +1,7 @@
-"""Facts: a number that a job serves by HTTP from its pod's address.
+"""Facts: reads a job's progress from a page that its pod serves by HTTP.
 
-The job is not trusted: nothing is followed elsewhere, no proxy is asked, the page may be no larger
-than `LARGEST`, and all of it must have come within `PATIENCE_SECONDS`, however it is dealt out.
+The job is not trusted: redirections are not followed, no proxy is used, the page may have at most
+`MAX_BYTES`, and all of it must arrive within `TIMEOUT_SECONDS`.
 """
 
 from __future__ import annotations
@@ -15,43 +15,43 @@ from dataclasses import dataclass, field
 from http.client import HTTPException, HTTPResponse
 from typing import TYPE_CHECKING
 
-from walras_agent.profiling.counters import PATIENCE_SECONDS, CounterError, parse_number
+from walras_agent.profiling.counters import TIMEOUT_SECONDS, CounterError, parse_number
 
 if TYPE_CHECKING:
-    from walras_agent.profiling.request import HttpCounter, Source
+    from walras_agent.profiling.request import HttpSource, Source
 
-LARGEST = 1 << 20  # bytes
+MAX_BYTES = 1 << 20  # bytes
 
 
 @dataclass(frozen=True, slots=True)
 class HttpPage:
-    """The number on a page, or a metric on a page in Prometheus's text format.
+    """Counter that reads a number, or a metric in Prometheus's text format, from a page.
 
     Attributes:
-        page: Where.
-        source: What is counted.
+        page: Address of the page.
+        source: Kind of the counter.
     """
 
-    page: HttpCounter
+    page: HttpSource
     source: Source = field(default="http", init=False)
 
     def read(self) -> float:
-        """See `Counter`."""
+        """Return the progress so far, as `Counter.read` does."""
         body = self._body()
         if self.page.metric is None:
             return parse_number(body, self._url)
         return metric_sum(body.decode("utf-8", "replace"), self.page.metric, self._url)
 
     def close(self) -> None:
-        """See `Counter`."""
+        """Do nothing: no resource is held between reads."""
 
     def _body(self) -> bytes:
         try:
-            response = HTTPResponse(_Received(self._answer()))  # type: ignore[arg-type]
+            response = HTTPResponse(_ReceivedAnswer(self._answer()))  # type: ignore[arg-type]
             response.begin()
             body = response.read()
         except (OSError, HTTPException, ValueError, OverflowError) as error:
-            # The last two where a length is said that no page can have.
+            # ValueError and OverflowError: the server announces an impossible length.
             raise CounterError(
                 f"{self._url}: {str(error) or type(error).__name__}; let the job serve its counter"
             ) from error
@@ -62,13 +62,13 @@ class HttpPage:
         return body
 
     def _answer(self) -> bytes:
-        """All that the server sends, until it closes; of one that does not, what came in time."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        """Return what the server sends until it closes the connection, or until the timeout."""
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         lines = (f"GET {self.page.path} HTTP/1.0", f"Host: {self._host}", "Connection: close", "")
         request = "".join(f"{line}\r\n" for line in lines)
-        came = bytearray()
+        received = bytearray()
         address = (self.page.address, self.page.port)
-        with socket.create_connection(address, PATIENCE_SECONDS) as connection:
+        with socket.create_connection(address, TIMEOUT_SECONDS) as connection:
             connection.sendall(request.encode("ascii"))
             while (left := deadline - time.monotonic()) > 0:
                 connection.settimeout(left)
@@ -78,12 +78,12 @@ class HttpPage:
                     break
                 if not part:
                     break
-                came += part
-                if len(came) > LARGEST:
-                    raise OSError(f"the page is larger than {LARGEST} bytes")
-        if not came:
-            raise OSError(f"no answer within {PATIENCE_SECONDS:g} s")
-        return bytes(came)
+                received += part
+                if len(received) > MAX_BYTES:
+                    raise OSError(f"the page is larger than {MAX_BYTES} bytes")
+        if not received:
+            raise OSError(f"no answer within {TIMEOUT_SECONDS:g} s")
+        return bytes(received)
 
     @property
     def _host(self) -> str:
@@ -96,8 +96,8 @@ class HttpPage:
 
 
 @dataclass(frozen=True, slots=True)
-class _Received:
-    """What came from a server, in place of the socket that `HTTPResponse` reads."""
+class _ReceivedAnswer:
+    """A server's answer in place of the socket that `HTTPResponse` reads."""
 
     answer: bytes
 
@@ -106,14 +106,14 @@ class _Received:
 
 
 def metric_sum(text: str, metric: str, where: str) -> float:
-    """The sum over all series of a metric, in Prometheus's text format.
+    """Return the sum over all series of a metric in a page of Prometheus's text format.
 
     Format: https://prometheus.io/docs/instrumenting/exposition_formats. A line has the metric's
-    name, perhaps labels in braces, whose quoted values may hold anything, the value, and perhaps
+    name, perhaps labels in braces, whose quoted values may contain anything, the value, and perhaps
     a time.
 
     Raises:
-        CounterError: There is none.
+        CounterError: The page has no such metric, or a value is no number.
     """
     labels = r'\{(?:[^"}\n]|"(?:[^"\\\n]|\\.)*")*\}'
     series = re.compile(rf"^{re.escape(metric)}(?:[ \t]*{labels}[ \t]*|[ \t]+)(\S+)", re.MULTILINE)
@@ -125,4 +125,6 @@ def metric_sum(text: str, metric: str, where: str) -> float:
     try:
         return math.fsum(values)
     except OverflowError:
-        raise CounterError(f"{metric} at {where} is beyond all numbers; count less") from None
+        raise CounterError(
+            f"{metric} at {where} is too large to be a number; count in a larger unit"
+        ) from None

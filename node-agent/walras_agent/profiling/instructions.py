@@ -1,8 +1,8 @@
-"""Facts: the instructions that the processes of a group execute, counted by the processor.
+"""Facts: counts the instructions that the processes of a cgroup execute.
 
-By perf_event_open(2) on a cgroup, with one counter on each CPU (the kernel has no other way to
-count for a group; groups inside it count too). A processor has few counters: when others use them
-as well the kernel lets them take turns, and what was counted is scaled to the whole time.
+It uses perf_event_open(2) on a cgroup, with a counter on each CPU (the kernel has no other way to
+count for a cgroup; its descendants are included). A processor has few counters: if others use them
+too, the kernel multiplexes them, and the counts are scaled to the whole time.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from walras_agent.cpuset import CpuSet
     from walras_agent.profiling.request import Source
 
-MOST_CPUS = 512
-"""One descriptor each; an agent usually may have 1024 (RLIMIT_NOFILE)."""
+MAX_CPUS = 512
+"""Each takes a descriptor, of which an agent usually may have 1024 (RLIMIT_NOFILE)."""
 
 _SYSCALLS = {"x86_64": 298, "aarch64": 241, "riscv64": 241, "ppc64le": 319, "s390x": 331}
 
@@ -33,10 +33,10 @@ _TIMES = 1 | 2  # PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_FORMAT_TOTAL_TIME_RUNNING
 _OF_CGROUP = 4 | 8  # PERF_FLAG_PID_CGROUP, PERF_FLAG_FD_CLOEXEC
 _VALUE = struct.Struct("QQQ")
 
-_LIBC = ctypes.CDLL(None, use_errno=True)  # has no function of its own for this call
+_LIBC = ctypes.CDLL(None, use_errno=True)  # it has no wrapper for this system call
 
 _WHY = {
-    errno.ENOENT: "this machine shows no such counter, as virtual machines often do",
+    errno.ENOENT: "this machine exposes no such counter, as is common for virtual machines",
     errno.ENODEV: "this machine has no such counter",
     errno.EOPNOTSUPP: "this machine has no such counter",
     errno.EACCES: "the kernel forbids it; run the agent privileged or with CAP_PERFMON",
@@ -44,17 +44,17 @@ _WHY = {
 }
 
 
-class Event(NamedTuple):
-    """What is to be counted, as ``type``, ``config`` and flags of struct perf_event_attr."""
+class PerfEvent(NamedTuple):
+    """Event to count: ``type``, ``config`` and flags of struct perf_event_attr."""
 
     type: int
     config: int
     flags: int = 0
 
 
-# In user mode, without hypervisor (exclude_kernel, exclude_hv): what the kernel does for a program
-# that waits is no progress.
-INSTRUCTIONS = Event(type=0, config=1, flags=1 << 5 | 1 << 6)
+# In user mode only (exclude_kernel, exclude_hv): what the kernel does for a program that waits is
+# no progress.
+INSTRUCTIONS = PerfEvent(type=0, config=1, flags=1 << 5 | 1 << 6)
 
 
 class _Value(NamedTuple):
@@ -65,10 +65,10 @@ class _Value(NamedTuple):
 
 @dataclass(slots=True)
 class Instructions:
-    """An open counter for a group.
+    """Counter of the instructions of a cgroup in user mode.
 
     Attributes:
-        source: What is counted.
+        source: Kind of the counter.
     """
 
     _counters: dict[int, _Value]
@@ -77,20 +77,20 @@ class Instructions:
     source: Source = field(default="instructions", init=False)
 
     @classmethod
-    def open(cls, folder: str, cpus: CpuSet, event: Event = INSTRUCTIONS) -> Instructions:
-        """Count from now on.
+    def open(cls, folder: str, cpus: CpuSet, event: PerfEvent = INSTRUCTIONS) -> Instructions:
+        """Start to count.
 
         Args:
-            folder: Of the group: in v1 below the mount of ``perf_event``.
-            cpus: Those on which its processes may run meanwhile.
-            event: What is counted.
+            folder: Path of the cgroup, in v1 below the mount of ``perf_event``.
+            cpus: CPUs on which its processes may run during the measurement.
+            event: Event to count.
 
         Raises:
-            CounterError: It cannot be counted here.
+            CounterError: This machine or the kernel does not let the event be counted.
         """
-        if len(cpus) > MOST_CPUS:
+        if len(cpus) > MAX_CPUS:
             raise CounterError(
-                f"instructions: {len(cpus)} CPUs need more open files than {MOST_CPUS}; "
+                f"instructions: {len(cpus)} CPUs, and at most {MAX_CPUS} can be counted on; "
                 "name the job's own counter"
             )
         with ExitStack() as opened:
@@ -109,7 +109,7 @@ class Instructions:
             return cls(dict.fromkeys(counters, _Value(0, 0, 0)), opened.pop_all())
 
     def read(self) -> float:
-        """See `Counter`."""
+        """Return the progress so far, as `Counter.read` does."""
         for descriptor, before in self._counters.items():
             try:
                 now = _Value(*_VALUE.unpack(os.read(descriptor, _VALUE.size)))
@@ -120,20 +120,20 @@ class Instructions:
         return self._total
 
     def close(self) -> None:
-        """See `Counter`."""
+        """Close the descriptors of all CPUs."""
         self._open.close()
         self._counters.clear()
 
 
 def _scaled(before: _Value, now: _Value) -> float:
-    """What happened between two readings, as far as the part that was counted tells."""
+    """Return the events between two readings, scaled from the counted time to all of it."""
     running = now.running - before.running
     if running == 0:
         return 0.0
     return (now.counted - before.counted) * (now.enabled - before.enabled) / running
 
 
-def _perf_event_open(event: Event, group: int, cpu: int, opened: ExitStack) -> int:
+def _perf_event_open(event: PerfEvent, group: int, cpu: int, opened: ExitStack) -> int:
     number = _SYSCALLS.get(platform.machine())
     if number is None:
         raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))

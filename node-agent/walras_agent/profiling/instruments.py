@@ -1,4 +1,4 @@
-"""Facts: the instruments of this node, chosen and opened for one pod."""
+"""Facts: chooses and opens the counters that a pod can be measured by on this node."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from walras_agent.profiling import resctrl
 from walras_agent.profiling.container_file import ContainerFile
-from walras_agent.profiling.counters import CounterError, CpuTime, InThread, Reading
+from walras_agent.profiling.counters import CounterError, CpuTime, Reading, ThreadedCounter
 from walras_agent.profiling.http_page import HttpPage
-from walras_agent.profiling.instructions import INSTRUCTIONS, Event, Instructions
-from walras_agent.profiling.request import FileCounter, HttpCounter
+from walras_agent.profiling.instructions import INSTRUCTIONS, Instructions, PerfEvent
+from walras_agent.profiling.request import FileSource, HttpSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,52 +21,52 @@ if TYPE_CHECKING:
     from walras_agent.kubepods import PodGroups
     from walras_agent.observe import PodSource
     from walras_agent.profiling.counters import Counter
-    from walras_agent.profiling.request import Request
+    from walras_agent.profiling.request import MeasurementRequest
     from walras_agent.tree import CgroupTree
 
 
-class Traffic(Protocol):
-    """Counts bytes between caches and memory; see `resctrl.MemoryTraffic`."""
+class TrafficCounter(Protocol):
+    """Counter of the bytes between caches and memory, such as `resctrl.MemoryTraffic`."""
 
     def read(self) -> float | None:
-        """Bytes so far; None when they were lost count of."""
+        """Return the bytes so far; None when the processor has lost count."""
 
     def close(self) -> None:
-        """Stop counting."""
+        """Stop counting and release the counter."""
 
 
 @dataclass(slots=True)
 class Meter:
-    """What is read of one pod.
+    """Open counters of one pod.
 
     Attributes:
-        group: Of the pod.
-        counter: Of its progress.
-        traffic: Between caches and memory; None where that is not counted.
-        warnings: What the counter cannot see.
-        clock: Seconds, monotonic.
+        group: Cgroup of the pod.
+        counter: Counter of its progress.
+        traffic: Counter of its memory traffic; None where the processor has none.
+        warnings: Messages about what the counter cannot see.
+        clock: Returns the time in seconds, monotonic.
     """
 
     group: str
     counter: Counter
-    traffic: Traffic | None = None
+    traffic: TrafficCounter | None = None
     warnings: tuple[str, ...] = ()
     clock: Callable[[], float] = time.monotonic
 
     def read(self) -> Reading:
-        """Read all now.
+        """Read all counters.
 
         Raises:
-            CounterError: The progress cannot be read.
+            CounterError: The counter of progress cannot be read.
         """
         before = self.clock()
         progress = self.counter.read()
-        # A page that took long was made up somewhere in between.
+        # If the answer took long, its value is from some moment in between.
         at = (before + self.clock()) / 2
         return Reading(progress, self.traffic.read() if self.traffic else None, at)
 
     def close(self) -> None:
-        """Give back what is open."""
+        """Close all counters."""
         self.counter.close()
         if self.traffic:
             self.traffic.close()
@@ -74,22 +74,22 @@ class Meter:
 
 @dataclass(slots=True)
 class Instruments:
-    """Opens what there is to measure with.
+    """Opens the counters of pods on this node.
 
     Attributes:
-        cgroups: Of this node.
-        source: Knows where pods are.
-        cpus: Those that are online now.
-        event: What is counted where the request names no counter.
-        perf: Mount of the groups that perf_event_open(2) takes; in v2 that of all controllers, in
-            v1 the one of ``perf_event``, by default beside that of ``cpuset``.
-        traffic: Where resctrl is mounted.
+        cgroups: Cgroup file systems of the node.
+        source: Finds the pods among them.
+        cpus: Returns the CPUs that are online.
+        event: Event to count if the request names no counter.
+        perf: Mount of the cgroups for perf_event_open(2): in v2 that of all controllers, in v1
+            that of ``perf_event``; None for the one beside ``cpuset``.
+        traffic: Mount of resctrl.
     """
 
     cgroups: CgroupTree
     source: PodSource
     cpus: Callable[[], CpuSet]
-    event: Event = INSTRUCTIONS
+    event: PerfEvent = INSTRUCTIONS
     perf: Path | None = None
     traffic: Path = field(default=resctrl.ROOT)
 
@@ -99,11 +99,11 @@ class Instruments:
             cpuset = Path(self.cgroups.mounts["cpuset"])
             self.perf = cpuset if self.cgroups.version == 2 else cpuset.with_name("perf_event")
 
-    def open(self, request: Request) -> Meter:
+    def open(self, request: MeasurementRequest) -> Meter:
         """Open the counters for a measurement.
 
         Raises:
-            CounterError: The pod is gone, or what the request names cannot be read.
+            CounterError: The pod has ended, or the counter of the request cannot be read.
         """
         group = self._find(request.pod).group
         counter, warnings = self._counter(request, group)
@@ -121,23 +121,23 @@ class Instruments:
                 return groups
         raise CounterError(f"the pod {uid} has no cgroup on this node any more")
 
-    def _counter(self, request: Request, group: str) -> tuple[Counter, tuple[str, ...]]:
+    def _counter(self, request: MeasurementRequest, group: str) -> tuple[Counter, tuple[str, ...]]:
         match request.progress:
-            case FileCounter(path):
-                kept = ContainerFile(self.cgroups, lambda: self._find(request.pod).containers, path)
-                return InThread(kept), ()
-            case HttpCounter() as page:
+            case FileSource(path):
+                file = ContainerFile(self.cgroups, lambda: self._find(request.pod).containers, path)
+                return ThreadedCounter(file), ()
+            case HttpSource() as page:
                 return HttpPage(page), ()
             case None:
-                return self._without_the_job(group)
+                return self._external_counter(group)
 
-    def _without_the_job(self, group: str) -> tuple[Counter, tuple[str, ...]]:
-        """What can be counted from outside: instructions if possible, CPU time otherwise."""
+    def _external_counter(self, group: str) -> tuple[Counter, tuple[str, ...]]:
+        """Open a counter that needs no help of the job: of instructions, or else of CPU time."""
         try:
             return Instructions.open(f"{self.perf}{group}", self.cpus(), self.event), ()
         except CounterError as error:
             warning = (
-                f"{error}. CPU time was counted, which cannot see waiting: threads that wait in a "
-                "loop look busy; let the job count its progress if it has such"
+                f"{error}. CPU time was counted instead, which cannot see waiting: threads that "
+                "spin look busy; if the job has such threads, let it count its own progress"
             )
             return CpuTime(self.cgroups, group), (warning,)

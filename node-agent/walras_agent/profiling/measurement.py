@@ -1,8 +1,8 @@
-"""Chooses: one measurement, a state machine that is told what is in effect and when.
+"""Facts: one measurement of a pod, as a state machine driven by the status of the node.
 
-It first asks for all cores that the pod owns, to learn how many these are. Then, for every sample,
-it is *moving* until the pod is on so many cores, *settling* while threads spread over them and
-caches fill, and *counting* between two readings. A sample that was disturbed is taken again.
+It first *probes*: it requests all cores that the pod owns, to learn their number. Then, for every
+sample, it is *moving* until the pod is on that many cores, *settling* while threads spread over
+them and caches fill, and *counting* between two readings. A disturbed sample is taken again.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from walras_agent.profiling.counters import CounterError
-from walras_agent.profiling.request import Report, Sample
-from walras_agent.profiling.result import fit, memory_bandwidth
-from walras_agent.profiling.schedule import core_counts, order
+from walras_agent.profiling.request import MeasurementReport, ProgressSample
+from walras_agent.profiling.samples import core_counts, fit_samples, memory_bandwidth, sample_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,31 +22,32 @@ if TYPE_CHECKING:
     from walras_agent.cpuset import CpuSet
     from walras_agent.profiling.counters import Reading
     from walras_agent.profiling.instruments import Meter
-    from walras_agent.profiling.request import Fit, Request, State
+    from walras_agent.profiling.request import Fit, MeasurementRequest, State
     from walras_agent.status import NodeStatus, PodStatus
 
 _log = logging.getLogger(__name__)
 
 SETTLE_SECONDS = 0.5
-"""Threads get to CPUs that have become free within some ticks of the scheduler (4 ms); a cache of
-some MiB fills in less than the rest."""
+"""Time between a change of cores and the first reading: threads reach free CPUs within some ticks
+of the scheduler (4 ms), and a cache of some MiB fills in less than the rest."""
 
-PATIENCE_SECONDS = 30.0
-"""So long a core count may take to come into effect."""
+MOVE_TIMEOUT_SECONDS = 30.0
+"""Longest time that a core count may take to come into effect."""
 
 MOST_PROGRESS = 1e30
-"""In a sample. A counter of a job says what it likes; far beyond this, what follows from it is
-no number any more."""
+"""Most progress in a sample. A job's counter may have any value; far beyond this, results would
+not be finite."""
 
 LEAST_PROGRESS = 1e-30
+"""Least progress in a sample, for the same reason."""
 
 _POLL_SECONDS = 0.5
-_TRIES = 3
+_MAX_TRIES = 3
 
 
-class _Asking(NamedTuple):
+class _Probing(NamedTuple):
     since: float
-    cores: int = 1 << 16  # more than there are: what comes into effect is all that the pod owns
+    cores: int = 1 << 16  # more than any pod owns, so that all of its cores come into effect
 
 
 class _Moving(NamedTuple):
@@ -69,59 +69,59 @@ class _Counting(NamedTuple):
     start: Reading
 
 
-class _HopelessError(Exception):
-    """The measurement cannot go on; one line: why, and the way out."""
+class _UnmeasurableError(Exception):
+    """The measurement cannot go on; one line with the cause and the way out."""
 
 
 class _DisturbedError(Exception):
-    """A sample is worth nothing; one line: why."""
+    """A sample is unusable; one line with the cause."""
 
 
 @dataclass(slots=True)
-class Measurement:
-    """One measurement, from its first look at the pod to its report.
+class PodMeasurement:
+    """One measurement of a pod, from the request to its report.
 
     Attributes:
-        request: What is to be measured.
-        open_meter: Opens what it is measured with; may raise `CounterError`.
-        lease: When it ends by itself; seconds, monotonic, as all times.
-        wake: When it wants to be told again.
-        state: Whether it still runs, or how it ended.
-        reason: Why it is not complete.
+        request: Request for the measurement.
+        open_meter: Opens the pod's counters; may raise `CounterError`.
+        expires: Time at which the lease expires; seconds, monotonic, as all times.
+        due: Time of the next `update`.
+        state: ``Running``, or a final state.
+        reason: Message why the measurement is not complete.
     """
 
-    request: Request
-    open_meter: Callable[[Request], Meter]
-    lease: float
-    wake: float
+    request: MeasurementRequest
+    open_meter: Callable[[MeasurementRequest], Meter]
+    expires: float
+    due: float
     state: State = "Running"
     reason: str = ""
-    _phase: _Asking | _Moving | _Settling | _Counting = field(init=False)
+    _phase: _Probing | _Moving | _Settling | _Counting = field(init=False)
     _meter: Meter | None = None
     _left: deque[int] = field(default_factory=deque)
     _planned: int = 0
-    _samples: list[Sample] = field(default_factory=list)
+    _samples: list[ProgressSample] = field(default_factory=list)
     _disturbed: int = 0
     _fit: Fit | None = None
 
     def __post_init__(self) -> None:
-        self._phase = _Asking(since=self.wake)
+        self._phase = _Probing(since=self.due)
 
     @property
     def running(self) -> bool:
-        """Whether it goes on."""
+        """Whether the measurement still runs."""
         return self.state == "Running"
 
     @property
     def limits(self) -> Mapping[str, int]:
-        """By pod UID, how many of its own cores it is to use now; none once all is over."""
+        """Number of its own cores that the pod may use, by UID; empty after the end."""
         return {self.request.pod: self._phase.cores} if self.running else {}
 
     @property
-    def report(self) -> Report:
-        """How it goes, or went."""
+    def report(self) -> MeasurementReport:
+        """Report of the progress or the result."""
         meter, found = self._meter, self._fit
-        return Report(
+        return MeasurementReport(
             id=self.request.id,
             pod=self.request.pod,
             state=self.state,
@@ -134,30 +134,30 @@ class Measurement:
             memory_bandwidth=memory_bandwidth(self._samples),
         )
 
-    def renew(self, request: Request, now: float) -> None:
-        """Take a request again; one with more renewals than before extends the lease."""
+    def renew(self, request: MeasurementRequest, now: float) -> None:
+        """Extend the lease if the request has more renewals than before."""
         if request.renewals > self.request.renewals:
             self.request = replace(self.request, renewals=request.renewals)
-            self.lease = now + request.lease_seconds
+            self.expires = now + request.lease_seconds
 
-    def note(self, status: NodeStatus, now: float) -> None:
-        """Learn what is in effect after a step that was given `limits`.
+    def update(self, status: NodeStatus, now: float) -> None:
+        """Advance by the status of the node after a pass with `limits`.
 
-        Whatever is wrong ends the measurement, and the report says it.
+        Any error ends the measurement and becomes the reason in the report.
         """
         try:
-            self._advance(status, _find(status, self.request.pod), now)
-        except _HopelessError as error:
+            self._advance(status, _pod_status(status, self.request.pod), now)
+        except _UnmeasurableError as error:
             self.end("Failed", str(error))
 
     def end(self, state: State, reason: str = "") -> None:
-        """Let go of the pod and of the counters, and work out what the samples show."""
+        """End the measurement: free the pod, close the counters, and fit the samples."""
         if not self.running:
             return
         self.state, self.reason = state, reason
         if self._meter:
             self._meter.close()
-        self._fit = fit(self._samples)
+        self._fit = fit_samples(self._samples)
         _log.info(
             "measurement %s of pod %s: %s after %d of %d samples%s",
             self.request.id,
@@ -173,51 +173,53 @@ class Measurement:
         if isinstance(phase, _Settling | _Counting):
             try:
                 _check_undisturbed(phase, pod, status)
-                if now >= self.wake:
+                if now >= self.due:
                     self._read(phase, now)
             except (_DisturbedError, CounterError) as error:
-                self._again(phase, str(error), now)
+                self._retry(phase, str(error), now)
         elif pod.limit is None:
             self._wait(phase.since, pod, now)
-        elif isinstance(phase, _Asking):
+        elif isinstance(phase, _Probing):
             self._begin(pod.limit, now)
         elif pod.limit < phase.cores:
-            raise _HopelessError(
-                f"{pod.title} holds {pod.limit} whole cores now, and {phase.cores} were to be "
-                "measured: ask again under the new grant"
+            raise _UnmeasurableError(
+                f"{pod.title} holds {pod.limit} whole cores now, and the measurement needs "
+                f"{phase.cores}: request a new one under the new grant"
             )
         else:
             self._phase = _Settling(phase.cores, phase.meter, pod.cpus)
-            self.wake = now + SETTLE_SECONDS
+            self.due = now + SETTLE_SECONDS
 
     def _wait(self, since: float, pod: PodStatus, now: float) -> None:
-        """Look again soon: the pod is not yet on the CPUs that it is to be on."""
-        self.wake = now + _POLL_SECONDS
-        if now - since >= PATIENCE_SECONDS:
+        """Poll until the limit is in effect, at most for `MOVE_TIMEOUT_SECONDS`."""
+        self.due = now + _POLL_SECONDS
+        if now - since >= MOVE_TIMEOUT_SECONDS:
             why = pod.reason or "no reason is known"
-            raise _HopelessError(f"the CPUs of {pod.title} cannot be varied ({why}): ask later")
+            raise _UnmeasurableError(
+                f"the CPUs of {pod.title} cannot be changed ({why}): request it again later"
+            )
 
     def _begin(self, held: int, now: float) -> None:
-        """Plan the samples, once it is known how many cores the pod owns."""
+        """Plan the samples now that the number of the pod's own cores is known."""
         try:
-            counts = self._counts(held)
+            counts = self._core_counts(held)
             meter = self._meter = self.open_meter(self.request)
         except (ValueError, CounterError) as error:
-            raise _HopelessError(str(error)) from error
-        self._left.extend(order(counts, self.request.repeats))
+            raise _UnmeasurableError(str(error)) from error
+        self._left.extend(sample_order(counts, self.request.repeats))
         self._planned = len(self._left)
         self._next(meter, now)
 
-    def _counts(self, held: int) -> tuple[int, ...]:
+    def _core_counts(self, held: int) -> tuple[int, ...]:
         if self.request.purpose == "Progress":
             return (held,)
         return core_counts(self.request.cores, held)
 
     def _next(self, meter: Meter, now: float) -> None:
-        """Go to the next sample; after the last one all is done."""
+        """Go to the next sample; after the last one the measurement is complete."""
         self._disturbed = 0
         if self._left:
-            self._phase, self.wake = _Moving(self._left.popleft(), meter, now), now
+            self._phase, self.due = _Moving(self._left.popleft(), meter, now), now
         else:
             self.end("Complete")
 
@@ -225,60 +227,62 @@ class Measurement:
         reading = phase.meter.read()
         if isinstance(phase, _Settling):
             self._phase = _Counting(phase.cores, phase.meter, phase.cpus, reading)
-            self.wake = reading.at + self.request.sample_seconds
+            self.due = reading.at + self.request.sample_seconds
             return
         self._samples.append(_sample(phase.cores, phase.start, reading))
         self._next(phase.meter, now)
 
-    def _again(self, phase: _Settling | _Counting, reason: str, now: float) -> None:
-        """Take a sample once more, unless it fails every time."""
+    def _retry(self, phase: _Settling | _Counting, reason: str, now: float) -> None:
+        """Take a sample again, at most `_MAX_TRIES` times in all."""
         self._disturbed += 1
-        if self._disturbed >= _TRIES:
-            raise _HopelessError(reason)
-        _log.warning("measurement %s: a sample is taken again: %s", self.request.id, reason)
-        self._phase, self.wake = _Moving(phase.cores, phase.meter, now), now
+        if self._disturbed >= _MAX_TRIES:
+            raise _UnmeasurableError(reason)
+        _log.warning("measurement %s: retrying a sample: %s", self.request.id, reason)
+        self._phase, self.due = _Moving(phase.cores, phase.meter, now), now
 
 
-def _find(status: NodeStatus, uid: str) -> PodStatus:
-    """The pod, as it is held.
+def _pod_status(status: NodeStatus, uid: str) -> PodStatus:
+    """Return the status of the pod.
 
     Raises:
-        _HopelessError: Nothing can be measured here.
+        _UnmeasurableError: The pod cannot be measured on this node.
     """
     if status.refused:
-        raise _HopelessError(status.refused)
+        raise _UnmeasurableError(status.refused)
     if status.mode == "observe":
-        raise _HopelessError("the node only observes, and sets no CPUs: switch it to enforce")
+        raise _UnmeasurableError(
+            "the node only observes and sets no CPUs: switch its mode to enforce"
+        )
     pod = next((each for each in status.pods if each.pod == uid), None)
     if pod is None:
-        raise _HopelessError("the pod has no grant on this node: grant it two cores or more")
+        raise _UnmeasurableError("the pod has no grant on this node: grant it two cores or more")
     if pod.state == "Absent":
-        raise _HopelessError(f"{pod.title}: {pod.reason}")
-    if not pod.own:
-        raise _HopelessError(f"{pod.title} has no core of its own: grant it two or more")
+        raise _UnmeasurableError(f"{pod.title}: {pod.reason}")
+    if not pod.exclusive:
+        raise _UnmeasurableError(f"{pod.title} has no core of its own: grant it two cores or more")
     return pod
 
 
 def _check_undisturbed(phase: _Settling | _Counting, pod: PodStatus, status: NodeStatus) -> None:
-    """Whether the pod has been on the same CPUs since the last look.
+    """Check that the pod has stayed on the same CPUs since the last pass.
 
     Raises:
-        _DisturbedError: It has not.
+        _DisturbedError: Its CPUs have changed.
     """
     inside = f"{phase.meter.group}/"
     moved = (pod.limit, pod.cpus) != (phase.cores, phase.cpus)
     if moved or any(each.startswith(inside) for each in status.repaired):
         raise _DisturbedError(
-            f"{pod.title} got onto other CPUs while it was measured, again and again: ask when "
-            "plans are steady, and when nobody else writes its cgroups"
+            f"the CPUs of {pod.title} changed during every try of a sample: request it when plans "
+            "are steady, and see that nothing else writes its cgroups"
         )
 
 
-def _sample(cores: int, start: Reading, end: Reading) -> Sample:
-    """What happened between two readings.
+def _sample(cores: int, start: Reading, end: Reading) -> ProgressSample:
+    """Return the sample between two readings.
 
     Raises:
-        _DisturbedError: No progress did, or nobody can have made so much.
+        _DisturbedError: The counter did not advance, or by an impossible amount.
     """
     seconds, progress = end.at - start.at, end.progress - start.progress
     if not LEAST_PROGRESS <= progress <= MOST_PROGRESS:
@@ -286,11 +290,11 @@ def _sample(cores: int, start: Reading, end: Reading) -> Sample:
         if not progress <= MOST_PROGRESS:
             did = f"moved by more than {MOST_PROGRESS:g}"
         raise _DisturbedError(
-            f"the counter {did} in the {seconds:.1f} s of a sample: see that the job works, and "
-            "give sampleSeconds in which it counts several times"
+            f"the counter {did} in a sample of {seconds:.1f} s: see that the job makes progress, "
+            "and raise sampleSeconds so that it counts several times in a sample"
         )
     if start.memory_bytes is None or end.memory_bytes is None:
-        return Sample(cores, seconds, progress)
+        return ProgressSample(cores, seconds, progress)
     moved = end.memory_bytes - start.memory_bytes
-    # It goes back where a cache's counter is gone, with the last of its CPUs.
-    return Sample(cores, seconds, progress, moved if moved >= 0 else None)
+    # It decreases when a cache's counter vanishes with the last of its CPUs.
+    return ProgressSample(cores, seconds, progress, moved if moved >= 0 else None)

@@ -1,11 +1,11 @@
-"""Chooses: which measurement is made, one at a time, and none longer than its lease.
+"""Facts: makes one measurement at a time, and none longer than its lease.
 
-Everything that a measurement changes is in `Profiler.limits`, which the reconcile loop asks for at
-every step: when it is over, whichever way, there are none, and the next step gives the pod all of
-its cores back. An agent that was killed knows of no measurement and limits nobody.
+All effects of a measurement are in `Profiler.limits`, which the reconcile loop asks for in every
+pass: when the measurement has ended, in whatever way, there are none, and the next pass gives the
+pod all of its cores back. An agent that was killed knows of no measurement and limits no pod.
 
-The loop: `offer` what is asked for, step with `limits`, `note` the step's status, and come back at
-`next_wake` at the latest.
+The loop: `offer` the present request, reconcile with `limits`, `update` with the resulting status,
+and come back at `next_wake` at the latest.
 """
 
 from __future__ import annotations
@@ -14,49 +14,49 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING
 
-from walras_agent.profiling.measurement import Measurement
+from walras_agent.profiling.measurement import PodMeasurement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from walras_agent.profiling.instruments import Meter
-    from walras_agent.profiling.request import Report, Request
+    from walras_agent.profiling.request import MeasurementReport, MeasurementRequest
     from walras_agent.status import NodeStatus
 
 _log = logging.getLogger(__name__)
 
-_REMEMBERED = 256
+_MAX_REMEMBERED = 256  # IDs of measurements that are not repeated
 
 
 class Profiler:
     """Measures one pod at a time.
 
-    All times are seconds, monotonic, of the same clock as the readings'.
+    All times are seconds, monotonic, of the same clock as those of the readings.
 
     Args:
-        open_meter: See `Measurement`; `Instruments.open` on a real node.
+        open_meter: Opens the counters of a pod; `Instruments.open` on a real node.
     """
 
-    def __init__(self, open_meter: Callable[[Request], Meter]) -> None:
+    def __init__(self, open_meter: Callable[[MeasurementRequest], Meter]) -> None:
         self._open_meter = open_meter
-        self._done = deque[str](maxlen=_REMEMBERED)
-        self._last: Measurement | None = None
-        self._given_back = True
+        self._done = deque[str](maxlen=_MAX_REMEMBERED)
+        self._last: PodMeasurement | None = None
+        self._limits_lifted = True
 
     @property
-    def report(self) -> Report | None:
-        """How the measurement goes, or how the last one went; None before the first."""
+    def report(self) -> MeasurementReport | None:
+        """Report of the present or the last measurement; None before the first."""
         return self._last.report if self._last else None
 
-    def pass_over(self, request: str) -> None:
-        """Do not make the measurement with this ID: it has ended before this process began."""
+    def skip(self, request: str) -> None:
+        """Never make the measurement with this ID, which ended before this process started."""
         self._done.append(request)
 
-    def offer(self, request: Request | None, now: float) -> None:
-        """Take what is asked for: a measurement, its renewal, or none.
+    def offer(self, request: MeasurementRequest | None, now: float) -> None:
+        """Take the present request: a measurement, its renewal, or None.
 
-        A running measurement that is not asked for any more, also because another one is, is
-        cancelled. One that has ended, however, is not made again.
+        A running measurement is cancelled if it is no longer requested, or another one is. A
+        measurement that has ended is not repeated.
         """
         running = self._running(now)
         if running and request and request.id == running.request.id:
@@ -66,33 +66,33 @@ class Profiler:
             running.end("Cancelled", "the request was withdrawn")
         if request and request.id not in self._done:
             self._done.append(request.id)
-            self._last = Measurement(request, self._open_meter, now + request.lease_seconds, now)
+            self._last = PodMeasurement(request, self._open_meter, now + request.lease_seconds, now)
             _log.info("measurement %s of pod %s begins", request.id, request.pod)
 
     def limits(self, now: float) -> Mapping[str, int]:
-        """By pod UID, how many of its own cores a pod is to use in the step that comes."""
+        """Return how many of its own cores a pod may use in the next pass, by UID."""
         running = self._running(now)
         limits = running.limits if running else {}
-        self._given_back = not limits
+        self._limits_lifted = not limits
         return limits
 
-    def note(self, status: NodeStatus, now: float) -> None:
-        """Learn how the node is after a step that was given `limits`."""
+    def update(self, status: NodeStatus, now: float) -> None:
+        """Take the status of the node after a pass with `limits`."""
         if running := self._running(now):
-            running.note(status, now)
+            running.update(status, now)
 
     def next_wake(self, now: float) -> float | None:
-        """When the next step is due; None when only a new request makes one due."""
+        """Return the time of the next pass; None if only a new request makes one due."""
         if running := self._running(now):
-            return min(running.wake, running.lease)
-        return None if self._given_back else now
+            return min(running.due, running.expires)
+        return None if self._limits_lifted else now
 
-    def _running(self, now: float) -> Measurement | None:
-        """The measurement that goes on, after a look at its lease."""
+    def _running(self, now: float) -> PodMeasurement | None:
+        """Return the running measurement, after ending one whose lease has expired."""
         last = self._last
         if last is None or not last.running:
             return None
-        if now >= last.lease:
-            last.end("Expired", "the lease ran out: renew it until all samples are taken")
+        if now >= last.expires:
+            last.end("Expired", "the lease expired: renew it until all samples are taken")
             return None
         return last

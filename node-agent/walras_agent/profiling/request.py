@@ -1,4 +1,4 @@
-"""Values: what is to be measured, and what came out."""
+"""Pure: requests for measurements, and their results."""
 
 from __future__ import annotations
 
@@ -9,33 +9,34 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Source = Literal["instructions", "cpuTime", "file", "http"]
-"""What can be counted as progress."""
+"""Kind of a counter of progress."""
 
 Purpose = Literal["Speedup", "Progress"]
-"""Whether cores are varied, or only progress is counted on all of them."""
+"""``Speedup`` varies the cores; ``Progress`` counts on all cores that the pod holds."""
 
 State = Literal["Running", "Complete", "Expired", "Failed", "Cancelled"]
+"""State of a measurement; all but ``Running`` are final."""
 
 
 @dataclass(frozen=True, slots=True)
-class FileCounter:
-    """A counter that the job keeps in a file.
+class FileSource:
+    """A job's own counter in a file.
 
     Attributes:
-        path: Inside its container, from the root.
+        path: Absolute path in the container.
     """
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
-class HttpCounter:
-    """A counter that the job serves.
+class HttpSource:
+    """A job's own counter on a page that it serves by HTTP.
 
     Attributes:
-        address: The pod's IP address.
-        port: Where it listens.
-        path: Of the page.
+        address: IP address of the pod.
+        port: Port that the job listens on.
+        path: Path of the page.
         metric: Name of the counter in Prometheus's text format; None for a page with one number.
     """
 
@@ -46,20 +47,20 @@ class HttpCounter:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """A measurement to make.
+class MeasurementRequest:
+    """Request for a measurement of one pod.
 
     Attributes:
-        id: Another one is another measurement; one that has ended is not made again.
+        id: Identity of the measurement; one that has ended is not repeated.
         pod: UID of the pod.
-        purpose: What it is for.
-        cores: Core counts to measure at; one core is always among them, since speedup is relative
-            to it. None for powers of two up to all whole cores that the pod holds.
-        sample_seconds: How long each sample takes.
+        purpose: Whether to vary the cores.
+        cores: Core counts to measure at; one core is always added, since speedup is relative to
+            it. None for powers of two up to all whole cores that the pod holds.
+        sample_seconds: Duration of a sample.
         repeats: Samples at each core count.
-        lease_seconds: The measurement ends by itself so long after the last renewal.
-        renewals: Grows with every renewal.
-        progress: The job's own counter; None to count instructions, or else CPU time.
+        lease_seconds: Time after the last renewal at which the measurement expires.
+        renewals: Number of renewals so far.
+        progress: Job's own counter; None to count instructions, or else CPU time.
     """
 
     id: str
@@ -70,18 +71,18 @@ class Request:
     repeats: int = 3
     lease_seconds: float = 120.0
     renewals: int = 0
-    progress: FileCounter | HttpCounter | None = None
+    progress: FileSource | HttpSource | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
-    """What was counted in one stretch of time.
+class ProgressSample:
+    """Progress of a pod on a number of cores.
 
     Attributes:
-        cores: That the pod used.
-        seconds: How long.
-        progress: How far the counter moved, above 0.
-        memory_bytes: That went between caches and memory; None where that is not counted.
+        cores: Cores that the pod was held to.
+        seconds: Duration of the sample.
+        progress: Increase of the counter, above 0.
+        memory_bytes: Bytes moved between caches and memory; None where not counted.
     """
 
     cores: int
@@ -92,13 +93,13 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The parallel fraction that samples show.
+    """Parallel fraction fitted to samples.
 
     Attributes:
         by_cores: Core count to F(x), raw Karp-Flatt values.
-        mean: Over core counts.
-        variance: Over core counts; low where Amdahl's law fits.
-        warnings: What is doubtful about it, for people.
+        mean: Mean over core counts.
+        variance: Variance over core counts; low where Amdahl's law fits.
+        warnings: Messages about doubts in the fit.
     """
 
     by_cores: Mapping[int, float]
@@ -108,21 +109,22 @@ class Fit:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """How a measurement goes, or went.
+class MeasurementReport:
+    """Progress or result of a measurement.
 
     Attributes:
-        id: Of the request.
-        pod: UID.
-        state: ``Complete`` when all samples were taken; ``Expired`` with its lease; ``Failed``;
-            ``Cancelled`` when the request was withdrawn.
-        reason: Why it is not complete, for people.
-        source: What was counted; None before it is known.
-        warnings: What the source cannot see, and what is doubtful about the result.
-        samples: Those taken, in their order.
-        planned: How many samples there are to be.
-        fit: None while the measurement runs, and without samples on one core and on more.
-        memory_bandwidth: Bytes a second on the most cores measured; None where not counted.
+        id: Identity of the request.
+        pod: UID of the pod.
+        state: ``Running``; ``Complete`` when all samples were taken; ``Expired`` with its lease;
+            ``Failed``; ``Cancelled`` when the request was withdrawn.
+        reason: Message why the measurement is not complete; empty if it is.
+        source: Kind of the counter; None before it is known.
+        warnings: Messages about what the counter cannot see, and about doubts in the result.
+        samples: Samples taken so far, in their order.
+        planned: Number of samples in all.
+        fit: Fitted parallel fraction; None while the measurement runs, and without samples on one
+            core and on more.
+        memory_bandwidth: Bytes per second on the most cores measured; None where not counted.
     """
 
     id: str
@@ -131,7 +133,7 @@ class Report:
     reason: str = ""
     source: Source | None = None
     warnings: tuple[str, ...] = ()
-    samples: tuple[Sample, ...] = ()
+    samples: tuple[ProgressSample, ...] = ()
     planned: int = 0
     fit: Fit | None = None
     memory_bandwidth: float | None = None

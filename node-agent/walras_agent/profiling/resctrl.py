@@ -1,8 +1,8 @@
-"""Facts: how much data a pod moves between caches and memory, where the processor counts that.
+"""Facts: counts the bytes that a pod moves between caches and memory.
 
-By the kernel's resctrl file system (``Documentation/filesystems/resctrl.rst``, "Monitoring"): a
-monitoring group counts for the tasks in it and for those that they start. The groups that are made
-here are called ``walras-*``; what a killed agent left is removed by the next one.
+It uses the kernel's resctrl file system (``Documentation/filesystems/resctrl.rst``, "Monitoring"):
+a monitoring group counts for its tasks and for those that they start. The groups made here are
+named ``walras-*``; those that a killed agent left are removed by the next one.
 """
 
 from __future__ import annotations
@@ -14,30 +14,35 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from walras_agent.tree import CgroupError, Setting, below
+from walras_agent.tree import CgroupError, CgroupFile, descendants
 
 if TYPE_CHECKING:
     from walras_agent.tree import Cgroups
 
 ROOT = Path("/sys/fs/resctrl")
 _NAME = "walras-profiling"
-_ROUNDS = 5
+_MAX_ROUNDS = 5
 _TASKS = {1: "tasks", 2: "cgroup.threads"}
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryTraffic:
-    """A monitoring group with the tasks of a pod."""
+    """A resctrl monitoring group with the tasks of a pod.
+
+    Attributes:
+        folder: Path of the monitoring group.
+    """
 
     folder: Path
 
     @classmethod
     def open(cls, cgroups: Cgroups, group: str, root: Path = ROOT) -> MemoryTraffic | None:
-        """Count from now on for all tasks of a group and of the groups inside.
+        """Start to count for all tasks of a cgroup and its descendants.
 
         Returns:
-            None where it cannot be counted: no such processor, file system not mounted, all of its
-            counters in use, or the tasks are in a control group of somebody else.
+            The open counter; None where nothing can be counted: the processor lacks the feature,
+            resctrl is not mounted, all counters are in use, or the tasks belong to another control
+            group.
         """
         groups = root / "mon_groups"
         if not groups.is_dir():
@@ -49,7 +54,7 @@ class MemoryTraffic:
         except OSError:
             return None
         try:
-            traffic._admit(cgroups, group)
+            traffic._add_tasks(cgroups, group)
             traffic._sum()
         except (OSError, ValueError):
             traffic.close()
@@ -57,51 +62,51 @@ class MemoryTraffic:
         return traffic
 
     def read(self) -> float | None:
-        """Bytes so far; None when the processor has lost count."""
+        """Return the bytes so far; None when the processor has lost count."""
         try:
             return self._sum()
         except (OSError, ValueError):
             return None
 
     def close(self) -> None:
-        """Remove the group; its tasks fall back to the one above."""
+        """Remove the monitoring group; its tasks fall back to its parent."""
         with contextlib.suppress(OSError):
             _remove(self.folder)
 
     def _sum(self) -> float:
-        """Over all domains.
+        """Return the bytes of all domains.
 
         Raises:
-            ValueError: A file has no number, but ``Unavailable`` or ``Error``; or there is none.
+            ValueError: There is no file, or one has ``Unavailable`` or ``Error`` for a number.
         """
         files = sorted(self.folder.glob("mon_data/mon_L3_*/mbm_total_bytes"))
         if not files:
             raise ValueError(f"{self.folder} counts no bytes")
         return float(sum(int(file.read_text(encoding="ascii")) for file in files))
 
-    def _admit(self, cgroups: Cgroups, group: str) -> None:
-        """Take in all tasks; again while some have been started by others not yet in."""
-        admitted: set[str] = set()
-        for _ in range(_ROUNDS):
-            new = _tasks(cgroups, group) - admitted
+    def _add_tasks(self, cgroups: Cgroups, group: str) -> None:
+        """Add all tasks; repeat, because a task that is not yet added may start another one."""
+        added: set[str] = set()
+        for _ in range(_MAX_ROUNDS):
+            new = _tasks(cgroups, group) - added
             if not new:
                 return
             with (self.folder / "tasks").open("ab", buffering=0) as file:
                 for task in sorted(new, key=int):
                     self._write(file.fileno(), task)
-            admitted |= new
+            added |= new
 
     @staticmethod
     def _write(descriptor: int, task: str) -> None:
         try:
             os.write(descriptor, f"{task}\n".encode("ascii"))
         except OSError as error:
-            if error.errno != errno.ESRCH:  # it has ended meanwhile
+            if error.errno != errno.ESRCH:  # the task has ended
                 raise
 
 
 def remove_stale(root: Path = ROOT) -> None:
-    """Remove the groups of an agent that was killed."""
+    """Remove the monitoring groups of an agent that was killed."""
     for folder in (root / "mon_groups").glob("walras-*"):
         with contextlib.suppress(OSError):
             _remove(folder)
@@ -109,9 +114,9 @@ def remove_stale(root: Path = ROOT) -> None:
 
 def _tasks(cgroups: Cgroups, group: str) -> set[str]:
     tasks: set[str] = set()
-    for each in (group, *below(cgroups, group)):
+    for each in (group, *descendants(cgroups, group)):
         with contextlib.suppress(CgroupError):
-            listed = cgroups.read(Setting("cpuset", each, _TASKS[cgroups.version]))
+            listed = cgroups.read(CgroupFile("cpuset", each, _TASKS[cgroups.version]))
             tasks.update(task for task in listed.split() if task != "0")
     return tasks
 

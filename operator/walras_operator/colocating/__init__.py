@@ -1,1 +1,1 @@
-"""From pairs to nodes: which pods are sent where, who is let go, and what their users are told."""
+"""Pure: place waiting pods in pairs on nodes, and report on it."""

@@ -1,8 +1,8 @@
-"""Chooses (pure): which pods that wait are sent to which node now, and which are let go.
+"""Pure: choose which waiting pods are bound to a node, and which are left to the scheduler.
 
-A pod is let go, to be placed like any other, once it has waited for `colocation.timeoutSeconds`,
-whatever has kept it: no rule, no processor, a job that is refused or was never made. One that has
-rules which only a scheduler can judge is let go at once.
+A pod is left to the scheduler once it has waited for `colocation.timeoutSeconds`, whatever the
+reason: no usable rules, no free socket, a job that is refused or missing. A pod with constraints
+that only a scheduler can evaluate is left to it at once.
 """
 
 from __future__ import annotations
@@ -32,26 +32,30 @@ if TYPE_CHECKING:
 
 
 def placements(world: World, rules: MarketSpec | None, plan: Plan | None) -> tuple[Placement, ...]:
-    """Return what is to become of pods that wait; partners come one after the other.
+    """Return the placements of waiting pods; partners follow one another.
 
     Args:
-        world: has the pods.
-        rules: of the market; None where there are none that can be used.
-        plan: that was decided by them; None likewise.
+        world: Contains the pods.
+        rules: Rules of the market; None if none can be used.
+        plan: Plan by these rules; None if there is none.
     """
     waiting = {_name(pod): pod for pod in world.objects.pods if way_of(pod) is not None}
     if not waiting:
         return ()
     used = rules or MarketSpec()
-    sent = list(_sent(waiting, world, plan)) if plan is not None and used.mode == "enforce" else []
+    sent = (
+        list(_bind_pairs(waiting, world, plan))
+        if plan is not None and used.mode == "enforce"
+        else []
+    )
     gone = {(each.pod.namespace, each.pod.name) for each in sent}
     bound = timedelta(seconds=used.colocation.timeout_seconds)
     others = [pod for name, pod in sorted(waiting.items()) if name not in gone]
-    return (*sent, *_let_go(others, world, datetime.fromisoformat(world.now) - bound, sent))
+    return (*sent, *_time_out(others, world, datetime.fromisoformat(world.now) - bound, sent))
 
 
-def _sent(waiting: Mapping[Name, Pod], world: World, plan: Plan) -> Iterator[Placement]:
-    """Yield pods of the plan's pairs, each to the node of its pair."""
+def _bind_pairs(waiting: Mapping[Name, Pod], world: World, plan: Plan) -> Iterator[Placement]:
+    """Yield placements of the plan's pairs on their nodes."""
     named = {title(each.namespace, each.name, each.pod): each for each in plan.grants}
     pods = {_name(pod): pod for pod in world.objects.pods} if plan.pairings else {}
     for pairing in plan.pairings:
@@ -66,10 +70,10 @@ def _placement(pod: Pod, node: str, partner: str = "") -> Placement:
     return ungating(pod, node, partner) if way_of(pod) == "gate" else binding(pod, node, partner)
 
 
-def _let_go(
+def _time_out(
     pods: Iterable[Pod], world: World, since: datetime, sent: Iterable[Placement]
 ) -> Iterator[Placement]:
-    """Yield pods that have waited long enough; those that no scheduler takes get a node here."""
+    """Yield placements of pods that have waited too long; some need a node from here."""
     unscheduled = []
     for pod in pods:
         beyond = bool(left_to_the_scheduler(pod))
@@ -82,7 +86,7 @@ def _let_go(
 
 
 def _spread(pods: Iterable[Pod], world: World, sent: Iterable[Pod]) -> Iterator[Placement]:
-    """Yield pods, each to the node with the most CPUs left of those that may and can take it."""
+    """Yield bindings, each to the eligible node with the most free CPUs."""
     waiting = list(pods)
     if not waiting:
         return
@@ -103,7 +107,7 @@ def _fits(needs: Iterable[tuple[str, int]], room: Mapping[str, int]) -> bool:
 
 
 def _created(pod: Pod, world: World) -> datetime:
-    """Return when a pod was made; one that does not say has just been."""
+    """Return when a pod was created; now if it does not say."""
     return datetime.fromisoformat(pod.metadata.creation_timestamp or world.now)
 
 

@@ -1,10 +1,9 @@
-"""Chooses (pure): what the API server is asked for to send a pod to a node, or to let it go.
+"""Pure: build the requests that bind a pod to a node or leave it to the scheduler.
 
-A gated pod gets its node by required node affinity and loses its gate in one merge patch: node
-affinity may be narrowed only as long as there is a gate, so a patch that comes second, of a leader
-of before, is refused as a whole. A pod that names Walras as its scheduler is bound: that can be
-done once, too. Either names the pod's UID. Kubernetes 1.20 does not look at that of a binding:
-there another pod that has just taken the name of the one that was meant is bound instead.
+For a gated pod, one merge patch adds a required node affinity and removes the gate. Node affinity
+may only be narrowed while there is a gate, so a second patch, of a former leader, is refused as a
+whole. A pod with Walras as its scheduler gets a Binding, which is possible once, too. Both name the
+pod's UID. Kubernetes 1.20 ignores the UID of a Binding, and may bind a new pod of the same name.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def ungating(pod: Pod, node: str = "", partner: str = "") -> Placement:
-    """Return the request that takes the gate from a pod.
+    """Return the request that removes Walras's scheduling gate from a pod.
 
     Args:
-        pod: that waits by its gate.
-        node: where alone it may go then; empty to leave that to the scheduler.
-        partner: UID of the pod beside it; empty for none.
+        pod: Gated pod.
+        node: Only node on which it may run; empty to leave that to the scheduler.
+        partner: UID of its co-runner; empty for none.
     """
     gates = [{"name": gate.name} for gate in pod.spec.scheduling_gates if gate.name != GATE]
     spec: dict[str, Any] = {"schedulingGates": gates or None}
@@ -42,7 +41,7 @@ def ungating(pod: Pod, node: str = "", partner: str = "") -> Placement:
 
 
 def binding(pod: Pod, node: str, partner: str = "") -> Placement:
-    """Return the request that gives a node to a pod that waits for Walras as its scheduler."""
+    """Return the request that binds a pod whose scheduler is Walras."""
     named = {
         "name": pod.metadata.name,
         "namespace": pod.metadata.namespace,
@@ -56,9 +55,9 @@ def binding(pod: Pod, node: str, partner: str = "") -> Placement:
 
 
 def _narrowed(terms: Sequence[Term] | None, node: str) -> list[Term]:
-    """Return terms of which none holds on another node.
+    """Return node selector terms that match one node only.
 
-    Of required terms any must hold, so that each is narrowed; Kubernetes allows additions only.
+    Any of the terms may match, so each is narrowed; Kubernetes allows only additions.
     """
     here = Requirement.model_validate({"key": "metadata.name", "operator": "In", "values": [node]})
     if not terms:
@@ -76,7 +75,7 @@ def _reference(pod: Pod) -> Reference:
 
 
 def _after(pod: Pod, change: Mapping[str, Any]) -> Pod:
-    """Return the pod as it is once the request is granted, until the API server tells of it."""
+    """Return the pod as the request changes it."""
     spec, annotations = change["spec"], change["metadata"].get("annotations", {})
     fields: dict[str, Any] = {}
     if "nodeName" in spec:

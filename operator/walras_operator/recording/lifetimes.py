@@ -1,4 +1,4 @@
-"""Facts: what the API server says of a pod that its watch has no more, and for how long it ran."""
+"""Pure: read from a pod whether it has ended, and for how long it ran."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Lifetime(NamedTuple):
     """When a pod ran, in seconds since 1970 by its node's clock.
 
     Attributes:
-        started: when the first of its containers did.
-        finished: when the last of them had ended.
+        started: Start of its first container.
+        finished: End of its last container.
     """
 
     started: int
@@ -24,11 +24,11 @@ class Lifetime(NamedTuple):
 
 
 class End(NamedTuple):
-    """What is known of a pod's end.
+    """Whether and how a pod ended.
 
     Attributes:
-        over: whether it has come.
-        lifetime: of a run that can be compared with others; None if there was none.
+        over: Whether the pod has ended.
+        lifetime: Lifetime, if the run can be compared with others; otherwise None.
     """
 
     over: bool
@@ -39,14 +39,14 @@ NO_RUN = End(over=True)
 
 
 def end_of(pod: Document | None, uid: str) -> End:
-    """Return how a pod ended.
+    """Return whether and how a pod ended.
 
-    Only a pod that succeeded by itself leaves a run, in which every container ran once: with others
-    it cannot be told what the time went into.
+    Only a pod that succeeded, and whose containers each ran once, leaves a run. The time of others
+    cannot be attributed to their work.
 
     Args:
-        pod: as the API server has it; None if it has none of that name.
-        uid: of the pod that is meant: a later one may have its name.
+        pod: Pod from the API server; None if there is none of this name.
+        uid: UID of the pod; a later pod may have its name.
     """
     metadata, status = _part(pod, "metadata"), _part(pod, "status")
     if metadata.get("uid") != uid:

@@ -1,9 +1,9 @@
-"""Chooses (pure): which pods of jobs are followed, and which have ended and leave a run.
+"""Pure: record the runs of jobs: what their pods held, and how long they took.
 
-All that is known of runs is in ``status.runs`` of their MarketJob, so whoever decides next goes on
-from there. A pod is followed from when its node's agent first holds it to a grant. When it is no
-more among those that run, the API server is asked for its end (`walras_operator.runtime.ends`); it
-stays underway until the answer, and the answer is kept until the status has what follows from it.
+Everything known of runs is in ``status.runs`` of their MarketJob, so any later leader continues
+from there. A pod is followed from when an agent first enforces its grant. When it no longer runs,
+its end is looked up (`walras_operator.runtime.ends`); it stays underway until the answer comes, and
+the answer is kept until it is in a status.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FINISHED, UNDERWAY = (
     frozenset(field.alias or "" for field in model.model_fields.values())
     for model in (FinishedRun, RunUnderway)
 )
-"""Fields of a run in a status."""
+"""Fields of finished and of unfinished runs in a status."""
 
 FIGURES = ("cores", "memory", "utility")
 DECIMALS = re.compile(DECIMAL)
@@ -54,11 +54,11 @@ NOT_HELD: tuple[Pod | None, Enforcement | None, Shares | None] = (None, None, No
 
 
 class Ended(NamedTuple):
-    """A world in which all ends that are known are runs, if they leave any.
+    """A world in which all known ends of pods are recorded as runs.
 
     Attributes:
-        world: with the runs in the statuses of their jobs.
-        pods: that are followed and run no more, whether their end is known or not.
+        world: World with the runs in the statuses of their jobs.
+        pods: Followed pods that no longer run, whether or not their end is known.
     """
 
     world: World
@@ -95,7 +95,7 @@ def _alive(world: World) -> set[str]:
 
 
 def _with_ends(runs: Mapping[str, Any], world: World) -> Document:
-    """Return the runs of a job after some of its pods have ended; each leaves one run at most."""
+    """Return the runs of a job after some of its pods have ended; each leaves at most one run."""
     finished, underway = finished_runs(runs), []
     known = set(map(_uid, finished))
     for each in listed(runs, "underway"):
@@ -118,14 +118,14 @@ def followed(
     allocations: Allocations,
     outcomes: Outcomes,
 ) -> dict[Name, Document]:
-    """Return what statuses are to say of runs, by job; jobs without any are left out.
+    """Return the field ``runs`` of statuses, by job; jobs without runs are left out.
 
     Args:
-        world: in which all ends are known that can be.
-        rules: of the Market.
-        snapshot: says what nodes sell.
-        allocations: what pods are to hold.
-        outcomes: whether they do.
+        world: World with all known ends.
+        rules: Rules of the Market.
+        snapshot: Input of the market: what nodes sell.
+        allocations: Specs of all NodeAllocations: what pods are granted.
+        outcomes: Whether grants are enforced.
     """
     found: dict[Name, Document] = {}
     holdings: _Holdings | None = None
@@ -144,7 +144,7 @@ def followed(
 
 
 def at_rest(status: Mapping[str, Any] | None, now: str) -> Document:
-    """Return a job's runs while nothing is decided about it, so that its pods hold nothing."""
+    """Return the runs of a job that takes no part, so that its pods hold nothing."""
     runs = _runs(status)
     underway = []
     for each in listed(runs, "underway"):
@@ -155,21 +155,21 @@ def at_rest(status: Mapping[str, Any] | None, now: str) -> Document:
 
 
 class _Holdings:
-    """What pods hold of what their nodes sell; looked up only for those that are followed."""
+    """Shares of their nodes that pods hold; looked up for followed pods only."""
 
     def __init__(
         self, world: World, snapshot: Snapshot, allocations: Allocations, outcomes: Outcomes
     ) -> None:
         self.now = seconds_of(world.now) or 0
         self.alive = _alive(world)
-        # Another operator may have written what the API server takes no more.
+        # An earlier version may have written what the API server no longer accepts.
         self.anew = world.carried is None
         self._sold = {node.name: (node.cores * MILLI, node.memory) for node in snapshot.nodes}
         self._outcomes, self._allocations = outcomes, allocations
         self._portions: dict[str, dict[str, GrantSpec]] = {}
 
     def of(self, job: MarketJob) -> Iterator[tuple[Pod, Enforcement | None, Shares | None]]:
-        """Yield the pods of a job, how they are held, and to what; None where to nothing."""
+        """Yield the pods of a job with their enforcement and shares; None for those without."""
         objects = self._outcomes.validated.objects
         key = job.metadata.namespace, job.metadata.name
         for number in self._outcomes.pods.get(key, ()):
@@ -192,7 +192,7 @@ class _Holdings:
 def _followed(job: MarketJob, runs: Mapping[str, Any], holdings: _Holdings) -> Document:
     """Return the runs of a job with what its pods hold from now on.
 
-    What was read once by this operator, and holds on, is not looked at again.
+    Entries that have not changed since this operator last read them are not parsed again.
     """
     held = {pod.metadata.uid: (pod, how, what) for pod, how, what in holdings.of(job)}
     before = listed(runs, "underway")
@@ -227,7 +227,7 @@ def _followed(job: MarketJob, runs: Mapping[str, Any], holdings: _Holdings) -> D
 
 
 def _goes_on(told: Mapping[str, Any], how: Enforcement | None, what: Shares | None) -> bool:
-    """Say whether a pod is known to hold what its status tells, so that nothing is to be added."""
+    """Return whether a pod still holds what its status says, so that nothing changes."""
     return (
         _enforced(how)
         and what is not None
@@ -239,8 +239,8 @@ def _goes_on(told: Mapping[str, Any], how: Enforcement | None, what: Shares | No
 def _known(before: Tally, how: Enforcement | None, what: Shares | None) -> Shares | None:
     """Return what a pod is known to hold; None if that is not known.
 
-    While its agent has yet to say more, since the grants of others have changed, a pod whose own
-    has not is as it was.
+    If the agent has not reported since the grants of others changed, an unchanged grant still
+    holds.
     """
     as_before = before.since is not None and before.shares == what
     unheard = how is not None and how.state == "Unreported"
@@ -252,7 +252,7 @@ def _enforced(how: Enforcement | None) -> bool:
 
 
 def _told(told: Mapping[str, Any], before: Tally, after: Tally) -> Mapping[str, Any]:
-    """Return a tally as a status is to have it: what it was told as, if that still holds."""
+    """Return a tally in the form of a status; the previous object if nothing has changed."""
     return told if after == before and told.keys() <= UNDERWAY else after.document()
 
 
@@ -269,7 +269,7 @@ def _runs(status: Mapping[str, Any] | None) -> Mapping[str, Any]:
 def _document(
     finished: Iterable[Mapping[str, Any]], underway: Sequence[Mapping[str, Any]]
 ) -> Document:
-    """Return runs as a status has them: the newest, without what the API server would refuse."""
+    """Return the newest runs in the form of a status, without entries that the schema refuses."""
     sound = [each for each in finished if run_of(each) is not None and _sound(each)]
     parts = {"finished": sound[-MOST_RUNS:], "underway": list(underway[:MOST_UNDERWAY])}
     return {name: part for name, part in parts.items() if part}

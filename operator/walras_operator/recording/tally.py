@@ -1,9 +1,8 @@
-"""Chooses (pure): what one running pod has held so far, in whole numbers, and its mean in the end.
+"""Pure: accumulate what a running pod has held, in exact integers, and compute its mean.
 
-Time is cut into stretches in which a pod was held to one grant. Of earlier stretches only sums are
-kept, of the present one its begin and the shares, so that a pod whose grant stays as it is needs no
-write. Sums are exact, and there is one division in the end: however many changes there were, a mean
-is never more than the largest share.
+Time is divided into periods with one grant. Earlier periods are kept as sums; the current one as
+its start and shares, so that a pod with an unchanged grant needs no write. Sums are exact, and
+there is one division at the end: after any number of changes, a mean is at most the largest share.
 """
 
 from __future__ import annotations
@@ -22,20 +21,20 @@ if TYPE_CHECKING:
     from walras_operator.world import Document
 
 LEAST_HELD = 2
-"""A run counts of which a half, one part of so many, was under grants that are known."""
+"""A run counts if at least this fraction of it, one half, was under known grants."""
 
 _PLACES = 12
 
 
 class Shares(NamedTuple):
-    """What a pod holds of what its node sells, in billionths."""
+    """Shares of a node's cores and memory, in billionths."""
 
     cores: int
     memory: int
 
     @classmethod
     def of(cls, cores: tuple[int, int], memory: tuple[int, int]) -> Shares:
-        """Return what some thousandths of cores and some bytes are of all that a node has."""
+        """Return the shares of (part, whole) in millicores and in bytes."""
         return cls(_share(*cores), _share(*memory))
 
 
@@ -43,12 +42,12 @@ class Tally(NamedTuple):
     """What a pod has held so far.
 
     Attributes:
-        uid: of the pod.
-        name: of the pod.
-        since: begin of the present stretch, seconds since 1970; None while it is not held.
-        shares: in the present stretch.
-        seconds: of earlier stretches.
-        sums: over these, of seconds times shares.
+        uid: UID of the pod.
+        name: Name of the pod.
+        since: Start of the current period, in seconds since 1970; None without a grant.
+        shares: Shares in the current period.
+        seconds: Length of all earlier periods.
+        sums: Sum of seconds times shares over all earlier periods.
     """
 
     uid: str
@@ -59,14 +58,14 @@ class Tally(NamedTuple):
     sums: Shares = Shares(0, 0)
 
     def holding(self, shares: Shares | None, now: int) -> Tally:
-        """Return what it is when the pod holds this, or is not held to anything known."""
+        """Return the tally from now on with these shares; None if the pod has no known grant."""
         if self.since is not None and self.shares == shares:
             return self
         closed = self.until(now)
         return closed if shares is None else closed._replace(since=now, shares=shares)
 
     def until(self, now: int) -> Tally:
-        """End the present stretch; one that is longer than can be is taken for none."""
+        """Return the tally with the current period ended; an impossibly long one is dropped."""
         if self.since is None:
             return self
         stretch = max(now - self.since, 0)
@@ -83,7 +82,7 @@ class Tally(NamedTuple):
         )
 
     def run(self, lifetime: Lifetime) -> FinishedRun | None:
-        """Return what came of it; None if too little is known of what it held."""
+        """Return the finished run; None if too little of it was under known grants."""
         held = self.until(lifetime.finished)
         seconds = lifetime.finished - lifetime.started
         if not held.seconds or LEAST_HELD * held.seconds < seconds or seconds > MOST_SECONDS:
@@ -100,7 +99,7 @@ class Tally(NamedTuple):
         )
 
     def document(self) -> Document:
-        """Return it as a status has it."""
+        """Return the tally in the form of a status."""
         held = self.since is not None
         return RunUnderway(
             pod_uid=self.uid,
@@ -115,7 +114,7 @@ class Tally(NamedTuple):
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Tally | None:
-        """Return what a status has; None if that cannot be."""
+        """Parse a tally from a status; None if it is malformed."""
         uid, name = document.get("podUID"), document.get("pod")
         seconds = _whole(document.get("heldSeconds"), MOST_SECONDS)
         if not (isinstance(uid, str) and uid and isinstance(name, str) and name):
@@ -153,7 +152,7 @@ def _sum(value: object, most: int) -> int | None:
 
 
 def _decimal(part: int, whole: int) -> str:
-    """Return a quotient of at most 1 as a status has it, cut to so many places."""
+    """Return a quotient of at most 1 as decimal text, truncated to `_PLACES` digits."""
     units, rest = divmod(part * 10**_PLACES // whole, 10**_PLACES)
     return f"{units}.{rest:0{_PLACES}}".rstrip("0").rstrip(".")
 

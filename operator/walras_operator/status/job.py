@@ -22,7 +22,7 @@ from walras.resources.statuses import (
     WeightsReport,
 )
 from walras.resources.waiting import way_of
-from walras_operator.colocating.company import companies, lasting
+from walras_operator.colocating.status import colocation_status, last_colocation
 from walras_operator.enforcement import Enforcement
 from walras_operator.status.conditions import (
     MAX_REASON,
@@ -62,7 +62,7 @@ class Outcomes:
         overlaps: Sentences about pods that other jobs select too, by namespace and name of the job.
         unmeasured: Why a job's speedup has not been measured, by namespace and name of the job.
         bids: Outcomes of bids in auctions, by namespace and name of the job.
-        companies: Co-runners of pods that were placed in pairs, by title of the pod.
+        colocations: Co-runners of pods that were placed in pairs, by title of the pod.
         unplaceable: Why waiting pods cannot be placed; empty if they can.
         runs: Field ``runs`` of each job's status, by namespace and name of the job.
     """
@@ -76,7 +76,7 @@ class Outcomes:
     overlaps: Mapping[Name, Sequence[str]]
     unmeasured: Mapping[Name, Problem] = field(default_factory=dict)
     bids: Mapping[Name, BidOutcome] = field(default_factory=dict)
-    companies: Mapping[str, PodColocation] = field(default_factory=dict)
+    colocations: Mapping[str, PodColocation] = field(default_factory=dict)
     unplaceable: str = ""
     runs: Mapping[Name, Document] = field(default_factory=dict)
 
@@ -101,7 +101,7 @@ class Outcomes:
             pods,
             _overlaps(validated),
             bids={(each.namespace, each.name): each for each in plan.bids},
-            companies=companies(plan),
+            colocations=colocation_status(plan),
         )
 
 
@@ -221,7 +221,7 @@ def _pod(
         spend=figure(grant.spend),
         reason=clipped(reason, MAX_REASON),
         memory_reason=clipped(grant.memory_reason, MAX_REASON) or None,
-        colocation=outcomes.companies.get(grant.title) or lasting(before),
+        colocation=outcomes.colocations.get(grant.title) or last_colocation(before),
     )
 
 

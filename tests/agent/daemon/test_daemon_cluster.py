@@ -15,7 +15,7 @@ from real_cluster import RealCluster, needs_cluster, needs_outage
 from real_pods import TREE, RealPods, allowed, needs_pods
 from waiting import eventually
 from walras_agent.topology import Topology
-from walras_agent.tree import Setting
+from walras_agent.tree import CgroupFile
 
 if TYPE_CHECKING:
     import subprocess
@@ -46,8 +46,8 @@ class ClusterMachine(Machine):
         """The agent, with the file that it had before; the API server is not asked for one."""
         known = ("--kubeconfig", str(self.folder / "kubeconfig"), "--namespace", self.cluster.name)
         given = ("--node-name", self.cluster.name, "--release-after", str(RELEASE), *known)
-        manner = ("--period", "3600", *ANYWHERE)
-        with self.started("cluster", *given, *manner, *arguments) as process:
+        options = ("--period", "3600", *ANYWHERE)
+        with self.started("cluster", *given, *options, *arguments) as process:
             yield process
 
     def lines(self, text: str) -> bool:
@@ -59,7 +59,7 @@ class ClusterMachine(Machine):
 
     def drift(self, pod: str) -> None:
         """Widen a pod, as somebody else may do."""
-        setting = Setting("cpuset", self.pods.container(pod), "cpuset.cpus")
+        setting = CgroupFile("cpuset", self.pods.container(pod), "cpuset.cpus")
         self.pods.tree.write(setting, str(self.everything))
 
 
@@ -138,12 +138,12 @@ def test_allocation_made_again_is_no_deletion_and_epochs_go_on(machine: ClusterM
         cluster.delete()
         cluster.want(6, bb="1")  # as a leader that was replaced does
         assert eventually(lambda: cluster.condition("PlanAccepted").get("status") == "False")
-        assert "older than that in force" in cluster.condition("PlanAccepted")["message"]
+        assert "older than the plan in force" in cluster.condition("PlanAccepted")["message"]
         time.sleep(RELEASE + 1)
         assert allowed(pid) == CORE
         cluster.want(8, aa="1")
         assert eventually(lambda: cluster.status().get("enforcedEpoch") == 8)
-    assert not machine.lines("grant lost")
+    assert not machine.lines("grant ended")
 
 
 def test_removed_definition_is_no_deletion(machine: ClusterMachine) -> None:
@@ -196,7 +196,7 @@ def test_node_is_held_while_the_server_is_gone(machine: ClusterMachine) -> None:
                 cluster.want(2, bb="1")
                 assert eventually(lambda: cluster.status().get("enforcedEpoch") == 2)
                 assert allowed(newcomer) != allowed(owner)
-                assert machine.lines("it works again")
+                assert machine.lines("API requests succeed again")
                 assert machine.metric("walras_agent_api_up") == 1
                 assert not machine.lines("there is no NodeAllocation")
         finally:
@@ -240,7 +240,7 @@ def resident(pid: int) -> int:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ((), "which node is this? Give --node-name, or NODE_NAME"),
+        ((), "the name of this node is unknown: give --node-name"),
         (("--node-name", "n", "--kubeconfig", "/nowhere"), "give the API server by --kubeconfig"),
         (("--node-name", "n", "--kubeconfig", ""), "not a pod with a ServiceAccount's token"),
     ],

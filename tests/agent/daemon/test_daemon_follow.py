@@ -14,9 +14,9 @@ import pytest
 
 from scripted_api import ScriptedServer
 from waiting import eventually
-from walras_agent.daemon.api import Api
-from walras_agent.daemon.contact import Contact
-from walras_agent.daemon.follow import Follower
+from walras_agent.daemon.api import AgentClient
+from walras_agent.daemon.api_monitor import ApiMonitor
+from walras_agent.daemon.informer import AllocationInformer
 from walras_agent.daemon.plans import PlanError, PlanWithdrawn
 from walras_service.api_errors import ApiError
 
@@ -46,42 +46,42 @@ GONE = event(
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounds follow each other at once."""
-    monkeypatch.setattr("walras_agent.daemon.follow._ROUND", 0.01)
-    monkeypatch.setattr("walras_agent.daemon.follow.jittered", lambda _: 0.01)
+    monkeypatch.setattr("walras_agent.daemon.informer._ROUND", 0.01)
+    monkeypatch.setattr("walras_agent.daemon.informer.jittered", lambda _: 0.01)
 
 
-class Told:
-    """What the loop would see."""
+class Harness:
+    """The informer and what the agent's loop would see of it."""
 
-    def __init__(self, server: ScriptedServer, patience: float) -> None:
+    def __init__(self, server: ScriptedServer, release_after: float) -> None:
         self.wakes = 0
-        self.contact = Contact()
-        api = Api(server.settings(), "n")
-        self.follower = Follower(api, self.contact, self.wake, patience)
+        self.monitor = ApiMonitor()
+        api = AgentClient(server.settings(), "n")
+        self.informer = AllocationInformer(api, self.monitor, self.wake, release_after)
 
     def wake(self) -> None:
         self.wakes += 1
 
     def metrics(self) -> dict[tuple[str, ...], float]:
-        samples = (each for family in self.contact.collect() for each in family.samples)
+        samples = (each for family in self.monitor.collect() for each in family.samples)
         return {
             (each.name.removeprefix("walras_agent_"), *each.labels.values()): each.value
             for each in samples
         }
 
     def epoch(self) -> int | None:
-        plan = self.follower.changed()
+        plan = self.informer.changed()
         return None if plan is None else plan.spec.epoch
 
 
 @contextmanager
-def following(server: ScriptedServer, patience: float = LONG) -> Iterator[Told]:
-    told = Told(server, patience)
-    told.follower.start()
+def following(server: ScriptedServer, release_after: float = LONG) -> Iterator[Harness]:
+    seen = Harness(server, release_after)
+    seen.informer.start()
     try:
-        yield told
+        yield seen
     finally:
-        told.follower.stop()
+        seen.informer.stop()
         server.close()
 
 
@@ -108,7 +108,7 @@ def test_change_is_told_once_and_a_status_is_none() -> None:
         assert eventually(lambda: server.count(watches=True) == 2)
         assert seen.wakes == 2
         assert seen.epoch() == 2
-        assert seen.follower.generation == 2
+        assert seen.informer.generation == 2
         assert seen.epoch() is None
 
 
@@ -136,7 +136,7 @@ def test_refusals_end_no_grant(answer: int) -> None:
     server = ScriptedServer(allocation(), None, answer, None, answer, None, answer)
     server.watches.append([event("DELETED", allocation())])
     server.watches.extend([] for _ in range(2000))
-    with following(server, patience=0.2) as seen:
+    with following(server, release_after=0.2) as seen:
         assert eventually(lambda: server.count(watches=False) > 40)
         assert seen.epoch() == 1
         assert seen.metrics()["api_up",] == 0
@@ -148,13 +148,13 @@ def test_object_that_stays_away_ends_all_grants_once() -> None:
     server = ScriptedServer(allocation(), None)
     server.watches.append([event("DELETED", allocation())])
     server.watches.extend([] for _ in range(2000))
-    with following(server, patience=0.2) as seen:
+    with following(server, release_after=0.2) as seen:
         assert eventually(lambda: seen.wakes == 2)
         with pytest.raises(PlanWithdrawn) as withdrawn:
-            seen.follower.changed()
-        assert withdrawn.value.rest.spec.grants == []
-        assert seen.follower.changed() is None
-        assert seen.follower.known is None
+            seen.informer.changed()
+        assert withdrawn.value.empty_plan.spec.grants == []
+        assert seen.informer.changed() is None
+        assert seen.informer.cached is None
         server.lists.append(allocation(1, "u2"))
         assert eventually(lambda: seen.epoch() == 1)
 
@@ -165,8 +165,8 @@ def test_object_made_again_meanwhile_is_followed() -> None:
     server.watches.append([event("ADDED", allocation(3, "u2"))])
     with following(server) as seen:
         assert eventually(lambda: seen.epoch() == 3)
-        assert seen.follower.known is not None
-        assert seen.follower.known.uid == "u2"
+        assert seen.informer.cached is not None
+        assert seen.informer.cached.uid == "u2"
 
 
 def test_document_that_cannot_be_used_is_told_once() -> None:
@@ -175,9 +175,9 @@ def test_document_that_cannot_be_used_is_told_once() -> None:
     with following(ScriptedServer(bad)) as seen:
         assert eventually(lambda: seen.wakes)
         with pytest.raises(PlanError, match=r"spec\.mode: is guess"):
-            seen.follower.changed()
-        assert seen.follower.changed() is None
-        assert seen.follower.generation == 1
+            seen.informer.changed()
+        assert seen.informer.changed() is None
+        assert seen.informer.generation == 1
 
 
 def test_outage_is_told_once_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
@@ -185,16 +185,16 @@ def test_outage_is_told_once_with_its_reason(caplog: pytest.LogCaptureFixture) -
     server = ScriptedServer(allocation())
     nobody = server.settings()
     server.close()
-    contact, api = Contact(), Api(nobody, "n")
+    monitor, api = ApiMonitor(), AgentClient(nobody, "n")
     for _ in range(3):
         with pytest.raises(ApiError) as caught:
             api.latest()
-        contact.failed("plan", caught.value)
+        monitor.failed("plan", caught.value)
     (line,) = [record.message for record in caplog.records if "in force" in record.message]
     assert f"{nobody.host}: cannot be reached: Connection refused" in line
-    assert "last heard never yet" in line
-    contact.worked("plan")
-    assert caplog.messages[-1].startswith("it works again after ")
+    assert "last response of the API server: never" in line
+    monitor.succeeded("plan")
+    assert caplog.messages[-1].startswith("API requests succeed again after ")
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_outage_is_told_once_with_its_reason(caplog: pytest.LogCaptureFixture) -
 def test_refusal_is_a_line_with_the_way_out(code: int, complaint: str) -> None:
     server = ScriptedServer(code)
     with pytest.raises(ApiError) as caught:
-        Api(server.settings(), "n").latest()
+        AgentClient(server.settings(), "n").latest()
     server.close()
     assert complaint in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -19,7 +19,7 @@ from agent_command import Machine, environment
 from real_pods import TREE, RealPods, allowed, needs_pods
 from waiting import eventually
 from walras_agent.topology import Topology
-from walras_agent.tree import Setting
+from walras_agent.tree import CgroupFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -58,9 +58,9 @@ def test_plan_is_held_once_shown_and_put_back(machine: Machine) -> None:
     }
     back = machine.call("restore")
     assert back.returncode == 0
-    assert "files put back" in back.stdout
+    assert "files restored" in back.stdout
     assert allowed(owner) == allowed(sharer) == machine.everything
-    assert machine.call("restore").stdout.startswith("0 files put back")
+    assert machine.call("restore").stdout.startswith("0 files restored")
 
 
 def test_what_pods_could_use_is_gone_on_from_after_a_restart(machine: Machine) -> None:
@@ -92,7 +92,7 @@ def test_dry_run_tells_the_writes_and_leaves_no_trace(machine: Machine) -> None:
     assert not machine.state.exists()
     machine.once()
     told = machine.call("run", str(machine.plan), "--dry-run")
-    assert told.stdout == "nothing: the node is as the plan of epoch 1 says\n"
+    assert told.stdout == "nothing to write: the node matches the plan of epoch 1\n"
 
 
 def test_agent_follows_plans_pods_and_drift_as_they_come(machine: Machine) -> None:
@@ -108,7 +108,7 @@ def test_agent_follows_plans_pods_and_drift_as_they_come(machine: Machine) -> No
         held = allowed(second)
         third = machine.pods.start("cc")
         assert eventually(lambda: allowed(third) == machine.everything - held)
-        files = Setting("cpuset", machine.pods.container("cc"), "cpuset.cpus")
+        files = CgroupFile("cpuset", machine.pods.container("cc"), "cpuset.cpus")
         machine.pods.tree.write(files, str(machine.everything))
         assert eventually(lambda: allowed(third) == machine.everything - held)
         assert eventually(lambda: "was changed by others" in machine.log.read_text())
@@ -131,12 +131,12 @@ def test_plan_that_cannot_be_taken_leaves_the_last_in_force(machine: Machine) ->
         core = allowed(pid)
         machine.ask(0, bb="1")
         assert eventually(lambda: machine.condition("PlanAccepted")[0] == "PlanRefused")
-        assert "older than that in force" in machine.condition("PlanAccepted")[1]
+        assert "older than the plan in force" in machine.condition("PlanAccepted")[1]
         machine.plan.write_text("kind: [")
         assert eventually(lambda: "not YAML" in machine.condition("PlanAccepted")[1])
         machine.plan.unlink()
         assert eventually(lambda: "cannot be read" in machine.condition("PlanAccepted")[1])
-        assert machine.condition("Ready") == ("Enforced", "1 grants are held")
+        assert machine.condition("Ready") == ("Enforced", "1 grants enforced")
         assert machine.enforced(1)
         machine.ask(2, aa="1")
         assert eventually(lambda: machine.condition("PlanAccepted")[0] == "Taken")
@@ -178,7 +178,7 @@ def test_agents_and_restores_exclude_each_other(machine: Machine) -> None:
         assert eventually(machine.enforced)
         for refused in (machine.once(), machine.call("restore")):
             assert refused.returncode == 1
-            assert f"is used by another walras-agent (process {agent.pid})" in refused.stderr
+            assert f"in use by another walras-agent (process {agent.pid})" in refused.stderr
         assert machine.call("show").returncode == 0
         held = allowed(pid)
     assert agent.returncode == 0
@@ -203,7 +203,7 @@ def test_killed_agent_goes_on_without_its_plan(machine: Machine) -> None:
     machine.ask(0)
     again = machine.once()
     assert again.returncode == 2, "epochs do not start anew with the process"
-    assert "older than that in force" in again.stderr
+    assert "older than the plan in force" in again.stderr
     assert machine.call("restore").returncode == 0
     assert machine.once().returncode == 0, "what was put back is over, and its epochs with it"
 
@@ -220,7 +220,7 @@ def test_everything_is_undone_by_hand_as_the_manual_says(machine: Machine) -> No
         agent.wait()
     assert allowed(pids[0]) != machine.everything
     limit = SOFT[machine.pods.tree.version]
-    setting = Setting("memory", machine.pods.layout.pod("aa", "Burstable"), limit)
+    setting = CgroupFile("memory", machine.pods.layout.pod("aa", "Burstable"), limit)
     assert machine.pods.tree.read(setting) == str(64 << 20)
     printed = subprocess.run(
         [sys.executable, "-c", script[1].replace("/var/lib/walras-agent", str(machine.state))],
@@ -319,7 +319,7 @@ def test_node_without_pods_is_told(machine: Machine) -> None:
         env=environment(),
     )
     assert done.returncode == 1
-    assert "give the kubelet's --cgroup-driver and --cgroup-root" in done.stderr
+    assert "set --cgroup-driver and --cgroup-root to the kubelet's" in done.stderr
 
 
 def test_static_cpu_manager_is_left_alone(machine: Machine) -> None:

@@ -22,10 +22,10 @@ from real_pods import TREE, needs_pods
 from waiting import eventually
 from walras_agent.cpuset import CpuSet
 from walras_agent.daemon.agent import Agent
-from walras_agent.daemon.node import Node, Whereabouts
+from walras_agent.daemon.inotify import ChangeWaiter
+from walras_agent.daemon.node import HostPaths, NodeComponents
 from walras_agent.daemon.plans import PlanFile
 from walras_agent.daemon.state import open_state
-from walras_agent.daemon.wake import Wake
 from walras_agent.topology import Cpu, Topology
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from walras.resources.node_status import ProfilingStatus
-    from walras_agent.daemon.report import Report
+    from walras_agent.daemon.report import ReconcileReport
 
 pytestmark = needs_pods
 
@@ -51,7 +51,7 @@ class Reports:
     last: ProfilingStatus | None = None
     cores: set[int] = field(default_factory=set)
 
-    def tell(self, report: Report) -> None:
+    def notify(self, report: ReconcileReport) -> None:
         self.last = report.profiling
         self.cores |= {len(pod.cpus) for pod in report.node.pods if pod.cpus}
 
@@ -72,11 +72,13 @@ def run_until_measured(pods: MeasuredPods, folder: Path) -> Reports:
     reports = Reports()
     with ExitStack() as stack:
         state = stack.enter_context(open_state(folder / "state"))
-        wake = stack.enter_context(Wake(folder / "plan.json"))
-        node = Node.open(Whereabouts(root=pods.layout.root), state.journal, wake)
+        waiter = stack.enter_context(ChangeWaiter(folder / "plan.json"))
+        node = NodeComponents.open(HostPaths(root=pods.layout.root), state.journal, waiter)
         node.reconciler.topology = lambda: KNOWN
         node.reconciler.enforcer.reserved = CpuSet([RESERVED])
-        agent = Agent(node, PlanFile(folder / "plan.json"), state, wake, (reports,), period=3600.0)
+        agent = Agent(
+            node, PlanFile(folder / "plan.json"), state, waiter, (reports,), period=3600.0
+        )
         agent.resume()
         loop = threading.Thread(target=agent.run)
         loop.start()

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from walras_agent.daemon.plans import (
-    LARGEST,
+    MAX_BYTES,
     PlanError,
     PlanFile,
-    measurement,
+    measurement_request,
     node_plan,
     read_plan,
-    told_demands,
+    reported_demands,
 )
-from walras_agent.holdings import Grant
-from walras_agent.profiling.request import FileCounter, HttpCounter
+from walras_agent.node_plan import EnforcedGrant
+from walras_agent.profiling.request import FileSource, HttpSource
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,8 +57,8 @@ def test_document_becomes_a_plan(tmp_path: Path) -> None:
         "local",
     )
     assert plan.grants == (
-        Grant("0d9c-1", "vision/train-0", 3500, 12 << 30),
-        Grant("0d9c-2", "default/web", 250),
+        EnforcedGrant("0d9c-1", "vision/train-0", 3500, 12 << 30),
+        EnforcedGrant("0d9c-2", "default/web", 250),
     )
 
 
@@ -75,16 +75,16 @@ def test_demands_are_read_from_the_status_that_comes_with_a_plan(tmp_path: Path)
     ]
     plan = json.loads(document())
     text = json.dumps({**plan, "status": {"epoch": 1, "pods": pods}})
-    assert told_demands(read_plan(written(tmp_path, text))) == {"a": 123456789}
+    assert reported_demands(read_plan(written(tmp_path, text))) == {"a": 123456789}
     for status in ({}, {"pods": 7}, {"pods": None}):
         text = json.dumps({**plan, "status": status})
-        assert told_demands(read_plan(written(tmp_path, text))) == {}
-    assert told_demands(read_plan(written(tmp_path, document()))) == {}
+        assert reported_demands(read_plan(written(tmp_path, text))) == {}
+    assert reported_demands(read_plan(written(tmp_path, document()))) == {}
 
 
 def test_measurement_becomes_a_request(tmp_path: Path) -> None:
     text = document(cores=[1, 4], sampleSeconds=3, leaseSeconds=60, renewals=2)
-    asked = measurement(read_plan(written(tmp_path, text)))
+    asked = measurement_request(read_plan(written(tmp_path, text)))
     assert asked is not None
     assert (asked.id, asked.pod, asked.cores, asked.renewals) == ("a", "x", (1, 4), 2)
     assert (asked.sample_seconds, asked.repeats, asked.lease_seconds) == (3, 3, 60)
@@ -94,25 +94,25 @@ def test_measurement_becomes_a_request(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("progress", "counter"),
     [
-        ({"file": "/run/count"}, FileCounter("/run/count")),
+        ({"file": "/run/count"}, FileSource("/run/count")),
         (
             {"http": {"port": 8080, "path": "/metrics", "metric": "items_total"}},
-            HttpCounter("10.0.0.7", 8080, "/metrics", "items_total"),
+            HttpSource("10.0.0.7", 8080, "/metrics", "items_total"),
         ),
     ],
 )
 def test_counter_of_the_job(
-    tmp_path: Path, progress: dict[str, Any], counter: FileCounter | HttpCounter
+    tmp_path: Path, progress: dict[str, Any], counter: FileSource | HttpSource
 ) -> None:
     text = document(progress=progress, podIP="10.0.0.7")
-    asked = measurement(read_plan(written(tmp_path, text)))
+    asked = measurement_request(read_plan(written(tmp_path, text)))
     assert asked is not None
     assert asked.progress == counter
 
 
 def test_nothing_is_measured_where_the_agent_only_observes(tmp_path: Path) -> None:
     text = document().replace('"epoch": 1', '"epoch": 1, "mode": "observe"')
-    assert measurement(read_plan(written(tmp_path, text))) is None
+    assert measurement_request(read_plan(written(tmp_path, text))) is None
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_nothing_is_measured_where_the_agent_only_observes(tmp_path: Path) -> No
         (PLAN.replace("0d9c-1", "0d9c-2"), "spec.grants: has two grants for the pod 0d9c-2"),
         (PLAN.replace('"0.25"', '"0.0001"'), "must be whole thousandths"),
         (PLAN.replace("12Gi", "12Gb"), "write an amount of memory such as 512Mi"),
-        ("x" * (LARGEST + 1), "is it the plan of one node?"),
+        ("x" * (MAX_BYTES + 1), "is it the plan of one node?"),
         (document(progress={"http": {"port": 80}}), "without podIP; give the pod's address"),
         (document(progress={}), "give either file or http"),
         (document(progress={"file": "run/count"}), "progress.file: is 'run/count'"),

@@ -13,61 +13,78 @@ from machines import machine
 from walras.resources.node_status import NodeAllocationStatus
 from walras_agent.cpuset import CpuSet
 from walras_agent.daemon.health import Health, status_json
-from walras_agent.daemon.report import Report, holds, profiling_status, status_of, topology_of
-from walras_agent.daemon.sinks import Statuses, StatusFile
-from walras_agent.enforce import Failure
-from walras_agent.profiling.request import Fit, Sample
-from walras_agent.profiling.request import Report as Measured
+from walras_agent.daemon.listeners import StatusFile, StatusReporter
+from walras_agent.daemon.report import (
+    ReconcileReport,
+    is_enforced,
+    profiling_status,
+    status_of,
+    topology_of,
+)
+from walras_agent.enforce import GroupFailure
+from walras_agent.profiling.request import Fit, MeasurementReport, ProgressSample
 from walras_agent.status import NodeStatus, PodStatus
-from walras_agent.tree import Setting
+from walras_agent.tree import CgroupFile
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 TOPOLOGY = machine(nodes=2, cores=2, threads=2)
-HELD = PodStatus("u1", "vision/train", CpuSet([0, 4]), 1 << 30, "Enforced", own=CpuSet([0, 4]))
+HELD = PodStatus(
+    "u1", "vision/train", CpuSet([0, 4]), 1 << 30, "Enforced", exclusive=CpuSet([0, 4])
+)
 WAITING = PodStatus("u2", "vision/web", CpuSet([1]), None, "Pending", "memory comes down in steps")
-STUCK = PodStatus("u3", "vision/bad", CpuSet([1]), None, "Failed", "cpuset.cpus does not take '9'")
+STUCK = PodStatus(
+    "u3", "vision/bad", CpuSet([1]), None, "Failed", "cpuset.cpus does not accept '9'"
+)
 ABSENT = PodStatus("u4", "vision/gone", None, None, "Absent", "no container")
 
 
-def report(*pods: PodStatus, **more: Any) -> Report:
+def report(*pods: PodStatus, **more: Any) -> ReconcileReport:
     problems = more.pop("problems", ())
     node = NodeStatus(**{"epoch": 3, "mode": "enforce", "pods": pods, **more})
-    return Report(node, 0.01, topology_of(TOPOLOGY, CpuSet([0]), 8 << 30), problems)
+    return ReconcileReport(node, 0.01, topology_of(TOPOLOGY, CpuSet([0]), 8 << 30), problems)
 
 
 @pytest.mark.parametrize(
     ("looked", "ready", "message"),
     [
-        (report(HELD), ("True", "Enforced"), "1 grants are held"),
-        (report(HELD, ABSENT), ("True", "Enforced"), "2 grants are held; 1 have no container here"),
-        (report(HELD, WAITING), ("False", "Pending"), "vision/web: memory comes down in steps"),
-        (report(WAITING, STUCK), ("False", "Failed"), "vision/bad: cpuset.cpus does not take '9'"),
-        (report(HELD, refused="policy static"), ("False", "Refused"), "policy static"),
-        (report(epoch=None, mode="observe"), ("False", "NoPlan"), "no plan has come yet"),
+        (report(HELD), ("True", "Enforced"), "1 grants enforced"),
         (
-            report(HELD, mode="observe", writes=((Setting("cpu", "/a", "cpu.max"), "max"),)),
+            report(HELD, ABSENT),
+            ("True", "Enforced"),
+            "2 grants enforced, 1 of them for pods without a container here",
+        ),
+        (report(HELD, WAITING), ("False", "Pending"), "vision/web: memory comes down in steps"),
+        (
+            report(WAITING, STUCK),
+            ("False", "Failed"),
+            "vision/bad: cpuset.cpus does not accept '9'",
+        ),
+        (report(HELD, refused="policy static"), ("False", "Refused"), "policy static"),
+        (report(epoch=None, mode="observe"), ("False", "NoPlan"), "no plan received yet"),
+        (
+            report(HELD, mode="observe", writes=((CgroupFile("cpu", "/a", "cpu.max"), "max"),)),
             ("True", "Observing"),
-            "nothing is written; 1 writes would be made",
+            "nothing is written; writes withheld: 1",
         ),
         (
-            report(HELD, failures=(Failure("/x", "stuck", "/x: waits"),)),
+            report(HELD, failures=(GroupFailure("/x", "stuck", "/x: waits"),)),
             ("False", "Pending"),
             "/x: waits",
         ),
         (
             report(*[STUCK] * 7),
             ("False", "Failed"),
-            "; ".join(["vision/bad: cpuset.cpus does not take '9'"] * 5) + "; and 2 more",
+            "; ".join(["vision/bad: cpuset.cpus does not accept '9'"] * 5) + "; and 2 more",
         ),
     ],
 )
-def test_ready(looked: Report, ready: tuple[str, str], message: str) -> None:
+def test_ready(looked: ReconcileReport, ready: tuple[str, str], message: str) -> None:
     told, accepted = status_of(looked).conditions
     assert (told.type, told.status, told.reason, told.message) == ("Ready", *ready, message)
     assert (accepted.status == "True") == (looked.node.epoch is not None)
-    assert holds(looked.node) == (ready == ("True", "Enforced"))
+    assert is_enforced(looked.node) == (ready == ("True", "Enforced"))
 
 
 def test_transition_time_stays_while_a_condition_stays() -> None:
@@ -119,13 +136,13 @@ def test_document() -> None:
 
 
 def test_measurement_in_a_document() -> None:
-    measured = Measured(
+    measured = MeasurementReport(
         "m1",
         "u1",
         "Complete",
         source="cpuTime",
         warnings=("cannot see waiting",),
-        samples=(Sample(1, 2.0, 2.0), Sample(2, 2.0, 3.6)),
+        samples=(ProgressSample(1, 2.0, 2.0), ProgressSample(2, 2.0, 3.6)),
         planned=2,
         fit=Fit({2: 8 / 9}, 8 / 9, 0.0),
         memory_bandwidth=12.5e9,
@@ -139,15 +156,20 @@ def test_measurement_in_a_document() -> None:
 def test_samples_are_told_when_all_are_taken() -> None:
     """A status that changes with every sample is a write, and a decision, every two seconds."""
     few, more = (
-        Measured("m1", "u1", "Running", source="cpuTime", samples=samples, planned=6)
-        for samples in ((Sample(1, 2.0, 2.0),), (Sample(1, 2.0, 2.0), Sample(2, 2.0, 3.6)))
+        MeasurementReport("m1", "u1", "Running", source="cpuTime", samples=samples, planned=6)
+        for samples in (
+            (ProgressSample(1, 2.0, 2.0),),
+            (ProgressSample(1, 2.0, 2.0), ProgressSample(2, 2.0, 3.6)),
+        )
     )
     assert profiling_status(few) == profiling_status(more)
     assert profiling_status(few).planned == 6
 
 
 def test_small_numbers_of_a_counter_of_any_unit_are_told_as_they_are() -> None:
-    measured = Measured("m1", "u1", "Complete", samples=(Sample(1, 2.0, 2.5e-9),), planned=1)
+    measured = MeasurementReport(
+        "m1", "u1", "Complete", samples=(ProgressSample(1, 2.0, 2.5e-9),), planned=1
+    )
     assert profiling_status(measured).samples[0].progress == "0.0000000025"
 
 
@@ -156,19 +178,19 @@ def test_status_file_is_replaced_on_change_only(
 ) -> None:
     file = StatusFile(tmp_path / "status.json")
     health = Health(patience=60)
-    statuses = Statuses((file.write, health.tell))
+    statuses = StatusReporter((file.write, health.update))
     assert health.ready()[0] == 503
     assert health.shown()[0] == 503
-    statuses.tell(report(HELD))
+    statuses.notify(report(HELD))
     written = file.path.stat().st_ino
-    statuses.tell(report(HELD))
+    statuses.notify(report(HELD))
     assert file.path.stat().st_ino == written
-    statuses.tell(report(STUCK))
+    statuses.notify(report(STUCK))
     assert file.path.stat().st_ino != written
     assert health.shown().body == file.path.read_text()
     assert (health.alive()[0], health.ready()[0]) == (200, 200)
     beyond = StatusFile(tmp_path / "nowhere" / "status.json")
-    Statuses((beyond.write,)).tell(report(HELD))
+    StatusReporter((beyond.write,)).notify(report(HELD))
     assert "the status cannot be written: No such file or directory" in caplog.text
 
 
@@ -180,7 +202,7 @@ def test_agent_that_does_not_look_is_not_alive() -> None:
 def test_agent_does_not_load_what_only_measurements_need() -> None:
     """NumPy is 12 MiB of the 80 that an agent may take on every node."""
     loaded = (
-        "import sys, walras_agent.daemon.command, walras_agent.daemon.follow, "
+        "import sys, walras_agent.daemon.command, walras_agent.daemon.informer, "
         "walras_agent.daemon.publish; print('numpy' in sys.modules)"
     )
     command = [sys.executable, "-c", loaded]

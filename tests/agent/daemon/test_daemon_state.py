@@ -35,8 +35,8 @@ def test_plan_and_measurement_come_back(tmp_path: Path) -> None:
     with open_state(tmp_path / "state") as state:
         assert state.last_plan() is None
         assert state.last_measurement() is None
-        state.keep_plan(PLAN)
-        state.keep_measurement(measured)
+        state.save_plan(PLAN)
+        state.save_measurement(measured)
     with open_state(tmp_path / "state") as state:
         kept = state.last_plan()
         assert kept is not None
@@ -64,13 +64,13 @@ def test_file_of_another_version_is_passed_over(
         assert state.last_plan() is None
         assert state.last_measurement() is None
     (said,) = [record.message for record in caplog.records]
-    assert said.startswith(f"{tmp_path / name}: passed over: ")
+    assert said.startswith(f"{tmp_path / name}: ignored: ")
     assert "\n" not in said
 
 
 def test_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    refused = r"file/state: .*; name another folder by --state-folder"
+    refused = r"file/state: .*; give another folder by --state-folder"
     with pytest.raises(StateError, match=refused), open_state(tmp_path / "file" / "state"):
         pytest.fail("it was had")
 
@@ -78,6 +78,6 @@ def test_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 def test_plan_is_forgotten(tmp_path: Path) -> None:
     with open_state(tmp_path) as state:
         state.forget_plan()
-        state.keep_plan(PLAN)
+        state.save_plan(PLAN)
         state.forget_plan()
         assert state.last_plan() is None

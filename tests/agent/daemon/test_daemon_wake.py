@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from walras_agent.daemon.wake import Wake
+from walras_agent.daemon.inotify import ChangeWaiter
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,75 +25,75 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_nothing_happens_where_nothing_changes(folder: Path) -> None:
-    with Wake() as wake:
-        wake.follow([str(folder)])
-        assert not wake.wait(0.01)
+    with ChangeWaiter() as waiter:
+        waiter.watch([str(folder)])
+        assert not waiter.wait(0.01)
 
 
 def test_group_that_comes_or_goes_is_told(folder: Path) -> None:
-    with Wake() as wake:
-        wake.follow([str(folder)])
+    with ChangeWaiter() as waiter:
+        waiter.watch([str(folder)])
         (folder / "pod1").mkdir()
-        assert wake.wait(LONG)
+        assert waiter.wait(LONG)
         (folder / "pod1").rmdir()
-        assert wake.wait(LONG)
-        assert not wake.wait(0.01)
+        assert waiter.wait(LONG)
+        assert not waiter.wait(0.01)
 
 
 @pytest.mark.parametrize("name", ["cpuset.cpus", "cpu.max", "cpu.cfs_quota_us", "memory.high"])
 def test_write_to_what_the_agent_holds_is_told(folder: Path, name: str) -> None:
     (folder / name).write_text("0-3")
-    with Wake() as wake:
-        wake.follow([str(folder)])
+    with ChangeWaiter() as waiter:
+        waiter.watch([str(folder)])
         (folder / name).write_text("0-7")
-        assert wake.wait(LONG)
+        assert waiter.wait(LONG)
 
 
 @pytest.mark.parametrize("name", ["memory.events", "cgroup.procs"])
 def test_what_changes_all_the_time_is_left_out(folder: Path, name: str) -> None:
     (folder / name).write_text("1")
-    with Wake() as wake:
-        wake.follow([str(folder)])
+    with ChangeWaiter() as waiter:
+        waiter.watch([str(folder)])
         (folder / name).write_text("2")
-        assert not wake.wait(0.05)
+        assert not waiter.wait(0.05)
 
 
 def test_folder_is_followed_no_more(folder: Path) -> None:
-    with Wake() as wake:
-        wake.follow([str(folder)])
-        wake.follow([])
+    with ChangeWaiter() as waiter:
+        waiter.watch([str(folder)])
+        waiter.watch([])
         (folder / "pod1").mkdir()
-        assert not wake.wait(0.05)
+        assert not waiter.wait(0.05)
 
 
 def test_folder_that_was_removed_and_made_again_is_followed_again(folder: Path) -> None:
-    with Wake() as wake:
-        wake.follow([str(folder)])
+    with ChangeWaiter() as waiter:
+        waiter.watch([str(folder)])
         folder.rmdir()
-        wake.wait(0.05)
+        waiter.wait(0.05)
         folder.mkdir()
-        wake.follow([str(folder)])
+        waiter.watch([str(folder)])
         (folder / "pod1").mkdir()
-        assert wake.wait(LONG)
+        assert waiter.wait(LONG)
 
 
 def test_folder_that_is_not_there_is_passed_over(folder: Path) -> None:
-    with Wake() as wake:
-        wake.follow([str(folder / "gone"), str(folder)])
+    with ChangeWaiter() as waiter:
+        waiter.watch([str(folder / "gone"), str(folder)])
         (folder / "pod1").mkdir()
-        assert wake.wait(LONG)
+        assert waiter.wait(LONG)
 
 
 def test_plan_that_is_written_or_replaced_is_told(tmp_path: Path) -> None:
     plan = tmp_path / "plan.yaml"
-    with Wake(plan) as wake:
+    with ChangeWaiter(plan) as waiter:
         plan.write_text("one")
-        assert wake.wait(LONG)
+        assert waiter.wait(LONG)
         beside = tmp_path / "new"
         beside.write_text("two")
-        assert not wake.wait(0.05), "a file beside it is none of its business"
+        assert not waiter.wait(0.05), "a file beside it is none of its business"
         beside.replace(plan)
-        assert wake.wait(LONG)
+        assert waiter.wait(LONG)
 
 
 def test_mounted_config_map_that_is_replaced_is_told(tmp_path: Path) -> None:
@@ -104,22 +104,22 @@ def test_mounted_config_map_that_is_replaced_is_told(tmp_path: Path) -> None:
     (tmp_path / "..data").symlink_to("1")
     plan = tmp_path / "plan.yaml"
     plan.symlink_to("..data/plan.yaml")
-    with Wake(plan) as wake:
+    with ChangeWaiter(plan) as waiter:
         (tmp_path / "..data_tmp").symlink_to("2")
         (tmp_path / "..data_tmp").replace(tmp_path / "..data")
-        assert wake.wait(LONG)
+        assert waiter.wait(LONG)
         assert plan.read_text() == "2"
 
 
 def test_call_from_another_thread_ends_a_wait() -> None:
-    with Wake() as wake:
-        caller = threading.Thread(target=wake.call)
+    with ChangeWaiter() as waiter:
+        caller = threading.Thread(target=waiter.wake)
         caller.start()
-        assert wake.wait(LONG)
+        assert waiter.wait(LONG)
         caller.join()
-        assert not wake.wait(0.01)
-        wake.call()
-        assert wake.wait(LONG), "a call before the wait counts"
+        assert not waiter.wait(0.01)
+        waiter.wake()
+        assert waiter.wait(LONG), "a call before the wait counts"
 
 
 def test_no_more_watches_is_said_once(
@@ -128,9 +128,9 @@ def test_no_more_watches_is_said_once(
     def none_left(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    with Wake() as wake:
+    with ChangeWaiter() as waiter:
         monkeypatch.setattr("asyncinotify.Inotify.add_watch", none_left)
-        wake.follow([str(folder)])
-        wake.follow([str(folder)])
+        waiter.watch([str(folder)])
+        waiter.watch([str(folder)])
     (said,) = [record.message for record in caplog.records]
     assert "No space left on device; raise fs.inotify.max_user_watches" in said

@@ -11,7 +11,7 @@ import pytest
 
 from waiting import eventually
 from walras_agent.profiling.container_file import read_inside
-from walras_agent.profiling.counters import CounterError, InThread, parse_number
+from walras_agent.profiling.counters import CounterError, ThreadedCounter, parse_number
 
 if TYPE_CHECKING:
     from walras_agent.profiling.request import Source
@@ -105,7 +105,7 @@ def test_only_plain_files_are_opened(root: Path, kind: str) -> None:
         os.mkfifo(path)
     else:
         root, path = Path("/"), Path("/dev/null")
-    with pytest.raises(OSError, match="plain file"):
+    with pytest.raises(OSError, match="regular file"):
         read(root, str(path.relative_to(root)))
 
 
@@ -144,7 +144,7 @@ class Hanging:
 @pytest.mark.system
 def test_file_system_that_hangs_holds_up_one_thread_only() -> None:
     hanging = Hanging()
-    counter = InThread(hanging)
+    counter = ThreadedCounter(hanging)
     for _ in range(2):
         with pytest.raises(CounterError, match="does not answer"):
             counter.read()

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from walras_agent.profiling.counters import CounterError
-from walras_agent.profiling.http_page import LARGEST, HttpPage, metric_sum
-from walras_agent.profiling.request import HttpCounter
+from walras_agent.profiling.http_page import MAX_BYTES, HttpPage, metric_sum
+from walras_agent.profiling.request import HttpSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ nothing NaN
 
 
 @contextmanager
-def serving(*parts: bytes, host: str = "127.0.0.1", close: bool = True) -> Iterator[HttpCounter]:
+def serving(*parts: bytes, host: str = "127.0.0.1", close: bool = True) -> Iterator[HttpSource]:
     """Answer one connection with these bytes; then close it, or keep it open."""
     done = threading.Event()
 
@@ -52,7 +52,7 @@ def serving(*parts: bytes, host: str = "127.0.0.1", close: bool = True) -> Itera
     thread = threading.Thread(target=answer)
     thread.start()
     try:
-        yield HttpCounter(host, listener.getsockname()[1], "/progress?of=all")
+        yield HttpSource(host, listener.getsockname()[1], "/progress?of=all")
     finally:
         done.set()
         thread.join()
@@ -93,7 +93,7 @@ def test_page_in_chunks_is_put_together() -> None:
         pytest.param(plain(b"soon"), "does not begin with a number", id="no number"),
         pytest.param(plain(b""), "does not begin with a number", id="empty"),
         pytest.param(plain(b"inf"), "does not begin with a number", id="infinity"),
-        pytest.param(plain(b"1" * (LARGEST + 1)), "larger than", id="too large"),
+        pytest.param(plain(b"1" * (MAX_BYTES + 1)), "larger than", id="too large"),
         pytest.param(b"SSH-2.0-OpenSSH\r\n", "SSH-2.0", id="not HTTP"),
         pytest.param(b"", "closed|no answer", id="nothing"),
         pytest.param(
@@ -122,7 +122,7 @@ def test_nobody_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(CounterError, match="refused"):
-        HttpPage(HttpCounter("127.0.0.1", port)).read()
+        HttpPage(HttpSource("127.0.0.1", port)).read()
 
 
 @pytest.mark.system
@@ -161,5 +161,5 @@ def test_page_made_to_be_slow_is_not() -> None:
 
 def test_series_whose_sum_is_no_number_are_refused() -> None:
     series = "".join(f'steps{{worker="{number}"}} 1e308\n' for number in range(2))
-    with pytest.raises(CounterError, match="steps at here is beyond all numbers"):
+    with pytest.raises(CounterError, match="steps at here is too large to be a number"):
         metric_sum(series, "steps", "here")

@@ -20,17 +20,16 @@ from measured_pods import MeasuredPods
 from real_pods import TREE
 from waiting import PATIENCE
 from walras_agent.cpuset import CpuSet
-from walras_agent.enforce import Enforcer
-from walras_agent.holdings import Grant
+from walras_agent.enforce import CpuEnforcer
 from walras_agent.journal import Journal
-from walras_agent.memory.keeper import MemoryKeeper
-from walras_agent.memory.nodes import NodeKeeper
-from walras_agent.node_plan import NodePlan
-from walras_agent.observe import Observer
+from walras_agent.memory.enforce import MemoryEnforcer
+from walras_agent.memory.numa import NumaEnforcer
+from walras_agent.node_plan import EnforcedGrant, NodePlan
+from walras_agent.observe import PodObserver
 from walras_agent.profiling import counters, http_page
 from walras_agent.profiling.instruments import Instruments
 from walras_agent.profiling.profiler import Profiler
-from walras_agent.profiling.request import FileCounter, HttpCounter, Request
+from walras_agent.profiling.request import FileSource, HttpSource, MeasurementRequest
 from walras_agent.reconcile import Reconciler
 from walras_agent.topology import Cpu, Topology
 
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from walras_agent.profiling.request import Report
+    from walras_agent.profiling.request import MeasurementReport
 
 CPUS = sorted(os.sched_getaffinity(0))[:2]
 
@@ -99,15 +98,15 @@ class Agent:
         self.start_agent()
 
     def start_agent(self) -> None:
-        observer = Observer(self.pods.tree, self.pods.layout)
+        observer = PodObserver(self.pods.tree, self.pods.layout)
         journal = Journal.open(self.folder / "journal")
         reserved = max(CPUS) + 1
-        enforcer = Enforcer(self.pods.tree, observer, journal, CpuSet([reserved]))
-        memory = MemoryKeeper(self.pods.tree, journal)
+        enforcer = CpuEnforcer(self.pods.tree, observer, journal, CpuSet([reserved]))
+        memory = MemoryEnforcer(self.pods.tree, journal)
         known = Topology(tuple(Cpu(cpu, cpu, 0, 0, 0) for cpu in (*CPUS, reserved)))
-        nodes = NodeKeeper(self.pods.tree, journal)
+        nodes = NumaEnforcer(self.pods.tree, journal)
         self.reconciler = Reconciler(enforcer, memory, nodes, lambda: known, lambda: "")
-        self.reconciler.offer(NodePlan(1, "enforce", (Grant("aa", "default/aa", 2000),)))
+        self.reconciler.offer(NodePlan(1, "enforce", (EnforcedGrant("aa", "default/aa", 2000),)))
         instruments = Instruments(self.pods.tree, self.pods.layout, lambda: CpuSet(CPUS))
         self.profiler = Profiler(instruments.open)
 
@@ -119,23 +118,23 @@ class Agent:
         self.process = self.pods.run("aa", *argv)
         assert self.process.stdout is not None
         port = int(self.process.stdout.readline())
-        self.page = HttpCounter("127.0.0.1", port, "/metrics", "steps_total")
+        self.page = HttpSource("127.0.0.1", port, "/metrics", "steps_total")
 
     @property
     def affinity(self) -> tuple[int, ...]:
         return tuple(sorted(os.sched_getaffinity(self.process.pid)))
 
-    def turn(self, request: Request | None) -> float | None:
+    def turn(self, request: MeasurementRequest | None) -> float | None:
         """One turn of the loop; returns when the next is due."""
         now = time.monotonic()
         self.profiler.offer(request, now)
         status = self.reconciler.step(now, self.profiler.limits(now))
-        self.profiler.note(status, time.monotonic())
+        self.profiler.update(status, time.monotonic())
         assert not status.failures, status.failures
         self.used.add(self.affinity)
         return self.profiler.next_wake(time.monotonic())
 
-    def measure(self, request: Request) -> Report:
+    def measure(self, request: MeasurementRequest) -> MeasurementReport:
         """Go round until nothing more is due."""
         while (wake := self.turn(request)) is not None:
             time.sleep(max(0.0, wake - time.monotonic()))
@@ -158,11 +157,11 @@ def pod_of(workers: int, folder: Path, *, computes: bool = False) -> Iterator[Ag
         pods.close()
 
 
-def measured(source: str, workers: int, folder: Path, *, computes: bool) -> Report:
+def measured(source: str, workers: int, folder: Path, *, computes: bool) -> MeasurementReport:
     """Measure a program with so many workers by one source of progress."""
     with pod_of(workers, folder, computes=computes) as agent:
-        progress = {"cpuTime": None, "file": FileCounter("/progress"), "http": agent.page}[source]
-        request = Request("r", "aa", sample_seconds=0.3, repeats=2, progress=progress)
+        progress = {"cpuTime": None, "file": FileSource("/progress"), "http": agent.page}[source]
+        request = MeasurementRequest("r", "aa", sample_seconds=0.3, repeats=2, progress=progress)
         report = agent.measure(request)
         assert agent.affinity == tuple(CPUS)
     assert report.state == "Complete", report.reason
@@ -181,7 +180,7 @@ def test_program_is_measured_on_one_core_and_on_all_of_its_own(
 ) -> None:
     """Whatever the machine does beside it: how fast the program gets on is not judged."""
     for module in (counters, http_page):
-        monkeypatch.setattr(module, "PATIENCE_SECONDS", PATIENCE)
+        monkeypatch.setattr(module, "TIMEOUT_SECONDS", PATIENCE)
     report = measured(source, 2, tmp_path / "node", computes=computes)
     assert report.fit is not None
     assert report.fit.by_cores.keys() == {2}
@@ -203,7 +202,7 @@ def start_measuring(agent: Agent) -> None:
     """Go round until the pod is down to one core."""
     deadline = time.monotonic() + 20
     while agent.affinity != (CPUS[0],) and time.monotonic() < deadline:
-        agent.turn(Request("r", "aa"))
+        agent.turn(MeasurementRequest("r", "aa"))
     assert agent.affinity == (CPUS[0],)
 
 
@@ -220,7 +219,7 @@ def test_pod_that_ends_while_it_is_measured(tmp_path: Path) -> None:
     with pod_of(1, tmp_path / "node") as agent:
         start_measuring(agent)
     now = time.monotonic()
-    agent.profiler.note(agent.reconciler.step(now, agent.profiler.limits(now)), now)
+    agent.profiler.update(agent.reconciler.step(now, agent.profiler.limits(now)), now)
     assert agent.profiler.report is not None
     assert agent.profiler.report.state == "Failed"
     assert "no container" in agent.profiler.report.reason

@@ -17,14 +17,14 @@ from walras_agent.daemon.report import profiling_status
 from walras_agent.profiling.counters import CounterError
 from walras_agent.profiling.instruments import Meter
 from walras_agent.profiling.profiler import Profiler
-from walras_agent.profiling.request import Request
+from walras_agent.profiling.request import MeasurementRequest
 from walras_agent.status import NodeStatus, PodStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from walras_agent.node_plan import Mode
-    from walras_agent.profiling.request import Report, Source
+    from walras_agent.profiling.request import MeasurementReport, Source
 
 POD = "/kubepods/podaa"
 NUMBER = re.compile(r"[0-9]{1,40}(\.[0-9]{1,40})?")
@@ -67,7 +67,7 @@ class Node:
         self.profiler = Profiler(self.open)
         self.happening: dict[float, Callable[[], None]] = {}
 
-    def open(self, request: Request) -> Meter:
+    def open(self, request: MeasurementRequest) -> Meter:
         self.opened += 1
         traffic = Bus(self) if self.bytes_per_step else None
         return Meter(POD, self, traffic, clock=lambda: self.now)
@@ -87,7 +87,7 @@ class Node:
         self.done += rate * seconds
         self.now += seconds
 
-    def step(self, request: Request | None) -> None:
+    def step(self, request: MeasurementRequest | None) -> None:
         """One turn of the agent's loop."""
         self.profiler.offer(request, self.now)
         self.limited = self.profiler.limits(self.now)
@@ -101,14 +101,16 @@ class Node:
             None,
             "Absent" if self.gone else "Enforced",
             self.stuck or ("it has no container here" if self.gone else ""),
-            own=CpuSet(range(self.granted)),
+            exclusive=CpuSet(range(self.granted)),
             limit=limit,
         )
         status = NodeStatus(1, self.mode, self.refused, (pod,), repaired=self.repaired)
         self.repaired = ()
-        self.profiler.note(status, self.now)
+        self.profiler.update(status, self.now)
 
-    def run(self, request: Request | None, seconds: float = math.inf) -> Report:
+    def run(
+        self, request: MeasurementRequest | None, seconds: float = math.inf
+    ) -> MeasurementReport:
         """Go round until nothing is due any more, or for some time."""
         end = self.now + seconds
         while True:
@@ -138,7 +140,7 @@ class Bus:
         self.closed += 1
 
 
-REQUEST = Request("first", "aa")
+REQUEST = MeasurementRequest("first", "aa")
 
 
 @given(
@@ -152,7 +154,9 @@ def test_the_fraction_of_a_program_is_found(
     fraction: float, granted: int, repeats: int, seconds: float
 ) -> None:
     node = Node(fraction, granted=granted)
-    request = Request("r", "aa", sample_seconds=seconds, repeats=repeats, lease_seconds=1e4)
+    request = MeasurementRequest(
+        "r", "aa", sample_seconds=seconds, repeats=repeats, lease_seconds=1e4
+    )
     report = node.run(request)
     assert report.state == "Complete", report.reason
     assert report.fit is not None
@@ -169,7 +173,7 @@ def test_steady_drift_hardly_shows(fraction: float, drift: float) -> None:
     """A pass upwards alone would take all of the drift for speedup."""
 
     def error(repeats: int) -> float:
-        request = Request("r", "aa", repeats=repeats, lease_seconds=1e4)
+        request = MeasurementRequest("r", "aa", repeats=repeats, lease_seconds=1e4)
         report = Node(fraction, drift=drift).run(request)
         assert report.fit is not None
         return abs(report.fit.mean - fraction)
@@ -179,7 +183,7 @@ def test_steady_drift_hardly_shows(fraction: float, drift: float) -> None:
 
 def test_core_counts_that_are_asked_for_are_measured_and_one_core_too() -> None:
     node = Node()
-    report = node.run(Request("r", "aa", cores=(6, 3), repeats=2))
+    report = node.run(MeasurementRequest("r", "aa", cores=(6, 3), repeats=2))
     assert [sample.cores for sample in report.samples] == [1, 3, 6, 6, 3, 1]
     assert node.limited == {}
 
@@ -199,7 +203,7 @@ def test_request_that_is_done_is_not_made_again() -> None:
     assert node.run(REQUEST, seconds=100) == report
     assert node.opened == 1
     again = Profiler(node.open)
-    again.pass_over("first")
+    again.skip("first")
     again.offer(REQUEST, node.now)
     assert again.report is None
     assert again.limits(node.now) == {}
@@ -209,19 +213,19 @@ def test_progress_is_counted_on_all_cores_and_none_is_taken_away() -> None:
     node = Node()
     seen = set()
     node.happening = {1000.0 + second: lambda: seen.add(node.cores) for second in range(20)}
-    report = node.run(Request("first", "aa", purpose="Progress"))
+    report = node.run(MeasurementRequest("first", "aa", purpose="Progress"))
     assert (report.state, report.fit) == ("Complete", None)
     assert [sample.cores for sample in report.samples] == [8, 8, 8]
     assert seen == {8}
     assert report.samples[0].progress == pytest.approx(2.0 * float(speedup(8, 0.9)))
     alone = Node(granted=1, cores=1)
-    report = alone.run(Request("first", "aa", purpose="Progress"))
+    report = alone.run(MeasurementRequest("first", "aa", purpose="Progress"))
     assert [sample.cores for sample in report.samples] == [1, 1, 1]
 
 
 def test_lease_ends_a_measurement_that_nobody_renews() -> None:
     node = Node()
-    request = Request("r", "aa", lease_seconds=20)
+    request = MeasurementRequest("r", "aa", lease_seconds=20)
     report = node.run(request)
     assert report.state == "Expired"
     assert node.now == pytest.approx(1020)
@@ -234,9 +238,9 @@ def test_lease_ends_a_measurement_that_nobody_renews() -> None:
 
 def test_renewed_lease_lets_it_come_to_its_end() -> None:
     node = Node()
-    node.run(Request("r", "aa", lease_seconds=20), seconds=15)
-    node.run(Request("r", "aa", lease_seconds=20, renewals=1), seconds=15)
-    report = node.run(Request("r", "aa", lease_seconds=20, renewals=2))
+    node.run(MeasurementRequest("r", "aa", lease_seconds=20), seconds=15)
+    node.run(MeasurementRequest("r", "aa", lease_seconds=20, renewals=1), seconds=15)
+    report = node.run(MeasurementRequest("r", "aa", lease_seconds=20, renewals=2))
     assert report.state == "Complete", report.reason
 
 
@@ -260,7 +264,7 @@ def test_another_request_takes_the_place_of_the_first() -> None:
     """What is not asked for any more ends, and never are two pods measured."""
     node = Node()
     node.run(REQUEST, seconds=10)
-    report = node.run(Request("second", "aa"))
+    report = node.run(MeasurementRequest("second", "aa"))
     assert (report.id, report.state) == ("second", "Complete")
     assert node.opened == node.closed == 2
 
@@ -379,7 +383,7 @@ def test_what_others_do_to_other_pods_is_no_disturbance() -> None:
     ("granted", "cores", "said"),
     [
         pytest.param(1, None, "two or more", id="one core has no speedup"),
-        pytest.param(4, (2, 8), "8 are asked for", id="more than it holds"),
+        pytest.param(4, (2, 8), "8 are requested", id="more than it holds"),
         pytest.param(4, (1,), "only one core", id="nothing to compare with"),
     ],
 )
@@ -387,7 +391,7 @@ def test_request_that_cannot_be_met_is_refused(
     granted: int, cores: tuple[int, ...] | None, said: str
 ) -> None:
     node = Node(granted=granted)
-    report = node.run(Request("r", "aa", cores=cores))
+    report = node.run(MeasurementRequest("r", "aa", cores=cores))
     assert report.state == "Failed"
     assert said in report.reason
     assert node.opened == 0

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from walras.speedup import speedup
-from walras_agent.profiling.request import Sample
-from walras_agent.profiling.result import fit, memory_bandwidth
+from walras_agent.profiling.request import ProgressSample
+from walras_agent.profiling.samples import fit_samples, memory_bandwidth
 
 
-def samples(*counted: tuple[int, float]) -> list[Sample]:
+def samples(*counted: tuple[int, float]) -> list[ProgressSample]:
     """Of two seconds each."""
-    return [Sample(cores, 2.0, progress) for cores, progress in counted]
+    return [ProgressSample(cores, 2.0, progress) for cores, progress in counted]
 
 
 def test_fractions_are_karp_flatts_and_their_mean_and_variance_the_papers() -> None:
-    found = fit(samples((1, 100.0), (2, 160.0), (4, 200.0)))
+    found = fit_samples(samples((1, 100.0), (2, 160.0), (4, 200.0)))
     assert found is not None
     # (1 - 1/s) / (1 - 1/x): (1 - 1/1.6) / (1/2) = 0.75, (1 - 1/2) / (3/4) = 2/3
     assert found.by_cores == pytest.approx({2: 0.75, 4: 2 / 3})
@@ -24,9 +24,9 @@ def test_fractions_are_karp_flatts_and_their_mean_and_variance_the_papers() -> N
 
 
 def test_unit_and_length_of_samples_do_not_matter() -> None:
-    short = [Sample(1, 0.1, 1e-9), Sample(3, 0.2, 4e-9)]
-    long = [Sample(1, 10.0, 1e15), Sample(3, 20.0, 4e15)]
-    one, other = fit(short), fit(long)
+    short = [ProgressSample(1, 0.1, 1e-9), ProgressSample(3, 0.2, 4e-9)]
+    long = [ProgressSample(1, 10.0, 1e15), ProgressSample(3, 20.0, 4e15)]
+    one, other = fit_samples(short), fit_samples(long)
     assert one is not None
     assert other is not None
     assert one.mean == pytest.approx(other.mean)
@@ -35,11 +35,11 @@ def test_unit_and_length_of_samples_do_not_matter() -> None:
 
 @pytest.mark.parametrize("counted", [[], [(1, 5.0)], [(2, 5.0), (4, 6.0)]])
 def test_without_one_core_or_more_there_is_no_fraction(counted: list[tuple[int, float]]) -> None:
-    assert fit(samples(*counted)) is None
+    assert fit_samples(samples(*counted)) is None
 
 
 def test_single_disturbed_sample_does_not_count() -> None:
-    found = fit(samples((1, 10.0), (1, 10.0), (1, 1.0), (2, 20.0), (2, 20.0), (2, 900.0)))
+    found = fit_samples(samples((1, 10.0), (1, 10.0), (1, 1.0), (2, 20.0), (2, 20.0), (2, 900.0)))
     assert found is not None
     assert found.mean == pytest.approx(1)
 
@@ -58,14 +58,17 @@ def test_single_disturbed_sample_does_not_count() -> None:
     ],
 )
 def test_doubtful_results_are_called_so(counted: list[tuple[int, float]], said: str) -> None:
-    found = fit(samples(*counted))
+    found = fit_samples(samples(*counted))
     assert found is not None
     assert any(said in warning for warning in found.warnings), found.warnings
 
 
 def test_bandwidth_is_the_mean_on_most_cores() -> None:
-    few = Sample(1, 2.0, 1.0, memory_bytes=5.0)
-    most = [Sample(4, 2.0, 1.0, memory_bytes=20.0), Sample(4, 4.0, 1.0, memory_bytes=80.0)]
-    assert memory_bandwidth([few, *most, Sample(4, 2.0, 1.0)]) == 15
-    assert memory_bandwidth([few, Sample(4, 2.0, 1.0)]) is None
+    few = ProgressSample(1, 2.0, 1.0, memory_bytes=5.0)
+    most = [
+        ProgressSample(4, 2.0, 1.0, memory_bytes=20.0),
+        ProgressSample(4, 4.0, 1.0, memory_bytes=80.0),
+    ]
+    assert memory_bandwidth([few, *most, ProgressSample(4, 2.0, 1.0)]) == 15
+    assert memory_bandwidth([few, ProgressSample(4, 2.0, 1.0)]) is None
     assert memory_bandwidth([]) is None

@@ -22,16 +22,16 @@ from waiting import eventually
 from walras_agent.cpuset import CpuSet
 from walras_agent.profiling import counters
 from walras_agent.profiling.counters import CounterError, CpuTime
-from walras_agent.profiling.instructions import MOST_CPUS, Event, Instructions
+from walras_agent.profiling.instructions import MAX_CPUS, Instructions, PerfEvent
 from walras_agent.profiling.instruments import Instruments
-from walras_agent.profiling.request import FileCounter, Request
+from walras_agent.profiling.request import FileSource, MeasurementRequest
 from walras_agent.topology import Topology
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-CPU_CLOCK = Event(type=1, config=0)
-UNKNOWN = Event(type=0, config=1 << 20)
+CPU_CLOCK = PerfEvent(type=1, config=0)
+UNKNOWN = PerfEvent(type=0, config=1 << 20)
 
 BUSY = "while True: pass"
 FORKING = "import os\nfor _ in range(3): os.fork()\nwhile True: pass"
@@ -89,7 +89,7 @@ def cpus() -> CpuSet:
     return Topology.read().cpuset
 
 
-def instruments(pods: MeasuredPods, perf: Path, event: Event = CPU_CLOCK) -> Instruments:
+def instruments(pods: MeasuredPods, perf: Path, event: PerfEvent = CPU_CLOCK) -> Instruments:
     return Instruments(pods.tree, pods.layout, cpus, event, perf)
 
 
@@ -140,7 +140,7 @@ def test_closed_counter_holds_no_descriptor(pods: MeasuredPods, perf: Path) -> N
 
 def test_machine_of_many_cpus_would_need_too_many_descriptors(perf: Path) -> None:
     with pytest.raises(CounterError, match="name the job's own counter"):
-        Instructions.open(str(perf), CpuSet(range(MOST_CPUS + 1)))
+        Instructions.open(str(perf), CpuSet(range(MAX_CPUS + 1)))
 
 
 def test_group_that_is_not_there_is_named(perf: Path) -> None:
@@ -150,7 +150,7 @@ def test_group_that_is_not_there_is_named(perf: Path) -> None:
 
 def test_cpu_time_stands_in_for_instructions(pods: MeasuredPods, perf: Path) -> None:
     pods.run("aa", sys.executable, "-c", BUSY)
-    request = Request("r", "aa")
+    request = MeasurementRequest("r", "aa")
     counted = instruments(pods, perf).open(request)
     assert (counted.counter.source, counted.warnings) == ("instructions", ())
     counted.close()
@@ -176,10 +176,12 @@ def test_file_is_read_from_the_root_of_the_container(
     pods: MeasuredPods, perf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The program sees another root than the agent, as those in containers do."""
-    monkeypatch.setattr(counters, "PATIENCE_SECONDS", 60.0)  # emulated machines have time
+    monkeypatch.setattr(counters, "TIMEOUT_SECONDS", 60.0)  # emulated machines have time
     pods.run("aa", sys.executable, "-c", COUNTING, str(tmp_path))
     assert eventually((tmp_path / "progress").exists)
-    meter = instruments(pods, perf).open(Request("r", "aa", progress=FileCounter("/progress")))
+    meter = instruments(pods, perf).open(
+        MeasurementRequest("r", "aa", progress=FileSource("/progress"))
+    )
     start = meter.read()
     assert eventually(lambda: meter.read().progress > start.progress + 5)
     meter.close()
@@ -187,7 +189,7 @@ def test_file_is_read_from_the_root_of_the_container(
 
 def test_file_that_no_container_has_is_named(pods: MeasuredPods, perf: Path) -> None:
     pods.run("aa", "sleep", "600")
-    request = Request("r", "aa", progress=FileCounter("/nowhere/progress"))
+    request = MeasurementRequest("r", "aa", progress=FileSource("/nowhere/progress"))
     with pytest.raises(CounterError, match="/nowhere/progress in the pod's containers: No such"):
         instruments(pods, perf).open(request)
 
@@ -195,15 +197,17 @@ def test_file_that_no_container_has_is_named(pods: MeasuredPods, perf: Path) -> 
 def test_file_of_a_pod_whose_processes_have_ended(pods: MeasuredPods, perf: Path) -> None:
     process = pods.run("aa", "true")
     process.wait()
-    with pytest.raises(CounterError, match="no process is seen"):
-        instruments(pods, perf).open(Request("r", "aa", progress=FileCounter("/progress")))
+    with pytest.raises(CounterError, match="no process is visible"):
+        instruments(pods, perf).open(
+            MeasurementRequest("r", "aa", progress=FileSource("/progress"))
+        )
 
 
 def test_pod_that_is_gone_is_named(pods: MeasuredPods, perf: Path) -> None:
     with pytest.raises(CounterError, match="pod aa has no cgroup"):
-        instruments(pods, perf).open(Request("r", "aa"))
+        instruments(pods, perf).open(MeasurementRequest("r", "aa"))
     pods.run("aa", "sleep", "600")
-    meter = instruments(pods, perf, UNKNOWN).open(Request("r", "aa"))
+    meter = instruments(pods, perf, UNKNOWN).open(MeasurementRequest("r", "aa"))
     pods.close()
     with pytest.raises(CounterError, match="CPU time"):
         meter.read()
@@ -211,6 +215,6 @@ def test_pod_that_is_gone_is_named(pods: MeasuredPods, perf: Path) -> None:
 
 def test_time_of_a_reading_is_when_it_was_made(pods: MeasuredPods, perf: Path) -> None:
     pods.run("aa", "sleep", "600")
-    meter = instruments(pods, perf, UNKNOWN).open(Request("r", "aa"))
+    meter = instruments(pods, perf, UNKNOWN).open(MeasurementRequest("r", "aa"))
     before = time.monotonic()
     assert before <= meter.read().at <= time.monotonic()

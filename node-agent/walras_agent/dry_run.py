@@ -1,6 +1,6 @@
-"""Pure choice: what the agent would write, found by letting it write to nothing.
+"""Facts: cgroups for a dry run, which reads the kernel's files but only records writes.
 
-The very code that enforces runs on top of this, so a dry run cannot tell other than it would be.
+The code that enforces runs unchanged on top of these, so a dry run makes the same decisions.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING, Literal
 
-from walras_agent.memory.pressure import UNLIMITED
+from walras_agent.memory.stats import UNLIMITED
 from walras_agent.tree import CgroupError
 
 if TYPE_CHECKING:
-    from walras_agent.tree import Cgroups, Setting
+    from walras_agent.tree import CgroupFile, Cgroups
 
-# What the kernel shows of a cpuset once it is written, by the file that shows it.
+# The file that is written, by the file in which the kernel shows the effective value.
 _SHOWN = {
     "cpuset.effective_cpus": "cpuset.cpus",
     "cpuset.cpus.effective": "cpuset.cpus",
@@ -23,36 +23,36 @@ _SHOWN = {
 }
 
 
-class Rehearsal:
-    """The cgroups of a node as they would be after writes that are not made; see `Cgroups`.
+class DryRunCgroups:
+    """The cgroups of a node as they would be after the recorded writes (implements `Cgroups`).
 
-    It takes every value: that a real kernel might refuse one is not foreseen.
+    Every write to an existing group succeeds, even one that a kernel would refuse.
 
     Attributes:
-        writes: In the order in which they would be made.
+        writes: Recorded writes, in order.
     """
 
     def __init__(self, cgroups: Cgroups) -> None:
-        self.writes: list[tuple[Setting, str]] = []
+        self.writes: list[tuple[CgroupFile, str]] = []
         self._cgroups = cgroups
-        self._texts: dict[Setting, str] = {}
+        self._texts: dict[CgroupFile, str] = {}
 
     @property
     def version(self) -> Literal[1, 2]:
-        """See `Cgroups`."""
+        """Version of the cgroup interface."""
         return self._cgroups.version
 
-    def read(self, setting: Setting) -> str:
-        """See `Cgroups`."""
+    def read(self, setting: CgroupFile) -> str:
+        """Return the text of a file; see `Cgroups`."""
         written = setting._replace(file=_SHOWN.get(setting.file, setting.file))
         text = self._texts.get(written)
         return self._cgroups.read(setting) if text is None else text
 
-    def write(self, setting: Setting, value: str) -> None:
-        """Note a write.
+    def write(self, setting: CgroupFile, value: str) -> None:
+        """Record a write.
 
         Raises:
-            CgroupError: The group is gone.
+            CgroupError: The group does not exist.
         """
         if self.identity(setting.group) is None:
             raise CgroupError(setting, errno.ENOENT, value)
@@ -60,16 +60,16 @@ class Rehearsal:
         self._texts[setting] = _as_read(setting, value)
 
     def identity(self, group: str) -> int | None:
-        """See `Cgroups`."""
+        """Return the identity of a group; see `Cgroups`."""
         return self._cgroups.identity(group)
 
     def children(self, group: str) -> tuple[str, ...]:
-        """See `Cgroups`."""
+        """Return the child groups of a group; see `Cgroups`."""
         return self._cgroups.children(group)
 
 
-def _as_read(setting: Setting, value: str) -> str:
-    """What a file says when this was written; two of cgroup v1 say it otherwise (memory.rst)."""
+def _as_read(setting: CgroupFile, value: str) -> str:
+    """Return the text of a file after a write; two files of v1 differ from it (memory.rst)."""
     if setting.file == "memory.oom_control":
         return f"oom_kill_disable {value}"
     if setting.file.endswith("_in_bytes") and value == "-1":

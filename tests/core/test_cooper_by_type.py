@@ -1,4 +1,4 @@
-"""Pairs and advice by kinds against the same agent by agent, and against all possible pairs."""
+"""Pairs and advice by types against the same agent by agent, and against all possible pairs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from walras.cooper import crowd
-from walras.cooper.advice import recommend
+from walras.cooper import by_type
 from walras.cooper.blocking import advise
+from walras.cooper.by_type import FORBIDDEN, advise_by_type, pair_by_type, penalties_by_type
 from walras.cooper.colocation import ALONE, check_partner
-from walras.cooper.crowd import FORBIDDEN, losses, pair
 from walras.cooper.policies import POLICIES
 
 Seeds = st.integers(0, 2**32 - 1)
@@ -33,7 +32,7 @@ def test_forbidden_pairs_are_never_made_and_nobody_is_left_who_could_share(
     seed: int, policy: str, kinds: int, agents: int
 ) -> None:
     cost, allowed, kind = drawn(seed, kinds, agents)
-    partner = pair(policy, cost, allowed, kind, np.arange(kinds, dtype=float), seed)
+    partner = pair_by_type(policy, cost, allowed, kind, np.arange(kinds, dtype=float), seed)
     check_partner(partner, agents)
     paired = np.flatnonzero(partner != ALONE)
     assert allowed[kind[paired], kind[partner[paired]]].all()
@@ -48,7 +47,7 @@ def test_without_forbidden_pairs_at_most_one_is_alone(
 ) -> None:
     cost, _, kind = drawn(seed, kinds, agents)
     free = np.ones_like(cost, np.bool_)
-    partner = pair(policy, cost, free, kind, np.arange(kinds, dtype=float), seed)
+    partner = pair_by_type(policy, cost, free, kind, np.arange(kinds, dtype=float), seed)
     assert (partner == ALONE).sum() == agents % 2
 
 
@@ -61,8 +60,8 @@ def test_marriages_have_no_blocking_pair_across_the_two_sides(
     cost, _, kind = drawn(seed, kinds, agents)
     kind = np.sort(kind)
     free, intensity = np.ones_like(cost, np.bool_), -np.arange(kinds, dtype=float)
-    partner = pair("StableMarriagePartition", cost, free, kind, intensity, seed)
-    lost = losses(cost, kind, partner)
+    partner = pair_by_type("StableMarriagePartition", cost, free, kind, intensity, seed)
+    lost = penalties_by_type(cost, kind, partner)
     half = agents // 2
     for one in range(half):
         for other in range(half, agents):
@@ -77,9 +76,9 @@ def test_advice_by_kinds_is_that_of_agent_by_agent(
 ) -> None:
     cost, allowed, kind = drawn(seed, kinds, agents)
     cost = np.where(allowed, cost, FORBIDDEN)
-    partner = pair("Greedy", cost, allowed, kind, np.zeros(kinds), seed)
+    partner = pair_by_type("Greedy", cost, allowed, kind, np.zeros(kinds), seed)
     dense = advise(cost[np.ix_(kind, kind)], partner, alpha)
-    found = recommend(cost, kind, partner, alpha)
+    found = advise_by_type(cost, kind, partner, alpha)
     assert found.companion.tolist() == dense.companion.tolist()
     assert found.gain == pytest.approx(dense.gain)
 
@@ -87,7 +86,7 @@ def test_advice_by_kinds_is_that_of_agent_by_agent(
 def test_agents_who_are_looked_at_one_by_one_are_taken_some_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(crowd, "AT_ONCE", 4)
+    monkeypatch.setattr(by_type, "BATCH", 4)
     cost, kind = np.array([[0.5, 0.1], [0.1, 0.4]]), np.array([0, 0, 1, 1, 0, 1, 1])
-    partner = pair("StableRoommates", cost, cost < 1, kind, np.zeros(2), 0)
+    partner = pair_by_type("StableRoommates", cost, cost < 1, kind, np.zeros(2), 0)
     assert partner.tolist() == [2, 3, 0, 1, 5, 4, ALONE]

@@ -1,4 +1,4 @@
-"""The command template: the user's command line with placeholders, never seen by a shell."""
+"""Command templates: the user's command line with placeholders, executed without a shell."""
 
 import os
 import re
@@ -17,7 +17,7 @@ PLACEHOLDERS: Mapping[str, str] = {
     "fraction": "the data size as a fraction, such as 0.1",
     "data": "path of a sample of --data",
 }
-"""What may stand in braces; anything else in braces (awk's {print}) is left alone."""
+"""Placeholders and their meanings; other text in braces (awk's {print}) is left as it is."""
 
 _TOKEN = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
 
@@ -34,11 +34,11 @@ class Template:
 
     @property
     def placeholders(self) -> frozenset[str]:
-        """The placeholders that occur in the command."""
+        """Names of the placeholders that occur in the command."""
         return frozenset(name for argument in self.argv for name in _TOKEN.findall(argument))
 
     def render(self, *, cores: int, threads: int, size: Size, data: Path | None) -> tuple[str, ...]:
-        """The command line of one run."""
+        """Return the command line of a run."""
         values = {
             "threads": str(threads),
             "cores": str(cores),
@@ -50,14 +50,14 @@ class Template:
         return tuple(_TOKEN.sub(lambda match: values[match[1]], argument) for argument in self.argv)
 
     def check(self, sizes: Sequence[Size], *, has_data: bool) -> None:
-        """Refuse a command that cannot mean what was asked for.
+        """Check that placeholders and options fit each other.
 
         Args:
-            sizes: The data sizes to run; empty when the data are not varied.
-            has_data: Whether there are data to draw samples of.
+            sizes: Data sizes to run; empty if the data size is not varied.
+            has_data: Whether the request has data to sample.
 
         Raises:
-            ValueError: A placeholder has nothing to stand for, or an option has no placeholder.
+            ValueError: A placeholder has no value, or an option has no placeholder.
         """
         used = self.placeholders
         if not self.argv:
@@ -94,15 +94,15 @@ def _check_numbers(used: frozenset[str], *, has_data: bool) -> None:
 
 
 def check_program(argv: Sequence[str], environment: Mapping[str, str], cwd: Path) -> None:
-    """Refuse a program that the child would not find, before anything is started.
+    """Check that the child process will find its program, before anything is started.
 
     Args:
-        argv: The command line; only the program is looked at.
-        environment: The child's environment, whose PATH is searched.
-        cwd: The child's working directory, to which a program named with a slash is relative.
+        argv: Command line; only the program is checked.
+        environment: Environment of the child; its PATH is searched.
+        cwd: Working directory of the child; a program named with a slash is relative to it.
 
     Raises:
-        ValueError: Not found, or not executable.
+        ValueError: The program is missing or not executable.
     """
     program = argv[0]
     if "/" not in program:

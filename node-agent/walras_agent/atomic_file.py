@@ -1,4 +1,4 @@
-"""Apply: files of the agent's own that are whole and on disk whenever the machine stops."""
+"""Effects: replaces the agent's own files atomically and durably."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Replace a file at one stroke, and return when that is on disk (rename(2), fsync(2)).
+    """Replace a file atomically, and return when it is on disk (rename(2), fsync(2)).
 
     Raises:
-        OSError: It could not be written; it is as it was before.
+        OSError: The file could not be written; its content is unchanged.
     """
-    # Always the same name, so that crashes do not fill the folder.
+    # Always the same temporary name, so that crashes do not fill the folder.
     beside = path.with_name(f".{path.name}.new")
     try:
         with beside.open("wb") as file:

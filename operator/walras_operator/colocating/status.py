@@ -1,4 +1,4 @@
-"""Chooses (pure): what the status of a pod says of the one beside it, and of better company."""
+"""Pure: report a pod's co-runner in its status, and whether it would do better with another."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
     from walras.plan import Pairing, Plan
 
 
-def companies(plan: Plan) -> dict[str, PodColocation]:
-    """Return what is to be told of everybody who was placed, by the job's title."""
+def colocation_status(plan: Plan) -> dict[str, PodColocation]:
+    """Return the colocation of all pods that were placed, by title of the pod."""
     return {
-        title: _company(pairing, number)
+        title: _colocation(pairing, number)
         for pairing in plan.pairings
         for number, title in enumerate(pairing.jobs)
     }
 
 
-def lasting(former: Mapping[str, Any]) -> PodColocation | None:
-    """Return what a pod's status said before: it is true until the pod is placed again."""
+def last_colocation(former: Mapping[str, Any]) -> PodColocation | None:
+    """Return the colocation in a pod's last status, which holds until the pod is placed again."""
     try:
         return PodColocation.model_validate(former.get("colocation"))
     except ValidationError:
         return None
 
 
-def _company(pairing: Pairing, number: int) -> PodColocation:
+def _colocation(pairing: Pairing, number: int) -> PodColocation:
     if len(pairing.jobs) == 1:
         return PodColocation()
     penalty = figure(pairing.penalties[number])

@@ -1,10 +1,10 @@
-"""Facts: which processes belong to a job, found without a cgroup.
+"""Facts: finds the processes of a job without a cgroup.
 
-The kernel keeps no such list, so three traces are followed: the parent, the process group that
-a member leads or led, and the environment marker, which also finds daemons that forked twice
-and left group and parent behind. A process that rids itself of all three between two scans is
-lost, and one that lives shorter than a scan (about a millisecond per hundred processes of the
-machine) is never seen; only a cgroup holds these.
+A process belongs to a job by its parent, by a process group that a member leads or led, or by a
+variable in its environment, which also finds daemons that forked twice and changed group and
+parent. A process that loses all three between two scans is lost, and one that lives shorter than a
+scan (about a millisecond per hundred processes of the machine) is never seen; only a cgroup
+contains these.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from walras_agent.procfs import Process
 
 
-class ProcessFamily:
-    """The processes of one job, followed from scan to scan.
+class JobProcesses:
+    """The processes of one job, updated by every scan.
 
     Args:
-        marker: The environment variable of the job's processes, as ``NAME=value``.
+        marker: Environment variable of the job's processes, as ``NAME=value``.
     """
 
     def __init__(self, marker: str) -> None:
         self._marker = marker.encode()
-        # Nothing that started earlier can carry the marker: spares reading its environment.
+        # Processes that started earlier cannot have the marker, so their environment is not read.
         self._since = int(time.clock_gettime(time.CLOCK_BOOTTIME) * procfs.TICKS_PER_SECOND)
         self._members: dict[int, Process] = {}
         self._groups: set[int] = set()
@@ -45,17 +45,17 @@ class ProcessFamily:
         """
         process = procfs.read_process(pid)
         if process is None:
-            raise ProcessLookupError(errno.ESRCH, "gone before it could be placed")
+            raise ProcessLookupError(errno.ESRCH, "ended before it could be placed")
         self._members[pid] = process
 
     def scan(self) -> tuple[Process, ...]:
-        """Find the members that are alive now, oldest first."""
+        """Return the members that are alive now, oldest first."""
         table = {process.pid: process for process in procfs.processes()}
         still = {pid for pid, was in self._members.items() if _is_same(was, table.get(pid))}
         self._groups = {
             group
             for group in self._groups
-            # Its number is not given to a new process before its last process is gone.
+            # The number of a group is not reused before its last process has ended.
             if (group in still if group in table else _has_processes(group))
         }
         marked = {
@@ -71,22 +71,22 @@ class ProcessFamily:
 
     @property
     def groups(self) -> frozenset[int]:
-        """The process groups that members made and that have processes, as of the last scan.
+        """Process groups that members created and that had processes in the last scan.
 
-        They hold also the processes that live too short to be seen.
+        They include processes that live too short to be seen.
         """
         return frozenset(self._groups)
 
     def cpu_seconds(self) -> float:
-        """CPU time of all members ever seen, as of the last scan; never decreases.
+        """Return the CPU time in seconds of all members ever seen, as of the last scan.
 
-        What a member used between the last scan and its end is only known if a member waited
-        for it.
+        It never decreases. The time of a member between its last scan and its end is only known if
+        another member waited for it.
         """
         return self._ticks / procfs.TICKS_PER_SECOND
 
     def _descend(self, table: dict[int, Process], seeds: set[int]) -> set[int]:
-        """The seeds, their descendants and all in the process groups that these lead."""
+        """Return the seeds, their descendants and all in process groups that these lead."""
         reached_from: dict[int, list[int]] = defaultdict(list)
         for process in table.values():
             reached_from[process.parent].append(process.pid)
@@ -100,7 +100,7 @@ class ProcessFamily:
 
     def _update(self, members: dict[int, Process]) -> None:
         for pid, was in self._members.items():
-            # A parent that waited has the time of a gone child in its own; others lose it.
+            # The time of an ended child is part of its parent's only if that waited for it.
             if not _is_same(was, members.get(pid)) and was.parent not in members:
                 self._ticks_of_gone += was.ticks
         self._members = members

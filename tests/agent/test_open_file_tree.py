@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from walras_agent.kept import KeptTree
-from walras_agent.tree import CgroupError, CgroupTree, Setting, TreeError
+from walras_agent.open_file_tree import OpenFileTree
+from walras_agent.tree import CgroupError, CgroupFile, CgroupTree, TreeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def find_tree() -> KeptTree | None:
+def find_tree() -> OpenFileTree | None:
     try:
-        return KeptTree.at() if os.geteuid() == 0 else None
+        return OpenFileTree.at() if os.geteuid() == 0 else None
     except TreeError:
         return None
 
@@ -32,8 +32,8 @@ pytestmark = pytest.mark.skipif(TREE is None, reason="needs root and cgroups wit
 
 
 @pytest.fixture
-def tree() -> Iterator[KeptTree]:
-    made = KeptTree.at()
+def tree() -> Iterator[OpenFileTree]:
+    made = OpenFileTree.at()
     if made.version == 2:
         (Path(made.mounts["cpuset"]) / "cgroup.subtree_control").write_text("+cpuset")
     yield made
@@ -48,15 +48,15 @@ def folder_of(group: str) -> Path:
     return Path(TREE.mounts["cpuset"] + group)
 
 
-def setting(file: str = "cpuset.cpus", group: str = TOP) -> Setting:
-    return Setting("cpuset", group, file)
+def setting(file: str = "cpuset.cpus", group: str = TOP) -> CgroupFile:
+    return CgroupFile("cpuset", group, file)
 
 
 def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_every_read_is_fresh(tree: KeptTree) -> None:
+def test_every_read_is_fresh(tree: OpenFileTree) -> None:
     folder_of(TOP).mkdir()
     assert tree.read(setting()) == ""
     for cpus in ("0", "0-1", "1"):
@@ -67,7 +67,7 @@ def test_every_read_is_fresh(tree: KeptTree) -> None:
     assert descriptors() == before
 
 
-def test_group_that_is_gone_is_gone(tree: KeptTree) -> None:
+def test_group_that_is_gone_is_gone(tree: OpenFileTree) -> None:
     folder_of(TOP).mkdir()
     tree.read(setting())
     folder_of(TOP).rmdir()
@@ -76,7 +76,7 @@ def test_group_that_is_gone_is_gone(tree: KeptTree) -> None:
     assert caught.value.kind == "gone"
 
 
-def test_group_made_anew_under_the_name_is_read_and_not_the_old_one(tree: KeptTree) -> None:
+def test_group_made_anew_under_the_name_is_read_and_not_the_old_one(tree: OpenFileTree) -> None:
     folder_of(TOP).mkdir()
     tree.write(setting(), "1")
     assert tree.read(setting()) == "1"
@@ -87,7 +87,7 @@ def test_group_made_anew_under_the_name_is_read_and_not_the_old_one(tree: KeptTr
 
 def test_no_more_files_are_kept_than_may_be() -> None:
     folder_of(TOP).mkdir()
-    tree = replace(KeptTree.at(), most=2)
+    tree = replace(OpenFileTree.at(), most=2)
     before = descriptors()
     try:
         for file in ("cpuset.cpus", "cpuset.mems", "cgroup.procs") * 3:
@@ -99,7 +99,7 @@ def test_no_more_files_are_kept_than_may_be() -> None:
     assert descriptors() == before
 
 
-def test_agent_that_runs_out_of_descriptors_goes_on(tree: KeptTree) -> None:
+def test_agent_that_runs_out_of_descriptors_goes_on(tree: OpenFileTree) -> None:
     """Perf on 200 groups and more used them all up (cadvisor 3300)."""
     folder_of(TOP).mkdir()
     tree.read(setting())
@@ -120,6 +120,6 @@ def test_agent_that_runs_out_of_descriptors_goes_on(tree: KeptTree) -> None:
             os.close(each)
 
 
-def test_file_that_is_not_there_is_refused_as_ever(tree: KeptTree) -> None:
+def test_file_that_is_not_there_is_refused_as_ever(tree: OpenFileTree) -> None:
     with pytest.raises(CgroupError, match="No such file"):
         tree.read(setting("cpuset.nothing"))

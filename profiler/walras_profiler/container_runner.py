@@ -1,7 +1,7 @@
-"""Makes the runs of a container image, by the API of the Docker daemon on this machine.
+"""Runs a container image by the Docker daemon of this machine, and measures it.
 
-Wall time is the daemon's own record of start and end, so it leaves out the making and the removing
-of the container. CPU time and memory are read while it runs and say what was used up to then.
+Wall time is the daemon's own record of start and end, so it excludes the creation and the removal
+of the container. CPU time and memory are polled, and are those of the last poll before the end.
 """
 
 import os
@@ -18,11 +18,11 @@ from walras_agent.cpuset import CpuSet
 from walras_agent.local.runs import run_id
 from walras_agent.topology import Topology
 from walras_profiler.campaign import Measurement, MeasurementError, Trial
-from walras_profiler.command import Template
-from walras_profiler.commands import choose_cpus, last_lines
+from walras_profiler.command_runner import choose_cpus, last_lines
 from walras_profiler.launch import THREAD_VARIABLES
 from walras_profiler.reaper import Reaper
 from walras_profiler.sampling import Sampler
+from walras_profiler.template import Template
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -35,21 +35,21 @@ _CLOCK_SECONDS = 0.001  # the daemon notes the start only once the container run
 
 
 class ContainerError(Exception):
-    """Containers cannot be run; the message is one line: what, why, and the way out."""
+    """Containers cannot be run; the message is one line with the cause and the way out."""
 
 
 @dataclass(slots=True)
 class _Usage:
-    """What a running container was last seen to have used."""
+    """Resources used by a container, as of the last poll; None before the first."""
 
     user_seconds: float | None = None
     system_seconds: float | None = None
     peak_memory: int | None = None
 
-    def note(self, stats: Mapping[str, Any]) -> None:
-        """Take in one answer of the stats endpoint; an ended container's is empty."""
+    def record(self, stats: Mapping[str, Any]) -> None:
+        """Record an answer of the stats endpoint; that of an ended container is empty."""
         memory = stats.get("memory_stats") or {}
-        # Cgroup v1 keeps the peak itself; on v2 the largest value seen stands in for it.
+        # Cgroup v1 reports the peak; on v2 the largest value polled takes its place.
         if seen := memory.get("max_usage") or memory.get("usage"):
             self.peak_memory = max(int(seen), self.peak_memory or 0)
             usage = stats["cpu_stats"]["cpu_usage"]
@@ -59,17 +59,17 @@ class _Usage:
 
 @dataclass(slots=True)
 class ContainerRunner:
-    """Runs an image; open it with `container_runner`.
+    """Runner of a container image; open it with `container_runner`.
 
     Attributes:
         image: Name of the image.
-        template: The container's command; empty runs the image's own.
-        topology: The machine; its whole cores are what runs are given.
+        template: Template of the container's command; empty for the image's own command.
+        topology: CPUs of the machine; runs get whole cores of them.
         network: Docker network mode.
         timeout: Seconds after which a run counts as hung.
         sampler: Draws samples of the data; None without data.
-        description: How runs are held to their cores.
-        notes: What is not measured.
+        description: Mechanism that holds runs to their cores.
+        notes: Texts for the user about what is not measured.
     """
 
     image: str
@@ -83,11 +83,11 @@ class ContainerRunner:
     _run: str
     _socket: Path
     description: str = "Docker cpuset-cpus"
-    notes: Sequence[str] = ("no hardware counters: they are read for commands only",)
+    notes: Sequence[str] = ("no hardware counters: they are available for commands only",)
     _runs: int = field(default=0)
 
     def run(self, trial: Trial) -> Measurement:
-        """Make one run; see `campaign.Runner`."""
+        """Make a run and wait for its end, as `campaign.Runner` does."""
         from docker.errors import DockerException
 
         try:
@@ -120,13 +120,13 @@ class ContainerRunner:
         )
 
     def _environment(self, cpus: CpuSet) -> dict[str, str]:
-        """Thread counts for the run-times that the image leaves unset."""
+        """Return thread counts for parallel run-times, where the image does not set them."""
         image = self._client.images.get(self.image)
         own = {entry.partition("=")[0] for entry in image.attrs["Config"].get("Env") or ()}
         return {name: str(len(cpus)) for name in THREAD_VARIABLES if name not in own}
 
     def _volumes(self, data: Path | None) -> dict[str, dict[str, str]]:
-        """The data and the sample, which may link into them, read-only at their own paths."""
+        """Return read-only mounts of the data and of the sample, which may link to the data."""
         if self.sampler is None or data is None:
             return {}
         paths = {str(self.sampler.source.absolute()), str(data)}
@@ -151,7 +151,7 @@ class ContainerRunner:
         )
 
     def _wait(self, container: "Container", trial: Trial) -> _Usage:
-        """Look at the container, ever more seldom, until it has ended."""
+        """Poll the container, at growing intervals, until it has ended."""
         usage, pause = _Usage(), _FIRST_PAUSE
         deadline = time.monotonic() + self.timeout
         while True:
@@ -163,7 +163,7 @@ class ContainerRunner:
                     f"{trial}: still running after {self.timeout:g} s: raise --timeout, "
                     "or give it less work"
                 )
-            usage.note(cast("Mapping[str, Any]", container.stats(stream=False, one_shot=True)))
+            usage.record(cast("Mapping[str, Any]", container.stats(stream=False, one_shot=True)))
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -179,15 +179,15 @@ def container_runner(
     timeout: float = 3600.0,
     seed: int = 0,
 ) -> Iterator[ContainerRunner]:
-    """Open a runner; on leaving, no container and no file of its runs is left.
+    """Open a runner; on exit, all containers and files of its runs are removed.
 
     Args:
         image: Name of an image that the daemon has.
-        template: The container's command; empty runs the image's own.
-        topology: The machine.
-        data: Data to draw samples of.
+        template: Template of the container's command; empty for the image's own command.
+        topology: CPUs of the machine.
+        data: Data to sample; None for no data.
         network: Docker network mode.
-        timeout: Seconds that one run may take.
+        timeout: Longest duration of a run in seconds.
         seed: Seed of the samples.
 
     Raises:
@@ -217,10 +217,10 @@ def container_runner(
 
 
 def docker_socket(environment: Mapping[str, str]) -> Path:
-    """The Unix socket of this machine's daemon, by DOCKER_HOST or the default.
+    """Return the Unix socket of this machine's daemon, from DOCKER_HOST or the default.
 
     Raises:
-        ContainerError: DOCKER_HOST names a daemon elsewhere, whose cores are not those seen here.
+        ContainerError: DOCKER_HOST names the daemon of another machine.
     """
     host = environment.get("DOCKER_HOST") or _DEFAULT_SOCKET
     if not host.startswith("unix://"):
@@ -230,7 +230,7 @@ def docker_socket(environment: Mapping[str, str]) -> Path:
 
 @contextmanager
 def _connected(image: str) -> Iterator["DockerClient"]:
-    """A client of a daemon that answers and has the image."""
+    """Open a client of the daemon, after checking that it answers and has the image."""
     import docker
     from docker.errors import DockerException, ImageNotFound
 
@@ -254,11 +254,11 @@ def _connected(image: str) -> Iterator["DockerClient"]:
 
 
 def _seconds_between(started: str, finished: str) -> float:
-    """Wall time by the daemon's clock, which may see a trifle end before it began."""
+    """Return the wall time by the daemon's clock, which may show a very short run as negative."""
     elapsed = datetime.fromisoformat(finished) - datetime.fromisoformat(started)
     return max(_CLOCK_SECONDS, elapsed.total_seconds())
 
 
 def _reason(error: Exception) -> str:
-    """The daemon's own explanation, in one line."""
+    """Return the daemon's own explanation of an error as one line."""
     return last_lines(str(getattr(error, "explanation", None) or error).encode())

@@ -1,4 +1,4 @@
-"""Makes the runs of a command on this machine: CPUs chosen, held to them, watched, cleaned up."""
+"""Runs a command on chosen CPUs of this machine, measures it, and cleans up after it."""
 
 import os
 import shutil
@@ -11,39 +11,46 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Literal
 
-from walras_agent.assign import Demand, assign
+from walras_agent.assign import CoreDemand, assign
 from walras_agent.cpuset import CpuSet
-from walras_agent.local.placement import Job, PlacementError, Placer, open_placer, run_id
+from walras_agent.local.placement import JobPlacer, PlacedJob, PlacementError, open_placer, run_id
 from walras_agent.topology import Topology
 from walras_profiler.campaign import Measurement, MeasurementError, Trial
-from walras_profiler.command import Template
 from walras_profiler.counters import (
     EVENTS,
-    Attached,
+    AttachedPerf,
     Counters,
     NoCounters,
     open_counters,
     parse_counts,
 )
 from walras_profiler.interference import busy_seconds, share_of_others
-from walras_profiler.launch import Command, LaunchError, Outcome, Process, job_environment, launch
+from walras_profiler.launch import (
+    Command,
+    LaunchedProcess,
+    LaunchError,
+    ProcessResult,
+    job_environment,
+    launch,
+)
 from walras_profiler.reaper import Reaper
 from walras_profiler.sampling import Sampler
+from walras_profiler.template import Template
 
-_KEEP_UP_SECONDS = 1.0
+_REPAIR_SECONDS = 1.0  # between two repairs of the placement
 _TAIL_BYTES, _TAIL_LINES = 2000, 3
 _JOB = "run"
 
 
 @dataclass(slots=True)
 class CommandRunner:
-    """Runs a command template; open it with `command_runner`.
+    """Runner of a command template; open it with `command_runner`.
 
     Attributes:
-        template: The command.
-        topology: The machine; its whole cores are what runs are given.
-        environment: The user's environment.
-        cwd: Where the command runs.
+        template: Command template.
+        topology: CPUs of the machine; runs get whole cores of them.
+        environment: Environment of the user.
+        cwd: Working directory of the command.
         timeout: Seconds after which a run counts as hung.
         sampler: Draws samples of the data; None without data.
     """
@@ -54,7 +61,7 @@ class CommandRunner:
     cwd: Path
     timeout: float
     sampler: Sampler | None
-    _placer: Placer
+    _placer: JobPlacer
     _reaper: Reaper
     _scratch: Path
     _counters: Counters | NoCounters
@@ -62,18 +69,18 @@ class CommandRunner:
 
     @property
     def description(self) -> str:
-        """How runs are held to their cores."""
+        """Mechanism that holds runs to their cores."""
         return self._placer.description
 
     @property
     def notes(self) -> Sequence[str]:
-        """Why there are no hardware counters, if there are none."""
+        """Reason why there are no hardware counters; empty if there are."""
         if isinstance(self._counters, NoCounters):
             return (f"no hardware counters: {self._counters.reason}",)
         return ()
 
     def run(self, trial: Trial) -> Measurement:
-        """Make one run; see `campaign.Runner`."""
+        """Make a run and wait for its end, as `campaign.Runner` does."""
         self._runs += 1
         cpus = choose_cpus(self.topology, trial.cores)
         argv = self.template.render(
@@ -91,9 +98,11 @@ class CommandRunner:
         except (LaunchError, PlacementError) as error:
             raise MeasurementError(f"{trial}: {error}") from error
 
-    def _run_as(self, job: Job, cpus: CpuSet, argv: tuple[str, ...], trial: Trial) -> Measurement:
+    def _run_as(
+        self, job: PlacedJob, cpus: CpuSet, argv: tuple[str, ...], trial: Trial
+    ) -> Measurement:
         job.place(cpus)
-        counting: Attached | None = None
+        counting: AttachedPerf | None = None
 
         def admit(pid: int) -> None:
             nonlocal counting
@@ -116,12 +125,12 @@ class CommandRunner:
         busy = busy_seconds(cpus) - busy_before
         return _measurement(trial, outcome, cpus, busy, counts)
 
-    def _wait(self, process: Process, trial: Trial) -> Outcome:
-        """Wait for the end, moving stray threads back meanwhile."""
+    def _wait(self, process: LaunchedProcess, trial: Trial) -> ProcessResult:
+        """Wait for the end of a run, and move stray threads back meanwhile."""
         deadline = time.monotonic() + self.timeout
         while True:
             left = deadline - time.monotonic()
-            outcome = process.wait(max(0.0, min(left, _KEEP_UP_SECONDS)))
+            outcome = process.wait(max(0.0, min(left, _REPAIR_SECONDS)))
             if outcome is not None:
                 return outcome
             if left <= 0:
@@ -145,21 +154,21 @@ def command_runner(
     seed: int = 0,
     events: tuple[str, ...] = EVENTS,
 ) -> Iterator[CommandRunner]:
-    """Open a runner; on leaving, nothing of its runs is left: processes, cgroups or files.
+    """Open a runner; on exit, all processes, cgroups and files of its runs are removed.
 
     Args:
-        template: The command.
-        topology: The machine.
-        data: Data to draw samples of.
-        environment: Of the command; by default this process's own.
-        cwd: Of the command; by default this process's own.
-        prefer: How to hold runs to their cores.
-        timeout: Seconds that one run may take.
+        template: Command template.
+        topology: CPUs of the machine.
+        data: Data to sample; None for no data.
+        environment: Environment of the command; None for this process's own.
+        cwd: Working directory of the command; None for this process's own.
+        prefer: Mechanism that holds runs to their cores.
+        timeout: Longest duration of a run in seconds.
         seed: Seed of the samples.
-        events: What perf counts, as far as the machine can.
+        events: Events for perf to count; those that the machine lacks are left out.
 
     Raises:
-        PlacementError: Cgroups were demanded and cannot be had.
+        PlacementError: Cgroups were requested and are not available.
     """
     run = run_id()
     with Reaper(run) as reaper:
@@ -187,20 +196,20 @@ def command_runner(
 
 
 def choose_cpus(topology: Topology, cores: int) -> CpuSet:
-    """The CPUs that the market would give a job of so many whole cores on an idle machine.
+    """Return the CPUs that a job with so many whole cores would get on an idle machine.
 
     Raises:
         MeasurementError: The machine has fewer cores.
     """
     try:
-        assignment = assign(topology, [Demand(key=_JOB, cores=cores, weight=1.0)], unit="core")
+        assignment = assign(topology, [CoreDemand(key=_JOB, cores=cores, weight=1.0)], unit="core")
     except ValueError as error:
         raise MeasurementError(str(error)) from error
     return assignment.exclusive[_JOB]
 
 
 def describe_failure(exit_code: int, errors: IO[bytes]) -> str:
-    """One line for a run that failed: how it ended, and the last it wrote to standard error."""
+    """Return one line about a failed run: how it ended, and its last output to standard error."""
     ended = f"exit code {exit_code}" if exit_code > 0 else f"killed by {_signal_name(-exit_code)}"
     errors.seek(0, os.SEEK_END)
     errors.seek(max(0, errors.tell() - _TAIL_BYTES))
@@ -211,19 +220,19 @@ def describe_failure(exit_code: int, errors: IO[bytes]) -> str:
 def _signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
-    except ValueError:  # most of the real-time signals have no name of their own
+    except ValueError:  # most real-time signals have no name
         return f"signal {number}"
 
 
 def last_lines(text: bytes) -> str:
-    """The last lines that say something, joined into one printable line."""
+    """Return the last lines that are not blank, joined into one printable line."""
     lines = [line.strip() for line in text.decode(errors="replace").splitlines()]
     joined = " | ".join([line for line in lines if line][-_TAIL_LINES:])
     return "".join(character if character.isprintable() else "?" for character in joined)
 
 
 def _measurement(
-    trial: Trial, outcome: Outcome, cpus: CpuSet, busy: float, counts: dict[str, int]
+    trial: Trial, outcome: ProcessResult, cpus: CpuSet, busy: float, counts: dict[str, int]
 ) -> Measurement:
     own = outcome.user_seconds + outcome.system_seconds
     return Measurement(

@@ -1,8 +1,8 @@
-"""Facts: cgroup files that are read over and over, kept open in between.
+"""Effects: reads and writes cgroup files, and keeps those that it has read open.
 
-The kernel writes the text of such a file anew whenever it is read from its beginning, and a read of
-an open file takes a fifth of the time that it takes to find, open, read and close it. Once a group
-is gone, its open files say so (ENODEV), also when there is another one under its name.
+The kernel makes the text of such a file anew whenever it is read from its beginning, and a read of
+an open file takes a fifth of the time of open, read and close. Once a group is deleted, its open
+files fail with ENODEV, even if another group has its name.
 """
 
 from __future__ import annotations
@@ -12,33 +12,35 @@ import os
 import resource
 from dataclasses import dataclass, field
 
-from walras_agent.tree import CgroupError, CgroupTree, Setting
+from walras_agent.tree import CgroupError, CgroupFile, CgroupTree
 
 _MOST = 8192
-_WHOLE = 65536  # bytes; no file that is kept has more
+_WHOLE = 65536  # bytes, more than any cgroup file has
 
 _NO_MORE = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 def _room() -> int:
-    """How many files may be kept open: half of those that this process may have."""
+    """Return how many files may be kept open: half of this process's limit, at most 8192."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _MOST if soft == resource.RLIM_INFINITY else min(soft // 2, _MOST)
 
 
 @dataclass(frozen=True, slots=True)
-class KeptTree(CgroupTree):
-    """The cgroups of this node's kernel, for one who looks at them all the time.
+class OpenFileTree(CgroupTree):
+    """A `CgroupTree` for frequent reads, which keeps files open between them.
 
     Attributes:
-        most: How many files are kept open at most.
+        most: Largest number of files that are kept open.
     """
 
     most: int = field(default_factory=_room)
-    _open: dict[Setting, int] = field(default_factory=dict, init=False, compare=False, repr=False)
+    _open: dict[CgroupFile, int] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
 
-    def read(self, setting: Setting) -> str:
-        """See `Cgroups`."""
+    def read(self, setting: CgroupFile) -> str:
+        """Return the text of a file; see `Cgroups`."""
         kept = self._open.get(setting)
         if kept is not None:
             try:
@@ -53,12 +55,12 @@ class KeptTree(CgroupTree):
             raise CgroupError(setting, error.errno or 0) from error
 
     def close(self) -> None:
-        """Keep nothing any more; what is read later is opened again."""
+        """Close all files; later reads open them again."""
         while self._open:
             os.close(self._open.popitem()[1])
 
-    def _keep(self, setting: Setting) -> int:
-        # Files of groups that are gone are not asked for again: they go when all do.
+    def _keep(self, setting: CgroupFile) -> int:
+        # Files of deleted groups are never read again; they are closed with all others here.
         if len(self._open) >= self.most:
             self.close()
         path = self._path(setting)

@@ -1,4 +1,4 @@
-"""Facts: this node as it is now, for people who want to see before they change anything."""
+"""Facts: the present state of the node, for the command ``walras-agent show``."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from walras_agent.daemon.node import Node
+from walras_agent.daemon.node import NodeComponents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from walras.resources.node_status import NodeTopology
-    from walras_agent.daemon.node import Whereabouts
+    from walras_agent.daemon.node import HostPaths
     from walras_agent.journal import Journal, Original
-    from walras_agent.observe import Pod
+    from walras_agent.observe import ObservedPod
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """What is to be seen.
+class NodeInspection:
+    """State of a node before anything is written.
 
     Attributes:
-        topology: The node's CPUs.
-        pods: That are there.
-        changed: Files that the agent has written to, with what they said before.
-        refused: Why the agent may write nothing here; empty if it may.
+        topology: CPUs and memory of the node.
+        pods: Pods that have a cgroup on the node.
+        changed: Original values of the files that the agent has written.
+        refused: Why the agent must not write here; empty if it may.
     """
 
     topology: NodeTopology
-    pods: Sequence[Pod]
+    pods: Sequence[ObservedPod]
     changed: Sequence[Original]
     refused: str
 
     def table(self) -> str:
-        """For people."""
+        """Return the state as tables of text."""
         node = self.topology
         parts = (
             f"{node.sockets} sockets",
@@ -46,16 +46,16 @@ class Sight:
         )
         lines = [f"CPUs {node.cpus}: {', '.join(parts)}"]
         if self.refused:
-            lines.append(f"The agent may not write here: {self.refused}")
+            lines.append(f"The agent must not write here: {self.refused}")
         lines += ["", *_columns([("POD", "CONTAINER", "CPUS"), *self._rows()])]
         if self.changed:
-            # All that counts of a table such as memory.oom_control is its first line.
+            # Of a table such as memory.oom_control only the first line is the value.
             before = ((str(each.setting), each.text.partition("\n")[0]) for each in self.changed)
             lines += ["", "Changed by the agent:", *_columns([("FILE", "BEFORE"), *before])]
         return "\n".join(lines)
 
     def json(self) -> str:
-        """For scripts."""
+        """Return the state as a JSON document."""
         document: dict[str, Any] = {
             "topology": self.topology.model_dump(by_alias=True),
             "refused": self.refused,
@@ -74,24 +74,24 @@ class Sight:
                 yield pod.uid, name, str(container.group.cpus)
 
 
-def look_around(where: Whereabouts, journal: Journal) -> Sight:
-    """Look at a node; nothing is written.
+def inspect_node(paths: HostPaths, journal: Journal) -> NodeInspection:
+    """Return the state of a node without writing anything.
 
     Raises:
-        TreeError: There are no cgroups of pods.
-        KubeletError: The kubelet's configuration cannot be understood.
+        TreeError: The pods' cgroups were not found.
+        KubeletError: The kubelet's configuration is invalid.
     """
-    node = Node.open(where, journal)
-    return Sight(
+    node = NodeComponents.open(paths, journal)
+    return NodeInspection(
         topology=node.topology(),
         pods=node.reconciler.enforcer.observer.observe(),
         changed=sorted(journal.originals.values()),
-        refused=node.reconciler.why_not(),
+        refused=node.reconciler.write_conflict(),
     )
 
 
 def _columns(rows: Iterable[Sequence[str]]) -> list[str]:
-    """Lines in which every column is as wide as its widest cell."""
+    """Return rows as lines in which every column is as wide as its widest cell."""
     table = list(rows)
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     return [

@@ -1,0 +1,159 @@
+"""Facts: notices changes on the node as they happen, by inotify(7).
+
+The kernel reports cgroup files as it does others: that a group was made or removed, and that a
+process wrote to a file. The agent's own writes are reported too, and cost one more reconcile pass.
+What the kernel does by itself, such as taking a CPU offline, is noticed in the next periodic pass.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import selectors
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from asyncinotify import Inotify, Mask
+
+from walras_agent.memory.stats import LIMIT_FILES
+from walras_agent.moves import CPUS
+from walras_agent.quota import CHECKED_FILES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from asyncinotify import Event, Watch
+
+    from walras_agent.kubepods import Layout, PodGroups
+    from walras_agent.tree import Cgroups, CgroupTree
+
+_log = logging.getLogger(__name__)
+
+_MASK = Mask.CREATE | Mask.DELETE | Mask.MODIFY | Mask.MOVED_TO | Mask.ONLYDIR
+_ENFORCED_FILES = frozenset({CPUS, "cpuset.mems"}).union(
+    *CHECKED_FILES.values(), *(files.values() for files in LIMIT_FILES.values())
+)
+_GATHER = 0.05  # seconds: changes come in bursts, as when a pod with three containers starts
+_MOUNTED = "..data"  # the link that the kubelet replaces when a mounted ConfigMap changes
+
+
+class ChangeWaiter:
+    """Waits until something on the node changes or another thread calls `wake`.
+
+    Args:
+        plan: File with the plan, watched too; None for no file. Its folder must exist.
+
+    Raises:
+        OSError: The limit of inotify instances is reached, or the plan's folder does not exist.
+    """
+
+    def __init__(self, plan: Path | None = None) -> None:
+        self._inotify = Inotify(sync_timeout=0)
+        self._woken = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._inotify.fd, selectors.EVENT_READ)
+        self._selector.register(self._woken, selectors.EVENT_READ)
+        self._watched: dict[str, Watch] = {}
+        self._names = _ENFORCED_FILES
+        self._limit_logged = False
+        if plan is not None:
+            self._names |= {plan.name, _MOUNTED}
+            self._inotify.add_watch(plan.absolute().parent, _MASK)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._selector.close()
+        self._inotify.close()
+        os.close(self._woken)
+
+    def wake(self) -> None:
+        """End the present or the next wait; for other threads and signal handlers."""
+        os.eventfd_write(self._woken, 1)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for a change or a call of `wake`; return False if the time is up without one."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            if self._poll(left):
+                time.sleep(_GATHER)
+                self._poll(0)
+                return True
+        return False
+
+    def watch(self, folders: Iterable[str]) -> None:
+        """Watch these folders from now on, and no others but the plan's."""
+        wanted = frozenset(folders)
+        for folder in self._watched.keys() - wanted:
+            watch = self._watched.pop(folder)
+            if watch in self._inotify.watches:  # else the folder is gone, and the watch with it
+                self._inotify.rm_watch(watch)
+        for folder in wanted - self._watched.keys():
+            try:
+                self._watched[folder] = self._inotify.add_watch(folder, _MASK)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                self._log_limit(error)
+                return
+
+    def _log_limit(self, error: OSError) -> None:
+        if not self._limit_logged:
+            _log.warning(
+                "changes by other processes are noticed late: %s; "
+                "raise fs.inotify.max_user_watches",
+                error.strerror,
+            )
+        self._limit_logged = True
+
+    def _poll(self, seconds: float) -> bool:
+        """Wait up to ``seconds``; return whether there was a relevant change or a call."""
+        found = False
+        for key, _ in self._selector.select(seconds):
+            if key.fd == self._woken:
+                os.eventfd_read(self._woken)
+                found = True
+            else:
+                found |= self._drain()
+        return found
+
+    def _drain(self) -> bool:
+        """Take all pending events; return whether one of them is relevant."""
+        return sum(map(self._is_relevant, self._inotify)) > 0
+
+    def _is_relevant(self, event: Event) -> bool:
+        if Mask.IGNORED in event:
+            self._watched = {k: w for k, w in self._watched.items() if w is not event.watch}
+            return False
+        return bool(event.mask & (Mask.ISDIR | Mask.Q_OVERFLOW)) or str(event.name) in self._names
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedPods:
+    """A source of pods that has their cgroups watched.
+
+    Attributes:
+        layout: Location of pods among the cgroups.
+        tree: Cgroup file systems of the kernel.
+        waiter: Waiter that watches the folders found by the last scan.
+    """
+
+    layout: Layout
+    tree: CgroupTree
+    waiter: ChangeWaiter
+
+    def scan(self, cgroups: Cgroups) -> tuple[PodGroups, ...]:
+        """Return the pods, as `observe.PodSource` does, and watch their folders."""
+        found = self.layout.scan(cgroups)
+        groups = {self.layout.pods, *cgroups.children(self.layout.pods)}
+        for pod in found:
+            groups |= {pod.group, *pod.containers}
+        self.waiter.watch(
+            self.tree.folder(controller, group)
+            for group in groups
+            for controller in ("cpuset", "cpu")
+        )
+        return found

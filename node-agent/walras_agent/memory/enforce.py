@@ -1,0 +1,228 @@
+"""Effects: enforces the memory grants of pods, and restores their limits when a grant ends.
+
+The original limits are in the journal, so they can be restored after a crash as well. They are
+dropped from the journal only when they are restored.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from walras_agent.backoff import Backoff
+from walras_agent.memory.demand import estimate
+from walras_agent.memory.limit_writes import take_step
+from walras_agent.memory.stats import LIMIT_FILES, MemoryLimits, read_sample
+from walras_agent.tree import CgroupError, CgroupFile
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from walras_agent.journal import Journal
+    from walras_agent.memory.demand import PodDemand
+    from walras_agent.memory.limit_steps import LimitHistory, LimitProgress, ReclaimPace
+    from walras_agent.memory.limit_writes import StepResult
+    from walras_agent.memory.stats import MemorySample
+    from walras_agent.observe import ObservedPod
+    from walras_agent.tree import Cgroups
+
+
+class MemoryRound(NamedTuple):
+    """The result of one step for all pods.
+
+    Attributes:
+        pods: Progress of every grant, and of every pod whose limits are being restored, by UID.
+        refused: Errors by UID of pods of which a file could not be read or written.
+        writes: Writes that were made.
+        demands: Bytes that granted pods could use, by UID.
+    """
+
+    pods: Mapping[str, LimitProgress]
+    refused: Mapping[str, CgroupError]
+    writes: Sequence[tuple[CgroupFile, str]]
+    demands: Mapping[str, int]
+
+
+@dataclass(slots=True)
+class MemoryEnforcer:
+    """Enforces memory grants on a node, one step in every call.
+
+    Attributes:
+        cgroups: Cgroups of this node.
+        journal: Original texts of the files that were written.
+        pace: Timing of reclaim; None for the default.
+    """
+
+    cgroups: Cgroups
+    journal: Journal
+    pace: ReclaimPace | None = None
+    _histories: dict[str, Mapping[str, LimitHistory]] = field(default_factory=dict)
+    _demands: dict[str, PodDemand] = field(default_factory=dict)
+    _prior: dict[str, int] = field(default_factory=dict)
+    _refused: Backoff = field(default_factory=lambda: Backoff(first=1.0, longest=60.0))
+    _refusals: dict[str, CgroupError] = field(default_factory=dict)
+
+    def step(
+        self, pods: Sequence[ObservedPod], grants: Mapping[str, int], now: float
+    ) -> MemoryRound:
+        """Make one step for every pod that has a grant, or whose limits are being restored.
+
+        A pod with a permanent error waits longer after every failure.
+
+        Args:
+            pods: Pods of this node as observed.
+            grants: Grants in bytes, by pod UID.
+            now: Monotonic time in seconds.
+
+        Raises:
+            JournalError: The journal cannot be written; nothing was written for the pod.
+        """
+        reports: dict[str, LimitProgress] = {}
+        refusals: dict[str, CgroupError] = {}
+        writes: list[tuple[CgroupFile, str]] = []
+        waiting = self._refused.waiting(now)
+        journaled = self._journaled()
+        self._forget_gone(journaled, {pod.uid for pod in pods})
+        for pod in pods:
+            grant = grants.get(pod.uid)
+            known = [setting for group in _groups(pod) for setting in journaled.get(group, ())]
+            if grant is None and not known:
+                continue
+            if pod.uid in waiting:
+                refusals[pod.uid] = self._refusals[pod.uid]
+                continue
+            try:
+                held = self._take_step(pod, grant, journaled, now)
+            except CgroupError as error:
+                if error.kind != "gone":
+                    refusals[pod.uid] = error
+                continue
+            reports[pod.uid] = held.report
+            self._estimate(pod, {name: each.sample for name, each in held.histories.items()}, now)
+            writes += held.writes
+            if held.refused:
+                refusals[pod.uid] = held.refused[0]
+            if grant is None and held.report.state == "Held":
+                self.journal.forget(known)
+        self._note(refusals, frozenset(pod.uid for pod in pods), now)
+        return MemoryRound(reports, refusals, writes, self._reported(grants))
+
+    def measure(
+        self, pods: Sequence[ObservedPod], uids: Collection[str], now: float
+    ) -> Mapping[str, int]:
+        """Return the bytes that some pods could use, by UID, without writing.
+
+        Args:
+            pods: Pods of this node as observed.
+            uids: UIDs of the pods to measure.
+            now: Monotonic time in seconds.
+        """
+        for pod in pods:
+            if pod.uid in uids:
+                self._estimate(pod, {name: self._sample(name) for name in _groups(pod)}, now)
+        for uid in self._demands.keys() - {pod.uid for pod in pods}:
+            del self._demands[uid]
+        return self._reported(uids)
+
+    def restore_demands(self, demands: Mapping[str, int]) -> None:
+        """Continue from the demands in bytes, by pod UID, that a previous agent reported.
+
+        They are used in the first estimate of each pod, as far as they are plausible.
+        """
+        self._prior = dict(demands)
+
+    def _sample(self, group: str) -> MemorySample | None:
+        with contextlib.suppress(CgroupError):
+            return read_sample(self.cgroups, group)
+        return None
+
+    def _estimate(
+        self, pod: ObservedPod, seen: Mapping[str, MemorySample | None], now: float
+    ) -> None:
+        """Update the demand of a pod from samples by group, if its own group has one."""
+        samples = {name: sample for name, sample in seen.items() if sample is not None}
+        own = samples.pop(pod.group, None)
+        if own is not None:
+            before, prior = self._demands.get(pod.uid), self._prior.pop(pod.uid, 0)
+            self._demands[pod.uid] = estimate(own, before, now, samples, prior)
+
+    def _reported(self, uids: Collection[str]) -> dict[str, int]:
+        return {uid: self._demands[uid].reported for uid in uids if uid in self._demands}
+
+    def _take_step(
+        self, pod: ObservedPod, grant: int | None, journaled: Collection[str], now: float
+    ) -> StepResult:
+        if grant is not None:
+            self._remember([group for group in _groups(pod) if group not in journaled])
+        histories = self._histories.get(pod.uid, {})
+        originals = self._originals(pod)
+        held = take_step(self.cgroups, pod.group, grant, originals, histories, now, pace=self.pace)
+        self._histories[pod.uid] = held.histories
+        return held
+
+    def _note(self, refusals: Mapping[str, CgroupError], there: frozenset[str], now: float) -> None:
+        waiting = self._refused.waiting(now)
+        for uid, refusal in refusals.items():
+            if uid not in waiting and refusal.kind == "permanent":
+                self._refused.failed(uid, now)
+        self._refused.keep(there)
+        self._refusals = dict(refusals)
+
+    def _remember(self, groups: Iterable[str]) -> None:
+        # A kernel without swap accounting lacks some of these files.
+        files = LIMIT_FILES[self.cgroups.version].values()
+        settings = (CgroupFile("memory", group, file) for group in groups for file in files)
+        self.journal.record_current(settings, self.cgroups)
+
+    def _originals(self, pod: ObservedPod) -> dict[str, MemoryLimits]:
+        """Return the limits of a pod and its containers before the first step, by group.
+
+        Raises:
+            CgroupError: The limits of the pod, or of a container that exists, cannot be read.
+        """
+        limits = {}
+        for group in _groups(pod):
+            try:
+                limits[group] = MemoryLimits.read(self.cgroups.version, group, self._text)
+            except CgroupError as error:
+                if group == pod.group or error.kind != "gone":
+                    raise
+        return limits
+
+    def _text(self, setting: CgroupFile) -> str:
+        kept = self.journal.originals.get(setting)
+        return self.cgroups.read(setting) if kept is None else kept.text
+
+    def _journaled(self) -> dict[str, list[CgroupFile]]:
+        """Return the memory files in the journal, by group, without those of deleted groups."""
+        found: dict[str, list[CgroupFile]] = {}
+        identities: dict[str, int | None] = {}
+        for setting, kept in self.journal.originals.items():
+            group = setting.group
+            if setting.controller != "memory":
+                continue
+            if group not in identities:
+                identities[group] = self.cgroups.identity(group)
+            if kept.identity == identities[group]:
+                found.setdefault(group, []).append(setting)
+        return found
+
+    def _forget_gone(
+        self, journaled: Mapping[str, Collection[CgroupFile]], there: set[str]
+    ) -> None:
+        for uid in self._histories.keys() - there:
+            del self._histories[uid]
+        for uid in self._demands.keys() - there:
+            del self._demands[uid]
+        alive = {setting for settings in journaled.values() for setting in settings}
+        originals = self.journal.originals
+        self.journal.forget(
+            [each for each in originals if each.controller == "memory" and each not in alive]
+        )
+
+
+def _groups(pod: ObservedPod) -> Iterable[str]:
+    yield pod.group
+    for container in pod.containers:
+        yield container.group.name

@@ -1,0 +1,153 @@
+"""Effects: samples a pod's memory and makes one step towards its grant.
+
+Memory is reclaimed in the way that the kernel has:
+
+* v2 since Linux 5.19: ``memory.reclaim``, which takes the agent's own CPU time.
+* v2 before: the write to ``memory.high`` that follows reclaims by itself.
+* v1: a hard limit below the usage is refused (EBUSY) unless that much can be reclaimed, so it is
+  lowered and restored at once. Between the two writes the limit is above the working set with its
+  headroom, and OOM kills are off: if the agent dies there, a program that grows beyond the limit
+  waits until a new agent restores the limit in its first step.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from walras_agent.memory.limit_steps import LimitProgress, PodMemory, SetLimit, next_step, progress
+from walras_agent.memory.stats import LIMIT_FILES, UNLIMITED, MemoryLimits, read_sample
+from walras_agent.tree import CgroupError, CgroupFile, RecordingCgroups
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from walras_agent.memory.limit_steps import LimitHistory, MemoryWrite, Reclaim, ReclaimPace
+    from walras_agent.memory.stats import MemorySample
+    from walras_agent.tree import Cgroups
+
+_THROTTLES_SAFELY = (5, 9)
+
+
+class StepResult(NamedTuple):
+    """The result of one step for a pod.
+
+    Attributes:
+        report: How far the grant is enforced, as sampled after the writes.
+        histories: Histories for the next step, by group.
+        refused: Writes that the kernel refused; most are tried again in the next step.
+        writes: Writes that succeeded.
+    """
+
+    report: LimitProgress
+    histories: Mapping[str, LimitHistory]
+    refused: tuple[CgroupError, ...]
+    writes: tuple[tuple[CgroupFile, str], ...]
+
+
+def take_step(
+    cgroups: Cgroups,
+    pod: str,
+    grant: int | None,
+    originals: Mapping[str, MemoryLimits],
+    histories: Mapping[str, LimitHistory],
+    now: float,
+    *,
+    pace: ReclaimPace | None = None,
+    release: str | None = None,
+) -> StepResult:
+    """Make one step towards a pod's grant, or back to its original limits.
+
+    Args:
+        cgroups: Cgroups of the node.
+        pod: Cgroup of the pod.
+        grant: Grant in bytes; None to restore the original limits, until the report says ``Held``.
+        originals: Limits of the pod and its containers before the first step, by group.
+        histories: Histories that the last step returned; empty at first.
+        now: Monotonic time in seconds.
+        pace: Timing of reclaim.
+        release: Release of the kernel; by default that of the running kernel.
+
+    Raises:
+        CgroupError: The pod was deleted, or one of its files cannot be read.
+    """
+    can_slow = cgroups.version == 1 or _release(release or os.uname().release) >= _THROTTLES_SAFELY
+    seen = PodMemory(pod, _samples(cgroups, pod, originals), originals, can_slow)
+    step = next_step(seen, grant, histories, now, pace)
+    recorder = RecordingCgroups(cgroups)
+    refused = apply_writes(recorder, step.writes)
+    if step.writes:
+        seen = PodMemory(pod, _samples(cgroups, pod, originals), originals, can_slow)
+    report = progress(seen, grant, step.histories, now, pace)
+    return StepResult(report, step.histories, tuple(refused), tuple(recorder.writes))
+
+
+def apply_writes(cgroups: Cgroups, writes: Iterable[MemoryWrite]) -> list[CgroupError]:
+    """Make writes in their order; after one that is refused, none to the same group.
+
+    Returns:
+        The errors of the writes that the kernel refused.
+    """
+    refused: list[CgroupError] = []
+    for write in writes:
+        if any(error.setting.group == write.group for error in refused):
+            continue
+        try:
+            if isinstance(write, SetLimit):
+                _set(cgroups, write)
+            else:
+                _reclaim(cgroups, write)
+        except CgroupError as error:
+            refused.append(error)
+    return refused
+
+
+def _samples(cgroups: Cgroups, pod: str, groups: Iterable[str]) -> dict[str, MemorySample]:
+    samples = {}
+    for group in groups:
+        try:
+            samples[group] = read_sample(cgroups, group)
+        except CgroupError as error:
+            if group == pod or error.kind != "gone":
+                raise
+    return samples
+
+
+def _set(cgroups: Cgroups, write: SetLimit) -> None:
+    setting = CgroupFile("memory", write.group, LIMIT_FILES[cgroups.version][write.knob])
+    if write.knob == "kills":
+        cgroups.write(setting, str(1 - write.value))
+    elif write.value >= UNLIMITED:
+        cgroups.write(setting, "max" if cgroups.version == 2 else "-1")
+    else:
+        cgroups.write(setting, str(write.value))
+
+
+def _reclaim(cgroups: Cgroups, write: Reclaim) -> None:
+    if cgroups.version == 1:
+        _squeeze(cgroups, write)
+        return
+    excess = read_sample(cgroups, write.group).usage - write.usage
+    if excess <= 0:
+        return
+    try:
+        cgroups.write(CgroupFile("memory", write.group, "memory.reclaim"), str(excess))
+    except CgroupError as error:
+        if error.kind != "gone":
+            raise
+
+
+def _squeeze(cgroups: Cgroups, write: Reclaim) -> None:
+    before = MemoryLimits.read(1, write.group, cgroups.read)
+    _set(cgroups, SetLimit(write.group, "kills", 0))
+    try:
+        _set(cgroups, SetLimit(write.group, "hard", min(write.usage, before.hard)))
+    finally:
+        _set(cgroups, SetLimit(write.group, "hard", before.hard))
+        _set(cgroups, SetLimit(write.group, "kills", int(before.kills)))
+
+
+def _release(text: str) -> tuple[int, int]:
+    match = re.match(r"(\d+)\.(\d+)", text)
+    return (int(match[1]), int(match[2])) if match else (0, 0)

@@ -1,0 +1,214 @@
+"""Pure: chooses the CPUs, CFS quota and CPU weight of every granted pod of a node.
+
+The whole cores of a grant become exclusive CPUs of the pod. A fraction beyond them is time on the
+shared CPUs: the pod may use these too, its quota limits its time on all of its CPUs to the grant,
+and its weight decides its share of the shared CPUs under contention. All other pods, with or
+without a grant, use the shared CPUs; at least one core stays shared if any pod needs it.
+
+A grant by weight is a share of the shared CPUs only, without a quota.
+
+While its speedup is measured, a pod uses only some of its exclusive cores; the others stay idle.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from walras_agent.assign import CoreDemand, assign
+from walras_agent.cpuset import CpuSet
+from walras_agent.topology import Topology
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from walras_agent.node_plan import EnforcedGrant
+    from walras_agent.observe import ObservedPod
+    from walras_agent.topology import Unit
+
+_MILLI = 1000
+_NOTHING = CpuSet()
+
+
+class MeasurementLimit(NamedTuple):
+    """The exclusive cores that a pod may use while its speedup is measured.
+
+    Attributes:
+        units: Number of cores, or of CPUs if single CPUs are sold (`Unit`).
+        cpus: The CPUs of these cores.
+    """
+
+    units: int
+    cpus: CpuSet
+
+
+@dataclass(frozen=True, slots=True)
+class PodCpus:
+    """The CPUs, quota and weight that a pod is to have.
+
+    Attributes:
+        exclusive: CPUs that no other pod may use.
+        shared: CPUs shared with other pods; empty for a grant of whole cores only.
+        milliquota: CFS quota in thousandths of a CPU; None for no quota.
+        milliweight: Weight on the shared CPUs, as the CPU request in thousandths for which the
+            kubelet sets the same weight; None if the pod uses no shared CPU.
+        missing: Granted whole cores that the node does not have.
+        limit: Cores that the pod may use during a measurement; None for all of its CPUs.
+    """
+
+    exclusive: CpuSet
+    shared: CpuSet
+    milliquota: int | None
+    milliweight: int | None
+    missing: int = 0
+    limit: MeasurementLimit | None = None
+
+    @property
+    def cpus(self) -> CpuSet:
+        """All CPUs that the pod may use now."""
+        return self.exclusive | self.shared if self.limit is None else self.limit.cpus
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCpus:
+    """The CPUs that all pods of a node are to have.
+
+    Attributes:
+        pods: CPUs of the pods with a grant, by pod UID.
+        shared: CPUs of all other pods.
+    """
+
+    pods: Mapping[str, PodCpus]
+    shared: CpuSet
+
+
+def allocate_cpus(
+    topology: Topology,
+    grants: Iterable[EnforcedGrant],
+    previous: Mapping[str, CpuSet],
+    unit: Unit = "core",
+    reserved: CpuSet = _NOTHING,
+    *,
+    others: bool = True,
+) -> NodeCpus:
+    """Choose the CPUs of every grant and change as few assignments as possible.
+
+    When the node lacks cores, because CPUs went offline, grants are served in the order of their
+    pods' UIDs. A pod that gets fewer whole cores uses the shared CPUs instead (`PodCpus.missing`).
+
+    Args:
+        topology: The node's online CPUs, without isolated ones.
+        grants: At most one grant for each pod.
+        previous: Exclusive CPUs of each pod so far, by pod UID.
+        unit: Whether grants count physical cores or single CPUs.
+        reserved: CPUs that stay shared (the kubelet's ``--reserved-cpus``).
+        others: Whether there may be pods without a grant; at least one core is left for these.
+
+    Raises:
+        ValueError: Two grants name the same pod.
+    """
+    saleable = Topology(tuple(cpu for cpu in topology.cpus if cpu.id not in reserved))
+    units = saleable.cores(unit)
+    threads = max((len(each) for each in units), default=1)
+    demands, missing = [], {}
+    ordered = sorted(grants, key=lambda grant: grant.pod)
+    shares = others or any(grant.uses_shared for grant in ordered)
+    shares = shares or sum(grant.whole_cores for grant in ordered) > len(units)
+    left = len(units) - 1 if shares and not topology.cpuset & reserved else len(units)
+    for one, other in pairwise(ordered):
+        if one.pod == other.pod:
+            raise ValueError(f"two grants are for the pod {one.title}")
+    for grant in ordered:
+        whole = min(grant.whole_cores, max(left, 0))
+        left -= whole
+        missing[grant.pod] = grant.whole_cores - whole
+        if whole:
+            demands.append(CoreDemand(grant.pod, whole))
+    assignment = assign(saleable, demands, previous, unit)
+    shared = assignment.shared | (topology.cpuset & reserved)
+    pods = {}
+    for grant in ordered:
+        exclusive = assignment.exclusive.get(grant.pod, _NOTHING)
+        fraction = grant.millicores % _MILLI
+        if grant.weight is not None:
+            pods[grant.pod] = PodCpus(_NOTHING, shared, None, grant.weight)
+        elif fraction or missing[grant.pod] or not exclusive:
+            pods[grant.pod] = PodCpus(
+                exclusive=exclusive,
+                shared=shared,
+                milliquota=grant.millicores * threads,
+                milliweight=max(fraction + missing[grant.pod] * _MILLI, 1) * threads,
+                missing=missing[grant.pod],
+            )
+        else:
+            pods[grant.pod] = PodCpus(exclusive, _NOTHING, milliquota=None, milliweight=None)
+    return NodeCpus(pods, shared)
+
+
+def limit_measured_pods(
+    node_cpus: NodeCpus, limits: Mapping[str, int], topology: Topology, unit: Unit = "core"
+) -> NodeCpus:
+    """Limit pods under measurement to the first of their exclusive cores, in assignment order.
+
+    All of its exclusive CPUs stay reserved for the pod. A limited pod uses no shared CPU and needs
+    no quota: it runs at the speed of that many whole cores.
+
+    Args:
+        node_cpus: CPUs of all pods, without limits.
+        limits: Number of cores by pod UID, raised to 1 and lowered to the pod's exclusive cores.
+            Pods without exclusive cores are not limited.
+        topology: The node's CPUs, as for `allocate_cpus`.
+        unit: Whether ``limits`` count physical cores or single CPUs.
+    """
+    limited = {
+        uid: _limited(node_cpus.pods[uid], count, topology.cores(unit))
+        for uid, count in limits.items()
+        if uid in node_cpus.pods and node_cpus.pods[uid].exclusive
+    }
+    return replace(node_cpus, pods={**node_cpus.pods, **limited}) if limited else node_cpus
+
+
+def _limited(pod_cpus: PodCpus, count: int, units: Iterable[CpuSet]) -> PodCpus:
+    # A core of which some CPUs are reserved counts with its other CPUs.
+    mine = [exclusive for each in units if (exclusive := each & pod_cpus.exclusive)]
+    used = mine[: max(count, 1)]
+    cpus = CpuSet(cpu for each in used for cpu in each)
+    return replace(
+        pod_cpus,
+        shared=_NOTHING,
+        milliquota=None,
+        milliweight=None,
+        limit=MeasurementLimit(len(used), cpus),
+    )
+
+
+def unshared_cpus(pods: Sequence[ObservedPod]) -> dict[str, CpuSet]:
+    """Return, by pod UID, the CPUs that no other pod may use, as observed after an agent start."""
+    users = Counter(cpu for pod in pods for cpu in _cpus(pod))
+    return {pod.uid: CpuSet(cpu for cpu in _cpus(pod) if users[cpu] == 1) for pod in pods}
+
+
+def still_exclusive(
+    pods: Sequence[ObservedPod], before: Mapping[str, CpuSet], node_cpus: NodeCpus
+) -> dict[str, CpuSet]:
+    """Return the exclusive CPUs of every pod, by UID, after some of the moves have been made.
+
+    Args:
+        pods: The pods as observed now.
+        before: Exclusive CPUs of each pod before the moves, by UID.
+        node_cpus: The CPUs that the moves lead to.
+    """
+    owned = {}
+    for pod in pods:
+        pod_cpus = node_cpus.pods.get(pod.uid)
+        mine = pod_cpus.exclusive if pod_cpus else CpuSet()
+        had = before.get(pod.uid, CpuSet())
+        # CPUs that the pod keeps are still exclusive, even if a measurement leaves them idle.
+        owned[pod.uid] = (had | mine) & _cpus(pod) | had & mine
+    return owned
+
+
+def _cpus(pod: ObservedPod) -> CpuSet:
+    return CpuSet(cpu for each in pod.containers for cpu in each.group.cpus)

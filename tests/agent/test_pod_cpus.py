@@ -1,0 +1,232 @@
+"""What pods hold of a node: their own cores, and a part of those that all share."""
+
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from machines import machine
+from walras_agent.cpuset import CpuSet
+from walras_agent.node_plan import EnforcedGrant
+from walras_agent.pod_cpus import (
+    MeasurementLimit,
+    NodeCpus,
+    PodCpus,
+    allocate_cpus,
+    limit_measured_pods,
+)
+from walras_agent.topology import Topology
+
+NOTHING = CpuSet()
+
+
+def grants(**millicores: int) -> list[EnforcedGrant]:
+    return [EnforcedGrant(pod, f"default/{pod}", amount) for pod, amount in millicores.items()]
+
+
+def test_whole_cores_are_the_pods_own_with_all_their_threads_and_without_quota() -> None:
+    held = allocate_cpus(machine(cores=4, threads=2), grants(a=2000), {})
+    assert held.pods["a"] == PodCpus(CpuSet([0, 1, 4, 5]), NOTHING, None, None)
+    assert held.shared == CpuSet([2, 3, 6, 7])
+
+
+def test_a_fraction_is_time_on_the_shared_cpus() -> None:
+    held = allocate_cpus(machine(cores=4), grants(a=1500, b=250), {})
+    assert held.pods["a"] == PodCpus(CpuSet([0]), CpuSet([1, 2, 3]), 1500, 500)
+    assert held.pods["b"] == PodCpus(NOTHING, CpuSet([1, 2, 3]), 250, 250)
+
+
+def test_a_core_of_two_threads_is_two_cpus_of_time() -> None:
+    held = allocate_cpus(machine(cores=2, threads=2), grants(a=1500), {}).pods["a"]
+    assert (held.milliquota, held.milliweight) == (3000, 1000)
+    held = allocate_cpus(machine(cores=2, threads=2), grants(a=1500), {}, unit="thread").pods["a"]
+    assert (held.milliquota, held.milliweight) == (1500, 500)
+
+
+def test_one_core_is_always_left_to_share() -> None:
+    held = allocate_cpus(machine(cores=4), grants(a=3000, b=1000), {})
+    assert len(held.pods["a"].exclusive) == 3
+    assert held.pods["b"] == PodCpus(NOTHING, held.shared, 1000, 1000, missing=1)
+    assert len(held.shared) == 1
+
+
+def test_reserved_cpus_are_shared_and_nobodys_own() -> None:
+    held = allocate_cpus(machine(cores=4), grants(a=3000), {}, reserved=CpuSet([0]))
+    assert held.pods["a"].exclusive == CpuSet([1, 2, 3])
+    assert held.shared == CpuSet([0])
+
+
+def test_what_a_pod_had_it_keeps() -> None:
+    held = allocate_cpus(
+        machine(cores=8), grants(a=2000, b=1000), {"b": CpuSet([5]), "a": CpuSet([6])}
+    )
+    assert held.pods["b"].exclusive == CpuSet([5])
+    assert 6 in held.pods["a"].exclusive
+
+
+def test_a_machine_of_one_core_has_none_for_sale() -> None:
+    held = allocate_cpus(machine(cores=1), grants(a=1000), {})
+    assert held.pods["a"] == PodCpus(NOTHING, CpuSet([0]), 1000, 1000, missing=1)
+
+
+def test_a_machine_that_is_all_reserved_is_all_shared() -> None:
+    held = allocate_cpus(machine(cores=2), grants(a=1000), {}, reserved=CpuSet([0, 1]))
+    assert held.pods["a"].cpus == held.shared == CpuSet([0, 1])
+
+
+def test_weights_divide_what_nobody_owns_without_a_bound() -> None:
+    sharing = [
+        EnforcedGrant("a", "default/a", 1500, weight=1000),
+        EnforcedGrant("b", "default/b", 1, weight=10),
+    ]
+    held = allocate_cpus(machine(cores=4, threads=2), [*sharing, *grants(c=2000)], {}, others=False)
+    assert held.shared == CpuSet([2, 3, 6, 7])
+    assert held.pods["a"] == PodCpus(NOTHING, held.shared, None, 1000)
+    assert held.pods["b"] == PodCpus(NOTHING, held.shared, None, 10)
+    assert len(held.pods["c"].exclusive) == 4
+
+
+def test_where_no_others_come_all_cores_can_be_owned() -> None:
+    held = allocate_cpus(machine(cores=4), grants(a=3000, b=1000), {}, others=False)
+    assert len(held.pods["a"].exclusive) == 3
+    assert len(held.pods["b"].exclusive) == 1
+    assert held.shared == NOTHING
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        EnforcedGrant("z", "", 1, weight=1),
+        EnforcedGrant("z", "", 500),
+        EnforcedGrant("z", "", 1500),
+        EnforcedGrant("z", "", 1000),
+    ],
+    ids=["a weight", "a fraction", "a core and a fraction", "a core too many"],
+)
+def test_a_core_is_left_for_whoever_needs_it(last: EnforcedGrant) -> None:
+    held = allocate_cpus(machine(cores=4), [*grants(a=2000, b=2000), last], {}, others=False)
+    assert len(held.shared) == 1
+    assert held.pods["z"].cpus == held.shared
+    assert held.pods["b"].missing == 1
+
+
+@pytest.mark.parametrize(
+    ("millicores", "memory", "weight"),
+    [(0, None, None), (-5, None, None), (1, 0, None), (1, -1, None), (1, None, 0)],
+)
+def test_nothing_cannot_be_granted(millicores: int, memory: int | None, weight: int | None) -> None:
+    with pytest.raises(ValueError, match=r"^default/a: a .* is less than 1m?$"):
+        EnforcedGrant("a", "default/a", millicores, memory, weight)
+
+
+def test_two_grants_for_one_pod_are_refused() -> None:
+    with pytest.raises(ValueError, match="two grants are for the pod default/a"):
+        allocate_cpus(machine(), grants(a=1000) * 2, {})
+
+
+class Node(NamedTuple):
+    topology: Topology
+    granted: list[EnforcedGrant]
+    previous: dict[str, CpuSet]
+    reserved: CpuSet
+    others: bool
+
+    def divide(self) -> NodeCpus:
+        topology, granted, previous, reserved, others = self
+        return allocate_cpus(topology, granted, previous, reserved=reserved, others=others)
+
+
+@st.composite
+def nodes(draw: st.DrawFn) -> Node:
+    topology = machine(
+        nodes=draw(st.integers(1, 2)),
+        cores=draw(st.integers(1, 6)),
+        threads=draw(st.integers(1, 2)),
+    )
+    cpus = st.sets(st.sampled_from(list(topology.cpuset))).map(CpuSet)
+    amounts = st.tuples(st.integers(1, 9000), st.none() | st.integers(1, 5000))
+    wanted = draw(st.dictionaries(st.sampled_from("abcdefgh"), amounts))
+    return Node(
+        topology,
+        [EnforcedGrant(pod, pod, cores, weight=weight) for pod, (cores, weight) in wanted.items()],
+        draw(st.dictionaries(st.sampled_from("abx"), cpus)),
+        draw(cpus),
+        draw(st.booleans()),
+    )
+
+
+@given(nodes())
+def test_no_cpu_has_two_owners_and_nobody_is_left_without(node: Node) -> None:
+    held = node.divide()
+    own = [each.exclusive for each in held.pods.values()]
+    assert sum(map(len, own)) + len(held.shared) == len(node.topology.cpuset)
+    assert CpuSet(cpu for each in own for cpu in each) | held.shared == node.topology.cpuset
+    assert held.shared or not node.others
+    assert not any(each & node.reserved for each in own)
+    for grant in node.granted:
+        pod_cpus = held.pods[grant.pod]
+        assert pod_cpus.cpus
+        assert pod_cpus.shared in (NOTHING, held.shared)
+        if grant.weight is not None:
+            assert pod_cpus == PodCpus(NOTHING, held.shared, None, grant.weight)
+        elif pod_cpus.milliquota is None:
+            assert grant.millicores % 1000 == 0
+            assert not pod_cpus.missing
+    assert node._replace(granted=node.granted[::-1]).divide() == held
+
+
+@given(nodes())
+def test_what_is_held_stays_when_nothing_changes(node: Node) -> None:
+    held = node.divide()
+    now = {pod: each.exclusive for pod, each in held.pods.items()}
+    assert node._replace(previous=now).divide() == held
+
+
+def test_limited_pod_uses_the_first_of_its_own_cores_and_keeps_the_others() -> None:
+    topology = machine(cores=6, threads=2)
+    held = allocate_cpus(topology, grants(a=3500, b=1000), {})
+    now = limit_measured_pods(held, {"a": 2}, topology)
+    assert now.pods["a"].exclusive == held.pods["a"].exclusive == CpuSet([0, 1, 2, 6, 7, 8])
+    assert now.pods["a"].limit == MeasurementLimit(2, CpuSet([0, 1, 6, 7]))
+    assert now.pods["a"].cpus == CpuSet([0, 1, 6, 7])
+    assert (now.pods["a"].milliquota, now.pods["a"].milliweight) == (None, None)
+    assert (now.pods["b"], now.shared) == (held.pods["b"], held.shared)
+
+
+def test_limit_counts_what_is_sold() -> None:
+    topology = machine(cores=4, threads=2)
+    held = allocate_cpus(topology, grants(a=3000), {}, unit="thread")
+    now = limit_measured_pods(held, {"a": 2}, topology, unit="thread").pods["a"]
+    assert now.limit == MeasurementLimit(2, CpuSet([0, 4]))
+
+
+@pytest.mark.parametrize(("asked", "used"), [(-1, 1), (0, 1), (3, 3), (4, 3), (99, 3)])
+def test_limit_is_at_least_one_core_and_at_most_all_own_ones(asked: int, used: int) -> None:
+    held = limit_measured_pods(
+        allocate_cpus(machine(cores=8), grants(a=3500), {}), {"a": asked}, machine(cores=8)
+    )
+    assert held.pods["a"].cpus == CpuSet(range(used))
+
+
+def test_limit_of_a_pod_without_own_cores_or_without_grant_is_ignored() -> None:
+    held = allocate_cpus(machine(cores=4), grants(a=500, b=1000), {})
+    assert limit_measured_pods(held, {"a": 1, "gone": 1}, machine(cores=4)) == held
+
+
+@given(nodes(), st.dictionaries(st.sampled_from("abcx"), st.integers(1, 8)))
+def test_limit_takes_nothing_from_anybody_and_gives_nobody_more(
+    node: Node, limits: dict[str, int]
+) -> None:
+    held = node.divide()
+    now = limit_measured_pods(held, limits, node.topology)
+    assert now.shared == held.shared
+    assert now.pods.keys() == held.pods.keys()
+    for uid, pod_cpus in now.pods.items():
+        assert pod_cpus.exclusive == held.pods[uid].exclusive
+        if pod_cpus.limit is None:
+            assert pod_cpus == held.pods[uid]
+        else:
+            assert pod_cpus.cpus
+            assert pod_cpus.cpus <= pod_cpus.exclusive
+            assert pod_cpus.limit.units <= limits[uid]
