@@ -78,6 +78,21 @@ class KernelCache(caching.FunctionCache):
 
     _impl_class = _Impl
 
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        """Return the machine code for a signature; None if there is none that is fresh.
+
+        Numba unpickles the types of signatures before it looks at the stamp. Those of another version
+        of this package may have other names.
+        """
+        try:
+            return super().load_overload(signature, target)
+        except (AttributeError, ImportError):
+            try:
+                self.flush()
+            except OSError:
+                self.disable()
+            return None
+
     def save_overload(self, signature: Any, data: Any) -> None:
         """Keep machine code; where that is not possible after all, it serves this process only."""
         try:

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from another_user import NOBODY, another_user
 from real_jobs import (
     ALLOWED,
     BOTH_WAYS,
-    NOBODY,
     SLEEPER,
     THREADS_AND_A_CHILD,
     Programs,
@@ -445,7 +445,7 @@ def test_shares_are_the_nice_value_of_the_closest_kernel_weight(shares: int, nic
     assert nice_of(shares) == nice
 
 
-@needs_root
+@another_user
 def test_all_of_it_holds_by_affinity_for_an_ordinary_user() -> None:
     these = "affinity and not cgroup and not ordinary_user"
     options = ["-q", "-p", "no:cacheprovider", "-k", these]
@@ -474,7 +474,7 @@ except PlacementError as error:
 """
 
 
-@needs_root
+@another_user
 def test_an_ordinary_user_gets_affinity_or_the_reason_why_no_cgroup() -> None:
     answer = subprocess.run(
         [sys.executable, "-c", AS_A_USER],

@@ -23,17 +23,6 @@ CPUS = 6
 CONTROLLERS: tuple[Controller, ...] = ("cpuset", "cpu", "memory")
 
 
-class MemoryJournal(Journal):
-    """A journal without a disk."""
-
-    def __init__(self) -> None:
-        super().__init__(Path("/nowhere"), "boot")
-
-    def _become(self, after: dict[CgroupFile, Original]) -> None:
-        self._originals.clear()
-        self._originals.update(after)
-
-
 def setting(path: str) -> CgroupFile:
     group, _, file = path.rpartition("/")
     (controller,) = (name for name in CONTROLLERS if file.startswith(f"{name}."))
@@ -55,7 +44,7 @@ class Node:
 
     def __init__(self, version: Version, *, nested: bool = False) -> None:
         self.kernel = ModelKernel(version, cpus=CPUS, nested=nested)
-        self.journal = MemoryJournal()
+        self.journal = Journal.in_memory()
 
     def change(self, *changes: tuple[str, str]) -> None:
         note(self.journal, self.kernel, *(path for path, _ in changes))
@@ -418,7 +407,7 @@ class Goes(ModelKernel):
 @pytest.mark.parametrize("look", [1, 2], ids=["reading", "writing"])
 @pytest.mark.parametrize("before", [True, False])
 def test_a_group_that_goes_around_a_look_is_gone(look: int, before: bool, while_open: bool) -> None:
-    kernel, journal = Goes(look, before=before, while_open=while_open), MemoryJournal()
+    kernel, journal = Goes(look, before=before, while_open=while_open), Journal.in_memory()
     kernel.make("/a", tasks=1)
     note(journal, kernel, "/a/cpu.weight")
     kernel.write(setting("/a/cpu.weight"), "7")
@@ -431,7 +420,7 @@ def test_a_group_that_goes_around_a_look_is_gone(look: int, before: bool, while_
 
 
 def test_a_group_that_goes_after_a_failure_has_not_failed() -> None:
-    kernel, journal = Goes(4, before=True, while_open=False), MemoryJournal()
+    kernel, journal = Goes(4, before=True, while_open=False), Journal.in_memory()
     kernel.make("/a", cpus="0-3", tasks=1)
     note(journal, kernel, "/a/cpuset.cpus")
     kernel.write(setting("/a/cpuset.cpus"), "3-5")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from seen import decided, seen
-from walras.resources.waiting import GATE
+from walras.resources.contract import COLOCATION_GATE
 from walras_cli.cluster.explain.job import explain_job
 from walras_cli.cluster.explain.job_lines import of_job
 from walras_cli.cluster.explain.lending import balances, together
@@ -240,7 +240,7 @@ def test_who_a_pod_was_placed_beside_and_whom_it_would_rather_share_with_is_told
     waiting = []
     for name in ("a-0", "a-1", "b-0", "b-1"):
         made = pod(name, name[0], None)
-        made["spec"]["schedulerName"] = GATE
+        made["spec"]["schedulerName"] = COLOCATION_GATE
         waiting.append(made)
     rules = market(colocation={"policy": "Complementary"})
     jobs = [job(name, profile=name) for name in "ab"]

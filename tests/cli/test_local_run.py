@@ -12,7 +12,8 @@ from weakref import WeakKeyDictionary
 import pytest
 import yaml
 
-from command_line import NOBODY, cgroups_of, processes_with, start, walras
+from another_user import NOBODY, another_user
+from command_line import cgroups_of, processes_with, start, walras
 from page_fields import untold
 from waiting import PATIENCE, eventually
 from walras_agent.cpuset import CpuSet
@@ -25,7 +26,6 @@ pytestmark = pytest.mark.system
 needs_two_cpus = pytest.mark.skipif(
     len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs to run on"
 )
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
 
 PROGRAM = '''
 """Hash on threads for some seconds of one core's work; write the CPUs that each thread may use."""
@@ -116,7 +116,7 @@ def test_a_short_job_is_told_what_it_held_while_it_ran_and_no_more(folder: Folde
 
 
 @needs_two_cpus
-@pytest.mark.parametrize("as_user", [None, pytest.param(NOBODY, marks=needs_root)])
+@pytest.mark.parametrize("as_user", [None, pytest.param(NOBODY, marks=another_user)])
 def test_two_users_get_a_core_each_and_their_threads_stay_on_it(
     folder: Folder, as_user: int | None
 ) -> None:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import pytest
 
 import walras
+from another_user import NOBODY, another_user
 from command_line import walras as walras_command
 
 pytestmark = pytest.mark.system
 
 PACKAGE = Path(walras.__file__).parent
-NOBODY = 65534
 
 USE = """
 import sys
@@ -111,7 +113,17 @@ def test_a_kernel_that_changed_makes_all_that_call_it_compile_anew(copy: Path) -
     assert compilations(copy) == 0
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+def test_an_index_that_names_a_type_of_another_version_is_made_anew(copy: Path) -> None:
+    compilations(copy)
+    indexes = list(copy.rglob("*.nbi"))
+    for index in indexes:  # the version of Numba, then a class that no longer exists
+        index.write_bytes(pickle.dumps(numba.__version__) + b"cwalras.plan\nRenamed\n.")
+    assert indexes
+    assert compilations(copy) > 0
+    assert compilations(copy) == 0
+
+
+@another_user
 def test_what_was_compiled_before_is_read_where_nothing_can_be_written(copy: Path) -> None:
     compilations(copy)
     locked(copy)
@@ -127,14 +139,14 @@ def test_after_compiling_ahead_no_mechanism_compiles_anything() -> None:
     assert done.stdout == "0\n"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+@another_user
 def test_where_nothing_can_be_kept_each_process_compiles(copy: Path) -> None:
     locked(copy)
     assert compilations(copy, user=NOBODY) > 0
     assert compilations(copy, user=NOBODY) > 0
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+@another_user
 def test_a_folder_of_the_users_own_serves_where_the_package_cannot_be_written(
     copy: Path, public_path: Path
 ) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from walras.resources.cluster import PARTNER, Node, Pod
+from walras.resources.cluster import Node, Pod
+from walras.resources.contract import COLOCATION_GATE, PARTNER_ANNOTATION
 from walras.resources.waiting import (
-    GATE,
     Eligible,
     hindrance,
     may_take,
@@ -53,13 +53,13 @@ def affinity(*terms: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("spec", "way"),
     [
-        (gates(GATE), "gate"),
-        (gates("other", GATE), "gate"),
-        ({"schedulerName": GATE}, "scheduler"),
-        ({"schedulerName": GATE, **gates(GATE)}, "gate"),
-        ({"schedulerName": GATE, **gates("other")}, None),
+        (gates(COLOCATION_GATE), "gate"),
+        (gates("other", COLOCATION_GATE), "gate"),
+        ({"schedulerName": COLOCATION_GATE}, "scheduler"),
+        ({"schedulerName": COLOCATION_GATE, **gates(COLOCATION_GATE)}, "gate"),
+        ({"schedulerName": COLOCATION_GATE, **gates("other")}, None),
         ({"schedulerName": "default-scheduler"}, None),
-        ({"nodeName": "n1", "schedulerName": GATE}, None),
+        ({"nodeName": "n1", "schedulerName": COLOCATION_GATE}, None),
     ],
 )
 def test_the_way_in_which_a_pod_waits(spec: dict[str, Any], way: str | None) -> None:
@@ -69,8 +69,8 @@ def test_the_way_in_which_a_pod_waits(spec: dict[str, Any], way: str | None) -> 
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        (gates(GATE), ""),
-        (gates(GATE, "quota"), "waits for its other scheduling gates first: quota"),
+        (gates(COLOCATION_GATE), ""),
+        (gates(COLOCATION_GATE, "quota"), "waits for its other scheduling gates first: quota"),
         ({"volumes": [{"persistentVolumeClaim": {"claimName": "c"}}]}, "persistent volumes"),
         ({"volumes": [{"emptyDir": {}}]}, ""),
         ({"containers": [{"ports": [{"hostPort": 80}]}]}, "ports of its host"),
@@ -152,7 +152,10 @@ def test_room_is_what_pods_there_and_pods_sent_there_leave() -> None:
     }
     sent = affinity({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]})
     assert needs_of(pod(**asks)) == (("pods", 1), ("cpu", 1500), ("memory", 2**30))
-    there, going = pod("a", nodeName="n1", **asks), pod("b", {PARTNER: ""}, **sent, **asks)
+    there, going = (
+        pod("a", nodeName="n1", **asks),
+        pod("b", {PARTNER_ANNOTATION: ""}, **sent, **asks),
+    )
     assert node_of(there) == node_of(going) == "n1"
     assert node_of(pod(**sent)) is None, "it wants to go there by itself"
     assert room_of([NODE], [there, going, pod("c", **asks)]) == {

@@ -11,7 +11,7 @@ import yaml
 from admission import admit, read_definitions, schema_of
 from walras.diagnosis import diagnose
 from walras.profile import fit_profile
-from walras.resources.statuses import SpeedupProfileStatus
+from walras.resources.speedup_profile import SpeedupProfileStatus
 from walras.sizes import parse_sizes
 from walras_profiler.campaign import Measurement, samples_of
 from walras_profiler.document import profile_document

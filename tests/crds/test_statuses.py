@@ -14,20 +14,22 @@ from pydantic import ValidationError
 from admission import admit, read_definitions, schema_of
 from full_statuses import FULL, MARKET, MARKET_JOB, NOW
 from kind_documents import document
-from walras.resources.node_status import NodeAllocationStatus, PodHolding
-from walras.resources.status import Condition, Status, decimals
-from walras.resources.statuses import (
+from walras.resources.market import (
     MOST_BALANCES,
     MOST_NODES,
-    MOST_PODS,
-    MOST_RUNS,
-    MOST_UNDERWAY,
     Balance,
     LedgerReport,
     MarketStatus,
     NodePrice,
+)
+from walras.resources.market_job import (
+    MOST_PODS,
+    MOST_RUNS,
+    MOST_UNDERWAY,
     RunsReport,
 )
+from walras.resources.node_allocation import NodeAllocationStatus, PodHolding
+from walras.resources.status import Condition, Status, decimals
 
 SCHEMAS = {kind: schema_of(each) for kind, each in read_definitions().items()}
 

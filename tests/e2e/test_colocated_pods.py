@@ -16,7 +16,7 @@ from cluster_tools import apply, containers, get, helm, kubectl, pods
 from installed import CHART
 from shared_node import OURS, namespace
 from waiting import eventually
-from walras.resources.waiting import GATE
+from walras.resources.contract import COLOCATION_GATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +52,7 @@ def waiting_pod(program: str, number: int) -> Document:
             "labels": {"app": program},
         },
         "spec": {
-            "schedulerName": GATE,
+            "schedulerName": COLOCATION_GATE,
             "hostNetwork": True,
             "terminationGracePeriodSeconds": 1,
             "containers": [container],

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walras.resources.allocation import MOST_GRANTS
+from walras.resources.node_allocation import MOST_GRANTS
 from walras_operator.allocations import divide
 from walras_operator.decision import decide
 from worlds import condition, entitlement, grants, job, market, node, outcome, pod, world

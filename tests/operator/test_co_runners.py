@@ -11,23 +11,23 @@ from hypothesis import strategies as st
 
 from measured_worlds import measurement
 from walras.resources.assembly import Objects, assemble
-from walras.resources.statuses import MOST_COMPANIES, OnlineCompany, OnlineRequest
+from walras.resources.speedup_profile import MOST_COMPANIES, OnlineCompany, OnlineRequest
 from walras.speedup import speedup
 from walras_operator.measuring.co_runners import (
     ALONE,
     MEAN_LENGTH,
     CoRunner,
-    co_runner_of,
+    find_co_runner,
     penalties_of,
     with_observation,
 )
 from walras_operator.measuring.record import (
     EMPTY,
     StoredMeasurement,
-    checked,
+    with_check,
     samples_of,
-    shown,
-    succeeded,
+    profile_status,
+    with_measurement,
 )
 from walras_operator.measuring.reports import CountedProgress
 from worlds import NOW, job, profile, world
@@ -98,7 +98,7 @@ def test_the_oldest_company_makes_room_and_looks_alone_stay() -> None:
     ],
 )
 def test_who_is_beside_a_pod(jobs: list[Document], company: CoRunner | None) -> None:
-    assert co_runner_of(world(*jobs), REQUEST, "lab") == company
+    assert find_co_runner(world(*jobs), REQUEST, "lab") == company
 
 
 def test_measured_penalties_count_like_written_ones_which_come_first() -> None:
@@ -125,7 +125,7 @@ def looked_at(
     record: ProfileRecord, pod: str, rate: float, company: CoRunner, threshold: str = "0.5"
 ) -> ProfileRecord:
     request = REQUEST.model_copy(update={"pod": pod, "pod_uid": f"u-lab-{pod}"})
-    return checked(record, request, counted(pod, rate), Decimal(threshold), NOW, company)
+    return with_check(record, request, counted(pod, rate), Decimal(threshold), NOW, company)
 
 
 def measured(pod: str, fraction: float) -> StoredMeasurement:
@@ -136,14 +136,16 @@ def measured(pod: str, fraction: float) -> StoredMeasurement:
 @given(st.floats(0.3, 0.99), st.floats(0.3, 0.99))
 def test_looks_under_another_fraction_are_not_compared(first: float, second: float) -> None:
     """A pod that always gets on alike loses nothing beside others, whatever F is said to be."""
-    record = succeeded(EMPTY, measured("a-0", first))
+    record = with_measurement(EMPTY, measured("a-0", first))
     rate = float(speedup(4, first))
     record = looked_at(record, "a-0", rate, ALONE, "9")
-    record = succeeded(record, measured("a-1", second))
+    record = with_measurement(record, measured("a-1", second))
     record = looked_at(record, "a-0", rate, SERVE, "9")
-    assert all(abs(float(each["penalty"])) < 1e-4 for each in shown(record).get("penalties", []))
+    assert all(
+        abs(float(each["penalty"])) < 1e-4 for each in profile_status(record).get("penalties", [])
+    )
     record = looked_at(record, "a-0", rate, ALONE, "9")
-    (found,) = shown(record)["penalties"]
+    (found,) = profile_status(record)["penalties"]
     assert float(found["penalty"]) == pytest.approx(0, abs=1e-4)
 
 
@@ -175,22 +177,22 @@ def rates_of(record: ProfileRecord, *looks: tuple[CoRunner, float]) -> list[int]
 def test_what_a_neighbour_takes_is_no_change_of_the_program(
     looks: list[tuple[CoRunner, float]], departures: list[int]
 ) -> None:
-    assert rates_of(succeeded(EMPTY, measured("a-0", 0.9)), *looks) == departures
+    assert rates_of(with_measurement(EMPTY, measured("a-0", 0.9)), *looks) == departures
 
 
 def test_among_several_pods_progress_is_compared_with_the_prediction() -> None:
-    record = succeeded(EMPTY, measured("a-0", 0.9))
+    record = with_measurement(EMPTY, measured("a-0", 0.9))
     slow = counted("a-0", 0.4 * float(speedup(4, 0.9)))
-    record = checked(record, REQUEST, slow, Decimal("0.5"), NOW, None)
+    record = with_check(record, REQUEST, slow, Decimal("0.5"), NOW, None)
     assert record.check is not None
     assert record.check.departures == 1
     assert not record.companies
 
 
 def test_a_look_that_departs_leaves_penalties_as_they_are() -> None:
-    record = succeeded(EMPTY, measured("a-0", 0.9))
+    record = with_measurement(EMPTY, measured("a-0", 0.9))
     predicted = float(speedup(4, 0.9))
     for company, ratio in ((ALONE, 1.0), (SERVE, 0.8)):
         record = looked_at(record, "a-0", ratio * predicted, company)
-    before = shown(record)["penalties"]
-    assert shown(looked_at(record, "a-0", 0.2 * predicted, SERVE))["penalties"] == before
+    before = profile_status(record)["penalties"]
+    assert profile_status(looked_at(record, "a-0", 0.2 * predicted, SERVE))["penalties"] == before

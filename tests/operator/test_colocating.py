@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from walras.resources.cluster import PARTNER
-from walras.resources.waiting import GATE, left_to_the_scheduler, needs_of, node_of, way_of
+from walras.resources.contract import COLOCATION_GATE, PARTNER_ANNOTATION
+from walras.resources.waiting import left_to_the_scheduler, needs_of, node_of, way_of
 from walras_operator.decision import decide
 from worlds import NOW, entitlement, job, market, node, outcome, pod, profile, status, world
 
@@ -29,7 +29,11 @@ def waits(
 ) -> Document:
     """Return a pod that waits to be placed."""
     found = pod(name, app, None, cpu=spec.pop("cpu", "1"), creationTimestamp=created)
-    by = {"schedulingGates": [{"name": GATE}]} if way == "gate" else {"schedulerName": GATE}
+    by = (
+        {"schedulingGates": [{"name": COLOCATION_GATE}]}
+        if way == "gate"
+        else {"schedulerName": COLOCATION_GATE}
+    )
     found["spec"] = {**found["spec"], **by, **spec}
     return found
 
@@ -59,7 +63,7 @@ def test_a_pair_is_sent_to_one_node(way: str) -> None:
     first, second = decision.placements
     assert (first.way, second.way) == (way, way)
     assert first.body["metadata"]["uid"] == "u-lab-x"
-    assert first.body["metadata"]["annotations"] == {PARTNER: "u-lab-y"}
+    assert first.body["metadata"]["annotations"] == {PARTNER_ANNOTATION: "u-lab-y"}
     if way == "gate":
         assert first.body["spec"]["schedulingGates"] is None
         (term,) = first.body["spec"]["affinity"]["nodeAffinity"][
@@ -92,7 +96,7 @@ def test_each_of_several_terms_is_narrowed_and_other_gates_stay() -> None:
         {**zone, "matchFields": here},
         {**rank, "matchFields": here},
     ]
-    gates = [{"name": "quota"}, {"name": GATE}]
+    gates = [{"name": "quota"}, {"name": COLOCATION_GATE}]
     late = waits("x", "a", created=LONG_AGO, schedulingGates=gates)
     (placement,) = decide(two_jobs(late)).placements
     assert (placement.node, placement.body["spec"]) == ("", {"schedulingGates": [gates[0]]})
@@ -260,7 +264,7 @@ def test_a_partner_left_behind_follows_under_the_next_leader() -> None:
     after = replace(outcome(before, half, leader_changes=True), matching=False)
     second = decide(after)
     assert of(second) == {"y": "n1"}
-    assert second.placements[0].body["metadata"]["annotations"] == {PARTNER: "u-lab-x"}
+    assert second.placements[0].body["metadata"]["annotations"] == {PARTNER_ANNOTATION: "u-lab-x"}
 
 
 def test_it_is_said_that_the_operator_may_not_place_pods_and_tried_again() -> None:

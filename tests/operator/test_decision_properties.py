@@ -15,12 +15,10 @@ from hypothesis import strategies as st
 import kind_documents
 import worlds
 from admission import admit, read_definitions, schema_of
-from walras.resources.statuses import (
-    EntitlementStatus,
-    MarketJobStatus,
-    MarketStatus,
-    SpeedupProfileStatus,
-)
+from walras.resources.entitlement import EntitlementStatus
+from walras.resources.market import MarketStatus
+from walras.resources.market_job import MarketJobStatus
+from walras.resources.speedup_profile import SpeedupProfileStatus
 from walras.snapshot import CoreMechanism, MemoryMechanism
 from walras_operator.decision import decide, parts
 from worlds import entitlement, job, market, node, outcome, pod, profile, world

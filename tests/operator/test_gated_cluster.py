@@ -14,8 +14,8 @@ from market_cluster import SYSTEM
 from newest_api import NEWEST, needs_newest
 from waiting import eventually
 from waiting_pods import Waiting
-from walras.resources.cluster import PARTNER
-from walras.resources.waiting import GATE, node_of, required_terms
+from walras.resources.contract import COLOCATION_GATE, PARTNER_ANNOTATION
+from walras.resources.waiting import node_of, required_terms
 from walras_operator.colocating.requests import ungating
 from walras_operator.runtime.kinds import Scope
 from walras_operator.runtime.mirror import Mirror
@@ -32,8 +32,8 @@ pytestmark = needs_newest
 
 Document = dict[str, Any]
 FOREIGN = "example.com/quota"
-OURS_ALONE: Document = {"schedulingGates": [{"name": GATE}]}
-BOTH: Document = {"schedulingGates": [{"name": GATE}, {"name": FOREIGN}]}
+OURS_ALONE: Document = {"schedulingGates": [{"name": COLOCATION_GATE}]}
+BOTH: Document = {"schedulingGates": [{"name": COLOCATION_GATE}, {"name": FOREIGN}]}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -72,8 +72,8 @@ def test_a_pair_is_tied_to_its_node_and_let_through_to_the_scheduler(waiting: Wa
     assert eventually(lambda: not any(gates(waiting.read(name)) for name in names), 60)
     first, second = (waiting.read(name) for name in names)
     assert node_of(first) == node_of(second) in waiting.nodes
-    assert first.metadata.annotations[PARTNER] == second.metadata.uid
-    assert second.metadata.annotations[PARTNER] == first.metadata.uid
+    assert first.metadata.annotations[PARTNER_ANNOTATION] == second.metadata.uid
+    assert second.metadata.annotations[PARTNER_ANNOTATION] == first.metadata.uid
     assert not waiting.placed(), "the scheduler does that"
     bound(waiting, "a0", str(node_of(first)))
     assert waiting.placed() == {"a0": node_of(first)}
@@ -88,7 +88,7 @@ def test_a_pod_with_somebody_elses_gate_too_is_matched_once_that_is_gone(waiting
     waiting.cluster.start_operator()
     assert eventually(lambda: not gates(waiting.read("a1")) and not gates(waiting.read("a2")), 60)
     assert eventually(lambda: f"first: {FOREIGN}" in waiting.told("a")["a0"].get("reason", ""))
-    assert gates(waiting.read("a0")) == [GATE, FOREIGN]
+    assert gates(waiting.read("a0")) == [COLOCATION_GATE, FOREIGN]
 
     waiting.cluster.change(waiting.path("a0"), {"spec": OURS_ALONE})
     assert eventually(lambda: not gates(waiting.read("a0")), 60)
@@ -112,7 +112,7 @@ def test_a_second_request_is_refused_as_a_whole(waiting: Waiting, placer: Placer
     assert not placer.place(ungating(found, waiting.nodes[1], "second"))
     after = waiting.read("a0")
     assert node_of(after) == waiting.nodes[0]
-    assert after.metadata.annotations[PARTNER] == "first"
+    assert after.metadata.annotations[PARTNER_ANNOTATION] == "first"
 
 
 def test_another_pod_of_that_name_is_not_touched(waiting: Waiting, placer: Placer) -> None:
@@ -122,7 +122,7 @@ def test_another_pod_of_that_name_is_not_touched(waiting: Waiting, placer: Place
     waiting.cluster.delete(waiting.path("a0"))
     waiting.pods("a0", **OURS_ALONE)
     assert not placer.place(ungating(before, waiting.nodes[0]))
-    assert gates(waiting.read("a0")) == [GATE]
+    assert gates(waiting.read("a0")) == [COLOCATION_GATE]
 
 
 def test_what_a_pod_asks_of_its_node_is_narrowed_and_kept(waiting: Waiting, placer: Placer) -> None:

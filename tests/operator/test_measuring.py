@@ -10,7 +10,7 @@ import pytest
 from measured_worlds import Cluster, measurement
 from walras.resources.kinds import Market
 from walras_operator.decision import decide
-from walras_operator.measuring.requests import powers
+from walras_operator.measuring.requests import core_count_steps
 from worlds import entitlement, job, market, node, outcome, pod, profile, world
 
 if TYPE_CHECKING:
@@ -98,7 +98,8 @@ def test_what_cannot_be_measured_says_why(spec: Document, reason: str) -> None:
     assert known.verdict()[:2] == ("False", reason)
     assert known.profile() is None, "none is made before there is something to ask"
     if reason == "TooFewCores":
-        assert "its pods hold one core, and a measurement needs two; raise minCores" in known.verdict()[2]
+        complaint = "its pods hold one core, and a measurement needs two; raise minCores"
+        assert complaint in known.verdict()[2]
 
 
 def test_it_says_where_its_counter_is_and_what_a_profile_wants_to_have_sampled() -> None:
@@ -126,7 +127,7 @@ def test_samples_are_as_many_as_can_be_kept() -> None:
     known = cluster(node("n1", "48"), job("train", auto=True), pod("train-0"), repeats=10_000)
     known.steps(2)
     (asked,) = known.asked().values()
-    assert asked.repeats * powers(48) <= 300
+    assert asked.repeats * core_count_steps(48) <= 300
 
 
 @pytest.mark.parametrize("address", ["", "nowhere", "fe80::1%eth0"])

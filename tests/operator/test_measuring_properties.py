@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from admission import admit, read_definitions, schema_of
 from kind_documents import document as valid
 from measured_worlds import Cluster
-from walras.resources.statuses import SpeedupProfileStatus
+from walras.resources.speedup_profile import SpeedupProfileStatus
 from walras.speedup import speedup
 from worlds import entitlement, job, market, node, pod, world
 

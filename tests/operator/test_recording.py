@@ -13,7 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admission import admit, read_definitions, schema_of
-from walras.resources.statuses import MOST_RUNS, MOST_SECONDS, MOST_UNDERWAY, WHOLE_SHARE
+from walras.resources.market_job import (
+    MOST_RUNS,
+    MOST_SECONDS,
+    MOST_UNDERWAY,
+    WHOLE_SHARE,
+)
 from walras_operator.decision import decide
 from walras_operator.recording.lifetimes import NO_RUN, End, Lifetime, end_of, seconds_of
 from walras_operator.recording.runs import at_rest

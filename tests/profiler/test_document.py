@@ -15,7 +15,7 @@ from rich.console import Console
 from walras.diagnosis import diagnose
 from walras.profile import fit_profile
 from walras.resources.kinds import SpeedupProfileSpec
-from walras.resources.speedups import fit_of
+from walras.resources.speedup_profile import fit_of
 from walras.sizes import parse_sizes
 from walras_profiler.campaign import Measurement, samples_of
 from walras_profiler.document import profile_document

@@ -21,7 +21,7 @@ from typing import Any, ParamSpec
 import pytest
 
 from walras.profile import SpeedupFit
-from walras.resources import speedups
+from walras.resources import speedup_profile
 from walras.resources.kinds import SpeedupProfileSpec
 
 PROFILE = ["-m", "walras_cli", "profile"]
@@ -128,7 +128,7 @@ def fraction_here(document: dict[str, Any], *options: str, **ways: bool) -> floa
 
 
 def fit_of(document: dict[str, Any]) -> SpeedupFit:
-    return speedups.fit_of(SpeedupProfileSpec.model_validate(document["spec"]))
+    return speedup_profile.fit_of(SpeedupProfileSpec.model_validate(document["spec"]))
 
 
 def multi_process(fraction: float, size: str = "1") -> tuple[str, ...]:

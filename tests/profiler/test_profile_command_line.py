@@ -12,13 +12,13 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from another_user import NOBODY, another_user
 from waiting import PATIENCE, eventually
 from walras_cli.main import main
 
 pytestmark = pytest.mark.system
 
 PROFILE = ["-m", "walras_cli", "profile"]
-NOBODY = 65534
 
 needs_two_cpus = pytest.mark.skipif(
     len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs to run on"
@@ -80,7 +80,7 @@ sys.exit(0 if held and status == 0 else 4)
     [
         pytest.param(None, "cgroup", "cgroup", marks=needs_root),
         pytest.param(None, "affinity", "CPU affinity"),
-        pytest.param(NOBODY, "auto", "CPU affinity", marks=needs_root),
+        pytest.param(NOBODY, "auto", "CPU affinity", marks=another_user),
     ],
 )
 def test_runs_are_held_to_as_many_cpus_as_cores(user: int | None, pin: str, said: str) -> None:
@@ -92,7 +92,7 @@ def test_runs_are_held_to_as_many_cpus_as_cores(user: int | None, pin: str, said
 
 
 @needs_two_cpus
-@needs_root
+@another_user
 def test_cgroup_demanded_by_an_ordinary_user_is_refused_with_the_way_out() -> None:
     done = walras("--pin", "cgroup", "--", "true", user=NOBODY)
     assert done.returncode == 1

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from waiting import PATIENCE
 
-NOBODY = 65534
-
 WALRAS = [sys.executable, "-m", "walras_cli"]
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from walras.resources import node_status as node
-from walras.resources import statuses as told
+from walras.resources import entitlement, market, market_job, speedup_profile
+from walras.resources import node_allocation as node
 from walras.resources.status import Condition, Status, decimals
 
 NOW = "2026-01-31T12:00:00Z"
@@ -18,51 +18,51 @@ READY = [
     )
 ]
 
-ENTITLEMENT = told.EntitlementStatus(
+ENTITLEMENT = entitlement.EntitlementStatus(
     conditions=READY,
     budget_share=decimals(2 / 3),
     jobs=2,
     pods=5,
-    cores=told.EntitledCores(entitled="8", allocated="7.25", held="7"),
-    memory=told.EntitledMemory(entitled="1024", demand="4096", allocated="2048"),
-    utility=told.Utility(now="3.1", at_entitlement="2.9"),
-    credits=told.Credits(
+    cores=entitlement.EntitledCores(entitled="8", allocated="7.25", held="7"),
+    memory=entitlement.EntitledMemory(entitled="1024", demand="4096", allocated="2048"),
+    utility=entitlement.Utility(now="3.1", at_entitlement="2.9"),
+    credits=entitlement.Credits(
         quantum=7,
         balance="1000000000000.25",
         earned="3.5",
         spent="6",
-        lent=[told.Loan(entitlement="speech-lab", memory="1024")],
-        borrowed=[told.Loan(entitlement="speech-lab", memory="2048")],
+        lent=[entitlement.Loan(entitlement="speech-lab", memory="1024")],
+        borrowed=[entitlement.Loan(entitlement="speech-lab", memory="2048")],
     ),
-    spend_by_node=[told.NodeSpend(node="n1", spend="1.5", cores="2")],
+    spend_by_node=[entitlement.NodeSpend(node="n1", spend="1.5", cores="2")],
     other_nodes=12,
     other_spend="0.75",
 )
 
-MARKET_JOB = told.MarketJobStatus(
+MARKET_JOB = market_job.MarketJobStatus(
     conditions=READY,
-    profile=told.UsedProfile(parallel_fraction="0.93", source="Measured", name="train"),
-    counts=told.PodCounts(total=3, granted=2, enforced=1, unlisted=2),
+    profile=market_job.UsedProfile(parallel_fraction="0.93", source="Measured", name="train"),
+    counts=market_job.PodCounts(total=3, granted=2, enforced=1, unlisted=2),
     cores="3.5",
     speedup="2.4",
     spend="3.25",
-    auction=told.AuctionReport(
+    auction=market_job.AuctionReport(
         budget="4",
         utility="0.6",
         minimum="0.5",
         service="Bid",
         charge="4",
-        weights=told.WeightsReport(
+        weights=market_job.WeightsReport(
             source="Estimated",
             runs=5,
             recorded=1,
-            cores=told.WeightReport(value="1.7", lower="1.5", upper="1.9"),
-            memory=told.WeightReport(value="0.3", lower="0", upper="0.6"),
+            cores=market_job.WeightReport(value="1.7", lower="1.5", upper="1.9"),
+            memory=market_job.WeightReport(value="0.3", lower="0", upper="0.6"),
         ),
     ),
-    runs=told.RunsReport(
+    runs=market_job.RunsReport(
         finished=[
-            told.FinishedRun(
+            market_job.FinishedRun(
                 pod_uid="u-0",
                 pod="train-0",
                 finished=NOW,
@@ -74,7 +74,7 @@ MARKET_JOB = told.MarketJobStatus(
             )
         ],
         underway=[
-            told.RunUnderway(
+            market_job.RunUnderway(
                 pod_uid="u-1",
                 pod="train-0",
                 held_since=NOW,
@@ -87,7 +87,7 @@ MARKET_JOB = told.MarketJobStatus(
         ],
     ),
     pods=[
-        told.PodOutcome(
+        market_job.PodOutcome(
             pod_uid="u-1",
             name="train-0",
             node="n1",
@@ -102,7 +102,7 @@ MARKET_JOB = told.MarketJobStatus(
             spend="3.36",
             reason="3.36 of vision-lab's budget of 8.00 buys 3.20 cores at 1.050 each",
             memory_reason="all that it can use",
-            colocation=told.PodColocation(
+            colocation=market_job.PodColocation(
                 partner="vision/index (index-0)",
                 predicted_penalty="0.12",
                 measured_penalty="0.12",
@@ -114,20 +114,22 @@ MARKET_JOB = told.MarketJobStatus(
     ],
 )
 
-SPEEDUP_PROFILE = told.SpeedupProfileStatus(
+SPEEDUP_PROFILE = speedup_profile.SpeedupProfileStatus(
     conditions=READY,
     source="Online",
     parallel_fraction="0.93",
     whole_data_parallel_fraction="0.94",
     raw_parallel_fraction="0.931",
     variance="0.0001",
-    parallel_fraction_by_cores=[told.FractionAt(cores=2, value="0.93")],
+    parallel_fraction_by_cores=[speedup_profile.FractionAt(cores=2, value="0.93")],
     time_models=[
-        told.TimeModel(cores=1, form="linear", coefficients=["-0.5", "2"], residual_seconds="0.01")
+        speedup_profile.TimeModel(
+            cores=1, form="linear", coefficients=["-0.5", "2"], residual_seconds="0.01"
+        )
     ],
     memory_bandwidth="11.5",
     penalties=[
-        told.MeasuredPenalty(
+        speedup_profile.MeasuredPenalty(
             profile="serve",
             namespace="web",
             penalty="0.1",
@@ -136,8 +138,8 @@ SPEEDUP_PROFILE = told.SpeedupProfileStatus(
             finished=NOW,
         )
     ],
-    online=told.OnlineProfile(
-        request=told.OnlineRequest(
+    online=speedup_profile.OnlineProfile(
+        request=speedup_profile.OnlineRequest(
             id="train-20260131120000",
             pod="train-1",
             pod_uid="u1",
@@ -147,39 +149,43 @@ SPEEDUP_PROFILE = told.SpeedupProfileStatus(
             until=NOW,
         ),
         measurements=[
-            told.OnlineMeasurement(
+            speedup_profile.OnlineMeasurement(
                 id="train-20260131110000",
                 pod="train-0",
                 pod_uid="u0",
                 node="n1",
                 finished=NOW,
                 source="instructions",
-                samples=[told.OnlineSample(cores=1, seconds="2.000104", progress="123456789")],
+                samples=[
+                    speedup_profile.OnlineSample(cores=1, seconds="2.000104", progress="123456789")
+                ],
                 memory_bandwidth="11.5",
                 warnings=["waiting in a loop counts as work"],
             )
         ],
-        failure=told.OnlineFailure(reason="PodLeft", message="it left", times=2, finished=NOW),
-        look_failure=told.OnlineFailure(
+        failure=speedup_profile.OnlineFailure(
+            reason="PodLeft", message="it left", times=2, finished=NOW
+        ),
+        look_failure=speedup_profile.OnlineFailure(
             reason="NoAnswer", message="nobody said", times=1, finished=NOW
         ),
-        check=told.OnlineCheck(
+        check=speedup_profile.OnlineCheck(
             pod="train-0", cores=4, finished=NOW, departure="-0.3", departures=1
         ),
         companies=[
-            told.OnlineCompany(
+            speedup_profile.OnlineCompany(
                 profile="serve", namespace="web", ratio="0.9", looks=2, finished=NOW
             ),
         ],
     ),
-    findings=[told.Finding(code="FewRepeats", message="one repeat")],
+    findings=[speedup_profile.ProfileFinding(code="FewRepeats", message="one repeat")],
 )
 
-MARKET = told.MarketStatus(
+MARKET = market.MarketStatus(
     conditions=READY,
     leader="walras-operator-0",
-    epoch=told.EpochReport(number=41, time=NOW, duration_milliseconds=12),
-    solver=told.SolverReport(
+    epoch=market.EpochReport(number=41, time=NOW, duration_milliseconds=12),
+    solver=market.SolverReport(
         mechanism="AmdahlBidding",
         solver="alternation",
         iterations=9,
@@ -187,7 +193,7 @@ MARKET = told.MarketStatus(
         price_error=decimals(3e-12),
         converged=True,
     ),
-    scores=told.ScoreReport(
+    scores=market.ScoreReport(
         system_progress="2.31",
         held_progress="2.27",
         proportional_progress="2.02",
@@ -195,18 +201,18 @@ MARKET = told.MarketStatus(
         uniformity="0.9",
         envy_freeness="0.99",
     ),
-    size=told.MarketSize(
+    size=market.MarketSize(
         entitlements=2, jobs=3, pods=4, refused=1, nodes=5, cores=240, memory="1024"
     ),
-    prices=[told.NodePrice(node="n1", cores=48, price="1.0502")],
+    prices=[market.NodePrice(node="n1", cores=48, price="1.0502")],
     memory_mechanism="Karma",
-    ledger=told.LedgerReport(
+    ledger=market.LedgerReport(
         version=1,
         quantum=7,
         since=NOW,
         carry="0",
         carry_before="0.5",
-        balances=[told.Balance(user="vision-lab", credits="1000000000000.25", gained="-2.5")],
+        balances=[market.Balance(user="vision-lab", credits="1000000000000.25", gained="-2.5")],
     ),
 )
 
@@ -246,7 +252,7 @@ NODE_ALLOCATION = node.NodeAllocationStatus(
         memory_bandwidth="3.5",
     ),
     conditions=[
-        node.Condition(
+        node.NodeAllocationCondition(
             type="PlanAccepted",
             status="True",
             reason="Taken",

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import worlds
 from walras.speedup import speedup
 from walras_operator.decision import decide
-from walras_operator.measuring.record import online_of
+from walras_operator.measuring.record import read_record
 from worlds import NOW
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from walras.resources.allocation import NodeAllocation, ProfilingRequest
     from walras.resources.kinds import MarketJob, SpeedupProfile
+    from walras.resources.node_allocation import NodeAllocation, ProfilingRequest
     from walras_operator.measuring.record import ProfileRecord
     from walras_operator.world import Decision, Document, World
 
@@ -177,7 +177,7 @@ class Cluster:
 
     def record(self, name: str = "train") -> ProfileRecord:
         found = self.profile(name)
-        return online_of(found.status if found else None)
+        return read_record(found.status if found else None)
 
     def fraction(self, name: str = "train") -> float | None:
         """What its profile says."""

@@ -19,7 +19,6 @@ from walras_agent.local.hierarchies import read_hierarchies
 if TYPE_CHECKING:
     from walras_agent.local.placement import PlacedJob
 
-NOBODY = 65534
 HAS_CPUSET = any(
     "cpuset" in h.controllers or (h.mount / "cpuset.cpus.effective").exists()
     for h in read_hierarchies()

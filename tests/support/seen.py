@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from walras.resources.node_status import NodeAllocationStatus
-from walras.resources.statuses import EntitlementStatus, MarketJobStatus, MarketStatus
+from walras.resources.entitlement import EntitlementStatus
+from walras.resources.market import MarketStatus
+from walras.resources.market_job import MarketJobStatus
+from walras.resources.node_allocation import NodeAllocationStatus
 from walras_cli.cluster.facts import Entry, Facts
 from walras_cli.cluster.leases import Leases
 from walras_operator.decision import decide

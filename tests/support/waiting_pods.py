@@ -10,8 +10,8 @@ import yaml
 
 from market_cluster import OURS, SYSTEM, MarketCluster
 from walras.resources.cluster import Pod
+from walras.resources.contract import COLOCATION_GATE
 from walras.resources.parse import parse_object
-from walras.resources.waiting import GATE
 from worlds import entitlement, job, market, node, pod
 
 Document = dict[str, Any]
@@ -66,7 +66,7 @@ class Waiting:
         """Make pods that wait for Walras as their scheduler, or as their spec says."""
         for name in names:
             made = pod(name, app, None, namespace=self.name, cpu=cpu)
-            made["spec"] |= spec or {"schedulerName": GATE}
+            made["spec"] |= spec or {"schedulerName": COLOCATION_GATE}
             made["status"] = None
             self.cluster.make(made)
 

@@ -13,7 +13,7 @@ from walras_operator.status.objects import reference_of
 from walras_operator.world import Broken, Decision, Document, Reference, World
 
 if TYPE_CHECKING:
-    from walras.resources.allocation import NodeAllocation
+    from walras.resources.node_allocation import NodeAllocation
 
 NOW = "2026-01-31T12:00:00Z"
 LATER = "2026-01-31T12:00:05Z"

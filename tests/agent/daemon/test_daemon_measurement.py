@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from walras.resources.node_status import ProfilingStatus
+    from walras.resources.node_allocation import ProfilingStatus
     from walras_agent.daemon.report import ReconcileReport
 
 pytestmark = needs_pods

@@ -10,7 +10,7 @@ import pytest
 
 from scripted_api import ScriptedServer
 from waiting import eventually
-from walras.resources.node_status import NodeAllocationStatus
+from walras.resources.node_allocation import NodeAllocationStatus
 from walras_agent.daemon.api import AgentClient
 from walras_agent.daemon.api_monitor import ApiMonitor
 from walras_agent.daemon.informer import AllocationInformer, ObservedAllocation

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from machines import machine
-from walras.resources.node_status import NodeAllocationStatus
+from walras.resources.node_allocation import NodeAllocationStatus
 from walras_agent.cpuset import CpuSet
 from walras_agent.daemon.health import Health, status_json
 from walras_agent.daemon.listeners import StatusFile, StatusReporter

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from walras.resources.node_status import ProfilingStatus
+from walras.resources.node_allocation import ProfilingStatus
 from walras.resources.parse import parse_allocation
 from walras_agent.daemon.state import StateError, open_state
 

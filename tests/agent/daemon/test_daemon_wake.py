@@ -12,6 +12,8 @@ from walras_agent.daemon.inotify import ChangeWaiter
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.system
+
 AT_ONCE = 0.0
 LONG = 60.0
 """Seconds for which nobody waits here: what is waited for has happened already, or happens."""
