@@ -20,6 +20,8 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
+from walras.resources.contract import COLOCATION_GATE
+
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 
 from control_plane import empty_kubeconfig, ensure, refuse
@@ -27,7 +29,6 @@ from control_plane import empty_kubeconfig, ensure, refuse
 from large_cluster import JOBS, LargeCluster
 from scaled_operator import ScaledOperator
 from simulated_agents import SimulatedAgents
-from walras.resources.waiting import GATE
 from walras_service.kinds import NODES, OURS, PODS
 
 SIZES = ((100, 1_000, 2.0), (1_000, 10_000, 10.0))
@@ -65,7 +66,7 @@ def waiting(kubeconfig: str, nodes: int, pods: int) -> LargeCluster:
             each["metadata"]["labels"] = {"walras.dev/sockets": str(SOCKETS)}
         elif each["kind"] == "Pod":
             del each["spec"]["nodeName"]
-            each["spec"]["schedulerName"] = GATE
+            each["spec"]["schedulerName"] = COLOCATION_GATE
         elif each["kind"] == "Market":
             each["spec"] |= {"epochSeconds": 1, "colocation": {"timeoutSeconds": 86400}}
     return cluster
@@ -126,7 +127,7 @@ def one_by_one(cluster: LargeCluster) -> float:
     for name in names:
         metadata = {"name": name, "namespace": JOBS}
         spec = {
-            "schedulerName": GATE,
+            "schedulerName": COLOCATION_GATE,
             "automountServiceAccountToken": False,
             "containers": [{"image": "none", **each} for each in pattern["spec"]["containers"]],
         }

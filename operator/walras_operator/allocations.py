@@ -11,17 +11,17 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from walras.memory import PAGE
-from walras.resources.allocation import MOST_GRANTS, POD_UID
 from walras.resources.fields import as_quantity
+from walras.resources.node_allocation import MOST_GRANTS, POD_UID
 from walras_operator.world import MOST_REPORTED, NodeWrite
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from walras.plan import Grant
-    from walras.resources.allocation import NodeAllocation, ProfilingRequest
     from walras.resources.cluster import Pod
     from walras.resources.kinds import MarketSpec
+    from walras.resources.node_allocation import NodeAllocation, ProfilingRequest
     from walras_operator.world import Document, World
 
 MILLI = 1000

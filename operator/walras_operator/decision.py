@@ -22,20 +22,21 @@ from walras.clearing import clear
 from walras.karma.ledger import KarmaError
 from walras.karma.record import record_of
 from walras.resources.assembly import policy_of
+from walras.resources.contract import MARKET_NAME
 from walras.resources.kinds import Market, MarketSpec
-from walras.resources.statuses import LedgerReport
+from walras.resources.market import LedgerReport
 from walras.scores import score
 from walras_operator.allocations import allocate, with_measurements, writes
 from walras_operator.colocating.placements import placements
+from walras_operator.conditions import ConditionState, Problem, fails
 from walras_operator.enforcement import enforced
+from walras_operator.job_outcomes import JobOutcomes
 from walras_operator.last_decision import account, carried
-from walras_operator.measuring.measure import measure, with_outcomes, withdraw
+from walras_operator.measuring.measure import plan_measurements, with_results, without_measurements
 from walras_operator.quanta import current_quantum, end_of, ledger_report
 from walras_operator.recording.runs import Ended, followed, with_ended
-from walras_operator.status.conditions import ConditionState, Problem, fails
 from walras_operator.status.entitlement import EntitlementOutcomes
-from walras_operator.status.job import Outcomes
-from walras_operator.status.market import USED, cleared, market_status, with_problem
+from walras_operator.status.market import cleared, market_status, with_problem
 from walras_operator.status.objects import (
     StatusUpdate,
     idle_job_statuses,
@@ -64,7 +65,7 @@ COMPARISONS = 2_000_000
 """Most pairs of a user and a job for which a score includes envy-freeness; 0.1 s of work."""
 
 NO_MARKET = Problem(
-    "NoMarket", f"there is no Market named {USED}, so nothing is divided; create it"
+    "NoMarket", f"there is no Market named {MARKET_NAME}, so nothing is divided; create it"
 )
 
 
@@ -114,15 +115,15 @@ def parts(world: World) -> Iterator[Decision]:
     fails, nothing else may be written.
     """
     before = carried(world)
-    market = next((each for each in world.markets if each.metadata.name == USED), None)
-    invalid = Reference("Market", USED) in world.broken
+    market = next((each for each in world.markets if each.metadata.name == MARKET_NAME), None)
+    invalid = Reference("Market", MARKET_NAME) in world.broken
     if market is None and not invalid:
         yield _with_placements(world, _release_all(world, before))
         return
     problem = Problem("Invalid", "its rules cannot be understood") if market is None else None
     ended, found = Ended(world), None
     for rules in _candidates(market, before):
-        ended = with_ended(with_outcomes(world, rules), rules)
+        ended = with_ended(with_results(world, rules), rules)
         outcome = _clear(ended.world, before, rules, problem)
         if isinstance(outcome, _Cleared):
             found = outcome
@@ -191,8 +192,8 @@ def _carry_out(
     held = ((grant, pods[grant.namespace, grant.pod]) for grant in plan.grants)
     allocations = allocate(world, rules, held, rules.mode)
     enforcement = enforced(allocations, world.allocations)
-    outcomes = Outcomes.of(validated, plan, allocations.ungranted, enforcement)
-    measuring = measure(known, rules, outcomes)
+    outcomes = JobOutcomes.of(validated, plan, allocations.ungranted, enforcement)
+    measuring = plan_measurements(known, rules, outcomes)
     outcomes = replace(outcomes, unmeasured=measuring.reasons, unplaceable=world.unplaceable)
     status = _status_of_market(world, market)
     ledger = _ledger(found, status)
@@ -211,7 +212,7 @@ def _carry_out(
         rules=rules,
         plan=plan,
         notes=_notes(world, validated),
-        profiles=measuring.made,
+        profiles=measuring.created,
         settlement=settlement,
         until=_until(world, found),
         ended=ended.pods,
@@ -248,7 +249,7 @@ def _with_statuses(decision: Decision, statuses: Iterable[StatusUpdate]) -> Deci
 
 def _status_of_market(world: World, market: Market | None) -> Mapping[str, Any]:
     """Return the status of the Market as written last, whether or not the Market is valid."""
-    kept = world.broken[Reference("Market", USED)] if market is None else market
+    kept = world.broken[Reference("Market", MARKET_NAME)] if market is None else market
     return kept.status or {}
 
 
@@ -270,7 +271,7 @@ def _asked(plan: Plan, rules: MarketSpec) -> dict[str, dict[str, int]]:
 
 def _with_ledger(update: StatusUpdate, ledger: LedgerReport) -> StatusUpdate:
     """Add the credits to the status of an invalid Market, whose earlier rules are in force."""
-    if update.object != Reference("Market", USED):
+    if update.object != Reference("Market", MARKET_NAME):
         return update
     return update._replace(after={**update.after, "ledger": ledger.document()})
 
@@ -281,7 +282,9 @@ def _settlement(
     """Return the quantum that this decision settles; None if the credits stay as they are."""
     if found.plan.quantum is None or ledger is None or ledger.document() == before.get("ledger"):
         return None
-    return Settlement(Reference("Market", USED), world.version, record_of(found.plan.quantum))
+    return Settlement(
+        Reference("Market", MARKET_NAME), world.version, record_of(found.plan.quantum)
+    )
 
 
 def _until(world: World, found: _Cleared) -> str:
@@ -322,7 +325,7 @@ def _release_all(world: World, before: Carried) -> Decision:
     status_writes, events = status_changes(
         [
             *idle_job_statuses(world, NO_MARKET),
-            *profile_statuses(world, withdraw(world).profiles),
+            *profile_statuses(world, without_measurements(world).profiles),
             *invalid_statuses(world),
             *unused_market_statuses(world),
         ]

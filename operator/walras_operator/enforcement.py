@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from walras_operator.status.conditions import conditions_of, listed
+from walras_operator.conditions import conditions_of, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from walras.resources.allocation import NodeAllocation
+    from walras.resources.node_allocation import NodeAllocation
     from walras_operator.allocations import Allocations, AllocationSpec
 
 REFUSALS = frozenset({"Refused", "PlanRefused"})

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from walras.resources.contract import MARKET_NAME
 from walras.snapshot import Holding
+from walras_operator.conditions import listed
 from walras_operator.quanta import read_credits
-from walras_operator.status.conditions import listed
-from walras_operator.status.market import USED
 from walras_operator.world import Carried, Reference
 
 if TYPE_CHECKING:
     from walras.snapshot import Key
+    from walras_operator.conditions import Problem
     from walras_operator.quanta import CreditAccount
-    from walras_operator.status.conditions import Problem
     from walras_operator.world import World
 
 
@@ -30,10 +30,10 @@ def carried(world: World) -> Carried:
 
 def account(world: World) -> CreditAccount | Problem:
     """Return the Karma credits, or the problem that keeps them from being read."""
-    broken = world.broken.get(Reference("Market", USED))
+    broken = world.broken.get(Reference("Market", MARKET_NAME))
     if broken is not None:
         return read_credits(broken.status)
-    found = (market.status for market in world.markets if market.metadata.name == USED)
+    found = (market.status for market in world.markets if market.metadata.name == MARKET_NAME)
     return read_credits(next(found, None))
 
 

@@ -7,6 +7,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from walras.resources.contract import MARKET_NAME, OPERATOR
 from walras_service.failures import Failure
 from walras_service.options import kubeconfig_option
 
@@ -79,14 +80,13 @@ def records(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
 
 
 def _read(kubeconfig: str | None) -> dict[str, Any]:
-    from walras_operator.status.market import USED
     from walras_service.api import Api, settings
     from walras_service.api_errors import ApiError
     from walras_service.kinds import OURS
 
     try:
-        return Api(settings(kubeconfig), "walras-operator").request(
-            "GET", OURS["Market"].path(name=USED)
+        return Api(settings(kubeconfig), OPERATOR).request(
+            "GET", OURS["Market"].path(name=MARKET_NAME)
         )
     except ApiError as error:
         raise Failure(str(error)) from error
@@ -94,8 +94,8 @@ def _read(kubeconfig: str | None) -> dict[str, Any]:
 
 def _kept(market: dict[str, Any]) -> Ledger:
     from walras.karma.ledger import Ledger
+    from walras_operator.conditions import Problem
     from walras_operator.quanta import read_credits
-    from walras_operator.status.conditions import Problem
 
     account = read_credits(market.get("status"))
     if isinstance(account, Problem):

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from walras.karma.ledger import UNIT, Ledger, in_credits
-from walras.resources.statuses import MOST_BALANCES, Balance, LedgerReport
-from walras_operator.status.conditions import Problem
+from walras.resources.market import MOST_BALANCES, Balance, LedgerReport
+from walras_operator.conditions import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

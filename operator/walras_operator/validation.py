@@ -12,20 +12,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from walras.resources.assembly import Assembled, Objects, assemble
+from walras.resources.contract import agent_lease
 from walras.resources.supply import Topology, closed
 from walras.resources.terms import Name, Speedup, profile_of, speedup_of
-from walras_operator.status.conditions import MAX_LISTED, Problem, listed
+from walras_operator.conditions import MAX_LISTED, Problem, listed
 from walras_operator.world import Reference
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from walras.resources.allocation import NodeAllocation
     from walras.resources.kinds import Entitlement, MarketJob, MarketSpec, SpeedupProfile
+    from walras.resources.node_allocation import NodeAllocation
     from walras_operator.world import World
-
-LEASE_OF_AGENT = "walras-agent-{node}"
-"""Name of the Lease by which an agent proves it is alive (`walras_agent.daemon.publish`)."""
 
 BELOW_UNUSABLE = "BelowUnusable"
 """Reason of entitlements whose ancestor cannot be used."""
@@ -87,7 +85,7 @@ def closed_nodes(world: World) -> dict[str, str]:
         name = node.metadata.name
         reason = closed(node)
         if reason is None and name not in world.agents:
-            lease = LEASE_OF_AGENT.format(node=name)
+            lease = agent_lease(name)
             reason = f"has no agent that reports (its Lease {lease} is missing or old)"
         if reason is not None:
             why[name] = reason

@@ -8,7 +8,7 @@ thread.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from walras.resources.assembly import Objects
 
@@ -16,12 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from walras.plan import Plan
-    from walras.resources.allocation import NodeAllocation
     from walras.resources.cluster import Pod
     from walras.resources.kinds import Market, MarketSpec
+    from walras.resources.node_allocation import NodeAllocation
     from walras.resources.waiting import Way
     from walras.snapshot import Holding, Key
-    from walras_operator.recording.lifetimes import Lifetime
 
 Document = dict[str, Any]
 """Plain data, as parsed from JSON."""
@@ -83,6 +82,18 @@ class Carried:
     held: Mapping[Key, Holding] = field(default_factory=dict)
     quantum: int = 0
     asked: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+
+class Lifetime(NamedTuple):
+    """When a pod ran, in seconds since 1970 by its node's clock.
+
+    Attributes:
+        started: Start of its first container.
+        finished: End of its last container.
+    """
+
+    started: int
+    finished: int
 
 
 @dataclass(frozen=True, slots=True)

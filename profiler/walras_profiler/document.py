@@ -1,7 +1,7 @@
 """Makes the SpeedupProfile document of a profile, as a plain dictionary for YAML or JSON.
 
 Measurements are in `spec`, since `kubectl apply` drops `status`; the status can be derived from
-them again (`walras.resources.speedups`). All numbers but counts are decimal strings, not floats.
+them again (`walras.resources.speedup_profile`). All numbers but counts are decimal strings.
 """
 
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from typing import Any
 
 from walras.diagnosis import Finding
 from walras.profile import SpeedupFit
+from walras.resources.contract import API_VERSION
 from walras.sizes import Size
 from walras.timemodel import TimeModel
 from walras_profiler.campaign import Measurement
 
-API_VERSION = "walras.dev/v1alpha1"
 KIND = "SpeedupProfile"
 
 _KIBIBYTE = 1024

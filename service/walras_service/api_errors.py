@@ -10,7 +10,7 @@ from kubernetes.client import ApiException
 from kubernetes.config import ConfigException
 from urllib3.exceptions import HTTPError
 
-from walras.resources.kinds import API_VERSION
+from walras.resources.contract import API_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

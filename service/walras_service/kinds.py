@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from walras.resources.kinds import API_VERSION
+from walras.resources.contract import GROUP, NAMESPACED_KINDS, PLURALS, VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,17 +40,9 @@ class Kind:
         return "/" + "/".join([*parts, self.plural, *filter(None, (name, subresource))])
 
 
-def _ours(plural: str, *, namespaced: bool = False) -> Kind:
-    group, version = API_VERSION.split("/")
-    return Kind(group, version, plural, namespaced)
-
-
 OURS: Mapping[str, Kind] = {
-    "Entitlement": _ours("entitlements"),
-    "MarketJob": _ours("marketjobs", namespaced=True),
-    "SpeedupProfile": _ours("speedupprofiles", namespaced=True),
-    "Market": _ours("markets"),
-    "NodeAllocation": _ours("nodeallocations"),
+    kind: Kind(GROUP, VERSION, plural, namespaced=kind in NAMESPACED_KINDS)
+    for kind, plural in PLURALS.items()
 }
 """The kinds of Walras, by name."""
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from walras.resources.contract import SYSTEM_NAMESPACE
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -49,7 +51,7 @@ def namespace_option(meaning: str) -> Callable[[Command], Command]:
         "--namespace",
         envvar="POD_NAMESPACE",
         show_envvar=True,
-        default="walras-system",
+        default=SYSTEM_NAMESPACE,
         show_default=True,
         help=meaning,
     )

@@ -13,7 +13,7 @@ import yaml
 
 from walras_agent.daemon.command import main as agent
 from walras_cli.main import main as walras
-from walras_operator.runtime.command import main as operator
+from walras_operator.command import main as operator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,7 +21,7 @@ from cluster_tools import SYSTEM, ToolError, apply, containers, get, kubectl, po
 from shared_node import OURS, entitlement, namespace
 from waiting import eventually
 from walras.resources.cluster import Node, Pod
-from walras_operator.runtime.command import main
+from walras_operator.command import main
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

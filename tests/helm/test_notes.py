@@ -15,7 +15,7 @@ from chart import CHART, helm, needs_helm
 from walras.resources.kinds import MarketJob
 from walras.resources.parse import parse_resource
 from walras_cli.main import main as walras
-from walras_operator.runtime.command import main as operator
+from walras_operator.command import main as operator
 
 if TYPE_CHECKING:
     from pathlib import Path

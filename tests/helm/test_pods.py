@@ -10,7 +10,7 @@ import pytest
 
 from chart import events, needs_helm, of_kind, pods, rendered
 from walras_agent.daemon.command import main as agent
-from walras_operator.runtime.command import main as operator
+from walras_operator.command import main as operator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

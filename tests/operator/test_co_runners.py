@@ -23,13 +23,13 @@ from walras_operator.measuring.co_runners import (
 )
 from walras_operator.measuring.record import (
     EMPTY,
+    CountedProgress,
     StoredMeasurement,
-    with_check,
+    measured_status,
     samples_of,
-    profile_status,
+    with_check,
     with_measurement,
 )
-from walras_operator.measuring.reports import CountedProgress
 from worlds import NOW, job, profile, world
 
 if TYPE_CHECKING:
@@ -142,10 +142,10 @@ def test_looks_under_another_fraction_are_not_compared(first: float, second: flo
     record = with_measurement(record, measured("a-1", second))
     record = looked_at(record, "a-0", rate, SERVE, "9")
     assert all(
-        abs(float(each["penalty"])) < 1e-4 for each in profile_status(record).get("penalties", [])
+        abs(float(each["penalty"])) < 1e-4 for each in measured_status(record).get("penalties", [])
     )
     record = looked_at(record, "a-0", rate, ALONE, "9")
-    (found,) = profile_status(record)["penalties"]
+    (found,) = measured_status(record)["penalties"]
     assert float(found["penalty"]) == pytest.approx(0, abs=1e-4)
 
 
@@ -194,5 +194,5 @@ def test_a_look_that_departs_leaves_penalties_as_they_are() -> None:
     predicted = float(speedup(4, 0.9))
     for company, ratio in ((ALONE, 1.0), (SERVE, 0.8)):
         record = looked_at(record, "a-0", ratio * predicted, company)
-    before = profile_status(record)["penalties"]
-    assert profile_status(looked_at(record, "a-0", 0.2 * predicted, SERVE))["penalties"] == before
+    before = measured_status(record)["penalties"]
+    assert measured_status(looked_at(record, "a-0", 0.2 * predicted, SERVE))["penalties"] == before

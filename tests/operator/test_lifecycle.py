@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from operator_cluster import CRDS
 from walras.resources.parse import parse_allocation
+from walras_operator.command import main
 from walras_operator.lifecycle.default_market import merge_patch
 from walras_operator.lifecycle.release import empty_plan, release_progress
-from walras_operator.runtime.command import main
 
 Document = dict[str, Any]
 

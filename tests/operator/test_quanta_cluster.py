@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from market_cluster import OURS, MarketCluster
 from real_cluster import KUBECONFIG, needs_cluster
 from waiting import eventually
-from walras_operator.runtime.command import main
+from walras_operator.command import main
 from worlds import entitlement, job, market, node, pod
 
 if TYPE_CHECKING:

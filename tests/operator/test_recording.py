@@ -20,9 +20,10 @@ from walras.resources.market_job import (
     WHOLE_SHARE,
 )
 from walras_operator.decision import decide
-from walras_operator.recording.lifetimes import NO_RUN, End, Lifetime, end_of, seconds_of
+from walras_operator.recording.lifetimes import NO_RUN, End, end_of, seconds_of
 from walras_operator.recording.runs import at_rest
-from walras_operator.recording.tally import Shares, Tally
+from walras_operator.recording.tally import HeldShares, Tally
+from walras_operator.world import Lifetime
 from worlds import document, enforced, entitlement, job, market, node, outcome, pod, status, world
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ START = 1_800_000_000
 
 instants = st.integers(0, 10**6)
 parts = st.integers(0, WHOLE_SHARE)
-held = st.none() | st.builds(Shares, parts, parts)
+held = st.none() | st.builds(HeldShares, parts, parts)
 
 
 def at(second: int) -> str:
@@ -108,9 +109,9 @@ def test_a_pod_that_still_runs_has_not_ended(phase: str | None) -> None:
 
 
 def test_shares_are_parts_of_what_a_node_sells_and_never_more_than_all_of_it() -> None:
-    assert Shares.of((3000, 8000), (1, 3)) == (375_000_000, 333_333_333)
-    assert Shares.of((9000, 8000), (0, 1)) == (WHOLE_SHARE, 0)
-    assert Shares.of((1, 0), (-1, 5)) == (0, 0)
+    assert HeldShares.of((3000, 8000), (1, 3)) == (375_000_000, 333_333_333)
+    assert HeldShares.of((9000, 8000), (0, 1)) == (WHOLE_SHARE, 0)
+    assert HeldShares.of((1, 0), (-1, 5)) == (0, 0)
 
 
 @given(
@@ -118,7 +119,7 @@ def test_shares_are_parts_of_what_a_node_sells_and_never_more_than_all_of_it() -
     st.integers(0, 10**4),
 )
 def test_a_mean_is_that_of_all_stretches_whoever_adds_them_up(
-    story: list[tuple[int, Shares | None, bool]], last: int
+    story: list[tuple[int, HeldShares | None, bool]], last: int
 ) -> None:
     tally, now, present = Tally("u", "p"), START, None
     time, sums = 0, [Fraction(0), Fraction(0)]
@@ -153,12 +154,12 @@ def test_a_mean_is_that_of_all_stretches_whoever_adds_them_up(
 
 
 def test_a_grant_that_stays_as_it_is_changes_nothing() -> None:
-    first = Tally("u", "p").holding(Shares(1, 2), START)
-    assert first.holding(Shares(1, 2), START + 99) is first
+    first = Tally("u", "p").holding(HeldShares(1, 2), START)
+    assert first.holding(HeldShares(1, 2), START + 99) is first
 
 
 def test_sums_of_all_of_a_node_for_weeks_of_changes_are_a_share_of_one() -> None:
-    tally, shares = Tally("u", "p"), [Shares(WHOLE_SHARE, WHOLE_SHARE // 3), None]
+    tally, shares = Tally("u", "p"), [HeldShares(WHOLE_SHARE, WHOLE_SHARE // 3), None]
     for second in range(40_000):
         tally = tally.holding(shares[second % 2], START + 61 * second)
     run = tally.run(Lifetime(START, START + 61 * 40_000))
@@ -167,7 +168,7 @@ def test_sums_of_all_of_a_node_for_weeks_of_changes_are_a_share_of_one() -> None
 
 
 def test_a_clock_that_goes_back_or_far_ahead_adds_no_time() -> None:
-    held = Tally("u", "p").holding(Shares(5, 5), START)
+    held = Tally("u", "p").holding(HeldShares(5, 5), START)
     assert held.until(START - 10).seconds == 0
     assert held.until(START + MOST_SECONDS + 1).seconds == 0
 

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from operator_cluster import OURS_PATH, OperatorCluster
 from real_cluster import KUBECONFIG, needs_cluster
 from waiting import eventually
-from walras_operator.runtime.command import main
+from walras_operator.command import main
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

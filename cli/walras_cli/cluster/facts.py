@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from pydantic import ValidationError
 
-from walras.resources.node_status import NodeAllocationStatus
+from walras.resources.contract import MARKET_NAME
+from walras.resources.entitlement import EntitlementStatus
+from walras.resources.market import MarketStatus
+from walras.resources.market_job import MarketJobStatus
+from walras.resources.node_allocation import NodeAllocationStatus
 from walras.resources.parse import ResourceError, parse_object
 from walras.resources.status import Status
-from walras.resources.statuses import EntitlementStatus, MarketJobStatus, MarketStatus
 from walras_cli.cluster.connection import CONNECTIONS
 from walras_cli.cluster.kinds import ENTITLEMENTS, JOBS, MARKETS, NODE_ALLOCATIONS, resource
 from walras_cli.cluster.leases import Leases
@@ -41,7 +44,6 @@ Wanted = Literal["entitlements", "jobs", "allocations", "market", "nodes", "leas
 _MAIN: tuple[Wanted, ...] = ("entitlements", "jobs", "allocations", "nodes")
 """Without any of these there is nothing to show."""
 
-MARKET = "default"
 """Name of the Market that is used."""
 
 
@@ -206,7 +208,7 @@ class _Asking:
 
     def market(self) -> Entry[MarketStatus] | None:
         def ask() -> Entry[MarketStatus]:
-            return Entry.read(self._cluster.get(MARKETS.path(name=MARKET)), MarketStatus)
+            return Entry.read(self._cluster.get(MARKETS.path(name=MARKET_NAME)), MarketStatus)
 
         try:
             return self._allowed(ask, f"get {resource(MARKETS)}")

@@ -10,7 +10,7 @@ from walras_cli.cluster.use import Used
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from walras.resources.statuses import MarketJobStatus, PodOutcome
+    from walras.resources.market_job import MarketJobStatus, PodOutcome
     from walras_cli.cluster.facts import Entry, Facts
 
 UNIT = CoresPolicy().unit

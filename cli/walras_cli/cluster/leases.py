@@ -6,15 +6,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from walras_operator.runtime.kinds import AGENT_LABEL
+from walras.resources.contract import AGENT_LEASES, OPERATOR
 from walras_service.kinds import LEASES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from walras_cli.cluster.connection import Cluster, Document
-
-OPERATOR = "walras-operator"
 
 SLACK = timedelta(seconds=5)
 """For which a Lease is believed in beyond its end: clocks differ, and so do requests."""
@@ -43,7 +41,7 @@ class Leases:
         Raises:
             ApiError: they cannot be listed.
         """
-        agents = list(cluster.every(LEASES, labelSelector=AGENT_LABEL))
+        agents = list(cluster.every(LEASES, labelSelector=AGENT_LEASES))
         operators = list(cluster.every(LEASES, fieldSelector=f"metadata.name={OPERATOR}"))
         now = cluster.now
         renewed = [when for each in operators if (when := _renewed(each)) is not None]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from walras import snapshot as core
 from walras.admission import EntitlementError, admit
 from walras.resources.assembly import entitlement_of
+from walras.resources.contract import MARKET_NAME
 from walras.resources.kinds import (
     AnyResource,
     Entitlement,
@@ -19,8 +20,9 @@ from walras.resources.kinds import (
     MarketSpec,
     SpeedupProfile,
 )
+from walras.resources.market_job import full_size
 from walras.resources.parse import parse_resource
-from walras.resources.speedups import fit_of, full_size
+from walras.resources.speedup_profile import fit_of
 from walras.sizes import Size, check_sizes
 from walras_cli.documents import InputError, Located, read
 from walras_profiler.sampling import SamplingError, check_source
@@ -151,9 +153,10 @@ def _assemble(found: Sequence[Located[AnyResource]], problems: list[str]) -> Loc
             entitlements.append(entitlement_of(resource))
         elif isinstance(resource, Market):
             rules = resource.spec
-            if resource.metadata.name != "default":
+            if resource.metadata.name != MARKET_NAME:
                 problems.append(
-                    f"{each.origin}: metadata.name: only a Market named default is used; rename it"
+                    f"{each.origin}: metadata.name: only a Market named {MARKET_NAME} is used; "
+                    "rename it"
                 )
         elif isinstance(resource, MarketJob):
             try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from walras import snapshot as core
 from walras.forecast import expected_speedup
-from walras.resources.speedups import full_size
+from walras.resources.market_job import full_size
 from walras.resources.terms import ASSUMED_FRACTION
 from walras_cli.local.documents import NODE
 

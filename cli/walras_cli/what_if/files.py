@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from walras.resources import cluster, kinds
 from walras.resources.assembly import Objects
+from walras.resources.contract import MARKET_NAME
 from walras.resources.parse import parse_object
 from walras_cli.documents import InputError, read
 from walras_service.failures import BadInput
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound="kinds.Resource | cluster.Node | cluster.Pod | cluster.Namespace")
 
-MARKET = "default"
 """Name of the Market that is used."""
 
 
@@ -49,9 +49,9 @@ def documents_of(files: Iterable[Path]) -> Documents:
         return [each for each in found if isinstance(each, kind)]
 
     markets = those(kinds.Market)
-    rules = [market.spec for market in markets if market.metadata.name == MARKET]
+    rules = [market.spec for market in markets if market.metadata.name == MARKET_NAME]
     if markets and not rules:
-        raise BadInput(f"Market {markets[0].metadata.name}: only one named {MARKET} is used")
+        raise BadInput(f"Market {markets[0].metadata.name}: only one named {MARKET_NAME} is used")
     objects = Objects(
         entitlements=those(kinds.Entitlement),
         jobs=those(kinds.MarketJob),

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from walras.admission import EntitlementError, check_tree
 from walras.resources.assembly import MOST_NAMED, assemble, assemble_on_one_node
+from walras_operator.conditions import Problem
 from walras_operator.last_decision import account, carried
-from walras_operator.status.conditions import Problem
 from walras_operator.status.objects import reference_of
 from walras_operator.validation import validate
 from walras_service.failures import BadInput

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from walras_cli.what_if.files import MARKET, Documents, documents_of, overlaid
+from walras.resources.contract import MARKET_NAME
+from walras_cli.what_if.files import Documents, documents_of, overlaid
 from walras_cli.what_if.situations import Situation, situation_of_documents, situation_of_world
 from walras_service.failures import BadInput, Failure
 
@@ -96,7 +97,7 @@ def _world(target: Target, files: Sequence[Path]) -> World:
 
 
 def _rules(world: World) -> MarketSpec | None:
-    return next((each.spec for each in world.markets if each.metadata.name == MARKET), None)
+    return next((each.spec for each in world.markets if each.metadata.name == MARKET_NAME), None)
 
 
 def _situation(world: World, rules: MarketSpec | None, documents: Documents) -> Situation:
@@ -104,7 +105,7 @@ def _situation(world: World, rules: MarketSpec | None, documents: Documents) -> 
     rules = documents.rules or rules
     if rules is None:
         raise BadInput(
-            f"the cluster has no Market named {MARKET}, or an invalid one; give one by -f"
+            f"the cluster has no Market named {MARKET_NAME}, or an invalid one; give one by -f"
         )
     return situation_of_world(world, replace(objects, rules=rules))
 

@@ -21,6 +21,8 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
+from walras.resources.contract import PARTNER_ANNOTATION, STATIC_POD_ANNOTATION
+
 QUANTITY = re.compile(
     r"(?P<number>[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+))(?P<unit>[numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,2})?"
 )
@@ -72,18 +74,15 @@ class OwnerReference(_Object):
     name: str
 
 
-STATIC = "kubernetes.io/config.hash"
-"""Annotation of pods that a kubelet runs without the API server: what it calls them by."""
-
-PARTNER = "walras.dev/colocated-with"
-"""Annotation of a pod that Walras has placed: the UID of the one beside it; empty for none."""
-
-
 def _those_read(annotations: Any) -> Any:
     """Drop what nobody looks at, which may be most of an object."""
     if not isinstance(annotations, dict):
         return {}
-    return {key: annotations[key] for key in (STATIC, PARTNER) if key in annotations}
+    return {
+        key: annotations[key]
+        for key in (STATIC_POD_ANNOTATION, PARTNER_ANNOTATION)
+        if key in annotations
+    }
 
 
 class ObjectMeta(_Object):
@@ -100,7 +99,7 @@ class ObjectMeta(_Object):
     owner_references: tuple[OwnerReference, ...] = ()
 
 
-class Condition(_Object):
+class NodeCondition(_Object):
     """One condition of a status."""
 
     type: str
@@ -122,7 +121,7 @@ class _NodeSpec(_Object):
 
 class _NodeStatus(_Object):
     allocatable: dict[str, Quantity] = Field(default_factory=dict)
-    conditions: list[Condition] = Field(default_factory=list)
+    conditions: list[NodeCondition] = Field(default_factory=list)
 
 
 class Node(_Object):
@@ -310,7 +309,7 @@ class Pod(_Object):
     def cgroup_uid(self) -> str:
         """What its node's kubelet calls it by: a static pod's mirror has a UID of its own."""
         mirror = any(owner.kind == "Node" for owner in self.metadata.owner_references)
-        known = self.metadata.annotations.get(STATIC, "") if mirror else ""
+        known = self.metadata.annotations.get(STATIC_POD_ANNOTATION, "") if mirror else ""
         return known or self.metadata.uid
 
     @cached_property

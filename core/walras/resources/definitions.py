@@ -9,22 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from walras.resources.allocation import NodeAllocation
-from walras.resources.kinds import API_VERSION, Entitlement, Market, MarketJob, SpeedupProfile
-from walras.resources.node_status import NodeAllocationStatus
+from walras.resources.contract import API_VERSION, GROUP, NAMESPACED_KINDS, PLURALS, VERSION
+from walras.resources.entitlement import EntitlementStatus
+from walras.resources.kinds import Entitlement, Market, MarketJob, SpeedupProfile
+from walras.resources.market import MarketStatus
+from walras.resources.market_job import MarketJobStatus
+from walras.resources.node_allocation import NodeAllocation, NodeAllocationStatus
 from walras.resources.schema import described, spec_schema, status_schema
-from walras.resources.statuses import (
-    EntitlementStatus,
-    MarketJobStatus,
-    MarketStatus,
-    SpeedupProfileStatus,
-)
+from walras.resources.speedup_profile import SpeedupProfileStatus
 
 if TYPE_CHECKING:
     from walras.resources.model import Model, Resource
     from walras.resources.status import Status
 
-GROUP, _, VERSION = API_VERSION.partition("/")
 CATEGORY = "walras"
 
 
@@ -52,23 +49,29 @@ class Definition:
     Attributes:
         model: Model of the kind's objects.
         status: Model of their status.
-        plural: Plural name of the resource.
         short: Short name for ``kubectl get``.
-        scope: Whether objects are namespaced or cluster-scoped.
         columns: Columns of ``kubectl get`` between name and age.
     """
 
     model: type[Resource]
     status: type[Status]
-    plural: str
     short: str
-    scope: Literal["Cluster", "Namespaced"]
     columns: tuple[Column, ...]
 
     @property
     def kind(self) -> str:
-        """Its name in documents."""
+        """Name of the kind, as in documents."""
         return self.model.__name__
+
+    @property
+    def plural(self) -> str:
+        """Plural name of the resource."""
+        return PLURALS[self.kind]
+
+    @property
+    def scope(self) -> Literal["Cluster", "Namespaced"]:
+        """Whether objects are namespaced or cluster-scoped."""
+        return "Namespaced" if self.kind in NAMESPACED_KINDS else "Cluster"
 
 
 def _condition(name: str, field: str, *, wide: bool = False) -> Column:
@@ -81,9 +84,7 @@ DEFINITIONS = (
     Definition(
         Entitlement,
         EntitlementStatus,
-        "entitlements",
         "ent",
-        "Cluster",
         (
             Column("Shares", ".spec.shares", "integer"),
             Column("Parent", ".spec.parent"),
@@ -99,9 +100,7 @@ DEFINITIONS = (
     Definition(
         MarketJob,
         MarketJobStatus,
-        "marketjobs",
         "mj",
-        "Namespaced",
         (
             Column("Entitlement", ".spec.entitlement"),
             Column("Pods", ".status.counts.total", "integer"),
@@ -116,9 +115,7 @@ DEFINITIONS = (
     Definition(
         SpeedupProfile,
         SpeedupProfileStatus,
-        "speedupprofiles",
         "sp",
-        "Namespaced",
         (
             Column("F", ".status.parallelFraction"),
             Column("Source", ".status.source"),
@@ -130,9 +127,7 @@ DEFINITIONS = (
     Definition(
         NodeAllocation,
         NodeAllocationStatus,
-        "nodeallocations",
         "na",
-        "Cluster",
         (
             Column("Mode", ".spec.mode"),
             Column("Epoch", ".spec.epoch", "integer"),
@@ -145,9 +140,7 @@ DEFINITIONS = (
     Definition(
         Market,
         MarketStatus,
-        "markets",
         "mkt",
-        "Cluster",
         (
             Column("Mode", ".spec.mode"),
             Column("Cores", ".spec.cores.mechanism"),
@@ -212,7 +205,7 @@ def _schema(definition: Definition) -> dict[str, Any]:
         "type": "object",
         "description": described(definition.model)[0],
         "properties": {
-            "apiVersion": {"type": "string", "description": f"{GROUP}/{VERSION}"},
+            "apiVersion": {"type": "string", "description": API_VERSION},
             "kind": {"type": "string", "description": definition.kind},
             "metadata": {"type": "object"},
             "spec": spec if required else spec | {"default": {}},

@@ -1,4 +1,4 @@
-"""Entitlement, field by field: a user's or a group's claim on the cluster."""
+"""Entitlement: the spec and status of a claim on the cluster."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ from pydantic import Field
 
 from walras.resources.fields import Name, PositiveInt, Unique
 from walras.resources.model import LabelSelector, Model, Resource, Rule
+from walras.resources.status import Amount, ConditionedStatus, Decimals, Status
+
+MOST_SPENDS = 100
+"""Nodes that an Entitlement's status lists: those on which it spends most."""
+
+MOST_LOANS = 10
+"""Entitlements that a list of loans names."""
 
 
 class EntitlementSpec(Model):
@@ -40,6 +47,133 @@ class EntitlementSpec(Model):
     namespace_selector: LabelSelector | None = None
     memory_share: PositiveInt | None = None
     max_nodes: PositiveInt | None = None
+
+
+class EntitledCores(Status):
+    """The cores of an entitlement, over the whole cluster.
+
+    Attributes:
+        entitled: Cores that its share of the cluster is worth, which is also its budget.
+        allocated: Cores that its jobs bought in the market, before rounding.
+        held: Cores that its jobs hold: exclusive cores and their part of shared cores.
+    """
+
+    entitled: Decimals
+    allocated: Decimals
+    held: Decimals
+
+
+class EntitledMemory(Status):
+    """The memory of an entitlement, over the whole cluster, in bytes.
+
+    Attributes:
+        entitled: Memory that its share of the cluster is worth.
+        demand: Memory that its jobs could use.
+        allocated: Memory that its jobs were granted.
+    """
+
+    entitled: Amount
+    demand: Amount
+    allocated: Amount
+
+
+class Utility(Status):
+    """The utility of an entitlement: the weighted mean of its jobs' predicted speedups.
+
+    Attributes:
+        now: Utility of the cores that it bought.
+        at_entitlement: Utility of its share of every node, without trade. A market in equilibrium
+            never makes ``now`` smaller than this.
+    """
+
+    now: Decimals
+    at_entitlement: Decimals
+
+
+class Loan(Status):
+    """Memory that one entitlement lends to another.
+
+    Attributes:
+        entitlement: Name of the other entitlement; absent for memory that belongs to no
+            entitlement.
+        memory: Amount of memory, in bytes, over all nodes.
+    """
+
+    entitlement: str | None = None
+    memory: Amount
+
+
+class Credits(Status):
+    """The Karma credits of an entitlement after one quantum.
+
+    If there are many entitlements, this is not updated after every quantum. The Market's ledger
+    always has all balances.
+
+    Attributes:
+        quantum: Number of the quantum that these values describe.
+        balance: Exact credits after the quantum.
+        earned: Credits earned in the quantum: its part of the free credits, and credits for memory
+            lent.
+        spent: Credits spent in the quantum, for memory borrowed.
+        lent: Memory lent, by borrower, largest first.
+        borrowed: Memory borrowed, by lender, largest first. On each node, every lender is counted
+            in proportion to the memory that it lends.
+    """
+
+    quantum: int | None = None
+    balance: Decimals
+    earned: Decimals
+    spent: Decimals | None = None
+    lent: Annotated[list[Loan], Field(max_length=MOST_LOANS)] = Field(default_factory=list)
+    borrowed: Annotated[list[Loan], Field(max_length=MOST_LOANS)] = Field(default_factory=list)
+
+
+class NodeSpend(Status):
+    """The spending of an entitlement on one node.
+
+    Attributes:
+        node: Name of the node.
+        spend: Part of the budget that is spent on the node, in cores at the cluster's average
+            price.
+        cores: Cores that this buys, before rounding.
+    """
+
+    node: str
+    spend: Decimals
+    cores: Decimals
+
+
+class EntitlementStatus(ConditionedStatus):
+    """The worth of an entitlement, and what its jobs received.
+
+    Attributes:
+        budget_share: Share of the whole cluster, from 0 to 1: the product of its relative shares up
+            the tree.
+        jobs: Number of MarketJobs that use the entitlement.
+        pods: Number of pods of these jobs that have a grant.
+        cores: Cores that the entitlement is worth, and that its jobs received.
+        memory: Memory that the entitlement is worth, and that its jobs received; absent if no
+            memory is divided.
+        utility: Utility now, and at the bare entitlement; absent without jobs.
+        credits: Karma credits for memory; absent if memory is not divided by Karma.
+        spend_by_node: Nodes on which the entitlement spends most, largest first.
+        other_nodes: Number of further nodes on which it spends.
+        other_spend: Total spending on these further nodes.
+        conditions: Condition ``Ready``: whether its place in the tree and its namespaces are valid.
+    """
+
+    budget_share: Decimals | None = None
+    jobs: int = 0
+    pods: int = 0
+    cores: EntitledCores | None = None
+    memory: EntitledMemory | None = None
+    utility: Utility | None = None
+    credits: Credits | None = None
+    spend_by_node: Annotated[list[NodeSpend], Field(max_length=MOST_SPENDS)] = Field(
+        default_factory=list
+    )
+    other_nodes: int = 0
+    other_spend: Decimals | None = None
 
 
 class Entitlement(Resource):

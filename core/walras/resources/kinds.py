@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from walras.resources.contract import NAMESPACED_KINDS
 from walras.resources.entitlement import Entitlement, EntitlementSpec
 from walras.resources.market import CoresPolicy, Market, MarketSpec
 from walras.resources.market_job import JobData, MarketJob, MarketJobSpec, ProgressSource
-from walras.resources.model import API_VERSION, Resource
+from walras.resources.model import Resource
 from walras.resources.speedup_profile import SpeedupProfile, SpeedupProfileSpec
 
 __all__ = [
-    "API_VERSION",
     "KINDS",
     "NAMESPACED",
     "AnyResource",
@@ -36,4 +36,5 @@ KINDS: dict[str, type[AnyResource]] = {
     "SpeedupProfile": SpeedupProfile,
 }
 
-NAMESPACED = frozenset({"MarketJob", "SpeedupProfile", "Pod"})
+NAMESPACED = NAMESPACED_KINDS | {"Pod"}
+"""Kinds of documents whose objects live in namespaces."""

@@ -1,9 +1,9 @@
-"""Market, field by field: the rules."""
+"""Market: the spec and status of the market's rules."""
 
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -14,11 +14,18 @@ from walras.resources.fields import (  # noqa: TC001 - pydantic reads them
     PositiveInt,
 )
 from walras.resources.model import Model, Resource
+from walras.resources.status import Amount, ConditionedStatus, Decimals, Status, Time
 from walras.snapshot import (  # noqa: TC001 - pydantic reads them
     ColocationRule,
     CoreMechanism,
     MemoryMechanism,
 )
+
+MOST_NODES = 5000
+"""Nodes that the Market's status lists; Kubernetes supports as many."""
+
+MOST_BALANCES = 5000
+"""Entitlements that one ledger of credits can hold."""
 
 
 class CoresPolicy(Model):
@@ -146,10 +153,164 @@ class MarketSpec(Model):
     profiling: ProfilingPolicy = ProfilingPolicy()
 
 
-class Market(Resource):
-    """The rules of the market. The Market is cluster-scoped, and the one named ``default`` is
-    used.
+class EpochReport(Status):
+    """The last decision.
+
+    Attributes:
+        number: Number of the decision, which only increases.
+        time: Time at which the decision was made.
+        duration_milliseconds: Time from the snapshot to the plan, in milliseconds.
     """
+
+    number: int
+    time: Time
+    duration_milliseconds: int
+
+
+class SolverReport(Status):
+    """How the division of cores was computed, and how accurate it is.
+
+    Attributes:
+        mechanism: Mechanism that divided the cores.
+        solver: Solver that found the prices.
+        iterations: Number of iterations that the solver took.
+        residual: Largest relative violation of an equilibrium condition.
+        price_error: Proven bound on the relative error of the prices; absent if there is none.
+        converged: Whether the solver reached the solution that defines the mechanism.
+    """
+
+    mechanism: CoreMechanism
+    solver: str
+    iterations: int
+    residual: Decimals | None = None
+    price_error: Decimals | None = None
+    converged: bool
+
+
+class ScoreReport(Status):
+    """Measures of the decision's quality (see ``walras.scores``).
+
+    Attributes:
+        system_progress: Mean of all utilities weighted by budget, at the market's allocation before
+            rounding.
+        held_progress: Mean of all utilities weighted by budget, at the whole cores that jobs hold.
+        proportional_progress: ``systemProgress`` of proportional sharing on the same cluster.
+        entitlement_error: Mean absolute percentage error (MAPE) of users' cores against their
+            entitled cores, as a fraction.
+        uniformity: Smallest gain of a user over its bare entitlement, divided by the largest.
+        envy_freeness: 1 if no user would prefer another user's cores, scaled to its own budget;
+            absent if there are too many users to compare.
+    """
+
+    system_progress: Decimals
+    held_progress: Decimals
+    proportional_progress: Decimals | None = None
+    entitlement_error: Decimals
+    uniformity: Decimals
+    envy_freeness: Decimals | None = None
+
+
+class MarketSize(Status):
+    """The size of the market.
+
+    Attributes:
+        entitlements: Number of entitlements with jobs.
+        jobs: Number of MarketJobs.
+        pods: Number of pods that have a grant.
+        refused: Number of pods that take no part in the market.
+        nodes: Number of nodes that sell cores.
+        cores: Number of cores for sale.
+        memory: Memory for sale, in bytes.
+    """
+
+    entitlements: int
+    jobs: int
+    pods: int
+    refused: int
+    nodes: int
+    cores: int
+    memory: Amount
+
+
+class NodePrice(Status):
+    """The cores that a node sells, and their price.
+
+    Attributes:
+        node: Name of the node.
+        cores: Number of cores for sale.
+        price: Price of a core, relative to the cluster's average.
+    """
+
+    node: str
+    cores: int
+    price: Decimals
+
+
+class Balance(Status):
+    """The Karma credits of one entitlement.
+
+    Attributes:
+        user: Name of the entitlement.
+        credits: Exact balance.
+        gained: Exact change of the balance in the last quantum; absent if it did not change.
+    """
+
+    user: str
+    credits: Decimals
+    gained: Decimals | None = None
+
+
+class LedgerReport(Status):
+    """The exact Karma credits before and after the current quantum.
+
+    This is the only place where credits are stored: every operator, also a new leader, continues
+    from here.
+
+    Attributes:
+        version: Version of this format (``walras.karma.ledger.Ledger.to_document``).
+        quantum: Number of quanta that have been settled; the last of them is the current one.
+        since: Time at which the current quantum began. The next one begins
+            ``spec.memory.quantumSeconds`` later, or when an operator is available again.
+        carry: Income that could not be divided evenly so far.
+        carry_before: The same income before the current quantum.
+        balances: Balances in the order in which the entitlements joined.
+    """
+
+    version: int
+    quantum: int
+    since: Time | None = None
+    carry: Decimals
+    carry_before: Decimals | None = None
+    balances: Annotated[list[Balance], Field(max_length=MOST_BALANCES)]
+
+
+class MarketStatus(ConditionedStatus):
+    """The last decision of the market.
+
+    Attributes:
+        leader: Name of the operator's pod that made the decision.
+        epoch: Number and time of the decision.
+        solver: How the division of cores was computed.
+        scores: Measures of the decision's quality.
+        size: Size of the market.
+        prices: Price of each node's cores.
+        memory_mechanism: Mechanism that divided memory; absent if memory was not divided.
+        ledger: Karma credits; absent if memory is not divided by Karma.
+        conditions: Condition ``Ready``: whether the market is cleared and its plan is published.
+    """
+
+    leader: str | None = None
+    epoch: EpochReport | None = None
+    solver: SolverReport | None = None
+    scores: ScoreReport | None = None
+    size: MarketSize | None = None
+    prices: Annotated[list[NodePrice], Field(max_length=MOST_NODES)] = Field(default_factory=list)
+    memory_mechanism: MemoryMechanism | None = None
+    ledger: LedgerReport | None = None
+
+
+class Market(Resource):
+    """The rules of the market; cluster-scoped, and the one named ``default`` is used."""
 
     kind: Literal["Market"]
     spec: MarketSpec = MarketSpec()

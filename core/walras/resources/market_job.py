@@ -1,4 +1,4 @@
-"""MarketJob, field by field: a job that takes part in the market."""
+"""MarketJob: the spec and status of a job that takes part in the market."""
 
 from __future__ import annotations
 
@@ -23,6 +23,23 @@ from walras.resources.fields import (
     read_quantity,
 )
 from walras.resources.model import UNSTATED, LabelSelector, Model, Resource, Rule
+from walras.resources.status import Amount, ConditionedStatus, Decimals, Status, Time
+
+MOST_PODS = 250
+"""Pods that a MarketJob's status lists."""
+
+MOST_RUNS = 100
+"""Finished runs that a MarketJob's status keeps: the newest."""
+
+MOST_UNDERWAY = 250
+"""Running pods of a MarketJob whose shares are recorded at a time."""
+
+WHOLE_SHARE = 10**9
+"""The whole of a node's resource, in the units in which a running pod's share is counted."""
+
+MOST_SECONDS = 10**10
+"""Longest time over which shares are summed, some 300 years: sums have 20 digits at most."""
+
 
 LAST_PORT = 65535
 
@@ -321,8 +338,267 @@ class MarketJobSpec(Model):
     colocation: Annotated[JobColocation, UNSTATED] = JobColocation()
 
 
+class UsedProfile(Status):
+    """The parallel fraction that a job bids with, and its origin.
+
+    Attributes:
+        parallel_fraction: Parallel fraction F.
+        source: Origin of F: Given (the job's ``parallelFraction``), Written (a profile's
+            ``parallelFraction``), Measured (a profile's measurements), Online (measured while the
+            job ran) or Assumed (nothing is known).
+        name: Name of the SpeedupProfile; absent if none was used.
+    """
+
+    parallel_fraction: Decimals
+    source: Literal["Given", "Written", "Measured", "Online", "Assumed"]
+    name: str | None = None
+
+
+class PodColocation(Status):
+    """The partner that a pod was placed beside, the cost of sharing, and the advice to its user.
+
+    Attributes:
+        partner: Pod that it was placed beside, as ``namespace/job (pod)``; absent if it has a
+            processor to itself.
+        predicted_penalty: Fraction of its throughput alone that the pod was predicted to lose
+            beside the partner.
+        measured_penalty: Fraction of its throughput alone that its program had been measured to
+            lose beside the partner's program; absent if it was not measured.
+        recommendation: Advice of Cooper's action recommender: Participate, or BreakAway.
+        companion: Pod to break away with: of those that would gain too, the one beside which this
+            pod would lose least; absent if the advice is Participate.
+        gain: Fraction of its throughput alone that breaking away would save; absent if the advice
+            is Participate.
+    """
+
+    partner: str | None = None
+    predicted_penalty: Decimals | None = None
+    measured_penalty: Decimals | None = None
+    recommendation: Literal["Participate", "BreakAway"] = "Participate"
+    companion: str | None = None
+    gain: Decimals | None = None
+
+
+class PodOutcome(Status):
+    """The result of the market for one pod of a job.
+
+    Attributes:
+        pod_uid: UID of the pod.
+        name: Name of the pod.
+        node: Name of its node; absent while it has none.
+        state: State of the pod in the market: Granted (by the market), Enforced (its node's agent
+            enforces the grant), Failed (the agent cannot enforce the grant), Refused (it takes no
+            part in the market) or Waiting (for a node, or for its node to take part again).
+        cores: Cores that the market allocated to it, before rounding.
+        granted_cores: Number of exclusive cores; 0 if it shares cores.
+        shared_cores: Number of cores that it shares with the other small jobs of its node.
+        weight: CPU weight on the shared cores, as cgroup v2's cpu.weight, where the largest job has
+            100.
+        memory: Memory granted, in bytes; absent if it takes no part in the division of memory.
+        speedup: Predicted speedup at ``cores``.
+        price: Price of a core of its node, relative to the cluster's average.
+        spend: What it pays from its entitlement's budget, in cores at the cluster's average price.
+        reason: Explanation of its cores in one sentence, as printed by ``walras explain``.
+        memory_reason: Explanation of its memory in one sentence; absent if it takes no part in the
+            division of memory.
+        colocation: Result of its placement beside another pod; absent if Walras did not place it.
+    """
+
+    pod_uid: Annotated[str, Field(alias="podUID")]
+    name: str
+    node: str | None = None
+    state: Literal["Granted", "Enforced", "Failed", "Refused", "Waiting"]
+    cores: Decimals | None = None
+    granted_cores: int | None = None
+    shared_cores: int | None = None
+    weight: int | None = None
+    memory: Amount | None = None
+    speedup: Decimals | None = None
+    price: Decimals | None = None
+    spend: Decimals | None = None
+    reason: Annotated[str, Field(max_length=4096)]
+    memory_reason: Annotated[str, Field(max_length=4096)] | None = None
+    colocation: PodColocation | None = None
+
+
+class PodCounts(Status):
+    """The number of a job's pods, by state.
+
+    Attributes:
+        total: Number of pods that are alive.
+        granted: Number of pods that have a grant.
+        enforced: Number of pods whose grant their node's agent enforces.
+        unlisted: Number of pods that did not fit in ``pods``.
+    """
+
+    total: int
+    granted: int
+    enforced: int
+    unlisted: int = 0
+
+
+class WeightReport(Status):
+    """A weight in a job's utility.
+
+    Attributes:
+        value: Weight that the job bids with.
+        lower: Lower end of its 95 % confidence interval; absent unless the weight is estimated.
+        upper: Upper end of its 95 % confidence interval; absent unless the weight is estimated and
+            the runs bound it.
+    """
+
+    value: Decimals
+    lower: Decimals | None = None
+    upper: Decimals | None = None
+
+
+class WeightsReport(Status):
+    """The weights of a job's utility, and their origin.
+
+    Attributes:
+        source: Origin of the weights: Given (by the job), Estimated (from its runs) or Equal (there
+            are too few runs, or they do not differ enough).
+        runs: Number of runs that are available for an estimate.
+        recorded: Number of these runs that were recorded in ``runs.finished``; the others are given
+            in the job's spec.
+        cores: Weight of cores.
+        memory: Weight of memory.
+    """
+
+    source: Literal["Given", "Estimated", "Equal"]
+    runs: int
+    recorded: int = 0
+    cores: WeightReport
+    memory: WeightReport
+
+
+class AuctionReport(Status):
+    """The result of a job's bid in auctions, for all its pods together.
+
+    Attributes:
+        budget: Its part of its entitlement's budget, in cores at the cluster's average price.
+        utility: Predicted utility of what its pods hold: the sum of weights times shares of their
+            nodes if it is Linear, or the product of shares raised to the power of their weights if
+            it is Log.
+        minimum: Minimum utility that the job demands (``minimumUtility``); absent if it demands
+            none.
+        service: How the job is served: Bid (in the pool that is divided by bids) or Leftovers (with
+            what that pool leaves).
+        charge: Current charge: the budget if the job has its minimum utility or, without a minimum,
+            is served by its bid; otherwise 0.
+        weights: Weights of its utility.
+    """
+
+    budget: Decimals
+    utility: Decimals
+    minimum: Decimals | None = None
+    service: Literal["Bid", "Leftovers"]
+    charge: Decimals
+    weights: WeightsReport | None = None
+
+
+class FinishedRun(Status):
+    """A pod that succeeded: what it held, and the utility it reached.
+
+    Attributes:
+        pod_uid: UID of the pod.
+        pod: Name of the pod.
+        finished: Time at which its last container ended.
+        seconds: Duration from the start of its first container until then, in seconds.
+        held_seconds: Seconds for which its node's agent enforced its grants. They are not cut to
+            ``seconds``, which is measured by the node's clock.
+        cores: Mean share of the cores that its node sells over that time, from 0 to 1.
+        memory: Mean share of the memory that its node sells over that time, from 0 to 1.
+        utility: 1 / ``seconds``.
+    """
+
+    pod_uid: Annotated[str, Field(alias="podUID")]
+    pod: str
+    finished: Time
+    seconds: Annotated[int, Field(ge=1, le=MOST_SECONDS)]
+    held_seconds: Annotated[int, Field(ge=1, le=MOST_SECONDS)]
+    cores: Decimals
+    memory: Decimals
+    utility: Decimals
+
+
+class RunUnderway(Status):
+    """What a running pod has held: sums over past periods, and the current period.
+
+    Attributes:
+        pod_uid: UID of the pod.
+        pod: Name of the pod.
+        held_since: Start of the current period; absent while its grants are not enforced.
+        cores: Share of the cores that its node sells in the current period, in billionths; absent
+            while its grants are not enforced.
+        memory: Share of the memory that its node sells in the current period, in billionths; absent
+            while its grants are not enforced.
+        held_seconds: Total length of past periods, in seconds.
+        core_seconds: Sum over past periods of seconds times billionths of the cores.
+        memory_seconds: Sum over past periods of seconds times billionths of the memory.
+    """
+
+    pod_uid: Annotated[str, Field(alias="podUID")]
+    pod: str
+    held_since: Time | None = None
+    cores: Annotated[int, Field(ge=0, le=WHOLE_SHARE)] | None = None
+    memory: Annotated[int, Field(ge=0, le=WHOLE_SHARE)] | None = None
+    held_seconds: Annotated[int, Field(ge=0, le=MOST_SECONDS)] = 0
+    core_seconds: Amount = "0"
+    memory_seconds: Amount = "0"
+
+
+class RunsReport(Status):
+    """The runs of a job, one for each pod, from which the weights of its utility are estimated.
+
+    Attributes:
+        finished: Newest finished runs, oldest first.
+        underway: Pods that run, or whose end the operator has not looked up yet.
+    """
+
+    finished: Annotated[list[FinishedRun], Field(max_length=MOST_RUNS)] = Field(
+        default_factory=list
+    )
+    underway: Annotated[list[RunUnderway], Field(max_length=MOST_UNDERWAY)] = Field(
+        default_factory=list
+    )
+
+
+class MarketJobStatus(ConditionedStatus):
+    """The result of the market for a job.
+
+    Attributes:
+        profile: Parallel fraction F and its origin.
+        counts: Number of pods by state.
+        cores: Cores that the market allocated to all its pods, before rounding.
+        speedup: Mean predicted speedup of its pods.
+        spend: What all its pods pay, in cores at the cluster's average price.
+        auction: Result of its bid; absent if nothing is auctioned.
+        runs: Runs of its pods, for the weights of its utility; absent if there are none.
+        pods: Result for each pod, by name; ``counts.unlisted`` is the number of pods beyond the end
+            of the list.
+        conditions: Conditions ``Ready``, ``Admitted`` (its entitlement accepts it), ``Profiled``
+            (its speedup is known), ``Selected`` (it has pods, and no other job selects them) and,
+            for a job with a ``minimumUtility``, ``ObjectiveMet``.
+    """
+
+    profile: UsedProfile | None = None
+    counts: PodCounts | None = None
+    cores: Decimals | None = None
+    speedup: Decimals | None = None
+    spend: Decimals | None = None
+    auction: AuctionReport | None = None
+    runs: RunsReport | None = None
+    pods: Annotated[list[PodOutcome], Field(max_length=MOST_PODS)] = Field(default_factory=list)
+
+
 class MarketJob(Resource):
     """A job in the market: its pods, who pays for them, and what they can use."""
 
     kind: Literal["MarketJob"]
     spec: MarketJobSpec
+
+
+def full_size(data: JobData) -> float:
+    """Return all of a job's data, in the unit that samples of them are measured in."""
+    return 1.0 if data.size is None else float(data.size)

@@ -7,17 +7,16 @@ them. A rule is told twice, once for the API server and once for Python, in one 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
+from walras.resources.contract import ApiVersion  # noqa: TC001 - pydantic reads it
 from walras.resources.fields import Labels, Name  # noqa: TC001 - pydantic reads them
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-API_VERSION = "walras.dev/v1alpha1"
 
 UNSTATED = Field(json_schema_extra={"x-unstated": True})
 """Marks a field whose default the API server is not to write into objects, since most have no use
@@ -98,7 +97,7 @@ class LabelSelector(Model):
 class Resource(Model):
     """Fields that all kinds share. A status, which only Walras writes, is not validated."""
 
-    api_version: Literal["walras.dev/v1alpha1"]
+    api_version: ApiVersion
     kind: str
     metadata: Metadata
     status: dict[str, Any] | None = None

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from walras.resources.allocation import NodeAllocation
 from walras.resources.cluster import CLUSTER_KINDS, ClusterObject
+from walras.resources.contract import API_VERSION
 from walras.resources.fields import shown
-from walras.resources.kinds import API_VERSION, KINDS, NAMESPACED, AnyResource
+from walras.resources.kinds import KINDS, NAMESPACED, AnyResource
+from walras.resources.node_allocation import NodeAllocation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

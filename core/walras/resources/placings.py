@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from walras.resources.cluster import PARTNER
+from walras.resources.contract import PARTNER_ANNOTATION
 from walras.resources.waiting import Eligible, needs_of, node_of, room_of
 from walras.snapshot import Placing, title
 
@@ -73,7 +73,7 @@ def _sent(
     sent = {}
     for number, resource in selection.job.items():
         pod = pods[number]
-        other, node = pod.metadata.annotations.get(PARTNER), node_of(pod)
+        other, node = pod.metadata.annotations.get(PARTNER_ANNOTATION), node_of(pod)
         if other and node is not None and node in nodes:
             name = resource.metadata.namespace, resource.metadata.name
             sent[other] = node, title(*name, pod.metadata.name)

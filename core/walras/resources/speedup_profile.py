@@ -1,4 +1,4 @@
-"""SpeedupProfile, field by field: how a program speeds up with cores."""
+"""SpeedupProfile: the spec and status of how a program speeds up with cores."""
 
 from __future__ import annotations
 
@@ -18,10 +18,21 @@ from walras.resources.fields import (
     Unique,
 )
 from walras.resources.model import Model, Resource, Rule
+from walras.resources.status import ConditionedStatus, Decimals, Status, Time
 
 if TYPE_CHECKING:
     from walras.diagnosis import Finding
-    from walras.profile import SpeedupFit
+    from walras.profile import Sample, SpeedupFit
+
+
+MOST_MEASUREMENTS = 3
+"""Measurements of running pods that a SpeedupProfile's status keeps."""
+
+MOST_SAMPLES = 300
+"""Samples that a SpeedupProfile's status keeps of each measurement."""
+
+MOST_COMPANIES = 100
+"""Co-runners for which a SpeedupProfile's status keeps progress checks: the latest."""
 
 
 class ProfileMeasurement(Model):
@@ -107,6 +118,252 @@ class SpeedupProfileSpec(Model):
     ] = Field(default_factory=list)
 
 
+class OnlineSample(Status):
+    """One sample: the progress of a running pod over a time at one core count.
+
+    Attributes:
+        cores: Number of cores that the pod used.
+        seconds: Length of the sample, in seconds.
+        progress: Progress that was counted, in the unit of the source.
+    """
+
+    cores: int
+    seconds: Decimals
+    progress: Decimals
+
+
+class OnlineMeasurement(Status):
+    """A measurement of a running pod.
+
+    Attributes:
+        id: Identifier of the request.
+        pod: Name of the pod.
+        pod_uid: UID of the pod.
+        node: Name of the pod's node.
+        finished: Time at which the measurement ended.
+        source: Progress counter that was used: instructions, cpuTime, file or http.
+        samples: Samples in the order in which they were taken.
+        memory_bandwidth: Memory bandwidth of the pod on all its cores, in gigabytes (10**9 bytes)
+            per second; absent if it was not measured.
+        warnings: Limits of the measurement, and reasons to doubt its result.
+    """
+
+    id: str
+    pod: str
+    pod_uid: Annotated[str, Field(alias="podUID")]
+    node: str
+    finished: Time
+    source: Literal["instructions", "cpuTime", "file", "http"]
+    samples: Annotated[list[OnlineSample], Field(max_length=MOST_SAMPLES)] = Field(
+        default_factory=list
+    )
+    memory_bandwidth: Decimals | None = None
+    warnings: Annotated[list[str], Field(max_length=32)] = Field(default_factory=list)
+
+
+class OnlineRequest(Status):
+    """A measurement that was requested from a node's agent.
+
+    Attributes:
+        id: Identifier of the request in the node's NodeAllocation.
+        pod: Name of the pod.
+        pod_uid: UID of the pod.
+        node: Name of the pod's node.
+        purpose: What is measured: Speedup (the pod's cores are varied) or Progress (they are not).
+        since: Time at which the measurement was requested.
+        until: Time at which the request is dropped if the node's agent has not answered.
+    """
+
+    id: str
+    pod: str
+    pod_uid: Annotated[str, Field(alias="podUID")]
+    node: str
+    purpose: Literal["Speedup", "Progress"]
+    since: Time
+    until: Time
+
+
+class OnlineFailure(Status):
+    """The failure of the last attempts to measure.
+
+    Attributes:
+        reason: Machine-readable reason, in one CamelCase word; NotMeasured if the attempts failed
+            for different reasons.
+        message: Explanation of the last failure, for people.
+        times: Number of consecutive failures.
+        finished: Time at which the last attempt ended.
+    """
+
+    reason: Annotated[str, Field(pattern=r"^[A-Za-z]{1,63}$")]
+    message: Annotated[str, Field(max_length=4096)]
+    times: int
+    finished: Time
+
+
+class OnlineCheck(Status):
+    """The last progress check: whether a job runs as fast as its profile predicts.
+
+    Attributes:
+        pod: Name of the pod that was checked.
+        cores: Number of cores that the pod had.
+        finished: Time at which the check ended.
+        departure: Relative deviation of measured from predicted progress; absent if they cannot be
+            compared.
+        departures: Number of consecutive checks whose deviation was too large.
+    """
+
+    pod: str
+    cores: int
+    finished: Time
+    departure: Decimals | None = None
+    departures: int = 0
+
+
+class OnlineCompany(Status):
+    """Measured against predicted progress beside one co-runner.
+
+    Attributes:
+        profile: Name of the SpeedupProfile of the only co-runner on the node; absent for checks of
+            pods that ran alone.
+        namespace: Namespace of the co-runner's SpeedupProfile; absent for checks of pods that ran
+            alone.
+        ratio: Ratio of measured to predicted progress, as the mean of the last checks.
+        looks: Number of checks that the mean is of.
+        finished: Time at which the last check ended.
+    """
+
+    profile: str | None = None
+    namespace: str | None = None
+    ratio: Decimals
+    looks: int
+    finished: Time
+
+
+class OnlineProfile(Status):
+    """Results of measurements of running pods, and the state of the current one.
+
+    Attributes:
+        request: Measurement that is in progress.
+        measurements: Measurements that F follows from, each of one pod, oldest first.
+        failure: Failure of measurements; absent after a successful measurement, or when the job was
+            found to have changed.
+        look_failure: Failure of progress checks; absent after a successful check.
+        check: Last progress check; absent until the first check after the last measurement.
+        companies: Progress checks since the last measurement of pods that were alone on their node
+            or beside one other pod of the market, by co-runner.
+    """
+
+    request: OnlineRequest | None = None
+    measurements: Annotated[list[OnlineMeasurement], Field(max_length=MOST_MEASUREMENTS)] = Field(
+        default_factory=list
+    )
+    failure: OnlineFailure | None = None
+    look_failure: OnlineFailure | None = None
+    check: OnlineCheck | None = None
+    companies: Annotated[list[OnlineCompany], Field(max_length=MOST_COMPANIES)] = Field(
+        default_factory=list
+    )
+
+
+class FractionAt(Status):
+    """The parallel fraction F that follows from one core count (Karp and Flatt).
+
+    Attributes:
+        cores: Core count.
+        value: F at this core count.
+    """
+
+    cores: int
+    value: Decimals
+
+
+class TimeModel(Status):
+    """How the run time grows with the data at one core count.
+
+    Attributes:
+        cores: Core count.
+        form: Form of the model.
+        coefficients: Coefficients of the model, constant first.
+        residual_seconds: Root mean square of the model's residuals, in seconds.
+    """
+
+    cores: int
+    form: str
+    coefficients: Annotated[list[Decimals], Field(max_length=8)]
+    residual_seconds: Decimals
+
+
+class ProfileFinding(Status):
+    """A remark on the quality of a profile.
+
+    Attributes:
+        code: Machine-readable code of the remark.
+        message: Explanation for people.
+    """
+
+    code: str
+    message: str
+
+
+class MeasuredPenalty(Status):
+    """The throughput that a program was measured to lose beside another program.
+
+    Attributes:
+        profile: Name of the other program's SpeedupProfile.
+        namespace: Namespace of the other program's SpeedupProfile.
+        penalty: 1 - throughput together / throughput alone.
+        source: Progress counter that measures throughput: instructions, cpuTime, file or http.
+        looks: Number of progress checks that the penalty is the mean of.
+        finished: Time at which the last of these checks ended.
+    """
+
+    profile: str
+    namespace: str
+    penalty: Decimals
+    source: Literal["instructions", "cpuTime", "file", "http"]
+    looks: int
+    finished: Time
+
+
+class SpeedupProfileStatus(ConditionedStatus):
+    """What follows from a profile's measurements, and what was measured while the program ran.
+
+    Attributes:
+        source: Origin of F: Written (the spec's ``parallelFraction``), Measured (the spec's
+            measurements) or Online (samples of a running pod).
+        parallel_fraction: Parallel fraction F, as the mean over core counts.
+        whole_data_parallel_fraction: F on all of the data, if it depends on their size.
+        raw_parallel_fraction: F before it was clipped to the range from 0 to 1.
+        variance: Variance of F over core counts, which is small where Amdahl's law fits.
+        parallel_fraction_by_cores: F at each core count.
+        time_models: Model of run time over data size, at each core count.
+        memory_bandwidth: Memory bandwidth of the program when it runs alone, in gigabytes (10**9
+            bytes) per second.
+        penalties: Throughput that the program loses beside programs of other profiles, from
+            progress checks of running pods.
+        online: Measurements of running pods, and their state.
+        findings: Remarks on the quality of the profile.
+        conditions: Condition ``Ready``: whether the profile can be used; if not, why not, or what
+            is awaited.
+    """
+
+    source: Literal["Written", "Measured", "Online"] | None = None
+    parallel_fraction: Decimals | None = None
+    whole_data_parallel_fraction: Decimals | None = None
+    raw_parallel_fraction: Decimals | None = None
+    variance: Decimals | None = None
+    parallel_fraction_by_cores: Annotated[list[FractionAt], Field(max_length=1000)] = Field(
+        default_factory=list
+    )
+    time_models: Annotated[list[TimeModel], Field(max_length=1000)] = Field(default_factory=list)
+    memory_bandwidth: Decimals | None = None
+    penalties: Annotated[list[MeasuredPenalty], Field(max_length=1000)] = Field(
+        default_factory=list
+    )
+    online: OnlineProfile | None = None
+    findings: Annotated[list[ProfileFinding], Field(max_length=32)] = Field(default_factory=list)
+
+
 class SpeedupProfile(Resource):
     """How a program speeds up with cores: measured run times, or a known parallel fraction.
 
@@ -124,8 +381,6 @@ class SpeedupProfile(Resource):
         Raises:
             ValueError: there are none, or they show no speedup; names the field.
         """
-        from walras.resources.speedups import fit_of
-
         return fit_of(self.spec)
 
     @cached_property
@@ -136,6 +391,43 @@ class SpeedupProfile(Resource):
             ValueError: likewise.
         """
         from walras.diagnosis import diagnose
-        from walras.resources.speedups import samples_of
 
         return diagnose(samples_of(self.spec), self.fit)
+
+
+def samples_of(spec: SpeedupProfileSpec) -> tuple[Sample, ...]:
+    """Return the measurements as the core fits them.
+
+    Raises:
+        ValueError: a data size that is none; names the field.
+    """
+    from walras.profile import Sample
+    from walras.sizes import Size
+
+    samples = []
+    for index, each in enumerate(spec.measurements or ()):
+        try:
+            size = float(Size.parse(each.data_size).value)
+        except ValueError as error:
+            raise ValueError(f"spec.measurements[{index}].dataSize: {error}") from error
+        samples.append(Sample(each.cores, size, tuple(map(float, each.seconds))))
+    return tuple(samples)
+
+
+def fit_of(spec: SpeedupProfileSpec) -> SpeedupFit:
+    """Return the speedup that the measurements show.
+
+    Raises:
+        ValueError: there are none, or they show no speedup; names the field.
+    """
+    if not spec.measurements:
+        raise ValueError(
+            "spec: has neither measurements nor parallelFraction; add one, or have it measured"
+        )
+    from walras.profile import fit_profile
+
+    samples = samples_of(spec)
+    try:
+        return fit_profile(samples)
+    except (ValueError, ArithmeticError) as error:
+        raise ValueError(f"spec.measurements: {error}") from error

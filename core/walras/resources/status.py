@@ -14,6 +14,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from walras.resources.fields import Unique
+
 DIGITS = 6
 """Significant digits of a decimal that was computed: finer changes are not worth a write."""
 
@@ -71,6 +73,14 @@ class Condition(Status):
     message: Annotated[str, Field(max_length=32768)]
     last_transition_time: Time
     observed_generation: int | None = None
+
+
+class ConditionedStatus(Status):
+    """A status with conditions, at most one of each type."""
+
+    conditions: Annotated[
+        list[Condition], Field(max_length=16), Unique("conditions of type", key="type")
+    ] = Field(default_factory=list)
 
 
 def _without_empty_texts(value: Any) -> Any:

@@ -7,6 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
+from walras.resources.contract import SOCKETS_LABEL
 from walras.snapshot import Node as Supply
 
 if TYPE_CHECKING:
@@ -14,9 +15,6 @@ if TYPE_CHECKING:
 
     from walras.resources.cluster import Node, Pod
     from walras.resources.kinds import CoresPolicy
-
-SOCKETS = "walras.dev/sockets"
-"""Label of a node: its processors, if there are several and its agent does not say so."""
 
 MOST_CORES = 1 << 20
 MOST_MEMORY = 1 << 48
@@ -102,10 +100,10 @@ def _cores_of_cpu(policy: CoresPolicy, topology: Topology | None) -> Fraction:
 
 
 def _sockets(node: Node, topology: Topology | None, notes: list[str]) -> int:
-    text = node.metadata.labels.get(SOCKETS)
+    text = node.metadata.labels.get(SOCKETS_LABEL)
     if text is None:
         return 1 if topology is None else max(topology.sockets, 1)
     if text.isdecimal() and 0 < int(text) < 1000:
         return int(text)
-    notes.append(f"Node {node.metadata.name}: label {SOCKETS}: is {text!r}; 1 is taken")
+    notes.append(f"Node {node.metadata.name}: label {SOCKETS_LABEL}: is {text!r}; 1 is taken")
     return 1

@@ -9,9 +9,9 @@ from pydantic import ValidationError
 
 from walras import snapshot as core
 from walras.resources.fields import DECIMAL
+from walras.resources.market_job import full_size
 from walras.resources.preferences import recorded_runs, weights_of
-from walras.resources.speedups import full_size
-from walras.resources.statuses import MeasuredPenalty
+from walras.resources.speedup_profile import MeasuredPenalty
 from walras.resources.supply import MOST_MEMORY
 from walras.speedup import market_fraction
 

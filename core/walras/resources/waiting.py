@@ -1,10 +1,10 @@
-"""Pods that wait for a node from Walras: how they wait, what they need, which may take them.
+"""Pods that wait for Walras to place them: how they wait, what they need, and which nodes fit.
 
-A pod waits by the scheduling gate `GATE`, which Kubernetes has since 1.27, or, on any, by naming a
-scheduler of that name, so that no other one takes it. By which, the pod itself shows: API servers
-that know of no gates drop them. What a node's labels, taints and allocatable resources decide is
-decided here as kube-scheduler does; pods with rules about other pods, volumes or ports are left to
-it.
+A pod waits by the scheduling gate `COLOCATION_GATE` (Kubernetes 1.27 and later) or by naming a
+scheduler of that name, so that no other scheduler binds it. The pod itself shows which: API servers
+that do not know gates drop them. Node labels, taints and allocatable resources are matched here as
+kube-scheduler matches them; pods with rules about other pods, volumes or host ports are left to
+kube-scheduler.
 """
 
 from __future__ import annotations
@@ -13,15 +13,12 @@ from collections import defaultdict
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import TYPE_CHECKING, Literal
 
-from walras.resources.cluster import PARTNER
+from walras.resources.contract import COLOCATION_GATE, PARTNER_ANNOTATION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from walras.resources.cluster import Node, Pod, Requirement, Taint, Term, Toleration
-
-GATE = "walras.dev/colocation"
-"""Scheduling gate of pods that wait to be placed beside another, or name of their scheduler."""
 
 Way = Literal["gate", "scheduler"]
 """How a pod waits."""
@@ -39,14 +36,14 @@ def way_of(pod: Pod) -> Way | None:
     if pod.spec.node_name is not None or not pod.alive:
         return None
     gates = [gate.name for gate in pod.spec.scheduling_gates]
-    if GATE in gates:
+    if COLOCATION_GATE in gates:
         return "gate"
-    return "scheduler" if pod.spec.scheduler_name == GATE and not gates else None
+    return "scheduler" if pod.spec.scheduler_name == COLOCATION_GATE and not gates else None
 
 
 def hindrance(pod: Pod) -> str:
     """Return why a pod that waits cannot be matched yet, or at all; empty if it can."""
-    others = [gate.name for gate in pod.spec.scheduling_gates if gate.name != GATE]
+    others = [gate.name for gate in pod.spec.scheduling_gates if gate.name != COLOCATION_GATE]
     if others:
         return f"waits for its other scheduling gates first: {', '.join(others[:3])}"
     rule = left_to_the_scheduler(pod)
@@ -74,7 +71,7 @@ def left_to_the_scheduler(pod: Pod) -> str:
 
 def node_of(pod: Pod) -> str | None:
     """Return where a pod is, or where Walras has sent it and it alone can go."""
-    if pod.spec.node_name is not None or PARTNER not in pod.metadata.annotations:
+    if pod.spec.node_name is not None or PARTNER_ANNOTATION not in pod.metadata.annotations:
         return pod.spec.node_name
     found = {_pinned(term) for term in required_terms(pod) or ()}
     return found.pop() if len(found) == 1 else None

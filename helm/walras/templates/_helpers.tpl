@@ -12,7 +12,7 @@
 {{- end -}}
 {{- end -}}
 
-{{- /* Labels of an object of a part: dict "root" $ "part" "agent". */ -}}
+{{- /* Labels of a component's object: dict "root" $ "part" "agent". */ -}}
 {{- define "walras.labels" -}}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
@@ -24,14 +24,14 @@ app.kubernetes.io/part-of: walras
 {{- end }}
 {{- end -}}
 
-{{- /* Labels that never change, by which pods are selected. */ -}}
+{{- /* Labels that select a component's pods; they never change. */ -}}
 {{- define "walras.selector" -}}
 app.kubernetes.io/name: {{ include "walras.name" .root }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .part }}
 {{- end -}}
 
-{{- /* Labels of pods: none that changes with the chart alone, which would start them anew. */ -}}
+{{- /* Labels of pods. None of them depends on the chart's version, since a change would restart the pods. */ -}}
 {{- define "walras.podLabels" -}}
 app.kubernetes.io/part-of: walras
 {{ include "walras.selector" . }}
@@ -63,7 +63,7 @@ app.kubernetes.io/part-of: walras
 {{- default (printf "%s-%s" (include "walras.fullname" .root) .part) (index .root.Values .part).priorityClassName -}}
 {{- end -}}
 
-{{- /* What all pods have alike. */ -}}
+{{- /* Pod fields that all pods share. */ -}}
 {{- define "walras.pod" -}}
 {{- with .Values.image.pullSecrets }}
 imagePullSecrets: {{- toYaml . | nindent 2 }}
@@ -75,7 +75,7 @@ dnsPolicy: ClusterFirstWithHostNet
 enableServiceLinks: false
 {{- end -}}
 
-{{- /* Of pods that need nothing of their node. */ -}}
+{{- /* Security context of pods that need no access to their node. */ -}}
 {{- define "walras.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: 65532
@@ -90,12 +90,12 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end -}}
 
-{{- /* Whether something of value `auto` is there: dict "value" v "there" bool. */ -}}
+{{- /* Non-empty if a value is true, or is `auto` and the cluster supports it: dict "value" v "there" bool. */ -}}
 {{- define "walras.wanted" -}}
 {{- if or (and (kindIs "bool" .value) .value) (and (eq (toString .value) "auto") .there) -}}true{{- end -}}
 {{- end -}}
 
-{{- /* A Job's program, its ServiceAccount and rights, all of them there only while it runs:
+{{- /* The ServiceAccount and RBAC of a hook's Job, which exist only while it runs:
 dict "root" $ "part" "install" "events" "pre-install,pre-upgrade" "args" list "seconds" n
 "cluster" rules "namespaced" rules "keep" bool (whether it stays after it failed). */ -}}
 {{- define "walras.hook" -}}
@@ -156,7 +156,7 @@ helm.sh/hook-weight: "-5"
 helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- end -}}
 
-{{- /* The pod of such a Job, or of a test. */ -}}
+{{- /* The pod of a hook's Job or of the test. */ -}}
 {{- define "walras.hookPod" -}}
 {{- include "walras.pod" .root }}
 serviceAccountName: {{ include "walras.fullname" .root }}-{{ .part }}
@@ -170,7 +170,7 @@ containers:
     env:
       - name: POD_NAMESPACE
         valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
-    # What it says last is what the pod's status, and so kubectl describe, says.
+    # kubectl describe shows the last lines of the log.
     terminationMessagePolicy: FallbackToLogsOnError
     resources: {{- toYaml .root.Values.hooks.resources | nindent 6 }}
     securityContext: {{- include "walras.containerSecurity" .root | nindent 6 }}
@@ -194,7 +194,7 @@ metadata:
   labels: {{- include "walras.labels" . | nindent 4 }}
   annotations:
     helm.sh/hook: {{ .events }}
-    # One that failed stays for its log, until the next one.
+    # A failed Job is kept for its log until the next run.
     helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 spec:
   backoffLimit: 2

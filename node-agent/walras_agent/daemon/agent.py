@@ -31,8 +31,7 @@ from walras_agent.node_plan import NodePlan
 from walras_agent.status import NodeStatus
 
 if TYPE_CHECKING:
-    from walras.resources.allocation import NodeAllocation
-    from walras.resources.node_status import ProfilingStatus
+    from walras.resources.node_allocation import NodeAllocation, ProfilingStatus
     from walras_agent.daemon.inotify import ChangeWaiter
     from walras_agent.daemon.node import NodeComponents
     from walras_agent.daemon.state import State

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kubernetes.watch import Watch
 from urllib3.exceptions import ReadTimeoutError
 
+from walras.resources.contract import AGENT, AGENT_LEASE, LEASE_LABEL, agent_lease
 from walras_service.api import MERGE, OPERATIONS, Document
 from walras_service.api import Api as Server
 from walras_service.api_errors import ApiError, explained
@@ -54,7 +55,7 @@ class AgentClient:
 
     def __init__(self, configuration: Configuration, node: str) -> None:
         self.node = node
-        self._server = Server(configuration, "walras-agent", connections=1)
+        self._server = Server(configuration, AGENT, connections=1)
         self._only = {"fieldSelector": f"metadata.name={node}"}
         self._watch: Watch | None = None
 
@@ -158,8 +159,8 @@ def lease_document(node: str, seconds: int, owners: Sequence[Mapping[str, Any]])
         "apiVersion": LEASES.api_version,
         "kind": "Lease",
         "metadata": {
-            "name": f"walras-agent-{node}",
-            "labels": {"walras.dev/lease": "agent"},
+            "name": agent_lease(node),
+            "labels": {LEASE_LABEL: AGENT_LEASE},
             "ownerReferences": [
                 {each: owner[each] for each in ("apiVersion", "kind", "name", "uid")}
                 for owner in owners

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from walras.resources.contract import AGENT
 from walras_agent.daemon.agent import Agent, stop_on_signals
 from walras_agent.daemon.cluster import cluster
 from walras_agent.daemon.inotify import ChangeWaiter
@@ -34,8 +35,8 @@ EXIT_PENDING = 3
 """Exit code when something is still pending, and a later attempt may complete it."""
 
 
-@click.group(name="walras-agent", context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="walras", prog_name="walras-agent")
+@click.group(name=AGENT, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="walras", prog_name=AGENT)
 def main() -> None:
     """Enforce grants of cores and memory on the pods of this node.
 

@@ -27,7 +27,7 @@ from walras_service.api_errors import ApiError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from walras.resources.allocation import NodeAllocation
+    from walras.resources.node_allocation import NodeAllocation
     from walras_agent.daemon.api import AgentClient
     from walras_agent.daemon.api_monitor import ApiMonitor
     from walras_service.api import Document

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.registry import Collector
 
-    from walras.resources.node_status import NodeAllocationStatus
+    from walras.resources.node_allocation import NodeAllocationStatus
     from walras_agent.daemon.agent import Listener
     from walras_agent.daemon.health import Health
     from walras_agent.daemon.node import NodeComponents

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from pydantic import ValidationError
 
-from walras.resources.kinds import API_VERSION
-from walras.resources.node_status import PodHolding
+from walras.resources.contract import API_VERSION
+from walras.resources.node_allocation import PodHolding
 from walras.resources.parse import ResourceError, parse_allocation
 from walras_agent.node_plan import EnforcedGrant, NodePlan
 from walras_agent.profiling.request import FileSource, HttpSource, MeasurementRequest
@@ -24,7 +24,7 @@ from walras_agent.profiling.request import FileSource, HttpSource, MeasurementRe
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from walras.resources.allocation import NodeAllocation, PodGrant, ProfilingRequest
+    from walras.resources.node_allocation import NodeAllocation, PodGrant, ProfilingRequest
 
 MAX_BYTES = 4 << 20  # of a plan; one for 110 pods has 20 KiB
 

@@ -22,7 +22,7 @@ from walras_service.api_errors import ApiError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from walras.resources.node_status import NodeAllocationStatus
+    from walras.resources.node_allocation import NodeAllocationStatus
     from walras_agent.daemon.api import AgentClient
     from walras_agent.daemon.api_monitor import ApiMonitor, Task
     from walras_agent.daemon.informer import AllocationInformer

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
-from walras.resources.node_status import (
-    Condition,
+from walras.resources.node_allocation import (
     MeasuredFraction,
+    NodeAllocationCondition,
     NodeAllocationStatus,
     NodeTopology,
     PlannedWrite,
@@ -59,7 +59,7 @@ class ReconcileReport:
 
 
 def status_of(
-    report: ReconcileReport, before: Sequence[Condition] = (), now: str = ""
+    report: ReconcileReport, before: Sequence[NodeAllocationCondition] = (), now: str = ""
 ) -> NodeAllocationStatus:
     """Return the status of a NodeAllocation.
 
@@ -182,7 +182,9 @@ def _decimal(value: float) -> str:
     return f"{value:.6f}".rstrip("0").rstrip(".")
 
 
-def _conditions(report: ReconcileReport, before: Sequence[Condition], now: str) -> list[Condition]:
+def _conditions(
+    report: ReconcileReport, before: Sequence[NodeAllocationCondition], now: str
+) -> list[NodeAllocationCondition]:
     states: dict[Literal["Ready", "PlanAccepted"], ConditionState] = {
         "Ready": _ready(report.node),
         "PlanAccepted": _accepted(report),
@@ -192,7 +194,7 @@ def _conditions(report: ReconcileReport, before: Sequence[Condition], now: str) 
     for kind, (status, reason, message) in states.items():
         known, when = since.get(kind, (None, now))
         conditions.append(
-            Condition(
+            NodeAllocationCondition(
                 type=kind,
                 status=status,
                 reason=reason,

@@ -11,7 +11,7 @@ from walras_agent.daemon.node import NodeComponents
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from walras.resources.node_status import NodeTopology
+    from walras.resources.node_allocation import NodeTopology
     from walras_agent.daemon.node import HostPaths
     from walras_agent.journal import Journal, Original
     from walras_agent.observe import ObservedPod

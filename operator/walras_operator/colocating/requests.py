@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from walras.resources.cluster import PARTNER, Pod, Requirement, Term
-from walras.resources.waiting import GATE, required_terms
+from walras.resources.cluster import Pod, Requirement, Term
+from walras.resources.contract import COLOCATION_GATE, PARTNER_ANNOTATION
+from walras.resources.waiting import required_terms
 from walras_operator.world import Placement, Reference
 
 if TYPE_CHECKING:
@@ -29,13 +30,15 @@ def ungating(pod: Pod, node: str = "", partner: str = "") -> Placement:
         node: Only node on which it may run; empty to leave that to the scheduler.
         partner: UID of its co-runner; empty for none.
     """
-    gates = [{"name": gate.name} for gate in pod.spec.scheduling_gates if gate.name != GATE]
+    gates = [
+        {"name": gate.name} for gate in pod.spec.scheduling_gates if gate.name != COLOCATION_GATE
+    ]
     spec: dict[str, Any] = {"schedulingGates": gates or None}
     metadata: dict[str, Any] = {"uid": pod.metadata.uid}
     if node:
         terms = [_document(term) for term in _narrowed(required_terms(pod), node)]
         spec["affinity"] = {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": terms}}}
-        metadata["annotations"] = {PARTNER: partner}
+        metadata["annotations"] = {PARTNER_ANNOTATION: partner}
     patch = {"metadata": metadata, "spec": spec}
     return Placement(_reference(pod), "gate", node, patch, _after(pod, patch))
 
@@ -46,7 +49,7 @@ def binding(pod: Pod, node: str, partner: str = "") -> Placement:
         "name": pod.metadata.name,
         "namespace": pod.metadata.namespace,
         "uid": pod.metadata.uid,
-        "annotations": {PARTNER: partner},
+        "annotations": {PARTNER_ANNOTATION: partner},
     }
     target = {"apiVersion": "v1", "kind": "Node", "name": node}
     body = {"apiVersion": "v1", "kind": "Binding", "metadata": named, "target": target}
@@ -82,7 +85,7 @@ def _after(pod: Pod, change: Mapping[str, Any]) -> Pod:
         fields["node_name"] = spec["nodeName"]
     else:
         fields["scheduling_gates"] = [
-            gate for gate in pod.spec.scheduling_gates if gate.name != GATE
+            gate for gate in pod.spec.scheduling_gates if gate.name != COLOCATION_GATE
         ]
     if "affinity" in spec:
         fields["affinity"] = type(pod.spec).model_validate({"affinity": spec["affinity"]}).affinity

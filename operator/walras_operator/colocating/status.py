@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from walras.resources.statuses import PodColocation
-from walras_operator.status.numbers import figure
+from walras.resources.market_job import PodColocation
+from walras_operator.numbers import figure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

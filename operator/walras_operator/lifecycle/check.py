@@ -10,9 +10,9 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from walras.resources.contract import AGENT_LEASES
 from walras_operator.lifecycle.definitions import unestablished
 from walras_operator.lifecycle.requests import list_all, retry_transient
-from walras_operator.runtime.kinds import AGENT_LABEL
 from walras_service.kinds import LEASES, NODES
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Check:
 
     def _leases(self) -> Iterator[Document]:
         path = LEASES.path(self.namespace)
-        yield from list_all(self.api, path, {"labelSelector": AGENT_LABEL})
+        yield from list_all(self.api, path, {"labelSelector": AGENT_LEASES})
         yield from list_all(self.api, path, {"fieldSelector": f"metadata.name={self.lease}"})
 
     def _leaderless(self) -> Iterator[str]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from walras.resources.contract import OPERATOR
 from walras_service.failures import BadInput, Failure
 from walras_service.options import kubeconfig_option, namespace_option
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from walras_service.api import Api
     from walras_service.options import Command
 
-_lease_option = click.option("--lease-name", default="walras-operator", show_default=True)
+_lease_option = click.option("--lease-name", default=OPERATOR, show_default=True)
 
 
 def _timeout_option(seconds: int) -> Callable[[Command], Command]:
@@ -245,7 +246,7 @@ def _explained() -> Iterator[None]:
 def _api(kubeconfig: str | None, connections: int = 2) -> Api:
     from walras_service.api import Api, settings
 
-    return Api(settings(kubeconfig), "walras-operator", connections)
+    return Api(settings(kubeconfig), OPERATOR, connections)
 
 
 def _ended(number: int, _: FrameType | None) -> None:

@@ -11,7 +11,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from walras.resources.kinds import API_VERSION
+from walras.resources.contract import API_VERSION, APPLIED_SPEC_ANNOTATION, MARKET_NAME
 from walras_service.api import MERGE
 from walras_service.api_errors import ApiError
 from walras_service.kinds import OURS
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from walras_service.api import Api, Document
-
-NAME = "default"
-APPLIED = "walras.dev/applied-spec"
-"""Annotation with the values that were last written."""
 
 
 def apply(api: Api, spec: Document, until: float) -> str:
@@ -40,18 +36,18 @@ def apply(api: Api, spec: Document, until: float) -> str:
     Raises:
         ApiError: The Market is unchanged.
     """
-    stored = api.find(OURS["Market"].path(name=NAME))
+    stored = api.find(OURS["Market"].path(name=MARKET_NAME))
     if stored is None:
         _create(api, spec, until)
         return "created"
-    text = (stored["metadata"].get("annotations") or {}).get(APPLIED)
+    text = (stored["metadata"].get("annotations") or {}).get(APPLIED_SPEC_ANNOTATION)
     if text is None:
         return "left alone: it was not created by the chart"
     changes = merge_patch(_spec_of(text), spec)
     if not changes:
         return "unchanged"
-    patch = {"metadata": {"annotations": {APPLIED: _text(spec)}}, "spec": changes}
-    api.request("PATCH", OURS["Market"].path(name=NAME), patch, content_type=MERGE)
+    patch = {"metadata": {"annotations": {APPLIED_SPEC_ANNOTATION: _text(spec)}}, "spec": changes}
+    api.request("PATCH", OURS["Market"].path(name=MARKET_NAME), patch, content_type=MERGE)
     return f"changed: {', '.join(_fields(changes))}"
 
 
@@ -70,7 +66,7 @@ def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Document
 
 def _create(api: Api, spec: Document, until: float) -> None:
     """Create the Market; its kind may have been established a moment ago."""
-    metadata = {"name": NAME, "annotations": {APPLIED: _text(spec)}}
+    metadata = {"name": MARKET_NAME, "annotations": {APPLIED_SPEC_ANNOTATION: _text(spec)}}
     document = {"apiVersion": API_VERSION, "kind": "Market", "metadata": metadata, "spec": spec}
     while True:
         try:

@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from walras.resources.contract import AGENT_LEASES
 from walras_operator.lifecycle.requests import list_all, retry_transient
 from walras_operator.runtime.agents import Agents
-from walras_operator.runtime.kinds import AGENT_LABEL
 from walras_operator.runtime.lease import next_epoch
 from walras_operator.runtime.mirror import CachedAllocation
 from walras_service.api_errors import ApiError
@@ -122,7 +122,7 @@ class Release:
         self._withdraw(allocations)
         now = time.monotonic()
         path = LEASES.path(self.namespace)
-        for lease in list_all(self.api, path, {"labelSelector": AGENT_LABEL}):
+        for lease in list_all(self.api, path, {"labelSelector": AGENT_LEASES}):
             self._agents.see(lease["metadata"]["uid"], lease, now)
         found = release_progress(allocations, self._epoch, self._agents.alive(now))
         self._progress(found)

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from walras.resources.statuses import MOST_COMPANIES, MeasuredPenalty, OnlineCompany
-from walras_operator.status.conditions import listed
-from walras_operator.status.numbers import figure
+from walras.resources.speedup_profile import MOST_COMPANIES, MeasuredPenalty, OnlineCompany
+from walras_operator.conditions import listed
+from walras_operator.numbers import figure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from walras.resources.statuses import OnlineRequest
+    from walras.resources.speedup_profile import OnlineRequest
     from walras_operator.world import World
 
 MEAN_LENGTH = 8
@@ -34,7 +34,7 @@ class CoRunner(NamedTuple):
 ALONE = CoRunner()
 
 
-def co_runner_of(world: World, request: OnlineRequest, namespace: str) -> CoRunner | None:
+def find_co_runner(world: World, request: OnlineRequest, namespace: str) -> CoRunner | None:
     """Return the co-runner of a pod on its node; None if there are several.
 
     Args:

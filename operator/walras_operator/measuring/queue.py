@@ -4,24 +4,30 @@ Jobs without any measurement come first, then jobs that have changed, then furth
 `MOST_MEASUREMENTS`), and last checks of progress, which take no core from anybody. Among equals,
 the one that has waited longest comes first. After a failure, another pod is tried, with a longer
 pause after each further failure.
+
+Before all of these come lost requests: a node has the request, but no profile has recorded it. A
+namespace that is being deleted accepts no new profile, and a status may be refused. A new request
+with each decision would narrow the pod to one core again and again, and its results would never be
+read. The node's request therefore stays, and is recorded as soon as that is possible.
 """
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from walras.resources.statuses import MOST_MEASUREMENTS, OnlineRequest
-from walras_operator.measuring.record import departed
-from walras_operator.measuring.requests import name_of, request_of, until_of
-from walras_operator.measuring.times import is_to_come, later
+from walras.resources.speedup_profile import MOST_MEASUREMENTS, OnlineRequest
+from walras_operator.measuring.record import has_changed
+from walras_operator.measuring.requests import build_request, expiry_of, request_name
+from walras_operator.measuring.times import is_in_future, later
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from walras.resources.allocation import ProfilingRequest
     from walras.resources.market import ProfilingPolicy
-    from walras.resources.statuses import OnlineCheck, OnlineFailure, OnlineMeasurement
+    from walras.resources.node_allocation import NodeAllocation, ProfilingRequest
+    from walras.resources.speedup_profile import OnlineCheck, OnlineFailure, OnlineMeasurement
     from walras.resources.terms import Name
     from walras_operator.measuring.record import ProfileRecord
     from walras_operator.measuring.subjects import Candidate, Subject
@@ -32,8 +38,11 @@ FIRST_PAUSE = 30
 LONGEST_PAUSE = 3600
 """Longest wait after failures, in seconds."""
 
-SECOND_LOOK = 60
+RECHECK_PAUSE = 60
 """Seconds between a check that found a deviation and the next check."""
+
+
+_STAMP = re.compile(r"[0-9]{14}")
 
 
 class QueueEntry(NamedTuple):
@@ -64,7 +73,7 @@ class NewRequest(NamedTuple):
     order: ProfilingRequest
 
 
-def ask(
+def new_requests(
     waiting: Iterable[Subject],
     busy: Collection[str],
     active: int,
@@ -80,19 +89,41 @@ def ask(
         rules: Intervals, and the most measurements at a time.
         now: Current time (RFC 3339).
     """
-    turns = [
-        (turn, each) for each in waiting if (turn := queue_entry(each, rules, now)) is not None
+    entries = [
+        (entry, each) for each in waiting if (entry := queue_entry(each, rules, now)) is not None
     ]
     taken = set(busy)
-    asked: dict[Name, NewRequest] = {}
-    for turn, subject in sorted(turns, key=lambda each: (each[0].rank, each[0].since, each[1].key)):
-        if rules.most_at_once is not None and active + len(asked) >= rules.most_at_once:
+    found: dict[Name, NewRequest] = {}
+    for entry, subject in sorted(
+        entries, key=lambda each: (each[0].rank, each[0].since, each[1].key)
+    ):
+        if rules.most_at_once is not None and active + len(found) >= rules.most_at_once:
             break
-        free = next((each for each in turn.candidates if each.node not in taken), None)
+        free = next((each for each in entry.candidates if each.node not in taken), None)
         if free is not None:
             taken.add(free.node)
-            asked[subject.key] = _request(subject, free, turn, rules, now)
-    return asked
+            found[subject.key] = _new_request(subject, free, entry, rules, now)
+    return found
+
+
+def lost_requests(
+    waiting: Iterable[Subject], allocations: Mapping[str, NodeAllocation], busy: Collection[str]
+) -> dict[Name, NewRequest]:
+    """Return requests that nodes have but no profile has recorded, by profile.
+
+    Args:
+        waiting: Profiles without a recorded request.
+        allocations: NodeAllocations by node.
+        busy: Nodes with a running measurement.
+    """
+    found: dict[Name, NewRequest] = {}
+    taken = set(busy)
+    for subject in waiting:
+        lost = _lost_request(subject, allocations)
+        if lost is not None and lost.request.node not in taken:
+            taken.add(lost.request.node)
+            found[subject.key] = lost
+    return found
 
 
 def queue_entry(subject: Subject, rules: ProfilingPolicy, now: str) -> QueueEntry | None:
@@ -103,7 +134,7 @@ def queue_entry(subject: Subject, rules: ProfilingPolicy, now: str) -> QueueEntr
     failure, due = record.failure, _due(record.failure, now)
     looked = _last(record.look_failure, record.check, *record.measurements)
     since = last_end(record)
-    if not record.measurements or departed(record):
+    if not record.measurements or has_changed(record):
         rank = 1 if record.measurements else 0
         return QueueEntry(rank, since, "Speedup", _rotated(pods, _times(failure))) if due else None
     known = {each.pod_uid for each in record.measurements}
@@ -111,7 +142,7 @@ def queue_entry(subject: Subject, rules: ProfilingPolicy, now: str) -> QueueEntr
     if due and others and len(known) < MOST_MEASUREMENTS:
         return QueueEntry(2, since, "Speedup", _rotated(others, _times(failure)))
     doubted = record.check is not None and record.check.departures > 0
-    pause = min(SECOND_LOOK, rules.reprofile_seconds) if doubted else rules.reprofile_seconds
+    pause = min(RECHECK_PAUSE, rules.reprofile_seconds) if doubted else rules.reprofile_seconds
     if not (_due(record.look_failure, now) and _in_next_wave(looked, now, pause)):
         return None
     return QueueEntry(3, since, "Progress", _in_turn(pods, record, known, doubted=doubted))
@@ -132,7 +163,7 @@ def next_attempt(failure: OnlineFailure | None) -> str:
 
 def _due(failure: OnlineFailure | None, now: str) -> bool:
     """Return whether the wait after a failure is over; a failure in the future counts as over."""
-    if failure is None or is_to_come(failure.finished, now):
+    if failure is None or is_in_future(failure.finished, now):
         return True
     return now >= next_attempt(failure)
 
@@ -152,7 +183,7 @@ def _in_next_wave(since: str, now: str, pause: int) -> bool:
     All checks happen at multiples of the pause. Each report of an agent leads to a decision on the
     whole cluster; this way there are some now and then, and not one each second.
     """
-    if is_to_come(since, now):
+    if is_in_future(since, now):
         return True
     before, at = (datetime.fromisoformat(time).timestamp() for time in (since, now))
     return at // pause > before // pause and at - before >= pause / 2
@@ -179,18 +210,48 @@ def _in_turn(
     return _rotated(order, _times(record.look_failure))
 
 
-def _request(
-    subject: Subject, chosen: Candidate, turn: QueueEntry, rules: ProfilingPolicy, now: str
+def _new_request(
+    subject: Subject, chosen: Candidate, entry: QueueEntry, rules: ProfilingPolicy, now: str
 ) -> NewRequest:
-    name = name_of(subject.key, now)
-    order = request_of(name, turn.purpose, chosen, subject.sampling, rules)
-    request = OnlineRequest(
-        id=name,
-        pod=chosen.pod.metadata.name,
-        pod_uid=chosen.pod.cgroup_uid,
-        node=chosen.node,
-        purpose=turn.purpose,
-        since=now,
-        until=until_of(order, now),
+    order = build_request(
+        request_name(subject.key, now), entry.purpose, chosen, subject.sampling, rules
     )
-    return NewRequest(request, order)
+    return NewRequest(_as_recorded(order, chosen, now), order)
+
+
+def _lost_request(subject: Subject, allocations: Mapping[str, NodeAllocation]) -> NewRequest | None:
+    """Return the request of a node for a profile that has recorded neither it nor its result."""
+    for each in subject.candidates:
+        allocation = allocations.get(each.node)
+        order = None if allocation is None else allocation.spec.profiling
+        if order is None or order.pod_uid != each.pod.cgroup_uid:
+            continue
+        since = _since(order, subject)
+        if since is not None and since > last_end(subject.record):
+            return NewRequest(_as_recorded(order, each, since), order)
+    return None
+
+
+def _as_recorded(order: ProfilingRequest, chosen: Candidate, since: str) -> OnlineRequest:
+    """Return a node's request in the form of a profile's status."""
+    return OnlineRequest(
+        id=order.id,
+        pod=chosen.pod.metadata.name,
+        pod_uid=order.pod_uid,
+        node=chosen.node,
+        purpose=order.purpose,
+        since=since,
+        until=expiry_of(order, since),
+    )
+
+
+def _since(order: ProfilingRequest, subject: Subject) -> str | None:
+    """Return when a request was made, according to its name; None for another profile's."""
+    stamp = order.id.rpartition("-")[2]
+    if _STAMP.fullmatch(stamp) is None:
+        return None
+    try:
+        since = datetime.strptime(stamp, "%Y%m%d%H%M%S").strftime("%Y-%m-%dT%H:%M:%SZ")
+    except ValueError:
+        return None
+    return since if order.id == request_name(subject.key, since) else None

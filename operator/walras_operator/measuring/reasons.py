@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from walras_operator.conditions import Problem
 from walras_operator.measuring.queue import next_attempt
 from walras_operator.measuring.subjects import MIN_CORES
-from walras_operator.status.conditions import Problem
 
 if TYPE_CHECKING:
     from walras_operator.measuring.record import ProfileRecord
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 WAY_OUT = "give parallelFraction, or a profile by `walras profile`"
 
 
-def reason_of(subject: Subject) -> Problem:
+def unmeasured_reason(subject: Subject) -> Problem:
     """Return why a profile has no measurement yet."""
-    told = problem_of_record(subject.record)
+    told = record_problem(subject.record)
     if told is not None:
         return told
     if not subject.granted:
@@ -32,7 +32,7 @@ def reason_of(subject: Subject) -> Problem:
     return Problem("Waiting", "waits in the queue to be measured")
 
 
-def problem_of_record(record: ProfileRecord) -> Problem | None:
+def record_problem(record: ProfileRecord) -> Problem | None:
     """Return the progress of measuring; None if it has not begun.
 
     The reason of a failure stays while it is retried; otherwise the condition would change with

@@ -3,46 +3,45 @@
 Everything that must survive an operator is in ``status.online``: requests, results, and why there
 are none. Each function takes a record and returns the next one.
 
-A request ends in exactly one of `succeeded`, `failed`, `checked` and `withdrawn`. Each removes it
+`with_measurement`, `with_failure`, `with_check` and `without_request` end a request: they remove it
 from the record, so later reports about it are ignored.
 """
 
 from __future__ import annotations
 
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from pydantic import Field, ValidationError, model_validator
 
 from walras.diagnosis import diagnose
 from walras.profile import fit_profile
 from walras.rates import TELLING, Progress, rate_on_one_core, times_of
-from walras.resources.statuses import (
+from walras.resources.speedup_profile import (
     MOST_MEASUREMENTS,
-    Finding,
     FractionAt,
     OnlineCheck,
     OnlineFailure,
     OnlineMeasurement,
     OnlineProfile,
     OnlineSample,
+    ProfileFinding,
     SpeedupProfileStatus,
 )
 from walras.speedup import speedup
+from walras_operator.conditions import MAX_REASON, clipped
 from walras_operator.measuring.co_runners import penalties_of, relative_departure, with_observation
 from walras_operator.measuring.times import later
-from walras_operator.status.conditions import MAX_REASON, clipped
-from walras_operator.status.numbers import figure
+from walras_operator.numbers import figure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from decimal import Decimal
 
     from walras.profile import Sample, SpeedupFit
-    from walras.resources.statuses import OnlineRequest
+    from walras.resources.speedup_profile import OnlineRequest
+    from walras_operator.conditions import Problem
     from walras_operator.measuring.co_runners import CoRunner
-    from walras_operator.measuring.reports import CountedProgress
-    from walras_operator.status.conditions import Problem
     from walras_operator.world import Document
 
 _DAY = 86400
@@ -58,6 +57,18 @@ class StoredMeasurement(OnlineMeasurement):
     """
 
     samples: Any = ()
+
+
+class CountedProgress(NamedTuple):
+    """The progress of a pod in a measurement.
+
+    Attributes:
+        samples: Samples in the order in which they were taken.
+        measurement: The same samples in the form in which a profile stores them.
+    """
+
+    samples: list[Progress]
+    measurement: StoredMeasurement
 
 
 class ProfileRecord(OnlineProfile):
@@ -84,7 +95,7 @@ class ProfileRecord(OnlineProfile):
 EMPTY = ProfileRecord()
 
 
-def online_of(status: Mapping[str, Any] | None) -> ProfileRecord:
+def read_record(status: Mapping[str, Any] | None) -> ProfileRecord:
     """Return a profile's record; an empty one if it is missing or malformed."""
     stored = (status or {}).get("online")
     if stored is None:
@@ -95,28 +106,28 @@ def online_of(status: Mapping[str, Any] | None) -> ProfileRecord:
         return EMPTY
 
 
-def asked(record: ProfileRecord, request: OnlineRequest) -> ProfileRecord:
+def with_request(record: ProfileRecord, request: OnlineRequest) -> ProfileRecord:
     """Return the record with a request."""
     return record.model_copy(update={"request": request})
 
 
-def withdrawn(record: ProfileRecord) -> ProfileRecord:
+def without_request(record: ProfileRecord) -> ProfileRecord:
     """Return the record without a request."""
     return record.model_copy(update={"request": None})
 
 
-def succeeded(record: ProfileRecord, measured: StoredMeasurement) -> ProfileRecord:
+def with_measurement(record: ProfileRecord, measured: StoredMeasurement) -> ProfileRecord:
     """Return the record with a new measurement.
 
     If the job has changed, it replaces all others; otherwise it is added to those of other pods. It
     changes the predicted progress, so observations beside co-runners are forgotten.
     """
-    others = () if departed(record) else record.measurements
+    others = () if has_changed(record) else record.measurements
     kept = [each for each in others if each.pod_uid != measured.pod_uid]
     return ProfileRecord(measurements=[*kept, measured][-MOST_MEASUREMENTS:])
 
 
-def failed(record: ProfileRecord, problem: Problem, now: str) -> ProfileRecord:
+def with_failure(record: ProfileRecord, problem: Problem, now: str) -> ProfileRecord:
     """Return the record after a request that failed.
 
     Failures of checks and of measurements are counted separately, so that neither delays or speeds
@@ -137,7 +148,7 @@ def failed(record: ProfileRecord, problem: Problem, now: str) -> ProfileRecord:
     )
 
 
-def checked(
+def with_check(
     record: ProfileRecord,
     request: OnlineRequest,
     counted: CountedProgress,
@@ -180,7 +191,7 @@ def checked(
     )
 
 
-def departed(record: ProfileRecord) -> bool:
+def has_changed(record: ProfileRecord) -> bool:
     """Return whether the job no longer progresses as its profile predicts."""
     return record.check is not None and record.check.departures >= DEPARTURES
 
@@ -195,7 +206,7 @@ def samples_of(measured: StoredMeasurement) -> list[Progress]:
     return [Progress(each.cores, float(each.seconds), float(each.progress)) for each in samples]
 
 
-def shown(record: ProfileRecord) -> Document:
+def measured_status(record: ProfileRecord) -> Document:
     """Return a profile's status without conditions: the record, and what follows from it.
 
     Rates are compared within a measurement only, so that pods on different processors, or with
@@ -220,7 +231,7 @@ def shown(record: ProfileRecord) -> Document:
         memory_bandwidth=figure(fmean(bandwidths)) if all(bandwidths) else None,
         penalties=penalties_of(record.companies, record.measurements[-1].source),
         findings=[
-            Finding(code=each.code.value, message=each.message)
+            ProfileFinding(code=each.code.value, message=each.message)
             for each in diagnose(_times(record), fit)
             if each.code in TELLING
         ],
@@ -228,7 +239,7 @@ def shown(record: ProfileRecord) -> Document:
     return {**found.document(), **online}
 
 
-def noted(status: Mapping[str, Any] | None, record: ProfileRecord) -> Document:
+def with_record(status: Mapping[str, Any] | None, record: ProfileRecord) -> Document:
     """Return a profile's status with another record of the same measurements."""
     kept = {key: value for key, value in (status or {}).items() if key != "online"}
     return {**kept, "online": record.document()} if record != EMPTY else kept

@@ -8,24 +8,24 @@ from __future__ import annotations
 
 import re
 from statistics import median
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from walras.diagnosis import UNCERTAIN, uncertainties
 from walras.profile import fit_profile
 from walras.rates import Progress, times_of
-from walras.resources.node_status import ProfilingStatus
-from walras.resources.statuses import MOST_SAMPLES
-from walras_operator.measuring.record import StoredMeasurement
-from walras_operator.status.conditions import Problem, clipped
-from walras_operator.status.numbers import figure
+from walras.resources.node_allocation import ProfilingStatus
+from walras.resources.speedup_profile import MOST_SAMPLES
+from walras_operator.conditions import Problem, clipped
+from walras_operator.measuring.record import CountedProgress, StoredMeasurement
+from walras_operator.numbers import figure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from walras.resources.node_status import ProfilingSample
-    from walras.resources.statuses import OnlineRequest
+    from walras.resources.node_allocation import ProfilingSample
+    from walras.resources.speedup_profile import OnlineRequest
 
 MOST_CORES = 8192
 """Most CPUs that Linux supports."""
@@ -41,18 +41,6 @@ MOST_GAIN = 2.0
 _DECIMAL = re.compile(r"[0-9]{1,40}(\.[0-9]{1,40})?")
 _WARNINGS = 32
 _LONGEST_WARNING = 1024
-
-
-class CountedProgress(NamedTuple):
-    """The progress of a pod in a measurement.
-
-    Attributes:
-        samples: Samples in the order in which they were taken.
-        measurement: The same samples in the form in which a profile stores them.
-    """
-
-    samples: list[Progress]
-    measurement: StoredMeasurement
 
 
 class _BadReportError(ValueError):
@@ -75,7 +63,7 @@ def report_outcome(
     if report.get("state") == "Running":
         return None
     try:
-        return _judged(ProfilingStatus.read(report), request, now)
+        return _validated(ProfilingStatus.read(report), request, now)
     except ValidationError as error:
         field = ".".join(map(str, error.errors()[0]["loc"]))
         why = f"cannot be understood (profiling.{field})"
@@ -83,33 +71,35 @@ def report_outcome(
         why = str(error)
     return Problem(
         "BadReport",
-        f"{_title(request)}: what its node's agent reports {why}; see the agent's log",
+        f"{_pod_and_node(request)}: what its node's agent reports {why}; see the agent's log",
     )
 
 
-def _title(request: OnlineRequest) -> str:
+def _pod_and_node(request: OnlineRequest) -> str:
     return f"Pod {request.pod} of {request.node}"
 
 
-def _judged(report: ProfilingStatus, request: OnlineRequest, now: str) -> CountedProgress | Problem:
+def _validated(
+    report: ProfilingStatus, request: OnlineRequest, now: str
+) -> CountedProgress | Problem:
     if report.pod_uid != request.pod_uid:
         raise _BadReportError("is about another pod")
     if report.state != "Complete":
-        return Problem("NotMeasured", f"{_title(request)}: {report.reason or report.state}")
-    found = _counted(report, request, now)
+        return Problem("NotMeasured", f"{_pod_and_node(request)}: {report.reason or report.state}")
+    found = _read_measurement(report, request, now)
     if request.purpose == "Progress":
         return found
-    return _noise(found, _title(request)) or found
+    return _too_noisy(found, _pod_and_node(request)) or found
 
 
-def _counted(report: ProfilingStatus, request: OnlineRequest, now: str) -> CountedProgress:
+def _read_measurement(report: ProfilingStatus, request: OnlineRequest, now: str) -> CountedProgress:
     if report.source is None:
         raise _BadReportError("does not say what was counted")
     if not 0 < len(report.samples) <= MOST_SAMPLES:
         raise _BadReportError(
             f"has {len(report.samples)} samples, and 1 to {MOST_SAMPLES} make one"
         )
-    samples = [_progress(each) for each in report.samples]
+    samples = [_read_sample(each) for each in report.samples]
     bandwidth = report.memory_bandwidth
     measurement = StoredMeasurement(
         id=request.id,
@@ -119,14 +109,14 @@ def _counted(report: ProfilingStatus, request: OnlineRequest, now: str) -> Count
         finished=now,
         source=report.source,
         samples=[each.document() for each in report.samples],
-        memory_bandwidth=None if bandwidth is None else figure(_number(bandwidth)),
+        memory_bandwidth=None if bandwidth is None else figure(_read_number(bandwidth)),
         warnings=[clipped(each, _LONGEST_WARNING) for each in report.warnings[:_WARNINGS]],
     )
     return CountedProgress(samples, measurement)
 
 
-def _progress(sample: ProfilingSample) -> Progress:
-    seconds, amount = _number(sample.seconds), _number(sample.progress)
+def _read_sample(sample: ProfilingSample) -> Progress:
+    seconds, amount = _read_number(sample.seconds), _read_number(sample.progress)
     if not 1 <= sample.cores <= MOST_CORES:
         raise _BadReportError(f"has a sample on {sample.cores} cores")
     if not 0 < seconds <= LONGEST_SAMPLE:
@@ -136,13 +126,13 @@ def _progress(sample: ProfilingSample) -> Progress:
     return Progress(sample.cores, seconds, amount)
 
 
-def _number(text: str) -> float:
+def _read_number(text: str) -> float:
     if _DECIMAL.fullmatch(text) is None:
         raise _BadReportError(f"has {clipped(text, 40)!r} for a number")
     return float(text)
 
 
-def _noise(found: CountedProgress, who: str) -> Problem | None:
+def _too_noisy(found: CountedProgress, who: str) -> Problem | None:
     """Return why the samples are too noisy; None if they are not."""
     try:
         times = times_of(found.samples)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Literal
 
-from walras.resources.allocation import ProfilingRequest
 from walras.resources.fields import MOST_INT32
-from walras.resources.statuses import MOST_SAMPLES
+from walras.resources.node_allocation import ProfilingRequest
+from walras.resources.speedup_profile import MOST_SAMPLES
 from walras_operator.measuring.times import later
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ GRACE = 60
 _LONGEST_NAME = 40
 
 
-def request_of(
+def build_request(
     name: str,
     purpose: Literal["Speedup", "Progress"],
     chosen: Candidate,
@@ -49,7 +49,7 @@ def request_of(
     """
     wanted = [each for each in sampling.cores if each <= chosen.cores] if sampling else []
     cores = sorted({1, *wanted})[:MOST_SAMPLES] if max(wanted, default=1) > 1 else None
-    counts = 1 if purpose == "Progress" else len(cores or ()) or powers(chosen.cores)
+    counts = 1 if purpose == "Progress" else len(cores or ()) or core_count_steps(chosen.cores)
     repeats = max(min(rules.repeats, MOST_SAMPLES // counts), 1)
     seconds = counts * repeats * (rules.sample_seconds + MOVE_SECONDS)
     progress = chosen.job.spec.progress
@@ -67,7 +67,7 @@ def request_of(
     return ProfilingRequest.model_validate(document)
 
 
-def name_of(profile: Name, now: str) -> str:
+def request_name(profile: Name, now: str) -> str:
     """Return a name for a request that is unique among the profiles of a node and over time.
 
     Args:
@@ -78,11 +78,11 @@ def name_of(profile: Name, now: str) -> str:
     return f"{profile[1][:_LONGEST_NAME].rstrip('-.')}-{stamp}"
 
 
-def until_of(order: ProfilingRequest, since: str) -> str:
+def expiry_of(order: ProfilingRequest, since: str) -> str:
     """Return when a request without an answer expires (RFC 3339)."""
     return later(since, order.lease_seconds + GRACE)
 
 
-def powers(cores: int) -> int:
+def core_count_steps(cores: int) -> int:
     """Return the number of core counts that an agent measures: powers of two, and all cores."""
     return cores.bit_length() + (cores & (cores - 1) != 0)

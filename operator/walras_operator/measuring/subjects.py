@@ -10,7 +10,7 @@ from collections import defaultdict
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, NamedTuple
 
-from walras_operator.measuring.record import EMPTY, online_of
+from walras_operator.measuring.record import EMPTY, read_record
 from walras_operator.world import Reference
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from walras.resources.speedup_profile import ProfileSampling
     from walras.resources.terms import Name
     from walras_operator.enforcement import Enforcement
+    from walras_operator.job_outcomes import JobOutcomes
     from walras_operator.measuring.record import ProfileRecord
-    from walras_operator.status.job import Outcomes
     from walras_operator.world import World
 
 MIN_CORES = 2
@@ -71,7 +71,7 @@ class Subject(NamedTuple):
         return None if self.profile is None else self.profile.spec.sampling
 
 
-def subjects(world: World, outcomes: Outcomes) -> list[Subject]:
+def subjects(world: World, outcomes: JobOutcomes) -> list[Subject]:
     """Return the profiles that are measured, sorted by namespace and name."""
     profiles = {
         (each.metadata.namespace, each.metadata.name): each for each in world.objects.profiles
@@ -86,7 +86,7 @@ def subjects(world: World, outcomes: Outcomes) -> list[Subject]:
     ]
 
 
-def _unknown(world: World, outcomes: Outcomes) -> Iterator[MarketJob]:
+def _unknown(world: World, outcomes: JobOutcomes) -> Iterator[MarketJob]:
     """Yield the jobs that take part and have no stated speedup."""
     speedups: Mapping[Name, object] = outcomes.validated.speedups
     for job in world.objects.jobs:
@@ -96,21 +96,21 @@ def _unknown(world: World, outcomes: Outcomes) -> Iterator[MarketJob]:
 
 
 def _subject(
-    key: Name, profile: SpeedupProfile | None, jobs: Iterable[MarketJob], outcomes: Outcomes
+    key: Name, profile: SpeedupProfile | None, jobs: Iterable[MarketJob], outcomes: JobOutcomes
 ) -> Subject:
     found = [each for job in jobs for each in _granted(job, outcomes)]
     able = [each for each in found if _can_be_measured(each, outcomes.enforced)]
     return Subject(
         key,
         profile,
-        EMPTY if profile is None else online_of(profile.status),
+        EMPTY if profile is None else read_record(profile.status),
         sorted(jobs, key=lambda job: job.metadata.name),
         sorted(able, key=lambda each: (-each.cores, each.pod.metadata.name)),
         max((each.cores for each in found), default=0),
     )
 
 
-def _granted(job: MarketJob, outcomes: Outcomes) -> Iterator[Candidate]:
+def _granted(job: MarketJob, outcomes: JobOutcomes) -> Iterator[Candidate]:
     key = job.metadata.namespace, job.metadata.name
     for number in outcomes.pods.get(key, ()):
         pod = outcomes.validated.objects.pods[number]

@@ -21,6 +21,6 @@ def later(time: str, seconds: int) -> str:
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def is_to_come(time: str, now: str) -> bool:
+def is_in_future(time: str, now: str) -> bool:
     """Return whether a past time lies in the future, because a clock was wrong."""
     return time > later(now, MAX_CLOCK_SKEW)

@@ -5,22 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from walras_operator.world import Lifetime
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from walras_operator.world import Document
-
-
-class Lifetime(NamedTuple):
-    """When a pod ran, in seconds since 1970 by its node's clock.
-
-    Attributes:
-        started: Start of its first container.
-        finished: End of its last container.
-    """
-
-    started: int
-    finished: int
 
 
 class End(NamedTuple):

@@ -14,18 +14,18 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walras.resources.fields import DECIMAL
-from walras.resources.preferences import finished_runs, records_runs, run_of
-from walras.resources.statuses import (
+from walras.resources.market_job import (
     MOST_RUNS,
     MOST_SECONDS,
     MOST_UNDERWAY,
     FinishedRun,
     RunUnderway,
 )
+from walras.resources.preferences import finished_runs, records_runs, run_of
 from walras_operator.allocations import MILLI
+from walras_operator.conditions import listed
 from walras_operator.recording.lifetimes import seconds_of
-from walras_operator.recording.tally import Shares, Tally
-from walras_operator.status.conditions import listed
+from walras_operator.recording.tally import HeldShares, Tally
 from walras_operator.world import Reference
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from walras.snapshot import Snapshot
     from walras_operator.allocations import Allocations, GrantSpec
     from walras_operator.enforcement import Enforcement
-    from walras_operator.status.job import Outcomes
+    from walras_operator.job_outcomes import JobOutcomes
     from walras_operator.world import Document, World
 
 
@@ -50,7 +50,7 @@ FINISHED, UNDERWAY = (
 FIGURES = ("cores", "memory", "utility")
 DECIMALS = re.compile(DECIMAL)
 
-NOT_HELD: tuple[Pod | None, Enforcement | None, Shares | None] = (None, None, None)
+NOT_HELD: tuple[Pod | None, Enforcement | None, HeldShares | None] = (None, None, None)
 
 
 class Ended(NamedTuple):
@@ -116,7 +116,7 @@ def followed(
     rules: MarketSpec,
     snapshot: Snapshot,
     allocations: Allocations,
-    outcomes: Outcomes,
+    outcomes: JobOutcomes,
 ) -> dict[Name, Document]:
     """Return the field ``runs`` of statuses, by job; jobs without runs are left out.
 
@@ -155,10 +155,10 @@ def at_rest(status: Mapping[str, Any] | None, now: str) -> Document:
 
 
 class _Holdings:
-    """Shares of their nodes that pods hold; looked up for followed pods only."""
+    """HeldShares of their nodes that pods hold; looked up for followed pods only."""
 
     def __init__(
-        self, world: World, snapshot: Snapshot, allocations: Allocations, outcomes: Outcomes
+        self, world: World, snapshot: Snapshot, allocations: Allocations, outcomes: JobOutcomes
     ) -> None:
         self.now = seconds_of(world.now) or 0
         self.alive = _alive(world)
@@ -168,7 +168,7 @@ class _Holdings:
         self._outcomes, self._allocations = outcomes, allocations
         self._portions: dict[str, dict[str, GrantSpec]] = {}
 
-    def of(self, job: MarketJob) -> Iterator[tuple[Pod, Enforcement | None, Shares | None]]:
+    def of(self, job: MarketJob) -> Iterator[tuple[Pod, Enforcement | None, HeldShares | None]]:
         """Yield the pods of a job with their enforcement and shares; None for those without."""
         objects = self._outcomes.validated.objects
         key = job.metadata.namespace, job.metadata.name
@@ -178,7 +178,7 @@ class _Holdings:
             held = self._outcomes.enforced.get((node, pod.cgroup_uid))
             yield pod, held, None if held is None else self._shares(node, pod.cgroup_uid)
 
-    def _shares(self, node: str, uid: str) -> Shares | None:
+    def _shares(self, node: str, uid: str) -> HeldShares | None:
         if node not in self._portions:
             grants = self._allocations.desired[node].grants
             self._portions[node] = {each.uid: each for each in grants}
@@ -186,7 +186,7 @@ class _Holdings:
         if portion is None or portion.memory is None or node not in self._sold:
             return None
         cores, memory = self._sold[node]
-        return Shares.of((portion.millicores, cores), (portion.memory, memory))
+        return HeldShares.of((portion.millicores, cores), (portion.memory, memory))
 
 
 def _followed(job: MarketJob, runs: Mapping[str, Any], holdings: _Holdings) -> Document:
@@ -226,7 +226,7 @@ def _followed(job: MarketJob, runs: Mapping[str, Any], holdings: _Holdings) -> D
     return _document(finished_runs(runs), underway)
 
 
-def _goes_on(told: Mapping[str, Any], how: Enforcement | None, what: Shares | None) -> bool:
+def _goes_on(told: Mapping[str, Any], how: Enforcement | None, what: HeldShares | None) -> bool:
     """Return whether a pod still holds what its status says, so that nothing changes."""
     return (
         _enforced(how)
@@ -236,7 +236,7 @@ def _goes_on(told: Mapping[str, Any], how: Enforcement | None, what: Shares | No
     )
 
 
-def _known(before: Tally, how: Enforcement | None, what: Shares | None) -> Shares | None:
+def _known(before: Tally, how: Enforcement | None, what: HeldShares | None) -> HeldShares | None:
     """Return what a pod is known to hold; None if that is not known.
 
     If the agent has not reported since the grants of others changed, an unchanged grant still

@@ -10,15 +10,19 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walras.resources.statuses import MOST_SECONDS, WHOLE_SHARE, FinishedRun, RunUnderway
+from walras.resources.market_job import (
+    MOST_SECONDS,
+    WHOLE_SHARE,
+    FinishedRun,
+    RunUnderway,
+)
 from walras_operator.quanta import TIME
 from walras_operator.recording.lifetimes import seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from walras_operator.recording.lifetimes import Lifetime
-    from walras_operator.world import Document
+    from walras_operator.world import Document, Lifetime
 
 LEAST_HELD = 2
 """A run counts if at least this fraction of it, one half, was under known grants."""
@@ -26,14 +30,14 @@ LEAST_HELD = 2
 _PLACES = 12
 
 
-class Shares(NamedTuple):
-    """Shares of a node's cores and memory, in billionths."""
+class HeldShares(NamedTuple):
+    """HeldShares of a node's cores and memory, in billionths."""
 
     cores: int
     memory: int
 
     @classmethod
-    def of(cls, cores: tuple[int, int], memory: tuple[int, int]) -> Shares:
+    def of(cls, cores: tuple[int, int], memory: tuple[int, int]) -> HeldShares:
         """Return the shares of (part, whole) in millicores and in bytes."""
         return cls(_share(*cores), _share(*memory))
 
@@ -45,7 +49,7 @@ class Tally(NamedTuple):
         uid: UID of the pod.
         name: Name of the pod.
         since: Start of the current period, in seconds since 1970; None without a grant.
-        shares: Shares in the current period.
+        shares: HeldShares in the current period.
         seconds: Length of all earlier periods.
         sums: Sum of seconds times shares over all earlier periods.
     """
@@ -53,11 +57,11 @@ class Tally(NamedTuple):
     uid: str
     name: str
     since: int | None = None
-    shares: Shares = Shares(0, 0)
+    shares: HeldShares = HeldShares(0, 0)
     seconds: int = 0
-    sums: Shares = Shares(0, 0)
+    sums: HeldShares = HeldShares(0, 0)
 
-    def holding(self, shares: Shares | None, now: int) -> Tally:
+    def holding(self, shares: HeldShares | None, now: int) -> Tally:
         """Return the tally from now on with these shares; None if the pod has no known grant."""
         if self.since is not None and self.shares == shares:
             return self
@@ -75,7 +79,7 @@ class Tally(NamedTuple):
             self.uid,
             self.name,
             seconds=self.seconds + stretch,
-            sums=Shares(
+            sums=HeldShares(
                 self.sums.cores + stretch * self.shares.cores,
                 self.sums.memory + stretch * self.shares.memory,
             ),
@@ -132,9 +136,9 @@ class Tally(NamedTuple):
         return cls(uid, name, since, shares, seconds, sums)
 
 
-def _shares(found: Iterable[int | None]) -> Shares | None:
+def _shares(found: Iterable[int | None]) -> HeldShares | None:
     cores, memory = found
-    return None if cores is None or memory is None else Shares(cores, memory)
+    return None if cores is None or memory is None else HeldShares(cores, memory)
 
 
 def _share(part: int, whole: int) -> int:

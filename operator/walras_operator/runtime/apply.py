@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from walras.resources.kinds import API_VERSION
+from walras.resources.contract import API_VERSION, OPERATOR
 from walras_operator.runtime.mirror import CachedAllocation
 from walras_service.api import APPLY
 from walras_service.api_errors import ApiError
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from walras_service.api import Api, Document
     from walras_service.kinds import Kind
 
-_OWNED = {"fieldManager": "walras-operator"}
+_OWNED = {"fieldManager": OPERATOR}
 
 
 class Applier:

@@ -20,8 +20,7 @@ from walras_service.kinds import PODS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from walras_operator.recording.lifetimes import Lifetime
-    from walras_operator.world import Reference
+    from walras_operator.world import Lifetime, Reference
     from walras_service.api import Api
 
 _log = logging.getLogger(__name__)

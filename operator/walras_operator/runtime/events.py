@@ -13,15 +13,13 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from walras.resources.kinds import API_VERSION, KINDS
+from walras.resources.contract import API_VERSION, OPERATOR
+from walras.resources.kinds import KINDS
 from walras_service.kinds import EVENTS
 
 if TYPE_CHECKING:
     from walras_operator.world import Event
     from walras_service.api import Document
-
-COMPONENT = "walras-operator"
-"""Name of the component that reports Events."""
 
 _MAX_MESSAGE = 1024  # characters, a limit of the API server
 _MAX_NAME = 220
@@ -90,8 +88,8 @@ def event_document(event: Event, instance: str, time: str) -> Document:
         "count": 1,
         "firstTimestamp": time,
         "lastTimestamp": time,
-        "source": {"component": COMPONENT},
-        "reportingComponent": COMPONENT,
+        "source": {"component": OPERATOR},
+        "reportingComponent": OPERATOR,
         "reportingInstance": instance[:128],
     }
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from walras.resources.contract import AGENT_LEASES
 from walras_service.kinds import LEASES, NAMESPACES, NODES, OURS, PODS, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-AGENT_LABEL = "walras.dev/lease=agent"
-"""Label of the Leases by which agents prove that they are alive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,7 @@ class Scope:
             Watched("Node", NODES),
             Watched("Namespace", NAMESPACES),
             Watched(
-                "Lease", LEASES, labels=AGENT_LABEL, fields=f"metadata.namespace={self.namespace}"
+                "Lease", LEASES, labels=AGENT_LEASES, fields=f"metadata.namespace={self.namespace}"
             ),
         )
         object.__setattr__(self, "kinds", {each.name: each for each in watched})

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client.core import GaugeMetricFamily
 
-from walras_operator.status.market import USED
+from walras.resources.contract import MARKET_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -71,7 +71,7 @@ class MarketGauges:
                 _add(family, [entitlement], _number(status, path))
             yield family
         for market in world.markets:
-            if market.metadata.name == USED:
+            if market.metadata.name == MARKET_NAME:
                 yield from _of_the_market(market.status or {})
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from walras_operator.runtime.publisher import Outcome
+    from walras_operator.runtime.publisher import PublishResult
 
 # The time at which a counter was created is of no use here, and costs a line for each.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -67,7 +67,7 @@ class Metrics:
         """Count a decision that failed."""
         self._crashes.inc()
 
-    def published(self, outcome: Outcome, seconds: float) -> None:
+    def published(self, outcome: PublishResult, seconds: float) -> None:
         """Observe the writes of a decision, and how long all of it took."""
         self._recompute.observe(seconds)
         for labels, number in outcome.results.items():

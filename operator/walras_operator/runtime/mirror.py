@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from walras.resources.assembly import Objects
 from walras.resources.cluster import Pod
+from walras.resources.contract import MARKET_NAME
 from walras.resources.model import Resource
 from walras.resources.parse import ResourceError, parse_allocation, parse_object
 from walras.resources.waiting import way_of
 from walras_operator.runtime.agents import Agents
-from walras_operator.status.market import USED
 from walras_operator.world import MOST_REPORTED, Broken, Reference, World
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ class Mirror:
                 if kind != "Lease"
             }
             markets = self._tables["Market"].values()
-            version = next((each.version for each in markets if each.name[1] == USED), "")
+            version = next((each.version for each in markets if each.name[1] == MARKET_NAME), "")
         broken: dict[Reference, Broken] = {}
         good: dict[str, list[Any]] = {}
         for kind, table in tables.items():

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from walras.resources.contract import OPERATOR, SYSTEM_NAMESPACE
 from walras_operator.runtime.debounce import Debounce
 from walras_operator.runtime.ends import ASKING, Ends
 from walras_operator.runtime.health import HealthInputs, liveness_problems, readiness_problems
@@ -48,8 +49,8 @@ class Options:
 
     identity: str
     kubeconfig: str | None = None
-    namespace: str = "walras-system"
-    lease: str = "walras-operator"
+    namespace: str = SYSTEM_NAMESPACE
+    lease: str = OPERATOR
     times: Times = field(default_factory=Times)
     debounce: tuple[float, float] = (0.2, 1.0)
     listen: tuple[str, int] | None = ("127.0.0.1", 8080)
@@ -75,7 +76,7 @@ class Operator:
         self._stopping = threading.Event()
         self.metrics = Metrics()
         watch_api, lease_api, write_api, ends_api = (
-            Api(settings(options.kubeconfig), "walras-operator", connections)
+            Api(settings(options.kubeconfig), OPERATOR, connections)
             for connections in (2, 1, THREADS, ASKING)
         )
         kinds = Scope(options.namespace).kinds

@@ -61,7 +61,7 @@ leader was found, `dropped` if the rate limit was exceeded, `refused` if a pod c
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PublishResult:
     """The results of publishing a decision.
 
     Attributes:
@@ -72,8 +72,8 @@ class Outcome:
     results: Counter[tuple[str, Result]] = field(default_factory=Counter)
     void: bool = False
 
-    def __add__(self, other: Outcome) -> Outcome:
-        return Outcome(self.results + other.results, self.void or other.void)
+    def __add__(self, other: PublishResult) -> PublishResult:
+        return PublishResult(self.results + other.results, self.void or other.void)
 
     def count(self, result: Result) -> int:
         """Return the number of writes with a result."""
@@ -129,7 +129,7 @@ class Publisher:
 
     def publish(
         self, decision: Decision, stamp: Stamp, yield_early: Callable[[], bool] = lambda: False
-    ) -> Outcome:
+    ) -> PublishResult:
         """Write a decision, or a part of one, and return when all writes have ended.
 
         The order is:
@@ -153,7 +153,7 @@ class Publisher:
             yield_early: Returns whether another decision is due.
         """
         known = self._mirror.allocations()
-        outcome = Outcome()
+        outcome = PublishResult()
         rest = decision.statuses
         unwritten: set[Reference] = set()
         if decision.settlement is not None:
@@ -188,7 +188,7 @@ class Publisher:
         """Why the API server last forbade a placement; empty if it did not."""
         return self._placer.problem
 
-    def _place(self, outcome: Outcome, placements: Sequence[Placement]) -> None:
+    def _place(self, outcome: PublishResult, placements: Sequence[Placement]) -> None:
         if not placements:
             return  # the last finding stands
         self._placer.begin()
@@ -196,7 +196,7 @@ class Publisher:
 
     def _statuses(
         self,
-        outcome: Outcome,
+        outcome: PublishResult,
         stamp: Stamp,
         writes: Sequence[StatusWrite],
         version: str = "",
@@ -230,7 +230,7 @@ class Publisher:
 
     def _all(
         self,
-        outcome: Outcome,
+        outcome: PublishResult,
         kind: str,
         do: Callable[[Write], Result],
         writes: Iterable[Write],

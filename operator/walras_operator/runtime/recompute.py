@@ -17,7 +17,7 @@ from walras.resources.market import MarketSpec
 from walras_operator.quanta import TIME
 from walras_operator.runtime import collector
 from walras_operator.runtime.lease import next_epoch
-from walras_operator.runtime.publisher import Outcome, Stamp
+from walras_operator.runtime.publisher import PublishResult, Stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -159,7 +159,7 @@ class Recompute:
             else:
                 self._note(outcome)
 
-    def _note(self, outcome: Outcome) -> None:
+    def _note(self, outcome: PublishResult) -> None:
         undone = outcome.count("failed") + outcome.count("superseded")
         self._failures = self._failures + 1 if undone else 0
         if not undone and not outcome.count("unheld"):
@@ -200,7 +200,7 @@ class Recompute:
         due = (last + self.rules.epoch_seconds, current.again, self._debounce.due())
         return min(each for each in due if each is not None)
 
-    def _round(self, current: _LeaderTerm) -> Outcome:
+    def _round(self, current: _LeaderTerm) -> PublishResult:
         began, now = time.monotonic(), datetime.now(UTC)
         known = self._mirror.world(now.strftime(TIME))
         current.agents = known.agents
@@ -213,7 +213,7 @@ class Recompute:
             ends=self._ends.known,
         )
         current.again = None
-        outcome, stamp = Outcome(), None
+        outcome, stamp = PublishResult(), None
         deciding = _TimedParts(self._parts(world))
         for part in deciding:
             if part.ended is not None:
@@ -265,7 +265,7 @@ class Recompute:
         self.epoch = next_epoch(term, max(known, self.epoch))
         return Stamp(self.epoch, now, round(1000 * seconds), self._leadership.identity)
 
-    def _published(self, part: Decision, stamp: Stamp) -> Outcome:
+    def _published(self, part: Decision, stamp: Stamp) -> PublishResult:
         if part.settlement is not None:
             # Log before the write, so that no quantum counts without a record in the log.
             record = part.settlement.record

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import kopf
 
+from walras.resources.contract import OPERATOR
 from walras_operator.runtime import collector
 from walras_operator.runtime.handlers import handlers, kopf_settings
 from walras_operator.runtime.resync import Resync
@@ -111,7 +112,7 @@ class Watches:
             clusterwide=True,
             standalone=True,
             # By default Kopf looks up the user's name, and the user of a container has none.
-            identity=cast("Any", "walras-operator"),
+            identity=cast("Any", OPERATOR),
             stop_flag=ended,
         )
         compares = asyncio.create_task(self._compares(ended))

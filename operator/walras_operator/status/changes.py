@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from walras_operator.status.conditions import clipped, conditions_of, listed, summarize
+from walras_operator.conditions import clipped, conditions_of, listed, summarize
 from walras_operator.status.market import without_stamp
 from walras_operator.world import Event
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from walras.forecast import held_cores
-from walras.resources.statuses import (
+from walras.resources.entitlement import (
     MOST_LOANS,
     MOST_SPENDS,
     Credits,
@@ -24,8 +24,8 @@ from walras.resources.statuses import (
     Utility,
 )
 from walras.snapshot import identity
-from walras_operator.status.conditions import ConditionState, Problem, conditions, fails, holds
-from walras_operator.status.numbers import figure
+from walras_operator.conditions import ConditionState, Problem, conditions, fails, holds
+from walras_operator.numbers import figure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

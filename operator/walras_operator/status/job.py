@@ -3,109 +3,50 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from walras.colocation import NOT_YET
-from walras.resources.preferences import recorded_runs, weights_of
-from walras.resources.statuses import (
+from walras.resources.market_job import (
     MOST_PODS,
     AuctionReport,
     MarketJobStatus,
-    PodColocation,
     PodCounts,
     PodOutcome,
     UsedProfile,
     WeightReport,
     WeightsReport,
 )
+from walras.resources.preferences import recorded_runs, weights_of
 from walras.resources.waiting import way_of
-from walras_operator.colocating.status import colocation_status, last_colocation
-from walras_operator.enforcement import Enforcement
-from walras_operator.status.conditions import (
+from walras_operator.colocating.status import last_colocation
+from walras_operator.conditions import (
     MAX_REASON,
     clipped,
     conditions,
     listed,
 )
+from walras_operator.enforcement import Enforcement
+from walras_operator.numbers import figure
 from walras_operator.status.job_conditions import job_conditions, objective
-from walras_operator.status.numbers import figure
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from walras.plan import BidOutcome, Grant, Plan
+    from walras.plan import BidOutcome, Grant
     from walras.resources.cluster import Pod
     from walras.resources.kinds import MarketJob
     from walras.resources.preferences import Weight, Weights
     from walras.resources.terms import Name
-    from walras_operator.status.conditions import Problem
-    from walras_operator.validation import Validated
+    from walras_operator.job_outcomes import JobOutcomes
     from walras_operator.world import Document
 
 UNKNOWN = Enforcement("Granted")
 
 
-@dataclass(frozen=True, slots=True)
-class Outcomes:
-    """The outcome of a decision for the pods of all jobs.
-
-    Attributes:
-        validated: Which pods belong to which job, and problems of jobs.
-        grants: Grants by namespace and name of the pod.
-        waiting: Why the market gave a pod no grant, by namespace and name of the pod.
-        ungranted: Why a pod cannot have its grant, by namespace and name of the pod.
-        enforced: Enforcement of grants, by node and pod UID.
-        pods: Positions of each job's pods in the snapshot, by namespace and name of the job.
-        overlaps: Sentences about pods that other jobs select too, by namespace and name of the job.
-        unmeasured: Why a job's speedup has not been measured, by namespace and name of the job.
-        bids: Outcomes of bids in auctions, by namespace and name of the job.
-        colocations: Co-runners of pods that were placed in pairs, by title of the pod.
-        unplaceable: Why waiting pods cannot be placed; empty if they can.
-        runs: Field ``runs`` of each job's status, by namespace and name of the job.
-    """
-
-    validated: Validated
-    grants: Mapping[Name, Grant]
-    waiting: Mapping[Name, str]
-    ungranted: Mapping[Name, str]
-    enforced: Mapping[tuple[str, str], Enforcement]
-    pods: Mapping[Name, Sequence[int]]
-    overlaps: Mapping[Name, Sequence[str]]
-    unmeasured: Mapping[Name, Problem] = field(default_factory=dict)
-    bids: Mapping[Name, BidOutcome] = field(default_factory=dict)
-    colocations: Mapping[str, PodColocation] = field(default_factory=dict)
-    unplaceable: str = ""
-    runs: Mapping[Name, Document] = field(default_factory=dict)
-
-    @classmethod
-    def of(
-        cls,
-        validated: Validated,
-        plan: Plan,
-        ungranted: Mapping[Name, str],
-        enforced: Mapping[tuple[str, str], Enforcement],
-    ) -> Outcomes:
-        """Index a plan by pod and by job."""
-        pods: defaultdict[Name, list[int]] = defaultdict(list)
-        for number, job in validated.assembled.selection.job.items():
-            pods[job.metadata.namespace, job.metadata.name].append(number)
-        return cls(
-            validated,
-            {(grant.namespace, grant.pod): grant for grant in plan.grants},
-            {(each.namespace, each.pod): each.reason for each in plan.refused},
-            ungranted,
-            enforced,
-            pods,
-            _overlaps(validated),
-            bids={(each.namespace, each.name): each for each in plan.bids},
-            colocations=colocation_status(plan),
-        )
-
-
-def job_status(job: MarketJob, outcomes: Outcomes, before: Mapping[str, Any], now: str) -> Document:
+def job_status(
+    job: MarketJob, outcomes: JobOutcomes, before: Mapping[str, Any], now: str
+) -> Document:
     """Return the status of a job.
 
     Args:
@@ -196,7 +137,10 @@ def _name(pod: Pod) -> Name:
 
 
 def _pod(
-    outcomes: Outcomes, key: Name, number: int, former: Mapping[tuple[Any, Any], Mapping[str, Any]]
+    outcomes: JobOutcomes,
+    key: Name,
+    number: int,
+    former: Mapping[tuple[Any, Any], Mapping[str, Any]],
 ) -> PodOutcome:
     pod = outcomes.validated.objects.pods[number]
     grant = outcomes.grants.get(_name(pod))
@@ -238,7 +182,7 @@ def _state(grant: Grant, held: Enforcement, former: Mapping[str, Any]) -> Any:
 
 
 def _without_grant(
-    outcomes: Outcomes,
+    outcomes: JobOutcomes,
     key: Name,
     number: int,
     pod: Pod,
@@ -269,21 +213,3 @@ def _without_grant(
         state="Refused" if refused else "Waiting",
         reason=clipped(reason, MAX_REASON),
     )
-
-
-def _overlaps(validated: Validated) -> dict[Name, list[str]]:
-    found: defaultdict[Name, list[str]] = defaultdict(list)
-    for number, jobs in validated.assembled.selection.contested.items():
-        pod = validated.objects.pods[number].metadata
-        first, *others = jobs
-        names = " and ".join(job.metadata.name for job in others[:3])
-        found[pod.namespace, first.metadata.name].append(
-            f"Pod {pod.name} is selected by {names} too; this job, the older, has it: correct the "
-            f"selector of one of them"
-        )
-        for job in others:
-            found[pod.namespace, job.metadata.name].append(
-                f"Pod {pod.name} is {first.metadata.name}'s, which is older and selects it too: "
-                f"correct the selector of one of them"
-            )
-    return {key: sorted(sentences) for key, sentences in found.items()}

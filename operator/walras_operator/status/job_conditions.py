@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from walras.explain import of_bid
-from walras_operator.status.conditions import ConditionState, Problem, fails, holds, summarize
+from walras_operator.conditions import ConditionState, Problem, fails, holds, summarize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from walras.plan import BidOutcome
     from walras.resources.kinds import MarketJob
-    from walras.resources.statuses import PodOutcome
+    from walras.resources.market_job import PodOutcome
     from walras_operator.validation import Validated
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from walras.resources.statuses import (
+from walras.resources.contract import MARKET_NAME
+from walras.resources.market import (
     MOST_NODES,
     MarketSize,
     MarketStatus,
@@ -14,21 +15,18 @@ from walras.resources.statuses import (
     SolverReport,
 )
 from walras.scores import proportional_progress
-from walras_operator.status.conditions import ConditionState, Problem, conditions, fails, holds
-from walras_operator.status.numbers import figure
+from walras_operator.conditions import ConditionState, Problem, conditions, fails, holds
+from walras_operator.numbers import figure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from walras.plan import Plan
     from walras.resources.kinds import Market, MarketSpec
-    from walras.resources.statuses import LedgerReport
+    from walras.resources.market import LedgerReport
     from walras.scores import Scores
     from walras.snapshot import Snapshot
     from walras_operator.world import Document
-
-USED = "default"
-"""Name of the one Market that is used."""
 
 STAMP = frozenset({"epoch", "leader"})
 """Fields that the publisher adds when it writes."""
@@ -97,7 +95,7 @@ def not_used(name: str) -> Problem:
     """Return the problem of a Market whose name is not the one that is used."""
     return Problem(
         "NotUsed",
-        f"only the Market named {USED} is used, and not {name}; rename it, or delete it",
+        f"only the Market named {MARKET_NAME} is used, and not {name}; rename it, or delete it",
     )
 
 

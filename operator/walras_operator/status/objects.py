@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from walras.resources.contract import MARKET_NAME
 from walras.resources.kinds import NAMESPACED
+from walras_operator.conditions import Problem, conditions, fails
 from walras_operator.recording.runs import at_rest
 from walras_operator.status.changes import events, worth_writing
-from walras_operator.status.conditions import Problem, conditions, fails
 from walras_operator.status.entitlement import EntitlementOutcomes, entitlement_status
 from walras_operator.status.job import job_status
-from walras_operator.status.market import (
-    USED,
-    not_used,
-    with_problem,
-)
+from walras_operator.status.market import not_used, with_problem
 from walras_operator.status.profile import profile_status
 from walras_operator.world import Reference, StatusWrite
 
@@ -22,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from walras.resources.kinds import AnyResource, SpeedupProfile
-    from walras_operator.status.job import Outcomes
+    from walras_operator.job_outcomes import JobOutcomes
     from walras_operator.world import Document, Event, World
 
 OWN_KINDS = frozenset({"Entitlement", "MarketJob", "SpeedupProfile", "Market"})
@@ -48,7 +45,7 @@ def reference_of(resource: AnyResource) -> Reference:
 
 
 def participant_statuses(
-    world: World, outcomes: Outcomes, entitlements: EntitlementOutcomes
+    world: World, outcomes: JobOutcomes, entitlements: EntitlementOutcomes
 ) -> Iterator[StatusUpdate]:
     """Yield the statuses of all valid Entitlements and MarketJobs."""
     for entitlement in world.objects.entitlements:
@@ -97,7 +94,7 @@ def invalid_statuses(world: World) -> Iterator[StatusUpdate]:
 def unused_market_statuses(world: World) -> Iterator[StatusUpdate]:
     """Yield the statuses of Markets whose name is not the one that is used."""
     for market in world.markets:
-        if market.metadata.name != USED:
+        if market.metadata.name != MARKET_NAME:
             reference = reference_of(market)
             before = market.status or {}
             problem = not_used(market.metadata.name)

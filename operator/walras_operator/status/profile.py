@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from walras.resources.statuses import Finding, FractionAt, SpeedupProfileStatus, TimeModel
+from walras.resources.speedup_profile import (
+    FractionAt,
+    ProfileFinding,
+    SpeedupProfileStatus,
+    TimeModel,
+)
 from walras.resources.terms import measured_online
-from walras_operator.measuring.reasons import problem_of_record
-from walras_operator.measuring.record import online_of, shown
-from walras_operator.status.conditions import ConditionState, Problem, conditions, fails, holds
-from walras_operator.status.numbers import figure
+from walras_operator.conditions import ConditionState, Problem, conditions, fails, holds
+from walras_operator.measuring.reasons import record_problem
+from walras_operator.measuring.record import measured_status, read_record
+from walras_operator.numbers import figure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,10 +66,10 @@ def _found(profile: SpeedupProfile, known: Mapping[str, Any]) -> tuple[Document,
     if measured_online(known) is not None:
         kept = {key: value for key, value in known.items() if key != "conditions"}
         return kept, holds("Online", "F was measured while a pod ran")
-    record = online_of(known)
+    record = read_record(known)
     if record.measurements:
-        return shown(record), holds("Online", "F was measured while a pod ran")
-    return _online_of(known), fails(problem_of_record(record) or AWAITED)
+        return measured_status(record), holds("Online", "F was measured while a pod ran")
+    return _online_of(known), fails(record_problem(record) or AWAITED)
 
 
 def _measured(profile: SpeedupProfile) -> SpeedupProfileStatus:
@@ -96,7 +101,7 @@ def _measured(profile: SpeedupProfile) -> SpeedupProfileStatus:
         ],
         memory_bandwidth=None if bandwidth is None else figure(float(bandwidth)),
         findings=[
-            Finding(code=each.code.value, message=each.message)
+            ProfileFinding(code=each.code.value, message=each.message)
             for each in profile.findings[:MAX_FINDINGS]
         ],
     )

@@ -11,14 +11,14 @@ from walras_cli.cluster.figures import amount, held, number, verdict_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from walras.resources.status import Condition
-    from walras.resources.statuses import (
+    from walras.resources.market_job import (
         AuctionReport,
         MarketJobStatus,
         PodOutcome,
         UsedProfile,
         WeightReport,
     )
+    from walras.resources.status import Condition
     from walras_cli.cluster.facts import Entry, Facts
 
 SOURCES: Mapping[str, str] = {

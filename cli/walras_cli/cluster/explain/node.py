@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from walras.resources.cluster import Pod
-    from walras.resources.statuses import PodOutcome
+    from walras.resources.market_job import PodOutcome
     from walras_cli.cluster.facts import Facts
 
 

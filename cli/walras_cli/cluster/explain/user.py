@@ -13,7 +13,7 @@ from walras_cli.cluster.top.users import UserRow, user_rows
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from walras.resources.statuses import Credits, Loan
+    from walras.resources.entitlement import Credits, Loan
     from walras_cli.cluster.facts import Facts
 
 

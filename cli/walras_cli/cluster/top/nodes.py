@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from walras.resources.cluster import quantity
+from walras.resources.contract import agent_lease
 from walras.resources.supply import closed
 from walras_cli.cluster.figures import number, used_by_node
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from walras.resources.node_status import NodeAllocationStatus
+    from walras.resources.node_allocation import NodeAllocationStatus
     from walras_cli.cluster.facts import Entry, Facts
 
 
@@ -98,7 +99,7 @@ def agent_of(facts: Facts, name: str) -> tuple[str, str]:
         return "Closed", f"the node {shut} and sells nothing"
     if facts.leases.known and not facts.leases.agents.get(name, False):
         silent = "has not renewed its Lease" if name in facts.leases.agents else "never had a Lease"
-        return "Silent", f"its agent {silent} walras-agent-{name}; see to its pod on that node"
+        return "Silent", f"its agent {silent} {agent_lease(name)}; see to its pod on that node"
     if allocation is None:
         return "-", "nothing was decided about it yet"
     return _reported(allocation)

@@ -12,7 +12,7 @@ from walras_cli.cluster.figures import number, total, used_by_job, verdict_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from walras.resources.statuses import EntitlementStatus
+    from walras.resources.entitlement import EntitlementStatus
     from walras_cli.cluster.facts import Entry, Facts
 
 

@@ -1,20 +1,143 @@
-"""The status of a NodeAllocation, field by field: what a node's agent tells."""
+"""NodeAllocation: the plan of a node, and the report of its agent."""
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, WithJsonSchema
 
-from walras.resources import status as common
-from walras.resources.fields import Unique
-from walras.resources.status import Status
+from walras.resources.fields import (
+    Cores,
+    Name,
+    NotNegativeInt,
+    PositiveBytes,
+    PositiveInt,
+    Unique,
+)
+from walras.resources.market_job import ProgressSource  # noqa: TC001 - pydantic reads it
+from walras.resources.model import Model, Resource, Rule
+from walras.resources.status import Condition, Status
 
-Decimals = str
-"""A decimal number as text; statuses hold no floating-point numbers either."""
+Number = str
+"""A decimal number as text; like other statuses, this one holds no floating-point numbers."""
+
+MOST_GRANTS = 1000
+"""More pods than any node runs."""
 
 
-class Condition(common.Condition):
+def _address(value: str) -> str:
+    try:
+        return str(ip_address(value.replace("%", " ")))  # no zone: it means nothing elsewhere
+    except ValueError:
+        raise ValueError(f"is {value!r}; write an IP address") from None
+
+
+IPAddress = Annotated[
+    str,
+    AfterValidator(_address),
+    WithJsonSchema({"type": "string", "anyOf": [{"format": "ipv4"}, {"format": "ipv6"}]}),
+]
+
+POD_UID = r"^[0-9a-zA-Z-]{1,64}$"
+
+PodUID = Annotated[str, Field(alias="podUID", pattern=POD_UID)]
+"""What the kubelet calls a pod by in its cgroups."""
+
+
+class PodGrant(Model):
+    """The cores and memory that the market granted to a pod on this node.
+
+    Attributes:
+        pod_uid: UID of the pod; for a static pod, its annotation ``kubernetes.io/config.hash``.
+        namespace: Namespace of the pod, for information only.
+        name: Name of the pod, for information only.
+        cores: Number of cores in the unit of the plan. Whole cores are exclusive; a remainder is
+            CPU time on shared cores.
+        memory: Memory that the pod may use. If unset, the pod's memory limits are left alone.
+    """
+
+    pod_uid: PodUID
+    namespace: Name = "default"
+    name: Name
+    cores: Cores
+    memory: PositiveBytes | None = None
+
+
+class ProfilingRequest(Model):
+    """A measurement that the agent makes of one running pod.
+
+    Attributes:
+        id: Identifier of this measurement; a new id requests a new measurement.
+        pod_uid: UID of the pod, which must have a grant of whole cores.
+        purpose: What to measure: Speedup varies the pod's cores; Progress only measures its rate on
+            all the cores that it holds.
+        cores: Core counts to measure at, none above the grant; by default, powers of two up to the
+            grant.
+        sample_seconds: Length of each sample, in seconds.
+        repeats: Number of samples at each core count.
+        lease_seconds: Seconds after its last renewal at which the measurement ends on its own.
+        renewals: Number of renewals of the lease; an increase renews it.
+        progress: Progress counter of the job. If unset, the agent counts instructions or CPU time.
+        pod_ip: IP address of the pod, required for a progress counter that is served by HTTP.
+    """
+
+    RULES = (
+        Rule(
+            "counts progress by HTTP without podIP; give the pod's address",
+            "!has(self.progress) || !has(self.progress.http) || has(self.podIP)",
+            lambda asked: (
+                asked.progress is None or asked.progress.http is None or asked.pod_ip is not None
+            ),
+        ),
+    )
+
+    id: Name
+    pod_uid: PodUID
+    purpose: Literal["Speedup", "Progress"] = "Speedup"
+    cores: Annotated[list[PositiveInt], Field(min_length=1, max_length=1000)] | None = None
+    sample_seconds: PositiveInt = 2
+    repeats: PositiveInt = 3
+    lease_seconds: PositiveInt = 120
+    renewals: NotNegativeInt = 0
+    progress: ProgressSource | None = None
+    pod_ip: Annotated[IPAddress | None, Field(alias="podIP")] = None
+
+
+class NodeAllocationSpec(Model):
+    """The plan of a node, written by the operator.
+
+    Attributes:
+        epoch: Number of the plan, which only increases; agents ignore a plan older than the last.
+        mode: Whether the agent enforces the plan: enforce applies the grants; observe restores the
+            node and reports what would be written.
+        unit: Unit of ``cores``: a physical core with all its hardware threads (core), or a single
+            hardware thread (thread).
+        memory_nodes: NUMA nodes from which pods with exclusive cores allocate memory: any node
+            (any), or only the nodes of their cores (local, by ``cpuset.mems``).
+        grants: Grants of the node's pods, at most one for each pod.
+        profiling: Measurement to make, if any.
+    """
+
+    RULES = (
+        Rule(
+            "has an epoch before the last one; only a later decision may replace it",
+            "self.epoch >= oldSelf.epoch",
+            None,
+        ),
+    )
+
+    epoch: NotNegativeInt
+    mode: Literal["enforce", "observe"] = "enforce"
+    unit: Literal["core", "thread"] = "core"
+    memory_nodes: Literal["any", "local"] = "any"
+    grants: Annotated[
+        list[PodGrant], Field(max_length=MOST_GRANTS), Unique("grants for the pod", key="podUID")
+    ] = Field(default_factory=list)
+    profiling: ProfilingRequest | None = None
+
+
+class NodeAllocationCondition(Condition):
     """A condition of a NodeAllocation.
 
     Attributes:
@@ -103,8 +226,8 @@ class ProfilingSample(Status):
     """
 
     cores: int
-    seconds: Decimals
-    progress: Decimals
+    seconds: Number
+    progress: Number
 
 
 class MeasuredFraction(Status):
@@ -116,7 +239,7 @@ class MeasuredFraction(Status):
     """
 
     cores: int
-    fraction: Decimals
+    fraction: Number
 
 
 class ProfilingStatus(Status):
@@ -148,9 +271,9 @@ class ProfilingStatus(Status):
     samples: list[ProfilingSample] = Field(default_factory=list)
     planned: int = 0
     fractions: list[MeasuredFraction] = Field(default_factory=list)
-    mean: Decimals | None = None
-    variance: Decimals | None = None
-    memory_bandwidth: Decimals | None = None
+    mean: Number | None = None
+    variance: Number | None = None
+    memory_bandwidth: Number | None = None
 
 
 class NodeAllocationStatus(Status):
@@ -176,6 +299,13 @@ class NodeAllocationStatus(Status):
     pods: list[PodHolding] = Field(default_factory=list)
     would_write: list[PlannedWrite] = Field(default_factory=list)
     profiling: ProfilingStatus | None = None
-    conditions: Annotated[list[Condition], Unique("conditions of type", key="type")] = Field(
-        default_factory=list
-    )
+    conditions: Annotated[
+        list[NodeAllocationCondition], Unique("conditions of type", key="type")
+    ] = Field(default_factory=list)
+
+
+class NodeAllocation(Resource):
+    """The plan of one node, and its agent's report; cluster-scoped and named after the node."""
+
+    kind: Literal["NodeAllocation"]
+    spec: NodeAllocationSpec

@@ -9,6 +9,7 @@ from typing import Literal
 
 import click
 
+from walras.resources.contract import OPERATOR
 from walras_operator.ledger_command import ledger
 from walras_operator.lifecycle.commands import check, crds, release
 from walras_operator.runtime.allocator_arenas import limit_arenas
@@ -25,8 +26,8 @@ _NOISY = ("kopf.activities", "kopf._core.reactor.running")
 """Loggers that warn about what is intended, such as that Kopf's thread receives no signals."""
 
 
-@click.group(name="walras-operator", context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="walras", prog_name="walras-operator")
+@click.group(name=OPERATOR, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="walras", prog_name=OPERATOR)
 def main() -> None:
     """Divide the cores and memory of a cluster by its market."""
 
@@ -37,7 +38,7 @@ for each in (crds, release, check, ledger):
 
 @main.command()
 @namespace_option("Namespace of the Leases of the operator and of the agents.")
-@click.option("--lease-name", default="walras-operator", show_default=True)
+@click.option("--lease-name", default=OPERATOR, show_default=True)
 @click.option(
     "--lease-seconds",
     type=click.IntRange(min=3, max=3600),

@@ -10,32 +10,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from walras_operator.measuring.co_runners import co_runner_of
+from walras_operator.conditions import Problem
+from walras_operator.measuring.co_runners import find_co_runner
 from walras_operator.measuring.record import (
     EMPTY,
-    checked,
-    failed,
-    online_of,
-    shown,
-    succeeded,
+    measured_status,
+    read_record,
+    with_check,
+    with_failure,
+    with_measurement,
 )
 from walras_operator.measuring.reports import report_outcome
-from walras_operator.measuring.times import is_to_come
-from walras_operator.status.conditions import Problem
+from walras_operator.measuring.times import is_in_future
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from decimal import Decimal
 
     from walras.resources.kinds import SpeedupProfile
-    from walras.resources.statuses import OnlineRequest
+    from walras.resources.speedup_profile import OnlineRequest
     from walras.resources.terms import Name
-    from walras_operator.measuring.record import ProfileRecord
-    from walras_operator.measuring.reports import CountedProgress
+    from walras_operator.measuring.record import CountedProgress, ProfileRecord
     from walras_operator.world import Document, World
 
 
-def outcomes(world: World, threshold: Decimal) -> dict[Name, Document]:
+def results(world: World, threshold: Decimal) -> dict[Name, Document]:
     """Return the statuses, without conditions, of profiles whose request has ended.
 
     Args:
@@ -45,21 +44,23 @@ def outcomes(world: World, threshold: Decimal) -> dict[Name, Document]:
     pods: frozenset[str] | None = None
     found: dict[Name, Document] = {}
     for profile in world.objects.profiles:
-        if not is_asked(profile):
+        if not has_request(profile):
             continue
-        record = online_of(profile.status)
+        record = read_record(profile.status)
         if record.request is None:
             continue
         if pods is None:
             pods = frozenset(pod.cgroup_uid for pod in world.objects.pods if pod.alive)
-        came = _result(world, record.request, pods)
-        if came is not None:
+        result = _result(world, record.request, pods)
+        if result is not None:
             key = profile.metadata.namespace, profile.metadata.name
-            found[key] = _shown(world, record, record.request, came, threshold, profile)
+            found[key] = _status_with_result(
+                world, record, record.request, result, threshold, profile
+            )
     return found
 
 
-def is_asked(profile: SpeedupProfile) -> bool:
+def has_request(profile: SpeedupProfile) -> bool:
     """Return whether a profile seems to have a request; a cheap test, for thousands of profiles."""
     online = (profile.status or {}).get("online")
     return isinstance(online, dict) and "request" in online
@@ -70,34 +71,34 @@ def _result(
 ) -> CountedProgress | Problem | None:
     """Return the result of a request; None while it is running."""
     allocation = world.allocations.get(request.node)
-    told = report_outcome(None if allocation is None else allocation.status, request, world.now)
-    if told is not None:
-        return told
-    who = f"Pod {request.pod} of {request.node}"
+    reported = report_outcome(None if allocation is None else allocation.status, request, world.now)
+    if reported is not None:
+        return reported
+    pod = f"Pod {request.pod} of {request.node}"
     if request.pod_uid not in pods:
-        return Problem("PodLeft", f"{who} ended before it was measured")
-    if world.now > request.until or is_to_come(request.since, world.now):
-        return Problem("NoAnswer", f"{who}: its node's agent has not answered; see its log")
+        return Problem("PodLeft", f"{pod} ended before it was measured")
+    if world.now > request.until or is_in_future(request.since, world.now):
+        return Problem("NoAnswer", f"{pod}: its node's agent has not answered; see its log")
     return None
 
 
-def _shown(
+def _status_with_result(
     world: World,
     record: ProfileRecord,
     request: OnlineRequest,
-    came: CountedProgress | Problem,
+    result: CountedProgress | Problem,
     threshold: Decimal,
     profile: SpeedupProfile,
 ) -> Document:
     namespace, now = profile.metadata.namespace, world.now
     try:
-        if isinstance(came, Problem):
-            return shown(failed(record, came, now))
+        if isinstance(result, Problem):
+            return measured_status(with_failure(record, result, now))
         if request.purpose == "Speedup":
-            return shown(succeeded(record, came.measurement))
-        company = co_runner_of(world, request, namespace)
-        return shown(checked(record, request, came, threshold, now, company))
+            return measured_status(with_measurement(record, result.measurement))
+        co_runner = find_co_runner(world, request, namespace)
+        return measured_status(with_check(record, request, result, threshold, now, co_runner))
     except (ValueError, ArithmeticError) as error:
         name = f"SpeedupProfile {namespace}/{profile.metadata.name}"
         problem = Problem("BadRecord", f"{name}: status.online could not be used ({error})")
-        return shown(failed(EMPTY, problem, now))
+        return measured_status(with_failure(EMPTY, problem, now))

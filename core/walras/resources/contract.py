@@ -1,0 +1,78 @@
+"""The names in the API of Walras, each stated once.
+
+Other programs rely on these names: users' manifests, the chart, and agents and operators of other
+versions. Changing one breaks them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, get_args
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ApiVersion = Literal["walras.dev/v1alpha1"]
+"""Type of ``apiVersion`` in documents."""
+
+API_VERSION: Final[str] = get_args(ApiVersion)[0]
+GROUP, _, VERSION = API_VERSION.partition("/")
+
+PLURALS: Final[Mapping[str, str]] = {
+    "Entitlement": "entitlements",
+    "MarketJob": "marketjobs",
+    "SpeedupProfile": "speedupprofiles",
+    "Market": "markets",
+    "NodeAllocation": "nodeallocations",
+}
+"""Plural resource name of each kind, by which the API server serves it."""
+
+NAMESPACED_KINDS: Final = frozenset({"MarketJob", "SpeedupProfile"})
+"""Kinds whose objects live in namespaces; the other kinds are cluster-scoped."""
+
+MARKET_NAME: Final = "default"
+"""Name of the only Market that is used."""
+
+SYSTEM_NAMESPACE: Final = "walras-system"
+"""Namespace of the Leases, unless another is configured."""
+
+OPERATOR: Final = "walras-operator"
+"""Name of the operator: its program, its Lease unless another is configured, its field manager,
+and the source of its Events."""
+
+AGENT: Final = "walras-agent"
+"""Name of the node agent's program, and prefix of the names of agents' Leases."""
+
+LEASE_LABEL: Final = f"{GROUP}/lease"
+"""Label of a Lease: whose it is."""
+
+AGENT_LEASE: Final = "agent"
+"""Value of `LEASE_LABEL` on the Lease by which an agent proves that it is alive."""
+
+AGENT_LEASES: Final = f"{LEASE_LABEL}={AGENT_LEASE}"
+"""Label selector of all agents' Leases."""
+
+MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
+"""Label of an object: the program that manages it."""
+
+MARKET_JOB_LABEL: Final = f"{GROUP}/market-job"
+"""Label of a SpeedupProfile that the operator created: name of the MarketJob that it is for."""
+
+SOCKETS_LABEL: Final = f"{GROUP}/sockets"
+"""Label of a node: its number of sockets, used until its agent has reported it."""
+
+COLOCATION_GATE: Final = f"{GROUP}/colocation"
+"""Scheduling gate, or scheduler name, of pods that wait to be placed in pairs."""
+
+PARTNER_ANNOTATION: Final = f"{GROUP}/colocated-with"
+"""Annotation of a pod that Walras has placed: UID of its partner; empty if it has none."""
+
+APPLIED_SPEC_ANNOTATION: Final = f"{GROUP}/applied-spec"
+"""Annotation of the Market: the chart's values that were last written to it."""
+
+STATIC_POD_ANNOTATION: Final = "kubernetes.io/config.hash"
+"""Annotation of a static pod: the UID by which its kubelet knows it."""
+
+
+def agent_lease(node: str) -> str:
+    """Return the name of the Lease of a node's agent."""
+    return f"{AGENT}-{node}"
