@@ -1,11 +1,11 @@
-"""Write what follows from helm/walras/values.yaml: its JSON schema, and the table in docs/chart.md.
+"""Generate the JSON schema of helm/walras/values.yaml, and the table of values in docs/chart.md.
 
     python tools/make_chart.py [--check]
 
-With --check nothing is written; it fails if anything would be.
-Every value has a comment above it, which is its description in both. Types follow from the values;
-what they do not show is in `SHAPES`. The schema of `market.spec` is that of the Market's
-definition.
+With --check, write nothing, and fail if a file is out of date.
+
+The comment above a value is its description in both. Types are inferred from the values, or given in
+`SHAPES`. The schema of `market.spec` is that of the Market's CustomResourceDefinition.
 """
 
 from __future__ import annotations
@@ -93,11 +93,11 @@ SHAPES: dict[str, Schema] = {
     "monitoring.labels": _TEXTS,
     "monitoring.dashboard.labels": _TEXTS,
 }
-"""Of values whose type does not follow from their default; ``*`` is any one name."""
+"""Schemas of values whose type cannot be inferred from their default; ``*`` is any one name."""
 
 
 def main() -> None:
-    """Write both, or compare."""
+    """Write both files, or compare them."""
     made = {CHART / "values.schema.json": schema_text(), PAGE: page_text(PAGE.read_text())}
     if "--check" in sys.argv[1:]:
         sys.exit(any(path.read_text() != text for path, text in made.items()))
@@ -106,7 +106,7 @@ def main() -> None:
 
 
 def schema_text() -> str:
-    """The schema of all values."""
+    """Return the schema of all values, as JSON."""
     values, comments = read_values()
     head = {"$schema": "https://json-schema.org/draft-07/schema#", "title": "Values of walras"}
     # Helm gives subcharts, and the parents of one, `global`.
@@ -116,14 +116,14 @@ def schema_text() -> str:
 
 
 def page_text(text: str) -> str:
-    """The page with its table made anew."""
+    """Return the page with its table generated anew."""
     before, _, rest = text.partition(MARKS[0])
     _, _, after = rest.partition(MARKS[1])
     return before + MARKS[0] + "\n" + table() + "\n" + MARKS[1] + after
 
 
 def table() -> str:
-    """All values, a row each."""
+    """Return a Markdown table with one row for each value."""
     values, comments = read_values()
     rows = [
         f"| `{'.'.join(path)}` | {comments[path].replace('|', BAR)} | `{json.dumps(value)}` |"
@@ -133,13 +133,13 @@ def table() -> str:
 
 
 def read_values() -> tuple[dict[str, Any], dict[Path_, str]]:
-    """The values of the chart, and the comment above each."""
+    """Return the values of the chart, and the comment above each value by its path."""
     text = (CHART / "values.yaml").read_text()
     return yaml.safe_load(text), dict(_comments(text))
 
 
 def leaves(path: Path_, value: Any) -> Iterator[tuple[Path_, Any]]:
-    """Every value that is set as a whole."""
+    """Yield every value that users set as a whole, with its path."""
     if isinstance(value, dict) and value and shape(path) is None:
         for name, each in value.items():
             yield from leaves((*path, name), each)
@@ -148,7 +148,7 @@ def leaves(path: Path_, value: Any) -> Iterator[tuple[Path_, Any]]:
 
 
 def shape(path: Path_) -> Schema | None:
-    """What is known of a value beside its default."""
+    """Return the explicit schema of a value; None if it is inferred from the default."""
     for pattern, found in SHAPES.items():
         names = pattern.split(".")
         if len(names) == len(path) and all(
@@ -161,19 +161,19 @@ def shape(path: Path_) -> Schema | None:
 
 
 def _schema(path: Path_, value: Any, comments: dict[Path_, str]) -> Schema:
-    told = {"description": comments[path]} if path in comments else {}
+    described = {"description": comments[path]} if path in comments else {}
     known = shape(path)
     if known is not None:
-        return told | known
+        return described | known
     if isinstance(value, dict):
         fields = {name: _schema((*path, name), each, comments) for name, each in value.items()}
-        return {**told, "type": "object", "additionalProperties": False, "properties": fields}
+        return {**described, "type": "object", "additionalProperties": False, "properties": fields}
     kinds = {bool: "boolean", str: "string"}
-    return {**told, "type": kinds[type(value)]}
+    return {**described, "type": kinds[type(value)]}
 
 
 def _market_spec() -> Schema:
-    """The schema of a Market, which has rules that helm does not know."""
+    """Return the schema of a Market's spec, without the rules that helm does not know."""
     (market,) = (each for each in DEFINITIONS if each.kind == "Market")
     document = definition_document(market)
     (version,) = document["spec"]["versions"]
@@ -182,7 +182,7 @@ def _market_spec() -> Schema:
 
 
 def _closed(schema: Any) -> Any:
-    """Refuse what is not named; leave defaults and rules to the API server."""
+    """Return a schema that rejects unknown fields; the API server sets defaults and checks rules."""
     if isinstance(schema, list):
         return [_closed(each) for each in schema]
     if not isinstance(schema, dict):
@@ -200,7 +200,7 @@ def _closed(schema: Any) -> Any:
 
 
 def _comments(text: str) -> Iterator[tuple[Path_, str]]:
-    """The comment above each key of a YAML text of nested blocks."""
+    """Yield the path of each key of a YAML text, and the comment above it."""
     path: list[tuple[int, str]] = []
     above: list[str] = []
     for line in text.splitlines():

@@ -34,7 +34,7 @@ from walras_operator.job_outcomes import JobOutcomes
 from walras_operator.last_decision import account, carried
 from walras_operator.measuring.measure import plan_measurements, with_results, without_measurements
 from walras_operator.quanta import current_quantum, end_of, ledger_report
-from walras_operator.recording.runs import Ended, followed, with_ended
+from walras_operator.recording.runs import RecordedEnds, record_ends, runs_by_job
 from walras_operator.status.entitlement import EntitlementOutcomes
 from walras_operator.status.market import cleared, market_status, with_problem
 from walras_operator.status.objects import (
@@ -121,9 +121,9 @@ def parts(world: World) -> Iterator[Decision]:
         yield _with_placements(world, _release_all(world, before))
         return
     problem = Problem("Invalid", "its rules cannot be understood") if market is None else None
-    ended, found = Ended(world), None
+    ended, found = RecordedEnds(world), None
     for rules in _candidates(market, before):
-        ended = with_ended(with_results(world, rules), rules)
+        ended = record_ends(with_results(world, rules), rules)
         outcome = _clear(ended.world, before, rules, problem)
         if isinstance(outcome, _Cleared):
             found = outcome
@@ -180,7 +180,7 @@ def _clear(
 
 
 def _carry_out(
-    world: World, ended: Ended, before: Carried, market: Market | None, found: _Cleared
+    world: World, ended: RecordedEnds, before: Carried, market: Market | None, found: _Cleared
 ) -> Iterator[Decision]:
     """Yield the parts of a decision that follow from a cleared market (phases 3 to 6)."""
     known, rules, validated, plan = ended.world, found.rules, found.validated, found.plan
@@ -222,7 +222,7 @@ def _carry_out(
     if settlement is None:
         yield _with_statuses(decision, statuses)
         decision, statuses = replace(decision, nodes=(), profiles=()), []
-    runs = followed(known, rules, found.snapshot, allocations, outcomes)
+    runs = runs_by_job(known, rules, found.snapshot, allocations, outcomes)
     outcomes = replace(outcomes, runs=runs)
     statuses += [
         *participant_statuses(world, outcomes, EntitlementOutcomes.of(validated, plan)),

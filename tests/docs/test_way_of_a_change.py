@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ def _exists(name: str) -> bool:
     parts = name.split(".")
     last = next((i for i, part in enumerate(parts) if part[0].isupper()), len(parts) - 1)
     try:
-        found = import_module(".".join(parts[:last]))
+        found: Any = import_module(".".join(parts[:last]))
     except ImportError:
         return False
     for part in parts[last:]:

@@ -74,14 +74,14 @@ def test_what_is_its_own_nodes_an_agent_may_write() -> None:
 @pytest.mark.parametrize(
     ("object_", "resource", "message"),
     [
-        (allocation("b"), "nodeallocations", "the agent of a may not write the status of another"),
-        (lease("walras-agent-b", "b"), "leases", "may not write another Lease than walras-agent-a"),
-        (lease("walras-agent-a", "b"), "leases", "nor with another holder than its node"),
-        (lease("walras-agent-a", None), "leases", "nor with another holder than its node"),
+        (allocation("b"), "nodeallocations", "the agent of a may write only the status of its own NodeAllocation"),
+        (lease("walras-agent-b", "b"), "leases", "may write only the Lease walras-agent-a"),
+        (lease("walras-agent-a", "b"), "leases", "with its node as the holder"),
+        (lease("walras-agent-a", None), "leases", "with its node as the holder"),
         (
             lease("walras-operator", "a"),
             "leases",
-            "may not write another Lease than walras-agent-a",
+            "may write only the Lease walras-agent-a",
         ),
     ],
 )
@@ -90,20 +90,20 @@ def test_what_is_another_nodes_it_may_not(object_: Document, resource: str, mess
 
 
 def test_a_token_that_is_bound_to_no_node_may_write_nothing() -> None:
-    assert "bound to no node" in refused(allocation("a"), "nodeallocations", None)
+    assert "is not bound to a node" in refused(allocation("a"), "nodeallocations", None)
 
 
 @pytest.mark.parametrize("resource", ["nodeallocations", "leases"])
 def test_who_comes_without_anything_extra_is_told_why(resource: str) -> None:
     """Who is impersonated, or has a token of a Secret, comes without that field."""
-    assert "bound to no node" in refused_to({"username": AGENT}, allocation("a"), resource)
+    assert "is not bound to a node" in refused_to({"username": AGENT}, allocation("a"), resource)
     others = {"username": AGENT, "extra": {"authentication.kubernetes.io/pod-name": ["p"]}}
-    assert "bound to no node" in refused_to(others, allocation("a"), resource)
+    assert "is not bound to a node" in refused_to(others, allocation("a"), resource)
 
 
 def test_a_lease_without_a_spec_is_refused_with_the_reason() -> None:
     empty = {"metadata": {"name": "walras-agent-a"}}
-    assert "nor with another holder than its node" in refused(empty, "leases", "a")
+    assert "with its node as the holder" in refused(empty, "leases", "a")
 
 
 @pytest.mark.parametrize("user", ["system:serviceaccount:walras-system:walras-operator", "admin"])

@@ -37,7 +37,7 @@ def test_a_job_that_says_nothing_is_measured_and_has_its_fraction_then() -> None
     assert made.document["metadata"]["ownerReferences"][0]["uid"] == "MarketJob-lab-train"
     assert made.document["metadata"]["labels"]["walras.dev/market-job"] == "train"
     assert known.verdict()[1] == "Measuring"
-    assert "measuring Pod train-0 of n1 since 2026-01-31T12:00:10Z" in known.verdict()[2]
+    assert "measuring Pod train-0 on node n1 since 2026-01-31T12:00:10Z" in known.verdict()[2]
     known.steps(3)
     assert known.asked() == {}
     assert known.fraction() == pytest.approx(0.8, abs=1e-4)
@@ -98,7 +98,7 @@ def test_what_cannot_be_measured_says_why(spec: Document, reason: str) -> None:
     assert known.verdict()[:2] == ("False", reason)
     assert known.profile() is None, "none is made before there is something to ask"
     if reason == "TooFewCores":
-        complaint = "its pods hold one core, and a measurement needs two; raise minCores"
+        complaint = "no pod has two exclusive cores, which measuring needs; raise minCores"
         assert complaint in known.verdict()[2]
 
 
@@ -289,8 +289,8 @@ def test_a_bad_report_is_told_and_tried_again_later(wrong: Document, reason: str
     assert known.fraction() is None
     status, said, message = known.verdict()
     assert (status, said) == ("False", reason)
-    assert "Pod train-0 of n1: " in message
-    assert "give parallelFraction, or a profile by `walras profile`" in message
+    assert "Pod train-0 on node n1: " in message
+    assert "set spec.parallelFraction, or use a profile from `walras profile`" in message
 
 
 def test_failures_are_tried_again_after_longer_and_longer_pauses() -> None:

@@ -116,7 +116,7 @@ def test_looks_that_fail_on_every_pod_are_made_ever_less_often() -> None:
     failure = known.record().look_failure
     assert failure is not None
     assert failure.times == len(first) + len(later)
-    assert failure.message == f"Pod train-{later[-1][1:]} of {later[-1]}: {BLIND['reason']}"
+    assert failure.message == f"Pod train-{later[-1][1:]} on node {later[-1]}: {BLIND['reason']}"
     known.wrong.clear()
     known.now += timedelta(hours=1)
     assert looks(known, 2 * EVERY)

@@ -20,8 +20,8 @@ from walras.resources.market_job import (
     WHOLE_SHARE,
 )
 from walras_operator.decision import decide
-from walras_operator.recording.lifetimes import NO_RUN, End, end_of, seconds_of
-from walras_operator.recording.runs import at_rest
+from walras_operator.recording.lifetimes import ENDED_WITHOUT_RUN, PodEnd, read_end, seconds_of
+from walras_operator.recording.runs import runs_without_grants
 from walras_operator.recording.tally import HeldShares, Tally
 from walras_operator.world import Lifetime
 from worlds import document, enforced, entitlement, job, market, node, outcome, pod, status, world
@@ -65,8 +65,8 @@ def container(started: object, finished: object, **fields: Any) -> Document:
 
 def test_a_pod_ran_from_its_first_container_on_until_its_last_had_ended() -> None:
     containers = [container(at(3), at(50)), container(at(5), at(90))]
-    found = end_of(ended(containers=containers), "u")
-    assert found == End(over=True, lifetime=Lifetime(START + 3, START + 90))
+    found = read_end(ended(containers=containers), "u")
+    assert found == PodEnd(over=True, lifetime=Lifetime(START + 3, START + 90))
 
 
 @pytest.mark.parametrize(
@@ -92,17 +92,17 @@ def test_a_pod_ran_from_its_first_container_on_until_its_last_had_ended() -> Non
     ],
 )
 def test_whoever_did_not_succeed_by_itself_and_at_once_leaves_no_run(found: Document) -> None:
-    assert end_of(found, "u") == NO_RUN
+    assert read_end(found, "u") == ENDED_WITHOUT_RUN
 
 
 def test_who_is_removed_after_its_end_leaves_a_run() -> None:
     removed = {"deletionTimestamp": at(131), "deletionGracePeriodSeconds": 30}
-    assert end_of(ended(metadata=removed), "u").lifetime == Lifetime(START, START + 100)
+    assert read_end(ended(metadata=removed), "u").lifetime == Lifetime(START, START + 100)
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Running", "Unknown", None])
 def test_a_pod_that_still_runs_has_not_ended(phase: str | None) -> None:
-    assert end_of(ended(phase=phase), "u") == End(over=False)
+    assert read_end(ended(phase=phase), "u") == PodEnd(over=False)
 
 
 # What one pod held
@@ -424,9 +424,9 @@ def test_runs_outlast_mechanisms_markets_and_mistakes() -> None:
 
 def test_pods_that_are_released_are_not_held_meanwhile() -> None:
     before = running()
-    rested = at_rest({"runs": runs(before)}, at(50))
+    rested = runs_without_grants({"runs": runs(before)}, at(50))
     assert [each["heldSeconds"] for each in rested["underway"]] == [40, 40, 40]
-    assert at_rest({"runs": rested}, at(90)) == rested
+    assert runs_without_grants({"runs": rested}, at(90)) == rested
 
 
 def test_a_pod_that_another_job_selects_now_is_not_this_ones_run() -> None:

@@ -34,7 +34,7 @@ class CoRunner(NamedTuple):
 ALONE = CoRunner()
 
 
-def find_co_runner(world: World, request: OnlineRequest, namespace: str) -> CoRunner | None:
+def find_beside(world: World, request: OnlineRequest, namespace: str) -> CoRunner | None:
     """Return the co-runner of a pod on its node; None if there are several.
 
     Args:
@@ -53,7 +53,7 @@ def find_co_runner(world: World, request: OnlineRequest, namespace: str) -> CoRu
 
 
 def relative_departure(
-    companies: Sequence[OnlineCompany], company: CoRunner | None, departure: float
+    observations: Sequence[OnlineCompany], co_runner: CoRunner | None, departure: float
 ) -> float:
     """Return the relative deviation of a check from what was expected beside a co-runner.
 
@@ -62,50 +62,52 @@ def relative_departure(
     predicted. Alone, or beside several, it is expected to progress as predicted.
 
     Args:
-        companies: Observations so far.
-        company: Co-runner of the pod; None for several.
+        observations: Observations so far.
+        co_runner: Co-runner of the pod; None for several.
         departure: Relative deviation of measured from predicted progress.
     """
-    if company is None or company == ALONE:
+    if co_runner is None or co_runner == ALONE:
         return departure
-    before = next((float(each.ratio) for each in companies if _named(each) == company), 0.0)
+    before = next(
+        (float(each.ratio) for each in observations if _beside(each) == co_runner), 0.0
+    )
     return (1 + departure) / before - 1 if before > 0 else max(departure, 0.0)
 
 
 def with_observation(
-    companies: Sequence[OnlineCompany], company: CoRunner, ratio: float, now: str
+    observations: Sequence[OnlineCompany], co_runner: CoRunner, ratio: float, now: str
 ) -> list[OnlineCompany]:
     """Return observations with one more, which comes last; the oldest other one makes room.
 
     Args:
-        companies: Observations so far.
-        company: Co-runner of the pod.
+        observations: Observations so far.
+        co_runner: Co-runner of the pod.
         ratio: Measured progress divided by predicted progress.
         now: Current time (RFC 3339).
     """
-    mine = [each for each in companies if _named(each) == company]
-    others = [each for each in companies if _named(each) != company]
-    looks, mean = (mine[0].looks, float(mine[0].ratio)) if mine else (0, 0.0)
-    looked = OnlineCompany(
-        profile=company.profile or None,
-        namespace=company.namespace or None,
-        ratio=figure(mean + (ratio - mean) / min(looks + 1, MEAN_LENGTH)),
-        looks=looks + 1,
+    mine = [each for each in observations if _beside(each) == co_runner]
+    others = [each for each in observations if _beside(each) != co_runner]
+    checks, mean = (mine[0].looks, float(mine[0].ratio)) if mine else (0, 0.0)
+    latest = OnlineCompany(
+        profile=co_runner.profile or None,
+        namespace=co_runner.namespace or None,
+        ratio=figure(mean + (ratio - mean) / min(checks + 1, MEAN_LENGTH)),
+        looks=checks + 1,
         finished=now,
     )
-    alone = [each for each in others if _named(each) == ALONE]
-    rest = [each for each in others if _named(each) != ALONE]
-    return [*alone, *rest[-(MOST_COMPANIES - 2) :], looked]
+    alone = [each for each in others if _beside(each) == ALONE]
+    rest = [each for each in others if _beside(each) != ALONE]
+    return [*alone, *rest[-(MOST_COMPANIES - 2) :], latest]
 
 
-def penalties_of(companies: Sequence[OnlineCompany], source: str) -> list[MeasuredPenalty]:
+def penalties_of(observations: Sequence[OnlineCompany], source: str) -> list[MeasuredPenalty]:
     """Return the penalties beside co-runners; empty without an observation of the program alone.
 
     Args:
-        companies: Observations.
+        observations: Observations.
         source: Source of the progress counter.
     """
-    alone = next((float(each.ratio) for each in companies if _named(each) == ALONE), 0.0)
+    alone = next((float(each.ratio) for each in observations if _beside(each) == ALONE), 0.0)
     if alone <= 0:
         return []
     return [
@@ -119,10 +121,10 @@ def penalties_of(companies: Sequence[OnlineCompany], source: str) -> list[Measur
                 "finished": each.finished,
             }
         )
-        for each in companies
-        if _named(each) != ALONE
+        for each in observations
+        if _beside(each) != ALONE
     ]
 
 
-def _named(each: OnlineCompany) -> CoRunner:
+def _beside(each: OnlineCompany) -> CoRunner:
     return CoRunner(each.namespace or "", each.profile or "")

@@ -6,30 +6,31 @@ from typing import TYPE_CHECKING
 
 from walras_operator.conditions import Problem
 from walras_operator.measuring.queue import next_attempt
+from walras_operator.measuring.requests import pod_and_node
 from walras_operator.measuring.subjects import MIN_CORES
 
 if TYPE_CHECKING:
     from walras_operator.measuring.record import ProfileRecord
     from walras_operator.measuring.subjects import Subject
 
-WAY_OUT = "give parallelFraction, or a profile by `walras profile`"
+WAY_OUT = "set spec.parallelFraction, or use a profile from `walras profile`"
 
 
 def unmeasured_reason(subject: Subject) -> Problem:
     """Return why a profile has no measurement yet."""
-    told = record_problem(subject.record)
-    if told is not None:
-        return told
+    recorded = record_problem(subject.record)
+    if recorded is not None:
+        return recorded
     if not subject.granted:
-        return Problem("Waiting", "is measured once one of its pods has exclusive cores")
+        return Problem("Waiting", "no pod has exclusive cores yet, which measuring needs")
     if subject.granted < MIN_CORES:
         return Problem(
             "TooFewCores",
-            f"its pods hold one core, and a measurement needs two; raise minCores, or {WAY_OUT}",
+            f"no pod has two exclusive cores, which measuring needs; raise minCores, or {WAY_OUT}",
         )
     if not subject.candidates:
-        return Problem("Waiting", "is measured once agents enforce the grants of its pods")
-    return Problem("Waiting", "waits in the queue to be measured")
+        return Problem("Waiting", "waits for the node's agent to enforce the grant of a pod")
+    return Problem("Waiting", "waits in the queue for measurement")
 
 
 def record_problem(record: ProfileRecord) -> Problem | None:
@@ -39,15 +40,10 @@ def record_problem(record: ProfileRecord) -> Problem | None:
     each attempt, with an Event each time.
     """
     request, failure = record.request, record.failure
-    now = (
-        ""
-        if request is None
-        else (f"measuring Pod {request.pod} of {request.node} since {request.since}")
-    )
+    running = "" if request is None else f"measuring {pod_and_node(request)} since {request.since}"
     if failure is None:
-        return Problem("Measuring", now) if now else None
-    return Problem(
-        failure.reason,
-        f"{failure.message}; {failure.times} attempts in a row failed, "
-        f"{now or f'the next one is not before {next_attempt(failure)}'}; or {WAY_OUT}",
-    )
+        return Problem("Measuring", running) if running else None
+    attempts = "one attempt" if failure.times == 1 else f"{failure.times} attempts in a row"
+    now = running or f"the next attempt is not before {next_attempt(failure)}"
+    message = f"{failure.message}; {attempts} failed; {now}; to do without, {WAY_OUT}"
+    return Problem(failure.reason, message)

@@ -133,18 +133,18 @@ def with_failure(record: ProfileRecord, problem: Problem, now: str) -> ProfileRe
     Failures of checks and of measurements are counted separately, so that neither delays or speeds
     up the other.
     """
-    look = record.request is not None and record.request.purpose == "Progress"
-    before = record.look_failure if look else record.failure
+    is_check = record.request is not None and record.request.purpose == "Progress"
+    before = record.look_failure if is_check else record.failure
     # Pods may fail for different reasons in turn, which should not be an Event each time.
-    other = before is not None and before.reason != problem.reason
+    differs = before is not None and before.reason != problem.reason
     failure = OnlineFailure(
-        reason="NotMeasured" if other else problem.reason,
+        reason="NotMeasured" if differs else problem.reason,
         message=clipped(problem.message, MAX_REASON),
         times=1 if before is None else before.times + 1,
         finished=now,
     )
     return record.model_copy(
-        update={"request": None, "look_failure" if look else "failure": failure}
+        update={"request": None, "look_failure" if is_check else "failure": failure}
     )
 
 
@@ -154,7 +154,7 @@ def with_check(
     counted: CountedProgress,
     threshold: Decimal,
     now: str,
-    company: CoRunner | None = None,
+    co_runner: CoRunner | None = None,
 ) -> ProfileRecord:
     """Return the record after a check of a pod's progress against the prediction.
 
@@ -163,9 +163,9 @@ def with_check(
     deviation is not kept, since the job may have changed.
     """
     departure = _departure(record, counted)
-    far = (
+    deviates = (
         departure is None
-        or abs(relative_departure(record.companies, company, departure)) > threshold
+        or abs(relative_departure(record.companies, co_runner, departure)) > threshold
     )
     before = 0 if record.check is None else record.check.departures
     check = OnlineCheck(
@@ -173,11 +173,11 @@ def with_check(
         cores=counted.samples[-1].cores,
         finished=now,
         departure=None if departure is None else figure(departure),
-        departures=min(before + 1, DEPARTURES) if far else 0,
+        departures=min(before + 1, DEPARTURES) if deviates else 0,
     )
     companies = record.companies
-    if company is not None and departure is not None and not far:
-        companies = with_observation(companies, company, 1 + departure, now)
+    if co_runner is not None and departure is not None and not deviates:
+        companies = with_observation(companies, co_runner, 1 + departure, now)
     # A failure from before the job changed was that of another program.
     failure = None if check.departures >= DEPARTURES else record.failure
     return record.model_copy(

@@ -19,6 +19,7 @@ from walras.resources.node_allocation import ProfilingStatus
 from walras.resources.speedup_profile import MOST_SAMPLES
 from walras_operator.conditions import Problem, clipped
 from walras_operator.measuring.record import CountedProgress, StoredMeasurement
+from walras_operator.measuring.requests import pod_and_node
 from walras_operator.numbers import figure
 
 if TYPE_CHECKING:
@@ -66,17 +67,13 @@ def report_outcome(
         return _validated(ProfilingStatus.read(report), request, now)
     except ValidationError as error:
         field = ".".join(map(str, error.errors()[0]["loc"]))
-        why = f"cannot be understood (profiling.{field})"
+        why = f"is malformed (profiling.{field})"
     except _BadReportError as error:
         why = str(error)
     return Problem(
         "BadReport",
-        f"{_pod_and_node(request)}: what its node's agent reports {why}; see the agent's log",
+        f"{pod_and_node(request)}: the agent's report {why}; see the agent's log",
     )
-
-
-def _pod_and_node(request: OnlineRequest) -> str:
-    return f"Pod {request.pod} of {request.node}"
 
 
 def _validated(
@@ -85,20 +82,18 @@ def _validated(
     if report.pod_uid != request.pod_uid:
         raise _BadReportError("is about another pod")
     if report.state != "Complete":
-        return Problem("NotMeasured", f"{_pod_and_node(request)}: {report.reason or report.state}")
+        return Problem("NotMeasured", f"{pod_and_node(request)}: {report.reason or report.state}")
     found = _read_measurement(report, request, now)
     if request.purpose == "Progress":
         return found
-    return _too_noisy(found, _pod_and_node(request)) or found
+    return _too_noisy(found, pod_and_node(request)) or found
 
 
 def _read_measurement(report: ProfilingStatus, request: OnlineRequest, now: str) -> CountedProgress:
     if report.source is None:
-        raise _BadReportError("does not say what was counted")
+        raise _BadReportError("names no progress counter")
     if not 0 < len(report.samples) <= MOST_SAMPLES:
-        raise _BadReportError(
-            f"has {len(report.samples)} samples, and 1 to {MOST_SAMPLES} make one"
-        )
+        raise _BadReportError(f"has {len(report.samples)} samples instead of 1 to {MOST_SAMPLES}")
     samples = [_read_sample(each) for each in report.samples]
     bandwidth = report.memory_bandwidth
     measurement = StoredMeasurement(
@@ -128,11 +123,11 @@ def _read_sample(sample: ProfilingSample) -> Progress:
 
 def _read_number(text: str) -> float:
     if _DECIMAL.fullmatch(text) is None:
-        raise _BadReportError(f"has {clipped(text, 40)!r} for a number")
+        raise _BadReportError(f"has {clipped(text, 40)!r} instead of a number")
     return float(text)
 
 
-def _too_noisy(found: CountedProgress, who: str) -> Problem | None:
+def _too_noisy(found: CountedProgress, pod: str) -> Problem | None:
     """Return why the samples are too noisy; None if they are not."""
     try:
         times = times_of(found.samples)
@@ -142,7 +137,7 @@ def _too_noisy(found: CountedProgress, who: str) -> Problem | None:
     for each in times:
         if alone / median(each.seconds) > MOST_GAIN * each.cores:
             raise _BadReportError(
-                f"has it {alone / median(each.seconds):.3g} times as fast on {each.cores} cores"
+                f"claims a speedup of {alone / median(each.seconds):.3g} on {each.cores} cores"
             )
     spread = uncertainties(times, fit_profile(times))
     worst = max(spread, key=lambda cores: spread[cores])
@@ -150,6 +145,6 @@ def _too_noisy(found: CountedProgress, who: str) -> Problem | None:
         return None
     return Problem(
         "TooNoisy",
-        f"{who}: its samples differ so much that F on {worst} cores is uncertain by "
+        f"{pod}: samples differ so much that F on {worst} cores is uncertain by "
         f"±{spread[worst]:.2f}",
     )

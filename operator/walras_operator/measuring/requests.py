@@ -12,7 +12,7 @@ from walras_operator.measuring.times import later
 
 if TYPE_CHECKING:
     from walras.resources.market import ProfilingPolicy
-    from walras.resources.speedup_profile import ProfileSampling
+    from walras.resources.speedup_profile import OnlineRequest, ProfileSampling
     from walras.resources.terms import Name
     from walras_operator.measuring.subjects import Candidate
 
@@ -76,6 +76,11 @@ def request_name(profile: Name, now: str) -> str:
     """
     stamp = "".join(filter(str.isdigit, now))
     return f"{profile[1][:_LONGEST_NAME].rstrip('-.')}-{stamp}"
+
+
+def pod_and_node(request: OnlineRequest) -> str:
+    """Return the name of a request's pod and of its node, for messages."""
+    return f"Pod {request.pod} on node {request.node}"
 
 
 def expiry_of(order: ProfilingRequest, since: str) -> str:

@@ -21,6 +21,7 @@ from walras_operator.measuring.record import (
     with_measurement,
 )
 from walras_operator.measuring.reports import report_outcome
+from walras_operator.measuring.requests import pod_and_node
 from walras_operator.measuring.times import is_in_future
 
 if TYPE_CHECKING:
@@ -74,11 +75,11 @@ def _result(
     reported = report_outcome(None if allocation is None else allocation.status, request, world.now)
     if reported is not None:
         return reported
-    pod = f"Pod {request.pod} of {request.node}"
+    pod = pod_and_node(request)
     if request.pod_uid not in pods:
         return Problem("PodLeft", f"{pod} ended before it was measured")
     if world.now > request.until or is_in_future(request.since, world.now):
-        return Problem("NoAnswer", f"{pod}: its node's agent has not answered; see its log")
+        return Problem("NoAnswer", f"{pod}: the node's agent has not answered; see its log")
     return None
 
 
@@ -100,5 +101,7 @@ def _status_with_result(
         return measured_status(with_check(record, request, result, threshold, now, co_runner))
     except (ValueError, ArithmeticError) as error:
         name = f"SpeedupProfile {namespace}/{profile.metadata.name}"
-        problem = Problem("BadRecord", f"{name}: status.online could not be used ({error})")
+        problem = Problem(
+            "BadRecord", f"{name}: status.online is malformed; it starts anew ({error})"
+        )
         return measured_status(with_failure(EMPTY, problem, now))

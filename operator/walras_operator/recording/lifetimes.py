@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from walras_operator.world import Document
 
 
-class End(NamedTuple):
+class PodEnd(NamedTuple):
     """Whether and how a pod ended.
 
     Attributes:
@@ -25,10 +25,10 @@ class End(NamedTuple):
     lifetime: Lifetime | None = None
 
 
-NO_RUN = End(over=True)
+ENDED_WITHOUT_RUN = PodEnd(over=True)
 
 
-def end_of(pod: Document | None, uid: str) -> End:
+def read_end(pod: Document | None, uid: str) -> PodEnd:
     """Return whether and how a pod ended.
 
     Only a pod that succeeded, and whose containers each ran once, leaves a run. The time of others
@@ -40,21 +40,21 @@ def end_of(pod: Document | None, uid: str) -> End:
     """
     metadata, status = _part(pod, "metadata"), _part(pod, "status")
     if metadata.get("uid") != uid:
-        return NO_RUN
+        return ENDED_WITHOUT_RUN
     phase = status.get("phase")
     if phase not in {"Succeeded", "Failed"}:
-        return End(over=False)
+        return PodEnd(over=False)
     spec = _part(pod, "spec")
     ran = _listed(status, "containerStatuses")
     before = _listed(status, "initContainerStatuses")
     if phase == "Failed" or len(ran) != len(_listed(spec, "containers")):
-        return NO_RUN
+        return ENDED_WITHOUT_RUN
     if any(map(_started_again, (*ran, *before))):
-        return NO_RUN
+        return ENDED_WITHOUT_RUN
     lifetime = _lifetime(ran)
     if lifetime is None or lifetime.finished >= _deletion_asked(metadata):
-        return NO_RUN
-    return End(over=True, lifetime=lifetime)
+        return ENDED_WITHOUT_RUN
+    return PodEnd(over=True, lifetime=lifetime)
 
 
 def seconds_of(time: object) -> int | None:

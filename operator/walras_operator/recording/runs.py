@@ -53,7 +53,7 @@ DECIMALS = re.compile(DECIMAL)
 NOT_HELD: tuple[Pod | None, Enforcement | None, HeldShares | None] = (None, None, None)
 
 
-class Ended(NamedTuple):
+class RecordedEnds(NamedTuple):
     """A world in which all known ends of pods are recorded as runs.
 
     Attributes:
@@ -65,7 +65,7 @@ class Ended(NamedTuple):
     pods: tuple[Reference, ...] = ()
 
 
-def with_ended(world: World, rules: MarketSpec) -> Ended:
+def record_ends(world: World, rules: MarketSpec) -> RecordedEnds:
     """Find pods that have ended, and take in what is known of their ends."""
     alive: set[str] | None = None
     jobs: list[MarketJob] = []
@@ -86,8 +86,8 @@ def with_ended(world: World, rules: MarketSpec) -> Ended:
             status = {**(job.status or {}), "runs": _with_ends(runs, world)}
             jobs[-1] = job.model_copy(update={"status": status})
     if not pods:
-        return Ended(world)
-    return Ended(replace(world, objects=replace(world.objects, jobs=jobs)), tuple(pods))
+        return RecordedEnds(world)
+    return RecordedEnds(replace(world, objects=replace(world.objects, jobs=jobs)), tuple(pods))
 
 
 def _alive(world: World) -> set[str]:
@@ -111,7 +111,7 @@ def _with_ends(runs: Mapping[str, Any], world: World) -> Document:
     return _document(finished, underway)
 
 
-def followed(
+def runs_by_job(
     world: World,
     rules: MarketSpec,
     snapshot: Snapshot,
@@ -143,7 +143,7 @@ def followed(
     return found
 
 
-def at_rest(status: Mapping[str, Any] | None, now: str) -> Document:
+def runs_without_grants(status: Mapping[str, Any] | None, now: str) -> Document:
     """Return the runs of a job that takes no part, so that its pods hold nothing."""
     runs = _runs(status)
     underway = []

@@ -13,7 +13,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from walras_operator.recording.lifetimes import end_of
+from walras_operator.recording.lifetimes import read_end
 from walras_service.api_errors import ApiError
 from walras_service.kinds import PODS
 
@@ -87,7 +87,7 @@ class Ends:
         try:
             query = {"fieldSelector": f"metadata.name={pod.name}"}
             found = self._api.request("GET", PODS.path(pod.namespace), query=query)["items"]
-            end = end_of(found[0] if found else None, pod.uid)
+            end = read_end(found[0] if found else None, pod.uid)
         except (ApiError, KeyError, TypeError) as error:
             self._later(pod, f"{pod.title}: {error}")
             return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from walras.resources.contract import MARKET_NAME
 from walras.resources.kinds import NAMESPACED
 from walras_operator.conditions import Problem, conditions, fails
-from walras_operator.recording.runs import at_rest
+from walras_operator.recording.runs import runs_without_grants
 from walras_operator.status.changes import events, worth_writing
 from walras_operator.status.entitlement import EntitlementOutcomes, entitlement_status
 from walras_operator.status.job import job_status
@@ -115,7 +115,7 @@ def idle_job_statuses(world: World, problem: Problem) -> Iterator[StatusUpdate]:
 
 def _runs(before: Mapping[str, Any], world: World) -> Document:
     """Return the part of a job's status that must survive: its runs, which cannot be recomputed."""
-    runs = at_rest(before, world.now)
+    runs = runs_without_grants(before, world.now)
     return {"runs": runs} if runs else {}
 
 
