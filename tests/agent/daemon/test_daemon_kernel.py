@@ -289,7 +289,7 @@ class Watch(threading.Thread):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("run", "PLAN", "--listen", "everywhere"), "is not an address and port such as"),
+        (("run", "PLAN", "--listen", "everywhere"), "is not an address and port, such as"),
         (("run", "PLAN", "--period", "0"), "is not in the range"),
         (("run", "PLAN", "--reserved-cpus", "1-"), "write CPUs as 0-3,8"),
         (("run", "PLAN", "--cgroup-driver", "docker"), "is not one of 'cgroupfs', 'systemd'"),
@@ -331,7 +331,8 @@ def test_static_cpu_manager_is_left_alone(machine: Machine) -> None:
     for name in ("proc", "sys"):
         (host / name).symlink_to(f"/{name}")
     machine.want(aa="1")
-    done = machine.once("--host-root", str(host))
+    # Without the option, the configuration of a kubelet that runs here would be looked for in it.
+    done = machine.once("--host-root", str(host), "--reserved-cpus", "1023")
     assert done.returncode == 1
     assert "the kubelet's CPU manager has the policy 'static'" in done.stderr
     assert allowed(pid) == machine.everything
