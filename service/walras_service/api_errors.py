@@ -1,4 +1,4 @@
-"""Facts: why the API server did not do what was asked: a line for people, a word for programs."""
+"""Pure: errors of API requests, as one line for people and one word for programs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Reason = Literal[
     "busy",
     "error",
 ]
-"""Why something did not happen, for programs and metrics."""
+"""Reason of a failed request, for programs and metrics."""
 
 _REASONS: dict[int, Reason] = {
     401: "unauthorized",
@@ -39,16 +39,17 @@ _REASONS: dict[int, Reason] = {
     422: "invalid",
     429: "busy",
 }
-_KIND_ITSELF = 4  # slashes in the path of all objects of a kind
+_TERMINATING = "because it is being terminated"  # what is to be created in a namespace
+_SLASHES = 4  # in the path of all objects of one of our kinds
 _VERBS = {"GET": "list", "POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete"}
 
 
 class ApiError(Exception):
-    """What was asked of the API server did not happen; one line: what, why, and the way out.
+    """A failed request to the API server, with a one-line message: what, why, and the way out.
 
     Attributes:
-        reason: In a word.
-        retry_after: Seconds for which the server wants to be left alone; 0 if it did not say.
+        reason: Reason, for programs.
+        retry_after: Seconds of the header ``Retry-After``; 0 without one.
     """
 
     def __init__(self, text: str, reason: Reason, retry_after: float = 0.0) -> None:
@@ -58,76 +59,78 @@ class ApiError(Exception):
 
     @property
     def transient(self) -> bool:
-        """Whether the same request may well succeed in a moment."""
+        """Whether a retry of the same request is likely to succeed."""
         return self.reason in {"unreachable", "busy", "error"}
 
 
 @contextlib.contextmanager
 def explained(host: str, method: str, path: str) -> Iterator[None]:
-    """Turn whatever a request raises, and what is not understood of its answer, into a line.
+    """Convert any exception of a request, or of reading its response, to an `ApiError`.
 
     Args:
-        host: Of the API server.
-        method: Of the request.
-        path: Of the request.
+        host: URL of the API server.
+        method: HTTP method.
+        path: Path of the request.
 
     Raises:
-        ApiError: In the place of what was raised.
+        ApiError: The body raised an exception.
     """
     try:
         yield
     except ApiException as error:
         if error.status:
             raise refusal(host, method, path, error.status, str(error.reason)) from error
-        raise ApiError(f"{host}: cannot be reached: {_root(error)}", "unreachable") from error
+        raise ApiError(f"{host}: is unreachable: {_root(error)}", "unreachable") from error
     except (HTTPError, OSError) as error:
-        raise ApiError(f"{host}: cannot be reached: {_root(error)}", "unreachable") from error
+        raise ApiError(f"{host}: is unreachable: {_root(error)}", "unreachable") from error
     except ConfigException as error:
         raise ApiError(f"{host}: {error}", "error") from error
     except (LookupError, TypeError, ValueError) as error:
-        text = f"{host}: may not be an API server: {method} {path}: {error!r}"
+        text = f"{host}: unexpected response, is this an API server? {method} {path}: {error!r}"
         raise ApiError(text, "error") from error
 
 
 def refusal(
     host: str, method: str, path: str, status: int, said: str, wait: str | None = None
 ) -> ApiError:
-    """What to raise for an answer that is not 2xx.
+    """Return the error for a response that is not 2xx.
 
     Args:
-        host: Of the API server.
-        method: Of the request.
-        path: Of the request.
-        status: Of the answer.
-        said: By the API server.
-        wait: Its header ``Retry-After``.
+        host: URL of the API server.
+        method: HTTP method.
+        path: Path of the request.
+        status: Status code of the response.
+        said: Message of the API server.
+        wait: Value of the header ``Retry-After``.
     """
     reason = _REASONS.get(status, "error")
+    if reason == "forbidden" and _TERMINATING in said:
+        reason = "missing"  # no permission would help: the namespace is as good as gone
     text = f"{host}: cannot {_VERBS[method]} {path}: {said}{_way_out(reason, method, path)}"
     return ApiError(text, reason, float(wait) if wait and wait.isdecimal() else 0.0)
 
 
 def said(status: int, data: bytes | None) -> str:
-    """What the API server says, without what surrounds it."""
+    """Return the message in the body of an error response."""
     try:
         return str(json.loads(data or b"")["message"])
     except (LookupError, TypeError, ValueError):
-        return f"it answers with {status}"
+        return f"the response has status {status}"
 
 
 def _way_out(reason: Reason, method: str, path: str) -> str:
     if reason == "forbidden":
-        return f"; bind a role to whom it says, with the rule {_rule(method, path)}"
+        return f"; bind a role with the rule {_rule(method, path)} to this user"
     if reason == "unauthorized":
-        return "; is there still such a user or ServiceAccount, and is the token the present one?"
+        return "; check that the user or ServiceAccount exists and that the token is current"
     ours = path.startswith(f"/apis/{API_VERSION}/")
-    if reason == "missing" and ours and path.count("/") == _KIND_ITSELF:
-        return "; install Walras's CustomResourceDefinitions"
+    if reason == "missing" and ours and path.count("/") == _SLASHES:
+        return "; install the CustomResourceDefinitions of Walras"
     return ""
 
 
 def _rule(method: str, path: str) -> str:
-    """The rule of a Role that allows a request, as YAML has it on one line."""
+    """Return the rule of a Role that allows a request, in one line of YAML."""
     parts = path.strip("/").split("/")
     group = parts[1] if parts[0] == "apis" else ""
     rest = parts[3:] if parts[0] == "apis" else parts[2:]
@@ -140,7 +143,7 @@ def _rule(method: str, path: str) -> str:
 
 
 def _root(error: BaseException) -> str:
-    """What was at the bottom of it, as the operating system calls it."""
+    """Return the message of the innermost exception, as the operating system words it."""
     while below := error.__cause__ or error.__context__:
         error = below
     return getattr(error, "strerror", None) or str(error) or repr(error)

@@ -149,17 +149,29 @@ def test_what_is_forbidden_is_told_with_the_rule_that_allows_it(
     error = refused(server.api(), method, path)
     assert error.reason == "forbidden"
     assert str(error).endswith(
-        f": User x cannot; bind a role to whom it says, with the rule {{apiGroups: {rule}}}"
+        f": User x cannot; bind a role with the rule {{apiGroups: {rule}}} to this user"
     )
+
+
+def test_a_namespace_that_is_being_deleted_is_as_good_as_gone(server: Server) -> None:
+    """No permission helps, and an operator that counts it as a failure would be restarted."""
+    text = (
+        'marketjobs.walras.dev "a" is forbidden: unable to create new content in namespace vision '
+        "because it is being terminated"
+    )
+    server.answer = (403, {}, json.dumps({"message": text}).encode())
+    error = refused(server.api(), "POST", JOBS.path("vision"))
+    assert error.reason == "missing"
+    assert str(error).endswith("because it is being terminated")
 
 
 def test_only_a_kind_of_ours_that_is_not_served_is_to_be_installed(server: Server) -> None:
     server.answer = (404, {}, b"404 page not found")
-    way_out = "it answers with 404; install Walras's CustomResourceDefinitions"
+    way_out = "the response has status 404; install the CustomResourceDefinitions of Walras"
     assert way_out in str(refused(server.api(), "GET", MARKETS.path()))
     for path in (MARKETS.path(name="default"), LEASES.path()):
         error = refused(server.api(), "GET", path)
-        assert str(error).endswith("it answers with 404")
+        assert str(error).endswith("the response has status 404")
         assert error.reason == "missing"
 
 
@@ -167,14 +179,14 @@ def test_only_a_kind_of_ours_that_is_not_served_is_to_be_installed(server: Serve
 def test_what_is_no_api_server_is_told_as_such(server: Server, body: bytes) -> None:
     server.answer = (200, {}, body)
     error = refused(server.api(), "GET", MARKETS.path())
-    assert "may not be an API server: GET /apis/walras.dev" in str(error)
+    assert "unexpected response, is this an API server? GET /apis/walras.dev" in str(error)
 
 
 def test_nobody_who_answers_is_told_as_the_system_says_it(server: Server) -> None:
     api = server.api()
     server.close()
     error = refused(api, "GET", MARKETS.path())
-    assert str(error) == f"{api.host}: cannot be reached: Connection refused"
+    assert str(error) == f"{api.host}: is unreachable: Connection refused"
     assert error.reason == "unreachable"
 
 
