@@ -1,10 +1,11 @@
-"""The Abacus auction, arrays in and shares out, against Algorithm 2 as the paper has it, compiled.
+"""Compare the Abacus auction with the paper's Algorithm 2, compiled.
 
-Populations of section 7.1.1: 4 resources, budgets U[50, 200], weights U[.5, 2]. Both
-stop when no sub-budget moves by more than a tolerance, relative to its budget. A small step is not
-a small error: at alpha 0.9 Algorithm 2 leaves nine tenths of it at each, so that its tolerance for
-linear utilities is set finer, to shares as exact as ours. The peer is the bare loop: ours also
-checks its input and proves that no job could gain by more than the tolerance.
+Both go from arrays to shares, for populations as in section 7.1.1: 4 resources, budgets
+U[50, 200], weights U[.5, 2]. Both stop when no sub-budget moves by more than a tolerance, relative
+to its budget. A small step is not a small error: at alpha 0.9, each step of Algorithm 2 leaves nine
+tenths of the error. For linear utilities, its tolerance is therefore finer, for shares as exact as
+ours. The peer is the bare loop; ours also checks its input and proves that no job can gain more
+than the tolerance.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-3
 
 FINER_STEPS = {0.5: 10, 0.9: 150}
-"""By alpha: how much smaller the peer's last step must be for shares as exact as ours."""
+"""Divisors of the tolerance, by alpha, that make the peer's shares as exact as ours."""
 
 
 @kernel
@@ -47,7 +48,7 @@ def power(bid: float, alpha: float) -> float:
 def algorithm_2(
     budgets: Floats, weights: Floats, alpha: float, tolerance: float, *, logarithmic: bool
 ) -> Floats:
-    """Algorithms 1 and 2 with the sum corrected and column sums kept running; return shares."""
+    """Return shares by Algorithms 1 and 2, with the corrected sum and running column sums."""
     jobs, resources = weights.shape
     bids = np.empty((jobs, resources))
     powers = np.empty((jobs, resources))
@@ -81,7 +82,7 @@ def algorithm_2(
 def auction(
     budgets: Floats, weights: Floats, alpha: float, tolerance: float, *, logarithmic: bool
 ) -> AuctionOutcome:
-    """Solve from arrays, checks included."""
+    """Solve an auction that is given as arrays, input checks included."""
     given = Auction(budgets, weights, logarithmic=logarithmic, alpha=alpha)
     result = run_auction(given, tolerance=tolerance)
     if not result.converged:
@@ -90,7 +91,7 @@ def auction(
 
 
 def cases() -> Iterator[Case]:
-    """Everything that is measured."""
+    """Yield all cases."""
     sizes = (
         (32, 0.5, 1e-3, 0.1),
         (128, 0.5, 1e-3, 0.1),

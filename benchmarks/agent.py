@@ -1,11 +1,11 @@
-"""The node agent: what a look costs when nothing has changed, and a new plan when something has.
+"""Measure how long the node agent takes to reconcile a node, with and without changes.
 
-Two nodes with 110 pods of a container each, the kubelet's default limit. One is a tree of plain
-files as a node of 48 CPUs shows it (cgroup v2), since no machine at hand has so many. The other,
-for root, is made of real cgroups of this machine, without processes in them.
+There are two nodes, each with 110 pods (the kubelet's default limit) of one container. One is a
+tree of plain files, like the cgroup v2 files of a node with 48 CPUs. The other, as root only,
+consists of real cgroups of this machine, without processes.
 
-The peer of a look without changes is the least that any agent can do: to read the file with the
-CPUs in effect of every container.
+The peer of a reconcile without changes is the minimum for any agent: to read the effective CPUs of
+every container.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from harness import Case, one_thread, run
 
-everything = os.sched_getaffinity(0)
+ALLOWED_CPUS = os.sched_getaffinity(0)
 one_thread()
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 
@@ -48,13 +48,13 @@ if TYPE_CHECKING:
 
 PODS = 110
 CHANGED = 30
-IDLE_MS = 50  # at a look every ten seconds, half a percent of a core
+IDLE_MS = 50  # half a percent of a core, at one reconcile every ten seconds
 MOST_MIB = 80
 PAPERS_NODE = machine(nodes=2, cores=12, threads=2)  # of the Amdahl-market paper
 
 
 def ensure(holds: bool, complaint: str) -> None:
-    """Stop a measurement of something that did not happen."""
+    """Stop the benchmark if it does not measure what it should."""
     if not holds:
         raise RuntimeError(complaint)
 
@@ -65,17 +65,17 @@ def name(number: int) -> str:
 
 
 def container(layout: Layout, number: int) -> str:
-    """Return the group of a pod's container."""
+    """Return the cgroup of a pod's container."""
     return f"{layout.pod(name(number), 'Burstable')}/{number:064x}"
 
 
 def grants(millicores: int, some: range = range(PODS)) -> list[EnforcedGrant]:
-    """Grant the same to some pods."""
+    """Return equal grants for some pods."""
     return [EnforcedGrant(name(number), name(number), millicores) for number in some]
 
 
 def reconciler(tree: CgroupTree, layout: Layout, folder: Path, topology: Topology) -> Reconciler:
-    """Start an agent, but for its clock."""
+    """Return the reconciler of an agent."""
     journal = Journal.open(folder / "journal")
     enforcer = CpuEnforcer(tree, PodObserver(tree, layout), journal)
     nodes = NumaEnforcer(tree, journal)
@@ -83,15 +83,15 @@ def reconciler(tree: CgroupTree, layout: Layout, folder: Path, topology: Topolog
 
 
 class PlainTree(OpenFileTree):
-    """Plain files, which keep what is longer than the write, as those of cgroups do not."""
+    """A tree of plain files, which are replaced as a whole, as the kernel does with a value."""
 
     def write(self, setting: CgroupFile, value: str) -> None:
-        """Write a value, and nothing remains of the one before."""
+        """Replace the whole content of a file."""
         Path(self.folder(setting.controller, setting.group), setting.file).write_text(f"{value}\n")
 
 
 def plain_files(folder: Path) -> CgroupTree:
-    """A node of 48 CPUs whose files say what was written, in effect as well."""
+    """Return a node of 48 CPUs, whose effective CPUs are always those that were written."""
     (folder / "cgroup.controllers").write_text("cpuset cpu memory\n")
     tree, layout = PlainTree.at(folder), Layout("cgroupfs")
     for number in range(PODS):
@@ -109,12 +109,12 @@ def plain_files(folder: Path) -> CgroupTree:
 
 
 def read_all(tree: CgroupTree, groups: list[str]) -> list[str]:
-    """Read one file of each group."""
+    """Read the effective CPUs of each group."""
     return [tree.read(CgroupFile("cpuset", group, EFFECTIVE[tree.version])) for group in groups]
 
 
 def nothing_changes(folder: Path) -> Case:
-    """A reconcile of a node where all 110 pods hold what they were granted."""
+    """Return the case of a reconcile when all grants are enforced already."""
     (folder / "cgroup").mkdir()
     tree, layout = plain_files(folder / "cgroup"), Layout("cgroupfs")
     loop = reconciler(tree, layout, folder, PAPERS_NODE)
@@ -141,7 +141,7 @@ def nothing_changes(folder: Path) -> Case:
 
 
 def plans(topology: Topology) -> Case:
-    """Who gets which CPUs, and in which order, for 110 pods that had none of their own."""
+    """Return the case of choosing CPUs and ordering moves for 110 pods with new grants."""
     pods = [
         ObservedPod(name(n), f"/{n}", (Container(Group(f"/{n}/c", topology.cpuset)),))
         for n in range(PODS)
@@ -156,7 +156,7 @@ def plans(topology: Topology) -> Case:
 
 
 class RealNode:
-    """Cgroups of this machine, as a kubelet with a root of its own makes them."""
+    """Real cgroups of this machine, as created by a kubelet with ``--cgroup-root``."""
 
     def __init__(self, tree: CgroupTree) -> None:
         self.tree = tree
@@ -185,8 +185,8 @@ class RealNode:
 
 
 def nothing_changes_in_real_cgroups(node: RealNode, folder: Path) -> Iterator[Case]:
-    """A reconcile of a real node, without and with grants of memory."""
-    topology = Topology.read(allowed=CpuSet(everything))
+    """Yield the cases of a reconcile of real cgroups without changes, without and with memory."""
+    topology = Topology.read(allowed=CpuSet(ALLOWED_CPUS))
     for memory, target in ((None, 15), (1 << 30, IDLE_MS)):
         here = folder / f"idle-{memory}"
         here.mkdir()
@@ -212,12 +212,12 @@ def nothing_changes_in_real_cgroups(node: RealNode, folder: Path) -> Iterator[Ca
 
 
 def changes(node: RealNode, folder: Path) -> Iterator[Case]:
-    """Plans that change 30 of 110 pods, from the plan to the last write."""
-    topology = Topology.read(allowed=CpuSet(everything))
+    """Yield the case of a plan that changes 30 of 110 pods, from the plan to the last write."""
+    topology = Topology.read(allowed=CpuSet(ALLOWED_CPUS))
     loop = reconciler(node.tree, node.layout, folder, topology)
     epochs = cycle(range(1, 10**9))
 
-    def turns() -> Iterator[NodePlan]:
+    def plans_in_turn() -> Iterator[NodePlan]:
         rest = grants(100, range(CHANGED, PODS))
         while True:
             for millicores in (200, 300):
@@ -227,7 +227,7 @@ def changes(node: RealNode, folder: Path) -> Iterator[Case]:
                 )
                 yield NodePlan(next(epochs), "enforce", (*changed, *owner, *rest))
 
-    plan = turns()
+    plan = plans_in_turn()
 
     def change() -> None:
         loop.offer(next(plan))
@@ -240,16 +240,16 @@ def changes(node: RealNode, folder: Path) -> Iterator[Case]:
 
 
 def cases(folder: Path) -> Iterator[Case]:
-    """Everything that is measured."""
+    """Yield all cases; those of real cgroups need root and two CPUs."""
     yield nothing_changes(folder)
     yield plans(PAPERS_NODE)
     try:
         tree = OpenFileTree.at()
     except TreeError as error:
-        print(f"real cgroups are left out: {error}")
+        print(f"skipped real cgroups: {error}")
         return
-    if os.geteuid() != 0 or len(everything) < 2:
-        print("real cgroups are left out: root and two CPUs are needed")
+    if os.geteuid() != 0 or len(ALLOWED_CPUS) < 2:
+        print("skipped real cgroups: they need root and two CPUs")
         return
     (folder / "real").mkdir()
     node = RealNode(tree)
@@ -276,5 +276,5 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as temporary:
         met = run("Node agent", cases(Path(temporary)))
     mebibytes = resident()
-    print(f"resident, with all of the agent's modules: {mebibytes:.0f} MiB of {MOST_MIB}")
+    print(f"resident memory with all modules of the agent: {mebibytes:.0f} MiB, at most {MOST_MIB}")
     sys.exit(not (met and mebibytes <= MOST_MIB))

@@ -1,7 +1,8 @@
-"""One measurement of the Amdahl market in a process of its own; prints a JSON object.
+"""Measure one case of the Amdahl market, and print the result as a JSON object.
 
-`amdahl_market.py` starts this once for every size, so that peak memory does not mix, and with an
-empty and a full compile cache to time the first decision of a process. It pins the process first.
+`amdahl_market.py` runs this program once for each size, so that each has its own peak memory, and
+with an empty and with a full compile cache, to time the first decision of a process. It has pinned
+the process to one CPU.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ if TYPE_CHECKING:
     from walras.snapshot import Snapshot
 
 TOLERANCE = 1e-6
-"""On the proven relative error of prices for ours, on the last step of prices for the peer."""
+"""Bound of the proven relative price error for ours, and of the last price step for the peer."""
 
 CORES = 24
 FEWEST_ON_SERVER, MOST_ON_SERVER = 5, 11
-"""Jobs of a server: drawn from {d/2, ..., d} for a density d of 11, so 8 on average (VI)."""
+"""Jobs of a server: drawn from {d/2, ..., d} for density d = 11, so 8 on average (section VI)."""
 
 LEAST_FRACTION, GREATEST_FRACTION = 0.55, 0.99
-"""The paper prints only the range of F. That F is uniform within it is our assumption."""
+"""Range of F in the paper; that F is uniform within it is our assumption."""
 
 
-class Population(NamedTuple):
-    """The arrays of a market, before anything has looked at them."""
+class MarketArrays(NamedTuple):
+    """Arrays of a market, unchecked."""
 
     budgets: NDArray[np.int64]
     capacities: NDArray[np.int64]
@@ -47,8 +48,8 @@ class Population(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Times:
-    """Seconds that one decision took: its phases by the clock, and all of it in CPU time."""
+class DecisionTimes:
+    """Seconds of one decision: wall time of each phase, and CPU time of all."""
 
     prepare: float
     solve: float
@@ -57,39 +58,40 @@ class Times:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What was measured; times in seconds, memory in bytes.
+class CaseResult:
+    """Measurements of one case; times in seconds, memory in bytes.
 
     Attributes:
-        users: and as many servers.
-        jobs: of all users.
-        ours: one a repeat.
-        passes: over the market.
-        price_error: proven for ours.
-        base_memory: of the process with libraries loaded and kernels compiled.
-        peak_memory: of the process after the repeats of ours.
-        peer: one a repeat; `solve` includes one certificate, since the procedure itself has none.
-        peer_iterations: of bidding.
-        peer_price_error: proven for the peer's prices.
-        certificate: what proving the peer's price error took.
-        split: what the parts of our solver take at the equilibrium.
+        users: Number of users, and of servers.
+        jobs: Number of jobs.
+        ours: Times of each repeat of our solver.
+        passes: Passes of our solver over the market.
+        price_error: Proven relative error of our prices.
+        base_memory: Memory of the process with libraries loaded and kernels compiled.
+        peak_memory: Peak memory of the process after all repeats of ours.
+        peer: Times of each repeat of the peer; `solve` includes one certificate, which the paper
+            does not compute.
+        peer_iterations: Iterations of bidding.
+        peer_price_error: Proven relative error of the peer's prices.
+        certificate: Time to prove the peer's price error.
+        split: Times of the parts of our solver at the equilibrium.
     """
 
     users: int
     jobs: int
-    ours: list[Times]
+    ours: list[DecisionTimes]
     passes: int
     price_error: float
     base_memory: int
     peak_memory: int
-    peer: list[Times]
+    peer: list[DecisionTimes]
     peer_iterations: int
     peer_price_error: float
     certificate: float
     split: dict[str, float]
 
 
-def draw(jobs: int, *, seed: int, spread_work: bool) -> Population:
+def draw(jobs: int, *, seed: int, spread_work: bool) -> MarketArrays:
     """Draw a population as in section VI, with as many servers as users and exactly ``jobs``."""
     import numpy as np
 
@@ -101,7 +103,7 @@ def draw(jobs: int, *, seed: int, spread_work: bool) -> Population:
         chosen = random.permutation(np.flatnonzero(movable))[: abs(surplus)]
         count[chosen] -= np.sign(surplus)
     user = np.concatenate([np.arange(users), random.integers(0, users, jobs - users)])
-    return Population(
+    return MarketArrays(
         random.integers(1, 6, users),
         np.full(servers, CORES),
         random.permutation(user),
@@ -112,9 +114,9 @@ def draw(jobs: int, *, seed: int, spread_work: bool) -> Population:
 
 
 def decide(
-    population: Population, solve: Callable[[AmdahlMarket], Equilibrium]
-) -> tuple[Times, Equilibrium]:
-    """Go once from arrays to whole cores: check and sort, solve, round."""
+    population: MarketArrays, solve: Callable[[AmdahlMarket], Equilibrium]
+) -> tuple[DecisionTimes, Equilibrium]:
+    """Decide once, from arrays to whole cores: check and sort, solve, round."""
     from walras.amdahl.market import AmdahlMarket
     from walras.rounding import round_cores
 
@@ -130,31 +132,33 @@ def decide(
     cpu = time.process_time() - cpu
     if whole.sum() != population.capacities.sum():
         raise SystemExit("the rounded cores do not add up to the servers' cores")
-    return Times(prepared - begin, solved - prepared, end - solved, cpu), found
+    return DecisionTimes(prepared - begin, solved - prepared, end - solved, cpu), found
 
 
-def bid_as_the_paper(market: AmdahlMarket) -> Equilibrium:
-    """Bid until no price moves by more than the tolerance, which is the paper's stopping rule."""
+def bid_until_steady(market: AmdahlMarket) -> Equilibrium:
+    """Bid until no price moves by more than the tolerance, the paper's stopping rule."""
     from walras.amdahl.bidding import bid
 
     return bid(market, step=TOLERANCE)
 
 
-def measure(jobs: int, repeat: int, peer_repeat: int, *, seed: int, spread_work: bool) -> Outcome:
-    """Measure ours, then the peer, on one population; both are compiled beforehand."""
+def measure(
+    jobs: int, repeat: int, peer_repeat: int, *, seed: int, spread_work: bool
+) -> CaseResult:
+    """Measure ours, then the peer, on one population; both are compiled before."""
     from walras.amdahl.equilibrium import find_equilibrium, price_error
 
     small = draw(80, seed=0, spread_work=False)
-    for solve in (find_equilibrium, bid_as_the_paper):
+    for solve in (find_equilibrium, bid_until_steady):
         decide(small, solve)
     base = _peak_memory()
     population = draw(jobs, seed=seed, spread_work=spread_work)
     ours = [decide(population, find_equilibrium)[0] for _ in range(repeat)]
     peak = _peak_memory()
-    peer = [decide(population, bid_as_the_paper)[0] for _ in range(peer_repeat - 1)]
-    last, bidden = decide(population, bid_as_the_paper)
+    peer = [decide(population, bid_until_steady)[0] for _ in range(peer_repeat - 1)]
+    last, bidden = decide(population, bid_until_steady)
     _, found = decide(population, find_equilibrium)
-    return Outcome(
+    return CaseResult(
         users=len(population.budgets),
         jobs=len(population.user),
         ours=ours,
@@ -171,7 +175,7 @@ def measure(jobs: int, repeat: int, peer_repeat: int, *, seed: int, spread_work:
 
 
 def split_solve(market: AmdahlMarket, found: Equilibrium) -> dict[str, float]:
-    """Time each part of the solver, at the equilibrium where that matters."""
+    """Return the seconds of each part of the solver, at the equilibrium where that matters."""
     import numpy as np
 
     from walras.amdahl import _alternation as alternation
@@ -199,7 +203,7 @@ def split_solve(market: AmdahlMarket, found: Equilibrium) -> dict[str, float]:
 
 
 def first_decision() -> dict[str, float]:
-    """Time imports and the first two decisions of a process, in seconds."""
+    """Return the seconds of imports and of the first two decisions of a process."""
     package = _seconds(lambda: importlib.import_module("walras"))
     begin = time.perf_counter()
     from walras.clearing import clear
@@ -228,7 +232,7 @@ def _seconds(action: Callable[[], object]) -> float:
 
 
 def _least(action: Callable[[], object], patience: float = 0.3) -> float:
-    """Return the least seconds of ``action`` in at least three and ``patience`` seconds of runs."""
+    """Return the shortest time of ``action`` in at least three runs and ``patience`` seconds."""
     times = [_seconds(action) for _ in range(3)]
     while sum(times) < patience:
         times.append(_seconds(action))
@@ -240,9 +244,9 @@ def _peak_memory() -> int:
 
 
 def main() -> None:
-    """Measure what the command line names."""
+    """Measure the case on the command line, and print the result."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--first", action="store_true", help="time the first decision instead")
+    parser.add_argument("--first", action="store_true", help="time first decisions of the process")
     parser.add_argument("--jobs", type=int, default=8000)
     parser.add_argument("--repeat", type=int, default=15)
     parser.add_argument("--peer-repeat", type=int, default=3)

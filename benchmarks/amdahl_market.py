@@ -1,8 +1,8 @@
-"""The Amdahl market end to end, arrays in and whole cores out, against the paper's own bidding.
+"""Compare the Amdahl market, from arrays to whole cores, with the paper's own bidding.
 
-Populations are drawn as in section VI of Zahedi, Llull and Lee (HPCA 2018). Ours and the peer run
-compiled alike, on the same population, in the same process, on one CPU with one thread. `--json`
-keeps every single time.
+Populations are drawn as in section VI of Zahedi, Llull and Lee (HPCA 2018). Ours and the peer are
+both compiled, and run on the same population, in the same process, on one CPU with one thread.
+`--json` writes all times to a file.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
 )
 TARGETS = {8_000: 3.0, 80_000: 30.0, 1_000_000: 450.0}
-"""Milliseconds on one core of 2.5 GHz, to a proven price error of 1e-6."""
+"""Target milliseconds by number of jobs, on one core of 2.5 GHz, to a price error of 1e-6."""
 
 
 def run_case(*arguments: str, **environment: str) -> Any:
-    """Run one measurement in a process of its own and return what it printed."""
+    """Run one case in a new process, and return its JSON output."""
     command = [sys.executable, str(CASE), *arguments]
     done = subprocess.run(
         command,
@@ -44,9 +44,9 @@ def run_case(*arguments: str, **environment: str) -> Any:
 
 
 def machine() -> dict[str, str]:
-    """Describe what was measured on: CPU, its clock as far as it is told, and versions."""
-    told = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    facts = {name: re.search(rf"^{name}\s*:\s*(.*)$", told, re.MULTILINE) for name in _CPU_FACTS}
+    """Return a description of this machine: CPU, clock if known, and versions."""
+    text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    facts = {name: re.search(rf"^{name}\s*:\s*(.*)$", text, re.MULTILINE) for name in _CPU_FACTS}
     known = {name: found[1] for name, found in facts.items() if found}
     return {
         "CPU": known.get("model name", platform.machine()),
@@ -62,17 +62,17 @@ _CPU_FACTS = ("model name", "cpu family", "model", "cpu MHz")
 
 
 def load() -> float:
-    """Return how many tasks ran or wanted to in the last minute, on average, ours included."""
+    """Return the load average of the last minute."""
     return os.getloadavg()[0]
 
 
 def totals(times: list[dict[str, float]]) -> list[float]:
-    """Return the milliseconds of whole decisions."""
+    """Return the milliseconds of each whole decision."""
     return [1e3 * (each["prepare"] + each["solve"] + each["round"]) for each in times]
 
 
 def summary(case: dict[str, Any]) -> dict[str, str]:
-    """Return the rows of one column of the table."""
+    """Return the column of a case, by row title."""
     ours, peer = totals(case["ours"]), totals(case["peer"])
     cpu = [each["cpu"] for each in case["ours"]]
     bidding = min(peer) - 1e3 * case["certificate"]
@@ -100,7 +100,7 @@ def summary(case: dict[str, Any]) -> dict[str, str]:
 
 
 def split(case: dict[str, Any]) -> dict[str, str]:
-    """Return where the least time of ours goes: what the next factor of two must come from."""
+    """Return the time of each part of our fastest decision, by row title."""
     parts = {name: 1e3 * seconds for name, seconds in case["split"].items()}
     users, servers = (case["passes"] * parts[name] for name in ("users", "servers"))
     inside = parts["alternate"]
@@ -125,7 +125,7 @@ def split(case: dict[str, Any]) -> dict[str, str]:
 
 
 def table(title: str, columns: dict[str, dict[str, str]]) -> Table:
-    """Lay rows out under one column a case; every column has the same rows."""
+    """Return a table of columns that have the same rows."""
     result = Table("", title=title, title_justify="left")
     for name in columns:
         result.add_column(name, justify="right")
@@ -135,7 +135,7 @@ def table(title: str, columns: dict[str, dict[str, str]]) -> Table:
 
 
 def first_decisions() -> dict[str, dict[str, float]]:
-    """Time the first decision of a process, with an empty and with a full compile cache."""
+    """Return times of a process's first decision, with an empty and with a full compile cache."""
     with tempfile.TemporaryDirectory() as cache:
         return {
             kind: run_case("--first", NUMBA_CACHE_DIR=cache)
@@ -144,7 +144,7 @@ def first_decisions() -> dict[str, dict[str, float]]:
 
 
 def report(result: dict[str, Any]) -> None:
-    """Print tables of everything measured."""
+    """Print tables of all results."""
     console = Console(width=None if sys.stdout.isatty() else 120)
     console.print(
         ", ".join(f"{name} {value}" for name, value in result["machine"].items()), soft_wrap=True
@@ -176,16 +176,20 @@ def report(result: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Measure, print, and keep the figures where asked."""
+    """Measure all sizes, print tables, and write the results to a file if requested."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--jobs", type=int, nargs="+", default=list(TARGETS), help="sizes")
-    parser.add_argument("--repeat", type=int, default=15, help="decisions of ours a size")
-    parser.add_argument("--peer-repeat", type=int, default=3, help="decisions by bidding a size")
-    parser.add_argument("--seed", type=int, default=1, help="of the populations")
+    parser.add_argument("--jobs", type=int, nargs="+", default=list(TARGETS), help="market sizes")
+    parser.add_argument("--repeat", type=int, default=15, help="decisions of ours for each size")
     parser.add_argument(
-        "--spread-work", action="store_true", help="draw work log-normally, in place of 1 for all"
+        "--peer-repeat", type=int, default=3, help="decisions of the peer for each size"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="keep all figures in FILE")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the populations")
+    parser.add_argument(
+        "--spread-work",
+        action="store_true",
+        help="draw work log-normally; without it, all is 1",
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all results to FILE")
     arguments = parser.parse_args()
     if min([*arguments.jobs, 8 * arguments.repeat, 8 * arguments.peer_repeat]) < 8:
         parser.error("--jobs must be at least 8, --repeat and --peer-repeat at least 1")

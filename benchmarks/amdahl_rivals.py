@@ -1,9 +1,9 @@
-"""The Amdahl market's rivals, bounds and warm starts, against peers that solve the same problem.
+"""Compare alternatives to the Amdahl market, bounds and warm starts with peers.
 
-Populations are those of `amdahl_case.draw`: drawn as in section VI, 8 jobs a server on average.
-Peers: SciPy's SLSQP answers for 20 users, once each, where ours ends at the Nash equilibrium of
-all; the standard library's heap divides core by core; the market without bounds, and from a cold
-start, are our own.
+Populations are those of `amdahl_case.draw`: drawn as in section VI, 8 jobs per server on average.
+Peers: SciPy's SLSQP computes one best response of 20 users, while ours finds the Nash equilibrium
+of all; the standard library's heap divides servers core by core; and our own market without bounds,
+or from a cold start.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 SIZES = {8_000: (3.0, 0.6), 80_000: (30.0, 6.0), 1_000_000: (600.0, 60.0)}
-"""Jobs, and milliseconds that the Nash equilibrium and the upper bound may take."""
+"""Target milliseconds of the Nash equilibrium and of the upper bound, by number of jobs."""
 
 NANOSECONDS_WITHIN_BOUNDS = 2000
-"""That an equilibrium within bounds may take for each job."""
+"""Target of an equilibrium within bounds, for each job."""
 
 NANOSECONDS_OF_WARM_START = 330
 NANOSECONDS_OF_ROUNDING = 40
@@ -86,7 +86,7 @@ def _market(jobs: int) -> AmdahlMarket:
 
 
 def _rounding(market: AmdahlMarket, size: str) -> Case:
-    """Hamilton's method on the equilibrium's cores; the peer sorts remainders by NumPy."""
+    """Return the case of Hamilton's method on an equilibrium; the peer sorts remainders."""
     import numpy as np
 
     from walras.amdahl.equilibrium import find_equilibrium
@@ -123,7 +123,7 @@ def _maximums(market: AmdahlMarket, part: float) -> Floats:
 
 
 def _warm_start(market: AmdahlMarket, size: str) -> Case:
-    """One job in a hundred changed: from the prices before, and from nothing."""
+    """Return the case of a change of 1 % of jobs, from the old prices; the peer starts cold."""
     import numpy as np
 
     from walras.amdahl.equilibrium import find_equilibrium
@@ -148,7 +148,7 @@ def _warm_start(market: AmdahlMarket, size: str) -> Case:
 
 
 def _core_by_core(market: AmdahlMarket) -> Floats:
-    """Give each core to where it raises system progress most, from a heap a server."""
+    """Give each core to the job whose progress it raises most, with a heap for each server."""
     import numpy as np
 
     share = market.budgets / market.budgets.sum() / market.sum_by_user(market.work)
@@ -170,7 +170,7 @@ def _core_by_core(market: AmdahlMarket) -> Floats:
 
 
 def _answer_with_scipy(market: AmdahlMarket, users: int) -> None:
-    """Let some users answer even bids once, each by SLSQP with its gradient."""
+    """Compute one best response to even bids, for some users, by SLSQP with its gradient."""
     import numpy as np
     from scipy.optimize import minimize
 

@@ -1,11 +1,11 @@
-"""What every mechanism for cores makes of one cluster, and what it moves to switch to it.
+"""Compare all mechanisms for cores on the same clusters, and count the cores that a switch moves.
 
     python benchmarks/choosing.py
 
-Draws clusters as in section VI of "Amdahl's Law in the Datacenter Era" (budgets of 1 to 5, 8 jobs
-a node on average, 24 cores; that fractions are uniform in .55 to .99 is an assumption) and clears
-each under every mechanism: the means over the clusters. Cores that move are counted from the
-division of AmdahlBidding, with the Market's default hysteresis and without.
+Clusters are drawn as in section VI of "Amdahl's Law in the Datacenter Era": budgets of 1 to 5, 8
+jobs per node on average, 24 cores; that fractions are uniform in .55 to .99 is an assumption. Each
+is cleared by every mechanism; the table shows means over the clusters. Moved cores are counted from
+the allocation of AmdahlBidding, with the Market's default hysteresis and without.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, get_args
 import numpy as np
 
 from walras.clearing import clear
-from walras.scores import score
+from walras.plan_quality import evaluate_plan
 from walras.snapshot import CoreMechanism, Entitlement, Job, Node, Policy, Snapshot
 
 if TYPE_CHECKING:
@@ -28,8 +28,19 @@ CLUSTERS, USERS, NODES, CORES, JOBS = 10, 20, 20, 24, 160
 HYSTERESIS = 0.02
 
 
-class Figures(NamedTuple):
-    """What one mechanism made of one cluster."""
+class MechanismScores(NamedTuple):
+    """Scores of one mechanism on one cluster.
+
+    Attributes:
+        progress: System progress divided by that of ProportionalSharing.
+        error: Mean absolute percentage error of entitlements.
+        uniformity: Uniformity of users' progress.
+        envy: Envy-freeness; 0 if it is not defined.
+        below: Share of users below the utility of their entitlement.
+        moved: Cores that a switch from AmdahlBidding moves with hysteresis.
+        differs: Cores that it moves without hysteresis.
+        seconds: Time to clear.
+    """
 
     progress: float
     error: float
@@ -62,22 +73,22 @@ def draw(seed: int) -> Snapshot:
 
 
 def moved(before: Plan, after: Plan) -> int:
-    """Count whole cores that jobs have for themselves and had not before."""
+    """Return the number of exclusive cores that jobs gain."""
     had = {grant.name: grant.granted_cores for grant in before.grants}
     return sum(max(grant.granted_cores - had[grant.name], 0) for grant in after.grants)
 
 
-def measure(snapshot: Snapshot, mechanism: CoreMechanism) -> Figures:
-    """Clear one cluster by one mechanism, and switch to it from AmdahlBidding."""
+def measure(snapshot: Snapshot, mechanism: CoreMechanism) -> MechanismScores:
+    """Clear a cluster by a mechanism, from scratch and after AmdahlBidding."""
     before = clear(snapshot, Policy(hysteresis=HYSTERESIS))
     policy = Policy(mechanism, hysteresis=HYSTERESIS)
     began = time.perf_counter()
     anew = clear(snapshot, policy)
     seconds = time.perf_counter() - began
     switched = clear(replace(snapshot, held=before.holdings()), policy)
-    scores, rival = score(snapshot, anew), clear(snapshot, Policy("ProportionalSharing"))
+    scores, rival = evaluate_plan(snapshot, anew), clear(snapshot, Policy("ProportionalSharing"))
     short = [user.utility < user.entitlement_utility * (1 - 1e-6) for user in anew.users]
-    return Figures(
+    return MechanismScores(
         anew.system_progress / rival.system_progress,
         scores.entitlement_error,
         scores.uniformity,
@@ -90,7 +101,7 @@ def measure(snapshot: Snapshot, mechanism: CoreMechanism) -> Figures:
 
 
 def main() -> None:
-    """Print a table."""
+    """Measure all mechanisms, and print a table."""
     print(
         f"{CLUSTERS} clusters of {USERS} users, {JOBS} jobs, {NODES} nodes of {CORES} cores\n\n"
         f"{'':20} progress   MAPE  uniform.  envy-free  below  moved  differs       ms"

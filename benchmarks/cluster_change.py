@@ -1,7 +1,8 @@
-"""A real node: from a changed Entitlement to a container's cpuset, with the operator's debounce.
+"""Measure the time from a changed Entitlement to a container's cpuset, on a real node.
 
-It needs what the tests on a node need (tests/e2e/conftest.py), and root: Walras is installed by its
-chart beside four programs, and removed at the end.
+The operator's debounce is included. The benchmark needs root and the prerequisites of the tests on
+a node (tests/e2e/conftest.py). It installs Walras by its chart next to four programs, and removes
+it at the end.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ ENTITLEMENT = "/apis/walras.dev/v1alpha1/entitlements/speech"
 
 
 def main() -> None:
-    """Change the same entitlement to and fro."""
+    """Change an entitlement back and forth, and print the times."""
     with tempfile.TemporaryDirectory() as folder:
         installed = Installed(Path(folder), Node())
         try:
@@ -46,17 +47,17 @@ def main() -> None:
             times = [change(installed.shared, (27, 1)[turn % 2]) for turn in range(CHANGES)]
         finally:
             installed.close()
-    tell(times)
+    print_table(times)
 
 
 def settle(shared: Shared) -> None:
-    """Wait until nothing is left to be done."""
+    """Wait until all grants are enforced."""
     if not eventually(lambda: not shared.amiss(), 180, pause=0.1):
-        sys.exit(f"the node does not settle: {shared.amiss()}")
+        sys.exit(f"grants are not enforced in time: {shared.amiss()}")
 
 
 def change(shared: Shared, shares: int) -> float:
-    """Change the entitlement; milliseconds until a cpuset is another."""
+    """Change the entitlement; return the milliseconds until a cpuset changes."""
     before = shared.cpus()
     groups = shared.groups()
     began = time.perf_counter()
@@ -69,8 +70,8 @@ def change(shared: Shared, shares: int) -> float:
     return took
 
 
-def tell(times: list[float]) -> None:
-    """Print the table."""
+def print_table(times: list[float]) -> None:
+    """Print a table of the times."""
     table = Table(title=f"on {os.cpu_count()} CPUs, Linux {platform.release()}")
     for heading in ("Entitlement to cpuset", "median ms", "worst ms", "target ms"):
         table.add_column(heading, justify="left" if "to" in heading else "right")

@@ -1,11 +1,11 @@
-"""Colocation on a cluster: from the choice of a rule to the last of all waiting pods on its node.
+"""Measure how long colocation takes to place all waiting_cluster pods of a cluster.
 
-Needs KUBECONFIG of an empty control plane: it is filled with nodes and with pods that wait for
-Walras as their scheduler, and emptied again. The time begins before the Market is given a rule,
-with all pods known and waiting, and ends when the API server has bound the last; the operator's
-debounce, 0.2 s, the match, and the statuses of all jobs are parts of it. The peer binds as many
-pods one after another, with nothing to decide. All of it shares the CPUs of this machine; on a busy
-one the times say little.
+Needs KUBECONFIG of an empty control plane, which is filled with nodes and with pods whose scheduler
+is Walras, and emptied again. All pods wait when the time begins: before the Market gets a
+colocation policy. It ends when the API server has bound the last pod, and includes the operator's
+debounce (0.2 s), the matching, and the statuses of all jobs. The peer binds as many pods one after
+another, without decisions. Everything shares the CPUs of this machine, so times on a busy machine
+say little.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from simulated_agents import SimulatedAgents
 from walras_service.kinds import NODES, OURS, PODS
 
 SIZES = ((100, 1_000, 2.0), (1_000, 10_000, 10.0))
-"""Nodes, pods, and seconds that placing them may take."""
+"""Nodes, pods, and target seconds to place them."""
 
 ONE_BY_ONE = 500
-"""Pods that the peer binds; its time is told for as many as Walras has placed."""
+"""Pods that the peer binds; its time is scaled to the number of pods that Walras places."""
 
 SOCKETS = 5
-QUIET = 10.0  # seconds without a plan, in which agents answer to the last and jobs are told of it
+QUIET = 10.0  # seconds without a new plan after which agents and statuses are up to date
 
 _MARKET = OURS["Market"].path(name="default")
 _UNBOUND = {"fieldSelector": "spec.nodeName="}
 
 
-class Found(NamedTuple):
-    """What was measured.
+class PlacementTimes(NamedTuple):
+    """Result for one cluster size.
 
     Attributes:
-        seconds: From the choice of a rule to the last pod.
-        peer: Seconds for as many pods, one after another.
-        mebibytes: The most that the operator ever had.
+        seconds: Seconds from the choice of a policy to the last bound pod.
+        peer: Seconds that the peer takes for as many pods.
+        mebibytes: Peak memory of the operator, in MiB.
     """
 
     seconds: float
@@ -58,8 +58,8 @@ class Found(NamedTuple):
     mebibytes: int
 
 
-def waiting(kubeconfig: str, nodes: int, pods: int) -> LargeCluster:
-    """Describe a cluster whose pods all wait, and whose nodes have room for them."""
+def waiting_cluster(kubeconfig: str, nodes: int, pods: int) -> LargeCluster:
+    """Return a cluster whose pods are all waiting, and whose nodes have room for them."""
     cluster = LargeCluster(kubeconfig, nodes, pods)
     for each in cluster.documents:
         if each["kind"] == "Node":
@@ -72,9 +72,9 @@ def waiting(kubeconfig: str, nodes: int, pods: int) -> LargeCluster:
     return cluster
 
 
-def measured(kubeconfig: str, nodes: int, pods: int) -> Found:
+def measure(kubeconfig: str, nodes: int, pods: int) -> PlacementTimes:
     """Fill the cluster, measure, and empty it."""
-    cluster = waiting(kubeconfig, nodes, pods)
+    cluster = waiting_cluster(kubeconfig, nodes, pods)
     agents = SimulatedAgents(cluster.api.found)
     try:
         cluster.fill()
@@ -83,45 +83,45 @@ def measured(kubeconfig: str, nodes: int, pods: int) -> Found:
         with tempfile.TemporaryDirectory() as folder:
             operator = ScaledOperator(kubeconfig, Path(folder) / "log")
             try:
-                rest(cluster, agents)
-                seconds = placed(cluster, operator, pods)
+                wait_for_quiet(cluster, agents)
+                seconds = place_all(cluster, operator, pods)
                 mebibytes = operator.mebibytes()
             finally:
                 operator.close()
         if any(True for _ in cluster.api.names(PODS, _UNBOUND)):
-            refuse("not every pod has a node")
-        return Found(seconds, one_by_one(cluster) * pods / ONE_BY_ONE, mebibytes)
+            refuse("some pods are not bound to a node")
+        return PlacementTimes(seconds, one_by_one(cluster) * pods / ONE_BY_ONE, mebibytes)
     finally:
         agents.close()
         cluster.close()
 
 
-def rest(cluster: LargeCluster, agents: SimulatedAgents) -> None:
-    """Wait until every node may take pods, its agent has told of it, and everybody knows."""
-    ensure(lambda: cluster.told(_MARKET), "the operator does not answer")
-    ensure(lambda: len(agents.plans) == len(cluster.nodes), "nodes are without a plan")
-    ensure(lambda: not tainted(cluster), "the control plane lets nodes take no pods")
-    ensure(lambda: time.monotonic() > agents.seen + QUIET, "the cluster does not come to rest")
+def wait_for_quiet(cluster: LargeCluster, agents: SimulatedAgents) -> None:
+    """Wait until all nodes accept pods, all agents have a plan, and no new plan comes."""
+    ensure(lambda: cluster.told(_MARKET), "the Market's status is not updated")
+    ensure(lambda: len(agents.plans) == len(cluster.nodes), "some nodes have no plan")
+    ensure(lambda: not count_tainted(cluster), "some nodes stay tainted")
+    ensure(lambda: time.monotonic() > agents.seen + QUIET, "new plans keep coming")
 
 
-def tainted(cluster: LargeCluster) -> int:
-    """How many nodes take no pods yet, since the control plane has only begun to know them."""
+def count_tainted(cluster: LargeCluster) -> int:
+    """Return the number of nodes that are still tainted, as new nodes are."""
     time.sleep(1)
     found = cluster.api.request("GET", NODES.path(), query={"resourceVersion": 0}, timeout=30)
     return sum(bool(node["spec"].get("taints")) for node in found["items"])
 
 
-def placed(cluster: LargeCluster, operator: ScaledOperator, pods: int) -> float:
-    """Give the Market a rule; seconds to the last pod."""
+def place_all(cluster: LargeCluster, operator: ScaledOperator, pods: int) -> float:
+    """Set a colocation policy; return the seconds to the last bound pod."""
     began = time.monotonic()
-    rule = {"policy": "StableMarriageRandom"}
-    cluster.change(_MARKET, {"spec": {"colocation": rule}})
-    ensure(lambda: operator.placed() >= pods, "not everybody is placed")
+    policy = {"policy": "StableMarriageRandom"}
+    cluster.change(_MARKET, {"spec": {"colocation": policy}})
+    ensure(lambda: operator.placed() >= pods, "some pods are not placed")
     return time.monotonic() - began
 
 
 def one_by_one(cluster: LargeCluster) -> float:
-    """Make pods that wait, and bind them; seconds for the bindings."""
+    """Create waiting pods and bind them; return the seconds for the bindings."""
     pattern = next(each for each in cluster.documents if each["kind"] == "Pod")
     names = [f"peer-{number}" for number in range(ONE_BY_ONE)]
     for name in names:
@@ -146,12 +146,12 @@ def main() -> None:
     """Measure all sizes, and print a table."""
     kubeconfig = empty_kubeconfig()
     sizes = SIZES[: int(sys.argv[1])] if len(sys.argv) > 1 else SIZES
-    title = f"From a rule to the last pod ({os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f})"
+    title = f"From a policy to the last pod ({os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f})"
     table = Table("", title=title, title_justify="left")
     for column in ("seconds", "target", "met", "one by one", "operator MiB"):
         table.add_column(column, justify="right", no_wrap=True)
     for nodes, pods, target in sizes:
-        found = measured(kubeconfig, nodes, pods)
+        found = measure(kubeconfig, nodes, pods)
         table.add_row(
             f"{nodes} nodes, {pods} pods",
             f"{found.seconds:.2f}",

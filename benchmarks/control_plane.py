@@ -1,4 +1,4 @@
-"""What benchmarks on a control plane of their own share: it is empty, and it may be slow."""
+"""Helpers of benchmarks that fill an empty control plane, which may be slow."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ PATIENCE = 900.0  # seconds
 
 
 def refuse(text: str) -> NoReturn:
-    """End, and say why."""
+    """Exit with a message."""
     sys.exit(f"{Path(sys.argv[0]).stem}: {text}")
 
 
 def ensure(condition: Callable[[], object], complaint: str) -> None:
-    """Wait for something."""
+    """Wait until a condition holds; exit with a message if it takes too long."""
     if not eventually(condition, PATIENCE, 0.05):
         refuse(complaint)
 
 
 def empty_kubeconfig() -> str:
-    """Return KUBECONFIG; see that there is nothing in that cluster that could come to harm."""
+    """Return KUBECONFIG; exit with a message unless its cluster has no nodes."""
     kubeconfig = os.environ.get("KUBECONFIG", "")
     if not kubeconfig:
-        refuse("set KUBECONFIG to a file of an empty control plane, which is filled and emptied")
+        refuse("set KUBECONFIG to that of an empty control plane, which is filled and emptied")
     try:
         nodes = list(Api(settings(kubeconfig), "benchmark").names(NODES, {}))
     except ApiError as error:
         refuse(str(error))
     if nodes:
-        refuse(f"{kubeconfig}: this cluster has nodes; give a control plane that has none")
+        refuse(f"{kubeconfig}: this cluster has nodes; use a control plane without nodes")
     return kubeconfig

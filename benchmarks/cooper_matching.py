@@ -1,7 +1,7 @@
-"""Stable colocation against textbook Python, NumPy's sort and the PyPI library `matching`.
+"""Compare stable colocation with textbook Python, NumPy's sort and the PyPI library `matching`.
 
-Opinions are uniformly random unless said otherwise. `--patient` also lets `matching` pair a
-thousand roommates, for which it takes most of a minute.
+Disutilities are uniformly random unless the case says otherwise. With `--patient`, `matching` also
+pairs a thousand roommates, which takes it most of a minute.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     Sides = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 MOST_BY_THEMSELVES = 10_000
-"""Agents whose disutilities fit into memory one by one."""
+"""Most agents whose individual disutilities fit into memory."""
 
 
 def textbook_marriage(lists: list[list[int]], ranks: list[list[float]]) -> list[int]:
-    """Gale and Shapley in plain Python, as algorithm 1 of the paper has it."""
+    """Return receivers' partners by Gale and Shapley in plain Python (algorithm 1 of the paper)."""
     held = [-1] * len(ranks)
     choices = [iter(each) for each in lists]
     free = list(range(len(lists)))
@@ -57,7 +57,7 @@ def textbook_marriage(lists: list[list[int]], ranks: list[list[float]]) -> list[
 
 
 def library_roommates(disutility: Floats) -> object:
-    """Let `matching` go from disutilities to pairs, without the deep copy of all its games."""
+    """Pair roommates with `matching`, without the deep copy that it makes of each game."""
     players = [Player(agent) for agent in range(len(disutility))]
     for agent, row in enumerate(np.argsort(disutility, axis=1).tolist()):
         players[agent].set_prefs([players[other] for other in row if other != agent])
@@ -67,7 +67,7 @@ def library_roommates(disutility: Floats) -> object:
 
 
 def marriage(name: str, target_ms: float, lists: Lists, ranks: Floats) -> Case:
-    """Two sides whose preferences are ranked already."""
+    """Return the case of matching two sides with given preference lists."""
     return Case(
         name,
         target_ms,
@@ -78,7 +78,7 @@ def marriage(name: str, target_ms: float, lists: Lists, ranks: Floats) -> Case:
 
 
 def sorting(name: str, target_ms: float, costs: Floats) -> Case:
-    """From costs to preference lists."""
+    """Return the case of sorting costs into preference lists."""
     return Case(
         name,
         target_ms,
@@ -90,7 +90,7 @@ def sorting(name: str, target_ms: float, costs: Floats) -> Case:
 
 
 def marriages() -> Iterator[Case]:
-    """Two sides of a thousand each."""
+    """Yield the cases of two sides of a thousand agents each."""
     costs, receiver_costs = np.random.default_rng(1).random((2, 1000, 1000))
     ranks = np.argsort(preference_lists(receiver_costs), axis=1).astype(np.float64)
     yield marriage("marriage, 1,000 a side, ranks given", 0.5, preference_lists(costs), ranks)
@@ -102,7 +102,7 @@ def marriages() -> Iterator[Case]:
 
 
 def roommates(name: str, target_ms: float, disutility: Floats, *, beside_peer: bool) -> Case:
-    """From disutilities to pairs of any two."""
+    """Return the case of stable roommates, from disutilities to pairs."""
     ours = partial(stable_roommates, disutility)
     if not beside_peer:
         return Case(name, target_ms, ours)
@@ -110,23 +110,23 @@ def roommates(name: str, target_ms: float, disutility: Floats, *, beside_peer: b
 
 
 def policies(*, patient: bool) -> Iterator[Case]:
-    """From disutilities to pairs."""
+    """Yield the cases of whole policies, from disutilities to pairs."""
     small, large = (np.random.default_rng(2).random((agents, agents)) for agents in (200, 1000))
     common = 0.9 * np.random.default_rng(3).random(1000) + 0.1 * large
     random_marriage = partial(stable_marriage_random, large, seed=1)
     yield Case("SMR, 1,000 agents, from disutilities", 25, random_marriage)
     yield roommates("SR, 200 agents, from disutilities", 2, small, beside_peer=True)
     yield roommates("SR, 1,000 agents, from disutilities", 25, large, beside_peer=patient)
-    yield roommates("  mostly of one opinion", 25, common, beside_peer=False)
+    yield roommates("  similar preferences", 25, common, beside_peer=False)
 
 
 def by_types(name: str, target_ms: float, disutility: Floats, sides: Sides) -> Case:
-    """From disutilities by type to pairs by type."""
+    """Return the case of a marriage of job types, from disutilities to pairs of types."""
     return Case(name, target_ms, partial(marry_types, disutility, *sides))
 
 
 def by_agents(disutility: Floats, sides: Sides) -> Callable[[], object]:
-    """The same problem with every agent by itself."""
+    """Return a call that solves the same problem agent by agent."""
     proposer, receiver = (np.repeat(np.arange(len(side)), side) for side in sides)
     return partial(
         marry, disutility[np.ix_(proposer, receiver)], disutility[np.ix_(receiver, proposer)]
@@ -134,7 +134,7 @@ def by_agents(disutility: Floats, sides: Sides) -> Callable[[], object]:
 
 
 def bulk() -> Iterator[Case]:
-    """Agents who are copies of job types."""
+    """Yield the cases of many agents of few job types."""
     for types, agents, target in ((100, 10_000, 2), (20, 100_000, 0.5), (1000, 1_000_000, 50)):
         random = np.random.default_rng(4)
         disutility = random.random((types, types))
@@ -148,11 +148,11 @@ def bulk() -> Iterator[Case]:
     intensive = part_by_intensity(counts, random.random(types))
     yield by_types("  by intensity", 50, disutility, intensive)
     common = 0.9 * random.random(types) + 0.1 * disutility
-    yield by_types("  mostly of one opinion", 50, common, sides)
+    yield by_types("  similar preferences", 50, common, sides)
 
 
 def cases(*, patient: bool = False) -> Iterator[Case]:
-    """Everything that is measured."""
+    """Yield all cases."""
     yield from marriages()
     yield from policies(patient=patient)
     yield from bulk()

@@ -1,7 +1,7 @@
-"""Cooper's predictors: time for 1000 agents, and how many preferences they have right.
+"""Measure Cooper's predictors: time for 1000 agents, and share of correct preferences.
 
-The paper's penalties are not public; those of the tests' worlds (`tests/support/contention.py`)
-stand in. Peers are the column mean and item-based filtering as one writes it down in NumPy.
+The paper's penalties are not public; synthetic ones (`tests/support/contention.py`) replace them.
+Peers are the column mean, and straightforward item-based filtering in NumPy.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def plain_filtering(measured: Floats) -> Floats:
-    """Item-based collaborative filtering by matrix products, with all similar items for weights."""
+    """Fill unknown penalties by item-based filtering, weighted by the similarity of all items."""
     filled = measured.copy()
     for _ in range(3):
         unknown = np.isnan(filled)
@@ -59,7 +59,7 @@ def plain_filtering(measured: Floats) -> Floats:
 
 
 def shapley_by_definition(penalty: Floats) -> list[float]:
-    """Equation 1, coalition by coalition."""
+    """Return Shapley values by equation 1, coalition by coalition."""
     agents = len(penalty).bit_length() - 1
     shares = []
     for i in range(agents):
@@ -75,7 +75,7 @@ def shapley_by_definition(penalty: Floats) -> list[float]:
 
 
 def cases() -> Iterator[Case]:
-    """Yield what is timed."""
+    """Yield all cases."""
     draw = np.random.default_rng(1)
     truth = noisy(draw, 1000)
     for density in (0.05, 0.25, 0.75):
@@ -118,7 +118,7 @@ def cases() -> Iterator[Case]:
 
 
 def accuracy(n: int, populations: int) -> Table:
-    """Tabulate the preferences right by density, world and predictor."""
+    """Return a table of correct preferences by density, world and predictor."""
     title = f"Preferences right, {n} jobs, mean of {populations} populations"
     table = Table("", title=title, title_justify="left")
     densities = (0.05, 0.25, 0.5, 0.75)
@@ -143,7 +143,7 @@ def mean_right(
     fill: Callable[[Floats], Floats],
     populations: int,
 ) -> float:
-    """Return the mean share of preferences right over populations that all predictors see."""
+    """Return the mean share of correct preferences; all predictors see the same populations."""
     shares = []
     for seed in range(populations):
         draw = np.random.default_rng([seed, n])

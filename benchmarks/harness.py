@@ -1,8 +1,8 @@
-"""Times cases against their peers on one CPU with one thread, and prints a table of both.
+"""Time cases and their peers on one CPU with one thread, and print a table.
 
-A case is a function of ours and, where there is one, a peer that solves the same problem in the
-same process. The first call of each is not counted: it compiles, and its result can be compared.
-Ours repeats until its median is steady; a peer that takes seconds runs once.
+A case is a function of ours and, if there is one, a peer that solves the same problem in the same
+process. The first call of ours compiles, and is not counted; further ones are repeated for about a
+second, and their median counts. A peer is timed once.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ LEAST_RUNS = 5
 
 @dataclass(frozen=True)
 class Case:
-    """One problem of one size.
+    """A problem of a certain size.
 
     Attributes:
-        name: the problem and its size.
-        target_ms: milliseconds that ours may take on one core of about 2.5 GHz.
-        ours: solves it once.
-        peer_name: who else solves it; empty without a peer.
-        peer: solves it once, the same problem.
-        warm_peer: whether the peer runs once before it is timed, since it compiles.
+        name: Problem and size.
+        target_ms: Most milliseconds for ours, on one core of about 2.5 GHz.
+        ours: Function that solves the problem once.
+        peer_name: Name of the peer; empty if there is none.
+        peer: Peer's function, which solves the same problem once; None if there is no peer.
+        warm_peer: Whether the peer runs once before it is timed, for instance to compile.
     """
 
     name: str
@@ -45,21 +45,21 @@ class Case:
 
 
 def one_thread() -> None:
-    """Hold this process to one CPU; call it before NumPy is imported, for its thread pools."""
+    """Pin this process to one CPU and one thread; call this before NumPy is imported."""
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
         os.environ[name] = "1"
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 
 def milliseconds(action: Callable[[], object]) -> float:
-    """Return the wall time of one call."""
+    """Return the wall time of one call, in milliseconds."""
     begin = time.perf_counter()
     action()
     return 1e3 * (time.perf_counter() - begin)
 
 
 def median(action: Callable[[], object]) -> float:
-    """Return the median milliseconds of some calls, after one that is not counted."""
+    """Return the median milliseconds of several calls, after one that is not counted."""
     action()
     times = [milliseconds(action) for _ in range(LEAST_RUNS)]
     while sum(times) < 1e3 * PATIENCE_SECONDS and len(times) < 1000:
@@ -68,7 +68,7 @@ def median(action: Callable[[], object]) -> float:
 
 
 def run(title: str, cases: Iterable[Case]) -> bool:
-    """Measure all cases, print them as a table, and return whether all met their targets."""
+    """Measure all cases, print a table, and return whether all cases meet their targets."""
     table = Table("", title=title, title_justify="left")
     for column in ("ours, median", "target", "peer", "peer's time", "peer / ours"):
         table.add_column(column, justify="right", no_wrap=True)

@@ -1,8 +1,8 @@
-"""Karma by levels against Karma slice by slice with heaps, as Algorithm 1 of the paper reads.
+"""Compare our Karma with Algorithm 1 of the paper, which hands out slices one by one with heaps.
 
-Ours goes from arrays to arrays, checks and the new ledger included. The heaps get all ready made;
-those of one pool are compiled, those of several are plain Python. Their slices are compared with
-ours first.
+Ours goes from arrays to arrays, input checks and the new ledger included. The peers get prepared
+input; that of one pool is compiled, that of several pools is plain Python. Before the measurement,
+their slices are compared with ours.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FAIR_SHARE = 10
 def slice_by_slice(
     purse: Counts, price: Counts, guaranteed: Counts, demands: Counts, capacity: int
 ) -> Counts:
-    """Run Algorithm 1 for every quantum of ``demands`` and return the slices; changes the purse."""
+    """Return the slices by Algorithm 1 for each quantum of demands; update the purse in place."""
     slices = np.minimum(guaranteed, demands)
     for t in range(len(demands)):
         borrowers = [(np.int64(0), 0) for _ in range(0)]
@@ -70,9 +70,9 @@ def slice_by_slice(
 
 
 def richest_first(purse: list[int], want: Counts, supply: list[int]) -> Counts:
-    """Hand out the slices of several pools one by one, with a heap in plain Python.
+    """Return slices of several pools, handed out one by one with a heap in plain Python.
 
-    All prices are 1, nothing is guaranteed, and nobody runs out of credits.
+    All prices are 1, no slices are guaranteed, and nobody runs out of credits.
     """
     pools, users = want.shape
     wanted, slices = want.tolist(), np.zeros_like(want).tolist()
@@ -95,7 +95,7 @@ def richest_first(purse: list[int], want: Counts, supply: list[int]) -> Counts:
 
 
 def settled(users: int, demands: Counts, weights: Counts | None) -> Ledger:
-    """Return a ledger that has seen some quanta of such demands, so that balances differ."""
+    """Return a ledger after some quanta with such demands, so that balances differ."""
     random = np.random.default_rng(users)
     ledger = Ledger.open(map(str, range(users)))
     past = np.stack([random.permutation(demands) for _ in range(40)])
@@ -105,7 +105,7 @@ def settled(users: int, demands: Counts, weights: Counts | None) -> Ledger:
 def one_quantum(
     name: str, users: int, mean: float, target: float, weights: Counts | None = None
 ) -> Case:
-    """Return the case of one quantum of one pool; ``mean`` demand in fair shares."""
+    """Return the case of one quantum of one pool; ``mean`` is the mean demand in fair shares."""
     random = np.random.default_rng(1)
     most = round(2 * mean * FAIR_SHARE)
     demands, capacity = random.integers(0, most + 1, users), FAIR_SHARE * users
@@ -127,7 +127,7 @@ def one_quantum(
 
 
 def trace(users: int, quanta: int) -> Case:
-    """Return the case of the paper's setting: ten slices wanted on average, none now and then."""
+    """Return the case of the paper's setting: users want ten slices on average, and often none."""
     random = np.random.default_rng(0)
     busy = random.random((quanta, users)) < 0.6
     demands = (busy * random.integers(0, 34, (quanta, users))).astype(np.int64)
@@ -145,7 +145,7 @@ def trace(users: int, quanta: int) -> Case:
 
 
 def several_pools(users: int, pools: int, per_user: int, target: float) -> Case:
-    """Return the case of nodes that share a ledger, each user with demands on a few of them."""
+    """Return the case of nodes that share a ledger, where each user has demands on a few nodes."""
     random = np.random.default_rng(3)
     demands = np.zeros((pools, users), np.int64)
     for u in range(users):
@@ -163,7 +163,7 @@ def several_pools(users: int, pools: int, per_user: int, target: float) -> Case:
 
 
 def cases() -> Iterator[Case]:
-    """Yield every case; those of one pool are to take a millisecond, weights another for prices."""
+    """Yield all cases."""
     yield trace(100, 900)
     yield one_quantum("100k users, a quantum, scarce", 100_000, 1.2, 1)
     yield one_quantum("100k users, a quantum, plenty", 100_000, 0.8, 1)

@@ -1,10 +1,10 @@
-"""The operator on a cluster: from the change of an entitlement to the last plan written for it.
+"""Measure the time from a changed entitlement to the last plan that the operator writes for it.
 
-Needs KUBECONFIG of an empty control plane: it is filled with nodes and pods, whose agents are
-simulated here and answer all the while, and emptied again. The time begins before the change is
-sent and ends when the last new plan has come by a watch; the operator's debounce, 0.2 s, is a part
-of it. The peer is the same plans written one after another by GET and PUT, as a loop would, without
-anything to decide. All of it shares the CPUs of this machine; on a busy one the times say little.
+Needs KUBECONFIG of an empty control plane, which is filled with nodes and pods, and emptied again;
+agents are simulated, and answer meanwhile. The time begins before the change is sent, ends when a
+watch has delivered the last new plan, and includes the operator's debounce (0.2 s). The peer writes
+the same plans one after another by GET and PUT, without decisions. Everything shares the CPUs of
+this machine, so times on a busy machine say little.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ if TYPE_CHECKING:
     from walras_service.api import Api
 
 SIZES = ((100, 1_000, 1.0), (1_000, 10_000, 5.0))
-"""Nodes, pods, and seconds that a change may take."""
+"""Nodes, pods, and target seconds of a change."""
 
 MOST_MEBIBYTES = 400
 SHARES = (9, 1, 9, 1, 9)
-QUIET = 2.0  # seconds without a plan after which there is none to come
+QUIET = 2.0  # seconds without a new plan after which none is expected
 
 _PLANS = OURS["NodeAllocation"]
-_CLAIM = OURS["Entitlement"].path(name="user-0")
+_ENTITLEMENT = OURS["Entitlement"].path(name="user-0")
 
 
-class Found(NamedTuple):
-    """What was measured.
+class ChangeTimes(NamedTuple):
+    """Result for one cluster size.
 
     Attributes:
-        seconds: From a change to the last plan, of each change.
-        plans: Written for it, of each change.
-        peer: Seconds for as many plans, one after another.
-        mebibytes: The most that the operator ever had.
+        seconds: Seconds to the last plan, for each change.
+        plans: Number of plans written, for each change.
+        peer: Seconds that the peer takes for as many plans.
+        mebibytes: Peak memory of the operator, in MiB.
     """
 
     seconds: list[float]
@@ -61,7 +61,7 @@ class Found(NamedTuple):
     mebibytes: int
 
 
-def measured(kubeconfig: str, nodes: int, pods: int) -> Found:
+def measure(kubeconfig: str, nodes: int, pods: int) -> ChangeTimes:
     """Fill the cluster, measure, and empty it."""
     cluster = LargeCluster(kubeconfig, nodes, pods)
     agents = SimulatedAgents(cluster.api.found)
@@ -72,46 +72,46 @@ def measured(kubeconfig: str, nodes: int, pods: int) -> Found:
         with tempfile.TemporaryDirectory() as folder:
             operator = ScaledOperator(kubeconfig, Path(folder) / "log")
             try:
-                rest(cluster, agents)
+                wait_for_quiet(cluster, agents)
                 pairs = [change(cluster, agents, shares) for shares in SHARES]
                 mebibytes = operator.mebibytes()
             finally:
                 operator.close()
         seconds, plans = [list(each) for each in zip(*pairs, strict=True)]
         peer = one_by_one(cluster.api, cluster.nodes[: round(statistics.median(plans))])
-        return Found(seconds, [int(each) for each in plans], peer, mebibytes)
+        return ChangeTimes(seconds, [int(each) for each in plans], peer, mebibytes)
     finally:
         agents.close()
         cluster.close()
 
 
 def change(cluster: LargeCluster, agents: SimulatedAgents, shares: int) -> tuple[float, int]:
-    """Change an entitlement; seconds to the last plan, and how many there were."""
-    before, began = count(agents), time.monotonic()
-    cluster.change(_CLAIM, {"spec": {"shares": shares}})
-    ensure(lambda: cluster.told(_CLAIM), "the operator does not answer")
-    last, plans = agents.seen, count(agents) - before
-    rest(cluster, agents)
+    """Change an entitlement; return the seconds to the last plan, and the number of plans."""
+    before, began = count_plans(agents), time.monotonic()
+    cluster.change(_ENTITLEMENT, {"spec": {"shares": shares}})
+    ensure(lambda: cluster.told(_ENTITLEMENT), "the Entitlement's status is not updated")
+    last, plans = agents.seen, count_plans(agents) - before
+    wait_for_quiet(cluster, agents)
     return last - began, plans
 
 
-def rest(cluster: LargeCluster, agents: SimulatedAgents) -> None:
-    """Wait until every node has a plan, and no new one comes."""
+def wait_for_quiet(cluster: LargeCluster, agents: SimulatedAgents) -> None:
+    """Wait until every node has a plan, and no new plan comes."""
     ensure(
         lambda: len(agents.plans) == len(cluster.nodes) and time.monotonic() > agents.seen + QUIET,
-        "the cluster does not come to rest",
+        "new plans keep coming",
     )
     if agents.problem or cluster.unready():
-        refuse(f"nodes are lost, this machine is too slow {agents.problem}")
+        refuse(f"nodes are lost, perhaps because this machine is too slow {agents.problem}")
 
 
-def count(agents: SimulatedAgents) -> int:
-    """How many plans there were."""
+def count_plans(agents: SimulatedAgents) -> int:
+    """Return the number of plans so far."""
     return sum(map(len, agents.plans.values()))
 
 
 def one_by_one(api: Api, nodes: Iterable[str]) -> float:
-    """Write other plans for nodes; seconds."""
+    """Write new plans for nodes one after another; return the seconds."""
     began = time.monotonic()
     for node in nodes:
         found = api.request("GET", _PLANS.path(name=node))
@@ -128,7 +128,7 @@ def main() -> None:
     for column in ("plans", "seconds, median", "target", "met", "one by one", "operator MiB"):
         table.add_column(column, justify="right", no_wrap=True)
     for nodes, pods, target in SIZES:
-        found = measured(kubeconfig, nodes, pods)
+        found = measure(kubeconfig, nodes, pods)
         took = statistics.median(found.seconds)
         met = took <= target and found.mebibytes <= MOST_MEBIBYTES
         table.add_row(

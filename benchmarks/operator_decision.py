@@ -1,6 +1,6 @@
-"""The operator: a whole decision about a large cluster, when nothing and when one thing changed.
+"""Measure a whole decision of the operator on a large cluster, with and without a change.
 
-The peer is the least that anybody can do who looks at the same objects: to read them from JSON.
+The peer is the minimum for anything that reads the same objects: to parse them from JSON.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ TARGET_MS = 1_000
 
 
 def settled(documents: list[Document]) -> World:
-    """Return the world after a decision was written, and agents have done their part."""
+    """Return the world after a decision is published and agents have enforced it."""
     fresh = world(*documents)
     told = all_enforced(outcome(fresh, decide(fresh)))
     return outcome(told, decide(told))
 
 
 def with_other_shares(known: World) -> World:
-    """Return the same world with another claim of one user."""
+    """Return the same world with different shares for one entitlement."""
     first, *others = known.objects.entitlements
     changed = first.model_copy(update={"spec": first.spec.model_copy(update={"shares": 9})})
     return replace(known, objects=replace(known.objects, entitlements=[changed, *others]))
 
 
 def cases() -> list[Case]:
-    """Return both sizes, with and without a change."""
+    """Return the cases of both sizes, with and without a change."""
     found = []
     for nodes, pods in SIZES:
         documents = cluster(nodes, pods)
         texts = [json.dumps(each) for each in documents]
         steady = settled(documents)
         if decide(steady).statuses or decide(steady).nodes:
-            raise SystemExit("a steady cluster is written to")
+            raise SystemExit("the operator writes although nothing has changed")
         changed = with_other_shares(steady)
 
         def peer(texts: list[str] = texts) -> list[Any]:

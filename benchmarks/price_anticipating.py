@@ -1,8 +1,8 @@
-"""The proportional-share market against the paper's own algorithms and general optimisers.
+"""Compare the proportional-share market with the paper's algorithms and general optimisers.
 
-Populations are those of section 7 that the tests have (`tests/support/share_markets.py`). An
-equilibrium is bids at which nobody gains more than 0.001 of their own utility by others; the
-paper's gap is 0.001 of what all machines are worth to a user, which takes fewer rounds.
+Populations are those of section 7, from `tests/support/share_markets.py`. In our equilibria, nobody
+can gain more than 0.001 of their own utility by other bids; the paper's gap is 0.001 of the worth
+of all machines to a user, which takes fewer rounds.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ GAP = 1e-3
 
 
 def equilibrium(market: ShareMarket) -> NashEquilibrium:
-    """Solve from arrays, checks included."""
+    """Solve a market from its arrays, input checks included."""
     again = ShareMarket(market.budgets, market.weights, market.parallelism, market.reserve)
     result = find_nash(again, tolerance=GAP)
     if not result.converged:
@@ -53,7 +53,13 @@ def equilibrium(market: ShareMarket) -> NashEquilibrium:
 def in_turn(
     market: ShareMarket, respond: Callable[[Floats, Floats, float], Floats], rounds: int
 ) -> Floats:
-    """Let ``respond`` find bids by weights, others' bids and budget, until nobody gains more."""
+    """Return bids after users respond in turn, until nobody gains more than `GAP`.
+
+    Args:
+        market: The market.
+        respond: Best response to weights, others' bids and a budget.
+        rounds: Most rounds.
+    """
     bids = weight_proportional(market)
     for _ in range(rounds):
         worst = 0.0
@@ -69,7 +75,7 @@ def in_turn(
 
 
 def papers_sort(weights: Floats, others: Floats, budget: float) -> Floats:
-    """Section 6.1.1 in NumPy: sort by w / y, then the largest k that bids on all."""
+    """Return a best response by section 6.1.1: sort by w / y, and bid on the largest possible k."""
     order = np.argsort(-weights / others, kind="stable")
     roots = np.sqrt(weights[order] * others[order])
     level = (budget + np.cumsum(others[order])) / np.cumsum(roots)
@@ -81,7 +87,7 @@ def papers_sort(weights: Floats, others: Floats, budget: float) -> Floats:
 
 
 def sequential_quadratic(weights: Floats, others: Floats, budget: float) -> Floats:
-    """The best response by scipy's SLSQP, with the gradient."""
+    """Return a best response by SciPy's SLSQP, with the gradient."""
     found = minimize(
         lambda bids: -weights @ (bids / (bids + others)),
         np.full(len(weights), budget / len(weights)),
@@ -99,20 +105,20 @@ def sequential_quadratic(weights: Floats, others: Floats, budget: float) -> Floa
 
 @kernel
 def local_search(roots: Floats, others: Floats, limit: int, bids: Floats) -> None:
-    """Section 6.2 as it is printed: start from the highest w / y, swap while that pays."""
+    """Run section 6.2 as printed: start from the highest w / y, and swap while that pays."""
     inside = largest(roots / np.sqrt(others), limit)
     swap_machines(roots, others, 1.0, inside, np.inf, bids)
 
 
 def papers_search(limit: int, weights: Floats, others: Floats, _: float) -> Floats:
-    """Call the compiled local search."""
+    """Return a best response by the compiled local search."""
     bids = np.empty(len(weights))
     local_search(np.sqrt(weights), others, limit, bids)
     return bids
 
 
 def cases() -> Iterator[Case]:
-    """Everything that is measured."""
+    """Yield all cases."""
     for users, target in ((40, 1), (250, 5)):
         for correlated in (False, True):
             market = population(users, correlated=correlated)

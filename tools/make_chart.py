@@ -4,8 +4,8 @@
 
 With --check, write nothing, and fail if a file is out of date.
 
-The comment above a value is its description in both. Types are inferred from the values, or given in
-`SHAPES`. The schema of `market.spec` is that of the Market's CustomResourceDefinition.
+The comment above a value is its description in both. Types are inferred from the values, or given
+in `SHAPES`. The schema of `market.spec` is that of the Market's CustomResourceDefinition.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def _market_spec() -> Schema:
 
 
 def _closed(schema: Any) -> Any:
-    """Return a schema that rejects unknown fields; the API server sets defaults and checks rules."""
+    """Return a schema that rejects unknown fields, without defaults and rules."""
     if isinstance(schema, list):
         return [_closed(each) for each in schema]
     if not isinstance(schema, dict):

@@ -2,7 +2,7 @@
 
     python tools/make_images.py [--base IMAGE] [--python 3.11] [--prefix REGISTRY/]
 
-The wheels come from the package index that pip is configured for; the build itself asks no network.
+The wheels come from pip's configured package index; the build itself needs no network.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 WHEELS = ROOT / "build" / "wheels"
 TARGETS = ("operator", "agent")
-UNUSED = {"agent": ("numba", "llvmlite")}  # no agent clears a market, but each fits speedups
+UNUSED = {"agent": ("numba", "llvmlite")}  # the agent fits speedups, but clears no market
 BUILDERS = ("buildah", "podman", "docker")
 
 
 def main() -> None:
-    """Make the wheels, the images, and an archive of each if a folder for them is named."""
+    """Build the wheels, the images and, with --archives, an archive of each image."""
     options = parse()
     builder = options.builder or find_builder()
     make_wheels(options.python)
@@ -36,27 +36,39 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    """Read the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--base", help="image with Python  [default: the Containerfile's]")
-    parser.add_argument("--python", default="3.11", help="its version  [default: %(default)s]")
-    parser.add_argument("--prefix", default="localhost/", help="before the names of the images")
-    parser.add_argument("--tag", default=version("walras"), help="[default: %(default)s]")
-    parser.add_argument("--builder", choices=BUILDERS, help="[default: the first that is there]")
-    parser.add_argument("--archives", type=Path, help="folder for docker archives of the images")
+    parser.add_argument("--base", help="base image, with Python  [default: the Containerfile's]")
+    parser.add_argument(
+        "--python", default="3.11", help="Python version of the base image  [default: %(default)s]"
+    )
+    parser.add_argument(
+        "--prefix", default="localhost/", help="prefix of the images' names  [default: %(default)s]"
+    )
+    parser.add_argument(
+        "--tag", default=version("walras"), help="tag of the images  [default: %(default)s]"
+    )
+    parser.add_argument(
+        "--builder",
+        choices=BUILDERS,
+        help="program that builds images  [default: the first installed]",
+    )
+    parser.add_argument(
+        "--archives", type=Path, help="also save the images here as docker archives"
+    )
     return parser.parse_args()
 
 
 def find_builder() -> str:
-    """Name the first builder that is installed."""
+    """Return the name of the first builder that is installed."""
     found = next(filter(shutil.which, BUILDERS), None)
     if found is None:
-        sys.exit(f"no {', '.join(BUILDERS[:-1])} or {BUILDERS[-1]} here; install one of them")
+        sys.exit(f"install {', '.join(BUILDERS[:-1])} or {BUILDERS[-1]}; none of them is on PATH")
     return found
 
 
 def make_wheels(python: str) -> None:
-    """Put Walras's wheel into an empty `WHEELS`, and what each image needs into a folder there."""
+    """Build Walras's wheel in an empty `WHEELS`; download each image's wheels to a subfolder."""
     shutil.rmtree(WHEELS, ignore_errors=True)
     pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
     run(*pip, "wheel", "--no-deps", "--wheel-dir", str(WHEELS), str(ROOT))
@@ -74,14 +86,14 @@ def build(builder: str, target: str, image: str, base: str | None, tag: str) -> 
     if base:
         arguments += ["--build-arg", f"BASE={base}"]
     if builder == "buildah":
-        arguments.append("--layers")  # as the others do: what has not changed is not made anew
+        arguments.append("--layers")  # cache layers, as podman and docker do
     where = ["--file", str(ROOT / "Containerfile"), "--target", target, "--tag", image]
     run(builder, "build", *where, *arguments, str(WHEELS))
 
 
 def save(builder: str, image: str, archive: Path) -> None:
-    """Write an image as an archive that every runtime loads."""
-    archive.unlink(missing_ok=True)  # buildah adds to an archive, and not twice the same
+    """Save an image as a docker archive, which every container runtime can load."""
+    archive.unlink(missing_ok=True)  # buildah refuses to write an image twice
     if builder == "buildah":
         run(builder, "push", "--quiet", image, f"docker-archive:{archive}:{image}")
     else:
@@ -89,7 +101,7 @@ def save(builder: str, image: str, archive: Path) -> None:
 
 
 def run(*command: str) -> None:
-    """Run a command, and end with its exit code if that is not 0."""
+    """Run a command; exit with its exit code if it fails."""
     done = subprocess.run(command, check=False, stdout=sys.stderr)
     if done.returncode:
         sys.exit(done.returncode)

@@ -1,8 +1,8 @@
-"""Write docs/reproduction.md and its plots, from what `walras simulate all --out RESULTS` wrote.
+"""Write docs/reproduction.md and its plots from the output of `walras simulate all --out RESULTS`.
 
     python tools/make_reproduction.py RESULTS [DOCS]
 
-DOCS is `docs` by default.
+DOCS is the folder of the page, by default `docs`.
 """
 
 import shutil
@@ -15,7 +15,7 @@ from walras_cli.simulate.results import read
 
 
 def main() -> None:
-    """Write the page, and beside it the plots that it shows."""
+    """Write the page and the plots that it shows."""
     results = Path(sys.argv[1])
     docs = Path(sys.argv[2] if len(sys.argv) > 2 else Path(__file__).parents[1] / "docs")
     found = [read(results / name) for name in STUDIES if (results / name).exists()]

@@ -1,8 +1,8 @@
-"""Make a virtual environment with pip in it, also where Debian's python3-venv is missing.
+"""Create a virtual environment with pip, even without Debian's package python3-venv.
 
-Debian ships ``venv`` with python3 but the pip that ``venv`` puts into a new environment only with
-python3-venv, which takes root to install. Where it is missing, pip's own wheel comes from the
-package index (``PIP_INDEX_URL`` if set) and installs itself; a pinned digest guards it.
+Debian's python3 includes ``venv``, but not the pip that ``venv`` installs into a new environment;
+that is in python3-venv, and installing it takes root. Without it, pip's own wheel is downloaded
+from the package index (``PIP_INDEX_URL`` if set) and installs itself; its digest is pinned.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ INDEX = os.environ.get("PIP_INDEX_URL", "https://pypi.org/simple")
 
 
 def download_pip(folder: Path) -> Path:
-    """Fetch the pinned pip wheel from the package index into ``folder`` and check its digest."""
+    """Download the pinned pip wheel to a folder, verify its digest, and return its path."""
     page_url = INDEX.rstrip("/") + "/pip/"
     with urllib.request.urlopen(page_url) as response:  # noqa: S310 - the index the user's pip uses
         page = response.read().decode()
@@ -36,14 +36,14 @@ def download_pip(folder: Path) -> Path:
     with urllib.request.urlopen(url) as response:  # noqa: S310
         wheel = response.read()
     if hashlib.sha256(wheel).hexdigest() != PIP_SHA256:
-        sys.exit(f"{PIP_WHEEL} from {page_url} does not have the expected SHA-256; not installed")
+        sys.exit(f"{PIP_WHEEL} from {page_url} is not installed: its SHA-256 is unexpected")
     path = folder / PIP_WHEEL
     path.write_bytes(wheel)
     return path
 
 
 def main() -> None:
-    """Create the environment named by the first argument."""
+    """Create the environment at the path that is the first argument."""
     if sys.version_info < (3, 11):  # noqa: UP036 - runs on whatever Python the machine has
         sys.exit(f"Walras needs Python 3.11 or newer; this is {sys.version.split()[0]}")
     target = Path(sys.argv[1])

@@ -2,11 +2,11 @@
 
     python tools/verify.py [--gate] [STAGE ...]      (make verify STAGES="node guests")
 
-Each stage but ``properties`` is a marker of pytest (tests/conftest.py). A stage whose needs are not
-met is skipped with the reason. The tools that start clusters and machines are looked for in the
-folder WALRAS_TOOLS, by default ../shared/tools; CONTRIBUTING.md says what each must do. The table
-is also written to build/verify/report.md; beside it are the log of each stage (STAGE.log) and those
-of the servers that it started (STAGE.servers).
+Each stage but ``properties`` is a pytest marker (tests/conftest.py). A stage whose prerequisites
+are missing is skipped, with the reason. The tools that start clusters and machines are expected in
+the folder WALRAS_TOOLS, by default ../shared/tools; CONTRIBUTING.md describes them. The table is
+also written to build/verify/report.md, next to the log of each stage (STAGE.log) and the logs of
+the servers that it started (STAGE.servers).
 
 Exit status: 1 if a test failed, 0 otherwise.
 """
@@ -41,19 +41,19 @@ Environment = dict[str, str]
 
 
 class UnmetError(Exception):
-    """A stage cannot run here; the text says what is missing."""
+    """A stage cannot run here; the message names what is missing."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A group of tests with one need.
+    """A group of tests with the same prerequisites.
 
     Attributes:
-        name: The stage, and the marker of its tests.
-        about: What it shows.
-        provide: Starts what the tests need, and yields the environment variables that name it.
-        runs: Arguments of pytest, one sequence for each time that it is run.
-        gate: Whether CI runs those of its tests that are marked ``gate``.
+        name: Name of the stage, and of the pytest marker of its tests.
+        about: Subject of the tests, in one line.
+        provide: Starts what the tests need, and yields environment variables for them.
+        runs: Arguments of each run of pytest.
+        gate: Whether CI runs the tests of this stage that are marked ``gate``.
     """
 
     name: str
@@ -64,8 +64,8 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Result:
-    """How a stage went; ``reason`` says why it did not run, if it did not."""
+class StageResult:
+    """Result of a stage: counts of tests, and the reason if the stage did not run to its end."""
 
     stage: str
     passed: int = 0
@@ -76,10 +76,10 @@ class Result:
 
 
 def tool(name: str) -> str:
-    """Return the path of one of the tools.
+    """Return the path of a tool.
 
     Raises:
-        UnmetError: it is not there.
+        UnmetError: The tool is missing, or this user is not root.
     """
     path = TOOLS / name
     if not os.access(path, os.X_OK):
@@ -90,31 +90,31 @@ def tool(name: str) -> str:
 
 
 def last_line(*command: str) -> str:
-    """Run a command, let its messages through, and return the last line that it prints."""
+    """Run a command and return the last line of its standard output."""
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return done.stdout.splitlines()[-1]
 
 
 def quiet(*command: str, **variables: str) -> None:
-    """Run a command that must succeed, and print only its messages."""
+    """Run a command that must succeed, and discard its standard output."""
     environment = os.environ | variables
     subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
 
 
 @cache
 def clients() -> str:
-    """Return the folder of helm and kubectl."""
+    """Return the folder that contains helm and kubectl."""
     return last_line(sys.executable, str(ROOT / "tools" / "kubernetes_clients.py"))
 
 
 def on_path() -> Environment:
-    """Return the variables by which tests find helm and kubectl."""
+    """Return a PATH on which tests find helm and kubectl."""
     return {"PATH": f"{clients()}{os.pathsep}{os.environ['PATH']}"}
 
 
 @contextmanager
 def nothing() -> Iterator[Environment]:
-    """Provide for tests that need two idle CPUs only."""
+    """Check for two CPUs, which is all that the tests need."""
     if len(os.sched_getaffinity(0)) < 2:
         raise UnmetError("needs two CPUs")
     yield {}
@@ -122,13 +122,13 @@ def nothing() -> Iterator[Environment]:
 
 @contextmanager
 def new_examples() -> Iterator[Environment]:
-    """Have properties tried on examples that are drawn anew."""
+    """Make property tests draw new random examples."""
     yield {"WALRAS_NEW_EXAMPLES": "yes"}
 
 
 @contextmanager
 def docker() -> Iterator[Environment]:
-    """Provide the engine that DOCKER_HOST names, or start one."""
+    """Provide the Docker engine at DOCKER_HOST, or start one."""
     if os.environ.get("DOCKER_HOST"):
         yield {}
         return
@@ -141,7 +141,7 @@ def docker() -> Iterator[Environment]:
 
 @contextmanager
 def guest() -> Iterator[Environment]:
-    """Provide the tool that runs a command in an emulated machine, with all that it installs."""
+    """Provide the tool that runs a command in an emulated machine; it installs what it needs."""
     machine = os.environ.get("WALRAS_GUEST") or tool("guest")
     quiet(machine, "--smp", "sockets=1,cores=1,threads=1", "--", "true")
     yield {"WALRAS_GUEST": machine}
@@ -156,13 +156,13 @@ def control_plane() -> Iterator[Environment]:
 
 @contextmanager
 def kubernetes(*kind: str) -> Iterator[Environment]:
-    """Provide the cluster that KUBECONFIG and WALRAS_KUBE name, or start one."""
+    """Provide the cluster of KUBECONFIG and WALRAS_KUBE, or start one."""
     if os.environ.get("KUBECONFIG") and os.environ.get("WALRAS_KUBE"):
         yield on_path()
         return
     kube = tool("kube")
     quiet(kube, "build")
-    quiet(kube, "down")  # what a run that was cut off may have left
+    quiet(kube, "down")  # left over from a run that was interrupted
     try:
         config = last_line(kube, "up", *kind)
         try:
@@ -174,7 +174,7 @@ def kubernetes(*kind: str) -> Iterator[Environment]:
 
 
 def keep_logs(folder: Path) -> None:
-    """Keep the logs of servers that their tool removes when it stops them."""
+    """Copy the logs of servers, which their tool removes when it stops them."""
     kept = REPORT / "servers"
     kept.mkdir()
     for log in (*folder.glob("*.log"), *folder.glob("log")):
@@ -185,10 +185,10 @@ def keep_logs(folder: Path) -> None:
 def newest_api() -> Iterator[Environment]:
     """Provide an API server of the newest Kubernetes.
 
-    It is the cluster of the operator's tests, too: what runs with it is as under `control_plane`.
+    The operator's tests use it as their cluster, too, as they use `control_plane`.
     """
     if os.geteuid() or not shutil.which("apt-get"):
-        raise UnmetError("tools/newest_api is built on Debian, by root")
+        raise UnmetError("building tools/newest_api needs Debian and root")
     quiet(str(NEWEST), "build")
     quiet(str(NEWEST), "down")
     try:
@@ -203,13 +203,13 @@ def newest_api() -> Iterator[Environment]:
 
 
 def images() -> None:
-    """Build the images of operator and agent; with the tool ``base-image``, on what it makes."""
+    """Build the images of operator and agent, on the tool ``base-image``'s image if present."""
     options = os.environ.get("IMAGE_ARGS", "").split()
     inside: Environment = {}
     if not options and os.access(TOOLS / "base-image", os.X_OK):
         quiet(tool("base-image"))
         options = ["--base", "localhost/python-base:local"]
-        # For a machine that is a container itself.
+        # Build on a machine that is itself a container.
         inside = {"BUILDAH_ISOLATION": "chroot", "STORAGE_DRIVER": "vfs"}
     script = str(ROOT / "tools" / "make_images.py")
     quiet(sys.executable, script, "--archives", str(IMAGES), *options, **inside)
@@ -217,9 +217,9 @@ def images() -> None:
 
 @contextmanager
 def node() -> Iterator[Environment]:
-    """Provide a cluster whose node is this machine, and the images."""
+    """Provide a cluster whose only node is this machine, and build the images."""
     if os.geteuid():
-        raise UnmetError("reads the node's cgroups, which needs root")
+        raise UnmetError("reading the node's cgroups needs root")
     images()
     with kubernetes() as found:
         yield found
@@ -249,7 +249,7 @@ STAGES = (
         new_examples,
         runs=(("--numprocesses=auto", "-m", "not (system or verify)"),),
     ),
-    Stage("speed", "how near to the truth real programs are measured", nothing),
+    Stage("speed", "accuracy of measurements of real programs", nothing),
     Stage("docker", "profiling of containers by a Docker engine", docker),
     Stage(
         "guest",
@@ -261,24 +261,24 @@ STAGES = (
     Stage("api_server", "operator, agent, CLI on the oldest API server", control_plane),
     Stage(
         "newest_api_server",
-        "the same on the newest API server, and what only that has",
+        "the same on the newest API server, and its new features",
         newest_api,
         runs=((), ("tests/operator", "-m", "api_server")),
     ),
-    Stage("node", "the whole life of an installation on a real node", node, gate=True),
+    Stage("node", "an installation on a real node, from install to uninstall", node, gate=True),
     Stage("vmnode", "a node with systemd, cgroup v2, eight CPUs, two NUMA nodes", virtual_node),
     Stage("scale", "1 000 nodes with 10 000 pods, agents simulated", control_plane),
 )
 
 
-def forget(stage: Stage) -> None:
-    """Remove what an earlier run of a stage has left, and nothing of other stages."""
+def remove_reports(stage: Stage) -> None:
+    """Remove the reports of an earlier run of a stage."""
     for old in REPORT.glob(f"{stage.name}[-.]*"):
         shutil.rmtree(old) if old.is_dir() else old.unlink()
 
 
-def run(stage: Stage, *, gate: bool) -> Result:
-    """Run a stage; what its tests print goes to the terminal and into its log."""
+def run(stage: Stage, *, gate: bool) -> StageResult:
+    """Run a stage; print the output of its tests, and write it to the log of the stage."""
     began = time.monotonic()
     log = REPORT / f"{stage.name}.log"
     status, reports = 0, []
@@ -290,31 +290,36 @@ def run(stage: Stage, *, gate: bool) -> Result:
                 marker = f"{stage.name} and gate" if gate else stage.name
                 status |= pytest(file.fileno(), marker, reports[-1], arguments, variables)
     except UnmetError as unmet:
-        return Result(stage.name, reason=str(unmet))
+        return StageResult(stage.name, reason=str(unmet))
     except subprocess.CalledProcessError as error:
-        problem = f"{' '.join(map(str, error.cmd))} ended with status {error.returncode}"
-        return Result(stage.name, failed=1, minutes=(time.monotonic() - began) / 60, reason=problem)
+        problem = f"{' '.join(map(str, error.cmd))} failed with exit status {error.returncode}"
+        return StageResult(
+            stage.name, failed=1, minutes=(time.monotonic() - began) / 60, reason=problem
+        )
     finally:
         if (REPORT / "servers").exists():
             (REPORT / "servers").rename(REPORT / f"{stage.name}.servers")
-    passed, failed, skipped = counted(reports)
+    passed, failed, skipped = count_tests(reports)
     crashed = status != 0 and not failed
-    return Result(
+    return StageResult(
         stage.name,
         passed,
         failed + crashed,
         skipped,
         (time.monotonic() - began) / 60,
-        f"pytest ended with status {status}; see {log.relative_to(ROOT)}" if crashed else "",
+        f"pytest failed with exit status {status}; see {log.relative_to(ROOT)}" if crashed else "",
     )
 
 
 def pytest(
     log: int, marker: str, report: Path, arguments: Sequence[str], variables: Environment
 ) -> int:
-    """Run pytest, and return its exit status."""
+    """Run pytest with its output in a log, too; return its exit status."""
     report.unlink(missing_ok=True)
-    order = ("-p", "no:randomly")  # tests on a node are one life, in the order of their module
+    order = (
+        "-p",
+        "no:randomly",
+    )  # tests on a node depend on those before them
     command = (sys.executable, "-m", "pytest", *order, "-m", marker, f"--junitxml={report}")
     with subprocess.Popen(
         [*command, "--durations=10", *arguments],
@@ -330,8 +335,8 @@ def pytest(
     return process.returncode
 
 
-def counted(reports: Iterable[Path]) -> tuple[int, int, int]:
-    """Return how many tests passed, failed and were skipped, by JUnit reports."""
+def count_tests(reports: Iterable[Path]) -> tuple[int, int, int]:
+    """Return how many tests passed, failed and were skipped, from JUnit reports."""
     totals = dict.fromkeys(("tests", "failures", "errors", "skipped"), 0)
     for report in filter(Path.exists, reports):
         for suite in ET.parse(report).getroot().iter("testsuite"):  # noqa: S314 - ours
@@ -341,8 +346,8 @@ def counted(reports: Iterable[Path]) -> tuple[int, int, int]:
     return totals["tests"] - failed - totals["skipped"], failed, totals["skipped"]
 
 
-def table(results: Iterable[Result]) -> str:
-    """Return the results as a table in Markdown, which reads well on a terminal, too."""
+def table(results: Iterable[StageResult]) -> str:
+    """Return the results as a Markdown table with aligned columns."""
     rows: list[tuple[str, ...]] = [("stage", "passed", "failed", "skipped", "minutes", "")]
     rows += [
         (each.stage, "-", "-", "-", "-", f"skipped: {each.reason}")
@@ -362,8 +367,8 @@ def table(results: Iterable[Result]) -> str:
 
 
 def main() -> None:
-    """Run the stages that were asked for."""
-    arguments = parsed()
+    """Run the requested stages; exit with 1 if a test failed."""
+    arguments = parse()
     chosen = [
         each
         for each in STAGES
@@ -373,7 +378,7 @@ def main() -> None:
     REPORT.mkdir(parents=True, exist_ok=True)
     results = []
     for stage in chosen:
-        forget(stage)
+        remove_reports(stage)
         print(f"\n== {stage.name}: {stage.about}", flush=True)
         results.append(run(stage, gate=arguments.gate))
         (REPORT / "report.md").write_text(table(results))
@@ -381,8 +386,8 @@ def main() -> None:
     sys.exit(1 if any(each.failed for each in results) else 0)
 
 
-def parsed() -> argparse.Namespace:
-    """Return the command's arguments."""
+def parse() -> argparse.Namespace:
+    """Parse the command line."""
     stages = "\n".join(f"  {each.name:18} {each.about}" for each in STAGES)
     parser = argparse.ArgumentParser(
         description=__doc__,
@@ -393,13 +398,13 @@ def parsed() -> argparse.Namespace:
         "stages",
         nargs="*",
         metavar="STAGE",
-        help="all of them without one",
+        help="stages to run  [default: all]",
     )
-    parser.add_argument("--gate", action="store_true", help="only the tests that CI runs")
+    parser.add_argument("--gate", action="store_true", help="run only the tests that CI runs")
     arguments = parser.parse_args()
     names = [each.name for each in STAGES]
     if unknown := sorted(set(arguments.stages) - set(names)):
-        parser.error(f"no stage {', '.join(unknown)}; there are {', '.join(names)}")
+        parser.error(f"unknown stage: {', '.join(unknown)}; stages are {', '.join(names)}")
     return arguments
 
 

@@ -1,7 +1,7 @@
 """The economics of Walras: pure functions on values, with no I/O and no clock.
 
-What most users need is importable from here; it is loaded when it is first asked for, so that
-importing Walras costs nothing.
+The names that most users need can be imported from here. Their modules load at first use, so that
+importing Walras is cheap.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from walras.cooper.prediction import predict as predict
     from walras.cooper.preference import preferences_right as preferences_right
     from walras.cooper.shapley import shapley as shapley
+    from walras.karma.baselines import share_max_min as share_max_min
+    from walras.karma.baselines import share_strictly as share_strictly
     from walras.karma.ledger import Ledger as Ledger
-    from walras.karma.rivals import share_max_min as share_max_min
-    from walras.karma.rivals import share_strictly as share_strictly
     from walras.plan import Plan as Plan
+    from walras.plan_quality import evaluate_plan as evaluate_plan
     from walras.price_anticipating.market import ShareMarket as ShareMarket
     from walras.price_anticipating.nash import find_nash as find_nash
     from walras.price_anticipating.optimum import social_optimum as social_optimum
     from walras.rounding import round_cores as round_cores
-    from walras.scores import score as score
     from walras.snapshot import Entitlement as Entitlement
     from walras.snapshot import Job as Job
     from walras.snapshot import MemoryDemand as MemoryDemand
@@ -77,12 +77,12 @@ _HOMES = {
     "round_cores": "rounding",
     "run_auction": "abacus.auction",
     "run_pool_auction": "abacus.slo",
-    "score": "scores",
+    "evaluate_plan": "plan_quality",
     "sell_by_socket": "sockets",
     "shapley": "cooper.shapley",
-    "share_max_min": "karma.rivals",
+    "share_max_min": "karma.baselines",
     "share_proportionally": "amdahl.proportional",
-    "share_strictly": "karma.rivals",
+    "share_strictly": "karma.baselines",
     "social_optimum": "price_anticipating.optimum",
 }
 

@@ -1,4 +1,4 @@
-"""Compilation of the numerical kernels, cached across processes where the file system allows it."""
+"""Compilation of numerical kernels, cached across processes where the file system allows it."""
 
 from __future__ import annotations
 
@@ -19,25 +19,24 @@ R = TypeVar("R")
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile ``function`` at its first call, for IEEE arithmetic in the order it is written.
+    """Compile ``function`` at its first call, with IEEE arithmetic in the order it is written.
 
     No fast-math: reassociated sums would differ between processors, and the same snapshot must
-    give the same plan to the bit. The machine code is kept beside the source, else in the user's
-    cache folder (`walras._kernel_cache`); where there is neither, each process compiles anew.
+    give the same plan to the bit. The machine code is kept beside the source, or else in the user's
+    cache folder (`walras._kernel_cache`); if neither can be written, each process compiles anew.
     """
-    # Nobody calls kernels from C, and the way in from C takes a twentieth of the compiler's time.
+    # Kernels are not called from C, and the wrapper for C takes a twentieth of the compile time.
     compile_lazily = partial(njit, error_model="numpy", nogil=True, no_cfunc_wrapper=True)
     compiled: Any = compile_lazily()(function)
-    with suppress(RuntimeError):  # nowhere to keep it
+    with suppress(RuntimeError):  # no folder to keep it in
         compiled._cache = KernelCache(function)
     return cast("Callable[P, R]", compiled)
 
 
-def steps(function: Callable[P, R]) -> Callable[P, R]:
-    """Leave ``function`` as it is, but let kernels call it too.
+def callable_from_kernels(function: Callable[P, R]) -> Callable[P, R]:
+    """Leave ``function`` uncompiled, but let kernels call it.
 
-    For what calls kernels in turn: machine code of a kernel is optimised once more within that of
-    each of its callers. Called from Python, it calls them one by one, and nothing but they is
-    compiled.
+    For functions that only call kernels: a compiled one would compile its kernels again, since a
+    kernel's machine code is optimised within each of its callers.
     """
     return register_jitable(function)

@@ -1,10 +1,11 @@
-"""Where the machine code of kernels is kept between processes.
+"""Cache of the machine code of kernels between processes.
 
-Numba's own cache is stale in two cases that matter here. Machine code of a kernel has that of the
-kernels it calls in it, yet is compared with its own source file only, so that after an upgrade old
-code of a callee would live on: here it is compared with all files of kernels. And a folder that
-cannot be written to is not read either, so that on a read-only file system (a container's) every
-process would compile: here a folder that was filled before, as when an image is built, is read.
+Numba's own cache fails in two cases that matter here. Machine code of a kernel contains that of the
+kernels it calls, yet numba compares it with the kernel's own source file only, so that old code of
+a callee would survive an upgrade: this cache compares it with all files of kernels. And numba does
+not read a folder that it cannot write to, so that on a read-only file system, such as a
+container's, every process would compile: this cache reads a folder that was filled before, as when
+an image is built.
 
 This is the core's only access to files, none of it to data. It follows `numba.core.caching`.
 """
@@ -26,7 +27,7 @@ PACKAGE = Path(__file__).parent
 
 @cache
 def fingerprint() -> bytes:
-    """Return a hash of every file of this package that has kernels in it."""
+    """Return a hash of all files of this package that contain kernels."""
     digest = sha256()
     for file in sorted(PACKAGE.rglob("*.py")):
         source = file.read_bytes()
@@ -36,7 +37,7 @@ def fingerprint() -> bytes:
 
 
 class _Stamped:
-    """A locator that takes machine code for fresh if no kernel has changed since."""
+    """A locator that takes machine code as fresh if no kernel has changed since."""
 
     def get_source_stamp(self) -> bytes:
         return fingerprint()
@@ -47,11 +48,11 @@ class _Chosen(_Stamped, caching.UserProvidedCacheLocator):
 
 
 class _Beside(_Stamped, caching.InTreeCacheLocator):
-    """``__pycache__`` beside the source, if it can be written to."""
+    """``__pycache__`` beside the source, if it is writable."""
 
 
 class _BesideReadOnly(_Stamped, caching.InTreeCacheLocator):
-    """The same if it cannot, but was filled before."""
+    """``__pycache__`` beside the source, if it is read-only but was filled before."""
 
     @classmethod
     def from_function(cls, function: Callable[..., object], file: str) -> Self | None:
@@ -73,7 +74,7 @@ class KernelCache(caching.FunctionCache):
     """The cache of one kernel.
 
     Raises:
-        RuntimeError: there is nowhere to keep it.
+        RuntimeError: No folder can keep it.
     """
 
     _impl_class = _Impl
@@ -81,8 +82,8 @@ class KernelCache(caching.FunctionCache):
     def load_overload(self, signature: Any, target: Any) -> Any:
         """Return the machine code for a signature; None if there is none that is fresh.
 
-        Numba unpickles the types of signatures before it looks at the stamp. Those of another version
-        of this package may have other names.
+        Numba unpickles the types of signatures before it looks at the stamp. Those of another
+        version of this package may have other names.
         """
         try:
             return super().load_overload(signature, target)
@@ -94,7 +95,7 @@ class KernelCache(caching.FunctionCache):
             return None
 
     def save_overload(self, signature: Any, data: Any) -> None:
-        """Keep machine code; where that is not possible after all, it serves this process only."""
+        """Save machine code; if that fails, the code serves this process only."""
         try:
             super().save_overload(signature, data)
         except OSError:

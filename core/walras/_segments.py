@@ -1,4 +1,4 @@
-"""Jobs grouped by user or by server, so that a pass over them reads memory in order."""
+"""Grouping of jobs by user or by server, so that a pass over them reads memory in order."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ Number = TypeVar("Number", np.float64, np.int64)
 
 
 class Grouping(NamedTuple):
-    """Jobs sorted by a key, stably.
+    """Jobs in a stable order by a key.
 
     Attributes:
-        start: shape (groups + 1,); group g is ``order[start[g]:start[g + 1]]``.
-        order: shape (k,); job numbers.
+        start: Bounds of the groups, shape (groups + 1,); group g is
+            ``order[start[g]:start[g + 1]]``.
+        order: Indices of the jobs, shape (k,).
     """
 
     start: NDArray[np.int64]
@@ -27,10 +28,10 @@ class Grouping(NamedTuple):
 
 
 def read_only(array: NDArray[Number]) -> NDArray[Number]:
-    """Return a view that cannot be written to.
+    """Return a read-only view.
 
-    A kernel is compiled once for arrays that can be written to and once for arrays that cannot: a
-    caller that may hold either passes this view, and the kernel is compiled once.
+    Numba compiles a kernel separately for writable and for read-only arrays. A caller that may have
+    either passes this view, so that the kernel is compiled once.
     """
     view = array.view()
     view.flags.writeable = False
@@ -38,7 +39,7 @@ def read_only(array: NDArray[Number]) -> NDArray[Number]:
 
 
 def group(keys: NDArray[np.int64], groups: int) -> Grouping:
-    """Sort jobs by ``keys`` (integers in 0..groups-1) with one counting sort."""
+    """Group jobs by ``keys``, integers in 0..groups-1, with a counting sort."""
     if len(keys) > np.iinfo(np.uint32).max:
         raise ValueError(f"{len(keys)} jobs: the solvers take at most 2**32 - 1")
     start = np.zeros(groups + 2, np.int64)
@@ -51,9 +52,9 @@ def group(keys: NDArray[np.int64], groups: int) -> Grouping:
 def _counting_sort(
     keys: NDArray[np.int64], start: NDArray[np.int64], order: NDArray[np.uint32]
 ) -> None:
-    """Sort into ``start``, which comes as zeros and one longer than the groups need, and ``order``.
+    """Fill ``start``, which is passed as zeros of shape (groups + 2,), and ``order``.
 
-    While jobs are placed, entry g + 1 says where the next job of group g goes.
+    While jobs are sorted, entry g + 1 is the place of the next job of group g.
     """
     for key in keys:
         start[key + 2] += 1
@@ -67,9 +68,9 @@ def _counting_sort(
 
 @kernel
 def stable_order(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return what sorts ``values``, equal ones in their order; by merging ever longer runs.
+    """Return the indices that sort ``values`` stably, by merge sort.
 
-    Written out because numba takes a second to compile its own stable sort, and this one a tenth.
+    Written out since numba takes a second to compile its own stable sort, and a tenth for this one.
     """
     size = len(values)
     order = np.empty(size, np.int64)
@@ -96,7 +97,7 @@ def stable_order(values: NDArray[np.float64]) -> NDArray[np.int64]:
 
 @kernel
 def sort_in_place(values: NDArray[np.float64], size: int) -> None:
-    """Sort the first ``size`` of ``values`` by a heap; numba takes long to compile its own sort."""
+    """Sort the first ``size`` of ``values`` by heapsort; numba's own sort takes long to compile."""
     root, end = size // 2, size
     while end > 1:
         if root > 0:  # the heap is still being built

@@ -1,4 +1,4 @@
-"""Who takes part: the tree of entitlements, and which job may draw on which of them."""
+"""Admission of jobs to the market: the tree of entitlements, and who may draw on which of them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 MOST_NAMED = 8
-"""Entitlements that a message names; it counts the others."""
+"""Entitlements that a message lists by name; it only counts the others."""
 
 
 class EntitlementError(ValueError):
-    """Entitlements that form no tree.
+    """Entitlements that do not form a tree.
 
     Attributes:
-        entitlement: name of the one to correct.
+        entitlement: Name of the entitlement to correct.
     """
 
     def __init__(self, entitlement: str, message: str) -> None:
@@ -30,25 +30,25 @@ class EntitlementError(ValueError):
 
 
 class Admitted(NamedTuple):
-    """The jobs that take part, and those that do not."""
+    """The jobs that take part in the market, and the refusals of the others."""
 
     jobs: tuple[Job, ...]
     refused: tuple[Refusal, ...]
 
 
 def admit(snapshot: Snapshot) -> Admitted:
-    """Say which jobs may draw on the entitlements that they name.
+    """Decide which jobs may draw on the entitlements that they name.
 
     Raises:
-        EntitlementError: two entitlements of one name, an unknown parent, or a cycle of parents.
+        EntitlementError: The entitlements do not form a tree.
     """
     check_tree(snapshot.entitlements)
-    door = Door(snapshot.entitlements)
+    access = AccessPolicy(snapshot.entitlements)
     nodes = {node.name for node in snapshot.nodes if node.cores > 0}
     jobs: list[Job] = []
     refused: list[Refusal] = []
     for job in snapshot.jobs:
-        reason = door.objection(job.entitlement, job.namespace, job.namespace_labels)
+        reason = access.denial(job.entitlement, job.namespace, job.namespace_labels)
         if reason is None and job.node and job.node not in nodes:
             reason = f"node {job.node} sells no cores; the job waits until it does"
         if reason is None:
@@ -62,7 +62,8 @@ def check_tree(entitlements: Sequence[Entitlement]) -> dict[str, Entitlement]:
     """Return the entitlements by name.
 
     Raises:
-        EntitlementError: they form no tree.
+        EntitlementError: Two entitlements have one name, a parent is unknown, or parents form a
+            cycle.
     """
     by_name: dict[str, Entitlement] = {}
     for each in entitlements:
@@ -87,30 +88,30 @@ def check_tree(entitlements: Sequence[Entitlement]) -> dict[str, Entitlement]:
     return by_name
 
 
-def divide(
+def divide_by_shares(
     entitlements: Iterable[Entitlement], active: Iterable[str], *, of_memory: bool = False
 ) -> dict[str, float]:
-    """Return the part of the whole, summing to 1, of each active entitlement.
+    """Return the part of the cluster of each active entitlement; the parts sum to 1.
 
-    At every level of the tree, siblings with anybody active below them divide their parent's part
-    by shares; the part of those without goes to them, nearest relatives first.
+    At every level of the tree, siblings with an active entitlement in their subtree divide their
+    parent's part by shares. The part of the others is so lent to them, nearest relatives first.
 
     Args:
-        entitlements: the tree.
-        active: names of those that take part.
-        of_memory: whether claims on memory count, where they differ.
+        entitlements: Entitlements of the tree.
+        active: Names of the entitlements that take part.
+        of_memory: Whether shares of memory count, for entitlements that have them.
     """
     by_name = {each.name: each for each in entitlements}
     present = set(active)
-    lively: set[str | None] = {None}
+    on_active_path: set[str | None] = {None}
     for name in present:
         node: str | None = name
-        while node is not None and node not in lively:
-            lively.add(node)
+        while node is not None and node not in on_active_path:
+            on_active_path.add(node)
             node = by_name[node].parent
     children: defaultdict[str | None, list[Entitlement]] = defaultdict(list)
     for each in by_name.values():
-        if each.name in lively:
+        if each.name in on_active_path:
             children[each.parent].append(each)
     parts: dict[str, float] = {}
     pending: list[tuple[str | None, float]] = [(None, 1.0)]
@@ -132,8 +133,8 @@ def _claim(entitlement: Entitlement, *, of_memory: bool) -> int:
     return entitlement.shares
 
 
-class Door:
-    """Says which namespaces' jobs may draw on which entitlement."""
+class AccessPolicy:
+    """Rules on which namespaces' jobs may draw on which entitlement."""
 
     def __init__(self, entitlements: Iterable[Entitlement]) -> None:
         self._entitlements = {each.name: each for each in entitlements}
@@ -142,13 +143,13 @@ class Door:
             if each.parent is not None:
                 self._children[each.parent].append(each.name)
 
-    def objection(self, name: str, namespace: str, labels: Mapping[str, str]) -> str | None:
-        """Return why a job cannot draw on an entitlement, with the way out; None if it can.
+    def denial(self, name: str, namespace: str, labels: Mapping[str, str]) -> str | None:
+        """Return why a job may not draw on an entitlement, with the way out; None if it may.
 
         Args:
-            name: of the entitlement.
-            namespace: of the job.
-            labels: of that namespace.
+            name: Name of the entitlement.
+            namespace: Namespace of the job.
+            labels: Labels of that namespace.
         """
         entitlement = self._entitlements.get(name)
         if entitlement is None:

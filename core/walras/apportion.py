@@ -1,4 +1,4 @@
-"""From a market's real numbers to what processors can be given: whole cores, or a shared pool."""
+"""Rounding of a market's real numbers of cores to whole cores and shared pools."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from walras._segments import group
-from walras.fill import fill
 from walras.rounding import round_cores
+from walras.water_filling import water_fill
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,20 +18,21 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Counts = NDArray[np.int64]
 
-ALMOST = 1 - 1e-6
-"""Less than this many cores share; a little below 1, since prices are only that exact."""
+SHARING_THRESHOLD = 1 - 1e-6
+"""Jobs below this many cores share a pool; a little below 1, for the error of prices."""
 
 LARGEST_WEIGHT = 100
+"""Weight of the largest job of a pool, as for cgroup v2's cpu.weight."""
 
 
-class Portions(NamedTuple):
-    """What every job gets in hardware, arrays of shape (k,).
+class Apportionment(NamedTuple):
+    """Whole and shared cores of k jobs, as arrays of shape (k,).
 
     Attributes:
-        quota: real numbers of cores after the bounds of jobs, before rounding.
-        whole: cores of its own; 0 for jobs that share.
-        shared: cores of the pool it shares; 0 for jobs with cores of their own.
-        weight: its part of the pool, with 100 for the largest.
+        quota: Cores within the bounds of jobs, before rounding.
+        whole: Whole cores of its own; 0 for jobs that share cores.
+        shared: Whole cores of the shared pool; 0 for jobs with cores of their own.
+        weight: Weight in the shared pool, 100 for the largest.
     """
 
     quota: Floats
@@ -46,26 +47,26 @@ def apportion(
     minimum: Counts,
     maximum: Counts,
     promised: Counts | None = None,
-) -> Portions:
-    """Turn real numbers of cores into whole ones.
+) -> Apportionment:
+    """Round the cores of all jobs.
 
-    Jobs of less than one core share a pool of whole cores, as large as their parts together: to
-    give each of them a core would let a user gain by splitting a job. The pool and the others are
+    Jobs of less than one core share a pool of whole cores, as large as their parts together: if
+    each of them got a core, a user could gain by splitting a job. The pool and the other jobs are
     rounded by Hamilton's method.
 
     Args:
-        market: the market; capacities are whole numbers.
-        cores: shape (k,), what the mechanism gives.
-        minimum: shape (k,). Above 1, the job is lifted to it at the cost of its own user's other
-            jobs on the server, if all their minimums fit into what that user holds there.
-            Rounding keeps it, unless small jobs would then find no core for their pool.
-        maximum: shape (k,), at least 1. What a job cannot use goes to its user's other jobs on
-            the server, then to other users' there, in proportion.
-        promised: shape (k,), whole cores below which rounding takes no job that has that many, if
-            all of that fits; none if not given.
+        market: Market whose capacities are whole numbers.
+        cores: Cores that the mechanism allocates, shape (k,).
+        minimum: Fewest cores, shape (k,). Above 1, the job is raised to it at the cost of its own
+            user's other jobs on the server, if all their minimums fit into what that user holds
+            there. Rounding keeps it, unless small jobs would then find no core for their pool.
+        maximum: Most cores, at least 1, shape (k,). What a job cannot use goes to its user's other
+            jobs on the server, then to other users' there, in proportion.
+        promised: Whole cores below which rounding takes no job that has as many, if all promises
+            fit, shape (k,); no promises if not given.
 
     Returns:
-        Portions whose whole cores and pools add up to at most each server's capacity.
+        Whole cores and pools that add up to at most each server's capacity.
     """
     lifted = _affordable(market, cores, np.minimum(minimum, maximum))
     quota = _within_bounds(market, cores, lifted, maximum)
@@ -89,39 +90,39 @@ def apportion(
     pool = np.zeros(servers, np.int64)
     pool[pools] = whole[len(large) :]
     shared = np.where(small, pool[market.server], 0)
-    return Portions(quota, own, shared, weights_of(market.server, quota, small))
+    return Apportionment(quota, own, shared, weights_of(market.server, quota, small))
 
 
 def _pairs(market: AmdahlMarket) -> tuple[Counts, int]:
-    """Number the pairs of a user and a server; return each job's, and how many there are."""
+    """Return the number of each job's pair of user and server, and how many pairs there are."""
     key = market.user * len(market.capacities) + market.server
     pairs, pair = np.unique(key, return_inverse=True)
     return pair.astype(np.int64), len(pairs)
 
 
 def _affordable(market: AmdahlMarket, cores: Floats, minimum: Counts) -> Counts:
-    """Return the minimums above 1, or 0 where a user holds too little on a server for all."""
+    """Return the minimums above 1, shape (k,); 0 if the user holds too little there for all."""
     pair, pairs = _pairs(market)
     wanted = np.where(minimum > 1, minimum, 0)
     held = np.bincount(pair, cores, pairs)
-    enough = np.bincount(pair, wanted, pairs) * ALMOST <= held
+    enough = np.bincount(pair, wanted, pairs) * SHARING_THRESHOLD <= held
     return np.where(enough[pair], wanted, 0)
 
 
 def _within_bounds(market: AmdahlMarket, cores: Floats, lifted: Counts, maximum: Counts) -> Floats:
-    """Shift cores between jobs so that they respect their bounds, near relatives first."""
+    """Return cores within the bounds of jobs, moved first among a user's jobs, then among users."""
     if not lifted.any() and (maximum >= market.capacities[market.server]).all():
         return cores
     pair, pairs = _pairs(market)
     held = np.asarray(np.bincount(pair, cores, pairs), np.float64)
     upper = maximum.astype(np.float64)
-    mine = fill(cores, lifted.astype(np.float64), upper, held, group(pair, pairs))
-    return fill(mine, np.minimum(mine, upper), upper, market.capacities, market.by_server)
+    mine = water_fill(cores, lifted.astype(np.float64), upper, held, group(pair, pairs))
+    return water_fill(mine, np.minimum(mine, upper), upper, market.capacities, market.by_server)
 
 
 def _small_jobs(market: AmdahlMarket, quota: Floats) -> NDArray[np.bool_]:
-    """Return which jobs share: those below one core, and more if they would find no core left."""
-    small = quota < ALMOST
+    """Return which jobs share a pool: those below one core, and others that would get no core."""
+    small = quota < SHARING_THRESHOLD
     servers = len(market.capacities)
     claims = np.bincount(market.server[~small], minlength=servers)
     claims = claims + (np.bincount(market.server[small], minlength=servers) > 0)
@@ -135,7 +136,7 @@ def _small_jobs(market: AmdahlMarket, quota: Floats) -> NDArray[np.bool_]:
 def _floors(
     market: AmdahlMarket, lifted: Counts, small: NDArray[np.bool_], promised: Counts | None
 ) -> Counts:
-    """Return the fewest whole cores of jobs that do not share: 1, or what they must have."""
+    """Return the fewest whole cores of jobs with their own: minimums and promises, or 1."""
     servers = len(market.capacities)
     floors = np.maximum(lifted, 1)
     if promised is not None:
@@ -147,7 +148,7 @@ def _floors(
 
 
 def weights_of(server: Counts, quota: Floats, small: NDArray[np.bool_]) -> Counts:
-    """Return each job's part of its server's pool, shape (k,), with 100 for the largest there."""
+    """Return each job's weight in its server's pool, shape (k,), 100 for the largest there."""
     largest = np.zeros(int(server.max(initial=-1)) + 1)
     np.maximum.at(largest, server[small], quota[small])
     part = np.divide(

@@ -1,9 +1,9 @@
 """Auctions of the cores and memory of nodes among jobs (Abacus).
 
-A job's budget is its part of its entitlement's, by the ``budget`` of its bid; its utility is in its
-shares of what is auctioned on the nodes of its pods (`walras.bidders`). Nodes that no job connects
-hold auctions of their own. Where jobs demand a minimum of utility, those who pay best and can be
-promised theirs come first (section 6).
+The jobs of an entitlement divide its budget by the ``budget`` of their bids; a job's utility
+depends on its shares of what is auctioned on the nodes of its pods (`walras.auction_bids`). Nodes
+that no job connects are auctioned separately. Where jobs demand a minimum utility, those that pay
+best and can be promised theirs come first (section 6).
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ import numpy as np
 from walras._segments import group
 from walras.abacus.auction import Auction, run_auction
 from walras.abacus.slo import run_pool_auction
-from walras.bidders import CORES, MEMORY, NO_MINIMUM, Bids, gather
-from walras.fill import fill
-from walras.memory import could_use
-from walras.pricing import LARGEST_MATRIX, PricingError
+from walras.auction_bids import CORES, MEMORY, NO_MINIMUM, Bids, gather_bids
+from walras.market_limits import LARGEST_MATRIX, PricingError
+from walras.water_filling import water_fill
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,19 +34,20 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Auctioned:
-    """What all auctions came to.
+class AuctionResults:
+    """Outcome of all auctions, for b jobs with p bids and k pods.
 
     Attributes:
-        bids: of jobs, b of them, on p lots.
-        shares: shape (p,), of the lots.
-        prolific: shape (b,), whether a job is in the pool of those who were served by their bids.
-        cores: shape (k,), real numbers; zeros unless cores were auctioned.
-        memory: shape (k,), bytes; zeros unless memory was auctioned.
-        spends: shape (k,), what pods bid for cores, in units of the budgets.
-        iterations: of the longest auction.
-        gain: largest part of its utility that any job could gain by other bids, as proven.
-        converged: whether every auction came to rest.
+        bids: Bids of the jobs.
+        shares: Share of its lot that each bid wins, shape (p,).
+        prolific: Whether each job is in the prolific pool, whose members are served by their bids,
+            shape (b,).
+        cores: Cores of each pod before rounding, shape (k,); zeros unless cores were auctioned.
+        memory: Bytes of each pod, shape (k,); zeros unless memory was auctioned.
+        spends: Payment of each pod for cores, in units of the budgets, shape (k,).
+        iterations: Iterations of the longest auction.
+        gain: Proven bound on the part of its utility that any job could gain by other bids.
+        converged: Whether every auction converged.
     """
 
     bids: Bids
@@ -63,19 +63,19 @@ class Auctioned:
 
 def hold_auctions(
     market: AmdahlMarket, jobs: Sequence[Job], nodes: Sequence[Node], policy: Policy
-) -> Auctioned:
-    """Auction what ``policy`` says, on every node that sells cores.
+) -> AuctionResults:
+    """Auction the resources that ``policy`` names, on every node that sells cores.
 
     Args:
-        market: jobs, users and servers as arrays.
-        jobs: the same jobs: pods, k of them.
-        nodes: the same servers.
-        policy: which resources are auctioned, and by which exponent of bids.
+        market: Jobs, users and servers as arrays.
+        jobs: The jobs of the market, one for each of k pods.
+        nodes: The servers of the market.
+        policy: Resources that are auctioned, and the exponent of bids.
 
     Raises:
-        PricingError: nodes that jobs connect are too many for one auction.
+        PricingError: Jobs connect more nodes than one auction can take.
     """
-    bids = gather(market, jobs, nodes, policy)
+    bids = gather_bids(market, jobs, nodes, policy)
     shares, spends = np.zeros((2, len(bids.node)))
     prolific = np.zeros(len(bids.jobs), np.bool_)
     iterations, gain, converged = 0, 0.0, True
@@ -89,13 +89,13 @@ def hold_auctions(
     cores = bids.of_pods(shares * bids.capacity)[:, CORES]
     memory = _memory(bids.of_pods(shares)[:, MEMORY], market, jobs, nodes, policy)
     paid = bids.of_pods(spends)[:, CORES]
-    return Auctioned(
+    return AuctionResults(
         bids, shares, prolific, cores, memory, paid, iterations, gain, converged=converged
     )
 
 
 class _Result(NamedTuple):
-    """One auction: what each of its bids won and cost, and the jobs that are in its pool."""
+    """Outcome of one auction: shares and payments by bid, and the jobs in the prolific pool."""
 
     shares: Floats
     spends: Floats
@@ -106,7 +106,7 @@ class _Result(NamedTuple):
 
 
 def _hold(bids: Bids, some: Counts, policy: Policy) -> _Result:
-    """Hold one auction, of ``some`` of the bids, laid out as jobs times lots."""
+    """Hold one auction of the bids numbered ``some``, as a matrix of jobs times lots."""
     who, row = np.unique(bids.job[some], return_inverse=True)
     lots, column = np.unique(bids.lot[some], return_inverse=True)
     if len(who) * len(lots) > LARGEST_MATRIX:
@@ -141,15 +141,15 @@ def _hold(bids: Bids, some: Counts, policy: Policy) -> _Result:
 def _memory(
     shares: Floats, market: AmdahlMarket, jobs: Sequence[Job], nodes: Sequence[Node], policy: Policy
 ) -> Floats:
-    """Return bytes by shares, shape (k,), minimums first where a node has room for all of them.
+    """Return each pod's bytes by its share, shape (k,), minimums first if they fit the node.
 
-    What a pod cannot use goes to the others of its node in proportion.
+    What a pod cannot use goes to the other pods of its node in proportion.
     """
-    upper = np.array([0.0 if job.memory is None else float(could_use(job.memory)) for job in jobs])
+    upper = np.array([0.0 if job.memory is None else float(job.memory.usable) for job in jobs])
     if policy.memory != "Auction":
         return np.zeros_like(upper)
     capacity = np.array([float(node.memory) for node in nodes])
     lower = np.array([0.0 if job.memory is None else float(job.memory.least) for job in jobs])
     crowded = market.sum_by_server(lower) > capacity
     lower[crowded[market.server]] = 0.0
-    return fill(shares, lower, upper, capacity, group(market.server, len(nodes)))
+    return water_fill(shares, lower, upper, capacity, group(market.server, len(nodes)))

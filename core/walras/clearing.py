@@ -1,7 +1,7 @@
-"""The one way to a decision: clear the market of a snapshot into a plan.
+"""The one function that decides: it clears the market of a snapshot and returns a plan.
 
-Pure and deterministic. The local run, the what-if and the operator all decide here, so that what
-one of them predicts is what the others do.
+Pure and deterministic. The local run, the what-if and the operator all call it, so that what one of
+them predicts is what the others do.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras import metrics
-from walras.admission import admit, divide
+from walras.admission import admit, divide_by_shares
 from walras.amdahl.market import AmdahlMarket
 from walras.apportion import apportion
+from walras.auction_promises import bid_outcomes, promised_cores
 from walras.auctions import hold_auctions
-from walras.colocation import place
-from walras.explain import Due, charged, explain, passed_over
-from walras.hysteresis import settle
-from walras.interference import disturb, explained
+from walras.colocation import place_waiting_jobs
+from walras.explain import WithoutHysteresis, apply_charges, explain, explain_node_limit
+from walras.hysteresis import apply_hysteresis
+from walras.interference import add_interference_reasons, lower_fractions
 from walras.memory import divide_memory
 from walras.ordering import in_canonical_order, in_order_of
 from walras.plan import Grant, NodeOutcome, Plan, UserOutcome
-from walras.pricing import Bounds, Priced, price
-from walras.promises import judge, promised_cores
-from walras.sale import (
+from walras.pricing import Bounds, PricingResult, price
+from walras.sale_units import (
     UNBOUNDED,
-    Held,
-    Sale,
-    collect,
+    HeldCores,
+    UnitMarket,
+    cores_held,
     cores_in_hardware,
-    sell_nodes,
-    sell_sockets,
+    sell_single_sockets,
+    sell_whole_nodes,
 )
 from walras.snapshot import Policy
 
@@ -40,33 +40,33 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from walras.auctions import Auctioned
-    from walras.hysteresis import Settled
-    from walras.memory import Divided
+    from walras.auctions import AuctionResults
+    from walras.hysteresis import HysteresisResult
+    from walras.memory import MemoryDivision
     from walras.snapshot import Job, Snapshot
 
 
 def clear(snapshot: Snapshot, policy: Policy | None = None) -> Plan:
-    """Decide who gets how many cores and how much memory.
+    """Decide how many cores and how much memory each job gets.
 
-    1. Admit: which jobs may draw on which entitlement, and what each entitlement is worth.
-    2. Colocate: jobs that wait for a node are placed in pairs; what jobs lose beside others is
-       taken off the parallel fractions that they bid with.
-    3. Price: the mechanism divides every node's cores in real numbers.
-    4. Round: whole cores for jobs, shared pools for the small ones; promises are kept.
-    5. Settle: nodes stay as they are where that gains too little.
-    6. Divide memory, in slices, and charge who bid for what it got.
-    7. Explain: to every user, why.
+    1. Admit jobs to the entitlements that they name, and divide the cluster among entitlements.
+    2. Colocate: place jobs that wait for a node in pairs, and lower the parallel fractions that
+       jobs bid with by what they lose to interference.
+    3. Price: divide every node's cores by the mechanism, in real numbers.
+    4. Round to whole cores for jobs and a shared pool for the small ones; keep promises.
+    5. Apply hysteresis: keep the current division of nodes where another gains too little.
+    6. Divide memory in slices, and charge the jobs that bid for what they got.
+    7. Explain every grant to its user.
 
     The order of entitlements, nodes and jobs does not matter.
 
     Args:
-        snapshot: entitlements, nodes and jobs.
-        policy: how to decide; the Amdahl market for cores alone if not given.
+        snapshot: Entitlements, nodes and jobs.
+        policy: Mechanisms; the Amdahl market for cores alone if not given.
 
     Raises:
-        EntitlementError: the entitlements form no tree.
-        PricingError: the mechanism cannot take a market of this size.
+        EntitlementError: The entitlements do not form a tree.
+        PricingError: The market is too large for the mechanism.
     """
     plan = _decide(in_canonical_order(snapshot), policy or Policy())
     return in_order_of(snapshot, plan)
@@ -74,31 +74,31 @@ def clear(snapshot: Snapshot, policy: Policy | None = None) -> Plan:
 
 def _decide(snapshot: Snapshot, policy: Policy) -> Plan:
     admitted = admit(snapshot)
-    placed = place(admitted.jobs, snapshot, policy)
-    calm = placed.jobs
-    disturbed = disturb(calm, snapshot.penalties if policy.interference else {})
-    placed = placed._replace(jobs=disturbed.jobs)
-    shares = divide(snapshot.entitlements, {job.entitlement for job in placed.jobs})
-    market = lay_out(snapshot, placed.jobs, shares)
-    auctioned = _auctions(snapshot, market, placed.jobs, policy)
-    sale = _offer(snapshot, market, placed.jobs, policy, auctioned)
+    placed = place_waiting_jobs(admitted.jobs, snapshot, policy)
+    alone = placed.jobs
+    adjusted = lower_fractions(alone, snapshot.penalties if policy.interference else {})
+    placed = placed._replace(jobs=adjusted.jobs)
+    shares = divide_by_shares(snapshot.entitlements, {job.entitlement for job in placed.jobs})
+    market = build_market(snapshot, placed.jobs, shares)
+    auctioned = _hold_auctions(snapshot, market, placed.jobs, policy)
+    units = _units_for_sale(snapshot, market, placed.jobs, policy, auctioned)
     limits = _most_nodes(snapshot, shares)
-    priced = price(sale.market, _in_market(sale), policy, auctioned, limits)
-    due = apportion(sale.market, priced.cores, sale.least, sale.most, sale.promised)
-    settled = settle(snapshot.held, placed.jobs, market, sale, due, policy)
-    held = collect(sale, len(placed.jobs), priced, settled.portions)
-    otherwise = collect(sale, len(placed.jobs), priced, due)
+    priced = price(units.market, _market_bounds(units), policy, auctioned, limits)
+    target = apportion(units.market, priced.cores, units.least, units.most, units.promised)
+    settled = apply_hysteresis(snapshot.held, placed.jobs, market, units, target, policy)
+    held = cores_held(units, len(placed.jobs), priced, settled.apportioned)
+    without_hysteresis = cores_held(units, len(placed.jobs), priced, target)
     memory = divide_memory(snapshot, placed.jobs, policy, auctioned)
-    grants = _grants(placed.jobs, market, policy, held, otherwise, memory)
-    grants = explained(grants, calm, disturbed.losses)
-    cores = cores_in_hardware(sale, len(placed.jobs), settled.portions)
-    bids = () if auctioned is None else judge(auctioned, cores, memory.granted)
+    grants = _grants(placed.jobs, market, policy, held, without_hysteresis, memory)
+    grants = add_interference_reasons(grants, alone, adjusted.losses)
+    cores = cores_in_hardware(units, len(placed.jobs), settled.apportioned)
+    bids = () if auctioned is None else bid_outcomes(auctioned, cores, memory.granted)
     if policy.cores == "PriceAnticipating":
-        grants = passed_over(grants, snapshot.entitlements)
+        grants = explain_node_limit(grants, snapshot.entitlements)
     return Plan(
-        grants=charged(grants, bids),
+        grants=apply_charges(grants, bids),
         users=_users(placed.jobs, market, held, shares),
-        nodes=_nodes(snapshot, sale, priced, settled),
+        nodes=_nodes(snapshot, units, priced, settled),
         refused=admitted.refused + placed.waiting,
         mechanism=policy.cores,
         solver=priced.solver,
@@ -116,13 +116,15 @@ def _decide(snapshot: Snapshot, policy: Policy) -> Plan:
     )
 
 
-def lay_out(snapshot: Snapshot, jobs: Sequence[Job], shares: Mapping[str, float]) -> AmdahlMarket:
-    """Lay jobs out as arrays; a budget is the cores that an entitlement's share is worth.
+def build_market(
+    snapshot: Snapshot, jobs: Sequence[Job], shares: Mapping[str, float]
+) -> AmdahlMarket:
+    """Return the market of jobs as arrays; a budget is the cores that a share is worth.
 
     Args:
-        snapshot: whose nodes are the servers, those that sell cores.
-        jobs: admitted and placed.
-        shares: part of the whole of each entitlement that has jobs.
+        snapshot: Snapshot whose nodes with cores for sale are the servers.
+        jobs: Jobs that are admitted and have a node.
+        shares: Part of the cluster of each entitlement with jobs.
     """
     nodes = [node for node in snapshot.nodes if node.cores > 0]
     user = {name: index for index, name in enumerate(shares)}
@@ -138,43 +140,44 @@ def lay_out(snapshot: Snapshot, jobs: Sequence[Job], shares: Mapping[str, float]
     )
 
 
-def _auctions(
+def _hold_auctions(
     snapshot: Snapshot, market: AmdahlMarket, jobs: Sequence[Job], policy: Policy
-) -> Auctioned | None:
-    """Auction cores, memory or both, if anything is to be auctioned."""
+) -> AuctionResults | None:
+    """Auction cores, memory or both; None if the policy auctions nothing."""
     if "Auction" not in {policy.cores, policy.memory} or not jobs:
         return None
     nodes = [node for node in snapshot.nodes if node.cores > 0]
     return hold_auctions(market, jobs, nodes, policy)
 
 
-def _offer(
+def _units_for_sale(
     snapshot: Snapshot,
     market: AmdahlMarket,
     jobs: Sequence[Job],
     policy: Policy,
-    auctioned: Auctioned | None,
-) -> Sale:
-    """Offer nodes as wholes, or by socket.
+    auctioned: AuctionResults | None,
+) -> UnitMarket:
+    """Return the units for sale: whole nodes, or their sockets.
 
-    Auctions, single sockets, and nodes that users may bid on a few of are always whole.
+    Nodes are sold whole in auctions, where all have one socket, and where users may bid on a
+    limited number of nodes only.
     """
     least = np.array([job.min_cores for job in jobs], np.int64)
     most = np.array([job.max_cores or UNBOUNDED for job in jobs], np.int64)
     nodes = [node for node in snapshot.nodes if node.cores > 0]
     if auctioned is not None and policy.cores == "Auction":
-        return sell_nodes(market, least, most, promised_cores(auctioned, market))
+        return sell_whole_nodes(market, least, most, promised_cores(auctioned, market))
     limited = policy.cores == "PriceAnticipating" and any(
         each.max_nodes is not None for each in snapshot.entitlements
     )
     whole = policy.sold_by == "node" or limited
     if whole or all(node.sockets == 1 for node in nodes):
-        return sell_nodes(market, least, most)
-    return sell_sockets(market, nodes, least, most)
+        return sell_whole_nodes(market, least, most)
+    return sell_single_sockets(market, nodes, least, most)
 
 
 def _most_nodes(snapshot: Snapshot, shares: Mapping[str, float]) -> NDArray[np.int64] | None:
-    """Return how many nodes each user bids on at most, shape (n,); None where there is no bound."""
+    """Return the most nodes that each user bids on, shape (n,); None if no user has a bound."""
     most = {each.name: each.max_nodes for each in snapshot.entitlements}
     if all(most[name] is None for name in shares):
         return None
@@ -182,35 +185,44 @@ def _most_nodes(snapshot: Snapshot, shares: Mapping[str, float]) -> NDArray[np.i
     return np.array([most[name] or every for name in shares], np.int64)
 
 
-def _in_market(sale: Sale) -> Bounds:
-    """Return the bounds that a market takes.
+def _market_bounds(units: UnitMarket) -> Bounds:
+    """Return the bounds that a market enforces.
 
-    One core is what any job has a use for, and no bound, as is all of a server. Where jobs ask for
-    more than their server has, no minimum on it holds.
+    A minimum of one core and a maximum of the whole server are no bounds. Where the minimums on a
+    server add up to more than it has, none of them counts.
     """
-    market = sale.market
-    lower = np.where(sale.least > 1, sale.least, 0).astype(np.float64)
+    market = units.market
+    lower = np.where(units.least > 1, units.least, 0).astype(np.float64)
     crowded = market.sum_by_server(lower) > market.capacities
     lower[crowded[market.server]] = 0.0
     capacity = market.capacities[market.server]
-    return Bounds(lower, np.where(sale.most < capacity, sale.most, np.inf))
+    return Bounds(lower, np.where(units.most < capacity, units.most, np.inf))
 
 
 def _grants(
     jobs: Sequence[Job],
     market: AmdahlMarket,
     policy: Policy,
-    held: Held,
-    otherwise: Held,
-    memory: Divided,
+    held: HeldCores,
+    without_hysteresis: HeldCores,
+    memory: MemoryDivision,
 ) -> list[Grant]:
-    """Say what every job gets, and why; ``otherwise`` is what it would get if no node stayed."""
-    # As lists: to take number after number out of an array takes three times as long.
+    """Return every job's grant with its reason.
+
+    Args:
+        jobs: Jobs that have a node.
+        market: Market of the jobs.
+        policy: Mechanisms.
+        held: Cores that jobs get.
+        without_hysteresis: Cores that jobs would get if no node kept its current division.
+        memory: Memory that jobs get.
+    """
+    # Lists, since reading an array number by number takes three times as long.
     cores, spend, prices = held.cores.tolist(), held.spend.tolist(), held.price.tolist()
     whole, shared, weight = held.whole.tolist(), held.shared.tolist(), held.weight.tolist()
     quota, sharers = held.quota.tolist(), held.sharers.tolist()
-    due = zip(otherwise.whole.tolist(), otherwise.shared.tolist(), strict=True)
-    dues = [Due(own, part, policy.hysteresis) for own, part in due]
+    target = zip(without_hysteresis.whole.tolist(), without_hysteresis.shared.tolist(), strict=True)
+    targets = [WithoutHysteresis(own, part, policy.hysteresis) for own, part in target]
     speedups = metrics.speedups(market, held.cores).tolist()
     budgets = market.budgets[market.user].tolist()
     grants = []
@@ -235,12 +247,12 @@ def _grants(
             fraction=job.fraction,
         )
         terms = budgets[k], quota[k], sharers[k]
-        grants.append(explain(grant, job, *terms, policy.cores, dues[k]))
+        grants.append(explain(grant, job, *terms, policy.cores, targets[k]))
     return grants
 
 
 def _users(
-    jobs: Sequence[Job], market: AmdahlMarket, held: Held, shares: Mapping[str, float]
+    jobs: Sequence[Job], market: AmdahlMarket, held: HeldCores, shares: Mapping[str, float]
 ) -> tuple[UserOutcome, ...]:
     cores = market.sum_by_user(held.cores)
     utility = metrics.user_progress(market, held.cores)
@@ -255,16 +267,16 @@ def _users(
 
 
 def _nodes(
-    snapshot: Snapshot, sale: Sale, priced: Priced, settled: Settled
+    snapshot: Snapshot, units: UnitMarket, priced: PricingResult, settled: HysteresisResult
 ) -> tuple[NodeOutcome, ...]:
-    """Describe every node, those that sell no cores at price 0."""
+    """Return the outcome of every node; the price is 0 where no cores are for sale."""
     nodes = sum(node.cores > 0 for node in snapshot.nodes)
-    pool = np.zeros(len(sale.node), np.int64)
-    np.maximum.at(pool, sale.market.server, settled.portions.shared)
-    shared = np.bincount(sale.node, pool, nodes).astype(np.int64)
-    capacities = sale.market.capacities
-    worth = np.bincount(sale.node, priced.prices * capacities, nodes)
-    prices = worth / np.bincount(sale.node, capacities, nodes)
+    pool = np.zeros(len(units.node), np.int64)
+    np.maximum.at(pool, units.market.server, settled.apportioned.shared)
+    shared = np.bincount(units.node, pool, nodes).astype(np.int64)
+    capacities = units.market.capacities
+    worth = np.bincount(units.node, priced.prices * capacities, nodes)
+    prices = worth / np.bincount(units.node, capacities, nodes)
     sold = iter(zip(prices.tolist(), shared.tolist(), settled.stays.tolist(), strict=True))
     return tuple(
         NodeOutcome(node.name, node.cores, *(next(sold) if node.cores > 0 else (0.0, 0, False)))

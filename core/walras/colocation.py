@@ -1,9 +1,9 @@
-"""Which waiting jobs are placed beside each other, and on which node (Cooper, sections III to V).
+"""Placement of waiting jobs in pairs, on sockets of nodes (Cooper, sections III to V).
 
-Every job that waits is an agent. What it would lose beside each other comes from penalties that
-were measured between programs, and from a prediction where none were. A rule of `walras.cooper`
-pairs the agents; pairs then go to processors that have room for both, those of the emptiest nodes
-first. A pair that nobody has room for is parted, and each of the two may have a processor alone.
+Every job that waits is an agent. Its loss of throughput beside each other agent is measured between
+their programs, or else predicted. A rule of `walras.cooper` pairs the agents; pairs then go to
+sockets that have room for both, those of the emptiest nodes first. A pair that fits no socket is
+split, and each of the two may have a socket alone.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from walras.cooper.by_type import FORBIDDEN, advise_by_type, pair_by_type, penal
 from walras.cooper.colocation import ALONE
 from walras.cooper.dispatch import dispatch
 from walras.cooper.prediction import predict
+from walras.free_sockets import FreeSockets, avoid
 from walras.plan import Pairing, Refusal
-from walras.seats import Seats, avoid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -32,19 +32,20 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Penalties = Mapping[tuple[str, str], float]
 
-NO_RULE = "waits to be placed, but colocation.policy is None; set one, or drop the gate"
-NO_PROCESSOR = "waits: no node has a processor to spare"
-NO_ROOM = "waits: no node with a processor to spare may take it and has room for its requests"
-MOST_KINDS = 2000
-"""Programs whose disutilities are laid out at once: 32 MB of them. Jobs of more programs are
-matched some at a time."""
+NO_RULE = (
+    "waits to be placed, but colocation.policy is None; set a policy, or remove the pod's gate"
+)
+NO_FREE_SOCKET = "waits: no node has a free socket"
+NO_ROOM = "waits: no node with a free socket accepts the pod and has room for its requests"
+WAITS_FOR_MATCHING = "waits for the next matching of jobs"
+
+MAX_PROGRAMS = 2000
+"""Programs in one matrix of disutilities, which takes 32 MB. Jobs of more programs are matched in
+several groups."""
 
 
-NOT_YET = "waits to be placed beside another when jobs are matched next"
-
-
-class Placed(NamedTuple):
-    """All jobs that have a node now, the pairs that were made, and who has to wait."""
+class PlacementResult(NamedTuple):
+    """Jobs that have a node now, the pairs that were made, and the jobs that wait."""
 
     jobs: tuple[Job, ...]
     pairings: tuple[Pairing, ...]
@@ -52,14 +53,14 @@ class Placed(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Round:
-    """What becomes of the jobs that wait.
+class _MatchingRound:
+    """Decisions on the waiting jobs so far, by their index.
 
     Attributes:
-        agents: they.
-        nodes: that they are sent to, by their number.
-        reasons: why others wait, likewise.
-        pairings: that were made.
+        agents: Jobs that wait.
+        nodes: Nodes that jobs are sent to, by index of the job.
+        reasons: Reasons why other jobs wait on, by index of the job.
+        pairings: Pairs that were made.
     """
 
     agents: Sequence[Job]
@@ -68,7 +69,7 @@ class _Round:
     pairings: list[Pairing] = field(default_factory=list)
 
     def left(self) -> list[int]:
-        """Return those about whom nothing is decided yet."""
+        """Return the indices of jobs that are undecided."""
         return [
             number
             for number in range(len(self.agents))
@@ -76,65 +77,70 @@ class _Round:
         ]
 
 
-def place(jobs: Sequence[Job], snapshot: Snapshot, policy: Policy) -> Placed:
-    """Give jobs without a node one, in pairs.
+def place_waiting_jobs(jobs: Sequence[Job], snapshot: Snapshot, policy: Policy) -> PlacementResult:
+    """Assign a node to jobs without one, in pairs.
 
-    1. Promises: whose partner was sent to a node already goes there too.
-    2. Match: the rule pairs those for whom there is room anywhere.
-    3. Seat: pairs go to processors, in batches where these are too few.
-    4. Advise: who would rather share with whom.
+    1. Follow partners: send a job to the node that its partner was already sent to.
+    2. Match the jobs that fit any socket, by the rule of the policy.
+    3. Send pairs to sockets, in batches where there are too few.
+    4. Advise jobs that would gain by another co-runner.
 
     Args:
-        jobs: that were admitted; those with a node keep it.
-        snapshot: has the nodes, what programs lose beside each other as far as it was measured,
-            and whether it is time to match.
-        policy: by which rule.
+        jobs: Jobs that were admitted; those with a node keep it.
+        snapshot: Snapshot with the nodes, the measured penalties, and whether to match now.
+        policy: Rule of colocation.
 
     Raises:
-        DisutilityError: a penalty is above 1, or not a finite number.
+        DisutilityError: A penalty is above 1, or not a finite number.
     """
     agents = [job for job in jobs if not job.node]
     if not agents:
-        return Placed(tuple(jobs), (), ())
-    done = _Round(agents)
-    told_apart = any(job.placing.avoids for job in jobs)
-    seats = Seats([job for job in jobs if job.node], snapshot.nodes, told_apart=told_apart)
-    _keep_promises(done, jobs, seats, snapshot.penalties)
-    reason = _nothing_to_do(seats, snapshot, policy)
+        return PlacementResult(tuple(jobs), (), ())
+    round_ = _MatchingRound(agents)
+    any_avoids = any(job.placement.avoids for job in jobs)
+    sockets = FreeSockets([job for job in jobs if job.node], snapshot.nodes, any_avoids=any_avoids)
+    _follow_partners(round_, jobs, sockets, snapshot.penalties)
+    reason = _reason_to_wait(sockets, snapshot, policy)
     if reason:
-        done.reasons.update((number, reason) for number in done.left())
+        round_.reasons.update((number, reason) for number in round_.left())
     else:
-        _match(done, seats, snapshot.penalties, policy)
-    return _settled(jobs, done)
+        _match(round_, sockets, snapshot.penalties, policy)
+    return _result(jobs, round_)
 
 
 def disutilities(programs: Sequence[str], penalties: Penalties) -> Floats:
-    """Return what each agent loses beside each other, shape (n, n), by their programs.
+    """Return the loss of throughput of each agent beside each other, shape (n, n).
 
-    Pairs of programs that were not measured are predicted from those that were; where nothing
-    was, nobody is thought to lose anything.
+    Pairs of programs that were not measured are predicted from those that were. If none was, all
+    losses are 0.
 
     Args:
-        programs: shape (n,); what each agent runs.
-        penalties: 1 - throughput beside / throughput alone, of a program and the one beside it.
+        programs: Program that each of n agents runs.
+        penalties: Measured penalties, 1 - throughput beside / throughput alone, by program and
+            co-runner.
 
     Raises:
-        DisutilityError: a penalty is above 1, or not a finite number.
+        DisutilityError: A penalty is above 1, or not a finite number.
     """
     wanted = set(programs)
     kinds = wanted | {program for pair in penalties for program in pair}
-    if len(kinds) > MOST_KINDS:
+    if len(kinds) > MAX_PROGRAMS:
         kinds = wanted
     known = sorted(each for each in penalties.items() if kinds.issuperset(each[0]))
-    full = _filled(tuple(sorted(kinds)), tuple(known))
+    full = _predicted(tuple(sorted(kinds)), tuple(known))
     number = {program: index for index, program in enumerate(sorted(kinds))}
     of = np.array([number[program] for program in programs], np.int64)
     return np.ascontiguousarray(full[np.ix_(of, of)])
 
 
 @lru_cache(maxsize=2)
-def _filled(kinds: tuple[str, ...], penalties: tuple[tuple[tuple[str, str], float], ...]) -> Floats:
-    """Predict what was not measured; once, as decisions are many and measurements few."""
+def _predicted(
+    kinds: tuple[str, ...], penalties: tuple[tuple[tuple[str, str], float], ...]
+) -> Floats:
+    """Return losses of all programs, shape (K, K), with those that were not measured predicted.
+
+    Cached, since there are many decisions between measurements.
+    """
     number = {program: index for index, program in enumerate(kinds)}
     measured = np.full((len(kinds), len(kinds)), np.nan)
     for (program, other), penalty in penalties:
@@ -143,69 +149,75 @@ def _filled(kinds: tuple[str, ...], penalties: tuple[tuple[tuple[str, str], floa
     return predict(measured).disutility if known else np.zeros_like(measured)
 
 
-def _nothing_to_do(seats: Seats, snapshot: Snapshot, policy: Policy) -> str:
+def _reason_to_wait(sockets: FreeSockets, snapshot: Snapshot, policy: Policy) -> str:
+    """Return why no job is matched now; empty if jobs are."""
     if policy.colocation == "None":
         return NO_RULE
     if not snapshot.matching:
-        return NOT_YET
-    return "" if seats.processors else NO_PROCESSOR
+        return WAITS_FOR_MATCHING
+    return "" if sockets.node_of else NO_FREE_SOCKET
 
 
-def _keep_promises(done: _Round, jobs: Sequence[Job], seats: Seats, penalties: Penalties) -> None:
-    """Send jobs after partners that were sent first, as by an operator that died in between."""
+def _follow_partners(
+    round_: _MatchingRound, jobs: Sequence[Job], sockets: FreeSockets, penalties: Penalties
+) -> None:
+    """Send jobs to the nodes of partners whose operator stopped before it placed both."""
     titles = {job.title: job for job in jobs if job.node}
-    for number, agent in enumerate(done.agents):
-        node, partner = agent.placing.promised, titles.get(agent.placing.partner)
-        if node and partner is not None and seats.join(agent, node):
-            done.nodes[number] = node
+    for number, agent in enumerate(round_.agents):
+        node, partner = agent.placement.partner_node, titles.get(agent.placement.partner)
+        if node and partner is not None and sockets.place_beside_partner(agent, node):
+            round_.nodes[number] = node
             both = (agent, partner)
             cost = disutilities([each.program for each in both], penalties)
             lost = (float(cost[0, 1]), float(cost[1, 0]))
-            done.pairings.append(_pairing(node, both, lost, penalties))
+            round_.pairings.append(_pairing(node, both, lost, penalties))
 
 
-def _match(done: _Round, seats: Seats, penalties: Penalties, policy: Policy) -> None:
-    for number in _without_room(done, seats):
-        done.reasons[number] = NO_ROOM
-    for numbers in _crowds(done):
-        agents = [done.agents[number] for number in numbers]
-        crowd = _Crowd.of(agents, penalties)
-        seated = _seat(done, seats, numbers, crowd.paired(policy))
-        _tell(done, numbers, crowd, seated, penalties, policy)
+def _match(
+    round_: _MatchingRound, sockets: FreeSockets, penalties: Penalties, policy: Policy
+) -> None:
+    for number in _without_room(round_, sockets):
+        round_.reasons[number] = NO_ROOM
+    for numbers in _groups(round_):
+        agents = [round_.agents[number] for number in numbers]
+        by_kind = _AgentsByKind.of(agents, penalties)
+        placed_with = _send_to_sockets(round_, sockets, numbers, by_kind.paired(policy))
+        _record_pairings(round_, numbers, by_kind, placed_with, penalties, policy)
 
 
-def _without_room(done: _Round, seats: Seats) -> list[int]:
-    """Return those who fit nowhere, so that nobody is paired with them."""
+def _without_room(round_: _MatchingRound, sockets: FreeSockets) -> list[int]:
+    """Return the indices of jobs that fit no socket, so that no job is paired with them."""
     fits: dict[object, bool] = {}
     found = []
-    for number in done.left():
-        agent = done.agents[number]
-        named = (agent.namespace, agent.name) if agent.placing.avoids else ()
-        shape = (agent.placing, named)
+    for number in round_.left():
+        agent = round_.agents[number]
+        named = (agent.namespace, agent.name) if agent.placement.avoids else ()
+        shape = (agent.placement, named)
         if shape not in fits:
-            fits[shape] = seats.has_room(agent)
+            fits[shape] = sockets.has_room(agent)
         if not fits[shape]:
             found.append(number)
     return found
 
 
-def _crowds(done: _Round) -> Iterator[list[int]]:
-    """Yield those who are left, as many at a time as have no more than `MOST_KINDS` programs."""
-    numbers = done.left()
-    programs = sorted({done.agents[number].program for number in numbers})
-    group = {program: index // MOST_KINDS for index, program in enumerate(programs)}
-    for each in range(-(-len(programs) // MOST_KINDS)):
-        yield [number for number in numbers if group[done.agents[number].program] == each]
+def _groups(round_: _MatchingRound) -> Iterator[list[int]]:
+    """Yield the indices of undecided jobs, in groups of at most `MAX_PROGRAMS` programs."""
+    numbers = round_.left()
+    programs = sorted({round_.agents[number].program for number in numbers})
+    group = {program: index // MAX_PROGRAMS for index, program in enumerate(programs)}
+    for each in range(-(-len(programs) // MAX_PROGRAMS)):
+        yield [number for number in numbers if group[round_.agents[number].program] == each]
 
 
-class _Crowd(NamedTuple):
-    """Agents by kind.
+class _AgentsByKind(NamedTuple):
+    """n agents of K kinds; those of one kind run one program and avoid nobody by name.
 
     Attributes:
-        agents: they.
-        kind: shape (n,); the kind of each.
-        cost: shape (K, K); what one kind loses beside another, `FORBIDDEN` where it must not be.
-        intensity: shape (K,); bandwidth that each kind draws; an unknown one counts as an average.
+        agents: Jobs that wait.
+        kind: Kind of each agent, shape (n,).
+        cost: Loss of each kind beside each other, `FORBIDDEN` if either avoids the other, shape
+            (K, K).
+        intensity: Memory bandwidth of each kind, the mean of the others if unknown, shape (K,).
     """
 
     agents: Sequence[Job]
@@ -214,34 +226,35 @@ class _Crowd(NamedTuple):
     intensity: Floats
 
     @classmethod
-    def of(cls, agents: Sequence[Job], penalties: Penalties) -> _Crowd:
+    def of(cls, agents: Sequence[Job], penalties: Penalties) -> _AgentsByKind:
         kinds: dict[tuple[str, ...], int] = {}
-        patterns: list[Job] = []
+        examples: list[Job] = []
         kind = np.empty(len(agents), np.int64)
-        shunned = frozenset().union(*(agent.placing.avoids for agent in agents))
+        avoided = frozenset().union(*(agent.placement.avoids for agent in agents))
         for number, agent in enumerate(agents):
             names = {(agent.namespace, agent.name), (agent.namespace, "")}
-            apart = agent.placing.avoids or not shunned.isdisjoint(names)
+            apart = agent.placement.avoids or not avoided.isdisjoint(names)
             key = (agent.program, *((agent.namespace, agent.name) if apart else ()))
             if key not in kinds:
-                kinds[key] = len(patterns)
-                patterns.append(agent)
+                kinds[key] = len(examples)
+                examples.append(agent)
             kind[number] = kinds[key]
-        cost = disutilities([each.program for each in patterns], penalties)
-        for one in [number for number, each in enumerate(patterns) if each.placing.avoids]:
-            for other, each in enumerate(patterns):
-                if avoid(patterns[one], each):
+        cost = disutilities([each.program for each in examples], penalties)
+        for one in [number for number, each in enumerate(examples) if each.placement.avoids]:
+            for other, each in enumerate(examples):
+                if avoid(examples[one], each):
                     cost[one, other] = cost[other, one] = FORBIDDEN
         told = [each.bandwidth for each in agents if each.bandwidth is not None]
         mean = sum(told) / len(told) if told else 0.0
-        drawn = [mean if each.bandwidth is None else each.bandwidth for each in patterns]
+        drawn = [mean if each.bandwidth is None else each.bandwidth for each in examples]
         return cls(agents, kind, cost, np.array(drawn, np.float64))
 
     def paired(self, policy: Policy) -> Agents:
-        """Return each agent's partner; those who want a processor to themselves have none."""
+        """Return each agent's partner, shape (n,); `ALONE` for those that need a socket each."""
         partner = np.full(len(self.agents), ALONE, np.int64)
         together = np.array(
-            [number for number, each in enumerate(self.agents) if not each.placing.apart], np.int64
+            [number for number, each in enumerate(self.agents) if not each.placement.exclusive],
+            np.int64,
         )
         allowed = self.cost < FORBIDDEN
         found = pair_by_type(
@@ -256,25 +269,25 @@ class _Crowd(NamedTuple):
         return partner
 
 
-def _tell(
-    done: _Round,
+def _record_pairings(
+    round_: _MatchingRound,
     numbers: Sequence[int],
-    crowd: _Crowd,
-    seated: Agents,
+    by_kind: _AgentsByKind,
+    placed_with: Agents,
     penalties: Penalties,
     policy: Policy,
 ) -> None:
-    """Note who sits by whom, what that costs them, and with whom they would rather sit."""
-    agents = crowd.agents
-    lost = penalties_by_type(crowd.cost, crowd.kind, seated)
-    advice = advise_by_type(crowd.cost, crowd.kind, seated, policy.break_away_gain)
-    for one, other in _pairs(seated):
-        node = done.nodes.get(numbers[one])
+    """Record the pairs that were placed, with their losses and the advice to each job."""
+    agents = by_kind.agents
+    lost = penalties_by_type(by_kind.cost, by_kind.kind, placed_with)
+    advice = advise_by_type(by_kind.cost, by_kind.kind, placed_with, policy.break_away_gain)
+    for one, other in _pairs(placed_with):
+        node = round_.nodes.get(numbers[one])
         if node is None:
             continue
         both = (one,) if other == ALONE else (one, other)
         companions = [int(advice.companion[each]) for each in both]
-        done.pairings.append(
+        round_.pairings.append(
             _pairing(
                 node,
                 [agents[each] for each in both],
@@ -286,36 +299,39 @@ def _tell(
         )
 
 
-def _seat(done: _Round, seats: Seats, numbers: Sequence[int], partner: Agents) -> Agents:
-    """Send pairs to processors in the order of each pair's earlier agent; return who sits by whom.
+def _send_to_sockets(
+    round_: _MatchingRound, sockets: FreeSockets, numbers: Sequence[int], partner: Agents
+) -> Agents:
+    """Send pairs to sockets in the order of each pair's earlier agent; return the partners there.
 
-    Where processors are too few, the others wait in batches.
+    Where sockets are too few, the other pairs wait in batches.
     """
-    seated = partner.copy()
-    sent = dispatch(partner, seats.free or 1)
+    placed_with = partner.copy()
+    sent = dispatch(partner, sockets.free or 1)
     for one, other in _pairs(partner):
         both = [one] if other == ALONE else [one, other]
-        node = seats.take([done.agents[numbers[each]] for each in both])
+        node = sockets.place([round_.agents[numbers[each]] for each in both])
         if node is None and other != ALONE:
-            seated[both] = ALONE
+            placed_with[both] = ALONE
         for each in both:
-            alone = seats.take([done.agents[numbers[each]]]) if node is None else node
+            alone = sockets.place([round_.agents[numbers[each]]]) if node is None else node
             if alone is not None:
-                done.nodes[numbers[each]] = alone
+                round_.nodes[numbers[each]] = alone
             else:
-                done.reasons[numbers[each]] = _behind(int(sent.batch[each]))
-    return seated
+                round_.reasons[numbers[each]] = _behind(int(sent.batch[each]))
+    return placed_with
 
 
 def _behind(batches: int) -> str:
+    """Return the reason of a job that waits for so many batches of others."""
     if batches == 0:
         return NO_ROOM
     many = "1 batch" if batches == 1 else f"{batches} batches"
-    return f"waits for a processor, behind {many} of others"
+    return f"waits for a socket, behind {many} of other jobs"
 
 
 def _pairs(partner: Agents) -> Iterator[tuple[int, int]]:
-    """Yield every agent and its partner, each pair once."""
+    """Yield every agent with its partner, each pair once."""
     for one, other in enumerate(partner.tolist()):
         if other == ALONE or one < other:
             yield one, other
@@ -343,16 +359,16 @@ def _pairing(
     )
 
 
-def _settled(jobs: Sequence[Job], done: _Round) -> Placed:
+def _result(jobs: Sequence[Job], round_: _MatchingRound) -> PlacementResult:
     placed, waiting = [], []
     number = 0
     for job in jobs:
         if job.node:
             placed.append(job)
             continue
-        if number in done.nodes:
-            placed.append(replace(job, node=done.nodes[number]))
+        if number in round_.nodes:
+            placed.append(replace(job, node=round_.nodes[number]))
         else:
-            waiting.append(Refusal(job.namespace, job.name, done.reasons[number], job.pod))
+            waiting.append(Refusal(job.namespace, job.name, round_.reasons[number], job.pod))
         number += 1
-    return Placed(tuple(placed), tuple(done.pairings), tuple(waiting))
+    return PlacementResult(tuple(placed), tuple(round_.pairings), tuple(waiting))

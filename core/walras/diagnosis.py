@@ -1,4 +1,4 @@
-"""What a fitted profile is worth: findings that say what is wrong with it and the way out.
+"""Findings on a fitted profile: each names a fault and the way out.
 
 Section IV of "Amdahl's Law in the Datacenter Era" names the cases in which Karp-Flatt falls short:
 overheads that grow with cores, too few tasks, data that are too small.
@@ -12,21 +12,21 @@ from walras.profile import Sample, SpeedupFit, merge_samples
 from walras.timemodel import MIN_SIZES_FOR_QUADRATIC
 
 TRUSTED_SECONDS = 0.1
-"""Shorter runs are mostly start-up, and a scheduler's tick of some ms distorts them visibly."""
+"""Shortest run to trust: shorter ones are mostly start-up, and scheduler ticks distort them."""
 
 TOLERANCE = 0.05
-"""Differences in F smaller than this are taken for noise: they move an allocation by less
-than a core (section VI studies errors of 5 to 15 %)."""
+"""Differences in F that count as noise: smaller ones move an allocation by less than a core
+(section VI studies errors of 5 to 15 %)."""
 
 UNCERTAIN = 0.1
-"""An F that repeats leave open by more than this cannot tell a good program from a bad one."""
+"""Uncertainty of F above which it cannot tell a program that scales from one that does not."""
 
 
 DISTURBED = 0.1
-"""Share of a run's CPUs that others may take before its times say more about them."""
+"""Share of a run's CPUs that other programs may take before its times cannot be trusted."""
 
 
-class Code(StrEnum):
+class FindingCode(StrEnum):
     """Stable names of the findings, for documents and scripts."""
 
     PARALLEL_OVERHEAD = "ParallelOverhead"
@@ -44,15 +44,15 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing to know about a profile: a stable code, and a sentence with the way out."""
+    """A fault of a profile: a stable code, and a sentence with the way out."""
 
-    code: Code
+    code: FindingCode
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """What the rules look at: the samples, the fit, and how uncertain F is at each core count."""
+    """Input of the rules: the samples, the fit, and the uncertainty of F at each core count."""
 
     samples: tuple[Sample, ...]
     fit: SpeedupFit
@@ -68,15 +68,15 @@ class _Case:
 def diagnose(
     samples: Iterable[Sample], fit: SpeedupFit, disturbance: float = 0.0
 ) -> tuple[Finding, ...]:
-    """Judge `fit` by its own figures and by the samples that it was made from.
+    """Return the findings on `fit`, from its figures and its samples.
 
     Args:
-        samples: What was measured.
-        fit: What was fitted to it.
-        disturbance: Share of the runs' CPU time that other programs took, where it is known.
+        samples: Times that were measured.
+        fit: Fit of the samples.
+        disturbance: Share of the runs' CPU time that other programs took; 0 if unknown.
 
     Returns:
-        The findings, most serious first; none when the profile can be relied on.
+        Findings, most serious first; none if the profile is reliable.
     """
     merged = merge_samples(samples)
     case = _Case(merged, fit, uncertainties(merged, fit), disturbance)
@@ -84,13 +84,13 @@ def diagnose(
 
 
 def uncertainties(samples: Iterable[Sample], fit: SpeedupFit) -> dict[int, float]:
-    """How far repeats leave F(x) open, by core count: dF = (T_x / T_1) (δ_1 + δ_x) / (1 - 1/x).
+    """Return the uncertainty of F(x) by core count: dF = (T_x / T_1) (δ_1 + δ_x) / (1 - 1/x).
 
     First order in the relative uncertainties δ, the mean over data sizes, as F(x) itself is.
 
     Args:
-        samples: One for each core count and data size (`walras.profile.merge_samples`).
-        fit: What was fitted to them.
+        samples: One sample for each core count and data size (`walras.profile.merge_samples`).
+        fit: Fit of the samples.
     """
     by_key = {(sample.size, sample.cores): sample for sample in samples}
     open_by: dict[int, list[float]] = {cores: [] for cores in fit.by_cores}
@@ -119,7 +119,7 @@ def _threads_unused(case: _Case) -> str | None:
     if max(abs(value) for value in case.fit.by_cores.values()) > TOLERANCE:
         return None
     return (
-        "it gains nothing by more cores (F is about 0): it runs in one thread, or its number of "
+        "it gains nothing from more cores (F is about 0): it runs in one thread, or its number of "
         "threads is fixed; pass {threads} to the option that sets it"
     )
 
@@ -130,8 +130,8 @@ def _super_linear(case: _Case) -> str | None:
     if value <= 1 + max(TOLERANCE, case.noise[best]):
         return None
     return (
-        f"it speeds up by more than its cores on {best} cores (F = {value:.2f}), as when data fit "
-        "the larger cache or the one-core runs were disturbed; the market counts F as 1"
+        f"it speeds up more than {best}-fold on {best} cores (F = {value:.2f}): its data may fit "
+        "the larger cache, or the one-core runs were disturbed; the market counts F as 1"
     )
 
 
@@ -143,7 +143,7 @@ def _parallel_overhead(case: _Case) -> str | None:
         return None
     return (
         f"F falls from {at_few:.2f} on {fewest} cores to {at_most:.2f} on {most}: overheads grow "
-        f"with cores and Amdahl's law promises too much; profile only up to the cores it will hold"
+        f"with cores and Amdahl's law promises too much: profile only up to the cores it will hold"
     )
 
 
@@ -219,16 +219,16 @@ def _cores(count: int) -> str:
     return "one core" if count == 1 else f"{count} cores"
 
 
-_RULES: dict[Code, Callable[[_Case], str | None]] = {
-    Code.SLOW_DOWN: _slow_down,
-    Code.THREADS_UNUSED: _threads_unused,
-    Code.BUSY_MACHINE: _busy_machine,
-    Code.TOO_NOISY: _too_noisy,
-    Code.TOO_SHORT: _too_short,
-    Code.SUPER_LINEAR: _super_linear,
-    Code.PARALLEL_OVERHEAD: _parallel_overhead,
-    Code.ONE_CORE_COUNT: _one_core_count,
-    Code.SINGLE_RUNS: _single_runs,
-    Code.SIZES_DISAGREE: _sizes_disagree,
-    Code.FEW_SIZES: _few_sizes,
+_RULES: dict[FindingCode, Callable[[_Case], str | None]] = {
+    FindingCode.SLOW_DOWN: _slow_down,
+    FindingCode.THREADS_UNUSED: _threads_unused,
+    FindingCode.BUSY_MACHINE: _busy_machine,
+    FindingCode.TOO_NOISY: _too_noisy,
+    FindingCode.TOO_SHORT: _too_short,
+    FindingCode.SUPER_LINEAR: _super_linear,
+    FindingCode.PARALLEL_OVERHEAD: _parallel_overhead,
+    FindingCode.ONE_CORE_COUNT: _one_core_count,
+    FindingCode.SINGLE_RUNS: _single_runs,
+    FindingCode.SIZES_DISAGREE: _sizes_disagree,
+    FindingCode.FEW_SIZES: _few_sizes,
 }

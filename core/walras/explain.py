@@ -1,11 +1,11 @@
-"""Why a job got what it got, in one sentence to its user."""
+"""Reasons of grants, in one sentence to the job's user."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from walras.apportion import ALMOST
+from walras.apportion import SHARING_THRESHOLD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,16 +14,17 @@ if TYPE_CHECKING:
     from walras.snapshot import CoreMechanism, Entitlement, Job
 
 VISIBLE = 0.005
-"""Cores, half of the last digit that is printed: a smaller change is not worth a word."""
+"""Smallest change in cores that a reason mentions: half of the last digit that is printed."""
 
 
-class Due(NamedTuple):
-    """What a job would get if cores moved however little that gained.
+class WithoutHysteresis(NamedTuple):
+    """Cores that a job would get if the policy had no hysteresis.
 
     Attributes:
-        own: whole cores of its own; 0 if it would share.
-        shared: cores of the pool that it would share; 0 if it would not.
-        threshold: part of what the node's jobs do, below which a gain moves no cores.
+        own: Whole cores of its own; 0 if it would share cores.
+        shared: Whole cores that it would share; 0 if its cores would be its own.
+        threshold: Hysteresis of the policy: part of a node's progress that a new division must
+            gain.
     """
 
     own: int
@@ -38,42 +39,43 @@ def explain(
     quota: float,
     sharers: int,
     mechanism: CoreMechanism,
-    due: Due,
+    without_hysteresis: WithoutHysteresis,
 ) -> Grant:
     """Return ``grant`` with its reason.
 
     Args:
-        grant: what the job gets.
-        job: the job.
-        budget: of its entitlement, in cores.
-        quota: real number of cores after the bounds of jobs.
-        sharers: how many jobs share the pool of its node.
-        mechanism: that decided.
-        due: what it would get without hysteresis.
+        grant: Grant of the job.
+        job: Job with its bounds.
+        budget: Budget of its entitlement, in cores.
+        quota: Cores within the bounds of jobs, before rounding.
+        sharers: Number of jobs that share the pool of its node.
+        mechanism: Mechanism that divided the cores.
+        without_hysteresis: Cores that the job would get without hysteresis.
     """
-    stays = (grant.granted_cores, grant.shared_cores) != (due.own, due.shared)
+    market = without_hysteresis.own, without_hysteresis.shared
+    stays = (grant.granted_cores, grant.shared_cores) != market
     parts = (
         _market(grant, job, budget, mechanism),
         _bound(grant, job, quota),
-        _stay(grant, due) if stays else _hardware(grant, quota, sharers),
+        _stay(grant, without_hysteresis) if stays else _hardware(grant, quota, sharers),
         _shortfall(grant, job),
     )
     return replace(grant, reason="; ".join(part for part in parts if part))
 
 
-def passed_over(grants: Sequence[Grant], entitlements: Sequence[Entitlement]) -> list[Grant]:
-    """Return grants of which those say so that are on nodes on which their users may not bid too.
+def explain_node_limit(grants: Sequence[Grant], entitlements: Sequence[Entitlement]) -> list[Grant]:
+    """Return grants whose reasons name the nodes that users do not bid on for their maxNodes.
 
     Args:
-        grants: all of them, in a market of linear utilities.
-        entitlements: with the most nodes that each bids on.
+        grants: Grants under PriceAnticipating.
+        entitlements: Entitlements with the most nodes that each bids on.
     """
     most = {each.name: each.max_nodes for each in entitlements}
     return [
         replace(
             grant,
-            reason=f"{grant.node} is none of the {most[grant.entitlement]} that "
-            f"{grant.entitlement}'s maxNodes lets it bid on at once; {grant.reason}",
+            reason=f"{grant.entitlement} does not bid on {grant.node}, since its maxNodes lets it "
+            f"bid on {most[grant.entitlement]} at once; {grant.reason}",
         )
         if most[grant.entitlement] is not None and grant.cores == 0
         else grant
@@ -81,12 +83,12 @@ def passed_over(grants: Sequence[Grant], entitlements: Sequence[Entitlement]) ->
     ]
 
 
-def charged(grants: Sequence[Grant], bids: Sequence[BidOutcome]) -> tuple[Grant, ...]:
-    """Return grants of which those cost nothing whose jobs pay nothing for what they bid.
+def apply_charges(grants: Sequence[Grant], bids: Sequence[BidOutcome]) -> tuple[Grant, ...]:
+    """Return grants with the spend set to 0 and the reason extended as bids' outcomes require.
 
     Args:
-        grants: all of them.
-        bids: what came of the jobs' bids; empty without auctions.
+        grants: Grants of all jobs.
+        bids: Outcomes of the jobs' bids; empty without auctions.
     """
     if not bids:
         return tuple(grants)
@@ -98,47 +100,47 @@ def charged(grants: Sequence[Grant], bids: Sequence[BidOutcome]) -> tuple[Grant,
             result.append(grant)
         else:
             spend = grant.spend if bid.charge else 0.0
-            parts = (grant.reason, of_bid(bid))
+            parts = (grant.reason, explain_bid(bid))
             result.append(replace(grant, spend=spend, reason="; ".join(filter(None, parts))))
     return tuple(result)
 
 
-def of_bid(bid: BidOutcome) -> str:
-    """Say whether a job has the utility that it demands, and what it pays; empty if it is plain."""
+def explain_bid(bid: BidOutcome) -> str:
+    """Return whether a job has its minimum utility and what it pays; empty for a plain bid."""
     if bid.minimum is None:
         if bid.prolific:
             return ""
         return (
-            "it has what jobs with a minimum utility leave, since they could not have theirs "
-            "beside its bid, and pays nothing"
+            "it gets what jobs with a minimum utility leave, since they would miss theirs beside "
+            "its bid, and pays nothing"
         )
     demanded = f"its minimum utility of {bid.minimum:.4g}"
     if bid.charge:
         return f"{demanded} is met at {bid.utility:.4g}, so it pays {bid.charge:.2f}"
     if bid.reach < bid.minimum:
         return (
-            f"{demanded} is out of reach, all that it can use makes {bid.reach:.4g}: it has what "
-            f"others leave and pays nothing"
+            f"{demanded} is out of reach, since all that it can use gives {bid.reach:.4g}: it gets "
+            f"what others leave and pays nothing"
         )
     if not bid.prolific:
         return (
-            f"{demanded} cannot be promised beside those of larger budgets: it has what others "
-            f"leave, which makes {bid.utility:.4g}, and pays nothing"
+            f"{demanded} cannot be promised beside jobs with larger budgets: it gets what others "
+            f"leave, which gives {bid.utility:.4g}, and pays nothing"
         )
     return (
-        f"{demanded} is missed at {bid.utility:.4g}, for whole cores and minimums of memory, so it "
-        f"pays nothing"
+        f"{demanded} is missed at {bid.utility:.4g}, because of whole cores and minimums of "
+        f"memory, so it pays nothing"
     )
 
 
 def _market(grant: Grant, job: Job, budget: float, mechanism: CoreMechanism) -> str:
     if mechanism == "ProportionalSharing":
         return f"{job.entitlement}'s share of {job.node} is {grant.cores:.2f} cores for this job"
-    speedup = f"a parallel fraction of {job.fraction:.3f} makes a speedup of {grant.speedup:.2f}"
+    speedup = f"a parallel fraction of {job.fraction:.3f} gives a speedup of {grant.speedup:.2f}"
     if mechanism in {"Greedy", "UpperBound"}:
-        weighed = "whatever the entitlements" if mechanism == "Greedy" else "weighed by budgets"
+        weighted = "regardless of entitlements" if mechanism == "Greedy" else "weighted by budgets"
         return (
-            f"{grant.cores:.2f} cores of {job.node} bring most progress here, {weighed}: {speedup}"
+            f"{grant.cores:.2f} cores of {job.node} bring the most progress, {weighted}: {speedup}"
         )
     bought = (
         f"{grant.spend:.2f} of {job.entitlement}'s budget of {budget:.2f} buys "
@@ -146,16 +148,16 @@ def _market(grant: Grant, job: Job, budget: float, mechanism: CoreMechanism) -> 
     )
     if mechanism == "Auction":
         return (
-            f"a bid of {grant.spend:.2f}, of {job.entitlement}'s budget of {budget:.2f}, takes "
+            f"a bid of {grant.spend:.2f}, of {job.entitlement}'s budget of {budget:.2f}, wins "
             f"{grant.cores:.2f} cores of {grant.node}"
         )
     if mechanism == "PriceAnticipating":
-        return f"{bought}, as if its speedup grew with every core alike"
+        return f"{bought}, as if every core added the same speedup"
     return f"{bought}, where {speedup}"
 
 
 def _bound(grant: Grant, job: Job, quota: float) -> str | None:
-    """Say how the bounds of jobs moved this one from what the market gave it."""
+    """Return how bounds of jobs change the market's cores of this one; None if they do not."""
     if abs(quota - grant.cores) < VISIBLE:
         if job.max_cores is not None and quota > job.max_cores - VISIBLE:
             return f"all that its maxCores of {job.max_cores} allows"
@@ -164,34 +166,38 @@ def _bound(grant: Grant, job: Job, quota: float) -> str | None:
             and quota < job.min_cores + VISIBLE
             and quota > job.min_cores - VISIBLE
         ):
-            return f"as much as its minCores of {job.min_cores} asks of {job.entitlement}'s budget"
+            return f"as much as its minCores of {job.min_cores} takes of {job.entitlement}'s budget"
         return None
     if quota > grant.cores:
         if quota == job.min_cores > 1:
-            return f"lifted to its minCores of {job.min_cores} by {job.entitlement}'s other jobs"
-        return f"raised to {quota:.2f} by what jobs at their maxCores leave"
+            return (
+                f"raised to its minCores of {job.min_cores} at the cost of {job.entitlement}'s "
+                f"other jobs"
+            )
+        return f"raised to {quota:.2f} by cores that jobs at their maxCores leave"
     if job.max_cores is not None and quota >= job.max_cores:
-        return f"held to its maxCores of {job.max_cores}"
+        return f"limited to its maxCores of {job.max_cores}"
     return f"lowered to {quota:.2f} for the minCores of {job.entitlement}'s other jobs"
 
 
 def _hardware(grant: Grant, quota: float, sharers: int) -> str:
     if grant.granted_cores:
         return f"rounded to {_count(grant.granted_cores)} of its own"
-    why = "less than one" if quota < ALMOST else f"{grant.node} has none left for it alone"
+    small = quota < SHARING_THRESHOLD
+    why = "less than one core" if small else f"{grant.node} has no core left for it alone"
     if sharers == 1:
-        return f"{why}, so it has the {_count(grant.shared_cores)} kept for small jobs"
+        return f"{why}, so it runs on the {_count(grant.shared_cores)} kept for small jobs"
+    others = "1 other job" if sharers == 2 else f"{sharers - 1} other jobs"
     return (
-        f"{why}, so it shares {_count(grant.shared_cores)} with "
-        f"{sharers - 1} other{'' if sharers == 2 else 's'} by weight {grant.weight}"
+        f"{why}, so it shares {_count(grant.shared_cores)} with {others} at weight {grant.weight}"
     )
 
 
-def _stay(grant: Grant, due: Due) -> str:
+def _stay(grant: Grant, market: WithoutHysteresis) -> str:
     return (
-        f"keeps {_having(grant.granted_cores, grant.shared_cores)} in place of "
-        f"{_having(due.own, due.shared)}: to move cores would bring the jobs of {grant.node} less "
-        f"than {100 * due.threshold:g}% more"
+        f"keeps {_having(grant.granted_cores, grant.shared_cores)} instead of "
+        f"{_having(market.own, market.shared)}: moving cores would add less than "
+        f"{100 * market.threshold:g}% to the progress of the jobs on {grant.node}"
     )
 
 
@@ -203,8 +209,8 @@ def _shortfall(grant: Grant, job: Job) -> str | None:
     if job.min_cores <= max(grant.granted_cores, 1):
         return None
     return (
-        f"short of its minCores of {job.min_cores}, for which {job.entitlement}'s cores "
-        f"on {job.node} do not suffice"
+        f"short of its minCores of {job.min_cores}, since {job.entitlement}'s cores on {job.node} "
+        f"do not suffice"
     )
 
 

@@ -1,4 +1,4 @@
-"""When jobs will be done if the market is cleared anew at every end: a fluid model of a run."""
+"""Forecast of when jobs end, by a fluid model that clears the market anew at every end."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from walras.plan import Plan
-    from walras.snapshot import Job, Key, Policy, Snapshot
+    from walras.snapshot import Job, JobKey, Policy, Snapshot
 
 
-def held_cores(plan: Plan) -> dict[Key, float]:
-    """Return the cores that each job really holds: its own, or its part of the shared ones."""
+def held_cores(plan: Plan) -> dict[JobKey, float]:
+    """Return each job's cores after rounding: its own, or its part by weight of the shared ones."""
     weights: dict[tuple[str, tuple[int, ...]], int] = {}
     for grant in plan.grants:
         if not grant.granted_cores:
@@ -31,28 +31,30 @@ def held_cores(plan: Plan) -> dict[Key, float]:
 
 
 def expected_speedup(job: Job, cores: float) -> float:
-    """Return Amdahl's speedup at the cores held, of which the job uses at most its maximum.
+    """Return Amdahl's speedup on ``cores``, of which the job uses at most its maximum.
 
-    Less than a core is a core part of the time, so that the speedup is that part.
+    Less than a core is a core for part of the time, so the speedup is that part.
     """
     usable = cores if job.max_cores is None else min(cores, job.max_cores)
     return float(speedup(usable, job.fraction)) if usable >= 1 else usable
 
 
-def forecast(snapshot: Snapshot, policy: Policy, alone: Mapping[Key, float]) -> dict[Key, float]:
-    """Return how many seconds each job will take, all starting now.
+def forecast(
+    snapshot: Snapshot, policy: Policy, alone: Mapping[JobKey, float]
+) -> dict[JobKey, float]:
+    """Return the seconds until each job ends, if all start now.
 
-    Every job proceeds at its expected speedup; whenever one ends, its cores are divided again.
+    Every job proceeds at its expected speedup; whenever one ends, the market is cleared again.
 
     Args:
-        snapshot: the jobs at the start.
-        policy: how cores are divided.
-        alone: seconds that each job would take on one core; jobs not in it never end, and are
-            not in the result.
+        snapshot: Snapshot with the jobs at the start.
+        policy: Mechanisms.
+        alone: Seconds that each job takes on one core, by key. Jobs without an entry never end, and
+            are left out of the result.
     """
     jobs = {identity(job): job for job in snapshot.jobs}
     left = dict(alone)
-    ends: dict[Key, float] = {}
+    ends: dict[JobKey, float] = {}
     now = 0.0
     while any(each in left for each in jobs):
         plan = clear(replace(snapshot, jobs=tuple(jobs.values())), policy)

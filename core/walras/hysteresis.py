@@ -1,31 +1,31 @@
-"""Chooses the nodes whose cores stay as they are, since a new division gains too little (pure).
+"""Hysteresis: nodes keep their current division of cores where a new one gains too little.
 
-Measured inputs are never twice the same, and rounding turns the least of changes into whole cores
-that move. So a new division of a node replaces the present one only for a reason.
+Measured inputs are never the same twice, and rounding turns the smallest change into whole cores
+that move. So a new division of a node replaces the current one only if it gains enough.
 
 Let s_k be the speedup of job k in hardware, at its own cores or its part of a pool, w_k its work,
-b_i the budget of its user i, W_i the work of all its jobs, and B all budgets. What its jobs do is
-U_i = sum_k w_k s_k / W_i (eq. 4), what all do is P = sum_i b_i U_i / B (eq. 10). P is a sum over
-jobs, so over nodes: P = sum_j P_j. With t the threshold:
+b_i the budget of its user i, W_i the work of all of i's jobs, and B the sum of budgets. The user's
+utility is U_i = sum_k w_k s_k / W_i (eq. 4), the system's progress P = sum_i b_i U_i / B (eq. 10).
+P is a sum over jobs, so over nodes: P = sum_j P_j. With t the threshold:
 
-1. *Gain.* Node j stays if it can go on as it is (`walras.present`) and
-   P_j(new) - P_j(present) < t P_j(present).
+1. *Gain.* Node j stays as it is if it can (`walras.current_division`) and
+   P_j(new) - P_j(current) < t P_j(current).
 2. *Entitlements.* Take U_i with the nodes of 1 as they are and all others new. Where it is below
    E_i, user i's utility at its bare entitlement (V-C), every node where the new division would do
    more for i is taken as new; repeat until there is none. There is one exception. Whole cores may
-   leave no division that gives everybody its due: of two equals on three cores one is always short,
-   and to hand the odd core back and forth mends nothing. So on nodes where the new division would
-   take from a user whom it leaves below its own E, this is done only where U_i is below E_i less
-   what rounding may take (`_least_after_rounding`).
+   allow no division that gives everybody its entitlement: of two equal users on three cores one is
+   always short, and moving the odd core back and forth helps nobody. So on nodes where the new
+   division would take from a user whom it leaves below its own E, this is done only where U_i is
+   below E_i less what rounding may take (`_least_after_rounding`).
 
-What follows. Call the outcome r, and the nodes that stay K.
+Properties. Let r be the outcome, and K the nodes that stay.
 
-- Nobody is below E_i and held back but by that exception, and nobody at all by more than rounding:
-  that is how 2 ends. It ends, as each round takes a node from K.
-- All that is foregone is sum over K of P_j(new) - P_j(r) < t sum over K of P_j(r) <= t P(r).
-- Cleared again with the same input, the outcome is r: nodes outside K have then nothing to decide,
-  and those in K pass 1 by the same figures, so that 2 starts where it ended.
-- Who is held back on a node was there before, and so were all others there: 1 says so.
+- No user whom K holds back is below E_i but by that exception, and none by more than rounding:
+  that is how 2 ends. It ends, since each round takes a node from K.
+- The progress foregone is sum over K of P_j(new) - P_j(r) < t sum over K of P_j(r) <= t P(r).
+- Clearing again with the same input gives r again: nodes outside K have nothing to decide, and
+  those in K pass 1 by the same figures, so that 2 starts where it ended.
+- All jobs on a node that stays were there before, by 1.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from walras import metrics
-from walras.apportion import Portions
-from walras.present import present
-from walras.sale import cores_in_hardware, kept_parts
+from walras.apportion import Apportionment
+from walras.current_division import current_division
+from walras.sale_units import cores_in_hardware, kept_parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,86 +45,87 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from walras.amdahl.market import AmdahlMarket
-    from walras.sale import Sale
-    from walras.snapshot import Holding, Job, Key, Policy
+    from walras.sale_units import UnitMarket
+    from walras.snapshot import Holding, Job, JobKey, Policy
 
     Floats = NDArray[np.float64]
     Bools = NDArray[np.bool_]
 
 EXACT = 1 - 1e-9
-"""Part of a utility from which it counts as reached: sums are not more exact."""
+"""Part of a utility at which it counts as reached, since sums are not more exact."""
 
 
-class Settled(NamedTuple):
-    """What is done.
+class HysteresisResult(NamedTuple):
+    """Division of cores after hysteresis.
 
     Attributes:
-        portions: of the parts of jobs: the new ones, or on nodes that stay the present ones.
-        stays: shape (m,), nodes whose division differs from the new one.
+        apportioned: Cores of the parts of jobs: the new division, or the current one on nodes that
+            stay.
+        stays: Whether each of m nodes keeps a division other than the new one, shape (m,).
     """
 
-    portions: Portions
+    apportioned: Apportionment
     stays: Bools
 
 
-def settle(
-    held: Mapping[Key, Holding],
+def apply_hysteresis(
+    held: Mapping[JobKey, Holding],
     jobs: Sequence[Job],
     market: AmdahlMarket,
-    sale: Sale,
-    due: Portions,
+    units: UnitMarket,
+    target: Apportionment,
     policy: Policy,
-) -> Settled:
-    """Take the new division of every node or leave it as it is.
+) -> HysteresisResult:
+    """Choose for every node between its current division and the new one.
 
     Args:
-        held: what jobs have.
-        jobs: shape (k,).
-        market: of the jobs; its servers are nodes, m of them.
-        sale: what is sold.
-        due: the new division, by parts of jobs.
-        policy: has the threshold.
+        held: Cores that jobs hold now.
+        jobs: Jobs that have a node, k of them.
+        market: Market of the jobs, whose servers are m nodes.
+        units: Market of the units that are sold.
+        target: New division, by parts of jobs.
+        policy: Policy with the threshold.
     """
     if policy.hysteresis <= 0 or not held or not jobs:
-        return Settled(due, np.zeros(len(market.capacities), np.bool_))
-    now, possible = present(held, jobs, sale, due)
-    node = sale.node[sale.market.server]
-    moved = now.whole != due.whole
-    moved |= (now.shared != due.shared) & kept_parts(sale, len(jobs), due)
+        return HysteresisResult(target, np.zeros(len(market.capacities), np.bool_))
+    now, possible = current_division(held, jobs, units, target)
+    node = units.node[units.market.server]
+    moved = now.whole != target.whole
+    moved |= (now.shared != target.shared) & kept_parts(units, len(jobs), target)
     differs = np.zeros(len(market.capacities), np.bool_)
     differs[node[moved]] = True
-    open_to_choice = possible & differs
+    undecided = possible & differs
     most = np.array([job.max_cores or np.inf for job in jobs])
-    before = _speedups(market, cores_in_hardware(sale, len(jobs), now), most)
-    after = _speedups(market, cores_in_hardware(sale, len(jobs), due), most)
-    before = np.where(open_to_choice[market.server], before, after)
-    stays = open_to_choice & _gains_little(market, before, after, policy.hysteresis)
-    stays = _without_the_short(market, before, after, most, stays)
-    return Settled(_either(now, due, stays[node]), stays)
+    before = _speedups(market, cores_in_hardware(units, len(jobs), now), most)
+    after = _speedups(market, cores_in_hardware(units, len(jobs), target), most)
+    before = np.where(undecided[market.server], before, after)
+    stays = undecided & _gains_little(market, before, after, policy.hysteresis)
+    stays = _except_users_below_entitlement(market, before, after, most, stays)
+    return HysteresisResult(_either(now, target, stays[node]), stays)
 
 
 def _worth(market: AmdahlMarket) -> Floats:
-    """Return what a speedup of each job by one adds to its user's utility, shape (k,)."""
+    """Return the utility that each job's user gains per unit of its speedup, shape (k,)."""
     return np.asarray(market.work / market.sum_by_user(market.work)[market.user], np.float64)
 
 
 def _speedups(market: AmdahlMarket, cores: Floats, most: Floats) -> Floats:
-    """Return speedups in hardware; less than a core is a core part of the time."""
+    """Return speedups in hardware, shape (k,): that of less than a core is its part of a core."""
     usable = np.minimum(cores, most)
     return np.where(usable >= 1, metrics.speedups(market, usable), usable)
 
 
 def _gains_little(market: AmdahlMarket, before: Floats, after: Floats, threshold: float) -> Bools:
-    """Return the nodes where a new division adds less than the threshold to what jobs do."""
+    """Return whether the new division adds less than the threshold to each node's progress."""
     weight = market.budgets[market.user] * _worth(market)
     gain = market.sum_by_server(weight * (after - before))
     return np.asarray(gain < threshold * market.sum_by_server(weight * before), np.bool_)
 
 
-def _without_the_short(
+def _except_users_below_entitlement(
     market: AmdahlMarket, before: Floats, after: Floats, most: Floats, stays: Bools
 ) -> Bools:
-    """Return the nodes that stay, but for those that would keep a user below its entitlement."""
+    """Return the nodes that stay, except those that would keep a user below its entitlement."""
     nodes = len(market.capacities)
     pairs, pair = np.unique(market.user * nodes + market.server, return_inverse=True)
     user, node = pairs // nodes, pairs % nodes
@@ -146,9 +147,9 @@ def _without_the_short(
 
 
 def _entitled(market: AmdahlMarket, most: Floats) -> tuple[Floats, Floats]:
-    """Return users' utilities at their bare entitlements, and what rounding leaves of them.
+    """Return users' utilities at their bare entitlements, and the least that rounding leaves.
 
-    Rounding is allowed to take from one job of each user, the one where it takes most.
+    Rounding may take from one job of each user, the one where it takes most.
     """
     bare = np.minimum(metrics.bare_entitlement(market), most)
     worth = _worth(market)
@@ -161,13 +162,15 @@ def _entitled(market: AmdahlMarket, most: Floats) -> tuple[Floats, Floats]:
 
 
 def _least_after_rounding(cores: Floats) -> Floats:
-    """Return what Hamilton's method leaves at least: less than a core is taken, or than half.
+    """Return the fewest cores that Hamilton's method leaves of ``cores``.
 
-    Of two cores and more the whole part stays. Of less, a core stays, be it the job's own or of
-    the pool that it has a part of.
+    It takes less than a core, and less than half. Of two cores and more, the whole part is left. Of
+    less, one core is left, the job's own or its pool's.
     """
     return np.maximum(cores - 1, cores / 2)
 
 
-def _either(now: Portions, due: Portions, stays: Bools) -> Portions:
-    return Portions(*(np.where(stays, one, other) for one, other in zip(now, due, strict=True)))
+def _either(now: Apportionment, target: Apportionment, stays: Bools) -> Apportionment:
+    return Apportionment(
+        *(np.where(stays, one, other) for one, other in zip(now, target, strict=True))
+    )

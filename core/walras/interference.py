@@ -1,8 +1,8 @@
-"""What programs lose beside others, taken off the parallel fractions that they bid with (pure).
+"""Interference: lower parallel fractions of jobs that lose throughput beside others.
 
 Parallel fractions are measured in isolation, but colocation degrades performance, which implies
 smaller speedups and smaller effective values of F ("Amdahl's Law in the Datacenter Era", VI-E). As
-there, a loss of some percent of throughput lowers F by as many percent.
+in the paper, a loss of some percent of throughput lowers F by as many percent.
 """
 
 from __future__ import annotations
@@ -18,48 +18,50 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from walras.plan import Grant
-    from walras.snapshot import Job, Key
+    from walras.snapshot import Job, JobKey
 
 
-class Loss(NamedTuple):
-    """What a program loses beside another.
+class ThroughputLoss(NamedTuple):
+    """Loss of throughput of a program beside another.
 
     Attributes:
-        part: of its throughput.
-        beside: the other program.
+        part: Part of its throughput that the program loses.
+        beside: Name of the other program.
     """
 
     part: float
     beside: str
 
 
-class Disturbed(NamedTuple):
-    """Jobs as they bid.
+class AdjustedJobs(NamedTuple):
+    """Jobs with the parallel fractions that they bid with.
 
     Attributes:
-        jobs: with the parallel fractions that are left of theirs.
-        losses: of those whose fraction is lower for it, by identity.
+        jobs: All jobs, with lowered fractions where they lose throughput.
+        losses: Losses of the jobs with a lowered fraction, by key.
     """
 
     jobs: tuple[Job, ...]
-    losses: Mapping[Key, Loss]
+    losses: Mapping[JobKey, ThroughputLoss]
 
 
-def disturb(jobs: Sequence[Job], penalties: Mapping[tuple[str, str], float]) -> Disturbed:
-    """Take off jobs' parallel fractions what they lose beside their neighbours.
+def lower_fractions(
+    jobs: Sequence[Job], penalties: Mapping[tuple[str, str], float]
+) -> AdjustedJobs:
+    """Lower the parallel fractions of jobs by what they lose beside the others on their node.
 
     Of several programs on a node, the one beside which a job loses most counts: penalties are
-    measured in pairs, and how those of more programs add up is not known. Where nothing was
-    measured nothing is lost; what was measured among the node's programs has lost it already.
+    measured in pairs, and how those of more programs add up is not known. Pairs that were not
+    measured lose nothing. A fraction that was measured beside the node's programs stays as it is.
 
     Args:
-        jobs: admitted and placed.
-        penalties: (program, beside which) to the share of its throughput that it loses there.
+        jobs: Jobs that have a node.
+        penalties: Part of its throughput that a program loses, by program and co-runner.
     """
     worst = _worst(jobs, penalties)
     if not worst:
-        return Disturbed(tuple(jobs), {})
-    losses: dict[Key, Loss] = {}
+        return AdjustedJobs(tuple(jobs), {})
+    losses: dict[JobKey, ThroughputLoss] = {}
     result = []
     for job in jobs:
         loss = None if job.measured_together else worst.get((job.node, job.program))
@@ -69,18 +71,18 @@ def disturb(jobs: Sequence[Job], penalties: Mapping[tuple[str, str], float]) -> 
             losses[identity(job)] = loss
             fraction = max(job.fraction * (1 - loss.part), MIN_FRACTION)
             result.append(replace(job, fraction=fraction))
-    return Disturbed(tuple(result), losses)
+    return AdjustedJobs(tuple(result), losses)
 
 
-def explained(
-    grants: Iterable[Grant], jobs: Sequence[Job], losses: Mapping[Key, Loss]
+def add_interference_reasons(
+    grants: Iterable[Grant], jobs: Sequence[Job], losses: Mapping[JobKey, ThroughputLoss]
 ) -> list[Grant]:
-    """Return grants whose reasons tell of what interference takes.
+    """Return grants whose reasons name the lowered fractions.
 
     Args:
-        grants: of the jobs.
-        jobs: with the parallel fractions that were measured, in the same order.
-        losses: of those that bid with less.
+        grants: Grants of the jobs.
+        jobs: Jobs with the parallel fractions that were measured, in the order of the grants.
+        losses: Losses of the jobs with a lowered fraction, by key.
     """
     if not losses:
         return list(grants)
@@ -88,10 +90,11 @@ def explained(
     for grant, job in zip(grants, jobs, strict=True):
         loss = losses.get(identity(job))
         if loss is not None:
-            grant = replace(  # noqa: PLW2901 - as it is from here on
+            grant = replace(  # noqa: PLW2901 - the grant is replaced
                 grant,
                 reason=f"{grant.reason}; its parallel fraction of {job.fraction:.3f} counts as "
-                f"{grant.fraction:.3f}, since it loses {loss.part:.1%} beside {loss.beside}",
+                f"{grant.fraction:.3f}, since it loses {loss.part:.1%} of its throughput beside "
+                f"{loss.beside}",
             )
         result.append(grant)
     return result
@@ -99,8 +102,8 @@ def explained(
 
 def _worst(
     jobs: Iterable[Job], penalties: Mapping[tuple[str, str], float]
-) -> dict[tuple[str, str], Loss]:
-    """Return the largest loss of each program on each node, where it loses anything."""
+) -> dict[tuple[str, str], ThroughputLoss]:
+    """Return the largest loss above 0 of each program on each node."""
     if not penalties:
         return {}
     there: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -110,8 +113,8 @@ def _worst(
     for node, programs in there.items():
         for mine, copies in programs.items():
             others = [other for other in programs if other != mine or copies > 1]
-            losses = [Loss(penalties.get((mine, other), 0.0), other) for other in others]
-            worst = max(losses, default=Loss(0.0, ""))
+            losses = [ThroughputLoss(penalties.get((mine, other), 0.0), other) for other in others]
+            worst = max(losses, default=ThroughputLoss(0.0, ""))
             if worst.part > 0:
                 found[node, mine] = worst
     return found

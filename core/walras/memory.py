@@ -1,7 +1,8 @@
-"""Memory, divided in slices among entitlements on every node, and among their jobs.
+"""Division of memory, in slices, among entitlements on every node, and among their jobs.
 
-Each node is a pool of slices. An entitlement's demand there is what its jobs could use; Karma, or
-one of its rivals, says how many slices it holds; its jobs fill them evenly, their minimums first.
+Each node is a pool of slices. An entitlement's demand in a pool is what its jobs there could use.
+Karma, or another mechanism, decides how many slices it holds; its jobs divide them evenly, after
+their minimums.
 """
 
 from __future__ import annotations
@@ -12,60 +13,60 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from walras._segments import group
-from walras.admission import divide
-from walras.fill import fill
+from walras.admission import divide_by_shares
 from walras.karma.accounts import accounts_of
+from walras.karma.baselines import share_max_min, share_strictly
 from walras.karma.ledger import Ledger
 from walras.karma.quantum import allocate
-from walras.karma.record import Settled
-from walras.karma.rivals import share_max_min, share_strictly
+from walras.karma.record import SettledQuantum
 from walras.plan import MemoryOutcome
-from walras.words import in_words
+from walras.quantities import format_bytes
+from walras.water_filling import water_fill
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from walras.auctions import Auctioned
-    from walras.snapshot import Job, MemoryDemand, Node, Policy, Snapshot
+    from walras.auctions import AuctionResults
+    from walras.snapshot import Job, Node, Policy, Snapshot
 
     Counts = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
 PAGE = 4096
-"""Grants are whole pages of so many bytes: nothing smaller can be limited."""
+"""Size of a page, bytes; grants are whole pages, as the kernel limits nothing smaller."""
 
 FINEST = 1 << 20
-"""Parts of the whole in which claims on memory are told apart."""
+"""Weight of all memory: claims are rounded to whole parts of this many."""
 
 
-class Divided(NamedTuple):
-    """What memory came to.
+class MemoryDivision(NamedTuple):
+    """Memory of all jobs and entitlements.
 
     Attributes:
-        granted: bytes of each job, None for those that take no part.
-        reasons: why, one sentence each; empty likewise.
-        users: what each entitlement got.
-        ledger: credits afterwards; as they were without Karma.
-        quantum: that was settled; None without Karma.
+        granted: Bytes of each job; None for jobs without a demand.
+        reasons: Explanation to each job's user, one sentence; empty for jobs without a demand.
+        users: Outcome of each entitlement.
+        ledger: Credits after the decision; the snapshot's without Karma.
+        quantum: Quantum that was settled; None without Karma.
     """
 
     granted: tuple[int | None, ...]
     reasons: tuple[str, ...]
     users: tuple[MemoryOutcome, ...]
     ledger: Ledger | None
-    quantum: Settled | None = None
+    quantum: SettledQuantum | None = None
 
 
 class _Pools(NamedTuple):
-    """The memory of nodes, in slices, and what users want of it.
+    """Slices of all nodes, and the demands of n users for them.
 
     Attributes:
-        names: of the users.
-        weights: shape (n,), their claims.
-        slices: shape (pools,).
-        wanted: shape (pools, n), slices.
+        names: Names of the users.
+        weights: Weight of each user, shape (n,).
+        slices: Slices of each pool, shape (pools,).
+        wanted: Slices that each user could use, shape (pools, n).
     """
 
     names: tuple[str, ...]
@@ -75,14 +76,14 @@ class _Pools(NamedTuple):
 
 
 class _Demands(NamedTuple):
-    """Jobs that want memory, by position, and what they want.
+    """Demands of the k jobs that take part, as arrays of shape (k,).
 
     Attributes:
-        job: shape (k,), positions among all jobs.
-        user: shape (k,), positions among the names.
-        node: shape (k,), positions among the nodes.
-        bytes: shape (k,).
-        least: shape (k,), bytes.
+        job: Index of the job among all jobs.
+        user: Index of the user.
+        node: Index of the node.
+        bytes: Bytes that the job could use.
+        least: Bytes below which the job does not run.
     """
 
     job: Counts
@@ -93,18 +94,24 @@ class _Demands(NamedTuple):
 
 
 def divide_memory(
-    snapshot: Snapshot, jobs: Sequence[Job], policy: Policy, auctioned: Auctioned | None = None
-) -> Divided:
-    """Divide the memory of all nodes.
+    snapshot: Snapshot, jobs: Sequence[Job], policy: Policy, auctioned: AuctionResults | None = None
+) -> MemoryDivision:
+    """Divide the memory of all nodes by the mechanism of the policy.
 
-    All leaves of the tree of entitlements take part, those without jobs too: what they do not use
-    is lent for them, and earns them credits.
+    All leaves of the tree of entitlements take part. Those without jobs lend their slices, which
+    earns them credits.
+
+    Args:
+        snapshot: Entitlements, nodes, credits and demands of earlier decisions in the quantum.
+        jobs: Jobs that have a node.
+        policy: Mechanism and its parameters.
+        auctioned: Outcome of auctions, if memory is auctioned.
     """
     if policy.memory is None or all(job.memory is None for job in jobs):
-        return Divided((None,) * len(jobs), ("",) * len(jobs), (), snapshot.ledger)
+        return MemoryDivision((None,) * len(jobs), ("",) * len(jobs), (), snapshot.ledger)
     parents = {each.parent for each in snapshot.entitlements}
     leaves = [each.name for each in snapshot.entitlements if each.name not in parents]
-    claims = divide(snapshot.entitlements, leaves, of_memory=True)
+    claims = divide_by_shares(snapshot.entitlements, leaves, of_memory=True)
     ledger = (snapshot.ledger or Ledger.open(())).shared_by(leaves)
     demands = _demands(jobs, ledger.users, snapshot.nodes)
     pools = _Pools(
@@ -113,13 +120,13 @@ def divide_memory(
         np.array([node.memory // policy.slice_bytes for node in snapshot.nodes], np.int64),
         _wanted(demands, len(snapshot.nodes), len(ledger.users), policy.slice_bytes),
     )
-    quantum: Settled | None = None
+    quantum: SettledQuantum | None = None
     if auctioned is not None and policy.memory == "Auction":
         granted = np.asarray(auctioned.memory[demands.job] // PAGE * PAGE, np.int64)
     else:
-        held, quantum = _hold(policy, ledger, pools, snapshot)
+        held, quantum = _slices_held(policy, ledger, pools, snapshot)
         granted = _to_jobs(demands, held, policy.slice_bytes)
-    return Divided(
+    return MemoryDivision(
         _per_job(len(jobs), demands, granted),
         _reasons(jobs, demands, granted),
         _outcomes(policy, pools, demands, granted, quantum),
@@ -128,17 +135,11 @@ def divide_memory(
     )
 
 
-def could_use(memory: MemoryDemand) -> int:
-    """Return the bytes that a job takes if it can have them: its demand, within its bounds."""
-    wanted = max(memory.demand, memory.least)
-    return wanted if memory.most is None else min(wanted, memory.most)
-
-
 def _demands(jobs: Sequence[Job], names: Sequence[str], nodes: Sequence[Node]) -> _Demands:
     user = {name: number for number, name in enumerate(names)}
     node = {each.name: number for number, each in enumerate(nodes)}
     rows = [
-        (number, user[job.entitlement], node[job.node], could_use(job.memory), job.memory.least)
+        (number, user[job.entitlement], node[job.node], job.memory.usable, job.memory.least)
         for number, job in enumerate(jobs)
         if job.memory is not None
     ]
@@ -146,30 +147,30 @@ def _demands(jobs: Sequence[Job], names: Sequence[str], nodes: Sequence[Node]) -
 
 
 def _wanted(demands: _Demands, pools: int, users: int, size: int) -> Counts:
-    """Return demands in slices, shape (pools, n): a slice that is needed in part is needed."""
+    """Return demands in slices, rounded up job by job, shape (pools, n)."""
     wanted = np.zeros((pools, users), np.int64)
     np.add.at(wanted, (demands.node, demands.user), -(-demands.bytes // size))
     return wanted
 
 
 def _raise_to_asked(pools: _Pools, snapshot: Snapshot, size: int) -> None:
-    """Raise demands to what users have asked for earlier in the same quantum.
+    """Raise demands to the largest of earlier decisions in the same quantum.
 
-    Credits are counted by quanta: who could ask for less before one ends would have had the rest
-    of it for nothing.
+    Karma charges by quantum: a user that lowers its demand before the quantum ends must not have
+    had the slices for nothing.
     """
     user = {name: number for number, name in enumerate(pools.names)}
     for row, node in enumerate(snapshot.nodes):
-        for name, asked in snapshot.asked.get(node.name, {}).items():
+        for name, asked in snapshot.earlier_demands.get(node.name, {}).items():
             if name in user:
                 wanted = pools.wanted[row]
                 wanted[user[name]] = max(wanted[user[name]], -(-asked // size))
 
 
-def _hold(
+def _slices_held(
     policy: Policy, ledger: Ledger, pools: _Pools, snapshot: Snapshot
-) -> tuple[Counts, Settled | None]:
-    """Return the slices that each user holds of each pool, and the quantum that says so."""
+) -> tuple[Counts, SettledQuantum | None]:
+    """Return the slices that users hold, shape (pools, n), and the quantum if Karma decides."""
     if policy.memory == "Karma":
         _raise_to_asked(pools, snapshot, policy.slice_bytes)
         quantum = allocate(
@@ -180,7 +181,9 @@ def _hold(
             weights=pools.weights,
         )
         names = tuple(node.name for node in snapshot.nodes)
-        return quantum.slices, Settled(quantum, names, pools.weights, policy.guaranteed_fraction)
+        return quantum.slices, SettledQuantum(
+            quantum, names, pools.weights, policy.guaranteed_fraction
+        )
     rule = share_strictly if policy.memory == "Strict" else share_max_min
     held = [
         rule(wanted, int(capacity), pools.weights)
@@ -190,9 +193,10 @@ def _hold(
 
 
 def _to_jobs(demands: _Demands, held: Counts, size: int) -> Counts:
-    """Divide what users hold on each node among their jobs there; returns bytes, shape (k,).
+    """Return the bytes of each job, shape (k,), from the slices of its user on its node.
 
-    Minimums first, if the user holds enough for all of them; the rest rises evenly, up to demands.
+    Minimums come first, if the user holds enough for all of them; the rest is divided evenly up to
+    demands.
     """
     users = held.shape[1]
     pair = demands.node * users + demands.user
@@ -200,7 +204,7 @@ def _to_jobs(demands: _Demands, held: Counts, size: int) -> Counts:
     room = (held.reshape(-1)[pairs] * size).astype(np.float64)
     needed = np.bincount(member, demands.least, len(pairs))
     lower = np.where((needed <= room)[member], demands.least, 0).astype(np.float64)
-    filled = fill(
+    filled = water_fill(
         np.ones(len(member)),
         lower,
         demands.bytes.astype(np.float64),
@@ -218,7 +222,7 @@ def _per_job(jobs: int, demands: _Demands, granted: Counts) -> tuple[int | None,
 
 
 def _reasons(jobs: Sequence[Job], demands: _Demands, granted: Counts) -> tuple[str, ...]:
-    """Say of each job how what it gets compares with what it could use."""
+    """Return the sentence to each job's user that compares its grant with its demand."""
     reasons = [""] * len(jobs)
     for number, amount, wanted, least in zip(
         demands.job.tolist(),
@@ -229,14 +233,14 @@ def _reasons(jobs: Sequence[Job], demands: _Demands, granted: Counts) -> tuple[s
     ):
         job = jobs[number]
         if wanted - amount < PAGE:
-            reasons[number] = f"all {in_words(wanted)} that it can use"
+            reasons[number] = f"all {format_bytes(wanted)} that it can use"
             continue
         reasons[number] = (
-            f"{in_words(amount)} of {in_words(wanted)} that it could use; {job.entitlement} has "
-            f"no more on {job.node}"
+            f"{format_bytes(amount)} of the {format_bytes(wanted)} that it can use; "
+            f"{job.entitlement} has no more on {job.node}"
         )
         if amount < least:
-            reasons[number] += f"; short of its minimum of {in_words(least)}"
+            reasons[number] += f"; short of its minimum of {format_bytes(least)}"
     return tuple(reasons)
 
 
@@ -245,7 +249,7 @@ def _outcomes(
     pools: _Pools,
     demands: _Demands,
     granted: Counts,
-    quantum: Settled | None,
+    quantum: SettledQuantum | None,
 ) -> tuple[MemoryOutcome, ...]:
     users = len(pools.names)
     total = int(pools.slices.sum()) * policy.slice_bytes

@@ -1,4 +1,4 @@
-"""How well an allocation of cores serves users, as the paper measures it (VI, Metrics)."""
+"""Metrics of an allocation of cores to jobs, as the paper defines them (VI, Metrics)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def speedups(market: AmdahlMarket, cores: ArrayLike) -> Floats:
-    """Return each job's speedup s(x) = x / (f + (1 - f) x) (eq. 1), shape (k,); 0 at no cores.
+    """Return each job's speedup s(x) = x / (f + (1 - f) x) (eq. 1), shape (k,); 0 without cores.
 
-    At f = 0 any amount of a core, however small, does all that can be done.
+    At f = 0 the speedup is 1 on any part of a core, however small.
     """
     x = np.asarray(cores, np.float64)
     f = market.fraction
@@ -46,7 +46,7 @@ def system_progress(market: AmdahlMarket, cores: ArrayLike) -> float:
 
 
 def bare_entitlement(market: AmdahlMarket) -> Floats:
-    """Return the cores that entitlements alone give each job, shape (k,) (V-C).
+    """Return each job's cores by entitlements alone, without trade, shape (k,) (V-C).
 
     A user is entitled to the share b / B of every server, used or not; its jobs on one server
     divide that share equally.

@@ -1,4 +1,4 @@
-"""One order for every snapshot, so that the order in which objects arrive decides nothing."""
+"""Canonical order of a snapshot, so that plans do not depend on the order of objects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def in_canonical_order(snapshot: Snapshot) -> Snapshot:
     """Return the same snapshot with everything sorted by name.
 
     Sums of floating-point numbers, ties, and which of several equilibria is found all depend on
-    the order of things.
+    the order.
     """
     return replace(
         snapshot,
@@ -35,7 +35,7 @@ def in_order_of(snapshot: Snapshot, plan: Plan) -> Plan:
     def of_job(each: Grant | Refusal) -> int:
         named = each.namespace, each.name, each.pod
         number = jobs.get((each.node, *named))
-        return jobs["", *named] if number is None else number  # it waited, and has a node now
+        return jobs["", *named] if number is None else number  # the job waited, and has a node now
 
     return replace(
         plan,

@@ -1,4 +1,4 @@
-"""What was decided: who gets which part of what, at which price, and why."""
+"""The plan that clearing a market returns: grants, prices, refusals and the reasons for them."""
 
 from __future__ import annotations
 
@@ -10,35 +10,37 @@ from walras.snapshot import Holding, identity, title
 if TYPE_CHECKING:
     from walras.karma.accounts import Account
     from walras.karma.ledger import Ledger
-    from walras.karma.record import Settled
-    from walras.snapshot import Key
+    from walras.karma.record import SettledQuantum
+    from walras.snapshot import JobKey
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What one job gets.
+    """Cores and memory of one job in a plan.
 
     Attributes:
-        namespace: of the job.
-        name: of the job.
-        entitlement: that pays.
-        node: on which.
-        cores: the market's real number.
-        granted_cores: whole cores for this job alone; 0 if it shares.
-        shared_cores: whole cores that it shares with the other small jobs of its node; 0 if its
-            cores are its own.
-        weight: its part of the shared cores, on the scale of cgroup v2's cpu.weight with 100 for
-            the largest part.
-        price: of a core of this node, in cores: 1 is the average of the cluster; 0 under
-            mechanisms that take no payment.
-        spend: of its entitlement's budget, in the same unit.
-        speedup: predicted at ``cores``.
-        reason: one sentence for its user.
-        pod: that the job is; empty for a program on one machine.
-        sockets: of the node, numbered from 0, where these are sold one by one; else empty.
-        memory: bytes; None if it takes no part in the market for memory.
-        memory_reason: one sentence about that; empty likewise.
-        fraction: the parallel fraction that the job bid with.
+        namespace: Namespace of the job.
+        name: Name of the job.
+        entitlement: Name of the entitlement that pays.
+        node: Name of the node that the job runs on.
+        cores: Cores that the market allocates, before rounding.
+        granted_cores: Whole cores for this job alone; 0 if it shares cores.
+        shared_cores: Whole cores that the job shares with the other small jobs of its node; 0 if
+            its cores are its own.
+        weight: Weight of the job among those that share its cores, as for cgroup v2's cpu.weight;
+            100 is the largest.
+        price: Price of a core of the node, where 1 is the cluster's average; 0 under mechanisms
+            that take no payment.
+        spend: Part of the entitlement's budget that the job spends, in the unit of prices.
+        speedup: Speedup over one core that is predicted at ``cores``.
+        reason: Explanation of the cores to the user, one sentence.
+        pod: Name of the job's pod; empty for a program on one machine.
+        sockets: Sockets of the node that the job runs on, from 0, where the policy sells cores by
+            socket; else empty.
+        memory: Bytes granted; None if the job takes no part in the market for memory.
+        memory_reason: Explanation of the memory to the user, one sentence; empty if ``memory`` is
+            None.
+        fraction: Parallel fraction that the job bid with.
     """
 
     namespace: str
@@ -61,20 +63,20 @@ class Grant:
 
     @property
     def title(self) -> str:
-        """Its name for people."""
+        """Name of the job in texts for users."""
         return title(self.namespace, self.name, self.pod)
 
 
 @dataclass(frozen=True, slots=True)
 class UserOutcome:
-    """What one entitlement with jobs gets across the cluster.
+    """Cores of one entitlement across the cluster; there is one for each entitlement with jobs.
 
     Attributes:
-        name: of the entitlement.
-        entitled_cores: its share of all cores, which is also its budget.
-        cores: the market's real number.
-        utility: weighted speedup of its jobs (eq. 4).
-        entitlement_utility: what it would be with its share of every node and no trade (V-C).
+        name: Name of the entitlement.
+        entitled_cores: Cores that its share of the cluster is worth, which is also its budget.
+        cores: Cores that the market allocates to its jobs, before rounding.
+        utility: Weighted speedup of its jobs (eq. 4).
+        entitlement_utility: Utility with its share of every node and no trade (V-C).
     """
 
     name: str
@@ -86,14 +88,14 @@ class UserOutcome:
 
 @dataclass(frozen=True, slots=True)
 class MemoryOutcome:
-    """What one entitlement gets of the memory that is divided.
+    """Memory of one entitlement across the cluster.
 
     Attributes:
-        name: of the entitlement.
-        entitled: bytes that its share of all memory is worth.
-        demand: bytes that its jobs could use.
-        granted: bytes.
-        account: its credits; None where none are kept.
+        name: Name of the entitlement.
+        entitled: Bytes that its share of all memory is worth.
+        demand: Bytes that its jobs could use.
+        granted: Bytes granted to its jobs.
+        account: Its credits in Karma; None under mechanisms without credits.
     """
 
     name: str
@@ -105,20 +107,22 @@ class MemoryOutcome:
 
 @dataclass(frozen=True, slots=True)
 class BidOutcome:
-    """What came of one job's bid in auctions, of all its pods together.
+    """Outcome of one job's bid in auctions, for all its pods together.
 
     Attributes:
-        namespace: of the job.
-        name: of the job.
-        entitlement: that pays.
-        budget: its part of its entitlement's, in cores at the cluster's average price.
-        utility: of what its pods hold; of a logarithmic one, the product of its shares to the
-            powers of their weights, so that it is never negative.
-        reach: what that would be with all that its pods can use.
-        minimum: that it demands; None if it has none.
-        prolific: whether it is in the pool of those who are served by their bids; the others have
-            what these leave.
-        charge: what it pays: its budget if it has its minimum or, without one, is in the pool.
+        namespace: Namespace of the job.
+        name: Name of the job.
+        entitlement: Name of the entitlement that pays.
+        budget: Part of the entitlement's budget that the job bids with, in cores at the cluster's
+            average price.
+        utility: Utility of what its pods hold. A logarithmic utility is given as the product of
+            shares to the powers of their weights, which is never negative.
+        reach: Utility if the pods had all that they can use.
+        minimum: Utility that the job demands; None if it demands none.
+        prolific: Whether the job is in the prolific pool, whose members are served by their bids;
+            the others get what these leave.
+        charge: Payment: the budget if the job has its minimum or, without one, is in the pool;
+            else 0.
     """
 
     namespace: str
@@ -134,15 +138,15 @@ class BidOutcome:
 
 @dataclass(frozen=True, slots=True)
 class NodeOutcome:
-    """What is sold of one node.
+    """Cores of one node in a plan.
 
     Attributes:
-        name: of the node.
-        cores: for sale.
-        price: of one; 1 is the cluster's average.
-        shared_cores: that its small jobs share.
-        stays: whether its cores stay divided as they were since the market's division gains too
-            little.
+        name: Name of the node.
+        cores: Whole cores for sale.
+        price: Price of a core, where 1 is the cluster's average.
+        shared_cores: Whole cores that the node's small jobs share.
+        stays: Whether the node keeps its current division of cores, since the market's division
+            gains less than the policy's hysteresis.
     """
 
     name: str
@@ -154,7 +158,7 @@ class NodeOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A job that takes no part, and why."""
+    """A job that gets no grant, and the reason for its user."""
 
     namespace: str
     name: str
@@ -165,16 +169,16 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """Jobs that were placed on one processor together.
+    """Jobs that are placed on one socket together.
 
     Attributes:
-        node: where.
-        jobs: two, or one that has the processor to itself.
-        penalties: the part of its throughput that each is expected to lose there.
-        measured: for each whether that was measured, and not predicted.
-        companions: for each the job with which both would rather share; empty where the advice is
-            to take part.
-        gains: for each the part of its throughput that this would save it.
+        node: Name of the node that has the socket.
+        jobs: Titles of the two jobs, or of the one that has the socket to itself.
+        penalties: Part of its throughput that each job is expected to lose there.
+        measured: Whether each job's penalty was measured; it was predicted otherwise.
+        companions: Title of the co-runner with which each job would break away, where both gain
+            by that; empty where the advice is to participate.
+        gains: Part of its throughput that each job would save by breaking away.
     """
 
     node: str
@@ -187,26 +191,26 @@ class Pairing:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A cleared market.
+    """A cleared market; sequences are in the order of the snapshot.
 
     Attributes:
-        grants: one a job that was admitted, in the order of the snapshot.
-        users: in the order of the snapshot's entitlements, those with jobs.
-        nodes: in the order of the snapshot.
-        refused: jobs that were not admitted.
-        mechanism: that divided the cores.
-        solver: that found the prices.
-        iterations: that it took.
-        price_error: proven bound on the relative error of prices; infinity if there is none.
-        residual: largest relative violation of an equilibrium condition.
-        converged: whether the solver reached what was asked.
-        system_progress: budget-weighted mean of utilities (eq. 10).
-        pairings: jobs that were placed, and beside whom.
-        bids: one a job that bid, in the order of the snapshot; empty without auctions.
-        memory_mechanism: that divided memory; empty where none did.
-        memory: in the order of the snapshot's entitlements, those that memory is divided among.
-        ledger: Karma's credits after this decision; as they were where Karma does not decide.
-        quantum: that Karma settled; None where it does not decide.
+        grants: Grant of each job that was admitted.
+        users: Outcome of each entitlement with jobs.
+        nodes: Outcome of each node.
+        refused: Jobs that get no grant.
+        mechanism: Mechanism that divided the cores.
+        solver: Method that found the prices.
+        iterations: Iterations of the solver.
+        price_error: Proven bound on the relative error of prices; infinity if there is none.
+        residual: Largest relative violation of an equilibrium condition.
+        converged: Whether the solver reached the tolerance of the policy.
+        system_progress: Budget-weighted mean of utilities (eq. 10).
+        pairings: Jobs that were placed, with their co-runners.
+        bids: Outcome of each job's bid; empty without auctions.
+        memory_mechanism: Mechanism that divided memory; empty if memory was not divided.
+        memory: Outcome of each entitlement that memory was divided among.
+        ledger: Karma's credits after this decision; the snapshot's if Karma does not decide.
+        quantum: Quantum that Karma settled; None if Karma does not decide.
     """
 
     grants: tuple[Grant, ...]
@@ -225,10 +229,10 @@ class Plan:
     memory_mechanism: str = ""
     memory: tuple[MemoryOutcome, ...] = ()
     ledger: Ledger | None = None
-    quantum: Settled | None = field(default=None, compare=False, repr=False)
+    quantum: SettledQuantum | None = field(default=None, compare=False, repr=False)
 
-    def holdings(self) -> dict[Key, Holding]:
-        """Return what jobs have once this is carried out: part of the next snapshot."""
+    def holdings(self) -> dict[JobKey, Holding]:
+        """Return the cores of each job once the plan is enforced, for the next snapshot."""
         return {
             identity(grant): Holding(grant.granted_cores, grant.shared_cores)
             for grant in self.grants

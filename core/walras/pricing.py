@@ -1,7 +1,7 @@
-"""What every mechanism makes of a market for cores: real numbers of cores, prices, and how sure.
+"""Division of cores by every mechanism, before rounding: cores, prices and their accuracy.
 
-One function a mechanism. The one for linear utilities (`PriceAnticipating`) sees users and servers
-only: what a user holds on a server is worth, to its jobs there, their work a core.
+There is one function for each mechanism. The one for linear utilities (`PriceAnticipating`) sees
+users and servers only: a core on a server is worth to a user the work of its jobs there.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from walras.amdahl.equilibrium import find_equilibrium
 from walras.amdahl.greedy import allocate_greedily
 from walras.amdahl.proportional import share_proportionally
 from walras.amdahl.upper_bound import maximise_progress
+from walras.market_limits import LARGEST_MATRIX, PricingError
 from walras.price_anticipating.market import ShareMarket
 from walras.price_anticipating.nash import find_nash
 
@@ -23,60 +24,55 @@ if TYPE_CHECKING:
 
     from walras.amdahl.market import AmdahlMarket
     from walras.amdahl.upper_bound import Optimum
-    from walras.auctions import Auctioned
+    from walras.auctions import AuctionResults
     from walras.snapshot import Policy
 
     Floats = NDArray[np.float64]
     Counts = NDArray[np.int64]
 
-LARGEST_MATRIX = 20_000_000
-"""Users times servers that the mechanisms for linear utilities take; 160 MB a matrix."""
-
 ROUNDING = 1e-9
-"""Relative gap between an optimum and its bound that arithmetic leaves."""
+"""Relative gap to its bound at which an optimum counts as found; arithmetic is not more exact."""
 
 GAIN = 1e-3
-"""Part of its utility that a user of linear utility may still gain by other bids in the end."""
-
-
-class PricingError(ValueError):
-    """A market that a mechanism cannot take; says which one can."""
+"""Largest part of its utility that a user may gain by other bids at a Nash equilibrium."""
 
 
 class Bounds(NamedTuple):
-    """Fewest and most cores of each job, shape (k,); 0 and infinity where there is none."""
+    """Fewest and most cores of each job, shape (k,); 0 and infinity stand for no bound."""
 
     least: Floats
     most: Floats
 
     @property
-    def named(self) -> _Named:
-        """The bounds as mechanisms take them, None where there are none."""
+    def arguments(self) -> _BoundArguments:
+        """Bounds as keyword arguments of mechanisms; None if no job has one."""
         return {
             "minimum": self.least if self.least.any() else None,
             "maximum": self.most if np.isfinite(self.most).any() else None,
         }
 
 
-class _Named(TypedDict):
+class _BoundArguments(TypedDict):
+    """Keyword arguments of mechanisms that take bounds."""
+
     minimum: Floats | None
     maximum: Floats | None
 
 
-class Priced(NamedTuple):
-    """What a mechanism decided.
+class PricingResult(NamedTuple):
+    """Cores and prices that a mechanism found, for k jobs on m servers.
 
     Attributes:
-        cores: shape (k,), real numbers.
-        prices: shape (m,), per core in units of the budgets; 0 where nothing is paid.
-        solver: name of the method.
-        iterations: that it took.
-        price_error: proven bound on the relative error of prices; infinity if there is none.
-        residual: how far the result is from what defines it: the largest relative violation of
-            an equilibrium condition, the largest part of its utility that a user could gain by
-            other bids, or the proven gap to the optimum.
-        converged: whether the solver reached what was asked.
-        spends: shape (k,), what jobs pay, where that is not the price of their cores.
+        cores: Cores of each job before rounding, shape (k,).
+        prices: Price of a core in units of the budgets, 0 if nothing is paid, shape (m,).
+        solver: Name of the method.
+        iterations: Iterations of the solver.
+        price_error: Proven bound on the relative error of prices; infinity if there is none.
+        residual: Distance from what defines the result: the largest relative violation of an
+            equilibrium condition, the largest part of its utility that a user could gain by other
+            bids, or the proven gap to the optimum.
+        converged: Whether the solver reached the tolerance.
+        spends: Payment of each job, shape (k,); None if it is the price of its cores.
     """
 
     cores: Floats
@@ -93,25 +89,25 @@ def price(
     market: AmdahlMarket,
     bounds: Bounds,
     policy: Policy,
-    auctioned: Auctioned | None = None,
+    auctioned: AuctionResults | None = None,
     parallelism: Counts | None = None,
-) -> Priced:
+) -> PricingResult:
     """Divide cores by the mechanism that ``policy`` names.
 
     Args:
-        market: users, servers and jobs.
-        bounds: of the jobs' cores.
-        policy: names the mechanism.
-        auctioned: what auctions came to, if that is the mechanism.
-        parallelism: shape (n,), most servers that each user bids on where utilities are linear;
-            no bound if not given.
+        market: Users, servers and jobs.
+        bounds: Bounds on the cores of jobs.
+        policy: Policy that names the mechanism and its tolerance.
+        auctioned: Outcome of auctions, if cores are auctioned.
+        parallelism: Most servers that each user bids on under PriceAnticipating, shape (n,); no
+            bound if not given.
 
     Raises:
-        PricingError: the market is too large for it.
+        PricingError: The market is too large for the mechanism.
     """
     if market.jobs == 0:
         nothing = np.zeros(len(market.capacities))
-        return Priced(np.zeros(0), nothing, "none", 0, 0.0, 0.0, converged=True)
+        return PricingResult(np.zeros(0), nothing, "none", 0, 0.0, 0.0, converged=True)
     if auctioned is not None and policy.cores == "Auction":
         return _auction(market, auctioned)
     match policy.cores:
@@ -120,24 +116,24 @@ def price(
         case "BestResponse":
             return _best_response(market, policy.tolerance)
         case "Greedy":
-            return _without_prices(allocate_greedily(market, **bounds.named))
+            return _without_prices(allocate_greedily(market, **bounds.arguments))
         case "UpperBound":
-            return _without_prices(maximise_progress(market, **bounds.named))
+            return _without_prices(maximise_progress(market, **bounds.arguments))
         case "PriceAnticipating":
             return _price_anticipating(market, parallelism)
         case _:
             return _amdahl_bidding(market, bounds, policy.tolerance)
 
 
-def _amdahl_bidding(market: AmdahlMarket, bounds: Bounds, tolerance: float) -> Priced:
-    found = find_equilibrium(market, tolerance=tolerance, **bounds.named)
+def _amdahl_bidding(market: AmdahlMarket, bounds: Bounds, tolerance: float) -> PricingResult:
+    found = find_equilibrium(market, tolerance=tolerance, **bounds.arguments)
     solver = found.solver
-    if not found.converged and any(each is not None for each in bounds.named.values()):
-        # Within bounds and at f near 1 an equilibrium may be beyond reach: better one without
-        # bounds, which rounding brings in, than none.
+    if not found.converged and any(each is not None for each in bounds.arguments.values()):
+        # With bounds and f near 1 the solver may not converge. An equilibrium without bounds,
+        # which rounding then enforces, is better than none.
         found = find_equilibrium(market, tolerance=tolerance)
         solver = f"{found.solver}, bounds at rounding"
-    return Priced(
+    return PricingResult(
         found.cores,
         found.prices,
         solver,
@@ -148,15 +144,15 @@ def _amdahl_bidding(market: AmdahlMarket, bounds: Bounds, tolerance: float) -> P
     )
 
 
-def _proportional_sharing(market: AmdahlMarket, bounds: Bounds) -> Priced:
+def _proportional_sharing(market: AmdahlMarket, bounds: Bounds) -> PricingResult:
     cores = share_proportionally(market, maximum=bounds.most)
     ones = np.ones(len(market.capacities))
-    return Priced(cores, ones, "closed form", 1, 0.0, 0.0, converged=True)
+    return PricingResult(cores, ones, "closed form", 1, 0.0, 0.0, converged=True)
 
 
-def _best_response(market: AmdahlMarket, tolerance: float) -> Priced:
+def _best_response(market: AmdahlMarket, tolerance: float) -> PricingResult:
     found = find_nash_equilibrium(market, tolerance=tolerance)
-    return Priced(
+    return PricingResult(
         found.cores,
         found.prices,
         "best responses in turn",
@@ -167,13 +163,13 @@ def _best_response(market: AmdahlMarket, tolerance: float) -> Priced:
     )
 
 
-def _without_prices(found: Optimum) -> Priced:
+def _without_prices(found: Optimum) -> PricingResult:
     free = np.zeros(len(found.market.capacities))
     gap = max(found.gap, 0.0)
-    return Priced(found.cores, free, "marginal gains", 1, 0.0, gap, gap < ROUNDING)
+    return PricingResult(found.cores, free, "marginal gains", 1, 0.0, gap, gap < ROUNDING)
 
 
-def _price_anticipating(market: AmdahlMarket, parallelism: Counts | None) -> Priced:
+def _price_anticipating(market: AmdahlMarket, parallelism: Counts | None) -> PricingResult:
     users, servers, worth = _linear(market)
     limits = None if parallelism is None else parallelism[users]
     shares_sold = ShareMarket(market.budgets[users], worth[:, servers], limits)
@@ -182,7 +178,7 @@ def _price_anticipating(market: AmdahlMarket, parallelism: Counts | None) -> Pri
     shares[:, servers] = found.shares
     prices = np.zeros(len(market.capacities))
     prices[servers] = found.prices / market.capacities[servers]
-    return Priced(
+    return PricingResult(
         _to_jobs(market, users, shares),
         prices,
         found.solver,
@@ -193,9 +189,9 @@ def _price_anticipating(market: AmdahlMarket, parallelism: Counts | None) -> Pri
     )
 
 
-def _auction(market: AmdahlMarket, auctioned: Auctioned) -> Priced:
+def _auction(market: AmdahlMarket, auctioned: AuctionResults) -> PricingResult:
     paid = market.sum_by_server(auctioned.spends) / market.capacities
-    return Priced(
+    return PricingResult(
         auctioned.cores,
         paid,
         "auctions by bids in turn",
@@ -208,7 +204,7 @@ def _auction(market: AmdahlMarket, auctioned: Auctioned) -> Priced:
 
 
 def _linear(market: AmdahlMarket) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
-    """Return the users and servers with jobs, and what each server is worth to each such user."""
+    """Return the users and the servers with jobs, and the worth of each server to each user."""
     users = np.flatnonzero(np.diff(market.by_user.start))
     servers = np.flatnonzero(np.diff(market.by_server.start))
     if len(users) * len(market.capacities) > LARGEST_MATRIX:
@@ -225,7 +221,7 @@ def _linear(market: AmdahlMarket) -> tuple[NDArray[np.int64], NDArray[np.int64],
 
 
 def _to_jobs(market: AmdahlMarket, users: NDArray[np.int64], shares: Floats) -> Floats:
-    """Divide what each user holds on each server among its jobs there."""
+    """Return the cores of each job, shape (k,): its part of its user's share of its server."""
     row = np.zeros(len(market.budgets), np.int64)
     row[users] = np.arange(len(users))
     held = shares[row[market.user], market.server] * market.capacities[market.server]

@@ -1,8 +1,8 @@
-"""From measured times to a parallel fraction and predicted times.
+"""Fit of measured times: a parallel fraction and predicted times.
 
 Source: "Amdahl's Law in the Datacenter Era", section IV: Karp-Flatt per sampled data size, its
 mean and variance over core counts, a time model per core count, and the two combined into a
-prediction (Figure 5). `walras.diagnosis` says what a fit is worth.
+prediction (Figure 5). `walras.diagnosis` finds faults of a fit.
 """
 
 import math
@@ -17,7 +17,7 @@ from walras.timemodel import TimeModel, TimePoint, fit_common_start, fit_time_mo
 _ERROR_OF_MEDIAN = math.sqrt(math.pi / 2) * 1.4826
 """Standard error of the median of n normal values, by their median absolute deviation / sqrt(n).
 
-1.4826 of it are the standard deviation, and a median errs sqrt(pi / 2) times as much as a mean.
+The standard deviation is 1.4826 of them, and a median errs sqrt(pi / 2) times as much as a mean.
 """
 
 
@@ -55,10 +55,10 @@ class Sample:
 
     @property
     def uncertainty(self) -> float:
-        """The standard error of the median, as a share of it.
+        """The standard error of the median, as a share of it; 0 for a single time.
 
-        By the median absolute deviation, so that a single disturbed run, which does not move the
-        median either, does not count for much; 0 for a single time.
+        It is estimated by the median absolute deviation, so that a single disturbed run, which does
+        not move the median either, counts for little.
         """
         deviation = median(abs(time - self.typical) for time in self.seconds)
         return _ERROR_OF_MEDIAN * deviation / math.sqrt(len(self.seconds)) / self.typical
@@ -66,7 +66,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class CoreFraction:
-    """What one core count shows: measured speedup s(x) and raw Karp-Flatt F(x)."""
+    """Measured speedup s(x) and raw Karp-Flatt fraction F(x) at one core count."""
 
     cores: int
     speedup: float
@@ -94,7 +94,7 @@ class SizeFit:
 
 @dataclass(frozen=True, slots=True)
 class SpeedupFit:
-    """How a program's time depends on its cores and its data.
+    """Dependence of a program's time on its cores and its data.
 
     Attributes:
         sizes: The analysis of each data size, ascending.
@@ -103,7 +103,7 @@ class SpeedupFit:
             or the arithmetic mean where some F̄_d is not above 0. May lie outside (0, 1].
         variance: Variance of `by_cores`.
         time_models: Core count to its time model; empty with a single data size.
-        common_start: The same as lines that share their start-up time.
+        common_start: Core count to a linear time model; all share their start-up time.
     """
 
     sizes: tuple[SizeFit, ...]
@@ -119,7 +119,7 @@ class SpeedupFit:
         return market_fraction(self.raw_fraction)
 
     def fraction_at(self, size: float) -> float:
-        """The parallel fraction for the market, in (0, 1], on data of another size.
+        """Return the parallel fraction for the market, in (0, 1], on data of another size.
 
         Start-up that does not grow with the data weighs most in small samples and makes a program
         look less parallel than it is on all of its data. The time models tell the two apart: this
@@ -139,7 +139,7 @@ class SpeedupFit:
         )
 
     def speedup(self, cores: float) -> float:
-        """Predicted speedup on `cores` cores, at least 1, by Amdahl's law.
+        """Return the speedup on `cores` cores, at least 1, that Amdahl's law predicts.
 
         A negative fraction (a slow-down) is taken as measured; one above 1 is taken as 1, since
         beyond it the law has a pole.
@@ -147,7 +147,7 @@ class SpeedupFit:
         return speedup(cores, min(self.raw_fraction, 1.0))
 
     def predict_seconds(self, cores: float, size: float) -> float:
-        """Predicted time: scaled by the time model to `size`, then by Amdahl to `cores` (IV-B).
+        """Return the seconds predicted by the time model at `size` and Amdahl's law (IV-B).
 
         The time model is that of the measured core count closest to `cores` by ratio, the
         larger of two equally close: models fit better on more cores (IV-A).
@@ -163,7 +163,7 @@ class SpeedupFit:
         return (1, *self.by_cores)
 
     def _seconds(self, cores: int, size: float) -> float:
-        """Time at a measured core count."""
+        """Return the seconds predicted at a measured core count."""
         if cores in self.time_models:
             return self.time_models[cores].predict(size)
         for fit in self.sizes:
@@ -204,7 +204,7 @@ def fit_profile(samples: Iterable[Sample]) -> SpeedupFit:
 
 
 def merge_samples(samples: Iterable[Sample]) -> tuple[Sample, ...]:
-    """One sample per data size and core count, in that order, with all its times."""
+    """Return one sample for each data size and core count, in that order, with all its times."""
     times: dict[tuple[float, int], tuple[float, ...]] = {}
     for sample in samples:
         key = (sample.size, sample.cores)
@@ -213,7 +213,7 @@ def merge_samples(samples: Iterable[Sample]) -> tuple[Sample, ...]:
 
 
 def _fit_size(size: float, samples: tuple[Sample, ...]) -> SizeFit:
-    """Speedup and Karp-Flatt of each core count against one core (equation 3)."""
+    """Return speedup and Karp-Flatt of each core count against one core (equation 3)."""
     seconds = {sample.cores: sample.typical for sample in samples}
     if 1 not in seconds:
         raise ValueError(f"data size {size:g} has no time on one core: speedup is relative to it")
@@ -229,7 +229,7 @@ def _fit_size(size: float, samples: tuple[Sample, ...]) -> SizeFit:
 
 
 def _mean_by_cores(sizes: tuple[SizeFit, ...]) -> dict[int, float]:
-    """F(x) averaged over the data sizes at which x was measured."""
+    """Return F(x) averaged over the data sizes at which x was measured, by core count."""
     fractions: dict[int, list[float]] = {}
     for fit in sizes:
         for point in fit.points:
@@ -238,12 +238,12 @@ def _mean_by_cores(sizes: tuple[SizeFit, ...]) -> dict[int, float]:
 
 
 def _mean_fraction(means: list[float]) -> float:
-    """The geometric mean (Figure 6), which exists for positive values only."""
+    """Return the geometric mean (Figure 6), or the arithmetic one if a value is not positive."""
     return geometric_mean(means) if min(means) > 0 else fmean(means)
 
 
 def _time_points(samples: tuple[Sample, ...]) -> dict[int, list[TimePoint]]:
-    """The times at each core count that was measured at two data sizes or more."""
+    """Return the times at each core count that was measured at two data sizes or more."""
     points: dict[int, list[TimePoint]] = {}
     for sample in samples:
         point = TimePoint(sample.size, sample.typical, weight=len(sample.seconds))

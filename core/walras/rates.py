@@ -1,7 +1,7 @@
-"""From counted progress to times, so that running pods are fitted like programs run several times.
+"""Conversion of counted progress to times, to fit running pods like programs run several times.
 
-The time of a piece of work is the inverse of the rate of progress; the piece is what one core
-typically does in a sample, so that times are of the length of samples.
+The time of a piece of work is the inverse of the rate of progress. The piece is what one core
+typically does in a sample, so that times are as long as samples.
 """
 
 from __future__ import annotations
@@ -12,31 +12,31 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from walras.diagnosis import Code
+from walras.diagnosis import FindingCode
 from walras.profile import Sample
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-TELLING = frozenset(
+RUNTIME_FINDINGS = frozenset(
     {
-        Code.SLOW_DOWN,
-        Code.TOO_NOISY,
-        Code.SUPER_LINEAR,
-        Code.PARALLEL_OVERHEAD,
+        FindingCode.SLOW_DOWN,
+        FindingCode.TOO_NOISY,
+        FindingCode.SUPER_LINEAR,
+        FindingCode.PARALLEL_OVERHEAD,
     }
 )
-"""Findings that concern running pods too; others advise how to start a program."""
+"""Findings that apply to running pods too; the others advise how to start a program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What was counted in one stretch of time at one core count.
+    """Progress that was counted during one sample at one core count.
 
     Attributes:
-        cores: That were used.
-        seconds: How long, above 0.
-        amount: How far the counter moved, above 0; in any unit.
+        cores: Cores that the program used.
+        seconds: Length of the sample, above 0.
+        amount: Increase of the counter, above 0, in any unit.
     """
 
     cores: int
@@ -51,27 +51,27 @@ class Progress:
 
     @property
     def rate(self) -> float:
-        """Progress a second."""
+        """Progress per second."""
         return self.amount / self.seconds
 
 
 def rate_on_one_core(samples: Iterable[Progress]) -> float:
-    """Return the typical progress a second on one core.
+    """Return the median progress per second on one core.
 
     Raises:
-        ValueError: no sample is on one core.
+        ValueError: No sample is on one core.
     """
     alone = [each.rate for each in samples if each.cores == 1]
     if not alone:
-        raise ValueError("no sample is on one core, and speedup is relative to it")
+        raise ValueError("no sample is on one core, to which speedup is relative")
     return median(alone)
 
 
-def times_of(samples: Sequence[Progress]) -> list[Sample]:
-    """Return what one measurement shows as times, by core count.
+def samples_of_progress(samples: Sequence[Progress]) -> list[Sample]:
+    """Return the samples of one measurement as times, one for each core count.
 
     Raises:
-        ValueError: there are not samples on one core and on more.
+        ValueError: Samples on one core, or on more, are missing.
     """
     rate_on_one_core(samples)
     work = median(each.amount for each in samples if each.cores == 1)
@@ -79,5 +79,5 @@ def times_of(samples: Sequence[Progress]) -> list[Sample]:
     for each in samples:
         times[each.cores].append(work / each.rate)
     if len(times) < 2:
-        raise ValueError("all samples are on one core, and a speedup shows on more")
+        raise ValueError("all samples are on one core: a speedup shows on more cores only")
     return [Sample(cores, 1.0, tuple(times[cores])) for cores in sorted(times)]

@@ -1,4 +1,4 @@
-"""Whole cores from fractions: Hamilton's method, within bounds (VI, Rounding Allocations)."""
+"""Rounding to whole cores by Hamilton's method, within bounds (VI, Rounding Allocations)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from walras._jit import kernel
 from walras._segments import stable_order
-from walras.fill import fill
+from walras.water_filling import water_fill
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 FEW = 8
-"""Cores left of a server up to which the largest remainders are found by a sweep each."""
+"""Most cores left over of a server that are given out by one pass over its jobs each."""
 
 FULL = -1.0
-"""Stands for the remainder of a job that is at its maximum."""
+"""Remainder of a job that is at its maximum."""
 
 
 class RoundingError(ValueError):
-    """Bounds that no whole numbers can meet; the message names the server and the figures."""
+    """Bounds that no whole numbers meet; the message names the server and the figures."""
 
 
 def round_cores(
@@ -37,23 +37,24 @@ def round_cores(
 ) -> NDArray[np.int64]:
     """Round each server's fractions to whole cores that add up to its capacity.
 
-    Hamilton's method: everybody gets the whole part, and the cores left over go one each to the
+    Hamilton's method: every job gets its whole part, and the cores left over go one each to the
     largest fractional parts (ties: the earlier job first). Bounds come first: where the rounding
     of a fraction could break one, the fractions are scaled, clipped and refilled in proportion.
 
     Args:
-        cores: shape (k,), not negative.
-        capacity: shape (m,), whole numbers.
-        groups: the jobs of each server.
-        minimum: shape (k,), whole cores that each job gets at least; 0 if not given.
-        maximum: shape (k,), whole cores that each job gets at most; the capacity if not given.
+        cores: Cores of each job, not negative, shape (k,).
+        capacity: Whole cores of each server, shape (m,).
+        groups: Jobs of each server.
+        minimum: Fewest whole cores of each job, shape (k,); 0 if not given.
+        maximum: Most whole cores of each job, shape (k,); no bound if not given.
 
     Returns:
-        Shape (k,). On a server whose jobs may not take all its cores, their maximums.
+        Whole cores of each job, shape (k,): their maximums on a server whose jobs may not take all
+        of its cores.
 
     Raises:
-        RoundingError: a server's minimums add up to more than its cores, or a minimum is above
-            its maximum.
+        RoundingError: A server's minimums add up to more than its cores, or a minimum is above its
+            maximum.
     """
     capacities = np.asarray(capacity, np.int64)
     lower = np.zeros(len(cores), np.int64) if minimum is None else np.asarray(minimum, np.int64)
@@ -68,7 +69,7 @@ def round_cores(
     if minimum is not None or maximum is not None:
         _check_minimums(lower, capacities, groups)
         if (np.floor(cores) < lower).any() or (np.ceil(cores) > upper).any():
-            quota = fill(
+            quota = water_fill(
                 cores,
                 lower.astype(np.float64),
                 upper.astype(np.float64),
@@ -105,11 +106,11 @@ def _hamilton(
     parts: NDArray[np.float64],
     whole: NDArray[np.int64],
 ) -> bool:
-    """Set ``whole``, but give nothing above whole parts where more than ``FEW`` cores are left.
+    """Set ``whole``; only the whole parts on servers with more than ``FEW`` cores left over.
 
     Returns:
-        Whether there is such a server; ``_give_by_rank`` is for them. Apart from this since most
-        markets have none, and it takes as long to compile.
+        Whether there is such a server, for ``_give_by_rank`` to finish. That is a kernel of its own
+        since few markets need it, and it takes as long to compile as this one.
     """
     crowded = False
     for group in range(len(capacity)):
@@ -145,7 +146,7 @@ def _give_by_rank(
     parts: NDArray[np.float64],
     whole: NDArray[np.int64],
 ) -> None:
-    """Give what is left of servers that have more than ``FEW`` cores left."""
+    """Give out the cores left over of servers that have more than ``FEW``, by ranked remainders."""
     for group in range(len(capacity)):
         first, size = start[group], start[group + 1] - start[group]
         left = capacity[group]

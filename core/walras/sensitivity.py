@@ -1,4 +1,4 @@
-"""What it would move if the parallel fractions of a user were over-estimated (pure)."""
+"""Sensitivity of the allocation to over-estimated parallel fractions of a user."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from walras.snapshot import Policy, Snapshot
 
 OVERESTIMATES = (0.05, 0.10, 0.15)
-"""Parts of F that contention for caches and memory typically takes ("Amdahl's Law in the Datacenter
-Era", VI-E)."""
+"""Parts of F that are typically lost to contention for caches and memory ("Amdahl's Law in the
+Datacenter Era", VI-E)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shift:
-    """What changes once one user's parallel fractions are what they should be.
+class FractionSensitivity:
+    """Change of the allocation when one user's over-estimated parallel fractions are corrected.
 
     Attributes:
-        user: whose.
-        overestimate: the part by which they were too large.
-        mean_error: mean absolute difference in cores, real numbers, of the user's jobs.
-        largest_error: the largest such difference.
-        cores_moved: whole cores of the cluster that get another owner, be that a shared pool.
+        user: Name of the user's entitlement.
+        overestimate: Part by which the user's fractions were too large.
+        mean_error: Mean absolute change in cores, before rounding, of the user's jobs.
+        largest_error: Largest absolute change in cores, before rounding, of the user's jobs.
+        cores_moved: Whole cores of the cluster that move to another job or shared pool.
     """
 
     user: str
@@ -40,18 +40,18 @@ class Shift:
 
 def sensitivity(
     snapshot: Snapshot, policy: Policy, overestimates: Sequence[float] = OVERESTIMATES
-) -> tuple[Shift, ...]:
+) -> tuple[FractionSensitivity, ...]:
     """Lower the parallel fractions of each user in turn, and clear the market again (VI-E).
 
-    Nothing is held from before, so that hysteresis hides nothing.
+    Current divisions are ignored, so that hysteresis does not hide changes.
 
     Args:
-        snapshot: the market as it is thought to be.
-        policy: how it is cleared.
-        overestimates: parts by which fractions were too large.
+        snapshot: Snapshot with the fractions that were estimated.
+        policy: Mechanisms.
+        overestimates: Parts by which fractions may be too large.
 
     Raises:
-        PricingError: the mechanism cannot take a market of this size.
+        PricingError: The market is too large for the mechanism.
     """
     free = replace(snapshot, held={})
     before = clear(free, policy)
@@ -70,18 +70,20 @@ def _lowered(snapshot: Snapshot, user: str, part: float) -> Snapshot:
     return replace(snapshot, jobs=tuple(jobs))
 
 
-def _shift(before: Plan, after: Plan, user: str, part: float) -> Shift:
+def _shift(before: Plan, after: Plan, user: str, part: float) -> FractionSensitivity:
     bought = {identity(grant): grant.cores for grant in before.grants}
     errors = [
         abs(grant.cores - bought.get(identity(grant), 0.0))
         for grant in after.grants
         if grant.entitlement == user
     ]
-    return Shift(user, part, sum(errors) / len(errors), max(errors), _moved(before, after))
+    return FractionSensitivity(
+        user, part, sum(errors) / len(errors), max(errors), _moved(before, after)
+    )
 
 
 def _moved(before: Plan, after: Plan) -> int:
-    """Return the whole cores that owners gain, of whom a node's pool is one."""
+    """Return the whole cores that jobs and shared pools gain."""
     had, has = _owned(before), _owned(after)
     return sum(max(cores - had.get(owner, 0), 0) for owner, cores in has.items())
 

@@ -6,7 +6,7 @@ from decimal import Decimal, InvalidOperation
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Size:
+class DataSize:
     """One data size.
 
     Attributes:
@@ -18,11 +18,11 @@ class Size:
     relative: bool = True
 
     @classmethod
-    def parse(cls, text: str) -> "Size":
-        """Read "10%" or "5000".
+    def parse(cls, text: str) -> "DataSize":
+        """Return the size that a text such as "10%" or "5000" stands for.
 
         Raises:
-            ValueError: Not a number, or out of range.
+            ValueError: The text is not a number, or out of range.
         """
         text = text.strip()
         relative = text.endswith("%")
@@ -40,7 +40,7 @@ class Size:
 
     @property
     def percent(self) -> str:
-        """The share in per cent, without the sign."""
+        """The share in percent, without the sign."""
         return _plain(self.value * 100)
 
     @property
@@ -57,23 +57,27 @@ class Size:
         return f"{self.percent}%" if self.relative else self.number
 
 
-WHOLE = Size(Decimal(1))
+WHOLE = DataSize(Decimal(1))
 """All of the data; the size of programs whose data are not varied."""
 
 
-def parse_sizes(text: str) -> tuple[Size, ...]:
-    """Read a comma-separated list, ascending.
+def parse_sizes(text: str) -> tuple[DataSize, ...]:
+    """Return the sizes in a comma-separated list, ascending.
 
     Raises:
-        ValueError: A malformed or repeated size, or shares and numbers mixed.
+        ValueError: A size is malformed or repeated, or shares and numbers are mixed.
     """
-    sizes = [Size.parse(part) for part in text.split(",")]
+    sizes = [DataSize.parse(part) for part in text.split(",")]
     check_sizes(sizes)
     return tuple(sorted(sizes))
 
 
-def check_sizes(sizes: Sequence[Size]) -> None:
-    """Refuse repeated sizes, and shares mixed with numbers (one time model cannot hold both)."""
+def check_sizes(sizes: Sequence[DataSize]) -> None:
+    """Refuse repeated sizes, and shares mixed with numbers, which no one time model fits.
+
+    Raises:
+        ValueError: A size is repeated, or shares and numbers are mixed.
+    """
     if len({size.relative for size in sizes}) > 1:
         raise ValueError("data sizes: give all as shares (10%,20%) or all as numbers (1000,2000)")
     repeated = sorted({str(size) for size in sizes if list(sizes).count(size) > 1})
@@ -82,5 +86,5 @@ def check_sizes(sizes: Sequence[Size]) -> None:
 
 
 def _plain(value: Decimal) -> str:
-    """Plain notation without trailing zeros, as `Decimal` itself may write 1E+3."""
+    """Return a number without exponent or trailing zeros, where `Decimal` may write 1E+3."""
     return format(value.normalize(), "f")

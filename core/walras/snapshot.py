@@ -1,16 +1,15 @@
-"""What a decision is made on: entitlements, nodes and jobs at one moment, as plain values."""
+"""Input of a decision: entitlements, nodes, jobs and the policy at one moment, as plain values."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from walras.karma.ledger import Ledger
-    from walras.plan import Grant
 
 CoreMechanism = Literal[
     "AmdahlBidding",
@@ -21,10 +20,10 @@ CoreMechanism = Literal[
     "PriceAnticipating",
     "Auction",
 ]
-"""How cores are divided."""
+"""Mechanisms that divide cores."""
 
 MemoryMechanism = Literal["Karma", "MaxMin", "Strict", "Auction"]
-"""How memory is divided."""
+"""Mechanisms that divide memory."""
 
 ColocationRule = Literal[
     "None",
@@ -34,21 +33,22 @@ ColocationRule = Literal[
     "Greedy",
     "Complementary",
 ]
-"""How it is decided who shares a node."""
+"""Rules that choose which waiting jobs share a socket."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entitlement:
-    """A user's claim on the cluster, or a group's that its children divide.
+    """A claim on the cluster of a user, or of a group that divides it among its children.
 
     Attributes:
-        name: unique.
-        shares: claim relative to its siblings, positive.
-        parent: the entitlement whose budget this one is a part of.
-        namespaces: whose jobs may draw on it; None if `namespace_labels` says that.
-        namespace_labels: labels that a namespace must carry for its jobs to draw on it.
-        memory_shares: claim on memory, if it differs from ``shares``.
-        max_nodes: most nodes that it bids on at once where utilities are linear; None for no bound.
+        name: Unique name.
+        shares: Claim relative to its siblings, positive.
+        parent: Name of the entitlement whose budget this one is a part of; None for a root.
+        namespaces: Namespaces whose jobs may draw on it; None if ``namespace_labels`` selects them.
+        namespace_labels: Labels that a namespace must carry for its jobs to draw on it; None if
+            ``namespaces`` lists them.
+        memory_shares: Claim on memory relative to its siblings; None if it is ``shares``.
+        max_nodes: Most nodes that it bids on at once under PriceAnticipating; None for no bound.
     """
 
     name: str
@@ -62,14 +62,15 @@ class Entitlement:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A server, as far as the market sells it.
+    """A server and what the market sells of it.
 
     Attributes:
-        name: unique.
-        cores: whole cores for sale.
-        memory: bytes for sale.
-        sockets: processors; as many pairs of jobs can be placed on it.
-        room: what pods may still request there, by resource, in whole units; None for no bound.
+        name: Unique name.
+        cores: Whole cores for sale.
+        memory: Bytes for sale.
+        sockets: Number of sockets; one pair of jobs can be placed on each.
+        room: Amounts that pods may still request there, by resource, in whole units; None for no
+            bound.
     """
 
     name: str
@@ -81,29 +82,36 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class MemoryDemand:
-    """The memory that a job could use now, in bytes, and its bounds.
+    """Demand of a job for memory, with bounds, in bytes.
 
     Attributes:
-        demand: what it could use.
-        least: below which it does not run; granted before anything else.
-        most: more than this it never gets; None for no bound.
+        demand: Memory that the job could use now.
+        least: Memory below which the job does not run; granted before anything else.
+        most: Most memory that the job is ever granted; None for no bound.
     """
 
     demand: int
     least: int = 0
     most: int | None = None
 
+    @property
+    def usable(self) -> int:
+        """Bytes that the job takes if it can have them: its demand, within its bounds."""
+        wanted = max(self.demand, self.least)
+        return wanted if self.most is None else min(wanted, self.most)
+
 
 @dataclass(frozen=True, slots=True)
 class Bid:
-    """How a job takes part in an auction of its node's cores and memory.
+    """Bid of a job in an auction of its nodes' cores and memory.
 
     Attributes:
-        budget: relative to the other jobs of its entitlement, positive.
-        utility: linear or logarithmic in the shares of each resource.
-        cores: weight of the share of cores in it.
-        memory: weight of the share of memory in it.
-        minimum_utility: below which the job is of no use (its SLO); it then pays nothing.
+        budget: Budget relative to the other jobs of its entitlement, positive.
+        utility: Form of the utility: linear or logarithmic in the share of each resource.
+        cores: Weight of the share of cores in the utility.
+        memory: Weight of the share of memory in the utility.
+        minimum_utility: Utility below which the job is of no use (its SLO), and pays nothing; None
+            if it has none.
     """
 
     budget: float = 1.0
@@ -114,24 +122,24 @@ class Bid:
 
 
 @dataclass(frozen=True, slots=True)
-class Placing:
-    """What a job asks of its company, and of the node that it waits for.
+class PlacementConstraints:
+    """Constraints on the co-runner of a job, and on the node that it waits for.
 
     Attributes:
-        apart: whether it is to have a processor to itself.
-        avoids: jobs that are never placed on a node with it, and it on none with them: namespace
-            and name; no name for all of a namespace.
-        needs: what its node must have room for, by resource, in whole units.
-        nodes: that may take it; None for all.
-        promised: the node that its partner was already sent to; empty if there is none.
-        partner: title of that partner; likewise.
+        exclusive: Whether the job needs a socket to itself.
+        avoids: Namespace and name of jobs that never share a node with this one; an empty name
+            stands for all jobs of the namespace.
+        requests: Amounts that the job's node must have room for, by resource, in whole units.
+        nodes: Names of nodes that may take the job; None for all.
+        partner_node: Node that the job's partner was already sent to; empty if there is none.
+        partner: Title of that partner; empty if there is none.
     """
 
-    apart: bool = False
+    exclusive: bool = False
     avoids: frozenset[tuple[str, str]] = frozenset()
-    needs: tuple[tuple[str, int], ...] = ()
+    requests: tuple[tuple[str, int], ...] = ()
     nodes: frozenset[str] | None = None
-    promised: str = ""
+    partner_node: str = ""
     partner: str = ""
 
 
@@ -141,22 +149,22 @@ class Job:
 
     Attributes:
         namespace: Kubernetes namespace.
-        name: unique in its namespace, node and pod.
-        entitlement: name of the entitlement it draws on.
-        node: name of the node it runs on; empty while it waits to be placed beside another.
-        fraction: parallel fraction, in (0, 1].
-        work: weight of its speedup among the jobs of its entitlement, positive.
-        min_cores: fewest cores worth having; above 1, its user's other jobs on the node give way.
-        max_cores: most cores it can use; None for no bound.
-        namespace_labels: labels of its namespace, as far as they are known.
-        pod: name of the pod that it is; empty for a program on one machine.
-        memory: its demand for memory; None if it takes no part in the market for it.
-        bid: how it takes part in auctions.
-        program: what it is a copy of; jobs of one program suffer and harm alike.
-        bandwidth: memory bandwidth that it draws when it runs alone, GB/s; None if unknown.
-        placing: what it asks of its company, and of a node that it waits for.
-        measured_together: whether its fraction was measured among the programs of its node, so
-            that what it loses beside them is in it already.
+        name: Name, unique in the namespace, node and pod.
+        entitlement: Name of the entitlement that the job draws on.
+        node: Name of the node that the job runs on; empty while it waits to be placed.
+        fraction: Parallel fraction, in (0, 1].
+        work: Weight of the job's speedup among the jobs of its entitlement, positive.
+        min_cores: Fewest cores worth having; above 1, its user's other jobs on the node give way.
+        max_cores: Most cores that the job can use; None for no bound.
+        namespace_labels: Labels of the namespace, as far as they are known.
+        pod: Name of the job's pod; empty for a program on one machine.
+        memory: Demand for memory; None if the job takes no part in the market for memory.
+        bid: Bid in auctions.
+        program: Name of the program that the job runs; copies of a program interfere alike.
+        bandwidth: Memory bandwidth that the job draws when it runs alone, GB/s; None if unknown.
+        placement: Constraints on its co-runner, and on the node that it waits for.
+        measured_together: Whether the fraction was measured beside the node's other programs, and
+            so contains the loss by interference already.
     """
 
     namespace: str
@@ -173,35 +181,49 @@ class Job:
     bid: Bid = Bid()
     program: str = ""
     bandwidth: float | None = None
-    placing: Placing = Placing()
+    placement: PlacementConstraints = PlacementConstraints()
     measured_together: bool = False
 
     @property
     def title(self) -> str:
-        """Its name for people: ``namespace/name``, and the pod's where that is another."""
+        """Name in texts for users: ``namespace/name``, with the pod where its name differs."""
         return title(self.namespace, self.name, self.pod)
 
 
 def title(namespace: str, name: str, pod: str = "") -> str:
-    """Return a job's name for people."""
+    """Return the name of a job in texts for users."""
     return f"{namespace}/{name}" + (f" ({pod})" if pod not in {"", name} else "")
 
 
-Key = tuple[str, str, str, str]
+JobKey = tuple[str, str, str, str]
 """Namespace, name, pod and node of a job."""
 
 
-def identity(job: Job | Grant) -> Key:
-    """Return what tells a job from others."""
+class _OfJob(Protocol):
+    """A job, or a value about one job such as a grant."""
+
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def pod(self) -> str: ...
+    @property
+    def node(self) -> str: ...
+
+
+def identity(job: _OfJob) -> JobKey:
+    """Return the key that identifies a job, or the job of a grant, in a snapshot."""
     return job.namespace, job.name, job.pod, job.node
 
 
 class Holding(NamedTuple):
-    """What a job has now.
+    """Cores that a job holds now.
 
     Attributes:
-        cores: whole cores of its own; 0 if it shares.
-        shared: cores that it shares with the other small jobs of its node; 0 if it does not.
+        cores: Whole cores of its own; 0 if it shares cores.
+        shared: Whole cores that it shares with the other small jobs of its node; 0 if its cores are
+            its own.
     """
 
     cores: int
@@ -213,18 +235,18 @@ class Snapshot:
     """The state of a cluster, or of one machine, that `walras.clearing.clear` decides on.
 
     Attributes:
-        entitlements: all of them.
-        nodes: all that sell anything.
-        jobs: all that want anything.
-        penalties: (program, beside which) to the share of its throughput that it loses there, as
-            far as it was measured.
-        ledger: Karma's credits so far; None to begin.
-        held: what jobs have now (`walras.plan.Plan.holdings` of the last decision), by identity, so
-            that nothing moves for too little; empty to begin.
-        matching: whether it is time to pair jobs that wait for a node; if not they wait on, so
-            that many are paired at a time.
-        asked: bytes of memory that entitlements have asked for earlier in the same quantum, by node
-            and entitlement: they count until it ends.
+        entitlements: All entitlements.
+        nodes: Nodes with cores or memory for sale.
+        jobs: Jobs that ask for cores or memory.
+        penalties: Measured part of its throughput that a program loses beside another, by program
+            and co-runner.
+        ledger: Karma's credits; None before the first quantum.
+        held: Cores that jobs hold now, by key (`walras.plan.Plan.holdings` of the last decision):
+            the division that hysteresis keeps; empty at the first decision.
+        matching: Whether jobs that wait for a node are matched now. If not they wait on, so that
+            many are matched at a time.
+        earlier_demands: Bytes of memory that entitlements demanded earlier in the same quantum, by
+            node and entitlement; they count until the quantum ends.
     """
 
     entitlements: tuple[Entitlement, ...]
@@ -232,32 +254,31 @@ class Snapshot:
     jobs: tuple[Job, ...]
     penalties: Mapping[tuple[str, str], float] = field(default_factory=dict)
     ledger: Ledger | None = None
-    held: Mapping[Key, Holding] = field(default_factory=dict)
+    held: Mapping[JobKey, Holding] = field(default_factory=dict)
     matching: bool = True
-    asked: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    earlier_demands: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How to decide.
+    """Mechanisms that decide, and their parameters.
 
     Attributes:
-        cores: the mechanism that divides cores.
-        memory: the mechanism that divides memory; None to leave memory alone.
-        sold_by: what is sold, nodes or their sockets, so that no job straddles sockets unless it is
-            larger than one.
-        colocation: the rule by which waiting jobs are placed in pairs.
-        break_away_gain: least part of its throughput alone for which a job is advised to share
-            with another than its partner (Cooper's alpha).
-        hysteresis: part of what a node's jobs do that another division must add before cores move
-            there; 0 to move them for any reason.
-        interference: whether what programs lose beside others lowers the parallel fractions that
-            they bid with.
-        tolerance: on the relative error of prices.
-        guaranteed_fraction: of a user's memory share that others never borrow (Karma's alpha).
-        slice_bytes: unit of memory, bytes.
-        exponent: of bids in auctions (Abacus's alpha).
-        seed: of rules that draw lots.
+        cores: Mechanism that divides cores.
+        memory: Mechanism that divides memory; None to leave memory alone.
+        sold_by: Unit of sale. By socket, no job straddles sockets unless it is larger than one.
+        colocation: Rule that pairs waiting jobs.
+        break_away_gain: Least gain, as a part of its throughput alone, for which a job is advised
+            to break away with another co-runner (Cooper's alpha).
+        hysteresis: Gain in progress, as a part of a node's progress, that another division must
+            bring before cores move there; 0 to move them for any gain.
+        interference: Whether the throughput that programs lose beside others lowers the parallel
+            fractions that they bid with.
+        tolerance: Largest relative error of prices.
+        guaranteed_fraction: Part of a user's memory share that others never borrow (Karma's alpha).
+        slice_bytes: Size of a slice of memory, bytes.
+        exponent: Exponent of bids in auctions (Abacus's alpha).
+        seed: Seed of rules that choose at random.
     """
 
     cores: CoreMechanism = "AmdahlBidding"

@@ -1,15 +1,14 @@
-"""Nodes sold socket by socket, so that no job straddles sockets unless it is larger than one.
+"""Sale of nodes by socket, so that no job straddles sockets unless it is larger than one.
 
-The paper sells a server of two processors as one unit of 24 cores (III, VI). Where memory far away
-is slow, a unit of sale can be the socket instead: the market's servers are then sockets, and each
+The paper sells a server of two processors as one unit of 24 cores (III, VI). Where remote memory is
+slow, the unit of sale can be the socket instead: the market's servers are then sockets, and each
 job is on one, or, if its minimum is more than any socket has, in equal parts on the fewest that
-hold it. A part that stands for a 1/n of a job on x / n cores does work at the rate
+hold it. A part that stands for 1/n of a job on x / n cores does work at the rate
 
     (w / n) s(x) = w' s'(x / n)   with   f' = f / (f + n (1 - f)),   w' = w / (f + n (1 - f)),
 
-again Amdahl's law (eq. 1), so that the market needs to know nothing of parts. (The unit of a user's
-utility, work at one core each, changes with that; no mechanism but the upper bound and greedy looks
-at it.)
+which is again Amdahl's law (eq. 1), so that the market treats parts as jobs. (The unit of a user's
+utility, work at one core each, changes with that; only the upper bound and greedy depend on it.)
 """
 
 from __future__ import annotations
@@ -36,11 +35,12 @@ class SocketMarket:
     """A market whose servers are the sockets of another market's servers.
 
     Attributes:
-        market: of sockets; its jobs are parts.
-        minimum: shape (parts,), cores.
-        maximum: shape (parts,), cores; may be infinite.
-        job: shape (parts,), the job of each part in the other market; rising.
-        first_socket: shape (m + 1,), where the sockets of each of its servers begin.
+        market: Market whose servers are sockets, and whose jobs are parts of jobs.
+        minimum: Fewest cores of each part, shape (parts,).
+        maximum: Most cores of each part, possibly infinite, shape (parts,).
+        job: Index of each part's job in the other market, ascending, shape (parts,).
+        first_socket: Index of the first socket of each of m servers, and the number of sockets,
+            shape (m + 1,).
     """
 
     market: AmdahlMarket
@@ -50,7 +50,7 @@ class SocketMarket:
     first_socket: Counts
 
     def cores_of_jobs(self, cores: Floats) -> Floats:
-        """Return the cores that each job of the other market has in all its parts."""
+        """Return the cores of each job of the other market, summed over its parts."""
         return np.asarray(np.bincount(self.job, cores, int(self.job.max(initial=-1)) + 1))
 
 
@@ -61,21 +61,21 @@ def sell_by_socket(
     minimum: ArrayLike | None = None,
     maximum: ArrayLike | None = None,
 ) -> SocketMarket:
-    """Put every job on a socket and return the market of sockets.
+    """Assign every job to a socket, and return the market of sockets.
 
     On each server the jobs with the largest minimums come first, then those with the most money
     (their user's budget over its number of jobs), then the earlier ones. Each goes to the socket
-    with the least money per core so far among those that still have room for its minimum; if none
-    has, among all. The lower socket number breaks ties.
+    with the least money per core so far among those that still have room for its minimum, or among
+    all if none has. The lower socket number breaks ties.
 
     Args:
-        market: whose servers have sockets.
-        sockets: of each server, the cores of each socket, positive; they add up to its capacity.
-        minimum: shape (k,), fewest cores of each job; 0 if not given.
-        maximum: shape (k,), most cores of each job; no bound if not given.
+        market: Market whose servers have sockets.
+        sockets: Cores of each socket of each server, positive; they add up to its capacity.
+        minimum: Fewest cores of each job, shape (k,); 0 if not given.
+        maximum: Most cores of each job, shape (k,); no bound if not given.
 
     Raises:
-        MarketError: a bound is outside its range, or sockets do not add up to their server.
+        MarketError: A bound is outside its range, or sockets do not add up to their server.
     """
     lower, upper = check_bounds(market, minimum, maximum)
     _check(market, sockets)
@@ -93,13 +93,17 @@ def sell_by_socket(
     f, w = market.fraction[of], market.work[of]
     serial = f + together * (1 - f)
     cores = [float(size) for sizes in sockets for size in sizes]
-    of_sockets = AmdahlMarket(market.budgets, cores, market.user[of], socket, f / serial, w / serial)
+    of_sockets = AmdahlMarket(
+        market.budgets, cores, market.user[of], socket, f / serial, w / serial
+    )
     return SocketMarket(of_sockets, lower[of] / together, upper[of] / together, of, first_socket)
 
 
 def _check(market: AmdahlMarket, sockets: Sequence[Sequence[float]]) -> None:
     if len(sockets) != len(market.capacities):
-        raise MarketError(f"sockets of {len(sockets)} servers, there are {len(market.capacities)}")
+        raise MarketError(
+            f"sockets of {len(sockets)} servers: the market has {len(market.capacities)}"
+        )
     for server, sizes in enumerate(sockets):
         total = float(sum(sizes))
         if not all(size > 0 for size in sizes) or not np.isclose(total, market.capacities[server]):
@@ -112,7 +116,7 @@ def _check(market: AmdahlMarket, sockets: Sequence[Sequence[float]]) -> None:
 def _assign(
     sizes: Floats, ranked: Counts, lower: Floats, money: Floats
 ) -> list[tuple[int, list[int]]]:
-    """Return, for each job, the sockets it is on."""
+    """Return the jobs of one server in their order of choice, each with its sockets."""
     held_by_largest = np.cumsum(-np.sort(-sizes))
     bids = np.zeros(len(sizes))
     room = sizes.copy()

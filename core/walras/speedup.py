@@ -12,9 +12,9 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 
 MIN_FRACTION = 0.001
-"""Least parallel fraction that the market is given; any number of cores then gains a thousandth.
+"""Smallest parallel fraction in the market; any number of cores then gains a thousandth.
 
-At 0 no core is worth anything to the job, and its bid would have no direction.
+At 0 no core is worth anything to the job, and its bids are undefined.
 """
 
 
@@ -25,7 +25,7 @@ def speedup(cores: Array, fraction: float | Array) -> Array: ...
 @overload
 def speedup(cores: float | Array, fraction: Array) -> Array: ...
 def speedup(cores: float | Array, fraction: float | Array) -> float | Array:
-    """Speedup over one core by Amdahl's law, s(x) = x / (f + (1 - f) x) (equation 1).
+    """Return the speedup over one core by Amdahl's law, s(x) = x / (f + (1 - f) x) (equation 1).
 
     Args:
         cores: Cores x, at least 0; may be fractional.
@@ -41,7 +41,7 @@ def marginal_speedup(cores: Array, fraction: float | Array) -> Array: ...
 @overload
 def marginal_speedup(cores: float | Array, fraction: Array) -> Array: ...
 def marginal_speedup(cores: float | Array, fraction: float | Array) -> float | Array:
-    """Speedup gained per further core, ds/dx = f / (f + (1 - f) x)^2."""
+    """Return the speedup gained per further core, ds/dx = f / (f + (1 - f) x)^2."""
     return fraction / (fraction + (1 - fraction) * cores) ** 2
 
 
@@ -52,7 +52,7 @@ def cores_for_speedup(target: Array, fraction: float | Array) -> Array: ...
 @overload
 def cores_for_speedup(target: float | Array, fraction: Array) -> Array: ...
 def cores_for_speedup(target: float | Array, fraction: float | Array) -> float | Array:
-    """Cores that give a speedup: the inverse of equation 1, x = s f / (1 - (1 - f) s).
+    """Return the cores that give a speedup, x = s f / (1 - (1 - f) s), the inverse of equation 1.
 
     Args:
         target: Speedup s over one core, at least 0.
@@ -74,9 +74,9 @@ def karp_flatt(measured_speedup: Array, cores: float | Array) -> Array: ...
 @overload
 def karp_flatt(measured_speedup: float | Array, cores: Array) -> Array: ...
 def karp_flatt(measured_speedup: float | Array, cores: float | Array) -> float | Array:
-    """Parallel fraction that a measured speedup shows, F(x) = (1 - 1/s) / (1 - 1/x) (equation 3).
+    """Return the parallel fraction of a measured speedup, (1 - 1/s) / (1 - 1/x) (equation 3).
 
-    The raw value: below 0 when the program got slower (s < 1), above 1 when it sped up
+    It is the raw value: below 0 when the program got slower (s < 1), above 1 when it sped up
     by more than its cores (s > x). `market_fraction` clamps where only (0, 1] will do.
 
     Args:
@@ -84,7 +84,7 @@ def karp_flatt(measured_speedup: float | Array, cores: float | Array) -> float |
         cores: Cores x that gave it, above 1.
 
     Raises:
-        ValueError: Cores not above 1 (one core says nothing), or a speedup not above 0.
+        ValueError: The cores are not above 1, or the speedup is not above 0.
     """
     if not np.all(np.asarray(cores) > 1):
         raise ValueError("the Karp-Flatt metric needs more than one core")
@@ -98,15 +98,15 @@ def market_fraction(raw: float) -> float: ...
 @overload
 def market_fraction(raw: Array) -> Array: ...
 def market_fraction(raw: float | Array) -> float | Array:
-    """A raw Karp-Flatt value clamped into [`MIN_FRACTION`, 1], where the market's utilities live.
+    """Return a raw Karp-Flatt value clamped into [`MIN_FRACTION`, 1], the market's range.
 
     A program that slows down with cores becomes one that hardly gains by them, a super-linear one
-    becomes perfectly parallel: both keep their place in the order of who gains most.
+    becomes perfectly parallel: both keep their rank among programs.
     """
     return _plain(np.clip(raw, MIN_FRACTION, 1.0))
 
 
 def _plain(value: npt.ArrayLike) -> float | Array:
-    """A float for a number, an array for an array."""
+    """Return a float for a number, an array for an array."""
     array = np.asarray(value, dtype=np.float64)
     return float(array) if array.ndim == 0 else array

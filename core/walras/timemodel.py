@@ -1,4 +1,4 @@
-"""Execution time as a function of data size: a line, or a parabola where the line does not do.
+"""Execution time as a function of data size: a line, or a parabola if the line does not fit.
 
 Source: "Amdahl's Law in the Datacenter Era", section IV-A (Figure 4): times on samples of the data
 predict the time on all of it, linearly for most programs, quadratically for some.
@@ -14,13 +14,13 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 
 MIN_SIZES_FOR_QUADRATIC = 4
-"""Three sizes determine a parabola; only a fourth can speak against the line."""
+"""Fewest sizes for a parabola: three determine one, and only a fourth can reject the line."""
 
 CRITICAL_F = (161.4, 18.51, 10.13, 7.709, 6.608, 5.987, 5.591, 5.318, 5.117, 4.965)
 """95 % quantiles of the F(1, n) distribution for n = 1 to 10; the last serves beyond."""
 
 _ROUNDING = 1e-9
-"""Residuals below this share of the longest time are arithmetic, not evidence."""
+"""Share of the longest time below which residuals count as rounding errors."""
 
 
 class Form(StrEnum):
@@ -60,20 +60,20 @@ class TimeModel:
     residual: float
 
     def predict(self, size: float) -> float:
-        """Execution time at `size`, seconds, never negative."""
+        """Return the execution time at `size`, seconds, never negative."""
         return max(0.0, sum(c * size**power for power, c in enumerate(self.coefficients)))
 
 
 def fit_common_start(points: Mapping[int, Sequence[TimePoint]]) -> dict[int, TimeModel]:
     """Fit a line for each core count, all with the same start-up time: T_x(d) = a + b_x d.
 
-    Loading and setting up take the same time on any number of cores, as a rule. What is known
-    about it from all of them leaves the slopes, which decide how programs scale, far less open
-    than lines of their own. Weighted least squares on relative residuals, since noise grows with
-    time; a and all b_x are at least 0.
+    Loading and setting up usually take the same time on any number of cores. Sharing it makes the
+    slopes, which decide how programs scale, far more certain than separate lines do. The fit is by
+    weighted least squares on relative residuals, since noise grows with time; a and all b_x are at
+    least 0.
 
     Args:
-        points: one or more points by core count, at two or more different sizes for each.
+        points: One or more points by core count, at two or more different sizes for each.
     """
     counts = list(points)
     rows = [(x, point) for x in counts for point in points[x]]
@@ -86,7 +86,7 @@ def fit_common_start(points: Mapping[int, Sequence[TimePoint]]) -> dict[int, Tim
     scale = np.abs(design).max(axis=0)
     scaled = design / scale * weight[:, None]
     solution, *_ = np.linalg.lstsq(scaled, seconds * weight, rcond=None)
-    if solution[0] < 0:  # noise: without a start-up time, then
+    if solution[0] < 0:  # noise: fit without a start-up time
         solution, *_ = np.linalg.lstsq(scaled[:, 1:], seconds * weight, rcond=None)
         solution = np.concatenate([[0.0], solution])
     solution = np.maximum(solution, 0) / scale
@@ -99,16 +99,16 @@ def fit_common_start(points: Mapping[int, Sequence[TimePoint]]) -> dict[int, Tim
 
 
 def fit_time_model(points: Iterable[TimePoint]) -> TimeModel:
-    """Fit by weighted least squares; a line unless the residual speaks clearly for a parabola.
+    """Fit a line by weighted least squares, or a parabola if that fits clearly better.
 
-    Clearly: at least four sizes, a parabola that bends upwards, and the extra-sum-of-squares F
-    test at 5 %. Time never falls as data grows: a negative slope is noise and is fitted as 0.
+    A parabola needs at least four sizes, must bend upwards, and must pass the extra-sum-of-squares
+    F test at 5 %. Time never falls as data grows: a negative slope is noise and is fitted as 0.
 
     Args:
         points: One or more points per size, at two or more different sizes.
 
     Raises:
-        ValueError: Fewer than two different sizes.
+        ValueError: There are fewer than two different sizes.
     """
     points = tuple(points)
     sizes = {point.size for point in points}
@@ -122,7 +122,7 @@ def fit_time_model(points: Iterable[TimePoint]) -> TimeModel:
 
 
 def _fit_growing(points: tuple[TimePoint, ...], form: Form) -> TimeModel:
-    """Least squares with no negative growth: b >= 0 and c >= 0 (the start-up time a is free).
+    """Fit by least squares with b >= 0 and c >= 0 (the start-up time a is free).
 
     With at most two constrained coefficients the best fit is the best of the unconstrained
     fits over the subsets of terms whose growth comes out non-negative; the constant always does.
@@ -138,7 +138,7 @@ def _fit_growing(points: tuple[TimePoint, ...], form: Form) -> TimeModel:
 def _fit_terms(
     points: tuple[TimePoint, ...], form: Form, terms: list[int], degree: int
 ) -> TimeModel:
-    """Weighted least squares over the given powers of the size; the other coefficients are 0."""
+    """Fit the given powers of the size by weighted least squares; other coefficients are 0."""
     sizes = np.array([point.size for point in points])
     seconds = np.array([point.seconds for point in points])
     roots = np.sqrt([point.weight for point in points])
@@ -153,7 +153,7 @@ def _fit_terms(
 
 
 def _clearly_better(parabola: TimeModel, line: TimeModel, points: tuple[TimePoint, ...]) -> bool:
-    """The extra-sum-of-squares F test of one more coefficient, at 5 %."""
+    """Return whether one more coefficient passes the extra-sum-of-squares F test at 5 %."""
     rounding = _ROUNDING * max(point.seconds for point in points)
     if line.residual <= rounding or parabola.coefficients[2] <= 0:
         return False

@@ -1,4 +1,4 @@
-"""Every kernel that `clear` may need, compiled ahead: when a container image is built, say."""
+"""Compilation ahead of time of every kernel that `clear` may need, as for a container image."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GIB = 1024**3
 
 
 def compile_kernels() -> Iterator[str]:
-    """Clear small markets by every mechanism; yield the name of each when it is done."""
+    """Clear small markets by every mechanism; yield the name of each as it is done."""
     small = small_market()
     for mechanism in get_args(CoreMechanism):
         for market in (small, market_without_bounds(0.0), market_without_bounds(1 - 1e-9)):
@@ -42,7 +42,7 @@ def compile_kernels() -> Iterator[str]:
 
 
 def small_market() -> Snapshot:
-    """Two users on two nodes, with bounds, demands, bids and penalties of every kind."""
+    """Return two users on two nodes, with bounds, demands, bids and penalties of every kind."""
     everywhere = frozenset({"default"})
     jobs = tuple(
         Job(
@@ -69,12 +69,12 @@ def small_market() -> Snapshot:
 
 
 def market_without_bounds(least_fraction: float) -> Snapshot:
-    """Two users with 24 jobs on each of two nodes, where rounding has many cores left over.
+    """Return two users with 24 jobs on each of two nodes, where rounding leaves many cores over.
 
-    Bounds, and parallel fractions all but 1, have solvers of their own in the Amdahl market.
+    The Amdahl market has other solvers for bounds, and for parallel fractions close to 1.
 
     Args:
-        least_fraction: that any job has.
+        least_fraction: Smallest parallel fraction of any job.
     """
     small = small_market()
     jobs = tuple(

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from walras.clearing import clear
 from walras.karma.ledger import KarmaError
 from walras.karma.record import record_of
+from walras.plan_quality import evaluate_plan
 from walras.resources.assembly import policy_of
 from walras.resources.contract import MARKET_NAME
 from walras.resources.kinds import Market, MarketSpec
 from walras.resources.market import LedgerReport
-from walras.scores import score
 from walras_operator.allocations import allocate, with_measurements, writes
 from walras_operator.colocating.placements import placements
 from walras_operator.conditions import ConditionState, Problem, fails
@@ -163,7 +163,7 @@ def _clear(
         validated.assembled.snapshot,
         held=before.held,
         ledger=turn.ledger,
-        asked=turn.asked,
+        earlier_demands=turn.asked,
         matching=world.matching,
     )
     try:
@@ -230,7 +230,7 @@ def _carry_out(
         *unused_market_statuses(world),
     ]
     if market is not None:
-        scores = score(found.snapshot, plan, COMPARISONS)
+        scores = evaluate_plan(found.snapshot, plan, COMPARISONS)
         ready = cleared(plan) if found.problem is None else _rules_kept(found.problem)
         after = market_status(
             market, rules, found.snapshot, plan, scores, ready, ledger, status, world.now

@@ -11,7 +11,7 @@ from walras_operator.quanta import read_credits
 from walras_operator.world import Carried, Reference
 
 if TYPE_CHECKING:
-    from walras.snapshot import Key
+    from walras.snapshot import JobKey
     from walras_operator.conditions import Problem
     from walras_operator.quanta import CreditAccount
     from walras_operator.world import World
@@ -37,8 +37,8 @@ def account(world: World) -> CreditAccount | Problem:
     return read_credits(next(found, None))
 
 
-def _held(world: World) -> dict[Key, Holding]:
-    held: dict[Key, Holding] = {}
+def _held(world: World) -> dict[JobKey, Holding]:
+    held: dict[JobKey, Holding] = {}
     for job in world.objects.jobs:
         for pod in listed(job.status or {}, "pods"):
             own, shared = pod.get("grantedCores"), pod.get("sharedCores")

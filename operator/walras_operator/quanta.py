@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from walras.karma.ledger import UNIT, Ledger, in_credits
-from walras.resources.market import MOST_BALANCES, Balance, LedgerReport
+from walras.resources.market import MOST_BALANCES, CreditBalance, LedgerReport
 from walras_operator.conditions import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from walras.karma.record import Settled
+    from walras.karma.record import SettledQuantum
     from walras.resources.kinds import MarketSpec
     from walras_operator.world import Carried, Document
 
@@ -107,7 +107,7 @@ def end_of(since: str, seconds: int) -> str:
     return (_time(since) + timedelta(seconds=seconds)).strftime(TIME)
 
 
-def ledger_report(settled: Settled, since: str) -> LedgerReport | None:
+def ledger_report(settled: SettledQuantum, since: str) -> LedgerReport | None:
     """Return credits in the form of the Market's status; None if there are too many to list."""
     before, after = settled.allocation.before, settled.allocation.ledger
     if len(after.users) > MOST_BALANCES:
@@ -120,7 +120,7 @@ def ledger_report(settled: Settled, since: str) -> LedgerReport | None:
         carry=stored["carry"],
         carry_before=in_credits(before.carry),
         balances=[
-            Balance(**each, gained=in_credits(change) if change else None)
+            CreditBalance(**each, gained=in_credits(change) if change else None)
             for each, change in zip(stored["balances"], gained, strict=True)
         ],
     )

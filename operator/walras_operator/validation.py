@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from walras.resources.assembly import Assembled, Objects, assemble
 from walras.resources.contract import agent_lease
-from walras.resources.supply import Topology, closed
+from walras.resources.supply import ProcessorCounts, closed
 from walras.resources.terms import Name, Speedup, profile_of, speedup_of
 from walras_operator.conditions import MAX_LISTED, Problem, listed
 from walras_operator.world import Reference
@@ -21,7 +21,7 @@ from walras_operator.world import Reference
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from walras.resources.kinds import Entitlement, MarketJob, MarketSpec, SpeedupProfile
+    from walras.resources.kinds import EntitlementObject, MarketJob, MarketSpec, SpeedupProfile
     from walras.resources.node_allocation import NodeAllocation
     from walras_operator.world import World
 
@@ -92,7 +92,7 @@ def closed_nodes(world: World) -> dict[str, str]:
     return why
 
 
-def topology_of(allocation: NodeAllocation) -> Topology | None:
+def topology_of(allocation: NodeAllocation) -> ProcessorCounts | None:
     """Return the CPU topology that a node's agent reports; None if it reports none."""
     told = (allocation.status or {}).get("topology")
     if not isinstance(told, dict):
@@ -100,7 +100,7 @@ def topology_of(allocation: NodeAllocation) -> Topology | None:
     numbers = [told.get(field) for field in ("cores", "threads", "sockets")]
     if not all(type(each) is int and each > 0 for each in numbers):
         return None
-    return Topology(*(each for each in numbers if isinstance(each, int)))
+    return ProcessorCounts(*(each for each in numbers if isinstance(each, int)))
 
 
 def demands_of(world: World) -> dict[str, int]:
@@ -197,7 +197,7 @@ def _speedup(
 
 
 def orphaned(
-    entitlements: Sequence[Entitlement], broken: Collection[str] = frozenset()
+    entitlements: Sequence[EntitlementObject], broken: Collection[str] = frozenset()
 ) -> dict[str, Problem]:
     """Return what is wrong with each entitlement that has no valid way up to a root, by name.
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from walras.resources.cluster import Pod
     from walras.resources.kinds import Market, MarketSpec
     from walras.resources.node_allocation import NodeAllocation
-    from walras.resources.waiting import Way
-    from walras.snapshot import Holding, Key
+    from walras.resources.waiting import WaitingMethod
+    from walras.snapshot import Holding, JobKey
 
 Document = dict[str, Any]
 """Plain data, as parsed from JSON."""
@@ -79,7 +79,7 @@ class Carried:
     """
 
     rules: MarketSpec | None = None
-    held: Mapping[Key, Holding] = field(default_factory=dict)
+    held: Mapping[JobKey, Holding] = field(default_factory=dict)
     quantum: int = 0
     asked: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
@@ -202,7 +202,7 @@ class Placement:
     """
 
     pod: Reference
-    way: Way
+    way: WaitingMethod
     node: str
     body: Document
     after: Pod = field(compare=False, repr=False)

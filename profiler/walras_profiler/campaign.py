@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from walras.profile import Sample
-from walras.sizes import Size
+from walras.sizes import DataSize
 
 
 class MeasurementError(Exception):
@@ -24,7 +24,7 @@ class Trial:
     """
 
     cores: int
-    size: Size
+    size: DataSize
     repeat: int
 
     def __str__(self) -> str:
@@ -49,7 +49,7 @@ class Measurement:
     """
 
     cores: int
-    size: Size
+    size: DataSize
     seconds: float
     user_seconds: float | None = None
     system_seconds: float | None = None
@@ -85,7 +85,7 @@ class TrialObserver(Protocol):
 
 
 def plan_trials(
-    cores: Sequence[int], sizes: Sequence[Size], repeats: int, seed: int
+    cores: Sequence[int], sizes: Sequence[DataSize], repeats: int, seed: int
 ) -> tuple[Trial, ...]:
     """Return all runs, in blocks: each repeat visits every core count and size in a random order.
 
@@ -130,7 +130,7 @@ def run_campaign(
 
 def samples_of(measurements: Sequence[Measurement]) -> tuple[Sample, ...]:
     """Return the measured times by data size and core count, as `fit_profile` takes them."""
-    times: dict[tuple[Size, int], tuple[float, ...]] = {}
+    times: dict[tuple[DataSize, int], tuple[float, ...]] = {}
     for m in measurements:
         times[m.size, m.cores] = (*times.get((m.size, m.cores), ()), m.seconds)
     return tuple(

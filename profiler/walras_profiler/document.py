@@ -12,7 +12,7 @@ from typing import Any
 from walras.diagnosis import Finding
 from walras.profile import SpeedupFit
 from walras.resources.contract import API_VERSION
-from walras.sizes import Size
+from walras.sizes import DataSize
 from walras.timemodel import TimeModel
 from walras_profiler.campaign import Measurement
 
@@ -49,7 +49,7 @@ def profile_document(
     }
 
 
-_Cells = dict[tuple[Size, int], list[Measurement]]
+_Cells = dict[tuple[DataSize, int], list[Measurement]]
 
 
 def _cells(measurements: Sequence[Measurement]) -> _Cells:
@@ -71,7 +71,7 @@ def _spec(cells: _Cells) -> Document:
     }
 
 
-def _measurement(size: Size, cores: int, runs: Sequence[Measurement]) -> Document:
+def _measurement(size: DataSize, cores: int, runs: Sequence[Measurement]) -> Document:
     """Return one entry: all times, the largest peak memory, the medians of all else."""
     entry: Document = {
         "cores": cores,

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from walras.diagnosis import Finding
 from walras.profile import SpeedupFit
-from walras.sizes import Size
+from walras.sizes import DataSize
 from walras_profiler.campaign import Measurement
 
 _MEBIBYTE = 1 << 20
@@ -43,7 +43,7 @@ def render(report: ProfileReport) -> RenderableType:
 
 def times_table(measurements: Sequence[Measurement]) -> Table:
     """Return a table of times, CPU time and memory by data size and core count."""
-    cells: dict[tuple[Size, int], list[Measurement]] = {}
+    cells: dict[tuple[DataSize, int], list[Measurement]] = {}
     for measurement in measurements:
         cells.setdefault((measurement.size, measurement.cores), []).append(measurement)
     typical = {key: median(run.seconds for run in runs) for key, runs in cells.items()}
@@ -88,7 +88,7 @@ def fraction_table(fit: SpeedupFit) -> Table:
     return table
 
 
-def time_model_table(fit: SpeedupFit, size: Size) -> Table:
+def time_model_table(fit: SpeedupFit, size: DataSize) -> Table:
     """Return a table of execution time as a function of data size d, by core count (Figure 4)."""
     unit = "d = fraction of the data" if size.relative else "d = data size"
     table = Table(title=f"Time in seconds, {unit}", title_justify="left")
@@ -106,7 +106,7 @@ def time_model_table(fit: SpeedupFit, size: Size) -> Table:
     return table
 
 
-def summary(fit: SpeedupFit, size: Size) -> Text:
+def summary(fit: SpeedupFit, size: DataSize) -> Text:
     """Return a line with the parallel fraction that the market uses."""
     text = Text("Parallel fraction: ")
     text.append(f"{fit.fraction:.3f}", style="bold")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from walras.sizes import Size
+from walras.sizes import DataSize
 
 _PROBE_BYTES = 65536
 
@@ -34,7 +34,7 @@ class Sampler:
     scratch: Path
     seed: int
 
-    def draw(self, size: Size) -> Path:
+    def draw(self, size: DataSize) -> Path:
         """Return the path of a sample of the given size; for all of the data, their own path.
 
         The sample of a folder is a folder with links to a random subset of its files (at least
@@ -58,7 +58,7 @@ class Sampler:
             _copy_lines(self.source, target, share, generator)
         return target
 
-    def _generator(self, size: Size) -> random.Random:
+    def _generator(self, size: DataSize) -> random.Random:
         return random.Random(f"{self.seed}:{size}")  # noqa: S311 (a sample, not a secret)
 
 

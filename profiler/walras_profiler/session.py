@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 
 from walras.diagnosis import diagnose
 from walras.profile import fit_profile
-from walras.sizes import WHOLE, Size, parse_sizes
+from walras.sizes import WHOLE, DataSize, parse_sizes
 from walras_agent.local.placement import PlacementError
 from walras_agent.topology import Topology
 from walras_profiler.campaign import (
@@ -165,7 +165,9 @@ def _check_target(request: ProfileRequest) -> None:
         )
 
 
-def _check_command(request: ProfileRequest, template: Template, sizes: tuple[Size, ...]) -> None:
+def _check_command(
+    request: ProfileRequest, template: Template, sizes: tuple[DataSize, ...]
+) -> None:
     runs_images_own = request.image is not None and not request.argv
     if sizes or request.data or not runs_images_own:
         template.check(sizes, has_data=request.data is not None)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from walras.sizes import Size
+from walras.sizes import DataSize
 
 PLACEHOLDERS: Mapping[str, str] = {
     "threads": "logical CPUs of the run",
@@ -37,7 +37,9 @@ class Template:
         """Names of the placeholders that occur in the command."""
         return frozenset(name for argument in self.argv for name in _TOKEN.findall(argument))
 
-    def render(self, *, cores: int, threads: int, size: Size, data: Path | None) -> tuple[str, ...]:
+    def render(
+        self, *, cores: int, threads: int, size: DataSize, data: Path | None
+    ) -> tuple[str, ...]:
         """Return the command line of a run."""
         values = {
             "threads": str(threads),
@@ -49,7 +51,7 @@ class Template:
         }
         return tuple(_TOKEN.sub(lambda match: values[match[1]], argument) for argument in self.argv)
 
-    def check(self, sizes: Sequence[Size], *, has_data: bool) -> None:
+    def check(self, sizes: Sequence[DataSize], *, has_data: bool) -> None:
         """Check that placeholders and options fit each other.
 
         Args:

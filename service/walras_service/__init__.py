@@ -1,1 +1,1 @@
-"""What every process of Walras needs, whatever it does: options, errors, logs, probes, requests."""
+"""Infrastructure that all programs share: options, errors, logs, probes, and API requests."""

@@ -1,9 +1,8 @@
-"""Facts and their answer: requests to the API server, and one line for whatever goes wrong.
+"""Effects: a client of the API server, which sends and returns plain documents.
 
-The synchronous client of `kubernetes`, in threads: its asynchronous twin would load a second tree
-of modules, and its requests would wait whenever the event loop is busy. Plain documents go in and
-come out; the models of the built-in kinds, some hundred modules, are never loaded. A client may be
-used by several threads at once.
+It uses the synchronous client of `kubernetes`, in threads: the asynchronous client would load a
+second tree of modules, and its requests would wait whenever the event loop is busy. The models of
+the built-in kinds, some hundred modules, are never loaded. A client is safe for concurrent use.
 """
 
 from __future__ import annotations
@@ -36,22 +35,22 @@ MERGE = "application/merge-patch+json"
 OPERATIONS = "application/json-patch+json"
 
 PATIENCE = 5.0
-"""Seconds for a whole request, and for each page of a list six times as many."""
+"""Timeout of a request in seconds; a page of a list gets six times as much."""
 
 _PAGE = 500
 _METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 
 
 def settings(kubeconfig: str | None) -> Configuration:
-    """Where the API server is and who the process is there.
+    """Return the address of the API server and the credentials of this process.
 
-    A token from a file is read anew every minute by the client, as the kubelet replaces it.
+    The client rereads a token file every minute, since the kubelet replaces it.
 
     Args:
-        kubeconfig: A file; without one, what every pod is given with its ServiceAccount.
+        kubeconfig: Path of a kubeconfig file; if empty, use the pod's ServiceAccount.
 
     Raises:
-        ApiError: That cannot be known.
+        ApiError: The file or the ServiceAccount's token is missing or invalid.
     """
     found = Configuration()
     try:
@@ -64,20 +63,20 @@ def settings(kubeconfig: str | None) -> Configuration:
         raise ApiError(
             f"{where}: {error}; give the API server by --kubeconfig or KUBECONFIG", "error"
         ) from error
-    found.retries = False  # whoever asks tries again, and tells of it
+    found.retries = False  # callers retry, and report it
     return found
 
 
 class Api:
-    """Requests to the API server.
+    """A client of the API server.
 
     Args:
-        found: Where it is.
-        program: That asks, for the API server's audit log.
-        connections: How many are kept open.
+        found: Address and credentials (`settings`).
+        program: Name of the program, sent as User-Agent for the API server's audit log.
+        connections: Maximum number of connections that are kept open.
 
     Attributes:
-        found: Where it is.
+        found: Address and credentials.
     """
 
     def __init__(self, found: Configuration, program: str, connections: int = 4) -> None:
@@ -88,7 +87,7 @@ class Api:
 
     @property
     def host(self) -> str:
-        """Of the API server."""
+        """URL of the API server."""
         return str(self.found.host)
 
     def request(
@@ -102,36 +101,36 @@ class Api:
         timeout: float | tuple[float, float] = PATIENCE,
         query: Query | None = None,
     ) -> Document:
-        """Ask, and return the answer.
+        """Send a request, and return the document in the response.
 
         Args:
-            method: Of the request.
-            path: Of the object, or of all objects of a kind.
-            body: Is sent.
-            content_type: Of the body.
-            accept: Of the answer.
-            timeout: Seconds for all of it, or to connect and for every read.
-            query: Is asked.
+            method: HTTP method.
+            path: Path of an object, or of all objects of a kind.
+            body: Document to send; None for none.
+            content_type: Content type of the body.
+            accept: Content type of the response.
+            timeout: Timeout of the request in seconds, or of the connection and of every read.
+            query: Query parameters.
 
         Raises:
-            ApiError: It is not what was asked for.
+            ApiError: The request failed, or the response is not a document.
         """
         headers = {"Accept": accept, **({} if body is None else {"Content-Type": content_type})}
         with explained(self.host, method, path):
             found = json.loads(self._sent(method, path, headers, timeout, query, body).data)
             if not isinstance(found, dict):
-                raise TypeError(f"it answers with a {type(found).__name__}")
+                raise TypeError(f"the response is a {type(found).__name__}")
             return found
 
     def find(self, path: str, timeout: float = PATIENCE) -> Document | None:
-        """Return an object; None if there is none.
+        """Return an object; None if it does not exist.
 
         Args:
-            path: Of the object.
-            timeout: Seconds for all of it.
+            path: Path of the object.
+            timeout: Timeout in seconds.
 
         Raises:
-            ApiError: It is not known whether there is one.
+            ApiError: The request failed for any other reason.
         """
         try:
             return self.request("GET", path, timeout=timeout)
@@ -147,24 +146,24 @@ class Api:
         query: Query | None = None,
         timeout: float | tuple[float, float] = PATIENCE,
     ) -> BaseHTTPResponse:
-        """Ask for an answer that is to be read as it comes, such as a watch, or has headers.
+        """Send a GET request, and return the response unread, for a watch or for its headers.
 
         Args:
-            path: Of the object, or of all objects of a kind.
-            query: Is asked.
-            timeout: Seconds for all of it, or to connect and for every read.
+            path: Path of an object, or of all objects of a kind.
+            query: Query parameters.
+            timeout: Timeout of the request in seconds, or of the connection and of every read.
 
         Raises:
-            ApiError: It is refused. What reading it raises is for `api_errors.explained`.
+            ApiError: The request failed. Wrap reads in `api_errors.explained`.
         """
         with explained(self.host, "GET", path):
             return self._sent("GET", path, {"Accept": JSON}, timeout, query)
 
     def names(self, kind: Kind, query: Query) -> Iterator[Mapping[str, Any]]:
-        """The metadata of all objects of a kind, in pages, read from the store itself.
+        """Yield the metadata of all objects of a kind, by a consistent read in pages.
 
         Raises:
-            ApiError: They cannot be listed.
+            ApiError: The objects cannot be listed.
         """
         more = ""
         while True:
@@ -190,7 +189,11 @@ class Api:
         query: Query | None,
         body: Document | Sequence[Document] | None = None,
     ) -> BaseHTTPResponse:
-        """The answer, unless it is a refusal; still to be read."""
+        """Return the unread response.
+
+        Raises:
+            ApiError: The status of the response is not 2xx.
+        """
         headers["User-Agent"] = self._program
         self._client.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
         asked = urlencode({key: _text(value) for key, value in (query or {}).items()})

@@ -1,4 +1,4 @@
-"""Facts: the kinds of objects that Walras's processes ask for, as the API server serves them."""
+"""Pure: the kinds of objects that Walras reads and writes, and their paths on the API server."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind as the API server serves it.
+    """A kind, as the API server serves it.
 
     Attributes:
-        group: Its API group; empty for the core.
-        version: Of the group.
-        plural: Its name in paths.
-        namespaced: Whether its objects are in namespaces.
+        group: API group; empty for the core group.
+        version: Version of the group.
+        plural: Plural resource name, as used in paths.
+        namespaced: Whether its objects live in namespaces.
     """
 
     group: str
@@ -29,11 +29,11 @@ class Kind:
 
     @property
     def api_version(self) -> str:
-        """As documents have it."""
+        """Value of ``apiVersion`` in documents."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """Where its objects are, or one of them."""
+        """Return the path of all objects of the kind, or of one object or its subresource."""
         parts = [f"apis/{self.group}" if self.group else "api", self.version]
         if self.namespaced and namespace:
             parts += ["namespaces", namespace]
@@ -44,7 +44,7 @@ OURS: Mapping[str, Kind] = {
     kind: Kind(GROUP, VERSION, plural, namespaced=kind in NAMESPACED_KINDS)
     for kind, plural in PLURALS.items()
 }
-"""The kinds of Walras, by name."""
+"""Kinds of Walras, by name."""
 
 EVENTS = Kind("", "v1", "events", namespaced=True)
 LEASES = Kind("coordination.k8s.io", "v1", "leases", namespaced=True)

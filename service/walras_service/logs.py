@@ -1,7 +1,4 @@
-"""Apply: the log of a process, on standard error.
-
-As JSON for machines (one object a line) or as plain lines for people; the message is the same.
-"""
+"""Effects: logging to standard error, as JSON (one object per line) or as plain lines."""
 
 from __future__ import annotations
 
@@ -22,13 +19,13 @@ def configure_logging(
     verbose: bool = False,
     noisy: Iterable[str] = (),
 ) -> None:
-    """Log from now on.
+    """Set up logging for this process.
 
     Args:
-        package: Whose log it is; of libraries only warnings are told.
-        form: Of the lines.
-        verbose: Whether to tell more.
-        noisy: Loggers that warn of what is as it should be; only their errors are told.
+        package: Package of the program, logged from INFO; other packages are logged from WARNING.
+        form: Format of the lines.
+        verbose: Whether to log the package from DEBUG.
+        noisy: Loggers whose warnings are of no use; they are logged from ERROR.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(

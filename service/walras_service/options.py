@@ -1,4 +1,4 @@
-"""Options of the command line that the operator and the agent have alike."""
+"""Pure: command-line options that the operator and the agent share."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ Command = TypeVar("Command", bound="Callable[..., object]")
 
 
 class Address(click.ParamType[tuple[str, int] | None, str]):
-    """Where to listen."""
+    """A parameter type: an address and port, or ``off`` for None."""
 
     name = "address:port"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Parse ``address:port``; of ``off`` nothing is left."""
+        """Parse ``address:port``; return None for ``off``."""
         if value == "off" or not isinstance(value, str):
             return None if value == "off" else value
         host, _, port = value.rpartition(":")
         if not host or not port.isdecimal() or int(port) > 65535:
-            self.fail(f"{value!r} is not an address and port such as 0.0.0.0:8080", param, ctx)
+            self.fail(f"{value!r} is not an address and port, such as 0.0.0.0:8080", param, ctx)
         return host.strip("[]"), int(port)
 
 
 def listen_option(default: str, pages: str) -> Callable[[Command], Command]:
-    """``--listen``: an address and port, or None.
+    """Return the option ``--listen``, whose value is an address and port, or None.
 
     Args:
-        default: Where to listen.
-        pages: That are there, for people.
+        default: Default address and port.
+        pages: Pages that are served, for the help text.
     """
     return click.option(
         "--listen",
         type=Address(),
         default=default,
         show_default=True,
-        help=f"Where to answer {pages}; off for nowhere.",
+        help=f"Address and port that serve {pages}; off to serve nothing.",
     )
 
 
 def namespace_option(meaning: str) -> Callable[[Command], Command]:
-    """``--namespace``: of the process's pod, unless it is told another."""
+    """Return the option ``--namespace``, which defaults to the namespace of the process's pod."""
     return click.option(
         "--namespace",
         envvar="POD_NAMESPACE",
@@ -61,9 +61,13 @@ kubeconfig_option = click.option(
     "--kubeconfig",
     envvar="KUBECONFIG",
     show_envvar=True,
-    help="Where the API server is.  [default: as every pod is told]",
+    help="Kubeconfig file.  [default: the pod's ServiceAccount]",
 )
 
 log_format_option = click.option(
-    "--log-format", type=click.Choice(["json", "text"]), default="json", show_default=True
+    "--log-format",
+    type=click.Choice(["json", "text"]),
+    default="json",
+    show_default=True,
+    help="Format of the log.",
 )

@@ -1,4 +1,4 @@
-"""Apply: what a process answers by HTTP: its metrics, and pages for probes."""
+"""Effects: an HTTP server for the metrics and the probes of a process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class Answer(NamedTuple):
-    """What a page says."""
+    """Response of a page: status code, body, and content type."""
 
     code: HTTPStatus
     body: str
@@ -29,7 +29,7 @@ class Answer(NamedTuple):
 
 
 def verdict(problems: Sequence[str], well: str = "ok") -> Answer:
-    """The answer to a probe: 503 and what is wrong, or 200 if nothing is."""
+    """Return the response to a probe: 503 and the problems, or 200 if there are none."""
     code = HTTPStatus.SERVICE_UNAVAILABLE if problems else HTTPStatus.OK
     return Answer(code, "".join(f"{line}\n" for line in problems or [well]))
 
@@ -39,19 +39,19 @@ def serve(
     pages: Mapping[str, Callable[[], Answer]],
     registry: CollectorRegistry,
 ) -> None:
-    """Answer from now on, in threads of its own, until the process ends.
+    """Start the server in threads of its own; it runs until the process ends.
 
     Args:
-        address: To answer at; port 0 for one that is free.
-        pages: By path, besides ``/metrics``.
-        registry: Of the metrics.
+        address: Address and port to listen on; port 0 for any free port.
+        pages: Pages besides ``/metrics``, by path.
+        registry: Registry of the metrics.
 
     Raises:
-        BadInput: The address cannot be had.
+        BadInput: The address is not available.
     """
 
     class Handler(BaseHTTPRequestHandler):
-        """One request."""
+        """Handler of one connection."""
 
         timeout = 10  # seconds, for a client that sends nothing
 
@@ -62,7 +62,9 @@ def serve(
                 self._answer(HTTPStatus.OK, kind, encode(registry))
                 return
             known = " ".join(("/metrics", *pages))
-            page = pages.get(path, lambda: Answer(HTTPStatus.NOT_FOUND, f"there are {known}\n"))
+            page = pages.get(
+                path, lambda: Answer(HTTPStatus.NOT_FOUND, f"not found; try {known}\n")
+            )
             code, body, kind = page()
             self._answer(code, kind, body.encode())
 
@@ -74,14 +76,16 @@ def serve(
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Scrapes are not worth a line each."""
+            """Log nothing, since every scrape would be a line."""
 
     try:
         server = ThreadingHTTPServer(address, Handler)
     except OSError as error:
         where = "{}:{}".format(*address)
-        raise BadInput(f"{where}: {error.strerror}; give another address by --listen") from error
+        raise BadInput(
+            f"{where}: {error.strerror}; choose another address with --listen"
+        ) from error
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, name="http", daemon=True).start()
     host, port = server.server_address[:2]
-    _log.info("answering on http://%s:%d", host, port, extra={"event": "listening"})
+    _log.info("listening on http://%s:%d", host, port, extra={"event": "listening"})

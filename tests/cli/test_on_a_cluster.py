@@ -433,7 +433,7 @@ def test_a_server_that_does_not_answer_is_named(tmp_path: Path) -> None:
     file = tmp_path / "dead.kubeconfig"
     file.write_text(yaml.safe_dump(config))
     said = run("top", "--kubeconfig", str(file), code=1)
-    assert "https://127.0.0.1:9: cannot be reached: Connection refused" in said
+    assert "https://127.0.0.1:9: is unreachable: Connection refused" in said
 
 
 def test_it_goes_on_until_ctrl_c(cluster: MarketCluster) -> None:
@@ -555,7 +555,7 @@ def test_a_cluster_without_walras_is_told_of(cluster: MarketCluster) -> None:
     cluster.delete(name)
     assert eventually(lambda: cluster.read(f"{OURS}/entitlements") is None)
     try:
-        assert "install Walras's CustomResourceDefinitions" in run("top", code=1)
+        assert "install the CustomResourceDefinitions of Walras" in run("top", code=1)
     finally:
         made = {key: definition[key] for key in ("apiVersion", "kind", "spec")}
         made["metadata"] = {"name": definition["metadata"]["name"]}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from walras.admission import EntitlementError, admit, check_tree, divide
+from walras.admission import EntitlementError, admit, check_tree, divide_by_shares
 from walras.snapshot import Entitlement, Job, Node, Snapshot
 
 COMPANY = (
@@ -21,7 +21,7 @@ LEAVES = ("research", "speech", "training", "serving")
 
 
 def test_shares_divide_the_parents_part_at_every_level() -> None:
-    parts = divide(COMPANY, LEAVES)
+    parts = divide_by_shares(COMPANY, LEAVES)
     assert parts == pytest.approx(
         {
             "research": 1 / 4,
@@ -50,13 +50,13 @@ def test_shares_divide_the_parents_part_at_every_level() -> None:
 def test_idle_parts_go_to_the_nearest_relatives(
     active: set[str], expected: dict[str, float]
 ) -> None:
-    parts = divide(COMPANY, active)
+    parts = divide_by_shares(COMPANY, active)
     assert parts.keys() == active
     assert {name: parts[name] for name in expected} == pytest.approx(expected)
 
 
 def test_nobody_active_divides_nothing() -> None:
-    assert divide(COMPANY, []) == {}
+    assert divide_by_shares(COMPANY, []) == {}
 
 
 @st.composite
@@ -79,7 +79,7 @@ def test_parts_add_up_to_the_whole_and_keep_proportions_among_siblings(
     drawn: tuple[tuple[Entitlement, ...], set[str]],
 ) -> None:
     tree, active = drawn
-    parts = divide(tree, active)
+    parts = divide_by_shares(tree, active)
     assert parts.keys() == active
     assert sum(parts.values()) == pytest.approx(1)
     by_name = {each.name: each for each in tree}
@@ -94,9 +94,9 @@ def test_parts_add_up_to_the_whole_and_keep_proportions_among_siblings(
 @given(trees())
 def test_who_leaves_takes_from_nobody(drawn: tuple[tuple[Entitlement, ...], set[str]]) -> None:
     tree, active = drawn
-    before = divide(tree, active)
+    before = divide_by_shares(tree, active)
     for gone in active if len(active) > 1 else ():
-        after = divide(tree, active - {gone})
+        after = divide_by_shares(tree, active - {gone})
         assert all(after[name] >= before[name] * (1 - 1e-12) for name in after)
 
 

@@ -17,8 +17,8 @@ from walras.amdahl.conditions import kkt_residual
 from walras.amdahl.equilibrium import Equilibrium, find_equilibrium, price_error
 from walras.amdahl.market import AmdahlMarket, MarketError
 from walras.amdahl.proportional import share_proportionally
-from walras.fill import fill
 from walras.rounding import RoundingError, round_cores
+from walras.water_filling import water_fill
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -421,7 +421,7 @@ def test_filling_meets_the_capacity_on_one_level(size: int, seed: int) -> None:
     upper = lower + random.choice([0.0, 1.0, 10.0, np.inf], size)
     capacity = float(random.uniform(0.1, 30))
     groups = AmdahlMarket([1], [1], [0] * size, [0] * size, [0.5] * size).by_server
-    filled = fill(weight, lower, upper, np.array([capacity]), groups)
+    filled = water_fill(weight, lower, upper, np.array([capacity]), groups)
     assert (filled >= lower).all()
     assert (filled <= upper).all()
     expected = min(max(capacity, lower.sum()), upper.sum())

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from populations import draw_population
 from walras import metrics
-from walras.admission import divide
+from walras.admission import divide_by_shares
 from walras.amdahl.equilibrium import find_equilibrium
 from walras.amdahl.market import AmdahlMarket
 from walras.amdahl.upper_bound import maximise_progress
@@ -88,7 +88,7 @@ def test_every_leaf_and_group_does_at_least_as_well_as_by_its_entitlement(
 ) -> None:
     """Section V-C down a tree: a group is entitled to its part of every server, for its leaves."""
     leaves = leaves_of(tree)
-    parts = divide(tree, leaves)
+    parts = divide_by_shares(tree, leaves)
     random = np.random.default_rng(seed)
     user = np.concatenate([np.arange(len(leaves)), random.integers(0, len(leaves), 20)])
     server = random.integers(0, 4, len(user))
@@ -113,7 +113,7 @@ def test_every_leaf_and_group_does_at_least_as_well_as_by_its_entitlement(
 @given(trees())
 def test_the_leaves_of_a_group_divide_its_part(tree: list[Entitlement]) -> None:
     leaves = leaves_of(tree)
-    parts = divide(tree, leaves)
+    parts = divide_by_shares(tree, leaves)
     groups = {each.name: each.shares for each in tree if each.parent is None}
     for group, shares in groups.items():
         mine = sum(parts[leaf] for leaf in leaves if leaf.split(".")[0] == group)
@@ -128,7 +128,7 @@ def test_how_one_group_divides_its_part_is_no_concern_of_others(
     leaves = leaves_of(tree)
     split = leaves[pick % len(leaves)]
     finer = [*tree, Entitlement(f"{split}.a", 2, parent=split), Entitlement(f"{split}.b", 3, split)]
-    before, after = divide(tree, leaves), divide(finer, leaves_of(finer))
+    before, after = divide_by_shares(tree, leaves), divide_by_shares(finer, leaves_of(finer))
     for leaf in leaves:
         if leaf != split:
             assert after[leaf] == before[leaf]

@@ -108,7 +108,7 @@ def test_a_job_of_more_than_a_socket_spans_as_few_as_hold_it() -> None:
     [
         ([[12, 11]], r"sockets\[0\] = \[12, 11\]: .* add up to the server's 24 cores"),
         ([[24, 0]], r"sockets\[0\] = \[24, 0\]: positive numbers are needed"),
-        ([[24], [24]], "sockets of 2 servers, there are 1"),
+        ([[24], [24]], "sockets of 2 servers: the market has 1"),
     ],
 )
 def test_sockets_that_do_not_fit_their_server_are_named(

@@ -10,8 +10,8 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from walras.amdahl.market import AmdahlMarket
-from walras.apportion import ALMOST, Portions, apportion
-from walras.fill import fill
+from walras.apportion import SHARING_THRESHOLD, Apportionment, apportion
+from walras.water_filling import water_fill
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,7 @@ def on_one_server(
     users: Sequence[int] | None = None,
     minimum: Sequence[int] | None = None,
     maximum: Sequence[int] | None = None,
-) -> Portions:
+) -> Apportionment:
     """Apportion ``cores`` of one server; every job has a user of its own unless told."""
     count = len(cores)
     user = range(count) if users is None else users
@@ -60,10 +60,10 @@ class Case:
         rows = zip(market.user, market.server, self.cores, self.minimum, self.maximum, strict=True)
         return f"capacities {market.capacities}, jobs {[tuple(map(float, row)) for row in rows]}"
 
-    def apportion(self) -> Portions:
+    def apportion(self) -> Apportionment:
         return apportion(self.market, self.cores, self.minimum, self.maximum)
 
-    def pools(self, portions: Portions) -> NDArray[np.int64]:
+    def pools(self, portions: Apportionment) -> NDArray[np.int64]:
         pool = np.zeros(len(self.market.capacities), np.int64)
         np.maximum.at(pool, self.market.server, portions.shared)
         return pool
@@ -163,7 +163,7 @@ def test_splitting_a_job_takes_no_core_from_others(
     others = [each * unit for each in others]
     mine *= unit
     remainders = np.sort(np.array([*others, mine]) % 1)
-    assume(min(mine, *others) >= 1 and mine / pieces < ALMOST)
+    assume(min(mine, *others) >= 1 and mine / pieces < SHARING_THRESHOLD)
     assume(np.diff(remainders, append=1 + remainders[0]).min() > 1e-9)
     together = on_one_server(capacity, [*others, mine])
     split = on_one_server(capacity, [*others, *[mine / pieces] * pieces])
@@ -179,7 +179,7 @@ def test_splitting_beside_small_jobs_gains_less_than_a_core(
     capacity: int, other: float, pieces: int
 ) -> None:
     mine = capacity - other
-    assume(mine / pieces < ALMOST)
+    assume(mine / pieces < SHARING_THRESHOLD)
     split = on_one_server(capacity, [other, *[mine / pieces] * pieces])
     pool = int(split.shared[0])
     assert pool == capacity
@@ -260,7 +260,7 @@ def test_a_vanishing_job_takes_what_the_capped_leave_and_no_more() -> None:
     """Progressive filling must not lose a weight of 1e-17 beside one of 8."""
     groups = AmdahlMarket([1], [8], [0, 0], [0, 0], [0.5, 0.5]).by_server
     for tiny in (1e-17, 1e-150, 1e-320, 0.0):
-        filled = fill(
+        filled = water_fill(
             np.array([8.0, tiny]), np.zeros(2), np.array([4.0, 2.0**31]), np.array([8.0]), groups
         )
         np.testing.assert_allclose(filled, [4, 4])

@@ -10,10 +10,10 @@ import pytest
 
 from walras.clearing import clear
 from walras.resources.assembly import Assembled, Objects, assemble, policy_of
-from walras.resources.cluster import Namespace, Node, Pod, quantity
-from walras.resources.kinds import Entitlement, Market, MarketJob, MarketSpec, SpeedupProfile
+from walras.resources.cluster import Namespace, NodeObject, Pod, quantity
+from walras.resources.kinds import EntitlementObject, Market, MarketJob, MarketSpec, SpeedupProfile
 from walras.resources.parse import ResourceError, parse_object
-from walras.resources.supply import MOST_MEMORY, Topology
+from walras.resources.supply import MOST_MEMORY, ProcessorCounts
 from walras.resources.terms import ASSUMED_FRACTION, speedup_of
 from walras.snapshot import Bid, MemoryDemand, Policy
 
@@ -21,7 +21,7 @@ GIB = 1024**3
 T = TypeVar("T")
 
 
-def node(name: str = "n1", cpu: Any = "8", memory: Any = "16Gi", **more: Any) -> Node:
+def node(name: str = "n1", cpu: Any = "8", memory: Any = "16Gi", **more: Any) -> NodeObject:
     parsed = parse_object(
         {
             "apiVersion": "v1",
@@ -35,7 +35,7 @@ def node(name: str = "n1", cpu: Any = "8", memory: Any = "16Gi", **more: Any) ->
             },
         }
     )
-    assert isinstance(parsed, Node)
+    assert isinstance(parsed, NodeObject)
     return parsed
 
 
@@ -58,7 +58,7 @@ def pod(name: str, place: str | None = "n1", cpu: str = "1", **more: Any) -> Pod
     return parsed
 
 
-def entitlement(**spec: Any) -> Entitlement:
+def entitlement(**spec: Any) -> EntitlementObject:
     parsed = parse_object(
         {
             "apiVersion": "walras.dev/v1alpha1",
@@ -67,7 +67,7 @@ def entitlement(**spec: Any) -> Entitlement:
             "spec": {"shares": 1, "namespaces": ["lab"], **spec},
         }
     )
-    assert isinstance(parsed, Entitlement)
+    assert isinstance(parsed, EntitlementObject)
     return parsed
 
 
@@ -105,10 +105,10 @@ def made(*things: Any, rules: MarketSpec | None = None) -> Assembled:
 
     return assemble(
         Objects(
-            entitlements=those(Entitlement),
+            entitlements=those(EntitlementObject),
             jobs=those(MarketJob),
             profiles=those(SpeedupProfile),
-            nodes=those(Node),
+            nodes=those(NodeObject),
             pods=those(Pod),
             namespaces=those(Namespace),
             rules=rules or MarketSpec(),
@@ -220,14 +220,20 @@ def test_pods_of_jobs_that_may_not_draw_keep_what_they_requested(
 @pytest.mark.parametrize(
     ("unit", "topology", "cores"),
     [
-        ("core", Topology(cores=4, threads=8, sockets=1), 1),
-        ("core", Topology(cores=6, threads=8, sockets=1), 3),  # two of its cores have one thread
-        ("core", Topology(cores=0, threads=0, sockets=0), 4),
+        ("core", ProcessorCounts(cores=4, threads=8, sockets=1), 1),
+        (
+            "core",
+            ProcessorCounts(cores=6, threads=8, sockets=1),
+            3,
+        ),  # two of its cores have one thread
+        ("core", ProcessorCounts(cores=0, threads=0, sockets=0), 4),
         ("core", None, 4),
-        ("thread", Topology(cores=4, threads=8, sockets=1), 4),
+        ("thread", ProcessorCounts(cores=4, threads=8, sockets=1), 4),
     ],
 )
-def test_a_core_is_worth_its_threads(unit: str, topology: Topology | None, cores: int) -> None:
+def test_a_core_is_worth_its_threads(
+    unit: str, topology: ProcessorCounts | None, cores: int
+) -> None:
     rules = MarketSpec.model_validate({"cores": {"reservedCores": 1, "unit": unit}})
     there = {} if topology is None else {"n1": topology}
     objects = Objects(nodes=[node()], pods=[pod("other", cpu="2500m")], topologies=there)

@@ -90,10 +90,10 @@ def test_who_was_seen_to_gain_by_cores_bids_for_cores() -> None:
         entitled(), node(), pod("a-0", "a"), pod("b-0", "b"),
         job("a", auction={"runs": runs(6, 1)}, memory=memory), job("b", memory=memory),
     ]  # fmt: skip
-    found = [parse_object(each) for each in documents]
+    found = [each for each in map(parse_object, documents) if each is not None]
     by_kind: dict[str, list[Any]] = {}
     for each in found:
-        by_kind.setdefault(type(each).__name__, []).append(each)
+        by_kind.setdefault(each.kind, []).append(each)
     rules = parse_object(market(cores={"mechanism": "Auction"}, memory={"mechanism": "Auction"}))
     objects = Objects(
         entitlements=by_kind["Entitlement"],

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from walras.clearing import clear
-from walras.pricing import PricingError
+from walras.market_limits import PricingError
 from walras.snapshot import Bid, Entitlement, Job, MemoryDemand, Node, Policy, Snapshot
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def test_who_is_not_in_the_pool_has_what_it_leaves() -> None:
     outcome = bids(plan)
     assert outcome["rich"].charge > 0
     assert (outcome["poor"].prolific, outcome["poor"].charge) == (False, 0)
-    assert "cannot be promised beside those of larger budgets" in plan.grants[1].reason
+    assert "cannot be promised beside jobs with larger budgets" in plan.grants[1].reason
 
 
 def test_leftovers_that_suffice_are_paid_for() -> None:

@@ -98,7 +98,7 @@ def test_logarithmic_utilities_are_taken() -> None:
 
 def test_the_reason_names_the_bid() -> None:
     (grant, _) = clear(market(job("j", "x"), job("k", "y")), CORES).grants
-    assert grant.reason.startswith("a bid of 24.00, of x's budget of 24.00, takes 20.00 cores of n")
+    assert grant.reason.startswith("a bid of 24.00, of x's budget of 24.00, wins 20.00 cores of n")
 
 
 @settings(max_examples=60, deadline=None)

@@ -275,9 +275,11 @@ def test_refused_jobs_leave_the_rest_as_if_they_were_not_there(
 
 FIGURE = re.compile(
     r"(?P<spend>[\d.]+) of (?P<user>\S+)'s budget of (?P<budget>[\d.]+) buys (?P<cores>[\d.]+) "
-    r"cores at (?P<price>[\d.]+) each, where a parallel fraction of (?P<fraction>[\d.]+) makes a "
+    r"cores at (?P<price>[\d.]+) each, where a parallel fraction of (?P<fraction>[\d.]+) gives a "
     r"speedup of (?P<speedup>[\d.]+); "
 )
+
+SHARING = re.compile(r"shares (\d+) cores? with (\d+) other jobs? at weight (\d+)")
 
 
 @settings(max_examples=100, deadline=None)
@@ -303,11 +305,11 @@ def test_reasons_state_figures_that_are_true(snapshot: Snapshot) -> None:
         rest = grant.reason[told.end() :]
         if own := re.search(r"rounded to (\d+) cores? of its own", rest):
             assert int(own[1]) == grant.granted_cores
-        elif among := re.search(r"shares (\d+) cores? with (\d+) others? by weight (\d+)", rest):
+        elif among := SHARING.search(rest):
             others = sharers[grant.node] - 1
             assert [*map(int, among.groups())] == [grant.shared_cores, others, grant.weight]
         else:
-            assert f"so it has the {grant.shared_cores} core" in rest
+            assert f"so it runs on the {grant.shared_cores} core" in rest
             assert sharers[grant.node] == 1
 
 

@@ -12,10 +12,18 @@ from hypothesis import strategies as st
 
 from walras import colocation
 from walras.clearing import clear
-from walras.colocation import NO_ROOM, NOT_YET, disutilities
+from walras.colocation import NO_ROOM, WAITS_FOR_MATCHING, disutilities
 from walras.cooper.policies import POLICIES
 from walras.cooper.preference import DisutilityError
-from walras.snapshot import ColocationRule, Entitlement, Job, Node, Placing, Policy, Snapshot
+from walras.snapshot import (
+    ColocationRule,
+    Entitlement,
+    Job,
+    Node,
+    PlacementConstraints,
+    Policy,
+    Snapshot,
+)
 
 if TYPE_CHECKING:
     from walras.plan import Plan
@@ -111,10 +119,10 @@ def test_pairs_beyond_the_processors_wait_in_batches() -> None:
     )
     assert len(plan.pairings) == 1
     assert sorted(each.reason for each in plan.refused) == [
-        "waits for a processor, behind 1 batch of others",
-        "waits for a processor, behind 1 batch of others",
-        "waits for a processor, behind 2 batches of others",
-        "waits for a processor, behind 2 batches of others",
+        "waits for a socket, behind 1 batch of other jobs",
+        "waits for a socket, behind 1 batch of other jobs",
+        "waits for a socket, behind 2 batches of other jobs",
+        "waits for a socket, behind 2 batches of other jobs",
     ]
 
 
@@ -122,7 +130,7 @@ def test_without_a_rule_or_a_processor_everybody_waits_and_knows_why() -> None:
     (refusal,) = clear(cluster(waiting("j"))).refused
     assert refusal.reason.startswith("waits to be placed, but colocation.policy is None")
     (refusal,) = clear(cluster(waiting("j"), nodes=0), Policy(colocation="Greedy")).refused
-    assert refusal.reason == "waits: no node has a processor to spare"
+    assert refusal.reason == "waits: no node has a free socket"
 
 
 def test_losses_that_nobody_measured_are_predicted_between_those_measured() -> None:
@@ -155,28 +163,28 @@ def test_nodes_are_never_overfull_and_wishes_always_kept(
     random = np.random.default_rng(seed)
     names = [f"n{j}" for j in range(nodes)]
 
-    def placing() -> Placing:
+    def placement() -> PlacementConstraints:
         some = frozenset(name for name in names if random.random() < 0.7)
-        return Placing(
-            apart=bool(random.random() < 0.2),
+        return PlacementConstraints(
+            exclusive=bool(random.random() < 0.2),
             avoids=frozenset({("a", f"j{random.integers(9)}")} if random.random() < 0.3 else ()),
-            needs=(("cpu", int(random.integers(1, 5))),),
+            requests=(("cpu", int(random.integers(1, 5))),),
             nodes=some if random.random() < 0.4 else None,
         )
 
     jobs = [
-        replace(waiting(f"j{k}", f"p{random.integers(3)}"), placing=placing())
+        replace(waiting(f"j{k}", f"p{random.integers(3)}"), placement=placement())
         for k in range(agents)
     ]
     supplies = tuple(Node(name, 8, sockets=2, room={"cpu": 6}) for name in names)
     plan = clear(Snapshot((USER,), supplies, tuple(jobs)), Policy(colocation=rule))
-    of = {job.name: job.placing for job in jobs}
+    of = {job.name: job.placement for job in jobs}
     for each in plan.pairings:
         members = [title.removeprefix("a/") for title in each.jobs]
-        assert len(members) == 1 or not any(of[name].apart for name in members)
+        assert len(members) == 1 or not any(of[name].exclusive for name in members)
     for node in names:
         there = [grant.name for grant in plan.grants if grant.node == node]
-        assert sum(dict(of[name].needs)["cpu"] for name in there) <= 6
+        assert sum(dict(of[name].requests)["cpu"] for name in there) <= 6
         for name in there:
             assert of[name].nodes is None or node in (of[name].nodes or ())
             others = {("a", other) for other in there if other != name}
@@ -185,7 +193,10 @@ def test_nodes_are_never_overfull_and_wishes_always_kept(
 
 
 def test_a_pair_that_no_node_has_room_for_is_parted() -> None:
-    jobs = [replace(waiting(name), placing=Placing(needs=(("cpu", 4),))) for name in "xy"]
+    jobs = [
+        replace(waiting(name), placement=PlacementConstraints(requests=(("cpu", 4),)))
+        for name in "xy"
+    ]
     nodes = tuple(Node(f"n{j}", 8, room={"cpu": 6}) for j in range(2))
     plan = clear(Snapshot((USER,), nodes, tuple(jobs)), Policy(colocation="Greedy"))
     assert sorted(grant.node for grant in plan.grants) == ["n0", "n1"]
@@ -193,8 +204,11 @@ def test_a_pair_that_no_node_has_room_for_is_parted() -> None:
 
 
 def test_one_too_large_for_any_node_waits_and_spoils_nobody_else() -> None:
-    large = replace(waiting("large"), placing=Placing(needs=(("cpu", 9),)))
-    small = [replace(waiting(name), placing=Placing(needs=(("cpu", 1),))) for name in "xy"]
+    large = replace(waiting("large"), placement=PlacementConstraints(requests=(("cpu", 9),)))
+    small = [
+        replace(waiting(name), placement=PlacementConstraints(requests=(("cpu", 1),)))
+        for name in "xy"
+    ]
     nodes = (Node("n", 8, room={"cpu": 6}),)
     plan = clear(Snapshot((USER,), nodes, (large, *small)), Policy(colocation="StableRoommates"))
     assert pairs(plan) == {frozenset("xy")}
@@ -204,18 +218,18 @@ def test_one_too_large_for_any_node_waits_and_spoils_nobody_else() -> None:
 
 def test_the_partner_of_one_that_was_sent_follows_it_at_any_time() -> None:
     gone = Job("a", "x", "u", "n1", 0.9, program="x")
-    placing = Placing(promised="n1", partner="a/x")
-    follower = replace(waiting("y"), placing=placing)
+    placement = PlacementConstraints(partner_node="n1", partner="a/x")
+    follower = replace(waiting("y"), placement=placement)
     snapshot = replace(cluster(gone, follower, waiting("z")), matching=False)
     plan = clear(snapshot, Policy(colocation="Greedy"))
     assert pairs(plan) == {frozenset("xy")}
     assert {grant.name: grant.node for grant in plan.grants} == {"x": "n1", "y": "n1"}
     (refusal,) = plan.refused
-    assert (refusal.name, refusal.reason) == ("z", NOT_YET)
+    assert (refusal.name, refusal.reason) == ("z", WAITS_FOR_MATCHING)
 
 
 def test_a_lone_job_that_wants_a_processor_to_itself_fills_it() -> None:
-    loner = Job("a", "x", "u", "n0", 0.9, placing=Placing(apart=True))
+    loner = Job("a", "x", "u", "n0", 0.9, placement=PlacementConstraints(exclusive=True))
     snapshot = cluster(loner, replace(loner, name="w"), waiting("y"), nodes=1, sockets=2)
     (refusal,) = clear(snapshot, Policy(colocation="Greedy")).refused
     assert refusal.name == "y"
@@ -246,7 +260,7 @@ def test_who_would_rather_share_with_whom_is_told() -> None:
 def test_more_programs_than_are_laid_out_at_once_are_matched_some_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(colocation, "MOST_KINDS", 2)
+    monkeypatch.setattr(colocation, "MAX_PROGRAMS", 2)
     jobs = [waiting(f"{name}{k}", name) for name in "pqr" for k in range(2)]
     snapshot = replace(cluster(*jobs, nodes=3), penalties={("p", "z"): 0.2, ("p", "q"): 0.1})
     plan = clear(snapshot, Policy(colocation="StableRoommates"))

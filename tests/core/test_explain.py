@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from walras.explain import Due, explain
+from walras.explain import WithoutHysteresis, explain
 from walras.plan import Grant
 from walras.snapshot import CoreMechanism, Job
 
 MARKET = (
     "2.00 of vision's budget of 8.00 buys 4.00 cores at 0.500 each, "
-    "where a parallel fraction of 0.900 makes a speedup of 3.08"
+    "where a parallel fraction of 0.900 gives a speedup of 3.08"
 )
 
 
@@ -51,8 +51,8 @@ class Case:
             reason="",
         )
         quota = self.cores if self.quota is None else self.quota
-        due = Due(*(self.due or (self.granted, self.shared)), threshold=0.02)
-        explained = explain(grant, job, 8.0, quota, self.sharers, self.mechanism, due)
+        market = WithoutHysteresis(*(self.due or (self.granted, self.shared)), threshold=0.02)
+        explained = explain(grant, job, 8.0, quota, self.sharers, self.mechanism, market)
         assert replace(explained, reason="") == grant
         return explained.reason
 
@@ -65,14 +65,14 @@ CASES = {
     ),
     "the pool to itself": Case(
         f"{MARKET}; lowered to 0.60 for the minCores of vision's other jobs; "
-        "less than one, so it has the 1 core kept for small jobs",
+        "less than one core, so it runs on the 1 core kept for small jobs",
         quota=0.6,
         shared=1,
         sharers=1,
     ),
     "the pool with another": Case(
         f"{MARKET}; lowered to 0.60 for the minCores of vision's other jobs; "
-        "less than one, so it shares 1 core with 1 other by weight 40",
+        "less than one core, so it shares 1 core with 1 other job at weight 40",
         quota=0.6,
         shared=1,
         sharers=2,
@@ -80,7 +80,7 @@ CASES = {
     ),
     "the pool with others": Case(
         f"{MARKET}; lowered to 0.60 for the minCores of vision's other jobs; "
-        "less than one, so it shares 2 cores with 3 others by weight 40",
+        "less than one core, so it shares 2 cores with 3 other jobs at weight 40",
         quota=0.6,
         shared=2,
         sharers=4,
@@ -88,34 +88,34 @@ CASES = {
     ),
     "a whole core that the node has not got": Case(
         "0.50 of vision's budget of 8.00 buys 1.00 cores at 0.500 each, "
-        "where a parallel fraction of 0.900 makes a speedup of 1.00; "
-        "node-1 has none left for it alone, so it shares 1 core with 1 other by weight 100",
+        "where a parallel fraction of 0.900 gives a speedup of 1.00; "
+        "node-1 has no core left for it alone, so it shares 1 core with 1 other job at weight 100",
         cores=1.0,
         shared=1,
         sharers=2,
     ),
     "a maximum": Case(
-        f"{MARKET}; held to its maxCores of 3; rounded to 3 cores of its own",
+        f"{MARKET}; limited to its maxCores of 3; rounded to 3 cores of its own",
         quota=3.0,
         granted=3,
         maximum=3,
     ),
     "what maximums leave": Case(
-        f"{MARKET}; raised to 5.50 by what jobs at their maxCores leave; "
+        f"{MARKET}; raised to 5.50 by cores that jobs at their maxCores leave; "
         "rounded to 6 cores of its own",
         quota=5.5,
         granted=6,
     ),
     "what maximums leave, up to a minimum of one": Case(
         "0.10 of vision's budget of 8.00 buys 0.20 cores at 0.500 each, "
-        "where a parallel fraction of 0.900 makes a speedup of 0.22; "
-        "raised to 1.00 by what jobs at their maxCores leave; rounded to 1 core of its own",
+        "where a parallel fraction of 0.900 gives a speedup of 0.22; "
+        "raised to 1.00 by cores that jobs at their maxCores leave; rounded to 1 core of its own",
         cores=0.2,
         quota=1.0,
         granted=1,
     ),
     "a minimum that its user pays": Case(
-        f"{MARKET}; lifted to its minCores of 5 by vision's other jobs; "
+        f"{MARKET}; raised to its minCores of 5 at the cost of vision's other jobs; "
         "rounded to 5 cores of its own",
         quota=5.0,
         granted=5,
@@ -126,22 +126,22 @@ CASES = {
     ),
     "a minimum out of reach": Case(
         f"{MARKET}; rounded to 4 cores of its own; "
-        "short of its minCores of 6, for which vision's cores on node-1 do not suffice",
+        "short of its minCores of 6, since vision's cores on node-1 do not suffice",
         granted=4,
         minimum=6,
     ),
     "cores that stay": Case(
-        f"{MARKET}; raised to 4.60 by what jobs at their maxCores leave; "
-        "keeps 4 cores of its own in place of 5 cores of its own: to move cores would bring the "
-        "jobs of node-1 less than 2% more",
+        f"{MARKET}; raised to 4.60 by cores that jobs at their maxCores leave; "
+        "keeps 4 cores of its own instead of 5 cores of its own: moving cores would add "
+        "less than 2% to the progress of the jobs on node-1",
         granted=4,
         quota=4.6,
         due=(5, 0),
     ),
     "a pool that stays": Case(
         f"{MARKET}; lowered to 1.10 for the minCores of vision's other jobs; "
-        "keeps its part of 2 cores in place of 1 core of its own: to move cores would bring the "
-        "jobs of node-1 less than 2% more",
+        "keeps its part of 2 cores instead of 1 core of its own: moving cores would add "
+        "less than 2% to the progress of the jobs on node-1",
         shared=2,
         sharers=3,
         quota=1.1,

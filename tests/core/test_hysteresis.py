@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from walras.clearing import clear
 from walras.forecast import expected_speedup, held_cores
-from walras.scores import score
+from walras.plan_quality import evaluate_plan
 from walras.snapshot import (
     Bid,
     CoreMechanism,
@@ -200,8 +200,8 @@ def test_nothing_stays_where_nothing_changed(case: Case) -> None:
 def test_all_that_is_foregone_is_below_the_threshold(case: Case) -> None:
     plan, free = case.plan, case.free
     if plan.grants:
-        most = score(case.now, plan).held_progress * (1 + case.policy.hysteresis)
-        assert score(case.now, free).held_progress <= most * (1 + 1e-12)
+        most = evaluate_plan(case.now, plan).held_progress * (1 + case.policy.hysteresis)
+        assert evaluate_plan(case.now, free).held_progress <= most * (1 + 1e-12)
 
 
 @pytest.mark.long
@@ -427,7 +427,7 @@ def test_a_pool_stays_with_all_who_share_it() -> None:
     stays = clear(replace(now, held=held), Policy(hysteresis=0.1))
     moves = clear(replace(now, held=held), Policy(hysteresis=0.05))
     assert stays.holdings() == held
-    assert "keeps its part of 3 cores in place of its part of 2 cores" in stays.grants[1].reason
+    assert "keeps its part of 3 cores instead of its part of 2 cores" in stays.grants[1].reason
     assert moves.holdings() == clear(now).holdings()
 
 

@@ -12,7 +12,7 @@ import pytest
 from walras.karma.audit import audit
 from walras.karma.ledger import KarmaError, Ledger
 from walras.karma.quantum import allocate
-from walras.karma.record import MOST_ENTRIES, Settled, record_of
+from walras.karma.record import MOST_ENTRIES, SettledQuantum, record_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 DEMANDS = [(3, 2, 1), (3, 0, 0), (0, 3, 0), (2, 2, 4), (2, 3, 5)]
 
 
-def settled(ledger: Ledger, demands: Any, slices: int = 6) -> Settled:
+def settled(ledger: Ledger, demands: Any, slices: int = 6) -> SettledQuantum:
     weights = np.ones(len(ledger.users), np.int64)
     given = allocate(ledger, demands, slices, weights=weights)
-    return Settled(given, ("n1",), weights, Fraction(1, 2))
+    return SettledQuantum(given, ("n1",), weights, Fraction(1, 2))
 
 
 def history() -> tuple[list[dict[str, Any]], Ledger]:

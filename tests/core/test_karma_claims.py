@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from walras.karma.baselines import share_max_min, share_strictly
 from walras.karma.ledger import Ledger
 from walras.karma.metrics import disparity, fairness, useful, utilisation, welfare
-from walras.karma.rivals import share_max_min, share_strictly
 from walras.karma.trace import simulate
 from walras_cli.simulate.karma_demands import FAIR_SHARE, draw_demands
 

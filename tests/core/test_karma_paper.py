@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from walras.karma.baselines import share_max_min, share_max_min_once, share_strictly
 from walras.karma.explain import explain
 from walras.karma.ledger import UNIT, Ledger
 from walras.karma.quantum import Allocation, allocate
-from walras.karma.rivals import share_max_min, share_max_min_once, share_strictly
 from walras.karma.trace import simulate
 
 DEMANDS = [[3, 2, 1], [3, 0, 0], [0, 3, 0], [2, 2, 4], [2, 3, 5]]

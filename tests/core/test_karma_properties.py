@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from walras.karma.baselines import share_max_min, share_strictly
 from walras.karma.ledger import UNIT, KarmaError, Ledger
 from walras.karma.quantum import Allocation, allocate
-from walras.karma.rivals import share_max_min, share_strictly
 from walras.karma.trace import simulate
 
 PLENTY = 10**6

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from walras.karma.baselines import share_max_min
 from walras.karma.ledger import UNIT, Ledger
 from walras.karma.quantum import allocate
-from walras.karma.rivals import share_max_min
 from walras.karma.trace import simulate
 
 

@@ -60,7 +60,9 @@ def test_a_user_of_one_node_at_a_time_bids_where_it_gets_most() -> None:
     assert cores["x-1"] > 4
     assert sum(cores.values()) == pytest.approx(30, rel=1e-4)
     reasons = {grant.name: grant.reason for grant in plan.grants}
-    assert reasons["x-0"].startswith("n0 is none of the 1 that x's maxNodes lets it bid on at once")
+    assert reasons["x-0"].startswith(
+        "x does not bid on n0, since its maxNodes lets it bid on 1 at once"
+    )
     assert "maxNodes" not in reasons["x-1"]
     assert all(grant.granted_cores or grant.shared_cores for grant in plan.grants)
 

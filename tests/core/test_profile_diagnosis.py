@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walras.diagnosis import Code, diagnose
+from walras.diagnosis import FindingCode, diagnose
 from walras.profile import Sample, fit_profile
 
 SIZES = (0.1, 0.2, 0.3, 0.4)
@@ -26,7 +26,7 @@ def times(by_cores: dict[int, float]) -> list[Sample]:
     return [Sample(cores, 1.0, (seconds,) * 3) for cores, seconds in by_cores.items()]
 
 
-def codes(samples: list[Sample]) -> set[Code]:
+def codes(samples: list[Sample]) -> set[FindingCode]:
     return {finding.code for finding in diagnose(samples, fit_profile(samples))}
 
 
@@ -38,26 +38,28 @@ def test_sound_profile_has_no_findings(f: float) -> None:
 @pytest.mark.parametrize(
     ("samples", "expected"),
     [
-        (times({1: 10, 2: 5.5, 4: 4.5}), {Code.PARALLEL_OVERHEAD}),
-        (times({1: 10, 2: 4, 4: 1}), {Code.SUPER_LINEAR}),
-        (times({1: 10, 2: 12, 4: 13}), {Code.SLOW_DOWN}),
-        (times({1: 10, 2: 9.9, 4: 10.1}), {Code.THREADS_UNUSED}),
-        (times({1: 10, 2: 6}), {Code.ONE_CORE_COUNT}),
-        (amdahl(0.8, scale=0.04), {Code.TOO_SHORT}),
-        (amdahl(0.5, spread=0.2), {Code.TOO_NOISY}),
-        (amdahl(0.8, sizes=(0.1,)), {Code.FEW_SIZES}),
-        (amdahl(0.8, sizes=(0.1, 0.2, 0.3)), {Code.FEW_SIZES}),
+        (times({1: 10, 2: 5.5, 4: 4.5}), {FindingCode.PARALLEL_OVERHEAD}),
+        (times({1: 10, 2: 4, 4: 1}), {FindingCode.SUPER_LINEAR}),
+        (times({1: 10, 2: 12, 4: 13}), {FindingCode.SLOW_DOWN}),
+        (times({1: 10, 2: 9.9, 4: 10.1}), {FindingCode.THREADS_UNUSED}),
+        (times({1: 10, 2: 6}), {FindingCode.ONE_CORE_COUNT}),
+        (amdahl(0.8, scale=0.04), {FindingCode.TOO_SHORT}),
+        (amdahl(0.5, spread=0.2), {FindingCode.TOO_NOISY}),
+        (amdahl(0.8, sizes=(0.1,)), {FindingCode.FEW_SIZES}),
+        (amdahl(0.8, sizes=(0.1, 0.2, 0.3)), {FindingCode.FEW_SIZES}),
         (
             [*amdahl(0.2, sizes=(0.1,)), *amdahl(0.8, sizes=(0.2, 0.3, 0.4))],
-            {Code.SIZES_DISAGREE},
+            {FindingCode.SIZES_DISAGREE},
         ),
         (
             [Sample(1, 1.0, (10.0,)), Sample(2, 1.0, (6.0,)), Sample(4, 1.0, (4.0,))],
-            {Code.SINGLE_RUNS},
+            {FindingCode.SINGLE_RUNS},
         ),
     ],
 )
-def test_each_fault_is_found_and_no_other(samples: list[Sample], expected: set[Code]) -> None:
+def test_each_fault_is_found_and_no_other(
+    samples: list[Sample], expected: set[FindingCode]
+) -> None:
     assert codes(samples) == expected
 
 
@@ -67,15 +69,15 @@ def test_noise_excuses_what_it_can_explain() -> None:
         Sample(cores, 1.0, (0.8 * seconds, seconds, 1.2 * seconds))
         for cores, seconds in falling.items()
     ]
-    assert Code.PARALLEL_OVERHEAD in codes(times(falling))
-    assert Code.PARALLEL_OVERHEAD not in codes(noisy)
+    assert FindingCode.PARALLEL_OVERHEAD in codes(times(falling))
+    assert FindingCode.PARALLEL_OVERHEAD not in codes(noisy)
 
 
 @pytest.mark.parametrize(("disturbance", "found"), [(0.05, False), (0.3, True)])
 def test_busy_machine_is_told(disturbance: float, found: bool) -> None:
     samples = amdahl(0.8)
     findings = diagnose(samples, fit_profile(samples), disturbance)
-    assert (Code.BUSY_MACHINE in {finding.code for finding in findings}) is found
+    assert (FindingCode.BUSY_MACHINE in {finding.code for finding in findings}) is found
 
 
 def test_every_message_is_one_sentence_with_a_way_out() -> None:

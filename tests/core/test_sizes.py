@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walras.sizes import WHOLE, Size, parse_sizes
+from walras.sizes import WHOLE, DataSize, parse_sizes
 
 
 @pytest.mark.parametrize(
@@ -20,19 +20,19 @@ from walras.sizes import WHOLE, Size, parse_sizes
     ],
 )
 def test_size_is_read_and_shown(text: str, value: float, relative: bool, shown: str) -> None:
-    size = Size.parse(text)
+    size = DataSize.parse(text)
     assert (float(size.value), size.relative, str(size)) == (value, relative, shown)
 
 
 @given(st.integers(1, 10_000).map(lambda n: f"{n / 100:g}%") | st.integers(1, 10**9).map(str))
 def test_text_round_trips(text: str) -> None:
-    assert Size.parse(str(Size.parse(text))) == Size.parse(text)
+    assert DataSize.parse(str(DataSize.parse(text))) == DataSize.parse(text)
 
 
 def test_whole_is_what_100_percent_means() -> None:
-    assert Size.parse("100%") == WHOLE
+    assert DataSize.parse("100%") == WHOLE
     assert WHOLE.is_whole
-    assert not Size.parse("1").is_whole
+    assert not DataSize.parse("1").is_whole
     assert (WHOLE.percent, WHOLE.number) == ("100", "1")
 
 

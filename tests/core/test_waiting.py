@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from walras.resources.cluster import Node, Pod
+from walras.resources.cluster import NodeObject, Pod
 from walras.resources.contract import COLOCATION_GATE, PARTNER_ANNOTATION
 from walras.resources.waiting import (
-    Eligible,
-    hindrance,
+    EligibleNodes,
     may_take,
     needs_of,
     node_of,
+    placement_blocker,
     room_of,
-    way_of,
+    waiting_method,
 )
 
-NODE = Node.model_validate(
+NODE = NodeObject.model_validate(
     {
         "kind": "Node",
         "metadata": {"name": "n1", "labels": {"zone": "a", "rank": "7"}},
@@ -63,7 +63,7 @@ def affinity(*terms: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_the_way_in_which_a_pod_waits(spec: dict[str, Any], way: str | None) -> None:
-    assert way_of(pod(**spec)) == way
+    assert waiting_method(pod(**spec)) == way
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_the_way_in_which_a_pod_waits(spec: dict[str, Any], way: str | None) -> 
     ],
 )
 def test_what_only_a_scheduler_can_judge_is_left_to_it(spec: dict[str, Any], words: str) -> None:
-    found = hindrance(pod(**spec))
+    found = placement_blocker(pod(**spec))
     assert words in found
     assert bool(found) == bool(words)
 
@@ -119,7 +119,7 @@ def test_what_only_a_scheduler_can_judge_is_left_to_it(spec: dict[str, Any], wor
 )
 def test_which_nodes_may_take_a_pod(spec: dict[str, Any], *, takes: bool) -> None:
     assert may_take(NODE, pod(**spec)) == takes
-    assert Eligible([NODE]).of(pod(**spec)) == (frozenset({"n1"}) if takes else frozenset())
+    assert EligibleNodes([NODE]).of(pod(**spec)) == (frozenset({"n1"}) if takes else frozenset())
 
 
 @pytest.mark.parametrize(

@@ -156,5 +156,5 @@ def test_a_field_without_description_is_an_error() -> None:
 
         colour: str
 
-    with pytest.raises(ValueError, match=r"Undescribed\.colour is not described"):
+    with pytest.raises(ValueError, match=r"Undescribed\.colour has no description"):
         spec_schema(Undescribed)

@@ -17,7 +17,7 @@ from kind_documents import document
 from walras.resources.market import (
     MOST_BALANCES,
     MOST_NODES,
-    Balance,
+    CreditBalance,
     LedgerReport,
     MarketStatus,
     NodePrice,
@@ -28,7 +28,7 @@ from walras.resources.market_job import (
     MOST_UNDERWAY,
     RunsReport,
 )
-from walras.resources.node_allocation import NodeAllocationStatus, PodHolding
+from walras.resources.node_allocation import GrantStatus, NodeAllocationStatus
 from walras.resources.status import Condition, Status, decimals
 
 SCHEMAS = {kind: schema_of(each) for kind, each in read_definitions().items()}
@@ -70,7 +70,7 @@ def test_an_empty_status_is_stored_as_it_is(kind: str) -> None:
 
 
 def test_what_is_not_known_is_left_out() -> None:
-    holding = PodHolding(pod_uid="u", namespace="a", name="b", state="Absent")
+    holding = GrantStatus(pod_uid="u", namespace="a", name="b", state="Absent")
     known = {"podUID": "u", "namespace": "a", "name": "b", "state": "Absent"}
     assert holding.document() == known
     assert NodeAllocationStatus(pods=[holding]).document()["pods"] == [known]
@@ -95,7 +95,9 @@ def test_the_largest_market_fits_into_the_store() -> None:
                 carry="0",
                 carry_before="0",
                 balances=[
-                    Balance(user=name, credits="1000000000000.000001", gained="-1000000.000001")
+                    CreditBalance(
+                        user=name, credits="1000000000000.000001", gained="-1000000.000001"
+                    )
                 ]
                 * MOST_BALANCES,
             ),

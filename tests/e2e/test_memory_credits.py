@@ -20,7 +20,7 @@ from click.testing import CliRunner
 from cluster_tools import SYSTEM, ToolError, apply, containers, get, kubectl, pods
 from shared_node import OURS, entitlement, namespace
 from waiting import eventually
-from walras.resources.cluster import Node, Pod
+from walras.resources.cluster import NodeObject, Pod
 from walras_operator.command import main
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def ballast(installed: Installed) -> dict[str, Any]:
         for each in there
         if each["metadata"]["namespace"] not in TEAMS
     )
-    asked = Node.model_validate(node).memory - taken - FOR_SALE
+    asked = NodeObject.model_validate(node).memory - taken - FOR_SALE
     container = {
         "name": "main",
         "image": f"localhost/walras-agent:{version('walras')}",
@@ -181,7 +181,7 @@ def test_credits_and_limits_follow_what_programs_want(
     swinging: Installed, unharmed: Installed
 ) -> None:
     assert eventually(lambda: look(swinging).quantum > 0, 120, pause=0.5)
-    memory = Node.model_validate(get(f"/api/v1/nodes/{unharmed.node.name}")).memory
+    memory = NodeObject.model_validate(get(f"/api/v1/nodes/{unharmed.node.name}")).memory
     seen: list[Look] = []
     first = look(swinging).quantum
     kills = {first + QUANTA // 3: "operator", first + 2 * QUANTA // 3: "agent"}

@@ -74,7 +74,7 @@ def test_what_is_its_own_nodes_an_agent_may_write() -> None:
 @pytest.mark.parametrize(
     ("object_", "resource", "message"),
     [
-        (allocation("b"), "nodeallocations", "the agent of a may write only the status of its own NodeAllocation"),
+        (allocation("b"), "nodeallocations", "the agent of a may write only the status of its own"),
         (lease("walras-agent-b", "b"), "leases", "may write only the Lease walras-agent-a"),
         (lease("walras-agent-a", "b"), "leases", "with its node as the holder"),
         (lease("walras-agent-a", None), "leases", "with its node as the holder"),

@@ -58,7 +58,7 @@ def test_conditions_say_whether_and_why() -> None:
         ("True", "Met"),
         ("False", "Leftovers"),
     ]
-    assert "cannot be promised beside those of larger budgets" in found[2][2]
+    assert "cannot be promised beside jobs with larger budgets" in found[2][2]
     assert "lower spec.auction.minimumUtility" in found[2][2]
     unreachable = overloaded("1.5")
     for number in range(3):
@@ -71,7 +71,7 @@ def test_a_pod_outside_the_pool_still_has_a_part_of_a_core() -> None:
     assert told["grantedCores"] == 0
     assert told["sharedCores"] == 1
     assert told["spend"] == "0"
-    assert "it has what others leave" in told["reason"]
+    assert "it gets what others leave" in told["reason"]
 
 
 def test_nothing_is_promised_where_nothing_is_auctioned() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from measured_worlds import measurement
 from walras.resources.assembly import Objects, assemble
-from walras.resources.speedup_profile import MOST_COMPANIES, OnlineCompany, OnlineRequest
+from walras.resources.speedup_profile import MOST_CO_RUNNERS, CoRunnerProgress, OnlineRequest
 from walras.speedup import speedup
 from walras_operator.measuring.co_runners import (
     ALONE,
@@ -42,8 +42,8 @@ REQUEST = OnlineRequest(
 )
 
 
-def looked(*looks: tuple[CoRunner, float]) -> list[OnlineCompany]:
-    found: list[OnlineCompany] = []
+def looked(*looks: tuple[CoRunner, float]) -> list[CoRunnerProgress]:
+    found: list[CoRunnerProgress] = []
     for company, ratio in looks:
         found = with_observation(found, company, ratio, NOW)
     return found
@@ -74,11 +74,11 @@ def test_the_mean_follows_a_program_that_changes(before: list[float]) -> None:
 
 
 def test_the_oldest_company_makes_room_and_looks_alone_stay() -> None:
-    crowd = [(CoRunner("web", f"p{number}"), 1.0) for number in range(2 * MOST_COMPANIES)]
+    crowd = [(CoRunner("web", f"p{number}"), 1.0) for number in range(2 * MOST_CO_RUNNERS)]
     found = looked((ALONE, 1.0), *crowd)
-    assert len(found) <= MOST_COMPANIES
+    assert len(found) <= MOST_CO_RUNNERS
     assert found[0].profile is None
-    assert found[-1].profile == f"p{2 * MOST_COMPANIES - 1}"
+    assert found[-1].profile == f"p{2 * MOST_CO_RUNNERS - 1}"
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_among_several_pods_progress_is_compared_with_the_prediction() -> None:
     record = with_check(record, REQUEST, slow, Decimal("0.5"), NOW, None)
     assert record.check is not None
     assert record.check.departures == 1
-    assert not record.companies
+    assert not record.co_runners
 
 
 def test_a_look_that_departs_leaves_penalties_as_they_are() -> None:

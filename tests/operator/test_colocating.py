@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from walras.resources.contract import COLOCATION_GATE, PARTNER_ANNOTATION
-from walras.resources.waiting import left_to_the_scheduler, needs_of, node_of, way_of
+from walras.resources.waiting import left_to_the_scheduler, needs_of, node_of, waiting_method
 from walras_operator.decision import decide
 from worlds import NOW, entitlement, job, market, node, outcome, pod, profile, status, world
 
@@ -243,8 +243,8 @@ def test_whatever_happens_nobody_waits_for_ever_and_no_node_is_overfull(seed: in
             ]
             assert sum(dict(needs_of(every))["cpu"] for every in there) <= each.cores * 1000
     for pod_ in present.objects.pods:
-        assert way_of(pod_) != "gate"
-        assert way_of(pod_) is None or _fits_nowhere(pod_, present)
+        assert waiting_method(pod_) != "gate"
+        assert waiting_method(pod_) is None or _fits_nowhere(pod_, present)
 
 
 def _fits_nowhere(pod_: Pod, present: World) -> bool:

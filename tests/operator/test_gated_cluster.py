@@ -16,7 +16,7 @@ from waiting import eventually
 from waiting_pods import Waiting
 from walras.resources.contract import COLOCATION_GATE, PARTNER_ANNOTATION
 from walras.resources.waiting import node_of, required_terms
-from walras_operator.colocating.requests import ungating
+from walras_operator.colocating.requests import gate_removal
 from walras_operator.runtime.kinds import Scope
 from walras_operator.runtime.mirror import Mirror
 from walras_operator.runtime.placer import Placer
@@ -108,8 +108,8 @@ def test_a_second_request_is_refused_as_a_whole(waiting: Waiting, placer: Placer
     waiting.begin()
     waiting.pods("a0", **OURS_ALONE)
     found = waiting.read("a0")
-    assert placer.place(ungating(found, waiting.nodes[0], "first"))
-    assert not placer.place(ungating(found, waiting.nodes[1], "second"))
+    assert placer.place(gate_removal(found, waiting.nodes[0], "first"))
+    assert not placer.place(gate_removal(found, waiting.nodes[1], "second"))
     after = waiting.read("a0")
     assert node_of(after) == waiting.nodes[0]
     assert after.metadata.annotations[PARTNER_ANNOTATION] == "first"
@@ -121,7 +121,7 @@ def test_another_pod_of_that_name_is_not_touched(waiting: Waiting, placer: Place
     before = waiting.read("a0")
     waiting.cluster.delete(waiting.path("a0"))
     waiting.pods("a0", **OURS_ALONE)
-    assert not placer.place(ungating(before, waiting.nodes[0]))
+    assert not placer.place(gate_removal(before, waiting.nodes[0]))
     assert gates(waiting.read("a0")) == [COLOCATION_GATE]
 
 
@@ -130,7 +130,7 @@ def test_what_a_pod_asks_of_its_node_is_narrowed_and_kept(waiting: Waiting, plac
     affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}
     waiting.begin()
     waiting.pods("a0", affinity=affinity, **OURS_ALONE)
-    assert placer.place(ungating(waiting.read("a0"), waiting.nodes[0]))
+    assert placer.place(gate_removal(waiting.read("a0"), waiting.nodes[0]))
     after = required_terms(waiting.read("a0")) or ()
     assert [term.match_expressions[0].key for term in after] == ["ssd", "nvme"]
     assert [term.match_fields[0].values for term in after] == [[waiting.nodes[0]]] * 2

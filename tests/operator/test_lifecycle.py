@@ -68,7 +68,12 @@ def ready(reason: str, message: str) -> list[Document]:
         ({"epoch": 9, "enforcedEpoch": 9, "mode": "enforce"}, True, "restored", ""),
         ({"epoch": 9, "enforcedEpoch": 9, "mode": "enforce"}, False, "restored", ""),
         ({"epoch": 9, "enforcedEpoch": 4, "mode": "observe"}, True, "restored", ""),
-        ({"epoch": 8, "enforcedEpoch": 8}, True, "waiting", "its agent has not reported yet"),
+        (
+            {"epoch": 8, "enforcedEpoch": 8},
+            True,
+            "waiting",
+            "its agent has not reported yet",
+        ),
         ({}, True, "waiting", "its agent has not reported yet"),
         ({"epoch": 9, "conditions": ready("Pending", "/a: busy")}, True, "waiting", "/a: busy"),
         ({"epoch": 9, "conditions": ready("Refused", "static")}, True, "lost", "static"),
@@ -119,8 +124,12 @@ def test_printed_definitions_are_those_of_the_repository() -> None:
         (["check", "--kubeconfig", "/nowhere"], 1, "give the API server by --kubeconfig"),
         (["release", "--kubeconfig", "/nowhere"], 1, "give the API server by --kubeconfig"),
         (["crds", "--market", "{mode: observe}"], 2, "is not JSON"),
-        (["crds", "--market", "[]"], 2, "is not an object such as {}"),
-        (["release", "--timeout", "20"], 2, "give more than --release-after and 5"),
+        (["crds", "--market", "[]"], 2, "is not a JSON object, such as {}"),
+        (
+            ["release", "--timeout", "20"],
+            2,
+            "it must be more than 35, which is --release-after plus 5 seconds",
+        ),
     ],
 )
 def test_what_cannot_work_is_said_at_once(arguments: list[str], code: int, said: str) -> None:

@@ -218,7 +218,7 @@ def test_nodes_are_released_and_those_that_cannot_be_are_named(cluster: Operator
         code, said = told(*release(cluster))
         assert code == 0, said
         assert "released: 2 nodes are restored" in said
-        assert f"{nodes['refuses']}: its agent may write nothing: as a test has it" in said
+        assert f"{nodes['refuses']}: its agent refuses to write: as a test has it" in said
         assert f"{nodes['dead']}: its agent does not renew its Lease" in said
         assert "walras-agent restore --state-folder /var/lib/walras-agent" in said
         assert all(cluster.allocation(node) is None for node in nodes.values())
@@ -247,7 +247,7 @@ def test_who_cannot_release_in_time_lets_operators_lead_again(cluster: OperatorC
         assert eventually(lambda: cluster.grants(node) == 1)
         code, said = told(*release(cluster, timeout=16))
         assert code == 1
-        assert "not all nodes are as they were, and operators lead again" in said
+        assert "not all nodes are restored in time, and operators lead again" in said
         assert f"{node}: as a test has it: Pending" in said
         assert eventually(operator.leads)
         assert eventually(lambda: cluster.grants(node) == 1), operator.log.read_text()
@@ -289,7 +289,7 @@ def test_a_check_names_everything_that_is_missing(cluster: OperatorCluster) -> N
     assert eventually(lambda: cluster.read(ENTITLEMENTS) is None)
     code, said = check(cluster, 3)
     assert code == 1
-    assert "entitlements.walras.dev is not there" in said
+    assert "entitlements.walras.dev does not exist" in said
     assert f"no operator renews the Lease {cluster.name}/walras-operator" in said
     assert f"1 of 1 nodes have no agent that renews its Lease: {node};" in said
 

@@ -23,5 +23,5 @@ def test_an_entitlement_that_bids_on_one_node_has_cores_there_and_a_part_of_one_
     assert max(own.values()) > 8 / 3
     (left,) = (each for each in told if not each["grantedCores"])
     assert left["sharedCores"] >= 1
-    assert "maxNodes lets it bid on at once" in left["reason"]
+    assert "maxNodes lets it bid on 1 at once" in left["reason"]
     assert condition(decision, "Market", "default")[:2] == ("True", "Cleared")

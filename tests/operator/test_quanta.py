@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from walras.karma.audit import audit
 from walras.karma.ledger import Ledger
-from walras.resources.kinds import Entitlement, MarketJob
+from walras.resources.kinds import EntitlementObject, MarketJob
 from walras.resources.parse import parse_object
 from walras_operator.decision import decide
 from walras_operator.last_decision import account
@@ -105,7 +105,7 @@ class Server:
         kept = [each for each in objects.entitlements if each.metadata.name != user]
         if len(kept) == len(objects.entitlements):
             made = parse_object(entitlement(user))
-            assert isinstance(made, Entitlement)
+            assert isinstance(made, EntitlementObject)
             kept.append(made)
         self.world = replace(self.world, objects=replace(objects, entitlements=kept))
 

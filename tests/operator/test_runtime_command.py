@@ -28,7 +28,7 @@ HEAD = {"apiVersion": "walras.dev/v1alpha1"}
     ("arguments", "code", "said"),
     [
         (["--kubeconfig", "/nowhere"], 2, "give the API server by --kubeconfig or KUBECONFIG"),
-        (["--listen", "8080"], 2, "is not an address and port such as 0.0.0.0:8080"),
+        (["--listen", "8080"], 2, "is not an address and port, such as 0.0.0.0:8080"),
         (["--lease-seconds", "1"], 2, "3<=x<=3600"),
     ],
 )

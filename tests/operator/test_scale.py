@@ -174,10 +174,10 @@ def test_after_a_crash_in_the_midst_the_next_one_goes_on(scene: Scene) -> None:
     scene.arrives(lambda: scene.cluster.told(OURS["Market"].path(name="default")))
 
 
-def test_memory(scene: Scene, record_property: Callable[[str, object], None]) -> None:
+def test_memory(scene: Scene, record_testsuite_property: Callable[[str, object], None]) -> None:
     assert scene.operator is not None
     found = scene.operator.mebibytes()
-    record_property("operator MiB", found)
+    record_testsuite_property("operator MiB", found)
     assert found < MOST_MEBIBYTES
 
 

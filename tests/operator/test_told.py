@@ -29,7 +29,7 @@ from worlds import (
 )
 
 if TYPE_CHECKING:
-    from walras.resources.kinds import Entitlement
+    from walras.resources.kinds import EntitlementObject
     from walras_operator.world import Decision, World
 
 SMALL = (
@@ -47,7 +47,7 @@ SMALL = (
 def with_shares(known: World, name: str, shares: int) -> World:
     """Return the world in which an administrator has changed an entitlement."""
 
-    def changed(each: Entitlement) -> Entitlement:
+    def changed(each: EntitlementObject) -> EntitlementObject:
         if each.metadata.name != name:
             return each
         metadata = each.metadata.model_copy(update={"generation": 2})

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from walras.profile import Sample
-from walras.sizes import WHOLE, Size, parse_sizes
+from walras.sizes import WHOLE, DataSize, parse_sizes
 from walras_profiler.campaign import (
     Measurement,
     MeasurementError,
@@ -90,8 +90,8 @@ def test_first_failing_run_ends_the_campaign() -> None:
 
 
 def test_samples_gather_the_repeats_of_a_cell() -> None:
-    runs = [Measurement(2, Size.parse("10%"), 3.0), Measurement(1, Size.parse("10%"), 5.0)]
-    runs.append(Measurement(2, Size.parse("10%"), 4.0))
+    runs = [Measurement(2, DataSize.parse("10%"), 3.0), Measurement(1, DataSize.parse("10%"), 5.0)]
+    runs.append(Measurement(2, DataSize.parse("10%"), 4.0))
     assert samples_of(runs) == (Sample(1, 0.1, (5.0,)), Sample(2, 0.1, (3.0, 4.0)))
 
 
@@ -117,8 +117,8 @@ def test_disturbance_is_the_mean_of_what_is_known() -> None:
     [
         (Trial(1, WHOLE, 1), "1 core"),
         (Trial(2, WHOLE, 1), "2 cores"),
-        (Trial(2, Size.parse("10%"), 1), "2 cores, data size 10%"),
-        (Trial(1, Size.parse("5000"), 1), "1 core, data size 5000"),
+        (Trial(2, DataSize.parse("10%"), 1), "2 cores, data size 10%"),
+        (Trial(1, DataSize.parse("5000"), 1), "1 core, data size 5000"),
     ],
 )
 def test_trial_is_named_for_people(trial: Trial, text: str) -> None:

@@ -7,22 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walras.sizes import WHOLE, Size, parse_sizes
+from walras.sizes import WHOLE, DataSize, parse_sizes
 from walras_profiler.template import PLACEHOLDERS, Template, check_program
 
 
-def render(*argv: str, size: Size = WHOLE, data: Path | None = None) -> tuple[str, ...]:
+def render(*argv: str, size: DataSize = WHOLE, data: Path | None = None) -> tuple[str, ...]:
     return Template(argv).render(cores=2, threads=4, size=size, data=data)
 
 
 def test_placeholders_stand_for_the_values_of_the_run() -> None:
     argv = ("run", "-t{threads}", "{cores}/{cores}", "{percent}", "{fraction}", "{data}")
-    rendered = render(*argv, size=Size.parse("12.5%"), data=Path("/a b/c"))
+    rendered = render(*argv, size=DataSize.parse("12.5%"), data=Path("/a b/c"))
     assert rendered == ("run", "-t4", "2/2", "12.5", "0.125", "/a b/c")
 
 
 def test_size_is_the_number_as_given() -> None:
-    assert render("{size}", size=Size.parse("1e6")) == ("1000000",)
+    assert render("{size}", size=DataSize.parse("1e6")) == ("1000000",)
 
 
 @pytest.mark.parametrize(

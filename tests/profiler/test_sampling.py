@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from walras.sizes import WHOLE, Size
+from walras.sizes import WHOLE, DataSize
 from walras_profiler.sampling import Sampler, SamplingError
 
-TEN, HALF = Size.parse("10%"), Size.parse("50%")
+TEN, HALF = DataSize.parse("10%"), DataSize.parse("50%")
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_every_line_is_drawn_equally_often(tmp_path: Path, scratch: Path) -> Non
     for seed in range(600):
         place = scratch / str(seed)
         place.mkdir()
-        counts.update(numbers_in(Sampler(file, place, seed).draw(Size.parse("30%"))))
+        counts.update(numbers_in(Sampler(file, place, seed).draw(DataSize.parse("30%"))))
     # 600 draws of 3 in 10: 180 each, standard deviation 11; five of them leave one test in 10^5.
     assert sum(counts.values()) == 1800
     assert all(abs(counts[number] - 180) < 56 for number in range(10))

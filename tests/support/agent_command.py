@@ -114,7 +114,7 @@ class Machine:
         return self.status().get("enforcedEpoch") == (self.epoch if epoch is None else epoch)
 
     def get(self, path: str) -> tuple[int, str]:
-        assert eventually(lambda: "answering on" in self.log.read_text())
+        assert eventually(lambda: "listening on" in self.log.read_text())
         found = re.search(r"http://([\d.]+:\d+)", self.log.read_text())
         assert found is not None
         connection = HTTPConnection(found[1])

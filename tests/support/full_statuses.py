@@ -123,7 +123,7 @@ SPEEDUP_PROFILE = speedup_profile.SpeedupProfileStatus(
     variance="0.0001",
     parallel_fraction_by_cores=[speedup_profile.FractionAt(cores=2, value="0.93")],
     time_models=[
-        speedup_profile.TimeModel(
+        speedup_profile.TimeModelReport(
             cores=1, form="linear", coefficients=["-0.5", "2"], residual_seconds="0.01"
         )
     ],
@@ -172,8 +172,8 @@ SPEEDUP_PROFILE = speedup_profile.SpeedupProfileStatus(
         check=speedup_profile.OnlineCheck(
             pod="train-0", cores=4, finished=NOW, departure="-0.3", departures=1
         ),
-        companies=[
-            speedup_profile.OnlineCompany(
+        co_runners=[
+            speedup_profile.CoRunnerProgress(
                 profile="serve", namespace="web", ratio="0.9", looks=2, finished=NOW
             ),
         ],
@@ -212,7 +212,9 @@ MARKET = market.MarketStatus(
         since=NOW,
         carry="0",
         carry_before="0.5",
-        balances=[market.Balance(user="vision-lab", credits="1000000000000.25", gained="-2.5")],
+        balances=[
+            market.CreditBalance(user="vision-lab", credits="1000000000000.25", gained="-2.5")
+        ],
     ),
 )
 
@@ -225,7 +227,7 @@ NODE_ALLOCATION = node.NodeAllocationStatus(
     ),
     shared_cpus="4-7",
     pods=[
-        node.PodHolding(
+        node.GrantStatus(
             pod_uid="u-1",
             namespace="vision",
             name="train-0",

@@ -51,7 +51,7 @@ class Process:
         assert eventually(self._address, 60), self.log.read_text()
 
     def _address(self) -> str:
-        found = re.search(r"answering on (\S+)", self.log.read_text())
+        found = re.search(r"listening on (\S+)", self.log.read_text())
         return found[1] if found else ""
 
     def get(self, page: str) -> tuple[int, str]:

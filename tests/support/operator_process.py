@@ -27,8 +27,8 @@ from walras_service.logs import configure_logging
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from walras.resources.cluster import Node
-    from walras.resources.kinds import Entitlement, MarketSpec
+    from walras.resources.cluster import NodeObject
+    from walras.resources.kinds import EntitlementObject, MarketSpec
     from walras_operator.world import Document
 
 LABEL = "walras.dev/runtime-test"
@@ -55,7 +55,7 @@ def parts(world: World) -> Iterator[Decision]:
     yield Decision((), statuses, events, carried, rules)
 
 
-def _node(world: World, node: Node) -> NodeWrite | None:
+def _node(world: World, node: NodeObject) -> NodeWrite | None:
     name = node.metadata.name
     here = [pod for pod in world.objects.pods if pod.spec.node_name == name]
     grants: list[Document] = [
@@ -75,7 +75,7 @@ def _node(world: World, node: Node) -> NodeWrite | None:
     return NodeWrite(name, node.metadata.uid, {"grants": grants})
 
 
-def _status(world: World, entitlement: Entitlement, message: str) -> StatusWrite | None:
+def _status(world: World, entitlement: EntitlementObject, message: str) -> StatusWrite | None:
     before = (entitlement.status or {}).get("conditions") or [{}]
     if before[0].get("message") == message:
         return None

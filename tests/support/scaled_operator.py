@@ -78,7 +78,7 @@ class ScaledOperator:
         return int(found[1])
 
     def _address(self) -> str:
-        found = re.search(r"answering on (\S+)", self.log.read_text())
+        found = re.search(r"listening on (\S+)", self.log.read_text())
         return found[1] if found else ""
 
     def _metrics(self) -> dict[str, float]:

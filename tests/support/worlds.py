@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from walras.resources.assembly import Objects
-from walras.resources.cluster import Namespace, Node, Pod
-from walras.resources.kinds import Entitlement, Market, MarketJob, SpeedupProfile
+from walras.resources.cluster import Namespace, NodeObject, Pod
+from walras.resources.kinds import EntitlementObject, Market, MarketJob, SpeedupProfile
 from walras.resources.parse import ResourceError, parse_allocation, parse_object
 from walras_operator.status.objects import reference_of
 from walras_operator.world import Broken, Decision, Document, Reference, World
@@ -123,11 +123,11 @@ def world(*documents: Document, agents: set[str] | None = None, **fields: Any) -
     def those(kind: type[T]) -> list[T]:
         return [each for each in found if isinstance(each, kind)]
 
-    nodes = those(Node)
+    nodes = those(NodeObject)
     return World(
         now=NOW,
         objects=Objects(
-            entitlements=those(Entitlement),
+            entitlements=those(EntitlementObject),
             jobs=those(MarketJob),
             profiles=those(SpeedupProfile),
             nodes=nodes,

@@ -31,7 +31,7 @@ from walras_service.kinds import LEASES, NODES
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from walras.resources.cluster import Node
+    from walras.resources.cluster import NodeObject
     from walras.resources.status import Condition
     from walras_cli.cluster.connection import Cluster, Document
     from walras_service.kinds import Kind
@@ -43,8 +43,6 @@ Wanted = Literal["entitlements", "jobs", "allocations", "market", "nodes", "leas
 
 _MAIN: tuple[Wanted, ...] = ("entitlements", "jobs", "allocations", "nodes")
 """Without any of these there is nothing to show."""
-
-"""Name of the Market that is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +117,7 @@ class Facts:
     jobs: Mapping[tuple[str, str], Entry[MarketJobStatus]] = field(default_factory=dict)
     allocations: Mapping[str, Entry[NodeAllocationStatus]] = field(default_factory=dict)
     market: Entry[MarketStatus] | None = None
-    nodes: Mapping[str, Node] = field(default_factory=dict)
+    nodes: Mapping[str, NodeObject] = field(default_factory=dict)
     leases: Leases = field(default_factory=Leases)
     use: Use = NOT_ASKED
     withheld: tuple[str, ...] = ()
@@ -199,7 +197,7 @@ class _Asking:
         read = (Entry.read(each, NodeAllocationStatus) for each in found)
         return {each.name: each for each in read}
 
-    def nodes(self) -> dict[str, Node] | None:
+    def nodes(self) -> dict[str, NodeObject] | None:
         found = self._list(NODES, self._selectors.get("nodes", ""))
         if found is None:
             return None
@@ -240,11 +238,11 @@ class _Asking:
             return None
 
 
-def _node(document: Document) -> Node | None:
+def _node(document: Document) -> NodeObject | None:
     """Read a node; one that cannot be understood is as good as absent, to the operator too."""
     try:
         found: Any = parse_object(document)
     except ResourceError:
         return None
-    node: Node = found
+    node: NodeObject = found
     return node

@@ -13,7 +13,7 @@ from walras.resources.assembly import entitlement_of
 from walras.resources.contract import MARKET_NAME
 from walras.resources.kinds import (
     AnyResource,
-    Entitlement,
+    EntitlementObject,
     JobData,
     Market,
     MarketJob,
@@ -23,7 +23,7 @@ from walras.resources.kinds import (
 from walras.resources.market_job import full_size
 from walras.resources.parse import parse_resource
 from walras.resources.speedup_profile import fit_of
-from walras.sizes import Size, check_sizes
+from walras.sizes import DataSize, check_sizes
 from walras_cli.documents import InputError, Located, read
 from walras_profiler.sampling import SamplingError, check_source
 from walras_profiler.template import Template, check_program
@@ -91,17 +91,17 @@ class LocalJob:
         """The environment of its command, before what the run adds."""
         return {**os.environ, **{entry.name: entry.value for entry in self.spec.env}}
 
-    def part(self, share: Size) -> Size:
+    def part(self, share: DataSize) -> DataSize:
         """Return a share of its data, as a number if its data are counted."""
         full = self.spec.data.size
         if full is None or not share.relative:
             return share
-        return Size((full * share.value).normalize(), relative=False)
+        return DataSize((full * share.value).normalize(), relative=False)
 
     @property
-    def samples(self) -> tuple[Size, ...]:
+    def samples(self) -> tuple[DataSize, ...]:
         """The parts of its data to profile on."""
-        return tuple(sorted(self.part(Size.parse(text)) for text in self.spec.data.samples))
+        return tuple(sorted(self.part(DataSize.parse(text)) for text in self.spec.data.samples))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def _assemble(found: Sequence[Located[AnyResource]], problems: list[str]) -> Loc
     rules = MarketSpec()
     for each in found:
         resource = each.resource
-        if isinstance(resource, Entitlement):
+        if isinstance(resource, EntitlementObject):
             entitlements.append(entitlement_of(resource))
         elif isinstance(resource, Market):
             rules = resource.spec
@@ -276,7 +276,7 @@ def _check_entitlements(market: LocalMarket, found: Sequence[Located[AnyResource
         origin = next(
             each.origin
             for each in found
-            if isinstance(each.resource, Entitlement)
+            if isinstance(each.resource, EntitlementObject)
             and each.resource.metadata.name == error.entitlement
         )
         return [f"{origin}: spec.parent: {error}"]

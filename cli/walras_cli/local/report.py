@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from walras import snapshot as core
-from walras.diagnosis import Code
+from walras.diagnosis import FindingCode
 from walras.forecast import forecast
 from walras_cli.local.documents import NODE
 from walras_cli.local.state import Phase, Source
@@ -246,7 +246,7 @@ _STYLE: dict[str, Any] = {"box": SIMPLE_HEAD, "title_justify": "left", "caption_
 
 # Nothing can be done about the first on a machine of two cores, and the time models, by which
 # F is carried over to the whole data, are the remedy for the second. Scripts see both.
-_NOT_WORTH_A_LINE = {Code.ONE_CORE_COUNT, Code.SIZES_DISAGREE}
+_NOT_WORTH_A_LINE = {FindingCode.ONE_CORE_COUNT, FindingCode.SIZES_DISAGREE}
 
 
 def _warnings(result: Result) -> list[Text]:

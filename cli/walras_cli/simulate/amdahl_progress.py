@@ -104,7 +104,11 @@ def round_all(market: AmdahlMarket, real: dict[str, Floats]) -> dict[str, Floats
 
 
 def by_policy(
-    market: AmdahlMarket, real: dict[str, Floats], whole: dict[str, Floats], density: int, number: int
+    market: AmdahlMarket,
+    real: dict[str, Floats],
+    whole: dict[str, Floats],
+    density: int,
+    number: int,
 ) -> Iterator[Population]:
     """Yield a row for each policy."""
     progress = {name: metrics.system_progress(market, cores) for name, cores in whole.items()}
@@ -126,7 +130,11 @@ def by_policy(
 
 
 def by_class(
-    market: AmdahlMarket, real: dict[str, Floats], whole: dict[str, Floats], density: int, number: int
+    market: AmdahlMarket,
+    real: dict[str, Floats],
+    whole: dict[str, Floats],
+    density: int,
+    number: int,
 ) -> Iterator[ClassProgress]:
     """Yield a row for each policy and entitlement class."""
     of_whole = {name: metrics.user_progress(market, cores) for name, cores in whole.items()}
@@ -153,7 +161,9 @@ def overestimates(
     known = find_equilibrium(market)
     for percent in PERCENTS:
         fraction = np.where(mine, market.fraction * (1 - percent / 100), market.fraction)
-        lower = AmdahlMarket(market.budgets, market.capacities, market.user, market.server, fraction)
+        lower = AmdahlMarket(
+            market.budgets, market.capacities, market.user, market.server, fraction
+        )
         cores = find_equilibrium(lower, start=known.prices).cores
         moved = metrics.mean_absolute_error(cores[mine], known.cores[mine])
         yield Overestimate(density, number, percent, moved)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from walras.karma.baselines import share_max_min, share_strictly
 from walras.karma.ledger import Ledger
 from walras.karma.metrics import fairness, utilisation, welfare
-from walras.karma.rivals import share_max_min, share_strictly
 from walras.karma.trace import simulate
 from walras_cli.simulate.karma_demands import FAIR_SHARE
 

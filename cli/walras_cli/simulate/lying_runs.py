@@ -15,8 +15,8 @@ from walras.amdahl.greedy import allocate_greedily
 from walras.amdahl.market import AmdahlMarket
 from walras.amdahl.proportional import share_proportionally
 from walras.amdahl.upper_bound import maximise_progress
+from walras.karma.baselines import share_max_min, share_strictly
 from walras.karma.metrics import useful
-from walras.karma.rivals import share_max_min, share_strictly
 from walras.price_anticipating.market import ShareMarket
 from walras.price_anticipating.nash import find_nash
 from walras_cli.simulate.amdahl_populations import FRACTIONS

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from walras.karma.ledger import Ledger
-    from walras.snapshot import Holding, Key, Snapshot
+    from walras.snapshot import Holding, JobKey, Snapshot
     from walras_cli.simulate.month_world import World
 
 CLEARED = {
@@ -71,8 +71,8 @@ def live_through(world: World, policy: str) -> Iterator[Hour]:
 def _clear(world: World, policy: Policy, *, alike: bool) -> Iterator[Hour]:
     """Clear every hour as the operator would, with what jobs held in the one before."""
     ledger: Ledger | None = None
-    held: dict[Key, Holding] = {}
-    cores: dict[Key, float] = {}
+    held: dict[JobKey, Holding] = {}
+    cores: dict[JobKey, float] = {}
     number = {name_of(user): user for user in range(len(world.shares))}
     for hour in range(world.hours):
         snapshot: Snapshot = replace(world.snapshot(hour, alike=alike), ledger=ledger, held=held)
@@ -118,7 +118,7 @@ def _reserve(world: World) -> Iterator[Hour]:
         yield _sum_up(rows, 0)
 
 
-def _moved(before: dict[Key, float], after: dict[Key, float]) -> int:
+def _moved(before: dict[JobKey, float], after: dict[JobKey, float]) -> int:
     staying = before.keys() & after.keys()
     return round(sum(max(0.0, after[key] - before[key]) for key in staying))
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from walras.profile import SpeedupFit
-    from walras_profiler.campaign import Measurement, TrialObserver, Runner, Trial
+    from walras_profiler.campaign import Measurement, Runner, Trial, TrialObserver
     from walras_profiler.report import ProfileReport
 
 WHOLE = "100%"

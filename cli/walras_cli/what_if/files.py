@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-T = TypeVar("T", bound="kinds.Resource | cluster.Node | cluster.Pod | cluster.Namespace")
-
-"""Name of the Market that is used."""
+T = TypeVar("T", bound="kinds.Resource | cluster.NodeObject | cluster.Pod | cluster.Namespace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +51,10 @@ def documents_of(files: Iterable[Path]) -> Documents:
     if markets and not rules:
         raise BadInput(f"Market {markets[0].metadata.name}: only one named {MARKET_NAME} is used")
     objects = Objects(
-        entitlements=those(kinds.Entitlement),
+        entitlements=those(kinds.EntitlementObject),
         jobs=those(kinds.MarketJob),
         profiles=those(kinds.SpeedupProfile),
-        nodes=those(cluster.Node),
+        nodes=those(cluster.NodeObject),
         pods=those(cluster.Pod),
         namespaces=those(cluster.Namespace),
         rules=rules[0] if rules else kinds.MarketSpec(),

@@ -12,7 +12,7 @@ from walras_cli.what_if.report import document, render
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from walras.sensitivity import Shift
+    from walras.sensitivity import FractionSensitivity
     from walras_cli.what_if.plans import Wish
     from walras_cli.what_if.sources import Source
     from walras_cli.what_if.tables import Cleared
@@ -32,7 +32,7 @@ class WhatIfPage:
     cleared: tuple[Cleared, ...]
     notes: tuple[str, ...]
     before: Cleared | None
-    shifts: tuple[Shift, ...] = ()
+    shifts: tuple[FractionSensitivity, ...] = ()
 
     @classmethod
     def of(cls, source: Source, wish: Wish) -> WhatIfPage:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal, get_args
 import click
 
 from walras.clearing import clear
-from walras.pricing import PricingError
+from walras.market_limits import PricingError
+from walras.plan_quality import evaluate_plan
 from walras.resources.assembly import policy_of
-from walras.scores import score
 from walras.snapshot import ColocationRule, CoreMechanism, MemoryMechanism
 from walras_cli.what_if.tables import Cleared
 from walras_service.failures import BadInput
@@ -82,5 +82,5 @@ def clear_by(situation: Situation, policies: Sequence[Policy], *, anew: bool) ->
                 raise BadInput(problem) from error
             click.echo(f"walras: {problem}", err=True)
             continue
-        cleared.append(Cleared(plan, score(snapshot, plan)))
+        cleared.append(Cleared(plan, evaluate_plan(snapshot, plan)))
     return cleared

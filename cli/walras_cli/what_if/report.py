@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
-from walras.words import in_words
+from walras.quantities import format_bytes
 from walras_cli.values import number, plain
 from walras_cli.what_if.change import render_change
 from walras_cli.what_if.tables import (
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
     from walras.plan import Plan
-    from walras.sensitivity import Shift
+    from walras.sensitivity import FractionSensitivity
 
 _PADDING = 3  # around a cell: two blanks and a border
 
@@ -39,7 +39,7 @@ def document(
     cleared: Sequence[Cleared],
     notes: Sequence[str],
     before: Cleared | None = None,
-    shifts: Sequence[Shift] = (),
+    shifts: Sequence[FractionSensitivity] = (),
 ) -> dict[str, Any]:
     """Return the first plan, the others under ``alternatives``, and the notes.
 
@@ -95,7 +95,7 @@ def render(
     cleared: Sequence[Cleared],
     notes: Sequence[str],
     before: Cleared | None = None,
-    shifts: Sequence[Shift] = (),
+    shifts: Sequence[FractionSensitivity] = (),
 ) -> list[RenderableType]:
     """Return the plans as tables: one in detail, several side by side, changes row by row."""
     first = cleared[0].plan
@@ -253,9 +253,9 @@ def _memory(plan: Plan) -> Table:
     rows = [
         (
             user.name,
-            in_words(user.entitled),
-            in_words(user.demand),
-            in_words(user.granted),
+            format_bytes(user.entitled),
+            format_bytes(user.demand),
+            format_bytes(user.granted),
             user.account.earned if user.account else "",
             user.account.spent if user.account else "",
         )
@@ -280,7 +280,7 @@ def _bids(plan: Plan) -> Table:
     return filled(new_table("Bids", "job", columns), rows)
 
 
-def _sensitivity(shifts: Sequence[Shift]) -> Table:
+def _sensitivity(shifts: Sequence[FractionSensitivity]) -> Table:
     rows = [
         (
             each.user,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from walras.plan import Plan
-    from walras.scores import Scores
+    from walras.plan_quality import PlanQuality
 
 MOST_ROWS = 40
 """Longer tables are cut for people; scripts get everything."""
@@ -25,7 +25,7 @@ class Cleared:
     """A plan and what it is worth."""
 
     plan: Plan
-    scores: Scores
+    scores: PlanQuality
 
 
 def new_table(title: str, first: str, columns: Iterable[str]) -> Table:

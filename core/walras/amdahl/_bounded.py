@@ -32,7 +32,7 @@ from walras.amdahl._anderson import Anderson
 from walras.amdahl._clipped import clipped_root
 from walras.amdahl.conditions import kkt_residual, longest_group
 from walras.amdahl.market import AmdahlMarket
-from walras.fill import fill
+from walras.water_filling import water_fill
 
 if TYPE_CHECKING:
     from walras._arrays import Bools, Floats, Indices, Integers
@@ -194,7 +194,7 @@ class _Search:
         f = market.fraction
         wanted = np.sqrt(market.work * f) * self.mu[market.user] / self.root[market.server] - f
         wanted = np.clip(wanted / (1 - f), lower, self.upper)
-        return fill(wanted, lower, self.upper, market.capacities, market.by_server)
+        return water_fill(wanted, lower, self.upper, market.capacities, market.by_server)
 
     def _minimums_that_hold(self) -> Floats:
         """Return the minimums that hold; drop those of users of overfull servers."""

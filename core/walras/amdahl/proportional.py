@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras.amdahl.bounds import check_bounds
-from walras.fill import fill
+from walras.water_filling import water_fill
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -38,4 +38,4 @@ def share_proportionally(market: AmdahlMarket, *, maximum: ArrayLike | None = No
     _, pair, together = np.unique(key, return_inverse=True, return_counts=True)
     weight = market.budgets[market.user] / together[pair]
     none, most = check_bounds(market, None, maximum)
-    return fill(weight, none, most, market.capacities, market.by_server)
+    return water_fill(weight, none, most, market.capacities, market.by_server)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras._jit import kernel, steps
+from walras._jit import callable_from_kernels, kernel
 from walras.karma._levels import EVERYTHING, HIGHEST, serve
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ CLOSED = EVERYTHING + 1
 """Likewise: the pool has refused, and its users have been cut."""
 
 
-@steps
+@callable_from_kernels
 def share_out(
     rank: Counts, step: Counts, inverse: Floats, limit: Counts, want: Counts, supply: Counts
 ) -> None:

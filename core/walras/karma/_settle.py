@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from walras._jit import kernel, steps
+from walras._jit import callable_from_kernels, kernel
 from walras._segments import read_only
 from walras.karma._levels import HIGHEST, keys_from
 from walras.karma._pools import share_out
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-class Terms(NamedTuple):
+class SettlementTerms(NamedTuple):
     """What `settle` takes that is the same in every quantum, and arrays that it works in.
 
     Attributes:
@@ -55,7 +55,7 @@ class Terms(NamedTuple):
     rank: Counts
 
     @classmethod
-    def of(cls, shares: Shares) -> Terms:
+    def of(cls, shares: Shares) -> SettlementTerms:
         """Return the terms of ``shares``, good for any number of quanta."""
         pools, users = shares.guaranteed.shape
         return cls(
@@ -71,7 +71,7 @@ class Terms(NamedTuple):
         )
 
 
-@steps
+@callable_from_kernels
 def settle(
     balances: Counts,
     carry: int,
@@ -96,7 +96,7 @@ def settle(
         demands: shape (pools, n), slices; read-only.
         slices: shape (pools, n), overwritten with what each user holds.
         lent: shape (pools, n), overwritten with the donated slices that somebody uses.
-        prices: this and the following: `Terms`.
+        prices: this and the following: `SettlementTerms`.
         capacities: as above.
         guaranteed: as above.
         income: as above.

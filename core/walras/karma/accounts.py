@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from walras.karma.quantum import Allocation
-    from walras.karma.record import Settled
+    from walras.karma.record import SettledQuantum
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Account:
     borrowed: tuple[tuple[str, int], ...] = ()
 
 
-def accounts_of(settled: Settled, slice_bytes: int) -> Iterator[Account]:
+def accounts_of(settled: SettledQuantum, slice_bytes: int) -> Iterator[Account]:
     """Yield an account for each user, in their order."""
     allocation = settled.allocation
     users, loans = allocation.before.users, lending(allocation)

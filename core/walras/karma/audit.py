@@ -12,7 +12,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walras.karma.ledger import KarmaError, Ledger, in_credits
-from walras.karma.record import Replayed
+from walras.karma.record import ReplayedQuantum
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ MOST_NAMED = 3
 """Users of whom a problem tells."""
 
 
-class Verdict(NamedTuple):
+class AuditReport(NamedTuple):
     """What an audit found.
 
     Attributes:
@@ -37,7 +37,7 @@ class Verdict(NamedTuple):
     problems: tuple[str, ...]
 
 
-def audit(records: Iterable[dict[str, Any]], ledger: Ledger) -> Verdict:
+def audit(records: Iterable[dict[str, Any]], ledger: Ledger) -> AuditReport:
     """Replay a log of quanta against a ledger.
 
     Args:
@@ -52,9 +52,9 @@ def audit(records: Iterable[dict[str, Any]], ledger: Ledger) -> Verdict:
     for record in records:
         written[_number(record)].append(record)
     problems: list[str] = []
-    former: list[Replayed] = []
-    latest: list[Replayed] = []
-    ends: list[Replayed] = []
+    former: list[ReplayedQuantum] = []
+    latest: list[ReplayedQuantum] = []
+    ends: list[ReplayedQuantum] = []
     last = min(written, default=1) - 1
     for number, again in sorted(written.items()):
         if number > last + 1:
@@ -66,7 +66,9 @@ def audit(records: Iterable[dict[str, Any]], ledger: Ledger) -> Verdict:
             ends += latest
         last = number
     problems += _end(last, ends, ledger)
-    return Verdict(min(written, default=0), last, sum(map(len, written.values())), tuple(problems))
+    return AuditReport(
+        min(written, default=0), last, sum(map(len, written.values())), tuple(problems)
+    )
 
 
 def _number(record: dict[str, Any]) -> int:
@@ -77,7 +79,7 @@ def _number(record: dict[str, Any]) -> int:
 
 
 def _take(
-    record: dict[str, Any], former: Sequence[Replayed], latest: list[Replayed]
+    record: dict[str, Any], former: Sequence[ReplayedQuantum], latest: list[ReplayedQuantum]
 ) -> Iterable[str]:
     """Add a record to the latest ones; yield what is wrong with it."""
     number = _number(record)
@@ -86,20 +88,20 @@ def _take(
             f"quantum {number}: has {record['omitted']} users and demands, too many to be recorded"
         )
         return
-    replayed = Replayed(record)
+    replayed = ReplayedQuantum(record)
     yield from replayed.problems
     if former and not any(_follows(each, replayed) for each in (*former, *latest)):
         yield f"quantum {number}: does not begin with the credits that the one before ended with"
     latest.append(replayed)
 
 
-def _follows(earlier: Replayed, later: Replayed) -> bool:
+def _follows(earlier: ReplayedQuantum, later: ReplayedQuantum) -> bool:
     """Whether one begins where another ended; where it began, if it is the same quantum."""
     again = earlier.number == later.number
     return _begins(later, earlier.before if again else earlier.after)
 
 
-def _end(last: int, ends: Sequence[Replayed], ledger: Ledger) -> Iterable[str]:
+def _end(last: int, ends: Sequence[ReplayedQuantum], ledger: Ledger) -> Iterable[str]:
     """Say how a ledger differs from what its quantum ended with, and the next one began with.
 
     That one may have been written down by an operator that died before it settled it.
@@ -115,7 +117,7 @@ def _end(last: int, ends: Sequence[Replayed], ledger: Ledger) -> Iterable[str]:
         )
 
 
-def _begins(later: Replayed, ledger: Ledger) -> bool:
+def _begins(later: ReplayedQuantum, ledger: Ledger) -> bool:
     """Whether a quantum begins with a ledger, as it is then as long as it is not settled."""
     return ledger.shared_by(later.before.users) == later.before
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras._segments import read_only
-from walras.karma._settle import Terms, settle
+from walras.karma._settle import SettlementTerms, settle
 from walras.karma.ledger import Ledger
 from walras.karma.shares import HALF, Shares
 
@@ -103,6 +103,8 @@ def allocate(
     slices, lent = np.empty_like(wanted), np.empty_like(wanted)
     balances, carry = ledger.balances.copy(), ledger.carry
     if users:
-        carry = settle(balances, carry, read_only(wanted), slices, lent, *Terms.of(shares))
+        carry = settle(
+            balances, carry, read_only(wanted), slices, lent, *SettlementTerms.of(shares)
+        )
     after = Ledger(ledger.users, balances, carry, ledger.quantum + 1)
     return Allocation(ledger, after, shares, wanted, slices, lent)

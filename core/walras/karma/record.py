@@ -29,7 +29,7 @@ MOST_ENTRIES = 4096
 
 
 @dataclass(frozen=True, eq=False)
-class Settled:
+class SettledQuantum:
     """A quantum, with what its arrays are about.
 
     Attributes:
@@ -59,7 +59,7 @@ class Settled:
         return asked
 
 
-def record_of(settled: Settled) -> dict[str, Any]:
+def record_of(settled: SettledQuantum) -> dict[str, Any]:
     """Return a quantum as plain data.
 
     ``pools`` lists the pools that somebody wants: their slices, and for each user that does (by
@@ -88,7 +88,7 @@ def record_of(settled: Settled) -> dict[str, Any]:
     }
 
 
-def _pool(settled: Settled, row: int) -> dict[str, Any]:
+def _pool(settled: SettledQuantum, row: int) -> dict[str, Any]:
     demands, slices = settled.allocation.demands[row], settled.allocation.slices[row]
     return {
         "node": settled.pools[row],
@@ -98,7 +98,7 @@ def _pool(settled: Settled, row: int) -> dict[str, Any]:
     }
 
 
-class Replayed:
+class ReplayedQuantum:
     """A record, settled again.
 
     Attributes:

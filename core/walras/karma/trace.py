@@ -9,7 +9,7 @@ import numpy as np
 
 from walras._jit import kernel
 from walras._segments import read_only
-from walras.karma._settle import Terms, settle
+from walras.karma._settle import SettlementTerms, settle
 from walras.karma.ledger import LARGEST_BALANCE, KarmaError, Ledger
 from walras.karma.shares import HALF, Shares, whole
 
@@ -72,7 +72,12 @@ def simulate(
     done, carry = len(wanted), ledger.carry
     if users:
         done, carry = _simulate(
-            ledger.balances.copy(), carry, read_only(wanted), slices, balances, *Terms.of(shares)
+            ledger.balances.copy(),
+            carry,
+            read_only(wanted),
+            slices,
+            balances,
+            *SettlementTerms.of(shares),
         )
     last = balances[done - 1] if done else ledger.balances
     after = Ledger(ledger.users, last, carry, ledger.quantum + done)

@@ -1,1 +1,1 @@
-"""The documents that users and administrators write, group ``walras.dev/v1alpha1``."""
+"""The API of Walras: its kinds as models, and the cluster's objects as a snapshot of the market."""

@@ -1,7 +1,7 @@
-"""From the objects of a cluster to a snapshot of its market, and notes on what was left out.
+"""Assemble a snapshot of the market from a cluster's objects, with notes on what was left out.
 
-Pods of MarketJobs are the jobs. What a node sells is what its kubelet lets pods use, less what the
-Market reserves and what all other pods have requested.
+Each pod of a MarketJob is a job of the snapshot. A node sells its allocatable resources, less the
+Market's reserve and the requests of all other pods.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from walras import snapshot as core
-from walras.admission import Door
+from walras.admission import AccessPolicy
 from walras.resources.kinds import MarketSpec
 from walras.resources.placings import placing_of, with_placings
 from walras.resources.selection import select
@@ -26,50 +26,50 @@ from walras.resources.terms import (
     profile_of,
     speedup_of,
 )
-from walras.resources.waiting import hindrance, node_of, way_of
+from walras.resources.waiting import node_of, placement_blocker, waiting_method
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from walras.resources.cluster import Namespace, Node, Pod
-    from walras.resources.kinds import Entitlement, MarketJob, SpeedupProfile
+    from walras.resources.cluster import Namespace, NodeObject, Pod
+    from walras.resources.kinds import EntitlementObject, MarketJob, SpeedupProfile
     from walras.resources.selection import Selection
-    from walras.resources.supply import Topology
+    from walras.resources.supply import ProcessorCounts
 
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """What there is in a cluster.
+    """The objects of a cluster.
 
     Attributes:
-        topologies: of nodes, by name, as far as their agents have reported them.
-        demands: bytes of memory that pods could use, by UID, likewise.
+        topologies: Topologies that nodes' agents have reported, by name of the node.
+        demands: Bytes of memory that pods could use, as agents have reported, by UID.
     """
 
-    entitlements: Sequence[Entitlement] = ()
+    entitlements: Sequence[EntitlementObject] = ()
     jobs: Sequence[MarketJob] = ()
     profiles: Sequence[SpeedupProfile] = ()
-    nodes: Sequence[Node] = ()
+    nodes: Sequence[NodeObject] = ()
     pods: Sequence[Pod] = ()
     namespaces: Sequence[Namespace] = ()
     rules: MarketSpec = field(default_factory=MarketSpec)
-    topologies: Mapping[str, Topology] = field(default_factory=dict)
+    topologies: Mapping[str, ProcessorCounts] = field(default_factory=dict)
     demands: Mapping[str, int] = field(default_factory=dict)
 
 
 MOST_NAMED = 8
-"""Objects that a note names; it counts the others."""
+"""Number of objects that a note names; it counts the others."""
 
 
 class Assembled(NamedTuple):
-    """A snapshot, and what it is made of.
+    """A snapshot, and how it was assembled.
 
     Attributes:
-        snapshot: for `walras.clearing.clear`.
-        notes: one line on everything that takes no part or is not known.
-        selection: whose pods are whose.
-        absent: why a pod of a job takes no part, by the pod's position.
-        refused: why a job may not draw on its entitlement.
+        snapshot: Input of `walras.clearing.clear`.
+        notes: One line for everything that takes no part or is unknown.
+        selection: MarketJob of each pod.
+        absent: Reason why a job's pod takes no part, by the pod's position.
+        refused: Reason why a job may not use its entitlement, by namespace and name.
     """
 
     snapshot: core.Snapshot
@@ -80,17 +80,17 @@ class Assembled(NamedTuple):
 
 
 def assemble(objects: Objects, without: Collection[Name] = frozenset()) -> Assembled:
-    """Make a snapshot of a cluster.
+    """Assemble a snapshot of a cluster.
 
-    What pods have requested whose job may not draw on its entitlement is left to them, like that
-    of all other pods.
+    Pods whose job may not use its entitlement keep what they have requested, like all pods outside
+    the market.
 
     Args:
-        objects: of the cluster.
-        without: MarketJobs that take no part; their pods are nobody else's.
+        objects: Objects of the cluster.
+        without: MarketJobs that take no part; no other job owns their pods.
 
     Raises:
-        ValueError: a profile that a job names does not exist or cannot be used.
+        ValueError: A profile that a job names does not exist or cannot be used.
     """
     notes: list[str] = []
     absent: dict[int, str] = {}
@@ -119,10 +119,10 @@ def assemble(objects: Objects, without: Collection[Name] = frozenset()) -> Assem
 
 
 def assemble_on_one_node(objects: Objects, name: str, cores: int) -> Assembled:
-    """Make a snapshot in which every MarketJob is one job, all of them on one node.
+    """Assemble a snapshot in which every MarketJob is one job, all of them on one node.
 
     Raises:
-        ValueError: a profile that a job names does not exist or cannot be used.
+        ValueError: A profile that a job names does not exist or cannot be used.
     """
     known = _Known.of(objects)
     jobs = tuple(
@@ -140,7 +140,7 @@ def assemble_on_one_node(objects: Objects, name: str, cores: int) -> Assembled:
 
 
 def policy_of(rules: MarketSpec) -> core.Policy:
-    """Return the rules of a Market as the core takes them."""
+    """Return a Market's rules as a policy for `walras.clearing.clear`."""
     return core.Policy(
         cores=rules.cores.mechanism,
         memory=rules.memory.mechanism,
@@ -156,8 +156,8 @@ def policy_of(rules: MarketSpec) -> core.Policy:
     )
 
 
-def entitlement_of(resource: Entitlement) -> core.Entitlement:
-    """Return an Entitlement as the core takes it."""
+def entitlement_of(resource: EntitlementObject) -> core.Entitlement:
+    """Return an Entitlement as it stands in a snapshot."""
     spec = resource.spec
     selector = spec.namespace_selector
     return core.Entitlement(
@@ -174,7 +174,7 @@ def entitlement_of(resource: Entitlement) -> core.Entitlement:
 def _nodes(
     objects: Objects, selection: Selection, outside: Collection[Name], notes: list[str]
 ) -> list[core.Node]:
-    """Return what every node that takes pods has for sale."""
+    """Return the nodes that are open, with the resources that they sell."""
     taken = taken_by(
         pod
         for number, pod in enumerate(objects.pods)
@@ -216,7 +216,7 @@ def _jobs(
 
 
 def _as_pod(job: core.Job, node: str, pod: str, memory: core.MemoryDemand | None) -> core.Job:
-    """Return a job as one of its pods; five times as fast as dataclasses.replace."""
+    """Return a copy of a job for one of its pods; five times as fast as dataclasses.replace."""
     return core.Job(
         job.namespace,
         job.name,
@@ -232,29 +232,29 @@ def _as_pod(job: core.Job, node: str, pod: str, memory: core.MemoryDemand | None
         job.bid,
         job.program,
         job.bandwidth,
-        job.placing,
+        job.placement,
         job.measured_together,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is looked up for each job.
+    """Lookup tables for assembling jobs.
 
     Attributes:
-        profiles: by namespace and name.
-        labels: of namespaces, by name.
-        speedups: of MarketJobs that take part.
-        jobs: the MarketJobs that take part, each as a job without a pod, by namespace and name.
-        door: to entitlements.
-        rules: of the Market.
+        profiles: SpeedupProfiles by namespace and name.
+        labels: Labels of namespaces, by name.
+        speedups: Speedups of the MarketJobs that take part, by namespace and name.
+        jobs: MarketJobs that take part, each as a job without a pod, by namespace and name.
+        access: Which jobs may use which entitlements.
+        rules: Spec of the Market.
     """
 
     profiles: Mapping[Name, SpeedupProfile]
     labels: Mapping[str, Mapping[str, str]]
     speedups: Mapping[Name, Speedup]
     jobs: dict[Name, core.Job]
-    door: Door
+    access: AccessPolicy
     rules: MarketSpec
 
     @classmethod
@@ -266,16 +266,16 @@ class _Known:
             {each.metadata.name: each.metadata.labels for each in objects.namespaces},
             {_key(job): speedup_of(job, profiles) for job in taking_part},
             {},
-            Door(map(entitlement_of, objects.entitlements)),
+            AccessPolicy(map(entitlement_of, objects.entitlements)),
             objects.rules,
         )
         known.jobs.update((_key(job), known._pattern(job)) for job in taking_part)
         return known
 
     def refused(self) -> dict[Name, str]:
-        """Return why jobs may not draw on their entitlements."""
+        """Return the reasons why jobs may not use their entitlements, by namespace and name."""
         why = {
-            key: self.door.objection(job.entitlement, job.namespace, job.namespace_labels)
+            key: self.access.denial(job.entitlement, job.namespace, job.namespace_labels)
             for key, job in self.jobs.items()
         }
         return {key: reason for key, reason in why.items() if reason is not None}
@@ -297,7 +297,7 @@ class _Known:
             bid=bid_of(resource, self.rules),
             program=f"{namespace}/{spec.profile or resource.metadata.name}",
             bandwidth=None if bandwidth is None else float(bandwidth),
-            placing=placing_of(resource),
+            placement=placing_of(resource),
             measured_together=self.speedups[_key(resource)].source == "Online",
         )
 
@@ -343,9 +343,9 @@ def _listed(kind: str, titles: Sequence[str]) -> str:
 
 
 def _place(pod: Pod, nodes: Collection[str]) -> tuple[str, str]:
-    """Return the node of a pod, empty if it waits to be placed, and why it takes no part."""
-    if way_of(pod) is not None:
-        return "", hindrance(pod)
+    """Return a pod's node, empty if it is pending, and why it takes no part, empty if it does."""
+    if waiting_method(pod) is not None:
+        return "", placement_blocker(pod)
     node = node_of(pod)
     if node is None:
         return "", "is not scheduled yet"
@@ -353,7 +353,7 @@ def _place(pod: Pod, nodes: Collection[str]) -> tuple[str, str]:
 
 
 def _penalties(profiles: Iterable[SpeedupProfile]) -> dict[tuple[str, str], float]:
-    """Return what programs lose beside others: as their profiles say, else as was measured."""
+    """Return the penalties of programs beside others, from profiles' specs, else from statuses."""
     penalties = {}
     for profile in profiles:
         namespace = profile.metadata.namespace

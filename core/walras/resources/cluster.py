@@ -1,6 +1,6 @@
-"""The objects of Kubernetes itself that a market looks at: Node, Pod and Namespace.
+"""The built-in kinds of Kubernetes that the market reads: Node, Pod and Namespace.
 
-Only the fields that matter here are read; whatever else `kubectl get -o yaml` prints is accepted.
+Only the fields that the market needs are parsed; all other fields are ignored.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def quantity(value: Any) -> Decimal:
     """Read a Kubernetes quantity such as "3920m", "16Gi", "4" or 2e3, exactly.
 
     Raises:
-        ValueError: it is none.
+        ValueError: The value is not a quantity.
     """
     text = str(value)
     match = QUANTITY.fullmatch(text) if not isinstance(value, bool) else None
@@ -53,14 +53,14 @@ Quantity = Annotated[Decimal, BeforeValidator(quantity)]
 
 
 class _Object(BaseModel):
-    """A part of an object of the API server's: camelCase fields, others are passed over."""
+    """A part of an object of the API server, with camelCase fields; unknown fields are ignored."""
 
     model_config = ConfigDict(
         alias_generator=to_camel, extra="ignore", frozen=True, populate_by_name=False
     )
 
     def model_post_init(self, _: Any) -> None:
-        """Forget which fields were given: nobody asks, and that takes a third of the memory."""
+        """Drop the set of given fields, which nobody reads and takes a third of the memory."""
         object.__setattr__(self, "__pydantic_fields_set__", _NOT_KEPT)
 
 
@@ -68,14 +68,14 @@ _NOT_KEPT: set[str] = set()
 
 
 class OwnerReference(_Object):
-    """Who made an object."""
+    """A reference to the owner of an object."""
 
     kind: str
     name: str
 
 
 def _those_read(annotations: Any) -> Any:
-    """Drop what nobody looks at, which may be most of an object."""
+    """Drop annotations that nobody reads, which may be most of an object."""
     if not isinstance(annotations, dict):
         return {}
     return {
@@ -86,7 +86,7 @@ def _those_read(annotations: Any) -> Any:
 
 
 class ObjectMeta(_Object):
-    """What names an object."""
+    """The metadata of an object."""
 
     name: str
     namespace: str = "default"
@@ -100,14 +100,14 @@ class ObjectMeta(_Object):
 
 
 class NodeCondition(_Object):
-    """One condition of a status."""
+    """A condition of a node."""
 
     type: str
     status: str
 
 
 class Taint(_Object):
-    """What keeps pods off a node that do not tolerate it."""
+    """A taint of a node."""
 
     key: str
     value: str = ""
@@ -124,7 +124,7 @@ class _NodeStatus(_Object):
     conditions: list[NodeCondition] = Field(default_factory=list)
 
 
-class Node(_Object):
+class NodeObject(_Object):
     """A node of the cluster."""
 
     kind: Literal["Node"]
@@ -184,7 +184,7 @@ def _containers(text: str) -> tuple[_Container, ...]:
 
 
 def _shared(given: Any) -> Any:
-    """Have pods whose containers ask for the same share them: those of a workload, that is."""
+    """Return one shared instance for equal containers, such as those of a workload's pods."""
     if not (isinstance(given, list) and all(isinstance(each, dict) for each in given)):
         return given
     read = [{key: each[key] for key in _OF_CONTAINERS if key in each} for each in given]
@@ -211,7 +211,7 @@ class Toleration(_Object):
 
 
 class Requirement(_Object):
-    """What a label, or a field, of a node must be."""
+    """A requirement on a label or a field of a node."""
 
     key: str
     operator: str
@@ -307,7 +307,7 @@ class Pod(_Object):
 
     @cached_property
     def cgroup_uid(self) -> str:
-        """What its node's kubelet calls it by: a static pod's mirror has a UID of its own."""
+        """UID by which the kubelet knows the pod; a static pod's mirror has another UID."""
         mirror = any(owner.kind == "Node" for owner in self.metadata.owner_references)
         known = self.metadata.annotations.get(STATIC_POD_ANNOTATION, "") if mirror else ""
         return known or self.metadata.uid
@@ -343,7 +343,11 @@ class Namespace(_Object):
     metadata: ObjectMeta
 
 
-ClusterObject = Node | Pod | Namespace
+ClusterObject = NodeObject | Pod | Namespace
 
-CLUSTER_KINDS: dict[str, type[ClusterObject]] = {"Node": Node, "Pod": Pod, "Namespace": Namespace}
-"""Kinds of apiVersion v1 that are read."""
+CLUSTER_KINDS: dict[str, type[ClusterObject]] = {
+    "Node": NodeObject,
+    "Pod": Pod,
+    "Namespace": Namespace,
+}
+"""Kinds of apiVersion v1 that the market reads."""

@@ -1,17 +1,18 @@
-"""The CustomResourceDefinitions of all kinds, made from their models (pure).
+"""The CustomResourceDefinitions of all kinds, generated from their models.
 
-They install on Kubernetes 1.20 and later. Rules (``x-kubernetes-validations``) count from 1.25;
-before, the operator alone finds what they would refuse, and says so in a condition.
+They install on Kubernetes 1.20 and later. The API server checks rules
+(``x-kubernetes-validations``) from 1.25 on; on older clusters, only the operator checks them, and
+reports violations in a condition.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from walras.resources.contract import API_VERSION, GROUP, NAMESPACED_KINDS, PLURALS, VERSION
 from walras.resources.entitlement import EntitlementStatus
-from walras.resources.kinds import Entitlement, Market, MarketJob, SpeedupProfile
+from walras.resources.kinds import EntitlementObject, Market, MarketJob, SpeedupProfile
 from walras.resources.market import MarketStatus
 from walras.resources.market_job import MarketJobStatus
 from walras.resources.node_allocation import NodeAllocation, NodeAllocationStatus
@@ -26,7 +27,7 @@ CATEGORY = "walras"
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PrinterColumn:
     """A column of ``kubectl get``.
 
     Attributes:
@@ -56,12 +57,13 @@ class Definition:
     model: type[Resource]
     status: type[Status]
     short: str
-    columns: tuple[Column, ...]
+    columns: tuple[PrinterColumn, ...]
 
     @property
     def kind(self) -> str:
         """Name of the kind, as in documents."""
-        return self.model.__name__
+        (name,) = get_args(self.model.model_fields["kind"].annotation)
+        return str(name)
 
     @property
     def plural(self) -> str:
@@ -74,26 +76,26 @@ class Definition:
         return "Namespaced" if self.kind in NAMESPACED_KINDS else "Cluster"
 
 
-def _condition(name: str, field: str, *, wide: bool = False) -> Column:
-    return Column(name, f'.status.conditions[?(@.type=="Ready")].{field}', wide=wide)
+def _condition(name: str, field: str, *, wide: bool = False) -> PrinterColumn:
+    return PrinterColumn(name, f'.status.conditions[?(@.type=="Ready")].{field}', wide=wide)
 
 
 _READY = (_condition("Ready", "status"), _condition("Message", "message", wide=True))
 
 DEFINITIONS = (
     Definition(
-        Entitlement,
+        EntitlementObject,
         EntitlementStatus,
         "ent",
         (
-            Column("Shares", ".spec.shares", "integer"),
-            Column("Parent", ".spec.parent"),
-            Column("Entitled", ".status.cores.entitled"),
-            Column("Cores", ".status.cores.allocated"),
-            Column("Utility", ".status.utility.now"),
-            Column("At Entitlement", ".status.utility.atEntitlement"),
-            Column("Memory", ".status.memory.allocated", wide=True),
-            Column("Credits", ".status.credits.balance", wide=True),
+            PrinterColumn("Shares", ".spec.shares", "integer"),
+            PrinterColumn("Parent", ".spec.parent"),
+            PrinterColumn("Entitled", ".status.cores.entitled"),
+            PrinterColumn("Cores", ".status.cores.allocated"),
+            PrinterColumn("Utility", ".status.utility.now"),
+            PrinterColumn("At Entitlement", ".status.utility.atEntitlement"),
+            PrinterColumn("Memory", ".status.memory.allocated", wide=True),
+            PrinterColumn("Credits", ".status.credits.balance", wide=True),
             *_READY,
         ),
     ),
@@ -102,13 +104,13 @@ DEFINITIONS = (
         MarketJobStatus,
         "mj",
         (
-            Column("Entitlement", ".spec.entitlement"),
-            Column("Pods", ".status.counts.total", "integer"),
-            Column("Cores", ".status.cores"),
-            Column("Speedup", ".status.speedup"),
-            Column("F", ".status.profile.parallelFraction"),
-            Column("Source", ".status.profile.source", wide=True),
-            Column("Spend", ".status.spend", wide=True),
+            PrinterColumn("Entitlement", ".spec.entitlement"),
+            PrinterColumn("Pods", ".status.counts.total", "integer"),
+            PrinterColumn("Cores", ".status.cores"),
+            PrinterColumn("Speedup", ".status.speedup"),
+            PrinterColumn("F", ".status.profile.parallelFraction"),
+            PrinterColumn("Source", ".status.profile.source", wide=True),
+            PrinterColumn("Spend", ".status.spend", wide=True),
             *_READY,
         ),
     ),
@@ -117,10 +119,10 @@ DEFINITIONS = (
         SpeedupProfileStatus,
         "sp",
         (
-            Column("F", ".status.parallelFraction"),
-            Column("Source", ".status.source"),
-            Column("Variance", ".status.variance", wide=True),
-            Column("GB/s", ".status.memoryBandwidth", wide=True),
+            PrinterColumn("F", ".status.parallelFraction"),
+            PrinterColumn("Source", ".status.source"),
+            PrinterColumn("Variance", ".status.variance", wide=True),
+            PrinterColumn("GB/s", ".status.memoryBandwidth", wide=True),
             *_READY,
         ),
     ),
@@ -129,11 +131,11 @@ DEFINITIONS = (
         NodeAllocationStatus,
         "na",
         (
-            Column("Mode", ".spec.mode"),
-            Column("Epoch", ".spec.epoch", "integer"),
-            Column("Enforced", ".status.enforcedEpoch", "integer"),
-            Column("CPUs", ".status.topology.cpus", wide=True),
-            Column("Shared", ".status.sharedCpus", wide=True),
+            PrinterColumn("Mode", ".spec.mode"),
+            PrinterColumn("Epoch", ".spec.epoch", "integer"),
+            PrinterColumn("Enforced", ".status.enforcedEpoch", "integer"),
+            PrinterColumn("CPUs", ".status.topology.cpus", wide=True),
+            PrinterColumn("Shared", ".status.sharedCpus", wide=True),
             *_READY,
         ),
     ),
@@ -142,14 +144,14 @@ DEFINITIONS = (
         MarketStatus,
         "mkt",
         (
-            Column("Mode", ".spec.mode"),
-            Column("Cores", ".spec.cores.mechanism"),
-            Column("Memory", ".spec.memory.mechanism"),
-            Column("Epoch", ".status.epoch.number", "integer"),
-            Column("Nodes", ".status.size.nodes", "integer"),
-            Column("Pods", ".status.size.pods", "integer"),
-            Column("Progress", ".status.scores.systemProgress"),
-            Column("Proportional", ".status.scores.proportionalProgress", wide=True),
+            PrinterColumn("Mode", ".spec.mode"),
+            PrinterColumn("Cores", ".spec.cores.mechanism"),
+            PrinterColumn("Memory", ".spec.memory.mechanism"),
+            PrinterColumn("Epoch", ".status.epoch.number", "integer"),
+            PrinterColumn("Nodes", ".status.size.nodes", "integer"),
+            PrinterColumn("Pods", ".status.size.pods", "integer"),
+            PrinterColumn("Progress", ".status.scores.systemProgress"),
+            PrinterColumn("Proportional", ".status.scores.proportionalProgress", wide=True),
             *_READY,
         ),
     ),
@@ -190,7 +192,7 @@ def definition_document(definition: Definition) -> dict[str, Any]:
 _AGE = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 
 
-def _column(column: Column) -> dict[str, Any]:
+def _column(column: PrinterColumn) -> dict[str, Any]:
     made = {"name": column.name, "type": column.type, "jsonPath": column.path}
     return made | ({"priority": 1} if column.wide else {})
 

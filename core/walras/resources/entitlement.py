@@ -176,7 +176,7 @@ class EntitlementStatus(ConditionedStatus):
     other_spend: Decimals | None = None
 
 
-class Entitlement(Resource):
+class EntitlementObject(Resource):
     """The claim of a user or a group on the cores and memory of the cluster; cluster-scoped."""
 
     kind: Literal["Entitlement"]

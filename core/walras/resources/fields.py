@@ -1,8 +1,7 @@
-"""The types of fields: what the API server accepts, as Python values.
+"""Field types: Python values, with the schema by which the API server checks the same.
 
 Specs hold no floating-point numbers: a decimal is written as a string, an amount of memory as a
-Kubernetes quantity. Every type carries the schema by which the API server refuses what Python
-would; Go and Python read the regular expressions alike.
+Kubernetes quantity. The regular expressions mean the same in Go and in Python.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ LONGEST_NAME = 253
 
 MOST_INT32 = 2**31 - 1
 MOST_EXACT = 2**53 - 1
-"""Up to here every reader of JSON keeps whole numbers exact."""
+"""Largest whole number that every JSON parser reads exactly."""
 
 
 def _decimal(value: Any) -> Decimal:
@@ -72,10 +71,10 @@ def _up_to_one(value: Decimal) -> Decimal:
 
 
 def read_quantity(value: Any) -> int:
-    """Read an amount of memory, in bytes; parts of a byte count as one, as to Kubernetes.
+    """Read an amount of memory, in bytes, rounded up to whole bytes as Kubernetes does.
 
     Raises:
-        ValueError: it is none.
+        ValueError: The value is not a quantity of memory.
     """
     match = re.fullmatch(QUANTITY, value) if isinstance(value, str) else None
     if match is None:
@@ -125,7 +124,7 @@ def _at_most(value: int, most: int) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return a value as its author wrote it, near enough, and in one line."""
+    """Return a value for an error message, close to how it was written, in one line."""
     if isinstance(value, str) and (not value or not value.isprintable()):
         text = repr(value)
     elif value is None or isinstance(value, bool):
@@ -136,7 +135,7 @@ def shown(value: Any) -> str:
 
 
 def as_quantity(value: int) -> str:
-    """Return an amount of memory as people write it: the largest binary unit that is exact."""
+    """Return an amount of memory in the largest binary unit in which it is a whole number."""
     for unit, scale in reversed(_BINARY.items()):
         if value and value % scale == 0:
             return f"{value // scale}{unit}"
@@ -144,9 +143,9 @@ def as_quantity(value: int) -> str:
 
 
 def _schema(most: int, *patterns: str) -> WithJsonSchema:
-    """Return the schema of a text of at most so many characters that matches all patterns.
+    """Return the schema of a string of at most ``most`` characters that matches all patterns.
 
-    The first of them matches all of the text, the others a part of it.
+    The first pattern matches the whole string, the others a part of it.
     """
     first, *others = patterns
     also = {"allOf": [{"pattern": each} for each in others]} if others else {}
@@ -184,14 +183,14 @@ Cores = Annotated[
     AfterValidator(_thousandths),
     _schema(LONGEST_DECIMAL, IN_THOUSANDTHS, NOT_ZERO),
 ]
-"""A decimal string above 0, in thousandths."""
+"""A decimal string above 0, in whole thousandths."""
 
 _AS_QUANTITY = PlainSerializer(as_quantity, when_used="json")
 
 Bytes = Annotated[
     int, BeforeValidator(read_quantity), _AS_QUANTITY, _schema(LONGEST_QUANTITY, QUANTITY)
 ]
-"""A quantity of memory, in bytes; parts of a byte count as one, as to Kubernetes."""
+"""A quantity of memory, in bytes, rounded up to whole bytes as Kubernetes does."""
 
 PositiveBytes = Annotated[
     int,
@@ -200,7 +199,7 @@ PositiveBytes = Annotated[
     _AS_QUANTITY,
     _schema(LONGEST_QUANTITY, QUANTITY, NOT_ZERO),
 ]
-"""A quantity of memory that is not nothing, in bytes."""
+"""A quantity of memory of at least one byte, in bytes."""
 
 Name = Annotated[str, BeforeValidator(_name), _schema(LONGEST_NAME, NAME)]
 """The name of an object (RFC 1123 subdomain)."""
@@ -226,7 +225,7 @@ class Unique:
     """Marks a list without duplicates, which server-side apply merges entry by entry.
 
     Attributes:
-        what: What the list has two of when it is wrong, for error messages.
+        what: Name of the duplicated entries, for error messages.
         key: Field that identifies an entry; empty if entries are plain values.
     """
 
@@ -236,13 +235,13 @@ class Unique:
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
-        """Check after the entries."""
+        """Add the check for duplicates after the entries' own checks."""
         return core_schema.no_info_after_validator_function(self._check, handler(source))
 
     def __get_pydantic_json_schema__(
         self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Have the API server check."""
+        """Add the list type by which the API server checks for duplicates."""
         keys = {"x-kubernetes-list-map-keys": [self.key]} if self.key else {}
         kind = "map" if self.key else "set"
         return {**handler(schema), "x-kubernetes-list-type": kind, **keys}

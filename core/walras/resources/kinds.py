@@ -1,9 +1,9 @@
-"""The kinds that users and administrators write; each has a module of its own."""
+"""The kinds that users and administrators write, by name; each has a module of its own."""
 
 from __future__ import annotations
 
 from walras.resources.contract import NAMESPACED_KINDS
-from walras.resources.entitlement import Entitlement, EntitlementSpec
+from walras.resources.entitlement import EntitlementObject, EntitlementSpec
 from walras.resources.market import CoresPolicy, Market, MarketSpec
 from walras.resources.market_job import JobData, MarketJob, MarketJobSpec, ProgressSource
 from walras.resources.model import Resource
@@ -14,7 +14,7 @@ __all__ = [
     "NAMESPACED",
     "AnyResource",
     "CoresPolicy",
-    "Entitlement",
+    "EntitlementObject",
     "EntitlementSpec",
     "JobData",
     "Market",
@@ -27,10 +27,10 @@ __all__ = [
     "SpeedupProfileSpec",
 ]
 
-AnyResource = Entitlement | MarketJob | Market | SpeedupProfile
+AnyResource = EntitlementObject | MarketJob | Market | SpeedupProfile
 
 KINDS: dict[str, type[AnyResource]] = {
-    "Entitlement": Entitlement,
+    "Entitlement": EntitlementObject,
     "MarketJob": MarketJob,
     "Market": Market,
     "SpeedupProfile": SpeedupProfile,

@@ -188,7 +188,7 @@ class SolverReport(Status):
 
 
 class ScoreReport(Status):
-    """Measures of the decision's quality (see ``walras.scores``).
+    """Measures of the decision's quality (see ``walras.plan_quality``).
 
     Attributes:
         system_progress: Mean of all utilities weighted by budget, at the market's allocation before
@@ -246,7 +246,7 @@ class NodePrice(Status):
     price: Decimals
 
 
-class Balance(Status):
+class CreditBalance(Status):
     """The Karma credits of one entitlement.
 
     Attributes:
@@ -281,7 +281,7 @@ class LedgerReport(Status):
     since: Time | None = None
     carry: Decimals
     carry_before: Decimals | None = None
-    balances: Annotated[list[Balance], Field(max_length=MOST_BALANCES)]
+    balances: Annotated[list[CreditBalance], Field(max_length=MOST_BALANCES)]
 
 
 class MarketStatus(ConditionedStatus):

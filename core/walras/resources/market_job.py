@@ -22,7 +22,7 @@ from walras.resources.fields import (
     as_quantity,
     read_quantity,
 )
-from walras.resources.model import UNSTATED, LabelSelector, Model, Resource, Rule
+from walras.resources.model import DEFAULT_NOT_STORED, LabelSelector, Model, Resource, Rule
 from walras.resources.status import Amount, ConditionedStatus, Decimals, Status, Time
 
 MOST_PODS = 250
@@ -72,14 +72,14 @@ Demand = Annotated[
         {"type": "string", "maxLength": LONGEST_QUANTITY, "pattern": f"^(measured|{QUANTITY})$"}
     ),
 ]
-"""A quantity of memory in bytes, or that it is to be measured."""
+"""A quantity of memory in bytes, or ``measured``."""
 
 
 def _in_bytes(quantity: str) -> str:
-    """Return an expression for the bytes of a quantity.
+    """Return a CEL expression for the bytes of a quantity.
 
-    The API server's own ``quantity()`` is too young (1.29). Doubles are off by a few parts in
-    10**16, which the rule below makes room for.
+    The API server's own ``quantity()`` is too recent (1.29). Doubles are off by a few parts in
+    10**16, which the rule below allows for.
     """
     units = ", ".join(f"'{unit}': {float(scale)!r}" for unit, scale in BYTES_OF_UNIT.items())
     number, unit = f"{quantity}.find('^[0-9.]+')", f"{quantity}.find('[EPTGMKki]*$')"
@@ -322,11 +322,11 @@ class MarketJobSpec(Model):
     selector: LabelSelector | None = None
     target_ref: TargetRef | None = None
     command: Annotated[list[str], Field(min_length=1, max_length=10000)] | None = None
-    working_dir: Annotated[Text, UNSTATED] = "."
+    working_dir: Annotated[Text, DEFAULT_NOT_STORED] = "."
     env: Annotated[
         list[EnvironmentVariable], Field(max_length=1000), Unique("values for", key="name")
     ] = Field(default_factory=list)
-    data: Annotated[JobData, UNSTATED] = JobData()
+    data: Annotated[JobData, DEFAULT_NOT_STORED] = JobData()
     work: PositiveDecimal = Decimal(1)
     parallel_fraction: Fraction | None = None
     profile: Name | None = None
@@ -334,8 +334,8 @@ class MarketJobSpec(Model):
     max_cores: PositiveInt | None = None
     memory: JobMemory | None = None
     progress: ProgressSource | None = None
-    auction: Annotated[JobAuction, UNSTATED] = JobAuction()
-    colocation: Annotated[JobColocation, UNSTATED] = JobColocation()
+    auction: Annotated[JobAuction, DEFAULT_NOT_STORED] = JobAuction()
+    colocation: Annotated[JobColocation, DEFAULT_NOT_STORED] = JobColocation()
 
 
 class UsedProfile(Status):
@@ -600,5 +600,5 @@ class MarketJob(Resource):
 
 
 def full_size(data: JobData) -> float:
-    """Return all of a job's data, in the unit that samples of them are measured in."""
+    """Return the size of all of a job's data, in the unit of its samples' sizes."""
     return 1.0 if data.size is None else float(data.size)

@@ -1,7 +1,7 @@
-"""The base of all documents: camelCase fields, no unknown ones, no conversions, immutable.
+"""Base classes of all documents: camelCase fields, no unknown fields, no conversions, immutable.
 
-What is wrong with a document is either in one field (``fields.py``), or a rule about several of
-them. A rule is told twice, once for the API server and once for Python, in one place.
+A document is checked field by field (``fields.py``) and by rules over several fields. A rule is
+stated twice side by side: for the API server and for Python.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from walras.resources.fields import Labels, Name  # noqa: TC001 - pydantic reads
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-UNSTATED = Field(json_schema_extra={"x-unstated": True})
-"""Marks a field whose default the API server is not to write into objects, since most have no use
-for the field."""
+DEFAULT_NOT_STORED = Field(json_schema_extra={"x-unstated": True})
+"""Marks a field whose default the API server does not write into objects, since most objects do not
+use the field."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,12 +23,14 @@ Number = str
 """A decimal number as text; like other statuses, this one holds no floating-point numbers."""
 
 MOST_GRANTS = 1000
-"""More pods than any node runs."""
+"""Maximum number of grants of a node, which is more pods than any node runs."""
 
 
 def _address(value: str) -> str:
     try:
-        return str(ip_address(value.replace("%", " ")))  # no zone: it means nothing elsewhere
+        return str(
+            ip_address(value.replace("%", " "))
+        )  # no zone, which means nothing on another host
     except ValueError:
         raise ValueError(f"is {value!r}; write an IP address") from None
 
@@ -42,7 +44,7 @@ IPAddress = Annotated[
 POD_UID = r"^[0-9a-zA-Z-]{1,64}$"
 
 PodUID = Annotated[str, Field(alias="podUID", pattern=POD_UID)]
-"""What the kubelet calls a pod by in its cgroups."""
+"""UID of a pod, as the kubelet names its cgroups."""
 
 
 class PodGrant(Model):
@@ -154,7 +156,7 @@ class NodeAllocationCondition(Condition):
     type: Literal["Ready", "PlanAccepted"]
 
 
-class PodHolding(Status):
+class GrantStatus(Status):
     """The state of one pod's grant on the node.
 
     Attributes:
@@ -296,7 +298,7 @@ class NodeAllocationStatus(Status):
     mode: Literal["enforce", "observe"] = "observe"
     topology: NodeTopology | None = None
     shared_cpus: str = ""
-    pods: list[PodHolding] = Field(default_factory=list)
+    pods: list[GrantStatus] = Field(default_factory=list)
     would_write: list[PlannedWrite] = Field(default_factory=list)
     profiling: ProfilingStatus | None = None
     conditions: Annotated[

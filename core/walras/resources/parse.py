@@ -1,4 +1,4 @@
-"""From a plain document to a resource, or to one line for everything that is wrong with it."""
+"""Parse plain documents to resources, or to one line for each problem."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class ResourceError(ValueError):
-    """A document that cannot be used.
+    """An invalid document.
 
     Attributes:
-        problems: one line each: object, field, what is wrong, and the way out.
+        problems: One line for each problem: object, field, what is wrong, and the way out.
     """
 
     def __init__(self, problems: Sequence[str]) -> None:
@@ -32,10 +32,10 @@ class ResourceError(ValueError):
 
 
 def parse_resource(document: object) -> AnyResource:
-    """Turn one document, as YAML or JSON gives it, into a resource.
+    """Parse a document, as read from YAML or JSON, to a resource.
 
     Raises:
-        ResourceError: with all that is wrong.
+        ResourceError: The document is invalid; has all its problems.
     """
     if not isinstance(document, dict):
         raise ResourceError(["is not an object; a document begins with apiVersion and kind"])
@@ -51,10 +51,10 @@ def parse_resource(document: object) -> AnyResource:
 
 
 def parse_object(document: object) -> AnyResource | ClusterObject | None:
-    """Turn one document of a cluster into an object; None for kinds that have no part in a market.
+    """Parse a document of a cluster to an object; None for kinds that Walras does not use.
 
     Raises:
-        ResourceError: with all that is wrong.
+        ResourceError: The document is invalid; has all its problems.
     """
     if isinstance(document, dict):
         version, kind = document.get("apiVersion"), document.get("kind")
@@ -66,10 +66,10 @@ def parse_object(document: object) -> AnyResource | ClusterObject | None:
 
 
 def parse_allocation(document: object) -> NodeAllocation:
-    """Turn one document into a NodeAllocation.
+    """Parse a document to a NodeAllocation.
 
     Raises:
-        ResourceError: with all that is wrong.
+        ResourceError: The document is invalid; has all its problems.
     """
     if not isinstance(document, dict):
         raise ResourceError(["is not an object; a document begins with apiVersion and kind"])
@@ -93,7 +93,7 @@ def _validated(document: Mapping[str, Any], model: type[Parsed]) -> Parsed:
 
 
 def describe(document: Mapping[str, Any]) -> str:
-    """Return an object's kind and name for a message, as far as it has them."""
+    """Return an object's kind and name for a message, as far as the document has them."""
     kind = document.get("kind") or "object"
     metadata = document.get("metadata")
     if not isinstance(metadata, dict) or not metadata.get("name"):

@@ -1,4 +1,4 @@
-"""What jobs that wait for a node ask of it and of their company, and what room nodes have."""
+"""Constraints on the placement of pending jobs, and the free resources of nodes."""
 
 from __future__ import annotations
 
@@ -6,59 +6,59 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from walras.resources.contract import PARTNER_ANNOTATION
-from walras.resources.waiting import Eligible, needs_of, node_of, room_of
-from walras.snapshot import Placing, title
+from walras.resources.waiting import EligibleNodes, needs_of, node_of, room_of
+from walras.snapshot import PlacementConstraints, title
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from walras.resources.cluster import Node, Pod
+    from walras.resources.cluster import NodeObject, Pod
     from walras.resources.kinds import MarketJob
     from walras.resources.selection import Selection
     from walras.snapshot import Job
     from walras.snapshot import Node as Supply
 
 
-def placing_of(resource: MarketJob) -> Placing:
-    """Return what a job asks of its company."""
+def placing_of(resource: MarketJob) -> PlacementConstraints:
+    """Return a job's requirements on the jobs beside it."""
     asked, own = resource.spec.colocation, resource.metadata.namespace
     avoids = frozenset((each.namespace or own, each.name or "") for each in asked.avoid)
-    return Placing(apart=not asked.participate, avoids=avoids)
+    return PlacementConstraints(exclusive=not asked.participate, avoids=avoids)
 
 
 def with_placings(
-    nodes: Sequence[Node],
+    nodes: Sequence[NodeObject],
     pods: Sequence[Pod],
     selection: Selection,
     supplies: Sequence[Supply],
     jobs: Sequence[Job],
 ) -> tuple[list[Supply], list[Job]]:
-    """Add what decides where pods that wait may go.
+    """Return nodes with their free resources, and pending jobs with their placement constraints.
 
     Args:
-        nodes: of the cluster.
-        pods: likewise.
-        selection: whose pods are whose.
-        supplies: what nodes sell, those that take part.
-        jobs: that take part, one for each pod.
+        nodes: Nodes of the cluster.
+        pods: Pods of the cluster.
+        selection: MarketJob of each pod.
+        supplies: Nodes that take part in the market.
+        jobs: Jobs that take part in the market, one for each pod.
     """
     names = {each.name for each in supplies}
     open_ = [node for node in nodes if node.metadata.name in names]
-    room, eligible = room_of(open_, pods), Eligible(open_)
+    room, eligible = room_of(open_, pods), EligibleNodes(open_)
     sent = _sent(pods, selection, names)
     mine = {_name(pods[number]): pods[number] for number in selection.job}
 
     def placed(job: Job) -> Job:
         pod = mine[job.namespace, job.pod]
         node, partner = sent.get(pod.metadata.uid, ("", ""))
-        placing = replace(
-            job.placing,
-            needs=needs_of(pod),
+        placement = replace(
+            job.placement,
+            requests=needs_of(pod),
             nodes=eligible.of(pod),
-            promised=node,
+            partner_node=node,
             partner=partner,
         )
-        return replace(job, placing=placing)
+        return replace(job, placement=placement)
 
     return (
         [replace(each, room=room[each.name]) for each in supplies],
@@ -69,7 +69,7 @@ def with_placings(
 def _sent(
     pods: Sequence[Pod], selection: Selection, nodes: Collection[str]
 ) -> dict[str, tuple[str, str]]:
-    """Return where partners of pods were sent, and who these are, by the UIDs of the pods."""
+    """Return the node that a pod's partner was sent to and the partner's title, by pod UID."""
     sent = {}
     for number, resource in selection.job.items():
         pod = pods[number]

@@ -1,4 +1,4 @@
-"""What a job's resources are worth to it: as it says, as its runs show, or all alike."""
+"""The weights of a job's utility: given by the job, estimated from its runs, or equal."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     Run = tuple[float, float, float]
 
 FEWEST_RUNS = 3
-"""One more than there are weights: with fewer it cannot be told how sure an estimate is."""
+"""Fewest runs for an estimate: one more than weights, for the confidence interval."""
 
 WHOLE = 2.0
-"""Sum of estimated weights, as that of equal ones, which minimums of utility are in units of."""
+"""Sum of the weights, estimated or equal; minimum utilities are in its unit."""
 
 LEAST = 0.01
-"""Part of that sum that each weight has at least: nothing is quite worthless to a program."""
+"""Smallest share of that sum for a weight, since no resource is worthless to a program."""
 
 CONFIDENCE = 0.95
 
 MOST = 1e12
-"""No utility is larger, as in specs."""
+"""Largest utility, as in specs."""
 
 
 class Weight(NamedTuple):
-    """A weight, and the ends of its confidence interval; infinite where nothing is known."""
+    """A weight, and the ends of its confidence interval, which are 0 and infinity if unknown."""
 
     value: float
     lower: float
@@ -41,11 +41,11 @@ class Weights(NamedTuple):
     """The weights of a job's utility.
 
     Attributes:
-        cores: of its share of them.
-        memory: likewise.
+        cores: Weight of the job's share of cores.
+        memory: Weight of the job's share of memory.
         source: Given (by the job), Estimated (from its runs) or Equal.
-        runs: that there are.
-        recorded: of these, those that the job's status has.
+        runs: Number of runs that are available.
+        recorded: Number of these runs that are from the job's status.
     """
 
     cores: Weight
@@ -56,10 +56,10 @@ class Weights(NamedTuple):
 
 
 def records_runs(resource: MarketJob, rules: MarketSpec) -> bool:
-    """Say whether pods of a job that succeed are runs to estimate its weights from.
+    """Return whether a job's pods that succeed are recorded, to estimate its weights.
 
-    So they are where there is something to weigh: where it bids for both resources. With one of
-    them a weight is but the unit of ``minimumUtility``, which is not to change by itself.
+    They are recorded only if the job bids for both resources. With a single resource, its weight is
+    the unit of ``minimumUtility``, which must not change by itself.
     """
     auction = resource.spec.auction
     return (
@@ -72,15 +72,15 @@ def records_runs(resource: MarketJob, rules: MarketSpec) -> bool:
 
 
 def weights_of(resource: MarketJob, recorded: Sequence[Run] = ()) -> Weights:
-    """Return what a job's resources are worth to it.
+    """Return the weights of a job's utility.
 
     Weights are estimated as in section 5 of "Auction-based cloud service differentiation with
-    service level objectives", for linear utilities: those of logarithmic ones are known up to a
-    factor of what is measured, which the section has no place for.
+    service level objectives", for linear utilities only: measurements determine the weights of
+    logarithmic utilities up to a factor, which the section does not cover.
 
     Args:
-        resource: the job, which may tell of runs itself.
-        recorded: further runs (`recorded_runs`).
+        resource: The job, whose spec may list runs.
+        recorded: Runs from its status (`recorded_runs`).
     """
     auction = resource.spec.auction
     given, told = auction.weights, auction.runs
@@ -100,14 +100,14 @@ def weights_of(resource: MarketJob, recorded: Sequence[Run] = ()) -> Weights:
 def recorded_runs(
     resource: MarketJob, rules: MarketSpec, status: Mapping[str, Any] | None
 ) -> tuple[Run, ...]:
-    """Return shares of cores and memory and utility of the runs that a job's status has.
+    """Return cores, memory and utility of the finished runs in a job's status.
 
-    None where none are recorded now. What is no such run is passed over.
+    Invalid runs are skipped. The result is empty if runs of the job are not recorded (any more).
 
     Args:
-        resource: the job.
-        rules: of the Market.
-        status: of the job.
+        resource: The job.
+        rules: Spec of the Market.
+        status: Status of the job.
     """
     if not status or "runs" not in status or not records_runs(resource, rules):
         return ()
@@ -116,7 +116,7 @@ def recorded_runs(
 
 
 def finished_runs(runs: object) -> list[Mapping[str, Any]]:
-    """Return the finished runs in a status's ``runs``, whatever else may be in their place."""
+    """Return the finished runs in a status's ``runs``; empty if it is malformed."""
     finished = runs.get("finished") if isinstance(runs, dict) else None
     if not isinstance(finished, list):
         return []
@@ -124,7 +124,7 @@ def finished_runs(runs: object) -> list[Mapping[str, Any]]:
 
 
 def run_of(document: Mapping[str, Any]) -> Run | None:
-    """Return shares of cores and memory and utility of a finished run; None if it has none."""
+    """Return cores, memory and utility of a finished run; None if it is invalid."""
     try:
         found = (
             float(document["cores"]),
@@ -143,7 +143,7 @@ def _exactly(value: float) -> Weight:
 
 @lru_cache(maxsize=1 << 14)  # in most decisions no job has a new run
 def _estimated(runs: tuple[Run, ...]) -> Weights | None:
-    """Estimate weights from shares of cores and memory and utilities; None if nothing shows."""
+    """Estimate weights from runs; None if no weight is above 0."""
     found = estimate_utility(
         [run[:2] for run in runs], [run[2] for run in runs], confidence=CONFIDENCE
     )

@@ -1,7 +1,7 @@
-"""From a model to the schema by which the API server checks documents (pure).
+"""Structural schemas of models, by which the API server checks documents.
 
-The API server takes a part of JSON Schema only, "structural schemas": no references, a type for
-every field, no alternatives of types. Descriptions are the models' docstrings, rules are theirs.
+The API server accepts only a part of JSON Schema, "structural schemas": no references, a type for
+every field, no alternatives of types. Descriptions come from the models' docstrings.
 """
 
 from __future__ import annotations
@@ -25,27 +25,28 @@ _ATTRIBUTE = re.compile(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 
 
 def spec_schema(model: type[BaseModel]) -> Schema:
-    """Return the schema of a spec, which states its defaults.
+    """Return the schema of a spec, with defaults.
 
     Raises:
-        ValueError: a field is not described.
+        ValueError: A field has no description.
     """
     return _inlined(model.model_json_schema(schema_generator=_OfSpec))
 
 
 def status_schema(model: type[BaseModel]) -> Schema:
-    """Return the schema of a status: what is left out of it stays out.
+    """Return the schema of a status, without defaults.
 
     Raises:
-        ValueError: a field is not described.
+        ValueError: A field has no description.
     """
     return _inlined(model.model_json_schema(schema_generator=_OfStatus))
 
 
 def described(model: type[BaseModel]) -> tuple[str, dict[str, str]]:
-    """Return what a model's docstring says about it, and about its fields by their Python names.
+    """Return the description of a model, and the descriptions of its fields by Python name.
 
-    Of the model it is the first paragraph; others are for readers of the code.
+    The description of the model is the first paragraph of its docstring; later paragraphs are for
+    readers of the code.
     """
     text, _, attributes = inspect.cleandoc(model.__doc__ or "").partition("Attributes:\n")
     fields = {name: _prose(words) for name, words in _ATTRIBUTE.findall(attributes)}
@@ -53,24 +54,24 @@ def described(model: type[BaseModel]) -> tuple[str, dict[str, str]]:
 
 
 def _prose(text: str) -> str:
-    """Return a text in one line, as ``kubectl explain`` prints it."""
+    """Return a text in one line, for ``kubectl explain``."""
     line = " ".join(text.split()).replace("``", "`")
     return line[:1].upper() + line[1:]
 
 
 class _OfStatus(GenerateJsonSchema):
-    """Keeps pydantic from what a structural schema may not have, and adds what it may."""
+    """Generates structural schemas, with descriptions and rules."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - pydantic's name
-        """Leave titles out, which are the names again."""
+        """Leave titles out, since they repeat the names."""
         return False
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
-        """Leave null out: the API server drops fields that are null."""
+        """Leave null out, since the API server drops null fields."""
         return self.generate_inner(schema["schema"])
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
-        """State no default."""
+        """Leave the default out."""
         return self.generate_inner(schema["schema"])
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
@@ -82,7 +83,9 @@ class _OfStatus(GenerateJsonSchema):
         made["description"], told = described(model)
         for name, field in model.model_fields.items():
             if name not in told:
-                raise ValueError(f"{model.__name__}.{name} is not described in its class")
+                raise ValueError(
+                    f"{model.__name__}.{name} has no description in the docstring of its class"
+                )
             made["properties"][field.alias or name]["description"] = told[name]
         rules = [{"rule": each.cel, "message": each.message} for each in _rules(model)]
         return made | ({"x-kubernetes-validations": rules} if rules else {})
@@ -94,7 +97,7 @@ def _rules(model: type[BaseModel]) -> Any:
 
 class _OfSpec(_OfStatus):
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
-        """State the default unless it is nothing; a part's is empty, since its fields have some."""
+        """Add the default unless it is empty; {} for an object, whose fields have their own."""
         made = GenerateJsonSchema.default_schema(self, schema)
         default = made.get("default")
         if isinstance(default, dict):
@@ -105,7 +108,7 @@ class _OfSpec(_OfStatus):
 
 
 def _inlined(schema: Mapping[str, Any]) -> Schema:
-    """Return a schema in which what was referred to stands in the place of the reference."""
+    """Return a schema with references replaced by the schemas that they refer to."""
     made: Schema = _resolved(schema, schema.get("$defs", {}))
     return made
 

@@ -1,4 +1,4 @@
-"""Whose a pod is: which MarketJobs select it, and which of them has it (pure)."""
+"""Selection of pods by MarketJobs, and the one owner of each pod."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 class Selection(NamedTuple):
-    """The pods of jobs.
+    """The MarketJobs that own pods.
 
     Attributes:
-        job: of each pod that is alive and selected, by the pod's position.
-        contested: all jobs that select a pod, the one that has it first, where they are several;
-            by the pod's position.
+        job: Owner of each selected pod that is alive, by the pod's position.
+        contested: All jobs that select the same pod, its owner first, by the pod's position; only
+            for pods that several jobs select.
     """
 
     job: dict[int, MarketJob]
@@ -26,9 +26,9 @@ class Selection(NamedTuple):
 
 
 def select(jobs: Sequence[MarketJob], pods: Sequence[Pod]) -> Selection:
-    """Find every pod's job. Of several that select it, the oldest has it, then the first by name.
+    """Find the job that owns each pod: of those that select it, the oldest, then the first by name.
 
-    So nobody takes pods from a job by creating another one.
+    A new job therefore never takes pods from an existing one.
     """
     index = _Index(jobs)
     selection = Selection({}, {})
@@ -44,9 +44,9 @@ def select(jobs: Sequence[MarketJob], pods: Sequence[Pod]) -> Selection:
 
 
 class _Index:
-    """Jobs by what their pods have, so that no pod is put to all of them.
+    """An index of jobs by label or owner, so that a pod is not matched against all jobs.
 
-    A job that selects by labels is filed under one of these, the one that fewest jobs ask for.
+    A job with a label selector is indexed by its rarest label among all selectors.
     """
 
     def __init__(self, jobs: Sequence[MarketJob]) -> None:
@@ -79,7 +79,7 @@ class _Index:
 
 
 def _age(job: MarketJob) -> tuple[bool, str]:
-    """Return what sorts jobs by age, those that are in no cluster last."""
+    """Return a sort key by age; jobs without a creation time come last."""
     created = job.metadata.creation_timestamp
     return not created, created
 
@@ -90,7 +90,7 @@ def _labels(job: MarketJob) -> Iterable[tuple[str, str]]:
 
 
 def _makers(pod: Pod) -> Iterator[tuple[str, str]]:
-    """Yield kind and name of what a pod can be a job's by: itself, and whoever made it."""
+    """Yield kind and name of whatever a ``targetRef`` to the pod may name: it, and its owners."""
     yield "Pod", pod.metadata.name
     suffix = f"-{pod.metadata.labels.get('pod-template-hash', '')}"
     for owner in pod.metadata.owner_references:

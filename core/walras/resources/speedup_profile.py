@@ -31,7 +31,7 @@ MOST_MEASUREMENTS = 3
 MOST_SAMPLES = 300
 """Samples that a SpeedupProfile's status keeps of each measurement."""
 
-MOST_COMPANIES = 100
+MOST_CO_RUNNERS = 100
 """Co-runners for which a SpeedupProfile's status keeps progress checks: the latest."""
 
 
@@ -219,7 +219,7 @@ class OnlineCheck(Status):
     departures: int = 0
 
 
-class OnlineCompany(Status):
+class CoRunnerProgress(Status):
     """Measured against predicted progress beside one co-runner.
 
     Attributes:
@@ -249,7 +249,7 @@ class OnlineProfile(Status):
             found to have changed.
         look_failure: Failure of progress checks; absent after a successful check.
         check: Last progress check; absent until the first check after the last measurement.
-        companies: Progress checks since the last measurement of pods that were alone on their node
+        co_runners: Progress checks since the last measurement of pods that were alone on their node
             or beside one other pod of the market, by co-runner.
     """
 
@@ -260,7 +260,7 @@ class OnlineProfile(Status):
     failure: OnlineFailure | None = None
     look_failure: OnlineFailure | None = None
     check: OnlineCheck | None = None
-    companies: Annotated[list[OnlineCompany], Field(max_length=MOST_COMPANIES)] = Field(
+    co_runners: Annotated[list[CoRunnerProgress], Field(max_length=MOST_CO_RUNNERS)] = Field(
         default_factory=list
     )
 
@@ -277,7 +277,7 @@ class FractionAt(Status):
     value: Decimals
 
 
-class TimeModel(Status):
+class TimeModelReport(Status):
     """How the run time grows with the data at one core count.
 
     Attributes:
@@ -355,7 +355,9 @@ class SpeedupProfileStatus(ConditionedStatus):
     parallel_fraction_by_cores: Annotated[list[FractionAt], Field(max_length=1000)] = Field(
         default_factory=list
     )
-    time_models: Annotated[list[TimeModel], Field(max_length=1000)] = Field(default_factory=list)
+    time_models: Annotated[list[TimeModelReport], Field(max_length=1000)] = Field(
+        default_factory=list
+    )
     memory_bandwidth: Decimals | None = None
     penalties: Annotated[list[MeasuredPenalty], Field(max_length=1000)] = Field(
         default_factory=list
@@ -379,16 +381,16 @@ class SpeedupProfile(Resource):
         """The speedup that the measurements show.
 
         Raises:
-            ValueError: there are none, or they show no speedup; names the field.
+            ValueError: There are no measurements, or they show no speedup; names the field.
         """
         return fit_of(self.spec)
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """What that is worth.
+        """Remarks on the quality of the measurements.
 
         Raises:
-            ValueError: likewise.
+            ValueError: There are no measurements, or they show no speedup; names the field.
         """
         from walras.diagnosis import diagnose
 
@@ -396,18 +398,18 @@ class SpeedupProfile(Resource):
 
 
 def samples_of(spec: SpeedupProfileSpec) -> tuple[Sample, ...]:
-    """Return the measurements as the core fits them.
+    """Return the measurements as samples to fit.
 
     Raises:
-        ValueError: a data size that is none; names the field.
+        ValueError: A data size is invalid; names the field.
     """
     from walras.profile import Sample
-    from walras.sizes import Size
+    from walras.sizes import DataSize
 
     samples = []
     for index, each in enumerate(spec.measurements or ()):
         try:
-            size = float(Size.parse(each.data_size).value)
+            size = float(DataSize.parse(each.data_size).value)
         except ValueError as error:
             raise ValueError(f"spec.measurements[{index}].dataSize: {error}") from error
         samples.append(Sample(each.cores, size, tuple(map(float, each.seconds))))
@@ -418,7 +420,7 @@ def fit_of(spec: SpeedupProfileSpec) -> SpeedupFit:
     """Return the speedup that the measurements show.
 
     Raises:
-        ValueError: there are none, or they show no speedup; names the field.
+        ValueError: There are no measurements, or they show no speedup; names the field.
     """
     if not spec.measurements:
         raise ValueError(

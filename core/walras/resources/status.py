@@ -1,8 +1,8 @@
-"""What the statuses of all kinds have in common.
+"""Base classes and field types of all statuses.
 
-Statuses hold no floating-point numbers either: a decimal is a string. They are bounded, since an
-object of the API server may have 1.5 MB at most: a list that grows with the cluster is cut, and a
-number beside it counts what was left out.
+Like specs, statuses hold no floating-point numbers: a decimal is a string. Their size is bounded,
+since the API server stores at most 1.5 MB per object: a list that grows with the cluster is
+truncated, and a number beside it counts the entries that were left out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pydantic.alias_generators import to_camel
 from walras.resources.fields import Unique
 
 DIGITS = 6
-"""Significant digits of a decimal that was computed: finer changes are not worth a write."""
+"""Significant digits of a computed decimal; finer changes are not worth a write."""
 
 Decimals = Annotated[str, Field(pattern=r"^-?[0-9]{1,40}(\.[0-9]{1,40})?$")]
 """A decimal number as text, without an exponent."""
@@ -26,7 +26,7 @@ Amount = Annotated[str, Field(pattern=r"^[0-9]{1,20}$")]
 """Bytes, as text."""
 
 Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
-"""A moment as RFC 3339 has it, such as ``2026-01-31T12:00:00Z``."""
+"""A time in RFC 3339 format, such as ``2026-01-31T12:00:00Z``."""
 
 
 class Status(BaseModel):
@@ -37,9 +37,9 @@ class Status(BaseModel):
     )
 
     def document(self) -> dict[str, Any]:
-        """Return it as the API server takes it: what is not known is left out, empty texts too.
+        """Return the document for the API server, without unset fields and empty strings.
 
-        Some API servers (1.20, compiled by a later Go than its own) take an empty text for null.
+        Some API servers (1.20, compiled by a later Go than its own) read an empty string as null.
         """
         text = self.model_dump_json(by_alias=True, exclude_none=True)
         made: dict[str, Any] = json.loads(text)
@@ -47,10 +47,10 @@ class Status(BaseModel):
 
     @classmethod
     def read(cls, document: object) -> Self:
-        """Return a status that the API server gave; fields of a later version are passed over.
+        """Return the status in a document of the API server; unknown fields are ignored.
 
         Raises:
-            ValidationError: it is none.
+            ValidationError: The document is not a valid status.
         """
         return cls.model_validate(document, extra="ignore")
 
@@ -92,10 +92,10 @@ def _without_empty_texts(value: Any) -> Any:
 
 
 def decimals(value: float, digits: int = DIGITS) -> str:
-    """Return a number as a status has it: no exponent, no trailing zeros.
+    """Return a number as text, without an exponent or trailing zeros.
 
     Raises:
-        ValueError: it is infinite or no number.
+        ValueError: The number is infinite or NaN.
     """
     if not abs(value) < float("inf"):
         raise ValueError(f"{value} is not finite: leave the field out")

@@ -1,4 +1,4 @@
-"""What nodes have for sale: what pods may use, less the reserve and what other pods requested."""
+"""Resources that nodes sell: allocatable, less the reserve and the requests of other pods."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from walras.snapshot import Node as Supply
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from walras.resources.cluster import Node, Pod
+    from walras.resources.cluster import NodeObject, Pod
     from walras.resources.kinds import CoresPolicy
 
 MOST_CORES = 1 << 20
 MOST_MEMORY = 1 << 48
-"""Bytes. More than any machine has; sums over a cluster stay exact."""
+"""Bytes, more than any machine has; sums over a cluster stay exact."""
 
 
-class Topology(NamedTuple):
+class ProcessorCounts(NamedTuple):
     """A node's processors, as its agent reports them.
 
     Attributes:
-        cores: physical.
-        threads: hardware threads, which Kubernetes calls CPUs.
-        sockets: processors.
+        cores: Physical cores.
+        threads: Hardware threads, which Kubernetes calls CPUs.
+        sockets: Sockets.
     """
 
     cores: int
@@ -36,11 +36,11 @@ class Topology(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """What pods that are not in the market have requested on each node.
+    """The requests of pods outside the market on each node.
 
     Attributes:
-        cpus: by node.
-        memory: bytes, by node.
+        cpus: CPUs requested, by node.
+        memory: Bytes requested, by node.
     """
 
     cpus: Mapping[str, Decimal]
@@ -48,7 +48,7 @@ class Taken(NamedTuple):
 
 
 def taken_by(pods: Iterable[Pod]) -> Taken:
-    """Sum up the requests of pods that are alive, by node."""
+    """Return the total requests of the pods that are alive, by node."""
     cpus: defaultdict[str, Decimal] = defaultdict(Decimal)
     memory: defaultdict[str, int] = defaultdict(int)
     for pod in pods:
@@ -59,7 +59,7 @@ def taken_by(pods: Iterable[Pod]) -> Taken:
     return Taken(cpus, memory)
 
 
-def closed(node: Node) -> str | None:
+def closed(node: NodeObject) -> str | None:
     """Return why a node sells nothing to anybody; None if it is open."""
     if node.spec.unschedulable:
         return "is cordoned"
@@ -67,23 +67,27 @@ def closed(node: Node) -> str | None:
 
 
 def for_sale(
-    node: Node, taken: Taken, policy: CoresPolicy, topology: Topology | None, notes: list[str]
+    node: NodeObject,
+    taken: Taken,
+    policy: CoresPolicy,
+    topology: ProcessorCounts | None,
+    notes: list[str],
 ) -> Supply:
-    """Return what a node sells, in whole cores of the market's unit.
+    """Return the resources that a node sells, in whole cores of the market's unit.
 
     Args:
-        node: that is open.
-        taken: by other pods.
-        policy: says how many cores are kept back, and what a core is.
-        topology: of the node; where it is not known every CPU counts as a core.
-        notes: takes a line on what is odd.
+        node: A node that is not closed.
+        taken: Requests of pods outside the market.
+        policy: Rules for the reserved cores and the unit of sale.
+        topology: Topology of the node; None if unknown, and then every CPU counts as a core.
+        notes: List to which warnings are appended.
     """
     name = node.metadata.name
     each = _cores_of_cpu(policy, topology)
     asked = Fraction(taken.cpus.get(name, Decimal(0))) * each
     left = int(Fraction(node.cores) * each) - -(-asked // 1) - policy.reserved_cores
     if left < 1:
-        notes.append(f"Node {name}: other pods and the reserve leave none of {node.cores} CPUs")
+        notes.append(f"Node {name}: other pods and the reserved cores use all {node.cores} CPUs")
     memory = node.memory - taken.memory.get(name, 0)
     return Supply(
         name,
@@ -93,17 +97,17 @@ def for_sale(
     )
 
 
-def _cores_of_cpu(policy: CoresPolicy, topology: Topology | None) -> Fraction:
+def _cores_of_cpu(policy: CoresPolicy, topology: ProcessorCounts | None) -> Fraction:
     if policy.unit == "thread" or topology is None or not 0 < topology.cores < topology.threads:
         return Fraction(1)
     return Fraction(topology.cores, topology.threads)
 
 
-def _sockets(node: Node, topology: Topology | None, notes: list[str]) -> int:
+def _sockets(node: NodeObject, topology: ProcessorCounts | None, notes: list[str]) -> int:
     text = node.metadata.labels.get(SOCKETS_LABEL)
     if text is None:
         return 1 if topology is None else max(topology.sockets, 1)
     if text.isdecimal() and 0 < int(text) < 1000:
         return int(text)
-    notes.append(f"Node {node.metadata.name}: label {SOCKETS_LABEL}: is {text!r}; 1 is taken")
+    notes.append(f"Node {node.metadata.name}: label {SOCKETS_LABEL}: is {text!r}; using 1")
     return 1

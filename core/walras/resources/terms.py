@@ -1,4 +1,4 @@
-"""What a MarketJob brings to the market: its speedup, its demand for memory, its bid."""
+"""Terms on which a MarketJob enters the market: its speedup, demand for memory, and bid."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from walras.resources.kinds import MarketJob, MarketSpec, SpeedupProfile
 
 ASSUMED_FRACTION = 0.9
-"""Of a job that comes without a profile and cannot be measured."""
+"""Parallel fraction assumed for a job that has no profile and cannot be measured."""
 
 Name = tuple[str, str]
 """Namespace and name."""
 
 
 class Speedup(NamedTuple):
-    """What is known of a job's speedup.
+    """A job's speedup, and its origin.
 
     Attributes:
-        fraction: parallel fraction, in (0, 1].
+        fraction: Parallel fraction, in (0, 1].
         source: Given (by the job), Written (in a profile), Measured (by a profile's measurements),
             Online (while it ran, as its profile's status says) or Assumed.
-        profile: name of the profile that says so; empty if none does.
+        profile: Name of the profile that it is from; empty if none.
     """
 
     fraction: float
@@ -43,7 +43,7 @@ class Speedup(NamedTuple):
 
 
 def bid_of(resource: MarketJob, rules: MarketSpec) -> core.Bid:
-    """Return how a MarketJob takes part in auctions under the rules of a Market."""
+    """Return the bid of a MarketJob in auctions under the rules of a Market."""
     auction = resource.spec.auction
     least = auction.minimum_utility
     weights = weights_of(resource, recorded_runs(resource, rules, resource.status))
@@ -57,10 +57,10 @@ def bid_of(resource: MarketJob, rules: MarketSpec) -> core.Bid:
 
 
 def profile_of(job: MarketJob, profiles: Mapping[Name, SpeedupProfile]) -> SpeedupProfile | None:
-    """Return the profile that a job names, or the one of its own name.
+    """Return the profile that a job names, or the profile of the job's name; None if there is none.
 
     Raises:
-        ValueError: the named one is not there.
+        ValueError: The profile that the job names does not exist.
     """
     namespace = job.metadata.namespace
     profile = profiles.get((namespace, job.spec.profile or job.metadata.name))
@@ -73,10 +73,10 @@ def profile_of(job: MarketJob, profiles: Mapping[Name, SpeedupProfile]) -> Speed
 
 
 def speedup_of(job: MarketJob, profiles: Mapping[Name, SpeedupProfile]) -> Speedup:
-    """Return what is known of a job's speedup: as given, as profiled, or assumed.
+    """Return a job's speedup: given, profiled, or assumed.
 
     Raises:
-        ValueError: its profile is missing or cannot be used.
+        ValueError: Its profile does not exist or cannot be used.
     """
     profile = profile_of(job, profiles)
     if job.spec.parallel_fraction is not None:
@@ -100,7 +100,7 @@ def speedup_of(job: MarketJob, profiles: Mapping[Name, SpeedupProfile]) -> Speed
 
 
 def measured_online(status: Mapping[str, Any] | None) -> Speedup | None:
-    """Return what a profile's status says was measured while the job ran, if it does."""
+    """Return the speedup that a profile's status has from running pods; None if it has none."""
     told = status or {}
     text = told.get("parallelFraction")
     if told.get("source") != "Online" or not isinstance(text, str):
@@ -111,7 +111,7 @@ def measured_online(status: Mapping[str, Any] | None) -> Speedup | None:
 
 
 def measured_penalties(status: Mapping[str, Any] | None) -> Iterator[tuple[str, float]]:
-    """Yield the programs beside which a profile's status has a penalty, and that."""
+    """Yield the co-runners in a profile's status, as ``namespace/profile``, and penalties."""
     told = (status or {}).get("penalties")
     for each in told if isinstance(told, list) else ():
         try:
@@ -124,12 +124,12 @@ def measured_penalties(status: Mapping[str, Any] | None) -> Iterator[tuple[str, 
 def memory_of(
     job: MarketJob, requested: int, measured: int | None = None
 ) -> core.MemoryDemand | None:
-    """Return a pod's demand for memory.
+    """Return a pod's demand for memory; None if its job does not take part in that market.
 
     Args:
-        job: whose pod it is.
-        requested: bytes that the pod requests, which stand in until its demand was measured.
-        measured: bytes that it could use, as its node's agent said last; None if it never did.
+        job: MarketJob that owns the pod.
+        requested: Bytes that the pod requests, used until its demand is measured.
+        measured: Bytes that the pod could use, as its node's agent reported last; None if never.
     """
     memory = job.spec.memory
     if memory is None:

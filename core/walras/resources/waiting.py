@@ -18,21 +18,21 @@ from walras.resources.contract import COLOCATION_GATE, PARTNER_ANNOTATION
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from walras.resources.cluster import Node, Pod, Requirement, Taint, Term, Toleration
+    from walras.resources.cluster import NodeObject, Pod, Requirement, Taint, Term, Toleration
 
-Way = Literal["gate", "scheduler"]
+WaitingMethod = Literal["gate", "scheduler"]
 """How a pod waits."""
 
 PODS = "pods"
-"""What every pod takes one of."""
+"""Resource of which every pod requests one."""
 
 _NAME_OF_NODE = "metadata.name"
 _MILLI = 1000
 _LARGEST = 1 << 60
 
 
-def way_of(pod: Pod) -> Way | None:
-    """Return how a pod waits to be placed; None if it does not wait for Walras."""
+def waiting_method(pod: Pod) -> WaitingMethod | None:
+    """Return how a pod waits for Walras to place it; None if it does not."""
     if pod.spec.node_name is not None or not pod.alive:
         return None
     gates = [gate.name for gate in pod.spec.scheduling_gates]
@@ -41,8 +41,8 @@ def way_of(pod: Pod) -> Way | None:
     return "scheduler" if pod.spec.scheduler_name == COLOCATION_GATE and not gates else None
 
 
-def hindrance(pod: Pod) -> str:
-    """Return why a pod that waits cannot be matched yet, or at all; empty if it can."""
+def placement_blocker(pod: Pod) -> str:
+    """Return why a pending pod cannot be placed yet, or at all; empty if it can."""
     others = [gate.name for gate in pod.spec.scheduling_gates if gate.name != COLOCATION_GATE]
     if others:
         return f"waits for its other scheduling gates first: {', '.join(others[:3])}"
@@ -51,7 +51,7 @@ def hindrance(pod: Pod) -> str:
 
 
 def left_to_the_scheduler(pod: Pod) -> str:
-    """Return what of a pod's rules depends on more than a node's labels, taints and resources."""
+    """Return the kind of a pod's rules that only a scheduler can check; empty if there are none."""
     spec, affinity = pod.spec, pod.spec.affinity
     among_pods = () if affinity is None else (affinity.pod_affinity, affinity.pod_anti_affinity)
     if any(
@@ -70,7 +70,7 @@ def left_to_the_scheduler(pod: Pod) -> str:
 
 
 def node_of(pod: Pod) -> str | None:
-    """Return where a pod is, or where Walras has sent it and it alone can go."""
+    """Return the node that a pod is bound to, or that Walras has pinned it to; None if neither."""
     if pod.spec.node_name is not None or PARTNER_ANNOTATION not in pod.metadata.annotations:
         return pod.spec.node_name
     found = {_pinned(term) for term in required_terms(pod) or ()}
@@ -78,7 +78,7 @@ def node_of(pod: Pod) -> str | None:
 
 
 def required_terms(pod: Pod) -> Sequence[Term] | None:
-    """Return the terms of required node affinity, any of which must hold; None if it has none."""
+    """Return a pod's required node affinity terms, one of which must hold; None without any."""
     affinity = pod.spec.affinity
     nodes = None if affinity is None else affinity.node_affinity
     terms = None if nodes is None else nodes.required_during_scheduling_ignored_during_execution
@@ -86,7 +86,7 @@ def required_terms(pod: Pod) -> Sequence[Term] | None:
 
 
 def needs_of(pod: Pod) -> tuple[tuple[str, int], ...]:
-    """Return what a scheduler sets aside for a pod, by resource, in whole units; CPUs in milli."""
+    """Return a pod's effective requests by resource, in whole units; CPUs in thousandths."""
     containers = (*pod.spec.containers, *pod.spec.init_containers)
     asked = {
         resource
@@ -97,10 +97,10 @@ def needs_of(pod: Pod) -> tuple[tuple[str, int], ...]:
     return ((PODS, 1), *sorted((each, amount) for each, amount in amounts.items() if amount > 0))
 
 
-def room_of(nodes: Iterable[Node], pods: Iterable[Pod]) -> dict[str, dict[str, int]]:
-    """Return what pods may still request on each node, by name and resource.
+def room_of(nodes: Iterable[NodeObject], pods: Iterable[Pod]) -> dict[str, dict[str, int]]:
+    """Return the resources that are still free on each node, by name and resource.
 
-    All pods count that are on it and have not ended, and those that can go nowhere else.
+    Pods that are bound or pinned to a node and have not ended use its resources.
     """
     room = {
         node.metadata.name: {
@@ -124,25 +124,25 @@ def room_of(nodes: Iterable[Node], pods: Iterable[Pod]) -> dict[str, dict[str, i
 
 
 def whole(resource: str, amount: Decimal, rounding: str = ROUND_CEILING) -> int:
-    """Return an amount in whole units, CPUs in thousandths."""
+    """Return an amount of a resource in whole units; CPUs in thousandths."""
     scaled = amount * _MILLI if resource == "cpu" else amount
     return min(int(scaled.to_integral_value(rounding)), _LARGEST)
 
 
-class Eligible:
-    """Which nodes may take a pod, remembered for all pods that ask the same.
+class EligibleNodes:
+    """A cache of the nodes that admit a pod, shared by pods with the same constraints.
 
     Args:
-        nodes: that are open.
+        nodes: Nodes that are not closed.
     """
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
+    def __init__(self, nodes: Sequence[NodeObject]) -> None:
         self._nodes = nodes
         self._tainted = any(node.spec.taints for node in nodes)
         self._known: dict[str, frozenset[str] | None] = {}
 
     def of(self, pod: Pod) -> frozenset[str] | None:
-        """Return the names of nodes that may take it; None for all."""
+        """Return the names of the nodes that admit a pod; None for all nodes."""
         spec = pod.spec
         terms = required_terms(pod)
         if not spec.node_selector and terms is None and not self._tainted:
@@ -155,8 +155,8 @@ class Eligible:
         return self._known[key]
 
 
-def may_take(node: Node, pod: Pod) -> bool:
-    """Say whether a node's labels and taints let a pod in."""
+def may_take(node: NodeObject, pod: Pod) -> bool:
+    """Return whether a node's labels and taints admit a pod."""
     labels = node.metadata.labels
     terms = required_terms(pod)
     return (
@@ -166,9 +166,9 @@ def may_take(node: Node, pod: Pod) -> bool:
     )
 
 
-def _holds(term: Term, node: Node) -> bool:
+def _holds(term: Term, node: NodeObject) -> bool:
     if not term.match_expressions and not term.match_fields:
-        return False  # as Kubernetes has it: an empty term selects nothing
+        return False  # as in Kubernetes, an empty term selects nothing
     fields = {_NAME_OF_NODE: node.metadata.name}
     return all(_met(each, node.metadata.labels) for each in term.match_expressions) and all(
         _met(each, fields) for each in term.match_fields

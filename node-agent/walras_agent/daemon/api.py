@@ -72,7 +72,7 @@ class AgentClient:
         answer = self._server.request("GET", _PLANS.path(), query=self._only, timeout=_TIMEOUTS)
         with explained(self._server.host, "GET", _PLANS.path()):
             if answer["kind"] != "NodeAllocationList":
-                raise TypeError(f"it answers with a {answer['kind']}")
+                raise TypeError(f"the response is a {answer['kind']}")
             found = [each for each in answer["items"] if each["metadata"]["name"] == self.node]
             return (found[0] if found else None), answer["metadata"]["resourceVersion"]
 

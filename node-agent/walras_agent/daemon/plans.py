@@ -16,7 +16,7 @@ import yaml
 from pydantic import ValidationError
 
 from walras.resources.contract import API_VERSION
-from walras.resources.node_allocation import PodHolding
+from walras.resources.node_allocation import GrantStatus
 from walras.resources.parse import ResourceError, parse_allocation
 from walras_agent.node_plan import EnforcedGrant, NodePlan
 from walras_agent.profiling.request import FileSource, HttpSource, MeasurementRequest
@@ -150,7 +150,7 @@ def reported_demands(allocation: NodeAllocation) -> dict[str, int]:
     found: dict[str, int] = {}
     for each in pods if isinstance(pods, list) else ():
         try:
-            holding = PodHolding.read(each)
+            holding = GrantStatus.read(each)
         except ValidationError:
             continue
         if holding.memory_demand is not None and _BYTES.fullmatch(holding.memory_demand):

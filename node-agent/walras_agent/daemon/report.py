@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 from walras.resources.node_allocation import (
+    GrantStatus,
     MeasuredFraction,
     NodeAllocationCondition,
     NodeAllocationStatus,
     NodeTopology,
     PlannedWrite,
-    PodHolding,
     ProfilingSample,
     ProfilingStatus,
 )
@@ -98,9 +98,9 @@ def _planned(node: NodeStatus) -> Sequence[tuple[CgroupFile, str]]:
     return node.writes if node.mode == "observe" else ()
 
 
-def _holding(pod: PodStatus) -> PodHolding:
+def _holding(pod: PodStatus) -> GrantStatus:
     namespace, _, name = pod.title.partition("/")
-    return PodHolding(
+    return GrantStatus(
         pod_uid=pod.pod,
         namespace=namespace,
         name=name,

@@ -66,11 +66,13 @@ def fit_samples(samples: Sequence[ProgressSample]) -> Fit | None:
     # These import NumPy, some 13 MiB that an agent which never measures can do without.
     from walras.diagnosis import diagnose
     from walras.profile import fit_profile
-    from walras.rates import TELLING, Progress, times_of
+    from walras.rates import RUNTIME_FINDINGS, Progress, samples_of_progress
 
-    times = times_of([Progress(each.cores, each.seconds, each.progress) for each in samples])
+    times = samples_of_progress(
+        [Progress(each.cores, each.seconds, each.progress) for each in samples]
+    )
     found = fit_profile(times)
-    findings = (each for each in diagnose(times, found) if each.code in TELLING)
+    findings = (each for each in diagnose(times, found) if each.code in RUNTIME_FINDINGS)
     return Fit(
         dict(found.by_cores),
         found.sizes[0].mean,

@@ -17,16 +17,16 @@ from walras.resources.waiting import (
     may_take,
     needs_of,
     room_of,
-    way_of,
+    waiting_method,
 )
 from walras.snapshot import title
-from walras_operator.colocating.requests import binding, ungating
+from walras_operator.colocating.requests import binding, gate_removal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from walras.plan import Plan
-    from walras.resources.cluster import Node, Pod
+    from walras.resources.cluster import NodeObject, Pod
     from walras.resources.terms import Name
     from walras_operator.world import Placement, World
 
@@ -39,7 +39,7 @@ def placements(world: World, rules: MarketSpec | None, plan: Plan | None) -> tup
         rules: Rules of the market; None if none can be used.
         plan: Plan by these rules; None if there is none.
     """
-    waiting = {_name(pod): pod for pod in world.objects.pods if way_of(pod) is not None}
+    waiting = {_name(pod): pod for pod in world.objects.pods if waiting_method(pod) is not None}
     if not waiting:
         return ()
     used = rules or MarketSpec()
@@ -67,7 +67,11 @@ def _bind_pairs(waiting: Mapping[Name, Pod], world: World, plan: Plan) -> Iterat
 
 
 def _placement(pod: Pod, node: str, partner: str = "") -> Placement:
-    return ungating(pod, node, partner) if way_of(pod) == "gate" else binding(pod, node, partner)
+    return (
+        gate_removal(pod, node, partner)
+        if waiting_method(pod) == "gate"
+        else binding(pod, node, partner)
+    )
 
 
 def _time_out(
@@ -78,9 +82,9 @@ def _time_out(
     for pod in pods:
         beyond = bool(left_to_the_scheduler(pod))
         late = _created(pod, world) <= since
-        if way_of(pod) == "gate" and (late or beyond):
-            yield ungating(pod)
-        elif way_of(pod) == "scheduler" and late and not beyond:
+        if waiting_method(pod) == "gate" and (late or beyond):
+            yield gate_removal(pod)
+        elif waiting_method(pod) == "scheduler" and late and not beyond:
             unscheduled.append(pod)
     yield from _spread(unscheduled, world, [each.after for each in sent])
 
@@ -111,7 +115,7 @@ def _created(pod: Pod, world: World) -> datetime:
     return datetime.fromisoformat(pod.metadata.creation_timestamp or world.now)
 
 
-def _of(node: Node) -> str:
+def _of(node: NodeObject) -> str:
     return node.metadata.name
 
 

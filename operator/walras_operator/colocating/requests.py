@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def ungating(pod: Pod, node: str = "", partner: str = "") -> Placement:
+def gate_removal(pod: Pod, node: str = "", partner: str = "") -> Placement:
     """Return the request that removes Walras's scheduling gate from a pod.
 
     Args:

@@ -52,7 +52,7 @@ class Check:
         namespace: Namespace of all Leases.
         lease: Name of the operator's Lease.
         nodes: Label selector of the nodes that must have an agent; empty for all.
-        tell: Receives a line about each transient error.
+        tell: Prints a line about each transient error.
     """
 
     api: Api
@@ -69,7 +69,7 @@ class Check:
             until: When to give up, by `time.monotonic`.
 
         Raises:
-            ApiError: The API server cannot be asked, or refuses.
+            ApiError: The API server is unreachable or refuses the request.
         """
         while True:
             missing = retry_transient(until, self._look, self.tell)

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from walras_service.api import Api
     from walras_service.options import Command
 
-_lease_option = click.option("--lease-name", default=OPERATOR, show_default=True)
+_lease_option = click.option(
+    "--lease-name", default=OPERATOR, show_default=True, help="Name of the operator's Lease."
+)
 
 
 def _timeout_option(seconds: int) -> Callable[[Command], Command]:
@@ -40,8 +42,8 @@ def _timeout_option(seconds: int) -> Callable[[Command], Command]:
     )
 
 
-class Spec(click.ParamType[dict[str, Any], str]):
-    """A command-line option that takes a spec as JSON."""
+class JsonObject(click.ParamType[dict[str, Any], str]):
+    """Type of an option whose value is a JSON object."""
 
     name = "json"
 
@@ -52,16 +54,20 @@ class Spec(click.ParamType[dict[str, Any], str]):
         except ValueError as error:
             self.fail(f"is not JSON: {error}", param, ctx)
         if not isinstance(found, dict):
-            self.fail("is not an object such as {}", param, ctx)
+            self.fail("is not a JSON object, such as {}", param, ctx)
         return found
 
 
 @click.command()
-@click.option("--print", "printed", is_flag=True, help="Print them as YAML, and do nothing else.")
+@click.option("--print", "printed", is_flag=True, help="Print the definitions as YAML and exit.")
 @click.option(
-    "--definitions/--no-definitions", default=True, help="Whether to install them at all."
+    "--definitions/--no-definitions",
+    default=True,
+    help="Install the definitions; --no-definitions leaves them as they are.",
 )
-@click.option("--market", type=Spec(), help="Also create or update the Market `default`.")
+@click.option(
+    "--market", type=JsonObject(), help="Also create or update the Market `default` with this spec."
+)
 @_timeout_option(60)
 @kubeconfig_option
 def crds(
@@ -76,8 +82,8 @@ def crds(
 
     Objects stay as they are. The command refuses to downgrade a cluster that has stored objects of
     a later version. With --market, it creates the Market `default` if there is none. If the Market
-    exists and was created this way, the command writes what is new in the given spec and keeps
-    changes made by hand.
+    exists and was created this way, the command writes only the fields of the given spec that have
+    changed since, and keeps changes made by hand.
     """
     from walras_operator.lifecycle import default_market
     from walras_operator.lifecycle.definitions import DOCUMENTS
@@ -89,7 +95,7 @@ def crds(
         click.echo(yaml.safe_dump_all(DOCUMENTS, sort_keys=False, width=100), nl=False)
         return
     until = time.monotonic() + timeout
-    with _explained():
+    with _errors_explained():
         api = _api(kubeconfig)
         if definitions:
             _install(api, until)
@@ -97,7 +103,7 @@ def crds(
             outcome = retry_transient(
                 until, lambda: default_market.apply(api, market, until), click.echo
             )
-            _row("market default", outcome)
+            _print_outcome("market default", outcome)
 
 
 @click.command()
@@ -108,13 +114,13 @@ def crds(
     type=click.FloatRange(min=1, max=3600),
     default=30.0,
     show_default=True,
-    help="Value of the agents' option of this name.",
+    help="Seconds; the agents' value of the option of the same name.",
 )
 @click.option(
     "--state-folder",
     default="/var/lib/walras-agent",
     show_default=True,
-    help="Value of the agents' option of this name; only printed, for nodes to restore by hand.",
+    help="The agents' value of the option of the same name; printed for nodes to restore by hand.",
 )
 @_timeout_option(240)
 @kubeconfig_option
@@ -137,18 +143,21 @@ def release(
     from walras_operator.lifecycle.lease_takeover import LeaseTakeover
     from walras_operator.lifecycle.release import SETTLING, THREADS, Release
 
-    patience = timeout - release_after - SETTLING
-    if patience <= 0:
-        raise BadInput(f"--timeout {timeout:g} is too short; give more than --release-after and 5")
-    signal.signal(signal.SIGTERM, _ended)
-    with _explained():
+    waiting = timeout - release_after - SETTLING
+    if waiting <= 0:
+        raise BadInput(
+            f"--timeout {timeout:g} is too short; it must be more than "
+            f"{release_after + SETTLING:g}, which is --release-after plus {SETTLING:g} seconds"
+        )
+    signal.signal(signal.SIGTERM, _exit_on_signal)
+    with _errors_explained():
         api = _api(kubeconfig, THREADS)
         identity = f"release_{socket.gethostname()}_{uuid.uuid4()}"
         takeover = LeaseTakeover(api, namespace, lease_name, identity)
-        with _given_back_unless_done(takeover):
+        with _giving_back_on_failure(takeover):
             end = Release(api, takeover, namespace, click.echo)
-            found = end.run(time.monotonic() + patience, release_after)
-    _report(found, state_folder)
+            found = end.run(time.monotonic() + waiting, release_after)
+    _print_progress(found, state_folder)
 
 
 @click.command()
@@ -174,12 +183,14 @@ def check(
     """
     from walras_operator.lifecycle.check import Check
 
-    with _explained():
-        looks = Check(_api(kubeconfig), namespace, lease_name, nodes, click.echo)
-        missing = looks.run(time.monotonic() + timeout)
+    with _errors_explained():
+        found = Check(_api(kubeconfig), namespace, lease_name, nodes, click.echo)
+        missing = found.run(time.monotonic() + timeout)
     if missing:
         raise Failure(*missing)
-    click.echo("an operator leads, all definitions are established, every node has a live agent")
+    click.echo(
+        "an operator leads, all definitions are established, and every node has a live agent"
+    )
 
 
 def _install(api: Api, until: float) -> None:
@@ -189,18 +200,18 @@ def _install(api: Api, until: float) -> None:
     retry_transient(until, lambda: definitions.refuse_downgrade(api), click.echo)
     for document in definitions.DOCUMENTS:
         outcome = retry_transient(until, partial(definitions.apply, api, document), click.echo)
-        _row(document["metadata"]["name"], outcome)
+        _print_outcome(document["metadata"]["name"], outcome)
     while lines := retry_transient(until, lambda: definitions.unestablished(api), click.echo):
         if time.monotonic() >= until:
             raise Failure(*lines)
         time.sleep(0.5)
 
 
-def _row(name: str, outcome: str) -> None:
+def _print_outcome(name: str, outcome: str) -> None:
     click.echo(f"{name:<30} {outcome}")
 
 
-def _report(found: ReleaseProgress, state_folder: str) -> None:
+def _print_progress(found: ReleaseProgress, state_folder: str) -> None:
     click.echo(f"released: {len(found.restored)} nodes are restored")
     if not found.lost:
         return
@@ -208,13 +219,13 @@ def _report(found: ReleaseProgress, state_folder: str) -> None:
     for node, reason in sorted(found.lost.items()):
         click.echo(f"  {node}: {reason}")
     click.echo(
-        "On each of them, run as root `walras-agent restore --state-folder "
-        f'{state_folder}`, or the commands under "By hand" in docs/agent.md, or reboot it.'
+        f"On each of these nodes, run `walras-agent restore --state-folder {state_folder}` as "
+        'root, run the commands under "By hand" in docs/agent.md, or reboot the node.'
     )
 
 
 @contextlib.contextmanager
-def _given_back_unless_done(takeover: LeaseTakeover) -> Iterator[None]:
+def _giving_back_on_failure(takeover: LeaseTakeover) -> Iterator[None]:
     from walras_service.api_errors import ApiError
 
     try:
@@ -226,7 +237,7 @@ def _given_back_unless_done(takeover: LeaseTakeover) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _explained() -> Iterator[None]:
+def _errors_explained() -> Iterator[None]:
     """Turn exceptions into error messages and exit codes."""
     from walras_operator.lifecycle.definitions import DowngradeError
     from walras_operator.lifecycle.release import NotReleasedError
@@ -236,7 +247,8 @@ def _explained() -> Iterator[None]:
         yield
     except NotReleasedError as error:
         head = (
-            "some nodes are not restored, and operators lead again; retry with a longer --timeout"
+            "not all nodes are restored in time, and operators lead again; "
+            "run the command again with a longer --timeout"
         )
         raise Failure(head, *str(error).splitlines()) from error
     except (ApiError, DowngradeError) as error:
@@ -249,5 +261,5 @@ def _api(kubeconfig: str | None, connections: int = 2) -> Api:
     return Api(settings(kubeconfig), OPERATOR, connections)
 
 
-def _ended(number: int, _: FrameType | None) -> None:
+def _exit_on_signal(number: int, _: FrameType | None) -> None:
     sys.exit(128 + number)

@@ -36,7 +36,7 @@ def refuse_downgrade(api: Api) -> None:
 
     Raises:
         DowngradeError: The cluster stores objects of a version that this one does not know.
-        ApiError: The API server cannot be asked, or refuses.
+        ApiError: The API server is unreachable or refuses the request.
     """
     lines = []
     for ours in DOCUMENTS:
@@ -44,7 +44,7 @@ def refuse_downgrade(api: Api) -> None:
         if stored is not None and (later := sorted(_unknown(stored, ours))):
             lines.append(
                 f"{ours['metadata']['name']}: objects are stored as {', '.join(later)}, which this "
-                "version of Walras cannot read; install the version that stored them, or a later"
+                "version of Walras cannot read; install the version that stored them or a later one"
             )
     if lines:
         raise DowngradeError("\n".join(lines))
@@ -69,7 +69,7 @@ def unestablished(api: Api) -> list[str]:
     """Return a line about each definition that the API server does not serve yet.
 
     Raises:
-        ApiError: The API server cannot be asked, or refuses.
+        ApiError: The API server is unreachable or refuses the request.
     """
     lines = []
     for ours in DOCUMENTS:

@@ -47,7 +47,7 @@ class ReleaseProgress:
 
     Attributes:
         restored: Nodes that are restored.
-        waiting: What agents that are not done report, by node.
+        waiting: State of nodes that are not restored yet, by node.
         lost: Why a node will not be restored, by node.
     """
 
@@ -68,7 +68,7 @@ class Release:
         api: Connections to the API server, `THREADS` of them.
         takeover: Takeover of the operator's Lease.
         namespace: Namespace of the agents' Leases.
-        tell: Receives lines about the progress.
+        tell: Prints a line about the progress.
     """
 
     api: Api
@@ -77,7 +77,7 @@ class Release:
     tell: Callable[[str], None]
     _epoch: int = 0
     _agents: Agents = field(default_factory=Agents)
-    _told: tuple[str, float] = ("", 0.0)
+    _printed: tuple[str, float] = ("", 0.0)
 
     def run(self, until: float, release_after: float) -> ReleaseProgress:
         """Empty all NodeAllocations, wait for agents, delete, and wait until agents notice.
@@ -87,20 +87,20 @@ class Release:
             release_after: Seconds after which an agent takes a missing NodeAllocation for deleted.
 
         Raises:
-            NotReleasedError: It took too long; plans are empty_plan, and still there.
-            ApiError: The operator's Lease is not to be had, or nobody knows the kind.
+            NotReleasedError: It took too long; NodeAllocations are empty, but still exist.
+            ApiError: The Lease cannot be taken, or the kind NodeAllocation does not exist.
         """
         term = retry_transient(until, self.takeover.take, self.tell)
-        self.tell(f"leading as {self.takeover.identity}; operators stand by")
+        self.tell(f"holding the operator's Lease as {self.takeover.identity}; operators stand by")
         self._epoch = next_epoch(term, 0)
-        found = self._awaited(until)
+        found = self._wait_for_agents(until)
         deleted = retry_transient(until + SETTLING, self._delete, self.tell)
         self.tell(f"deleted {deleted} NodeAllocations")
         if found.restored:
             self._settle(release_after + SETTLING)
         return found
 
-    def _awaited(self, until: float) -> ReleaseProgress:
+    def _wait_for_agents(self, until: float) -> ReleaseProgress:
         while True:
             found = retry_transient(until, self._look, self.tell)
             now = time.monotonic()
@@ -112,12 +112,12 @@ class Release:
             time.sleep(_PAUSE)
 
     def _look(self) -> ReleaseProgress:
-        """Empty NodeAllocations that are not, new ones included; return the progress."""
+        """Empty all NodeAllocations, new ones included, and return the progress."""
         self.takeover.renew()
         allocations = self._allocations()
         known = map(CachedAllocation.read, allocations)
         latest = max((max(each.epoch, each.reported) for each in known), default=0)
-        if latest > self._epoch:  # of an earlier term, or of an operator that has not given way yet
+        if latest > self._epoch:  # from an earlier term, or an operator that still decides
             self._epoch = latest + 1
         self._withdraw(allocations)
         now = time.monotonic()
@@ -132,7 +132,7 @@ class Release:
         return list(list_all(self.api, _PLANS.path()))
 
     def _withdraw(self, allocations: Iterable[Document]) -> None:
-        todo = [each for each in allocations if each["spec"]["epoch"] != self._epoch]
+        remaining = [each for each in allocations if each["spec"]["epoch"] != self._epoch]
 
         def withdraw(allocation: Document) -> None:
             path = _PLANS.path(name=allocation["metadata"]["name"])
@@ -140,7 +140,7 @@ class Release:
             # A conflict is handled by the next check.
             self._unless_changed(lambda: self.api.request("PUT", path, document))
 
-        self._all(withdraw, todo)
+        self._all(withdraw, remaining)
 
     def _delete(self) -> int:
         allocations = self._allocations()
@@ -182,11 +182,11 @@ class Release:
         names = sorted(found.waiting)
         rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         waiting = f", waiting for {', '.join(names[:_NAMED])}{rest}" if names else ""
-        line = f"{len(found.restored)} nodes restored, {len(found.lost)} lost{waiting}"
+        line = f"{len(found.restored)} nodes restored, {len(found.lost)} not restorable{waiting}"
         now = time.monotonic()
-        if line != self._told[0] or now >= self._told[1] + _REPEAT:
+        if line != self._printed[0] or now >= self._printed[1] + _REPEAT:
             self.tell(line)
-            self._told = (line, now)
+            self._printed = (line, now)
 
 
 def release_progress(
@@ -224,7 +224,7 @@ def _node_state(status: Mapping[str, Any], epoch: int, *, lives: bool) -> tuple[
     if not lives:
         return "lost", "its agent does not renew its Lease"
     if status.get("epoch") == epoch:
-        return "waiting", str(ready.get("message") or "its agent is working on it")
+        return "waiting", str(ready.get("message") or "its agent is restoring it")
     return "waiting", "its agent has not reported yet"
 
 

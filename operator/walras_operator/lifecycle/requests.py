@@ -25,7 +25,7 @@ def retry_transient(until: float, ask: Callable[[], Result], tell: Callable[[str
     Args:
         until: When to give up, by `time.monotonic`.
         ask: Function to call; it must be idempotent.
-        tell: Receives a line about each transient error.
+        tell: Prints a line about each transient error.
 
     Raises:
         ApiError: The first permanent error, or the last transient one.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from walras.resources.speedup_profile import MOST_COMPANIES, MeasuredPenalty, OnlineCompany
+from walras.resources.speedup_profile import MOST_CO_RUNNERS, CoRunnerProgress, MeasuredPenalty
 from walras_operator.conditions import listed
 from walras_operator.numbers import figure
 
@@ -34,7 +34,7 @@ class CoRunner(NamedTuple):
 ALONE = CoRunner()
 
 
-def find_beside(world: World, request: OnlineRequest, namespace: str) -> CoRunner | None:
+def find_co_runner(world: World, request: OnlineRequest, namespace: str) -> CoRunner | None:
     """Return the co-runner of a pod on its node; None if there are several.
 
     Args:
@@ -53,7 +53,7 @@ def find_beside(world: World, request: OnlineRequest, namespace: str) -> CoRunne
 
 
 def relative_departure(
-    observations: Sequence[OnlineCompany], co_runner: CoRunner | None, departure: float
+    observations: Sequence[CoRunnerProgress], co_runner: CoRunner | None, departure: float
 ) -> float:
     """Return the relative deviation of a check from what was expected beside a co-runner.
 
@@ -68,15 +68,13 @@ def relative_departure(
     """
     if co_runner is None or co_runner == ALONE:
         return departure
-    before = next(
-        (float(each.ratio) for each in observations if _beside(each) == co_runner), 0.0
-    )
+    before = next((float(each.ratio) for each in observations if _beside(each) == co_runner), 0.0)
     return (1 + departure) / before - 1 if before > 0 else max(departure, 0.0)
 
 
 def with_observation(
-    observations: Sequence[OnlineCompany], co_runner: CoRunner, ratio: float, now: str
-) -> list[OnlineCompany]:
+    observations: Sequence[CoRunnerProgress], co_runner: CoRunner, ratio: float, now: str
+) -> list[CoRunnerProgress]:
     """Return observations with one more, which comes last; the oldest other one makes room.
 
     Args:
@@ -88,7 +86,7 @@ def with_observation(
     mine = [each for each in observations if _beside(each) == co_runner]
     others = [each for each in observations if _beside(each) != co_runner]
     checks, mean = (mine[0].looks, float(mine[0].ratio)) if mine else (0, 0.0)
-    latest = OnlineCompany(
+    latest = CoRunnerProgress(
         profile=co_runner.profile or None,
         namespace=co_runner.namespace or None,
         ratio=figure(mean + (ratio - mean) / min(checks + 1, MEAN_LENGTH)),
@@ -97,10 +95,10 @@ def with_observation(
     )
     alone = [each for each in others if _beside(each) == ALONE]
     rest = [each for each in others if _beside(each) != ALONE]
-    return [*alone, *rest[-(MOST_COMPANIES - 2) :], latest]
+    return [*alone, *rest[-(MOST_CO_RUNNERS - 2) :], latest]
 
 
-def penalties_of(observations: Sequence[OnlineCompany], source: str) -> list[MeasuredPenalty]:
+def penalties_of(observations: Sequence[CoRunnerProgress], source: str) -> list[MeasuredPenalty]:
     """Return the penalties beside co-runners; empty without an observation of the program alone.
 
     Args:
@@ -126,5 +124,5 @@ def penalties_of(observations: Sequence[OnlineCompany], source: str) -> list[Mea
     ]
 
 
-def _beside(each: OnlineCompany) -> CoRunner:
+def _beside(each: CoRunnerProgress) -> CoRunner:
     return CoRunner(each.namespace or "", each.profile or "")

@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from walras.diagnosis import diagnose
 from walras.profile import fit_profile
-from walras.rates import TELLING, Progress, rate_on_one_core, times_of
+from walras.rates import RUNTIME_FINDINGS, Progress, rate_on_one_core, samples_of_progress
 from walras.resources.speedup_profile import (
     MOST_MEASUREMENTS,
     FractionAt,
@@ -165,7 +165,7 @@ def with_check(
     departure = _departure(record, counted)
     deviates = (
         departure is None
-        or abs(relative_departure(record.companies, co_runner, departure)) > threshold
+        or abs(relative_departure(record.co_runners, co_runner, departure)) > threshold
     )
     before = 0 if record.check is None else record.check.departures
     check = OnlineCheck(
@@ -175,9 +175,9 @@ def with_check(
         departure=None if departure is None else figure(departure),
         departures=min(before + 1, DEPARTURES) if deviates else 0,
     )
-    companies = record.companies
+    co_runners = record.co_runners
     if co_runner is not None and departure is not None and not deviates:
-        companies = with_observation(companies, co_runner, 1 + departure, now)
+        co_runners = with_observation(co_runners, co_runner, 1 + departure, now)
     # A failure from before the job changed was that of another program.
     failure = None if check.departures >= DEPARTURES else record.failure
     return record.model_copy(
@@ -186,7 +186,7 @@ def with_check(
             "failure": failure,
             "look_failure": None,
             "check": check,
-            "companies": companies,
+            "co_runners": co_runners,
         }
     )
 
@@ -229,11 +229,11 @@ def measured_status(record: ProfileRecord) -> Document:
             FractionAt(cores=cores, value=figure(value)) for cores, value in fit.by_cores.items()
         ],
         memory_bandwidth=figure(fmean(bandwidths)) if all(bandwidths) else None,
-        penalties=penalties_of(record.companies, record.measurements[-1].source),
+        penalties=penalties_of(record.co_runners, record.measurements[-1].source),
         findings=[
             ProfileFinding(code=each.code.value, message=each.message)
             for each in diagnose(_times(record), fit)
-            if each.code in TELLING
+            if each.code in RUNTIME_FINDINGS
         ],
     )
     return {**found.document(), **online}
@@ -262,7 +262,7 @@ def _departure(record: ProfileRecord, counted: CountedProgress) -> float | None:
 
 
 def _times(record: ProfileRecord) -> list[Sample]:
-    return [time for each in record.measurements for time in times_of(samples_of(each))]
+    return [time for each in record.measurements for time in samples_of_progress(samples_of(each))]
 
 
 def _fit(record: ProfileRecord) -> SpeedupFit:

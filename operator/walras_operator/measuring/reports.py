@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from walras.diagnosis import UNCERTAIN, uncertainties
 from walras.profile import fit_profile
-from walras.rates import Progress, times_of
+from walras.rates import Progress, samples_of_progress
 from walras.resources.node_allocation import ProfilingStatus
 from walras.resources.speedup_profile import MOST_SAMPLES
 from walras_operator.conditions import Problem, clipped
@@ -130,7 +130,7 @@ def _read_number(text: str) -> float:
 def _too_noisy(found: CountedProgress, pod: str) -> Problem | None:
     """Return why the samples are too noisy; None if they are not."""
     try:
-        times = times_of(found.samples)
+        times = samples_of_progress(found.samples)
     except ValueError as error:
         raise _BadReportError(f"cannot be used ({error})") from error
     alone = next(median(each.seconds) for each in times if each.cores == 1)

@@ -102,6 +102,6 @@ def _status_with_result(
     except (ValueError, ArithmeticError) as error:
         name = f"SpeedupProfile {namespace}/{profile.metadata.name}"
         problem = Problem(
-            "BadRecord", f"{name}: status.online is malformed; it starts anew ({error})"
+            "BadRecord", f"{name}: status.online is reset because it is malformed ({error})"
         )
         return measured_status(with_failure(EMPTY, problem, now))

@@ -52,7 +52,7 @@ def read_end(pod: Document | None, uid: str) -> PodEnd:
     if any(map(_started_again, (*ran, *before))):
         return ENDED_WITHOUT_RUN
     lifetime = _lifetime(ran)
-    if lifetime is None or lifetime.finished >= _deletion_asked(metadata):
+    if lifetime is None or lifetime.finished >= _deletion_requested_at(metadata):
         return ENDED_WITHOUT_RUN
     return PodEnd(over=True, lifetime=lifetime)
 
@@ -83,7 +83,7 @@ def _lifetime(ran: Iterable[Mapping[str, Any]]) -> Lifetime | None:
     return found if found.started < found.finished else None
 
 
-def _deletion_asked(metadata: Mapping[str, Any]) -> float:
+def _deletion_requested_at(metadata: Mapping[str, Any]) -> float:
     """Return when the pod was deleted: who ends after that was cut short, whatever it answered."""
     deletion, grace = (
         metadata.get("deletionTimestamp"),

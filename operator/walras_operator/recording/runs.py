@@ -83,7 +83,7 @@ def record_ends(world: World, rules: MarketSpec) -> RecordedEnds:
         ]
         pods += gone
         if any(each.uid in world.ends for each in gone):
-            status = {**(job.status or {}), "runs": _with_ends(runs, world)}
+            status = {**(job.status or {}), "runs": _with_finished(runs, world)}
             jobs[-1] = job.model_copy(update={"status": status})
     if not pods:
         return RecordedEnds(world)
@@ -94,7 +94,7 @@ def _alive(world: World) -> set[str]:
     return {pod.metadata.uid for pod in world.objects.pods if pod.alive}
 
 
-def _with_ends(runs: Mapping[str, Any], world: World) -> Document:
+def _with_finished(runs: Mapping[str, Any], world: World) -> Document:
     """Return the runs of a job after some of its pods have ended; each leaves at most one run."""
     finished, underway = finished_runs(runs), []
     known = set(map(_uid, finished))
@@ -133,7 +133,7 @@ def runs_by_job(
         runs = _runs(job.status)
         if records_runs(job, rules):
             holdings = holdings or _Holdings(world, snapshot, allocations, outcomes)
-            after = _followed(job, runs, holdings)
+            after = _updated_runs(job, runs, holdings)
         elif runs:
             after = _document(finished_runs(runs), [])
         else:
@@ -150,20 +150,20 @@ def runs_without_grants(status: Mapping[str, Any] | None, now: str) -> Document:
     for each in listed(runs, "underway"):
         tally = Tally.read(each)
         if tally is not None:
-            underway.append(_told(each, tally, tally.until(seconds_of(now) or 0)))
+            underway.append(_as_entry(each, tally, tally.until(seconds_of(now) or 0)))
     return _document(finished_runs(runs), underway)
 
 
 class _Holdings:
-    """HeldShares of their nodes that pods hold; looked up for followed pods only."""
+    """Shares of their nodes that pods hold; looked up for followed pods only."""
 
     def __init__(
         self, world: World, snapshot: Snapshot, allocations: Allocations, outcomes: JobOutcomes
     ) -> None:
         self.now = seconds_of(world.now) or 0
         self.alive = _alive(world)
-        # An earlier version may have written what the API server no longer accepts.
-        self.anew = world.carried is None
+        # Entries of an earlier version may no longer be accepted by the API server.
+        self.rewrite = world.carried is None
         self._sold = {node.name: (node.cores * MILLI, node.memory) for node in snapshot.nodes}
         self._outcomes, self._allocations = outcomes, allocations
         self._portions: dict[str, dict[str, GrantSpec]] = {}
@@ -189,12 +189,15 @@ class _Holdings:
         return HeldShares.of((portion.millicores, cores), (portion.memory, memory))
 
 
-def _followed(job: MarketJob, runs: Mapping[str, Any], holdings: _Holdings) -> Document:
+def _updated_runs(job: MarketJob, runs: Mapping[str, Any], holdings: _Holdings) -> Document:
     """Return the runs of a job with what its pods hold from now on.
 
     Entries that have not changed since this operator last read them are not parsed again.
     """
-    held = {pod.metadata.uid: (pod, how, what) for pod, how, what in holdings.of(job)}
+    held = {
+        pod.metadata.uid: (pod, enforcement, shares)
+        for pod, enforcement, shares in holdings.of(job)
+    }
     before = listed(runs, "underway")
     underway: list[Mapping[str, Any]] = []
     known: set[str] = set()
@@ -203,57 +206,61 @@ def _followed(job: MarketJob, runs: Mapping[str, Any], holdings: _Holdings) -> D
         if not uid or uid in known:
             continue
         known.add(uid)
-        _, how, what = held.get(uid, NOT_HELD)
-        if not holdings.anew and _goes_on(each, how, what):
+        _, enforcement, shares = held.get(uid, NOT_HELD)
+        if not holdings.rewrite and _is_unchanged(each, enforcement, shares):
             underway.append(each)
             continue
         tally = Tally.read(each)
         if tally is None:
             known.remove(uid)
         elif uid in held:
-            after = tally.holding(_known(tally, how, what), holdings.now)
-            underway.append(_told(each, tally, after))
+            after = tally.holding(_known_shares(tally, enforcement, shares), holdings.now)
+            underway.append(_as_entry(each, tally, after))
         elif uid not in holdings.alive:
-            underway.append(_told(each, tally, tally))  # until its end is known
+            underway.append(_as_entry(each, tally, tally))  # until its end is known
     for uid in sorted(held.keys() - known):
-        pod, how, what = held[uid]
-        if len(underway) < MOST_UNDERWAY and what is not None and _enforced(how):
-            tally = Tally(uid, pod.metadata.name).holding(what, holdings.now)
+        pod, enforcement, shares = held[uid]
+        if len(underway) < MOST_UNDERWAY and shares is not None and _enforced(enforcement):
+            tally = Tally(uid, pod.metadata.name).holding(shares, holdings.now)
             underway.append(tally.document())
     same = len(before) == len(underway) and all(map(is_, before, underway))
-    if same and not holdings.anew:
+    if same and not holdings.rewrite:
         return dict(runs)
     return _document(finished_runs(runs), underway)
 
 
-def _goes_on(told: Mapping[str, Any], how: Enforcement | None, what: HeldShares | None) -> bool:
+def _is_unchanged(
+    entry: Mapping[str, Any], enforcement: Enforcement | None, shares: HeldShares | None
+) -> bool:
     """Return whether a pod still holds what its status says, so that nothing changes."""
     return (
-        _enforced(how)
-        and what is not None
-        and "heldSince" in told
-        and (told.get("cores"), told.get("memory")) == what
+        _enforced(enforcement)
+        and shares is not None
+        and "heldSince" in entry
+        and (entry.get("cores"), entry.get("memory")) == shares
     )
 
 
-def _known(before: Tally, how: Enforcement | None, what: HeldShares | None) -> HeldShares | None:
+def _known_shares(
+    before: Tally, enforcement: Enforcement | None, shares: HeldShares | None
+) -> HeldShares | None:
     """Return what a pod is known to hold; None if that is not known.
 
     If the agent has not reported since the grants of others changed, an unchanged grant still
     holds.
     """
-    as_before = before.since is not None and before.shares == what
-    unheard = how is not None and how.state == "Unreported"
-    return what if _enforced(how) or (unheard and as_before) else None
+    unchanged = before.since is not None and before.shares == shares
+    unreported = enforcement is not None and enforcement.state == "Unreported"
+    return shares if _enforced(enforcement) or (unreported and unchanged) else None
 
 
-def _enforced(how: Enforcement | None) -> bool:
-    return how is not None and how.state == "Enforced"
+def _enforced(enforcement: Enforcement | None) -> bool:
+    return enforcement is not None and enforcement.state == "Enforced"
 
 
-def _told(told: Mapping[str, Any], before: Tally, after: Tally) -> Mapping[str, Any]:
+def _as_entry(entry: Mapping[str, Any], before: Tally, after: Tally) -> Mapping[str, Any]:
     """Return a tally in the form of a status; the previous object if nothing has changed."""
-    return told if after == before and told.keys() <= UNDERWAY else after.document()
+    return entry if after == before and entry.keys() <= UNDERWAY else after.document()
 
 
 def _uid(run: Mapping[str, Any]) -> str:

@@ -31,7 +31,7 @@ _PLACES = 12
 
 
 class HeldShares(NamedTuple):
-    """HeldShares of a node's cores and memory, in billionths."""
+    """Shares of a node's cores and memory, in billionths."""
 
     cores: int
     memory: int
@@ -43,13 +43,13 @@ class HeldShares(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """What a pod has held so far.
+    """The shares that a pod has held so far.
 
     Attributes:
         uid: UID of the pod.
         name: Name of the pod.
         since: Start of the current period, in seconds since 1970; None without a grant.
-        shares: HeldShares in the current period.
+        shares: Shares in the current period.
         seconds: Length of all earlier periods.
         sums: Sum of seconds times shares over all earlier periods.
     """

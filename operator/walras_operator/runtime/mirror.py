@@ -18,7 +18,7 @@ from walras.resources.cluster import Pod
 from walras.resources.contract import MARKET_NAME
 from walras.resources.model import Resource
 from walras.resources.parse import ResourceError, parse_allocation, parse_object
-from walras.resources.waiting import way_of
+from walras.resources.waiting import waiting_method
 from walras_operator.runtime.agents import Agents
 from walras_operator.world import MOST_REPORTED, Broken, Reference, World
 
@@ -119,7 +119,7 @@ class Mirror:
         """Record a pod as a placement has changed it, until the watch reports it."""
         with self._lock:
             entry = self._tables["Pod"].get(uid)
-            if entry is not None and isinstance(entry.value, Pod) and way_of(entry.value):
+            if entry is not None and isinstance(entry.value, Pod) and waiting_method(entry.value):
                 self._tables["Pod"][uid] = replace(entry, value=pod)
 
     def uids(self, kind: str) -> frozenset[str]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from walras.plan import MemoryOutcome, Plan, UserOutcome
-    from walras.resources.kinds import Entitlement
+    from walras.resources.kinds import EntitlementObject
     from walras_operator.validation import Validated
     from walras_operator.world import Document
 
@@ -123,12 +123,12 @@ def due_in(names: Sequence[str], quantum: int, seconds: int) -> frozenset[str]:
     return frozenset(names[(-quantum) % turns :: turns])
 
 
-def parts_of_whole(entitlements: Sequence[Entitlement]) -> dict[str, float]:
+def parts_of_whole(entitlements: Sequence[EntitlementObject]) -> dict[str, float]:
     """Return each entitlement's part of the whole: the product of its shares up the tree.
 
     Entitlements without jobs count, too.
     """
-    siblings: defaultdict[str | None, list[Entitlement]] = defaultdict(list)
+    siblings: defaultdict[str | None, list[EntitlementObject]] = defaultdict(list)
     for each in entitlements:
         siblings[each.spec.parent].append(each)
     parts: dict[str, float] = {}
@@ -144,7 +144,10 @@ def parts_of_whole(entitlements: Sequence[Entitlement]) -> dict[str, float]:
 
 
 def entitlement_status(
-    entitlement: Entitlement, outcomes: EntitlementOutcomes, before: Mapping[str, Any], now: str
+    entitlement: EntitlementObject,
+    outcomes: EntitlementOutcomes,
+    before: Mapping[str, Any],
+    now: str,
 ) -> Document:
     """Return the status of an entitlement.
 
@@ -220,7 +223,7 @@ def _loans(loans: Iterable[tuple[str, int]]) -> list[Loan]:
     ]
 
 
-def _ready(entitlement: Entitlement, outcomes: EntitlementOutcomes) -> ConditionState:
+def _ready(entitlement: EntitlementObject, outcomes: EntitlementOutcomes) -> ConditionState:
     spec, name = entitlement.spec, entitlement.metadata.name
     problem = outcomes.problems.get(name)
     if problem is not None:

@@ -6,7 +6,7 @@ import math
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from walras.colocation import NOT_YET
+from walras.colocation import WAITS_FOR_MATCHING
 from walras.resources.market_job import (
     MOST_PODS,
     AuctionReport,
@@ -18,7 +18,7 @@ from walras.resources.market_job import (
     WeightsReport,
 )
 from walras.resources.preferences import recorded_runs, weights_of
-from walras.resources.waiting import way_of
+from walras.resources.waiting import waiting_method
 from walras_operator.colocating.status import last_colocation
 from walras_operator.conditions import (
     MAX_REASON,
@@ -144,7 +144,7 @@ def _pod(
 ) -> PodOutcome:
     pod = outcomes.validated.objects.pods[number]
     grant = outcomes.grants.get(_name(pod))
-    unplaceable = outcomes.unplaceable and way_of(pod) is not None
+    unplaceable = outcomes.unplaceable and waiting_method(pod) is not None
     if grant is None or unplaceable or _name(pod) in outcomes.ungranted:
         return _without_grant(outcomes, key, number, pod, former)
     before = former.get((pod.metadata.name, pod.metadata.uid), {})
@@ -200,9 +200,11 @@ def _without_grant(
         reason = f"runs on {node}, which {why}; waits until it sells cores"
     else:
         reason = absent or outcomes.waiting.get(name) or "waits for the next decision"
-        if outcomes.unplaceable and way_of(pod) is not None:
+        if outcomes.unplaceable and waiting_method(pod) is not None:
             reason = f"waits: the operator may not place pods: {outcomes.unplaceable}"
-        if reason == NOT_YET:  # what the last matching had to say about it stands until the next
+        if (
+            reason == WAITS_FOR_MATCHING
+        ):  # what the last matching had to say about it stands until the next
             before = former.get((pod.metadata.name, pod.metadata.uid), {})
             reason = str(before.get("reason") or reason)
     refused = problem is not None and not problem.reason.startswith("Profile")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from walras.explain import of_bid
+from walras.explain import explain_bid
 from walras_operator.conditions import ConditionState, Problem, fails, holds, summarize
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def objective(bid: BidOutcome | None) -> ConditionState:
             "spec.auction.minimumUtility counts where spec.cores.mechanism or "
             "spec.memory.mechanism of the Market is Auction, for pods that run",
         )
-    message = of_bid(bid)
+    message = explain_bid(bid)
     if bid.charge:
         return holds("Met", message)
     if bid.minimum is not None and bid.reach < bid.minimum:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from walras.plan_quality import proportional_progress
 from walras.resources.contract import MARKET_NAME
 from walras.resources.market import (
     MOST_NODES,
@@ -14,7 +15,6 @@ from walras.resources.market import (
     ScoreReport,
     SolverReport,
 )
-from walras.scores import proportional_progress
 from walras_operator.conditions import ConditionState, Problem, conditions, fails, holds
 from walras_operator.numbers import figure
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from walras.plan import Plan
+    from walras.plan_quality import PlanQuality
     from walras.resources.kinds import Market, MarketSpec
     from walras.resources.market import LedgerReport
-    from walras.scores import Scores
     from walras.snapshot import Snapshot
     from walras_operator.world import Document
 
@@ -37,7 +37,7 @@ def market_status(
     rules: MarketSpec,
     snapshot: Snapshot,
     plan: Plan,
-    scores: Scores,
+    scores: PlanQuality,
     ready: ConditionState,
     ledger: LedgerReport | None,
     before: Mapping[str, Any],
@@ -50,7 +50,7 @@ def market_status(
         rules: Rules of the plan: the Market's, or the last that could be used.
         snapshot: Input of the plan.
         plan: Plan that was decided.
-        scores: Scores of the plan.
+        scores: PlanQuality of the plan.
         ready: State of the condition ``Ready``.
         ledger: Karma credits; None if there are none.
         before: Status as last written.
@@ -123,7 +123,7 @@ def _solver(plan: Plan, rules: MarketSpec) -> SolverReport:
     )
 
 
-def _scores(scores: Scores, rival: float) -> ScoreReport:
+def _scores(scores: PlanQuality, rival: float) -> ScoreReport:
     envy = scores.envy_freeness
     return ScoreReport(
         system_progress=figure(scores.system_progress),

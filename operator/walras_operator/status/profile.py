@@ -8,7 +8,7 @@ from walras.resources.speedup_profile import (
     FractionAt,
     ProfileFinding,
     SpeedupProfileStatus,
-    TimeModel,
+    TimeModelReport,
 )
 from walras.resources.terms import measured_online
 from walras_operator.conditions import ConditionState, Problem, conditions, fails, holds
@@ -91,7 +91,7 @@ def _measured(profile: SpeedupProfile) -> SpeedupProfileStatus:
             for cores, fraction in list(fit.by_cores.items())[:MAX_ENTRIES]
         ],
         time_models=[
-            TimeModel(
+            TimeModelReport(
                 cores=cores,
                 form=model.form.value,
                 coefficients=[figure(each) for each in model.coefficients],

@@ -157,7 +157,7 @@ def test_removed_definition_is_no_deletion(machine: ClusterMachine) -> None:
         assert eventually(lambda: cluster.status().get("enforcedEpoch") == 3)
         cluster.uninstall()
         assert eventually(
-            lambda: machine.lines("install Walras's CustomResourceDefinitions"), seconds=60
+            lambda: machine.lines("install the CustomResourceDefinitions of Walras"), seconds=60
         )
         assert machine.metric("walras_agent_api_up") == 0
         time.sleep(RELEASE + 1)

@@ -191,7 +191,7 @@ def test_outage_is_told_once_with_its_reason(caplog: pytest.LogCaptureFixture) -
             api.latest()
         monitor.failed("plan", caught.value)
     (line,) = [record.message for record in caplog.records if "in force" in record.message]
-    assert f"{nobody.host}: cannot be reached: Connection refused" in line
+    assert f"{nobody.host}: is unreachable: Connection refused" in line
     assert "last response of the API server: never" in line
     monitor.succeeded("plan")
     assert caplog.messages[-1].startswith("API requests succeed again after ")
@@ -200,9 +200,9 @@ def test_outage_is_told_once_with_its_reason(caplog: pytest.LogCaptureFixture) -
 @pytest.mark.parametrize(
     ("code", "complaint"),
     [
-        (401, "is there still such a user or ServiceAccount"),
+        (401, "check that the user or ServiceAccount exists"),
         (403, "told to say 403; bind a role"),
-        (404, "install Walras's CustomResourceDefinitions"),
+        (404, "install the CustomResourceDefinitions of Walras"),
         (500, "cannot list /apis/walras.dev/v1alpha1/nodeallocations: told to say 500"),
     ],
 )

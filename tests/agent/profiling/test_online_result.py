@@ -48,7 +48,9 @@ def test_single_disturbed_sample_does_not_count() -> None:
     ("counted", "said"),
     [
         pytest.param([(1, 10.0), (2, 8.0)], "slower on 2 cores", id="slower"),
-        pytest.param([(1, 10.0), (2, 24.0)], "more than its cores", id="super-linear"),
+        pytest.param(
+            [(1, 10.0), (2, 24.0)], "speeds up more than 2-fold on 2 cores", id="super-linear"
+        ),
         pytest.param([(1, 10.0), (1, 18.0), (2, 10.0), (2, 34.0)], "differ so much", id="unsteady"),
         pytest.param(
             [(1, 10.0), (2, 10 * speedup(2, 0.95)), (8, 10 * speedup(8, 0.6))],

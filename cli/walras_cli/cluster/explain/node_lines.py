@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from walras.words import in_words
+from walras.quantities import format_bytes
 from walras_cli.cluster.explain.lines import MOST, facts, faults, heading, line, rest, title
 from walras_cli.cluster.notes import EPOCHS
 from walras_cli.cluster.top.tables import STYLE, cores, decimal, memory, state
@@ -38,7 +38,7 @@ def of_node(node: NodeExplanation, *, wide: bool) -> list[RenderableType]:
         shown = supply.others if wide else supply.others[:MOST]
         parts.append(heading("Left to pods outside the market"))
         parts += [
-            line(f"{each.namespace}/{each.name}", f"{each.cpus:g} CPU, {in_words(each.memory)}")
+            line(f"{each.namespace}/{each.name}", f"{each.cpus:g} CPU, {format_bytes(each.memory)}")
             for each in shown
         ]
         parts += rest(len(supply.others), len(shown))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from rich.table import Table
 from rich.text import Text
 
-from walras.words import in_words
+from walras.quantities import format_bytes
 from walras_cli.cluster.top.jobs import per_pod
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def cores(value: float | None) -> str:
 
 def memory(value: float | None) -> str:
     """Return bytes in words."""
-    return "-" if value is None else in_words(int(value))
+    return "-" if value is None else format_bytes(int(value))
 
 
 def decimal(value: float | None, digits: int = 2) -> str:

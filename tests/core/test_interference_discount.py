@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from walras.clearing import clear
 from walras.forecast import forecast
-from walras.interference import disturb
-from walras.scores import proportional_progress, score
+from walras.interference import lower_fractions
+from walras.plan_quality import evaluate_plan, proportional_progress
 from walras.sensitivity import sensitivity
 from walras.snapshot import Entitlement, Job, Node, Policy, Snapshot, identity
 
@@ -30,7 +30,7 @@ def market(*jobs: Job, cores: int = 12) -> Snapshot:
 
 
 def fractions(*jobs: Job) -> list[float]:
-    return [each.fraction for each in disturb(jobs, PENALTIES).jobs]
+    return [each.fraction for each in lower_fractions(jobs, PENALTIES).jobs]
 
 
 def test_a_loss_of_some_percent_lowers_the_fraction_by_as_many() -> None:
@@ -54,7 +54,7 @@ def test_where_nothing_was_measured_nothing_is_lost(neighbours: tuple[Job, ...])
 
 def test_a_gain_beside_another_is_no_loss() -> None:
     pair = (job("j", "stream"), job("k", "solve"))
-    assert disturb(pair, {("stream", "solve"): -0.1}).jobs == pair
+    assert lower_fractions(pair, {("stream", "solve"): -0.1}).jobs == pair
 
 
 def test_what_was_measured_among_neighbours_has_the_loss_in_it() -> None:
@@ -77,7 +77,8 @@ def test_losses_lower_bids_and_the_sentence_says_so() -> None:
     assert counted.grants[1].cores > ignored.grants[1].cores
     assert counted.grants[0].fraction == pytest.approx(0.54)
     assert counted.grants[0].reason.endswith(
-        "its parallel fraction of 0.900 counts as 0.540, since it loses 40.0% beside solve"
+        "its parallel fraction of 0.900 counts as 0.540, "
+        "since it loses 40.0% of its throughput beside solve"
     )
     assert "counts as" not in "".join(grant.reason for grant in counted.grants[1:])
     assert ignored == clear(replace(snapshot, penalties={}))
@@ -86,9 +87,9 @@ def test_losses_lower_bids_and_the_sentence_says_so() -> None:
 def test_scores_and_forecasts_go_by_what_is_left() -> None:
     pair = (job("j", "stream", "x"), job("k", "solve", "y"))
     disturbed = market(*pair)
-    known = replace(disturbed, jobs=disturb(pair, PENALTIES).jobs, penalties={})
+    known = replace(disturbed, jobs=lower_fractions(pair, PENALTIES).jobs, penalties={})
     plan, same = clear(disturbed), clear(known)
-    assert score(disturbed, plan) == score(known, same)
+    assert evaluate_plan(disturbed, plan) == evaluate_plan(known, same)
     assert proportional_progress(disturbed, plan) == proportional_progress(known, same)
     alone = dict.fromkeys(map(identity, pair), 100.0)
     lasts = forecast(replace(disturbed, jobs=pair[:1]), Policy(), alone)
@@ -109,7 +110,7 @@ def test_no_fraction_rises_or_leaves_its_range(seed: int, count: int) -> None:
         (one, other): float(random.uniform(-0.2, 1))
         for one in programs for other in programs if random.uniform() < 0.7
     }  # fmt: skip
-    disturbed = disturb(jobs, penalties)
+    disturbed = lower_fractions(jobs, penalties)
     for before, after in zip(jobs, disturbed.jobs, strict=True):
         assert 0 < after.fraction <= before.fraction
         assert (after.fraction < before.fraction) <= (identity(before) in disturbed.losses)

@@ -1,8 +1,8 @@
-"""What jobs were promised in auctions, in whole cores, and whether that was kept (pure).
+"""Promises of auctions in whole cores, and the outcome of every bid.
 
 An auction promises utilities by shares in real numbers; pods hold whole cores and pages. Rounding
-keeps promises where it can, and whether one was kept is judged by what pods hold in the end: only
-then does a job pay (section 6).
+keeps promises where it can. Whether a promise is kept depends on what pods hold in the end; a job
+pays only if it is (section 6).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras.abacus.slo import SLACK
-from walras.apportion import ALMOST
-from walras.bidders import CORES, MEMORY
+from walras.apportion import SHARING_THRESHOLD
+from walras.auction_bids import CORES, MEMORY
 from walras.memory import PAGE
 from walras.plan import BidOutcome
 
@@ -23,25 +23,27 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from walras.amdahl.market import AmdahlMarket
-    from walras.auctions import Auctioned
-    from walras.bidders import Bids
+    from walras.auction_bids import Bids
+    from walras.auctions import AuctionResults
 
     Floats = NDArray[np.float64]
     Counts = NDArray[np.int64]
     Bools = NDArray[np.bool_]
 
 
-def promised_cores(auctioned: Auctioned, market: AmdahlMarket) -> Counts:
-    """Return the whole cores that rounding must leave each pod, shape (k,); 0 where it is free.
+def promised_cores(auctioned: AuctionResults, market: AmdahlMarket) -> Counts:
+    """Return the whole cores that rounding must leave each pod, shape (k,); 0 for no promise.
 
-    What utility a job in the pool has above its minimum may be taken from its cores, the same part
-    of those on every node; of pods with a core and more, what is left of that is rounded up. Where
-    a node has not enough for all its promises, the largest budgets come first.
+    Rounding may take from a job in the pool the utility above its minimum, the same part of its
+    cores on every node. The remaining cores of pods with a core or more are rounded up. Where a
+    node has too few cores for all promises, the largest budgets come first.
     """
     bids = auctioned.bids
     needed = bids.of_pods(_needed(auctioned) * bids.capacity)[:, CORES]
-    large = auctioned.cores >= ALMOST
-    whole = np.where(large & (needed > 0), np.ceil(needed * ALMOST), 0.0).astype(np.int64)
+    large = auctioned.cores >= SHARING_THRESHOLD
+    whole = np.where(large & (needed > 0), np.ceil(needed * SHARING_THRESHOLD), 0.0).astype(
+        np.int64
+    )
     servers = len(market.capacities)
     room = market.capacities - np.bincount(market.server[large], minlength=servers)
     room -= np.bincount(market.server[~large], minlength=servers) > 0
@@ -55,8 +57,8 @@ def promised_cores(auctioned: Auctioned, market: AmdahlMarket) -> Counts:
     return whole
 
 
-def _needed(auctioned: Auctioned) -> Floats:
-    """Return the shares of cores below which jobs in the pool miss their minimums, shape (p,)."""
+def _needed(auctioned: AuctionResults) -> Floats:
+    """Return the least shares of cores with which jobs keep their minimums, shape (p,)."""
     bids = auctioned.bids
     used = np.minimum(auctioned.shares, bids.useful)
     of_cores = np.where(bids.resource == CORES, bids.weight, 0.0)
@@ -68,21 +70,21 @@ def _needed(auctioned: Auctioned) -> Floats:
     return np.asarray(np.where(promised, kept, 0.0)[bids.job] * used, np.float64)
 
 
-def judge(
-    auctioned: Auctioned, cores: Floats, memory: Sequence[int | None]
+def bid_outcomes(
+    auctioned: AuctionResults, cores: Floats, memory: Sequence[int | None]
 ) -> tuple[BidOutcome, ...]:
-    """Say what came of every job's bid, by what its pods hold.
+    """Return the outcome of every job's bid, from what its pods hold.
 
     Args:
-        auctioned: the auctions.
-        cores: shape (k,), whole cores of pods or their parts of shared ones.
-        memory: bytes granted to pods, k of them; None for those that take no part.
+        auctioned: Outcome of the auctions.
+        cores: Whole cores of each pod, or its part of shared cores, shape (k,).
+        memory: Bytes granted to each of k pods; None for pods without a demand.
     """
     bids = auctioned.bids
     granted = np.array([float(each or 0) for each in memory])
-    utilities = _told(bids, bids.utilities(bids.of_bids(cores, granted)))
-    reach = _told(bids, bids.utilities(np.ones(len(bids.node))))
-    minima, slack = _told(bids, bids.minima), _slack(bids)
+    utilities = _for_users(bids, bids.utilities(bids.of_bids(cores, granted)))
+    reach = _for_users(bids, bids.utilities(np.ones(len(bids.node))))
+    minima, slack = _for_users(bids, bids.minima), _slack(bids)
     kept = (utilities >= minima - slack) & np.where(_has_minimum(bids), True, auctioned.prolific)
     return tuple(
         BidOutcome(
@@ -104,13 +106,13 @@ def _has_minimum(bids: Bids) -> Bools:
     return np.array([job.bid.minimum_utility is not None for job in bids.jobs], np.bool_)
 
 
-def _told(bids: Bids, utilities: Floats) -> Floats:
-    """Return utilities as people have them: of logarithmic jobs the product of shares to powers."""
+def _for_users(bids: Bids, utilities: Floats) -> Floats:
+    """Return utilities as users see them: the exponential of those that are logarithmic."""
     with np.errstate(over="ignore"):
         return np.asarray(np.where(bids.logarithmic, np.exp(utilities), utilities), np.float64)
 
 
 def _slack(bids: Bids) -> Floats:
-    """Return by how much jobs may miss a minimum, shape (b,): what solvers and pages leave."""
+    """Return the utility that solvers and whole pages may leave a job short of, shape (b,)."""
     page = np.where(bids.resource == MEMORY, PAGE * bids.pods / bids.capacity, 0.0)
     return bids.by_job(bids.weight * (SLACK + page))

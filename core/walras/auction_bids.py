@@ -1,8 +1,9 @@
-"""Who bids for what in auctions: jobs, for the cores and the memory of their pods' nodes (pure).
+"""Bids of jobs in auctions, for the cores and the memory of the nodes that their pods run on.
 
-Abacus's job is a MarketJob with all its pods, and a resource is what one node has of one kind, here
-called a lot. Of a kind that is on several of its nodes, a job's weight is divided among these as
-their capacities are: its utility is in its share of what all its nodes have, on however many it is.
+A job in Abacus is a MarketJob with all its pods, and a resource is the cores or the memory of one
+node, here called a lot. The weight of a kind of resource is divided among the job's nodes in
+proportion to their capacities. So the job's utility depends on its share of what all its nodes
+have, however many they are.
 """
 
 from __future__ import annotations
@@ -12,8 +13,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
-from walras.memory import could_use
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,24 +29,24 @@ if TYPE_CHECKING:
 CORES, MEMORY = 0, 1
 
 NO_MINIMUM = -1e9
-"""Utility that any job has; a job without a minimum demands it."""
+"""Minimum of jobs that demand none: a utility that every job has."""
 
 
 @dataclass(frozen=True)
 class Bids:
-    """Jobs that bid, b of them, and what each bids for, p bids of one lot each.
+    """Bids of b jobs with k pods: p bids, each of one job for one lot.
 
     Attributes:
-        jobs: the first pod of each job, b of them.
-        budgets: shape (b,), of each job, in units of the market's.
-        job: shape (p,), which job's bid it is; rising.
+        jobs: First pod of each job, b of them.
+        budgets: Budget of each job, in units of the market's budgets, shape (b,).
+        job: Index of the job that bids, ascending, shape (p,).
         node: Index of the node that has the lot, shape (p,).
         resource: CORES or MEMORY, whichever the lot is, shape (p,).
-        weight: shape (p,), what all of the lot is worth to the job.
-        useful: shape (p,), the part of the lot that the job's pods can use, at most 1.
-        capacity: shape (p,), cores or bytes of the lot.
-        pods: shape (p,), how many pods of the job the bid is for.
-        of_pod: shape (k, 2), each pod's bid for cores and for memory, -1 where there is none.
+        weight: Utility of the whole lot to the job, shape (p,).
+        useful: Part of the lot that the job's pods can use, at most 1, shape (p,).
+        capacity: Cores or bytes of the lot, shape (p,).
+        pods: Number of the job's pods that the bid is for, shape (p,).
+        of_pod: Index of each pod's bid for cores and for memory, -1 for none, shape (k, 2).
     """
 
     jobs: tuple[Job, ...]
@@ -63,43 +62,43 @@ class Bids:
 
     @cached_property
     def lot(self) -> Counts:
-        """Number of each bid's lot, shape (p,): equal exactly where node and resource are."""
+        """Number of each bid's lot, unique for a node and a resource, shape (p,)."""
         return 2 * self.node + self.resource
 
     @cached_property
     def logarithmic(self) -> Bools:
-        """Shape (b,), whose utility is in logarithms."""
+        """Whether each job's utility is logarithmic, shape (b,)."""
         return np.array([each.bid.utility == "Log" for each in self.jobs], np.bool_)
 
     @cached_property
     def minima(self) -> Floats:
-        """Shape (b,), the utility that each job demands: of a logarithmic one, its logarithm."""
+        """Utility that each job demands, as a logarithm if it is logarithmic, shape (b,)."""
         return np.array([_least(each.bid) for each in self.jobs])
 
     def by_job(self, values: Floats) -> Floats:
-        """Add up values of bids, shape (p,), job by job: shape (b,)."""
+        """Return the sum over each job's bids, shape (b,), of values of shape (p,)."""
         return np.asarray(np.bincount(self.job, values, len(self.jobs)), np.float64)
 
     def utilities(self, shares: Floats) -> Floats:
-        """Return the utility of each job, shape (b,), of what it can use of shares, shape (p,)."""
+        """Return the utility of each job, shape (b,), for shares of lots, shape (p,)."""
         used = np.minimum(shares, self.useful)
         log = self.logarithmic[self.job]
         with np.errstate(divide="ignore"):
             return self.by_job(self.weight * np.where(log, np.log(used), used))
 
     def of_pods(self, values: Floats) -> Floats:
-        """Divide values of bids, shape (p,), evenly among their pods: shape (k, 2)."""
+        """Return values of bids, shape (p,), divided evenly among their pods, shape (k, 2)."""
         padded = np.append(values / self.pods, 0.0)
         return np.asarray(padded[self.of_pod], np.float64)
 
     def of_bids(self, cores: Floats, memory: Floats) -> Floats:
-        """Add up what pods hold, cores and bytes of shape (k,), to shares of lots, shape (p,)."""
+        """Return shares of lots, shape (p,), for the cores and bytes of pods, shape (k,)."""
         held = np.zeros(len(self.node) + 1)
         np.add.at(held, self.of_pod, np.stack([cores, memory], axis=1))
         return np.asarray(held[:-1] / self.capacity, np.float64)
 
     def connected(self) -> Iterator[Counts]:
-        """Yield the bids of each auction: of jobs and nodes that have to do with each other."""
+        """Yield the indices of the bids of each auction: of one connected set of jobs and nodes."""
         parent = np.arange(int(self.node.max(initial=-1)) + 1).tolist()
 
         def root(node: int) -> int:
@@ -123,20 +122,22 @@ def _least(bid: Bid) -> float:
     return float(np.log(bid.minimum_utility)) if bid.utility == "Log" else bid.minimum_utility
 
 
-def gather(market: AmdahlMarket, jobs: Sequence[Job], nodes: Sequence[Node], policy: Policy) -> Bids:
-    """Find out who bids for what.
+def gather_bids(
+    market: AmdahlMarket, jobs: Sequence[Job], nodes: Sequence[Node], policy: Policy
+) -> Bids:
+    """Return the bids of all jobs for the resources that the policy auctions.
 
     Args:
-        market: jobs, users and servers as arrays.
-        jobs: the same jobs: pods of jobs, k of them.
-        nodes: the same servers.
-        policy: which resources are auctioned.
+        market: Jobs, users and servers as arrays.
+        jobs: The jobs of the market, one for each of k pods.
+        nodes: The servers of the market.
+        policy: Resources that are auctioned.
     """
     numbers, firsts = _numbered(jobs)
     rows = [
         (numbers[k], int(market.server[k]), resource, k, weight, useful, capacity)
         for k, job in enumerate(jobs)
-        for resource, weight, useful, capacity in _wishes(job, nodes[market.server[k]], policy)
+        for resource, weight, useful, capacity in _lots(job, nodes[market.server[k]], policy)
     ]
     number, node, resource, pod, weight, useful, capacity = _columns(rows)
     bidding, job = np.unique(number, return_inverse=True)
@@ -158,11 +159,11 @@ def gather(market: AmdahlMarket, jobs: Sequence[Job], nodes: Sequence[Node], pol
         pods=np.bincount(bid, minlength=len(key)),
         of_pod=of_pod,
     )
-    return _weighed(found, market, market.user[np.array(pods, np.int64)])
+    return _with_budgets(found, market, market.user[np.array(pods, np.int64)])
 
 
 def _numbered(pods: Sequence[Job]) -> tuple[list[int], list[int]]:
-    """Number jobs: of each pod the number of its job, and of each job its first pod."""
+    """Return the number of each pod's job, and the index of each job's first pod."""
     known: dict[tuple[str, str, str], int] = {}
     numbers: list[int] = []
     firsts: list[int] = []
@@ -180,8 +181,8 @@ def _columns(rows: list[tuple[int, int, int, int, float, float, float]]) -> Sequ
     return *integers, *(np.array(each, np.float64) for each in figures)
 
 
-def _weighed(bids: Bids, market: AmdahlMarket, user: Counts) -> Bids:
-    """Return bids with budgets, and with weights divided among nodes by their capacities."""
+def _with_budgets(bids: Bids, market: AmdahlMarket, user: Counts) -> Bids:
+    """Return bids with budgets set, and with weights divided among nodes by their capacities."""
     asked = np.array([each.bid.budget for each in bids.jobs])
     together = np.bincount(user, asked, len(market.budgets))
     whole = np.zeros((len(bids.jobs), 2))
@@ -193,10 +194,10 @@ def _weighed(bids: Bids, market: AmdahlMarket, user: Counts) -> Bids:
     )
 
 
-def _wishes(job: Job, node: Node, policy: Policy) -> Iterator[tuple[int, float, float, float]]:
-    """Yield resource, weight, useful amount and capacity of what a pod bids for on its node."""
+def _lots(job: Job, node: Node, policy: Policy) -> Iterator[tuple[int, float, float, float]]:
+    """Yield resource, weight, usable amount and capacity of each lot that a pod bids for."""
     if policy.cores == "Auction":
         most = node.cores if job.max_cores is None else job.max_cores
         yield CORES, job.bid.cores, float(most), float(node.cores)
     if policy.memory == "Auction" and job.memory is not None and node.memory > 0:
-        yield MEMORY, job.bid.memory, float(could_use(job.memory)), float(node.memory)
+        yield MEMORY, job.bid.memory, float(job.memory.usable), float(node.memory)

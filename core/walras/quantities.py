@@ -1,10 +1,10 @@
-"""Amounts as people read them (pure)."""
+"""Amounts of memory in the notation of Kubernetes quantities."""
 
 from __future__ import annotations
 
 
-def in_words(amount: int) -> str:
-    """Return bytes for people, as 1.5Gi."""
+def format_bytes(amount: int) -> str:
+    """Return bytes as text, rounded to a tenth of the largest binary unit, such as 1.5Gi."""
     for unit, power in (("Gi", 3), ("Mi", 2), ("Ki", 1)):
         if amount >= 1024**power:
             return f"{amount / 1024**power:.1f}".removesuffix(".0") + unit

@@ -1,4 +1,4 @@
-"""How good and how fair a plan is, in figures that can be compared between mechanisms."""
+"""Quality of a plan: figures of progress and fairness that compare mechanisms."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from walras import metrics
 from walras.amdahl.proportional import share_proportionally
-from walras.clearing import lay_out
+from walras.clearing import build_market
 from walras.forecast import expected_speedup, held_cores
 from walras.snapshot import identity
 
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 LARGEST_COMPARISON = 50_000_000
-"""Users times jobs up to which everybody is compared with everybody, some seconds of work."""
+"""Users times jobs up to which envy is computed, which takes some seconds."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
-    """What a plan is worth.
+class PlanQuality:
+    """Figures of progress and fairness of a plan.
 
     Attributes:
-        system_progress: budget-weighted mean of users' utilities at the market's real numbers
-            ("Amdahl's Law in the Datacenter Era", eq. 10).
-        held_progress: the same at what jobs hold after rounding.
-        entitlement_error: mean absolute error of users' cores against entitled ones, as a part of
+        system_progress: Budget-weighted mean of users' utilities before rounding ("Amdahl's Law in
+            the Datacenter Era", eq. 10).
+        held_progress: Budget-weighted mean of users' utilities after rounding.
+        entitlement_error: Mean absolute error of users' cores against entitled ones, as a part of
             these (VI-D); 0.1 is ten percent.
-        uniformity: least utility of any user over the largest, each in units of that at bare
-            entitlement ("The Proportional-Share Allocation Market", section 2, has equal budgets).
-        envy_freeness: least ratio of any user's utility to what it would have with the cores of
-            another, scaled to its own budget (ibid.); 1 where nobody envies anybody; None where
-            there are too many to compare.
+        uniformity: Least utility of any user over the largest, each in units of that at bare
+            entitlement ("The Proportional-Share Allocation Market", section 2, with equal budgets).
+        envy_freeness: Least ratio of any user's utility to what it would have with the cores of
+            another, scaled to its own budget (ibid.); 1 if no user envies another; None if there
+            are too many users and jobs to compare.
     """
 
     system_progress: float
@@ -50,18 +50,20 @@ class Scores:
     envy_freeness: float | None
 
 
-def score(snapshot: Snapshot, plan: Plan, comparisons: int = LARGEST_COMPARISON) -> Scores:
-    """Judge a plan that was made of ``snapshot``.
+def evaluate_plan(
+    snapshot: Snapshot, plan: Plan, comparisons: int = LARGEST_COMPARISON
+) -> PlanQuality:
+    """Return the quality of a plan.
 
     Args:
-        snapshot: the one.
-        plan: the plan.
-        comparisons: users times jobs up to which everybody is compared with everybody.
+        snapshot: Snapshot that was cleared.
+        plan: Plan that clearing returned.
+        comparisons: Users times jobs up to which envy is computed.
     """
     users = plan.users
     errors = [abs(user.cores - user.entitled_cores) / user.entitled_cores for user in users]
     gains = [user.utility / user.entitlement_utility for user in users]
-    return Scores(
+    return PlanQuality(
         system_progress=plan.system_progress,
         held_progress=_held_progress(snapshot, plan),
         entitlement_error=sum(errors) / len(errors) if errors else 0.0,
@@ -71,19 +73,19 @@ def score(snapshot: Snapshot, plan: Plan, comparisons: int = LARGEST_COMPARISON)
 
 
 def proportional_progress(snapshot: Snapshot, plan: Plan) -> float:
-    """Return the system progress of proportional sharing among the jobs of a plan."""
+    """Return the system progress that proportional sharing gives the jobs of a plan."""
     if not plan.grants:
         return 0.0
     jobs = _as_decided(snapshot, plan)
     entitled = sum(user.entitled_cores for user in plan.users)
     shares = {user.name: user.entitled_cores / entitled for user in plan.users}
-    market = lay_out(snapshot, jobs, shares)
+    market = build_market(snapshot, jobs, shares)
     most = np.array([np.inf if job.max_cores is None else job.max_cores for job in jobs])
     return metrics.system_progress(market, share_proportionally(market, maximum=most))
 
 
 def _as_decided(snapshot: Snapshot, plan: Plan) -> list[Job]:
-    """Return the jobs of grants, where they were placed and with the fractions they bid with."""
+    """Return the jobs of grants, with the nodes and the fractions of the grants."""
     known = {(job.namespace, job.name, job.pod): job for job in snapshot.jobs}
     return [
         job

@@ -1,4 +1,4 @@
-"""Filling containers in proportion to weights, between a lower and an upper mark each."""
+"""Water-filling: division of a capacity in proportion to weights, within bounds."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ SMALLEST_WEIGHT = 1e-200
 """Smaller weights count as 0: a level at which they matter is out of floating point's range."""
 
 
-def fill(
+def water_fill(
     weight: Floats, lower: Floats, upper: Floats, capacity: Floats, groups: Grouping
 ) -> Floats:
-    """Return y = clip(level * weight, lower, upper), one level a group, that adds up to capacity.
+    """Return y = clip(level * weight, lower, upper), with a level by group that fills its capacity.
 
-    Proportional to weight wherever no bound is in the way, so that what one member cannot take is
-    divided among the others in proportion (progressive filling).
+    The result is proportional to weights wherever no bound applies, so that what one member cannot
+    take is divided among the others in proportion (progressive filling).
 
     Args:
-        weight: shape (k,), not negative. Members of weight 0 get their lower bound, and share
-            equally what is left when all others are at their upper bound.
-        lower: shape (k,), not negative.
-        upper: shape (k,), at least ``lower``; may be infinite.
-        capacity: shape (groups,).
-        groups: which members belong to which group.
+        weight: Weights, not negative, shape (k,). Members of weight 0 get their lower bound, and
+            divide equally what is left when all others are at their upper bound.
+        lower: Lower bounds, not negative, shape (k,).
+        upper: Upper bounds, at least ``lower``, possibly infinite, shape (k,).
+        capacity: Capacity of each group, shape (groups,).
+        groups: Members of each group.
 
     Returns:
-        Shape (k,). Where the lower bounds add up to more than the capacity, the lower bounds;
-        where the upper ones add up to less, the upper ones.
+        Amount of each member, shape (k,). Where the lower bounds add up to more than the capacity,
+        the lower bounds; where the upper bounds add up to less, the upper bounds.
     """
     result = lower.copy()
     weightless = weight < SMALLEST_WEIGHT
@@ -54,7 +54,7 @@ def fill(
 
 
 def _part(groups: Grouping, wanted: NDArray[np.bool_]) -> Grouping:
-    """Return the groups without members that are not ``wanted``, shape (k,)."""
+    """Return the groups with only those members that are ``wanted``, shape (k,)."""
     there = wanted[groups.order]
     up_to = np.concatenate([np.zeros(1, np.int64), np.cumsum(there)])
     return Grouping(up_to[groups.start], groups.order[there])
@@ -63,9 +63,9 @@ def _part(groups: Grouping, wanted: NDArray[np.bool_]) -> Grouping:
 def _raise_levels(
     weight: Floats, lower: Floats, upper: Floats, left: Floats, groups: Grouping, result: Floats
 ) -> None:
-    """Set ``result`` of the groups' members, and reduce what is ``left`` to what they cannot take.
+    """Set ``result`` of the groups' members, and reduce ``left`` to what they cannot take.
 
-    The members are laid out in the order of their groups, so that the kernel needs no look-ups.
+    Members are passed in the order of their groups, so that the kernel needs no look-ups.
     """
     start, order = groups
     marks = np.empty(2 * int(np.diff(start).max(initial=0)))
@@ -84,15 +84,14 @@ def _fill(  # noqa: C901 - one loop over groups, whose parts would be compiled t
     marks: Floats,
     result: Floats,
 ) -> None:
-    """Fill the groups; a result that stays at its lower bound is not written.
+    """Fill the groups; results that stay at their lower bounds are not written.
 
     Between marks, the levels at which a member leaves its lower or reaches its upper bound, the
-    total is linear in the level: find the stretch that the capacity lies in by bisection. Totals
-    are added up anew at every mark, since running ones would lose the small weights beside the
-    large.
+    total is linear in the level: bisection finds the interval that contains the capacity. Totals
+    are added up anew at every mark, since running totals would lose small weights beside large.
 
-    Level 0 comes before all marks. It is looked at in the same loop, since the compiler takes as
-    long for a second one.
+    Level 0 comes before all marks. The same loop handles it, since a second one would take the
+    compiler as long again.
     """
     for group in range(len(left)):
         first, last = start[group], start[group + 1]

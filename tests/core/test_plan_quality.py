@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from walras.clearing import clear
-from walras.scores import Scores, proportional_progress, score
+from walras.plan_quality import PlanQuality, evaluate_plan, proportional_progress
 from walras.snapshot import Entitlement, Job, Node, Policy, Snapshot
 
 
@@ -28,7 +28,7 @@ def cluster(first: float, second: float, shares: int = 1) -> Snapshot:
 def test_equal_users_in_proportion_are_uniform_and_envy_nobody() -> None:
     snapshot = cluster(0.9, 0.9)
     plan = clear(snapshot, Policy("ProportionalSharing"))
-    result = score(snapshot, plan)
+    result = evaluate_plan(snapshot, plan)
     assert result.uniformity == result.envy_freeness == 1
     assert result.entitlement_error == 0
     assert result.held_progress == result.system_progress == pytest.approx(6 / (0.9 + 0.1 * 6))
@@ -39,7 +39,7 @@ def test_who_gets_less_than_its_part_of_anothers_envies_it() -> None:
     snapshot = cluster(0.5, 0.99)
     plan = clear(snapshot, Policy("Greedy"))
     held = {grant.name: grant.cores for grant in plan.grants}
-    result = score(snapshot, plan)
+    result = evaluate_plan(snapshot, plan)
 
     def speedup(x: float, f: float) -> float:
         return x / (f + (1 - f) * x)
@@ -52,7 +52,7 @@ def test_who_gets_less_than_its_part_of_anothers_envies_it() -> None:
 
 def test_another_users_cores_are_scaled_to_ones_own_budget() -> None:
     snapshot = cluster(0.9, 0.9, shares=3)
-    result = score(snapshot, clear(snapshot, Policy("ProportionalSharing")))
+    result = evaluate_plan(snapshot, clear(snapshot, Policy("ProportionalSharing")))
     assert result.envy_freeness == pytest.approx(1)
 
 
@@ -60,12 +60,12 @@ def test_what_a_job_cannot_use_is_not_envied() -> None:
     snapshot = cluster(0.9, 0.9)
     jobs = (replace(snapshot.jobs[0], max_cores=2), snapshot.jobs[1])
     bounded = replace(snapshot, jobs=jobs)
-    assert score(bounded, clear(bounded)).envy_freeness == pytest.approx(1)
+    assert evaluate_plan(bounded, clear(bounded)).envy_freeness == pytest.approx(1)
 
 
 def test_too_many_to_compare_are_not_compared() -> None:
     snapshot = cluster(0.9, 0.9)
-    assert score(snapshot, clear(snapshot), comparisons=3).envy_freeness is None
+    assert evaluate_plan(snapshot, clear(snapshot), comparisons=3).envy_freeness is None
 
 
 @settings(max_examples=50, deadline=None)
@@ -73,14 +73,14 @@ def test_too_many_to_compare_are_not_compared() -> None:
 def test_the_market_leaves_nobody_envious(first: float, second: float, shares: int) -> None:
     """Anybody could buy the other's cores, scaled to its budget, and did not."""
     snapshot = cluster(first, second, shares)
-    result = score(snapshot, clear(snapshot))
+    result = evaluate_plan(snapshot, clear(snapshot))
     assert result.envy_freeness == pytest.approx(1, abs=1e-5)
     assert 0 < result.uniformity <= 1
 
 
 def test_a_plan_of_nothing_is_without_fault() -> None:
     empty = Snapshot((), (), ())
-    assert score(empty, clear(empty)) == Scores(0.0, 0.0, 0.0, 1.0, 1.0)
+    assert evaluate_plan(empty, clear(empty)) == PlanQuality(0.0, 0.0, 0.0, 1.0, 1.0)
 
 
 @given(st.floats(0.05, 0.99), st.floats(0.05, 0.99), st.integers(1, 5), st.integers(1, 9))
