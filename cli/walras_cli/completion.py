@@ -19,7 +19,7 @@ FILES = 0
 
 
 def main() -> None:
-    """Answer kubectl."""
+    """Print completions for kubectl."""
     *words, unfinished = sys.argv[1:] or [""]
     complete = ShellComplete(walras, {}, "kubectl walras", "")
     found = complete.get_completions(words, unfinished)

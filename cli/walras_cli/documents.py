@@ -49,7 +49,7 @@ def read(files: Iterable[Path], parse: Callable[[object], T | None]) -> list[Loc
     """Read all documents of some files; those that ``parse`` makes nothing of are passed over.
 
     Raises:
-        InputError: with all that is wrong, a line each: file, object, field, way out.
+        InputError: Lists all problems: file, object, field, and the way out.
     """
     problems: list[str] = []
     found: list[Located[T]] = []

@@ -1,4 +1,4 @@
-"""What several commands have alike on the command line."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Applies: writes what was found out to standard output, once or again and again."""
+"""Effects: writes what was found out to standard output, once or again and again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WIDEST = 400
 
 
 class Page(Protocol):
-    """What a command has to show."""
+    """The output of a command."""
 
     def document(self) -> dict[str, Any]:
         """Return it for scripts."""

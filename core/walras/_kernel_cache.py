@@ -80,7 +80,7 @@ class KernelCache(caching.FunctionCache):
     _impl_class = _Impl
 
     def load_overload(self, signature: Any, target: Any) -> Any:
-        """Return the machine code for a signature; None if there is none that is fresh.
+        """Return the machine code for a signature; None if none is fresh.
 
         Numba unpickles the types of signatures before it looks at the stamp. Those of another
         version of this package may have other names.

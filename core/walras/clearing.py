@@ -75,8 +75,8 @@ def clear(snapshot: Snapshot, policy: Policy | None = None) -> Plan:
 def _decide(snapshot: Snapshot, policy: Policy) -> Plan:
     admitted = admit(snapshot)
     placed = place_waiting_jobs(admitted.jobs, snapshot, policy)
-    alone = placed.jobs
-    adjusted = lower_fractions(alone, snapshot.penalties if policy.interference else {})
+    as_measured = placed.jobs
+    adjusted = lower_fractions(as_measured, snapshot.penalties if policy.interference else {})
     placed = placed._replace(jobs=adjusted.jobs)
     shares = divide_by_shares(snapshot.entitlements, {job.entitlement for job in placed.jobs})
     market = build_market(snapshot, placed.jobs, shares)
@@ -90,7 +90,7 @@ def _decide(snapshot: Snapshot, policy: Policy) -> Plan:
     without_hysteresis = cores_held(units, len(placed.jobs), priced, target)
     memory = divide_memory(snapshot, placed.jobs, policy, auctioned)
     grants = _grants(placed.jobs, market, policy, held, without_hysteresis, memory)
-    grants = add_interference_reasons(grants, alone, adjusted.losses)
+    grants = add_interference_reasons(grants, as_measured, adjusted.losses)
     cores = cores_in_hardware(units, len(placed.jobs), settled.apportioned)
     bids = () if auctioned is None else bid_outcomes(auctioned, cores, memory.granted)
     if policy.cores == "PriceAnticipating":

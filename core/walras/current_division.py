@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Counts = NDArray[np.int64]
     Bools = NDArray[np.bool_]
 
-UNKNOWN = Holding(-1)
+NEW_JOB = Holding(-1)
 """Holding of a job that is new on its node."""
 
 
@@ -55,7 +55,7 @@ def current_division(
         units: Market of the units that are sold now.
         target: New division, by parts of jobs.
     """
-    has = [held.get(identity(job), UNKNOWN) for job in jobs]
+    has = [held.get(identity(job), NEW_JOB) for job in jobs]
     own = np.array([each.cores for each in has], np.int64)
     pool = np.array([each.shared for each in has], np.int64)
     whole = _by_part(np.maximum(own, 0), units, target)

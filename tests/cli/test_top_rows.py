@@ -13,7 +13,7 @@ from walras_cli.cluster.leases import Leases
 from walras_cli.cluster.notes import headline_of, remarks_of, warnings_of
 from walras_cli.cluster.top.jobs import PodRow, job_rows, per_pod
 from walras_cli.cluster.top.nodes import node_rows
-from walras_cli.cluster.top.page import TopPage, Wish
+from walras_cli.cluster.top.page import TableOptions, TopPage
 from walras_cli.cluster.top.users import UserRow, user_rows
 from walras_cli.cluster.use import Use, Used
 from worlds import enforced, entitlement, job, market, node, pod
@@ -67,7 +67,7 @@ def test_users_are_a_tree_and_parents_sum_up_what_is_below() -> None:
 
 
 def test_a_namespace_without_jobs_is_told_of_once() -> None:
-    page = TopPage.of(seen(tree()), Wish("all", "empty"))
+    page = TopPage.of(seen(tree()), TableOptions("all", "empty"))
     (line,) = [str(part) for part in page.render(wide=False) if "namespace" in str(part)]
     assert line == "There are no MarketJobs in namespace empty; -A shows the 3 of others."
 
@@ -89,7 +89,7 @@ def test_a_cycle_of_parents_is_shown_once_each() -> None:
 
 
 def test_siblings_are_sorted_by_what_is_asked() -> None:
-    page = TopPage.of(seen(tree()), Wish("users", "", sort_by="entitled"))
+    page = TopPage.of(seen(tree()), TableOptions("users", "", sort_by="entitled"))
     assert [row.name for row in page.users or ()] == ["lab", "vision", "speech", "batch"]
 
 

@@ -93,8 +93,8 @@ def begin(record: dict[str, Any]) -> None:
 
 
 FORGED: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
-    "other credits": (pay, "other credits follow"),
-    "other slices": (take, "other slices of n1"),
+    "other credits": (pay, "the credits do not follow"),
+    "other slices": (take, "the slices of n1 do not follow"),
     "another beginning": (begin, "does not begin with the credits"),
 }
 
@@ -113,7 +113,7 @@ def test_a_forged_ledger_is_found_by_name() -> None:
         ledger.users, ledger.balances + np.array([0, 1, 0]), ledger.carry, ledger.quantum
     )
     (problem,) = audit(records, forged).problems
-    assert "B has 8.000001 credits and not 8" in problem
+    assert "B has 8.000001 credits instead of 8" in problem
 
 
 def test_a_quantum_of_too_many_has_its_number_only() -> None:
@@ -121,7 +121,7 @@ def test_a_quantum_of_too_many_has_its_number_only() -> None:
     quantum = settled(ledger, [0] * len(ledger.users))
     record = record_of(quantum)
     assert record == {"quantum": 1, "omitted": MOST_ENTRIES + 1}
-    assert "too many to be recorded" in audit([record], quantum.allocation.ledger).problems[0]
+    assert "too many to record" in audit([record], quantum.allocation.ledger).problems[0]
 
 
 @pytest.mark.parametrize("record", [{}, {"quantum": 0}, {"quantum": "1"}, {"quantum": 1}])

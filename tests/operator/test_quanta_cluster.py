@@ -142,4 +142,4 @@ def test_the_ledger_is_the_replay_of_the_log_whoever_was_killed(
     logs = [word for log in operators.logs for word in ("--log", str(log))]
     outcome = CliRunner().invoke(main, ["ledger", *logs, "--market", str(document)])
     assert outcome.exit_code == 1
-    assert "the ledger is not what quantum" in outcome.output
+    assert "the ledger differs from the end of quantum" in outcome.output

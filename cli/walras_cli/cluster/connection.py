@@ -44,8 +44,8 @@ class Cluster:
     """Requests that read. It may be used by several threads at once.
 
     Args:
-        found: Where the API server is.
-        namespace: That is asked about where no other is named.
+        found: Address and credentials of the API server.
+        namespace: Default namespace of requests.
 
     Attributes:
         now: The API server's time when it answered last, so that this machine's may be wrong.
@@ -58,7 +58,7 @@ class Cluster:
 
     @property
     def host(self) -> str:
-        """Of the API server."""
+        """URL of the API server."""
         return self._api.host
 
     def get(self, path: str, query: Mapping[str, str | int] | None = None) -> Document:
@@ -77,8 +77,8 @@ class Cluster:
         """Yield all objects of a kind, as a watch or kubectl would show them.
 
         Args:
-            kind: Which.
-            namespace: Of the objects; empty for all namespaces.
+            kind: Kind to list.
+            namespace: Namespace of the objects; empty for all namespaces.
             selectors: ``labelSelector`` and ``fieldSelector``; empty ones are left out.
 
         Raises:

@@ -50,11 +50,11 @@ class Entry(Generic[S]):
     """An object of Walras, as far as people are told of it.
 
     Attributes:
-        name: of the object.
-        namespace: of the object; empty for kinds that have none.
-        generation: of its spec.
-        spec: as the API server has it, valid or not.
-        status: what was said of it last; empty if nothing was, or nothing that can be read.
+        name: Name of the object.
+        namespace: Namespace of the object; empty for cluster-scoped kinds.
+        generation: Generation of its spec.
+        spec: Spec from the API server, valid or not.
+        status: Status as last written; empty if there is none, or it is malformed.
         readable: whether this version of the software can read its status.
     """
 
@@ -89,26 +89,26 @@ class Entry(Generic[S]):
 
     @property
     def ready(self) -> Condition | None:
-        """What sums up its state; None if nothing was said about it."""
+        """Condition that summarizes the object's state; None if it has none."""
         conditions: Iterable[Condition] = getattr(self.status, "conditions", ())
         return next((each for each in conditions if each.type == "Ready"), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of a cluster at one moment. What was not asked for, or not allowed, is empty.
+    """Facts about a cluster at one moment; empty where not requested or not allowed.
 
     Attributes:
         now: the API server's time.
-        namespace: of the jobs; empty for all.
-        entitlements: by name.
-        jobs: by namespace and name.
-        allocations: by node.
+        namespace: Namespace of the jobs; empty for all.
+        entitlements: Entitlements by name.
+        jobs: MarketJobs by namespace and name.
+        allocations: NodeAllocations by node.
         market: the one that is used; None if there is none.
-        nodes: by name.
-        leases: of the operator and the agents.
+        nodes: Nodes by name.
+        leases: Leases of the operator and the agents.
         use: real use of cores and memory.
-        withheld: what may not be seen, as ``list nodes``.
+        withheld: Requests that are forbidden, such as ``list nodes``.
     """
 
     now: datetime = datetime(1970, 1, 1, tzinfo=UTC)
@@ -132,10 +132,10 @@ def facts_of(
     """Ask a cluster.
 
     Args:
-        cluster: to ask.
-        wanted: what to ask for.
-        namespace: of jobs; empty for all.
-        selectors: by labels.
+        cluster: Connection to the cluster.
+        wanted: Facts to request.
+        namespace: Namespace of jobs; empty for all.
+        selectors: Label selectors by fact.
 
     Raises:
         Failure: nothing of what is wanted can be had.

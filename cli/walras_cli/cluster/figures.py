@@ -1,4 +1,4 @@
-"""Chooses (pure): numbers of statuses, and what is used in the unit that is sold."""
+"""Pure: numbers of statuses, and what is used in the unit that is sold."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 UNIT = CoresPolicy().unit
 
 
-class Verdict(NamedTuple):
-    """What sums up the state of an object.
+class ConditionSummary(NamedTuple):
+    """The condition that summarizes the state of an object.
 
     Attributes:
         status: True, False or Unknown, as Kubernetes writes them.
-        reason: in one word.
-        message: for people.
+        reason: CamelCase word for programs.
+        message: Sentence for people.
     """
 
     status: str
@@ -30,14 +30,16 @@ class Verdict(NamedTuple):
     message: str
 
 
-def verdict_of(entry: Entry[Any]) -> Verdict:
+def verdict_of(entry: Entry[Any]) -> ConditionSummary:
     """Return what sums up an object's state, or that nothing was said about it as it is now."""
     ready = entry.ready
     if ready is None:
-        return Verdict("Unknown", "NotDecided", "nothing was decided about it yet")
+        return ConditionSummary("Unknown", "NotDecided", "nothing was decided about it yet")
     if is_behind(entry):
-        return Verdict("Unknown", "Changed", f"changed since this was said: {ready.message}")
-    return Verdict(ready.status, ready.reason, ready.message)
+        return ConditionSummary(
+            "Unknown", "Changed", f"changed since this was said: {ready.message}"
+        )
+    return ConditionSummary(ready.status, ready.reason, ready.message)
 
 
 def is_behind(entry: Entry[Any]) -> bool:

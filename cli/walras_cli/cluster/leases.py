@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from walras_cli.cluster.connection import Cluster, Document
 
 SLACK = timedelta(seconds=5)
-"""For which a Lease is believed in beyond its end: clocks differ, and so do requests."""
+"""Time after its expiry for which a Lease counts, because clocks and requests differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leases:
-    """Who lives.
+    """Which operator and which agents are alive.
 
     Attributes:
         known: whether one may see that at all.

@@ -1,4 +1,4 @@
-"""Chooses (pure): what makes a table doubtful or incomplete: a line each, with the way out."""
+"""Pure: what makes a table doubtful or incomplete: a line each, with the way out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from walras_cli.cluster.facts import Entry, Facts
 
 EPOCHS = 10**9
-"""In a term of an operator (`walras_operator.runtime.lease`): the rest of a number is the term."""
+"""Epochs in a leader term (`walras_operator.runtime.lease`): an epoch divided by it is the term."""
 
 MOST_NAMED = 3
 RIGHT_TO_MARKET = f"get {resource(MARKETS)}"

@@ -24,11 +24,11 @@ _CLUSTER = (
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Which cluster to ask, and about which namespace.
+    """The cluster to connect to, and the namespace to show.
 
     Attributes:
         kubeconfig: a file; None for kubectl's, or in a pod what it is given.
-        context: in that file; None for the current one.
+        context: Context in the kubeconfig; None for the current one.
         namespace: None for that of the context.
         everywhere: whether to look at all namespaces.
     """

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class Used(NamedTuple):
-    """What is used.
+    """CPUs and memory that a pod or node uses.
 
     Attributes:
-        cpus: of hardware threads, averaged over the window of whoever measures.
+        cpus: Hardware threads in use, averaged over the window of the metrics source.
         memory: bytes.
     """
 
@@ -35,12 +35,12 @@ class Used(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What is used by whom.
+    """CPUs and memory in use, by pod and by node.
 
     Attributes:
-        pods: by namespace and name; None if that is not known.
-        nodes: by name; None if that is not known.
-        missing: what is missing to know more, and the way out; empty if nothing is.
+        pods: Use by namespace and name; None if unknown.
+        nodes: Use by name of the node; None if unknown.
+        missing: What is missing for more data, and the way out; empty if nothing is.
     """
 
     pods: Mapping[tuple[str, str], Used] | None = None
@@ -55,8 +55,8 @@ def use_of(cluster: Cluster, namespace: str) -> Use:
     """Ask a cluster for what its pods and nodes use.
 
     Args:
-        cluster: to ask.
-        namespace: of the pods; empty for all.
+        cluster: Connection to the cluster.
+        namespace: Namespace of the pods; empty for all.
 
     Raises:
         ApiError: the API server cannot be reached.

@@ -125,7 +125,7 @@ def run(
 
 @contextmanager
 def _termination_as_interrupt() -> Iterator[None]:
-    """Have SIGTERM and SIGHUP (but for nohup) end the run as Ctrl-C does, all cleaned up."""
+    """Make SIGTERM and SIGHUP (unless nohup ignores it) end the run cleanly, as Ctrl-C does."""
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt

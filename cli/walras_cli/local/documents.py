@@ -43,11 +43,11 @@ class LocalJob:
     """A job to run on this machine.
 
     Attributes:
-        namespace: of its MarketJob.
-        name: of its MarketJob.
+        namespace: Namespace of its MarketJob.
+        name: Name of its MarketJob.
         origin: file and object, for messages.
-        folder: of its file; what is relative in it is relative to this.
-        spec: as written.
+        folder: Folder of its file; relative paths in it start there.
+        spec: Spec as written.
         fit: its speedup from a SpeedupProfile document; None if there is none.
         fraction: its parallel fraction, if some document gives it.
     """
@@ -62,7 +62,7 @@ class LocalJob:
 
     @property
     def key(self) -> str:
-        """What the job's processes and cgroup are named after: ``namespace.name``."""
+        """Name of the job's processes and cgroup: ``namespace.name``."""
         return f"{self.namespace}.{self.name}"
 
     @property
@@ -77,7 +77,7 @@ class LocalJob:
 
     @property
     def cwd(self) -> Path:
-        """Where its command runs."""
+        """Working directory of its command."""
         return (self.folder / self.spec.working_dir).resolve()
 
     @property
@@ -123,7 +123,7 @@ def load(files: Iterable[Path]) -> LocalMarket:
     """Read the documents of a local run.
 
     Raises:
-        InputError: with all that is wrong, a line each: file, object, field, way out.
+        InputError: Lists all problems: file, object, field, and the way out.
     """
     found: list[Located[AnyResource]] = read(files, parse_resource)
     problems: list[str] = []

@@ -40,7 +40,7 @@ class Market:
     Attributes:
         topology: its CPUs.
         units: its cores (or threads), in assignment order.
-        unit: what is sold.
+        unit: Unit that is sold: core or thread.
     """
 
     topology: Topology
@@ -91,7 +91,7 @@ class Host:
     """Starts jobs, holds them to their grants, leaves nothing behind; open it with `open_host`.
 
     Attributes:
-        sold: what jobs can be granted.
+        sold: The part of the machine that is for sale.
         logs: folder of what jobs write.
     """
 
@@ -136,7 +136,7 @@ class Host:
 
         Args:
             job: the job.
-            place: from `open`.
+            place: Placement from `open`.
             cores: how many it can ever get.
 
         Raises:

@@ -47,10 +47,10 @@ class JobFailedError(Exception):
 
 
 class View(Protocol):
-    """Is told how the run goes."""
+    """Receives the events of a run."""
 
     def event(self, now: float, text: str) -> None:
-        """Something happened."""
+        """Receive an event."""
 
     def refresh(self, now: float, jobs: Mapping[str, JobState]) -> None:
         """Time has passed."""
@@ -61,14 +61,14 @@ class Loop:
     """One run of all jobs under one policy.
 
     Attributes:
-        market: what the documents say.
+        market: Market of the documents.
         host: starts jobs and holds them.
-        view: is told of everything.
+        view: Receives all events.
         pin: how jobs that arrive are held while they are profiled.
         watch: the files to follow; None to leave them alone.
         keep_going: whether the other jobs go on when one fails.
         jobs: state of every job there ever was, by key.
-        ledger: what users got.
+        ledger: Sums of what users got.
     """
 
     market: LocalMarket
@@ -264,7 +264,7 @@ class Loop:
         self._hold()
 
     def _hold(self) -> None:
-        """Have every job held to what it was granted; those that have it may start."""
+        """Enforce every job's grant, and start jobs whose grant is enforced."""
         self._held = self.now
         # Whoever is profiled goes on to use the CPUs that it was given for that.
         profiled = [self.jobs[key].place for key in self._profiling]

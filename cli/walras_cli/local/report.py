@@ -1,4 +1,4 @@
-"""What a local run came to: values for scripts, tables for people."""
+"""The result of a local run, as values for scripts and tables for people."""
 
 from __future__ import annotations
 
@@ -28,25 +28,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """What became of one job.
+    """The result of one job.
 
     Attributes:
-        namespace: of the job.
-        name: of the job.
-        entitlement: that it drew on.
+        namespace: Namespace of the job.
+        name: Name of the job.
+        entitlement: Entitlement that it drew on.
         phase: how it ended.
         fraction: its parallel fraction.
-        source: where that came from.
-        seconds: that it ran.
+        source: Source of the parallel fraction.
+        seconds: Run time.
         cpu_seconds: CPU time that it used.
-        cores: that it held, averaged over its time.
+        cores: Cores that it held, averaged over its run time.
         granted_cores: whole cores of its own at the first decision that counted it.
-        predicted_speedup: by Amdahl's law for what it held, averaged over its time.
+        predicted_speedup: Speedup by Amdahl's law for these cores, averaged over its run time.
         measured_speedup: predicted time on one core over measured time; None without a time model.
-        predicted_seconds: at the start, all jobs starting at once; None without time models.
+        predicted_seconds: Run time predicted at the start; None without time models.
         proportional_seconds: the same under proportional sharing.
-        proportional_measured_seconds: as measured; None unless asked for.
-        price: at that decision.
+        proportional_measured_seconds: Measured run time under proportional sharing; None unless
+            requested.
+        price: Price at the first decision.
         reason: why it got that.
     """
 
@@ -71,7 +72,7 @@ class JobResult:
 
 @dataclass(frozen=True, slots=True)
 class UserResult:
-    """What one entitlement was worth and got, averaged over the time that any of its jobs ran."""
+    """What one entitlement was worth and got, averaged over the run times of its jobs."""
 
     name: str
     entitled_cores: float

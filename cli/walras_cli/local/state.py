@@ -1,4 +1,4 @@
-"""What is known of every job of a local run, and what it adds up to over time."""
+"""State of each job of a local run, and sums over time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Source(StrEnum):
-    """Where a parallel fraction comes from."""
+    """Source of a parallel fraction."""
 
     GIVEN = "given"
     MEASURED = "measured"
@@ -32,7 +32,7 @@ class Source(StrEnum):
 
 
 class Phase(StrEnum):
-    """What a job is doing."""
+    """Phase of a job."""
 
     WAITING = "waiting"
     PROFILING = "profiling"
@@ -47,20 +47,20 @@ class JobState:
     """A job over the time of a run.
 
     Attributes:
-        job: as its document has it now.
+        job: The job in its current document.
         fraction: its parallel fraction.
-        source: where that comes from.
+        source: Source of the parallel fraction.
         fit: its measured speedup and times; None where only a fraction is known.
-        phase: what it is doing.
+        phase: Phase that the job is in.
         place: the groups of its processes, from before it starts to its end.
         running: its process while it has one.
-        grant: what it was last granted.
-        first_grant: what it was granted first, as a rule with everybody there.
+        grant: Last grant; None before the first.
+        first_grant: First grant, usually with all jobs present.
         held: cores that it really holds now.
         cpus: the CPUs that it is to have now; None before it is granted any.
         trouble: why it does not have them; empty if it has.
         started: seconds since the run began.
-        ended: likewise.
+        ended: When it ended; None before.
         core_seconds: cores held, summed over its time.
         progress_seconds: expected speedup, summed over its time: seconds of work on one core.
         cpu_seconds: CPU time that it used.
@@ -136,7 +136,7 @@ class JobState:
 
 @dataclass(slots=True)
 class UserState:
-    """What a user was entitled to and got, summed over the time that any job of theirs ran."""
+    """What a user was entitled to and got, summed over the run times of its jobs."""
 
     name: str
     seconds: float = 0.0

@@ -42,20 +42,20 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Where bidding stopped at a threshold, beside the certified solver.
+    """A row about bidding that stopped at a threshold, compared with the certified solver.
 
     Attributes:
-        varied: which of users, servers and density is varied.
+        varied: Which parameter is varied: users, servers or density.
         users: how many there are.
         servers_per_user: servers over users.
         density: most jobs of a server.
-        number: which population of these.
+        number: Number of the population.
         step: relative change of prices at which bidding stopped.
-        iterations: of bidding.
+        iterations: Iterations of bidding.
         price_error: largest relative error of its prices.
         core_error: mean absolute error of a job's cores.
         progress_lost: part of system progress that it is short of the equilibrium's.
-        passes: of the certified solver.
+        passes: Passes of the certified solver.
         proven: its own proven price error.
     """
 

@@ -37,11 +37,11 @@ class Population:
 
     Attributes:
         density: most jobs of a server.
-        number: which population of that density.
+        number: Number of the population of that density.
         users: how many there are.
         servers: how many there are.
         jobs: how many there are.
-        policy: who divides the cores.
+        policy: Policy that divides the cores.
         progress: system progress (eq. 10) over that under proportional sharing.
         of_bound: system progress over that under the upper bound.
         entitlement_error: mean absolute percentage error of users' cores, 0.1 is ten percent.

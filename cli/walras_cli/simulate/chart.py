@@ -1,4 +1,4 @@
-"""What a plot shows, as a value: drawn by `plot`."""
+"""The content of a plot as a value; `plot` draws it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class Chart:
     """Lines, dots or bars over one axis.
 
     Attributes:
-        name: of the file.
+        name: Name of the file.
         title: above the plot.
-        x: what is on the horizontal axis.
-        y: what is on the vertical axis.
+        x: Label of the horizontal axis.
+        y: Label of the vertical axis.
         series: points of each line by its label; NaN are left out.
         categories: names of the horizontal places 0, 1, ...; the plot then has bars.
         log_x: whether the horizontal axis is logarithmic.

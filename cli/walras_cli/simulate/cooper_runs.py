@@ -41,10 +41,10 @@ class Colocated:
     Attributes:
         world: model of contention.
         mix: density that jobs were drawn by.
-        number: which population.
-        policy: who paired the agents.
+        number: Number of the population.
+        policy: Policy that paired the agents.
         penalty: mean disutility.
-        over_greedy: that over the one under greedy.
+        over_greedy: Ratio of that value to the one under greedy.
         fairness: rank correlation of jobs' mean penalty and bandwidth.
         no_worse_than_greedy: part of the agents that lose no more than under greedy.
         no_worse_than_complementary: the same for complementary.

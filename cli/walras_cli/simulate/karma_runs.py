@@ -31,12 +31,12 @@ class Scheme:
     """A population under a scheme.
 
     Attributes:
-        number: which population.
-        scheme: who divides the slices.
+        number: Number of the population.
+        scheme: Scheme that divides the slices.
         alpha: guaranteed fraction; empty where there is none.
         utilisation: part of all slices that was of use.
         welfare_ratio: largest part of its demands that a user had met, over the least.
-        throughput: of all users, over that under strict partitioning.
+        throughput: Throughput of all users, relative to strict partitioning.
         throughput_ratio: largest of a user over the least.
         throughput_disparity: median of users over the least.
     """
@@ -53,7 +53,7 @@ class Scheme:
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """What some users gain by becoming conformant, where a part already is."""
+    """The gain of users that become conformant, where a part of the users already is."""
 
     number: int
     conformant: float

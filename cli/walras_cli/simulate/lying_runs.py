@@ -47,10 +47,10 @@ FRACTION_LIES = {
     for jobs in ("all jobs", "one job")
     for told, factor in (("x 4", 4.0), ("x 1.2", 1.2), ("/ 1.2", 1 / 1.2), ("/ 4", 0.25))
 }
-"""By what the odds f / (1 - f) are multiplied, and whether of one job only."""
+"""Factors of the odds f / (1 - f), and whether for one job only."""
 
 WEIGHT_FACTORS = (4.0, 1.2, 1 / 1.2, 1 / 4)
-"""By what the weight of the first resource is multiplied."""
+"""Factors of the weight of the first resource."""
 
 RESOURCES = 4
 
@@ -65,15 +65,15 @@ DEMAND_LIES: dict[str, Callable[[Slices], Slices]] = {
 
 @dataclass(frozen=True, slots=True)
 class Lie:
-    """What a lie gains.
+    """A row about the gain of a lie.
 
     Attributes:
         about: F, budget, weights or demand.
         mechanism: lied to.
         users: how many there are, one of whom lies.
-        number: which population.
-        liar: which user.
-        lie: which one.
+        number: Number of the population.
+        liar: Number of the user who lies.
+        lie: Name of the lie.
         gain: relative gain of what it truly has, utility or slices of use; relative to what its
             entitlement is worth where the truth leaves it less than that.
     """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Of the cluster, and of the month in hours."""
+    """Size of the cluster, and length of the month in hours."""
 
     users: int
     nodes: int
@@ -36,8 +36,8 @@ class HourRow:
     """The cluster in an hour under a policy.
 
     Attributes:
-        policy: who divides.
-        hour: of the month.
+        policy: Policy that divides cores and memory.
+        hour: Hour of the month.
         progress: share-weighted mean of users' utilities.
         moved: cores that changed hands, of jobs that stay.
         below: part of the users whose speedup is below that of their entitlement.
@@ -57,10 +57,10 @@ class UserRow:
     """A user's month under a policy.
 
     Attributes:
-        policy: who divides.
+        policy: Policy that divides cores and memory.
         user: its number.
-        shares: of the user.
-        hours: in which it had jobs.
+        shares: Shares of the user.
+        hours: Number of hours in which the user had jobs.
         utility: mean over them.
         speedup: mean over them, whatever the memory.
         memory_met: part of its demand for memory that was met over the month.

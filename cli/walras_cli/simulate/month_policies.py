@@ -1,4 +1,4 @@
-"""What every policy gives in every hour of a drawn month: cores and memory, job by job."""
+"""Cores and memory that each policy gives to each job in each hour of a drawn month."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ POLICIES = ("reservations", *CLEARED)
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """What users have in an hour.
+    """Cores and memory of users in an hour.
 
     Attributes:
-        users: that have jobs, by number.
+        users: Numbers of the users that have jobs.
         speedup: mean speedup of each one's jobs.
         utility: the same, each times the part of its demand for memory that is met.
         memory: GiB of use to each.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 GIB = 1 << 30
 CORES, MEMORY = 48, 192
-"""Of a node: cores, and memory in GiB."""
+"""Cores, and GiB of memory, of a node."""
 
 JOBS_OF_USER = 4
 LIFE_HOURS = 24.0
@@ -56,13 +56,13 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """A month.
+    """The jobs and users of a drawn month.
 
     Attributes:
-        shares: of each user.
+        shares: Shares of each user.
         nodes: how many there are.
         hours: how long it is.
-        lives: of all jobs, by their arrival.
+        lives: Lives of all jobs, sorted by arrival.
     """
 
     shares: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Applies: a chart drawn by matplotlib, as SVG for pages and PNG for everything else."""
+"""Effects: a chart drawn by matplotlib, as SVG for pages and PNG for everything else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Applies: runs real programs through the profiler, on parts of their data and on all of it."""
+"""Effects: runs real programs through the profiler, on parts of their data and on all of it."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ class Program:
     """A program to measure.
 
     Attributes:
-        name: of the program.
-        kind: what it does, and by what.
+        name: Name of the program.
+        kind: What it computes, and with which library.
         needs: executables that it needs.
-        words: of its command; ``{folder}`` stands for the folder of the data.
+        words: Words of its command; ``{folder}`` stands for the folder of the data.
         data: whether it works on a sample of the text, by lines.
         tasks: equal pieces that all of its data is in; 0 if there are none to count.
     """
@@ -116,10 +116,10 @@ def write_data(folder: Path, lines: int, seed: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What came of a program's runs.
+    """The results of a program's runs.
 
     Attributes:
-        fit: of their times.
+        fit: Fit of the run times.
         seconds: median by core count, on the largest part of the data.
         disturbed: part of the CPUs' time that other programs took, on average; 0 if unknown.
     """

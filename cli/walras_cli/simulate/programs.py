@@ -27,7 +27,7 @@ SIMULATED_CORES = (2, 4, 8, 12, 16, 24, 48)
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Which programs, on how many lines of text, on which parts of the data, how often."""
+    """Programs to run, lines of text, parts of the data, and repeats."""
 
     programs: tuple[str, ...]
     lines: int
@@ -42,7 +42,7 @@ class Fraction:
 
     Attributes:
         program: its name.
-        kind: what it does, and by what.
+        kind: What it computes, and with which library.
         sampled: geometric mean of F over sampled data sizes: the paper's estimate.
         extrapolated: F at all of the data by lines with a common start-up time: ours.
         measured: F on all of the data.

@@ -1,4 +1,4 @@
-"""Applies: writes what a study came to into a folder, and reads it back for the page of all."""
+"""Effects: writes what a study came to into a folder, and reads it back for the page of all."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a study came to.
+    """The result of a study.
 
     Attributes:
         study: its name.
-        title: what it is about.
-        paper: whose evaluation it repeats.
-        stands_in: what stands in for data that are not to be had.
-        seed: of the run.
+        title: Subject of the study.
+        paper: Paper whose evaluation it repeats.
+        stands_in: Synthetic data in place of data that are not available.
+        seed: Seed of the run.
         quick: whether it ran at its quick size.
-        seconds: that it took.
-        machine: what it ran on.
-        judgements: of all claims.
+        seconds: Time that it took.
+        machine: Machine that it ran on.
+        judgements: Judgements of all claims.
         charts: names and titles of the plots.
     """
 

@@ -38,8 +38,8 @@ class Outcome:
         preferences: how weights were drawn.
         parallelism: machines that a user can use; 100 are all.
         users: how many there are.
-        number: which market of these.
-        method: who divides the machines.
+        number: Number of the market.
+        method: Method that divides the machines.
         rounds: until nobody gains more than a thousandth; 200 where that was not reached.
         papers_rounds: the same by the paper's criterion, see `papers_tolerance`.
         converged: whether it was.

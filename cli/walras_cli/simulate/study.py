@@ -1,4 +1,4 @@
-"""What a study is: a pure function of a seed and a size to rows, and claims judged by the rows."""
+"""A study: a pure function of a seed and a size to rows, and claims judged by the rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ IN_PLAIN_WORDS: dict[Verdict, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a run says about a claim.
+    """The judgement of a claim by the rows of a run.
 
     Attributes:
         ours: our figure, in words.
@@ -68,7 +68,7 @@ class Claim(Generic[Rows]):
 
     Attributes:
         where: section and figure of the paper; empty for what no paper claims.
-        claim: what is said.
+        claim: Text of the claim.
         paper: the printed figure, or what is said in its place.
         judge: the finding of a run.
     """
@@ -81,18 +81,18 @@ class Claim(Generic[Rows]):
 
 @dataclass(frozen=True, slots=True)
 class Study(Generic[Size, Rows]):
-    """A study.
+    """A study that repeats or extends a paper's evaluation.
 
     Attributes:
-        title: what it is about.
-        paper: whose evaluation it repeats; empty for what goes beyond the papers.
-        stands_in: what stands in for data that are not to be had, and what is assumed.
+        title: Subject of the study.
+        paper: Paper whose evaluation it repeats; empty for what goes beyond the papers.
+        stands_in: Synthetic data in place of data that are not available, and assumptions.
         run: the work: of a seed, a size and whom to tell of progress, a dataclass whose fields are
             tuples of rows, themselves flat dataclasses. The same seed and size give the same rows,
             to the bit.
         full: the paper's size.
         quick: a size for tests, on which every claim has the same direction.
-        claims: what the paper says of it.
+        claims: Claims of the paper.
         charts: plots of the rows.
         measured: whether rows have measured times, and so differ from run to run.
     """

@@ -1,4 +1,4 @@
-"""What changes would change, for people: a plan now and a plan then, row by row."""
+"""Tables of differences: a plan now and a plan with changes, row by row."""
 
 from __future__ import annotations
 

@@ -116,12 +116,14 @@ def what_if(
         )
     from walras_cli.output import show
     from walras_cli.what_if.page import WhatIfPage
-    from walras_cli.what_if.plans import Wish
+    from walras_cli.what_if.plans import MechanismOptions
     from walras_cli.what_if.sources import Source
 
     if sensitivity and (len(mechanisms) > 1 or "all" in mechanisms):
         raise BadInput("--sensitivity is about one mechanism; give -m once, and not all")
     source = Source.of([*files, *more], dumps, cores, target, live=live)
     compare_all = source.whole_and_live and not sensitivity
-    wish = Wish(mechanisms or (("all",) if compare_all else ()), memory, colocation, sensitivity)
+    wish = MechanismOptions(
+        mechanisms or (("all",) if compare_all else ()), memory, colocation, sensitivity
+    )
     show(WhatIfPage.of(source, wish), output)

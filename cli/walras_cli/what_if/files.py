@@ -21,11 +21,11 @@ T = TypeVar("T", bound="kinds.Resource | cluster.NodeObject | cluster.Pod | clus
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """What files say.
+    """The documents in files.
 
     Attributes:
-        objects: by kind, with the rules of the Market, or those that a Market has by default.
-        rules: of the Market; None if there is none among them.
+        objects: Objects by kind, with the rules of the Market, or the default rules.
+        rules: Rules of the Market; None if there is no Market.
     """
 
     objects: Objects

@@ -1,4 +1,4 @@
-"""What ``walras what-if`` shows: plans of a situation, and the one without what changes it."""
+"""The page that ``walras what-if`` shows: plans with and without changes."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from walras.sensitivity import FractionSensitivity
-    from walras_cli.what_if.plans import Wish
+    from walras_cli.what_if.plans import MechanismOptions
     from walras_cli.what_if.sources import Source
     from walras_cli.what_if.tables import Cleared
 
 
 @dataclass(frozen=True, slots=True)
 class WhatIfPage:
-    """Plans.
+    """Plans of a situation, with and without changes.
 
     Attributes:
         cleared: one for each mechanism.
         notes: one line on everything that takes no part or is not known.
         before: the first of them without the changes; None if there are none.
-        shifts: what over-estimated parallel fractions would move; empty unless asked for.
+        shifts: Effects of over-estimated parallel fractions; empty unless requested.
     """
 
     cleared: tuple[Cleared, ...]
@@ -35,7 +35,7 @@ class WhatIfPage:
     shifts: tuple[FractionSensitivity, ...] = ()
 
     @classmethod
-    def of(cls, source: Source, wish: Wish) -> WhatIfPage:
+    def of(cls, source: Source, wish: MechanismOptions) -> WhatIfPage:
         """Clear the market, with and without the changes.
 
         Raises:

@@ -1,4 +1,4 @@
-"""Chooses (pure, but for a line on what cannot be cleared): situations to plans."""
+"""Pure, except that it prints what cannot be cleared: situations to plans."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What the command line says about mechanisms; what it does not say, a Market does.
+class MechanismOptions:
+    """Mechanisms chosen on the command line; None where the Market's rules apply.
 
     Attributes:
         cores: several to compare, or all.
-        memory: in place of the Market's.
-        colocation: likewise.
+        memory: Mechanism for memory, in place of the Market's.
+        colocation: Policy of colocation, in place of the Market's.
         sensitivity: whether to tell what over-estimated parallel fractions would move.
     """
 
@@ -64,7 +64,7 @@ def clear_by(situation: Situation, policies: Sequence[Policy], *, anew: bool) ->
 
     Args:
         situation: the market.
-        policies: to clear it by.
+        policies: Policies to clear the market by.
         anew: whether nobody holds anything yet: mechanisms are compared like that, since cores that
             stay where they are while too little is gained would make all of them alike.
 

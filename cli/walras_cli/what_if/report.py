@@ -45,9 +45,9 @@ def document(
 
     Args:
         cleared: plans of one situation, under several mechanisms.
-        notes: for people.
+        notes: Lines for people.
         before: the plan without the changes that were asked about, under the first mechanism.
-        shifts: what over-estimated parallel fractions would move.
+        shifts: Effects of over-estimated parallel fractions.
     """
     first, *others = (_one(each) for each in cleared)
     return {
@@ -130,7 +130,7 @@ class _SideBySide:
         title: Above all of them.
         fixed: Heads of the columns that each of them begins with.
         heads: Heads of the mechanisms' columns.
-        rows: As many cells each as there are columns.
+        rows: Rows with a cell for each column.
     """
 
     title: str

@@ -28,11 +28,11 @@ NODE = "localhost"
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What can be cleared.
+    """A market that can be cleared.
 
     Attributes:
-        snapshot: of the market.
-        rules: of its Market.
+        snapshot: Input of the market.
+        rules: Rules of the Market.
         notes: one line on everything that takes no part or is not known.
     """
 
@@ -45,9 +45,9 @@ def situation_of_documents(objects: Objects, names: str, cores: int | None) -> S
     """Take documents as they are; all of them must be right.
 
     Args:
-        objects: of the documents.
-        names: of their files, for messages.
-        cores: of one node in place of Nodes and Pods; None for those of the documents.
+        objects: Objects in the documents.
+        names: Names of their files, for messages.
+        cores: Cores of one node in place of Nodes and Pods; None to use those of the documents.
 
     Raises:
         BadInput: they make no market.
@@ -69,7 +69,7 @@ def situation_of_world(world: World, objects: Objects) -> Situation:
 
     Args:
         world: the cluster.
-        objects: in place of its own, with the rules.
+        objects: Objects to use in place of the world's, with their rules.
     """
     there = _changed(world, objects)
     validated, before, credit = validate(there, objects.rules), carried(world), account(world)

@@ -24,7 +24,7 @@ class Source:
     """A cluster, without and with changes.
 
     Attributes:
-        then: with them.
+        then: The cluster with the changes.
         now: without them; None if there are none.
         whole_and_live: whether it is a live cluster, as it is.
     """
@@ -48,8 +48,8 @@ class Source:
         Args:
             files: changes, or a cluster of their own.
             dumps: a cluster.
-            cores: of one node, which takes all jobs of the documents.
-            target: where a live cluster is.
+            cores: Cores of one node that takes all jobs of the documents.
+            target: Live cluster to read.
             live: whether the files change that, even if they have Nodes.
 
         Raises:

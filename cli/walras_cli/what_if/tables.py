@@ -1,4 +1,4 @@
-"""What all tables of a what-if have alike, and the figures of whole plans."""
+"""Helpers for all tables of a what-if, and the scores of whole plans."""
 
 from __future__ import annotations
 
@@ -66,4 +66,4 @@ FIGURES: Mapping[str, Callable[[Cleared], str]] = {
     "residual": lambda each: f"{each.plan.residual:.1e}",
     "converged": lambda each: "yes" if each.plan.converged else "no",
 }
-"""Of whole plans, by their names for people."""
+"""Scores of whole plans, by label."""

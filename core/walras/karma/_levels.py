@@ -1,11 +1,10 @@
-"""How far a richest-first division gets, found by level in place of slice by slice.
+"""Richest-first division of slices, computed by level instead of slice by slice.
 
-A user that wants ``cap`` slices stands in line with as many keys: ``top``, ``top - step``, ``top -
-2 step`` and so on, its balance before each slice. To serve the richest user one slice, again and
-again, is to serve the largest keys of all users, equal keys in the order of users. So the outcome
-is known as soon as the level is: the largest key that is not served. It is found by counting the
-keys above a guess, a pass over the users each, about five times. This is the batching that section
-4 of the paper mentions.
+A user that wants ``cap`` slices has as many keys: ``top``, ``top - step``, ``top - 2 step`` and so
+on, its balance before each slice. Serving the richest user one slice, again and again, serves the
+largest keys of all users, equal keys in the order of users. So the outcome follows from the level:
+the largest key that is not served. It is found by counting the keys above a guess, one pass over
+the users for each of about five guesses. This is the batching that section 4 of the paper mentions.
 """
 
 from __future__ import annotations
@@ -22,35 +21,35 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 EVERYTHING = -(2**63)
-"""The level below all keys: everybody is served in full."""
+"""Level below all keys: every user is served in full."""
 
 HIGHEST = 2**63 - 1
-"""Above all keys; as a limit, none."""
+"""Level above all keys; as a limit, it stands for no limit."""
 
 PATIENCE = 12
-"""Guesses before every other one is the middle, so that there are never more than 140."""
+"""Guesses before every other one is the midpoint, so that there are never more than 140."""
 
 
 @kernel
 def serve(top: Counts, step: Counts, inverse: Floats, cap: Counts, amount: int) -> tuple[int, int]:
-    """Cut ``cap`` down to what each user gets of ``amount`` slices.
+    """Reduce ``cap`` to what each user gets of ``amount`` slices.
 
-    First a bracket of the level, then guesses by the Illinois rule: linear between the two ends,
-    one that stays counting half as much. Both ends are keys, so that equal keys, however many, are
-    found at once. Then keys that reach the level are served, but for some of those that equal it.
+    The level is bracketed, then guessed by the Illinois rule: linearly between the two ends, with
+    half the weight for an end that stays. Both ends are keys, so that equal keys, however many, are
+    found at once. Then all keys above the level are served, and some of those equal to it.
 
-    All in one function, since what one kernel calls is compiled once more with each of its callers.
+    It is one function, since a kernel is compiled again with each of its callers.
 
     Args:
-        top: shape (n,), the first key of each user.
-        step: shape (n,), by how much its keys fall, positive.
-        inverse: shape (n,), 1 / ``step``.
-        cap: shape (n,), how many keys it has; overwritten with how many are served.
-        amount: slices to hand out.
+        top: First key of each user, shape (n,).
+        step: Difference between a user's keys, positive, shape (n,).
+        inverse: 1 / ``step``, shape (n,).
+        cap: Number of keys of each user, overwritten with the number served, shape (n,).
+        amount: Slices to hand out.
 
     Returns:
-        The level, and the first user with a key there that is not served; `EVERYTHING` and -1 if
-        all are served.
+        The level, and the first user with a key at it that is not served; `EVERYTHING` and -1 if
+        all keys are served.
     """
     upto = 0
     low, high = HIGHEST, EVERYTHING
@@ -84,8 +83,8 @@ def serve(top: Counts, step: Counts, inverse: Floats, cap: Counts, amount: int) 
             short *= 0.5 if side < 0 else 1.0
             side = -1
     level = high - 1 if above == amount else low
-    # A user has one key equal to the level at most: the last bit notes it until it is known how far
-    # the slices that nobody above the level takes reach among them.
+    # A user has at most one key equal to the level: the last bit of its cap marks it until the
+    # slices left over by keys above the level are known.
     spare = amount
     for u in range(len(cap)):
         keys = keys_from(top[u], step[u], inverse[u], cap[u], level)
@@ -107,8 +106,9 @@ def serve(top: Counts, step: Counts, inverse: Floats, cap: Counts, amount: int) 
 def keys_from(top: int, step: int, inverse: float, cap: int, level: int) -> int:
     """Return how many keys of one user are at least ``level``.
 
-    Exact: the quotient in floating point is off by less than one for caps below 2**50, and is put
-    right in integers. That and no branches let the processor do eight users at a time.
+    The result is exact: the quotient in floating point is off by less than one for caps below
+    2**50, and is corrected in integers. Without branches, the processor handles eight users at a
+    time.
     """
     gap = top - level
     quotient = int(min(gap * inverse, float(cap)))

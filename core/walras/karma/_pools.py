@@ -1,12 +1,11 @@
-"""Richest first across several pools that share one balance a user.
+"""Richest-first division across several pools, with one balance for each user.
 
 At each moment the richest user that can still be served takes a slice, from the first pool (in
-their order) where it wants one and one is left. As long as no pool refuses anybody, a user's keys
+their order) where it wants one and one is left. As long as no pool refuses a slice, a user's keys
 (see `walras.karma._levels`) belong to its pools one after the other, and the moment at which a pool
 first refuses a slice follows from its own users' keys. So: find that moment for every pool, let the
-pool that is first cut its users' wants down to what they got, move what they still want elsewhere
-up in line, and repeat. Only pools further down the lines of users that were cut need to be looked
-at again.
+first of these pools reduce its users' wants to what they got, move up what they want of later
+pools, and repeat. Only later pools of users that were refused need another look.
 """
 
 from __future__ import annotations
@@ -25,28 +24,28 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 UNKNOWN = HIGHEST
-"""In place of the level of a pool's first refusal: it is still to be found, or to be found anew."""
+"""Level of a pool whose first refusal is not computed yet, or must be computed again."""
 
 CLOSED = EVERYTHING + 1
-"""Likewise: the pool has refused, and its users have been cut."""
+"""Level of a pool that has refused, and whose users' wants have been reduced."""
 
 
 @callable_from_kernels
 def share_out(
     rank: Counts, step: Counts, inverse: Floats, limit: Counts, want: Counts, supply: Counts
 ) -> None:
-    """Cut ``want`` down to what each user gets.
+    """Reduce ``want`` to what each user gets.
 
     Args:
-        rank: shape (n,), who comes first: the larger, the earlier; ties in the order of users.
-        step: shape (n,), by how much a slice lowers a user's rank, positive.
-        inverse: shape (n,), 1 / ``step``.
-        limit: shape (n,), slices that a user may get in all pools together.
-        want: shape (pools, n), overwritten with what each user gets.
-        supply: shape (pools,), slices to hand out.
+        rank: Rank of each user, the largest first, ties in the order of users, shape (n,).
+        step: Decrease of a user's rank by a slice, positive, shape (n,).
+        inverse: 1 / ``step``, shape (n,).
+        limit: Most slices of each user in all pools together, shape (n,).
+        want: Slices that users want, overwritten with what they get, shape (pools, n).
+        supply: Slices to hand out, shape (pools,).
     """
     pools, users = want.shape
-    if pools == 1:  # what follows would do as well, a fifth slower
+    if pools == 1:  # the general case gives the same, a fifth slower
         want[0] = np.minimum(want[0], limit)
         serve(rank, step, inverse, want[0], supply[0])
         return
@@ -80,7 +79,7 @@ def _line_up(
     top: Counts,
     gets: Counts,
 ) -> None:
-    """Set the first key of each user in one pool, and how many slices it would take there."""
+    """Set the first key of each user in one pool, and the slices that it would take there."""
     for u in range(len(top)):
         top[u] = rank[u] - before[u] * step[u]
         gets[u] = max(0, min(want[u], limit[u] - before[u]))
@@ -88,7 +87,7 @@ def _line_up(
 
 @kernel
 def _first_to_refuse(level: Counts, whose: Counts) -> int:
-    """Return the open pool that refuses first: at the highest level, the earliest user; or -1."""
+    """Return the open pool that refuses first, at the highest level; -1 if none refuses."""
     first, highest, earliest = -1, CLOSED, 0
     for pool in range(len(level)):
         if level[pool] > highest or (level[pool] == highest and whose[pool] < earliest):
@@ -98,7 +97,7 @@ def _first_to_refuse(level: Counts, whose: Counts) -> int:
 
 @kernel
 def _cut(closed: int, gets: Counts, want: Counts, before: Counts, level: Counts) -> None:
-    """Cut wants of the closed pool to what users got; they turn to their later pools earlier."""
+    """Reduce wants of the closed pool to what users got, and move up those of later pools."""
     for u in range(len(gets)):
         refused = want[closed, u] - gets[u]
         if refused > 0:

@@ -1,11 +1,11 @@
-"""The arithmetic of one quantum of Karma (Algorithm 1).
+"""Arithmetic of one quantum of Karma (Algorithm 1).
 
-Everybody earns C / n credits and pays for its own guaranteed slices, which leaves the (1 - alpha) f
-free credits of line 3; everybody gets what it wants of its guaranteed slices; the richest borrower
-first, slice by slice, users take what they want beyond them from the donated and shared slices of
-each pool; then donors earn for the slices of theirs that were used, the poorest first. In one pool
-nobody both borrows and donates, so to pay donors at the end is what the algorithm does; in several,
-it keeps the order of borrowers free of what they earn meanwhile.
+Every user earns C / n credits and pays for its guaranteed slices, which leaves the (1 - alpha) f
+free credits of line 3. Every user gets what it wants of its guaranteed slices. Then users take what
+they want beyond them from the donated and shared slices of each pool, slice by slice, the richest
+borrower first. Then donors earn for their slices that were used, the poorest first. In one pool no
+user both borrows and donates, so that paying donors at the end is what the algorithm does; in
+several pools, it keeps the order of borrowers independent of what they earn meanwhile.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 
 
 class SettlementTerms(NamedTuple):
-    """What `settle` takes that is the same in every quantum, and arrays that it works in.
+    """Arguments of `settle` that are the same in every quantum, and its working arrays.
 
     Attributes:
-        prices: shape (n,), micro-credits.
-        capacities: shape (pools,), slices.
-        guaranteed: shape (pools, n), slices.
-        income: micro-credits that all users earn together.
-        dues: shape (n,), micro-credits that guaranteed slices cost.
-        inverse: shape (n,), 1 / ``prices``.
-        supply: shape (pools,), overwritten.
-        limit: shape (n,), overwritten.
-        rank: shape (n,), overwritten.
+        prices: Price of a slice in micro-credits, shape (n,).
+        capacities: Slices of each pool, shape (pools,).
+        guaranteed: Guaranteed slices, shape (pools, n).
+        income: Micro-credits that all users earn together.
+        dues: Micro-credits that guaranteed slices cost, shape (n,).
+        inverse: 1 / ``prices``, shape (n,).
+        supply: Working array, shape (pools,).
+        limit: Working array, shape (n,).
+        rank: Working array, shape (n,).
     """
 
     prices: Counts
@@ -56,7 +56,7 @@ class SettlementTerms(NamedTuple):
 
     @classmethod
     def of(cls, shares: Shares) -> SettlementTerms:
-        """Return the terms of ``shares``, good for any number of quanta."""
+        """Return the terms of ``shares``, for any number of quanta."""
         pools, users = shares.guaranteed.shape
         return cls(
             read_only(shares.prices),
@@ -88,23 +88,23 @@ def settle(
     limit: Counts,
     rank: Counts,
 ) -> int:
-    """Settle one quantum: change ``balances``, fill ``slices`` and ``lent``, return the carry.
+    """Settle one quantum: update ``balances``, fill ``slices`` and ``lent``, return the carry.
 
     Args:
-        balances: shape (n,), micro-credits, at least one user's.
-        carry: micro-credits left over by the quantum before.
-        demands: shape (pools, n), slices; read-only.
-        slices: shape (pools, n), overwritten with what each user holds.
-        lent: shape (pools, n), overwritten with the donated slices that somebody uses.
-        prices: this and the following: `SettlementTerms`.
-        capacities: as above.
-        guaranteed: as above.
-        income: as above.
-        dues: as above.
-        inverse: as above.
-        supply: as above.
-        limit: as above.
-        rank: as above.
+        balances: Micro-credits of each user, at least one, shape (n,).
+        carry: Micro-credits left over by the quantum before.
+        demands: Slices that users want, read-only, shape (pools, n).
+        slices: Overwritten with the slices that users hold, shape (pools, n).
+        lent: Overwritten with the donated slices that are used, shape (pools, n).
+        prices: Field of `SettlementTerms`.
+        capacities: Field of `SettlementTerms`.
+        guaranteed: Field of `SettlementTerms`.
+        income: Field of `SettlementTerms`.
+        dues: Field of `SettlementTerms`.
+        inverse: Field of `SettlementTerms`.
+        supply: Field of `SettlementTerms`.
+        limit: Field of `SettlementTerms`.
+        rank: Field of `SettlementTerms`.
     """
     users = len(balances)
     each = (carry + income) // users
@@ -129,8 +129,9 @@ def _split(
 ) -> None:
     """Split demands into guaranteed slices and what is ``wanted`` beyond them or ``donated``.
 
-    Wants are cut to the pool's capacity; the ``supply`` is what nobody takes of guaranteed slices
-    and what is not guaranteed; the ``limit`` is what a user wants in all pools.
+    Wants are limited to the pool's capacity. The ``supply`` is the guaranteed slices that their
+    users do not take and the slices that are not guaranteed. The ``limit`` is what a user wants in
+    all pools.
     """
     pools, users = demands.shape
     for u in range(users):
@@ -150,7 +151,7 @@ def _split(
 def _earn(
     balances: Counts, income: int, dues: Counts, prices: Counts, inverse: Floats, limit: Counts
 ) -> None:
-    """Pay everybody its income less its dues, and lower its limit to what it can pay for."""
+    """Pay every user its income less its dues, and lower its limit to what it can pay for."""
     for u in range(len(balances)):
         balances[u] += income - dues[u]
         limit[u] = keys_from(balances[u], prices[u], inverse[u], limit[u], prices[u])
@@ -168,13 +169,16 @@ def _collect(
     limit: Counts,
     rank: Counts,
 ) -> bool:
-    """Let borrowers pay for ``slices``, add their guaranteed ones, and put how many are ``due``.
+    """Charge borrowers for ``slices``, add their guaranteed ones, and set how many are ``due``.
 
     As many donated slices as are borrowed are due to be paid for, the poorest donor's first and
-    without a limit. Returns whether not all are.
+    without a limit.
+
+    Returns:
+        Whether more slices are donated than borrowed in any pool.
     """
     pools, users = demands.shape
-    too_many = False
+    more_donated = False
     for pool in range(pools):
         borrowed, offered = 0, 0
         for u in range(users):
@@ -183,12 +187,12 @@ def _collect(
             balances[u] -= prices[u] * slices[pool, u]
             slices[pool, u] += min(guaranteed[pool, u], demands[pool, u])
         due[pool] = min(borrowed, offered)
-        too_many = too_many or borrowed < offered
-    if too_many:
+        more_donated = more_donated or borrowed < offered
+    if more_donated:
         for u in range(users):
             limit[u] = HIGHEST
             rank[u] = -balances[u]
-    return too_many
+    return more_donated
 
 
 @kernel

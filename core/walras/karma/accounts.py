@@ -1,8 +1,8 @@
-"""What a quantum did to everybody's credits, and who lent to whom, for its users.
+"""Accounts for users: credits after a quantum, and who lent to whom.
 
-Credits are the same whoever's slice somebody gets, and Algorithm 1 keeps no count of it. Said here
-is what its numbers allow to say fairly: of every pool's borrowed slices each borrower has the same
-part from every donor, and the rest from the shared slices that are nobody's.
+A slice costs the same whoever donated it, and Algorithm 1 does not record whose slice a borrower
+gets. The accounts divide it evenly: of every pool's borrowed slices each borrower has the same part
+from every donor, and the rest from the shared slices that belong to no user.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Credits of one user.
+    """Credits and loans of one user in a quantum; credits are exact decimal numbers.
 
     Attributes:
-        balance: after the quantum, in credits, exactly.
-        earned: in it: its part of the free credits, and for slices lent.
-        spent: in it, for slices borrowed.
-        lent: bytes, by borrower, most first.
-        borrowed: bytes, by donor, most first; those of nobody under an empty name.
+        balance: Credits after the quantum.
+        earned: Credits earned in the quantum: its part of the free credits, and for slices lent.
+        spent: Credits spent in the quantum, for slices borrowed.
+        lent: Bytes lent by borrower, most first.
+        borrowed: Bytes borrowed by donor, most first; shared slices have an empty name.
     """
 
     balance: str
@@ -41,7 +41,7 @@ class Account:
 
 
 def accounts_of(settled: SettledQuantum, slice_bytes: int) -> Iterator[Account]:
-    """Yield an account for each user, in their order."""
+    """Yield the account of each user, in the order of the ledger."""
     allocation = settled.allocation
     users, loans = allocation.before.users, lending(allocation)
     lent: list[dict[str, float]] = [{} for _ in users]
@@ -66,7 +66,7 @@ def accounts_of(settled: SettledQuantum, slice_bytes: int) -> Iterator[Account]:
 
 
 def lending(allocation: Allocation) -> Mapping[tuple[int, int], float]:
-    """Return the slices that each donor lends to each borrower over all pools, by their numbers."""
+    """Return the slices that each donor lends to each borrower in all pools, by their indices."""
     donors = np.flatnonzero(allocation.lent.any(axis=0))
     takers = np.flatnonzero(allocation.borrowed.any(axis=0))
     # Every donor of a pool lends to every borrower of it, in proportion.

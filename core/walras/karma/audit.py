@@ -1,9 +1,9 @@
-"""Whether a ledger is what a log of quanta comes to: no credit minted, none lost.
+"""Audit of a ledger against a log of quanta: no credit is created, none is lost.
 
-Records are written before what they say is made durable, so that a log has a record of every
-quantum that counts, and maybe some that do not: of an operator that died or was superseded between
-the two, or of a quantum that was settled again since somebody asked for more while it lasted. The
-next quantum tells which of them counted: it begins with the credits that one ended with.
+A record is written before its ledger is stored. So a log has a record of every quantum that took
+effect, and possibly some that did not: of an operator that died or lost its leadership between the
+two writes, or of a quantum that was settled again since demands rose while it lasted. The next
+quantum shows which of them took effect: it begins with the credits that one ended with.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 MOST_NAMED = 3
-"""Users of whom a problem tells."""
+"""Most users that a problem lists by name."""
 
 
 class AuditReport(NamedTuple):
-    """What an audit found.
+    """Result of an audit.
 
     Attributes:
-        first: number of the first quantum of the log; 0 if it has none.
-        last: of the last.
-        records: how many there are.
-        problems: why the ledger does not follow from the log, a line each; none if it does.
+        first: Number of the first quantum in the log; 0 if the log is empty.
+        last: Number of the last quantum in the log; 0 if the log is empty.
+        records: Number of records in the log.
+        problems: Reasons why the ledger does not follow from the log, one line each; none if it
+            does.
     """
 
     first: int
@@ -41,12 +42,12 @@ def audit(records: Iterable[dict[str, Any]], ledger: Ledger) -> AuditReport:
     """Replay a log of quanta against a ledger.
 
     Args:
-        records: as `walras.karma.record.record_of` makes them, those of one quantum in the order in
+        records: Records by `walras.karma.record.record_of`, those of one quantum in the order in
             which they were written; logs of several operators may follow each other.
-        ledger: that is to follow from them; quanta after it are looked at as well.
+        ledger: Ledger that must follow from the records; quanta after it are audited too.
 
     Raises:
-        KarmaError: one of them is no record.
+        KarmaError: An entry is not a record.
     """
     written: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
     for record in records:
@@ -81,12 +82,10 @@ def _number(record: dict[str, Any]) -> int:
 def _take(
     record: dict[str, Any], former: Sequence[ReplayedQuantum], latest: list[ReplayedQuantum]
 ) -> Iterable[str]:
-    """Add a record to the latest ones; yield what is wrong with it."""
+    """Add a record to the latest ones; yield its problems."""
     number = _number(record)
     if "omitted" in record:
-        yield (
-            f"quantum {number}: has {record['omitted']} users and demands, too many to be recorded"
-        )
+        yield (f"quantum {number}: has {record['omitted']} users and demands, too many to record")
         return
     replayed = ReplayedQuantum(record)
     yield from replayed.problems
@@ -96,29 +95,29 @@ def _take(
 
 
 def _follows(earlier: ReplayedQuantum, later: ReplayedQuantum) -> bool:
-    """Whether one begins where another ended; where it began, if it is the same quantum."""
+    """Return whether a quantum begins where another ended, or where it began if it is the same."""
     again = earlier.number == later.number
     return _begins(later, earlier.before if again else earlier.after)
 
 
 def _end(last: int, ends: Sequence[ReplayedQuantum], ledger: Ledger) -> Iterable[str]:
-    """Say how a ledger differs from what its quantum ended with, and the next one began with.
+    """Yield how a ledger differs from the end of its quantum and the beginning of the next.
 
-    That one may have been written down by an operator that died before it settled it.
+    The next quantum may be that of an operator that died before it settled it.
     """
     if last < ledger.quantum:
         yield _gap(last + 1, ledger.quantum)
     elif last and not ends:
-        yield f"what quantum {ledger.quantum} ended with is not in the log"
+        yield f"the end of quantum {ledger.quantum} is not in the log"
     elif last and not any(each.after == ledger or _begins(each, ledger) for each in ends):
         yield (
-            f"the ledger is not what quantum {ends[-1].number} ended with: "
+            f"the ledger differs from the end of quantum {ends[-1].number}: "
             f"{_differences(ends[-1].after, ledger)}"
         )
 
 
 def _begins(later: ReplayedQuantum, ledger: Ledger) -> bool:
-    """Whether a quantum begins with a ledger, as it is then as long as it is not settled."""
+    """Return whether a quantum begins with the balances of a ledger."""
     return ledger.shared_by(later.before.users) == later.before
 
 
@@ -128,14 +127,14 @@ def _gap(first: int, last: int) -> str:
 
 
 def _differences(expected: Ledger, found: Ledger) -> str:
-    """Say in which respects two ledgers differ, the first few users' credits by name."""
+    """Return how two ledgers differ, with the credits of the first few users that do."""
     if expected.quantum != found.quantum:
         return f"it is of quantum {found.quantum}"
     if expected.users != found.users:
-        return "it has other users, or in another order"
+        return "its users are others, or in another order"
     off = [
-        f"{user} has {in_credits(int(now))} credits and not {in_credits(int(due))}"
+        f"{user} has {in_credits(int(now))} credits instead of {in_credits(int(due))}"
         for user, due, now in zip(expected.users, expected.balances, found.balances, strict=True)
         if due != now
     ]
-    return "; ".join(off[:MOST_NAMED]) or "it has another carry"
+    return "; ".join(off[:MOST_NAMED]) or "its carry is another"

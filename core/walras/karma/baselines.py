@@ -1,6 +1,6 @@
-"""What Karma is measured against: fixed shares, and max-min fairness without a memory (section 5).
+"""Baselines of Karma: fixed shares, and max-min fairness without a history (section 5).
 
-Arrays have users along their last axis; along the others, every row is a division of its own.
+Arrays have users along their last axis; each row is divided separately.
 """
 
 from __future__ import annotations
@@ -21,22 +21,24 @@ if TYPE_CHECKING:
 
 
 def share_strictly(demands: ArrayLike, capacity: int, weights: ArrayLike | None = None) -> Counts:
-    """Return what users can use of fixed shares by weight: strict partitioning.
+    """Return the slices that users use of fixed shares by weight: strict partitioning.
 
-    Shares are whole slices by largest remainder, equal remainders in the order of users.
+    Shares are rounded by largest remainder, equal remainders in the order of users.
 
     Args:
-        demands: shape (n,) or (quanta, n), whole numbers.
-        capacity: slices.
-        weights: positive integers, one a user; all the same if not given.
+        demands: Whole slices that users want, shape (n,) or (quanta, n).
+        capacity: Slices to divide.
+        weights: Positive integers, one for each user; all equal if not given.
 
     Raises:
-        KarmaError: as for `Shares.of`.
+        KarmaError: A number is out of range (`Shares.of`).
     """
     wanted = whole("demands", demands, 2)
     users = wanted.shape[1]
     weight = np.ones(users, np.int64) if weights is None else whole("weights", weights, 1, least=1)
-    Shares.of(users, capacity, weights=weight)  # refuses what the next line could not divide
+    Shares.of(
+        users, capacity, weights=weight
+    )  # raises KarmaError for numbers that the next line cannot divide
     share, remainder = np.divmod(capacity * weight, max(int(weight.sum()), 1))
     left = capacity - int(share.sum()) if users else 0
     share[np.argsort(-remainder, kind="stable")[:left]] += 1
@@ -44,18 +46,18 @@ def share_strictly(demands: ArrayLike, capacity: int, weights: ArrayLike | None 
 
 
 def share_max_min(demands: ArrayLike, capacity: int, weights: ArrayLike | None = None) -> Counts:
-    """Return max-min fair slices of each quantum for itself: periodic max-min (section 2).
+    """Return the max-min fair slices of each quantum separately: periodic max-min (section 2).
 
-    Slice by slice to the user that has least in proportion to its weight and wants more, the
-    earlier of equals. It is Karma without guarantees and with a new ledger every quantum.
+    Each slice goes to the user that has least in proportion to its weight and wants more, the
+    earlier of equals. This is Karma without guarantees and with a new ledger every quantum.
 
     Args:
-        demands: shape (n,) or (quanta, n), whole numbers.
-        capacity: slices, in every quantum.
-        weights: positive integers, one a user; all the same if not given.
+        demands: Whole slices that users want, shape (n,) or (quanta, n).
+        capacity: Slices in every quantum.
+        weights: Positive integers, one for each user; all equal if not given.
 
     Raises:
-        KarmaError: as for `Shares.of`.
+        KarmaError: A number is out of range (`Shares.of`).
     """
     slices = whole("demands", demands, 2)
     quanta, users = slices.shape
@@ -72,15 +74,15 @@ def share_max_min(demands: ArrayLike, capacity: int, weights: ArrayLike | None =
 def share_max_min_once(
     demands: ArrayLike, capacity: int, weights: ArrayLike | None = None
 ) -> Counts:
-    """Return what users can use, in every quantum, of the max-min fair slices of the first.
+    """Return the slices that users use, in every quantum, of the max-min fair slices of the first.
 
     Args:
-        demands: shape (quanta, n), at least one quantum.
-        capacity: slices.
-        weights: positive integers, one a user; all the same if not given.
+        demands: Whole slices that users want, at least one quantum, shape (quanta, n).
+        capacity: Slices to divide.
+        weights: Positive integers, one for each user; all equal if not given.
 
     Raises:
-        KarmaError: as for `Shares.of`.
+        KarmaError: A number is out of range (`Shares.of`).
     """
     wanted = whole("demands", demands, 2)
     if not len(wanted):

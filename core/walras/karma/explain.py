@@ -1,4 +1,4 @@
-"""Why a user holds what it holds, in one sentence."""
+"""Explanation of a user's slices, in one sentence."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def explain(allocation: Allocation, user: str) -> str:
-    """Say what ``user`` holds of what it asked for, why, and what that did to its credits.
+    """Return what ``user`` holds of its demand, why, and how its credits changed.
 
     Raises:
-        KarmaError: there is no such user.
+        KarmaError: The ledger has no such user.
     """
     number = allocation.ledger.index(user)
     demand, held, borrowed, donated, lent, guaranteed = (

@@ -1,4 +1,4 @@
-"""Who holds how many credits: a value that can be stored, restored, joined and left.
+"""Ledger of credits: a value that can be stored and restored, and that users join and leave.
 
 A credit buys one slice for one quantum at equal weights. Balances are whole numbers of
 micro-credits, so that sums are exact and the same history gives the same balances to the bit.
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 UNIT = 1_000_000
-"""Micro-credits of one credit."""
+"""Micro-credits in one credit."""
 
 INITIAL_CREDITS = 10**12
-"""Section 3.4: so large that nobody runs out. Borrowing a million slices more than they earn in
-every quantum of ten seconds, a user would run out after four months."""
+"""Credits that users start with, so many that none runs out (section 3.4). A user that borrows a
+million slices more than it earns in every quantum of ten seconds runs out after four months."""
 
 LARGEST_BALANCE = 2**61
-"""Micro-credits; more could overflow the solver's arithmetic. 2.3e12 credits."""
+"""Bound on balances in micro-credits (2.3e12 credits); more could overflow the arithmetic."""
 
 VERSION = 1
 
@@ -37,24 +37,24 @@ _DECIMAL = re.compile(r"([0-9]{1,12}|[12][0-9]{12})(?:\.([0-9]{1,6}))?")
 
 
 class KarmaError(ValueError):
-    """Numbers or names that make no sense; the message names the first bad entry."""
+    """Invalid numbers or names; the message names the first bad entry."""
 
 
 @dataclass(frozen=True, eq=False)
 class Ledger:
-    """Balances of all users after some quanta.
+    """Balances of all users after a number of quanta.
 
-    Equal ranks are told apart by the order of users, that is by who joined first.
+    Equal balances rank in the order of users, so that the user that joined first comes first.
 
     Attributes:
-        users: names, unique, in the order of joining.
-        balances: shape (n,), micro-credits, not negative; read-only.
-        carry: micro-credits of income that could not be divided equally so far; the next
-            quantum divides them too, so that none is lost.
-        quantum: how many quanta have been settled; an allocation adds one.
+        users: Unique names, in the order of joining.
+        balances: Balance of each user in micro-credits, not negative, read-only, shape (n,).
+        carry: Micro-credits of income that could not be divided equally so far; the next quantum
+            divides them too, so that none is lost.
+        quantum: Number of quanta that have been settled; an allocation adds one.
 
     Raises:
-        KarmaError: a balance, the carry or the quantum is out of range.
+        KarmaError: A balance, the carry or the quantum is out of range.
     """
 
     users: tuple[str, ...]
@@ -83,38 +83,38 @@ class Ledger:
 
     @classmethod
     def open(cls, users: Iterable[str], initial: int | Fraction = INITIAL_CREDITS) -> Ledger:
-        """Return the ledger of ``users`` who all start with ``initial`` credits."""
+        """Return the ledger of ``users`` that all start with ``initial`` credits."""
         names = tuple(users)
         _check_unique(names)
         return cls(names, np.full(len(names), _micro(initial)))
 
     def index(self, user: str) -> int:
-        """Return the place of ``user`` in every array of users.
+        """Return the index of ``user`` in every array of users.
 
         Raises:
-            KarmaError: there is no such user.
+            KarmaError: The ledger has no such user.
         """
         if user not in self._numbers:
             raise KarmaError(f"user {user!r} is not in the ledger: join() comes first")
         return self._numbers[user]
 
     def credits(self, user: str) -> Fraction:
-        """Return what ``user`` holds, in credits, exactly.
+        """Return the balance of ``user`` in credits, exactly.
 
         Raises:
-            KarmaError: there is no such user.
+            KarmaError: The ledger has no such user.
         """
         return Fraction(int(self.balances[self.index(user)]), UNIT)
 
     def total(self) -> int:
-        """Return all micro-credits together, the carry included, as an integer of any size."""
+        """Return the sum of all micro-credits, the carry included, as an unbounded integer."""
         return self._sum() + self.carry
 
     def join(self, *users: str, if_empty: int | Fraction = INITIAL_CREDITS) -> Ledger:
-        """Return a ledger that ``users`` have joined with the mean balance each (section 3.4).
+        """Return a ledger that ``users`` have joined, each with the mean balance (section 3.4).
 
-        The mean is rounded down to a micro-credit. Nobody else's balance changes. Joining a
-        ledger without users, they start with ``if_empty`` credits.
+        The mean is rounded down to a micro-credit. No other balance changes. Users that join an
+        empty ledger start with ``if_empty`` credits.
         """
         _check_unique((*self.users, *users))
         start = self._sum() // len(self.users) if self.users else _micro(if_empty)
@@ -122,9 +122,9 @@ class Ledger:
         return replace(self, users=self.users + users, balances=balances)
 
     def leave(self, *users: str) -> Ledger:
-        """Return a ledger without ``users`` and their credits; all others keep theirs.
+        """Return a ledger without ``users`` and their credits; all other balances stay.
 
-        Their fair share is spread by the next quantum, which divides the pools by those present.
+        The next quantum divides their fair share among the users that remain.
         """
         gone = {self.index(user) for user in users}
         kept = [number for number in range(len(self.users)) if number not in gone]
@@ -132,15 +132,15 @@ class Ledger:
         return replace(self, users=names, balances=self.balances[np.array(kept, np.int64)])
 
     def shared_by(self, users: Sequence[str]) -> Ledger:
-        """Return a ledger of exactly these users: others have left it, and new ones joined it."""
+        """Return a ledger of exactly these users: others leave it, and new ones join it."""
         there, known = set(users), set(self.users)
         gone = [user for user in self.users if user not in there]
         return self.leave(*gone).join(*(user for user in users if user not in known))
 
     def lift(self, by: int | Fraction) -> Ledger:
-        """Return a ledger in which everybody has ``by`` credits more, or fewer if negative.
+        """Return a ledger in which every user has ``by`` credits more, or fewer if negative.
 
-        Only differences between balances decide who comes first: as long as nobody runs out,
+        Only differences between balances decide the order of users: as long as no user runs out,
         all later allocations are the same.
         """
         return replace(self, balances=self.balances + _micro(by))
@@ -163,10 +163,10 @@ class Ledger:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Ledger:
-        """Return the ledger that `to_document` wrote down.
+        """Return the ledger that a document of `to_document` describes.
 
         Raises:
-            KarmaError: the document is of another version, or is no ledger.
+            KarmaError: The document is of another version, or is not a ledger.
         """
         version = document.get("version") if isinstance(document, dict) else None
         if version != VERSION:
@@ -227,7 +227,7 @@ def _micro(amount: int | Fraction) -> int:
 
 
 def in_credits(micro: int) -> str:
-    """Return micro-credits as credits, exactly: 2500000 as '2.5'."""
+    """Return micro-credits as an exact decimal number of credits: 2500000 as '2.5'."""
     whole, part = divmod(abs(micro), UNIT)
     sign = "-" if micro < 0 else ""
     return f"{sign}{whole}.{part:06d}".rstrip("0").rstrip(".")

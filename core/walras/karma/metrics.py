@@ -1,4 +1,4 @@
-"""How well slices served users over time, as the paper measures it (section 5, Metrics).
+"""Metrics of how slices serve users over time, as the paper defines them (section 5, Metrics).
 
 Arrays have shape (quanta, n). Slices beyond demand are never counted.
 """
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 def useful(slices: ArrayLike, demands: ArrayLike) -> NDArray[np.int64]:
-    """Return each user's slices over all quanta, shape (n,), as far as it had a use for them."""
+    """Return each user's slices over all quanta up to its demands, shape (n,)."""
     total: NDArray[np.int64] = np.minimum(slices, demands).sum(axis=0)
     return total
 
 
 def utilisation(slices: ArrayLike, demands: ArrayLike, capacity: int) -> float:
-    """Return the part of all slices of all quanta that was of use, in 0..1; 0 of none."""
+    """Return the part of all slices of all quanta that was used, in 0..1; 0 if there are none."""
     offered = capacity * len(np.asarray(demands))
     return float(useful(slices, demands).sum() / offered) if offered else 0.0
 
 
 def welfare(slices: ArrayLike, demands: ArrayLike) -> Floats:
-    """Return the part of each user's demands that was met, shape (n,); 1 if it had none."""
+    """Return the part of each user's demands that was met, shape (n,); 1 without demands."""
     wanted = np.asarray(demands).sum(axis=0)
     met = useful(slices, demands)
     part: Floats = np.divide(met, wanted, out=np.ones(len(wanted)), where=wanted > 0)
@@ -36,14 +36,14 @@ def welfare(slices: ArrayLike, demands: ArrayLike) -> Floats:
 
 
 def fairness(slices: ArrayLike, demands: ArrayLike) -> float:
-    """Return the least welfare over the largest: 1 is best; also where nobody got anything."""
+    """Return the least welfare over the largest: 1 is best, also if no user got a slice."""
     each = welfare(slices, demands)
     largest = float(each.max(initial=0.0))
     return float(each.min()) / largest if largest else 1.0
 
 
 def disparity(slices: ArrayLike, demands: ArrayLike) -> float:
-    """Return the largest useful total of a user over the least: 1 is best; infinity over 0."""
+    """Return the largest useful total of a user over the least, possibly infinite: 1 is best."""
     totals = useful(slices, demands)
     least, largest = (int(totals.min()), int(totals.max())) if totals.size else (0, 0)
     if least:

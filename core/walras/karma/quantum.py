@@ -1,4 +1,4 @@
-"""One quantum of Karma: from demands and a ledger to slices and the next ledger."""
+"""Allocation of one quantum of Karma: slices and the next ledger from demands and a ledger."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Allocation:
-    """What one quantum gives; arrays in the order of the ledger's users.
+    """Slices and credits of one quantum; arrays are in the order of the ledger's users.
 
     Attributes:
-        before: the ledger before the quantum.
-        ledger: the ledger after it.
-        shares: the terms: capacities, prices, guaranteed slices.
-        demands: shape (pools, n), slices that were asked for.
-        slices: shape (pools, n), slices that each user holds.
-        lent: shape (pools, n), donated slices that somebody uses; each earns its donor its price.
+        before: Ledger before the quantum.
+        ledger: Ledger after the quantum.
+        shares: Capacities, prices and guaranteed slices.
+        demands: Slices that users want, shape (pools, n).
+        slices: Slices that users hold, shape (pools, n).
+        lent: Donated slices that are used, each of which earns its donor its price, shape
+            (pools, n).
     """
 
     before: Ledger
@@ -55,16 +56,16 @@ class Allocation:
 
     @cached_property
     def idle(self) -> Counts:
-        """Slices of each pool that nobody holds, shape (pools,)."""
+        """Slices of each pool that no user holds, shape (pools,)."""
         idle: Counts = self.shares.capacities - self.slices.sum(axis=1)
         return idle
 
     @cached_property
     def refused(self) -> NDArray[np.bool_]:
-        """Who had no credits left for a slice that stayed idle, shape (n,).
+        """Whether each user lacked credits for a slice that stays idle, shape (n,).
 
-        If nobody, the quantum is Pareto efficient (Theorem 1): no pool has both slices to spare
-        and demand. `Ledger.lift` sees to that.
+        If none did, the quantum is Pareto efficient (Theorem 1): no pool has both idle slices and
+        unmet demand. `Ledger.lift` ensures that.
         """
         unmet = (self.slices < self.demands)[self.idle > 0]
         return np.asarray(unmet.any(axis=0))
@@ -81,21 +82,21 @@ def allocate(
     """Divide the slices of one quantum among the users of ``ledger``.
 
     Args:
-        ledger: the balances before it.
-        demands: shape (pools, n), or (n,) for one pool: slices that each user can use, whole
-            numbers, in the order of ``ledger.users``.
-        capacities: slices of each pool, or of the only one.
-        guaranteed_fraction: alpha, the part of its fair share that a user has at any moment, in
-            0..1, as a fraction or a decimal string. The more, the less fairness in the long run
-            (section 5.3).
-        weights: positive integers, one a user; all the same if not given.
+        ledger: Ledger before the quantum.
+        demands: Slices that each user can use, whole numbers in the order of ``ledger.users``,
+            shape (pools, n), or (n,) for one pool.
+        capacities: Slices of each pool, or of the only one.
+        guaranteed_fraction: Part of its fair share that a user has at any moment (alpha), in 0..1,
+            as a fraction or a decimal string. A larger part lowers long-term fairness (section
+            5.3).
+        weights: Positive integers, one for each user; all equal if not given.
 
     Returns:
-        Slices and the new ledger. A user that cannot pay the price of a slice gets its guaranteed
-        slices and no more, even where slices stay idle; nobody is ever in debt.
+        Slices and the new ledger. A user that cannot pay the price of a slice gets only its
+        guaranteed slices, even if slices stay idle; no user is ever in debt.
 
     Raises:
-        KarmaError: an array has the wrong shape, or an entry outside its range.
+        KarmaError: An array has the wrong shape, or an entry out of range.
     """
     users = len(ledger.users)
     shares = Shares.of(users, capacities, guaranteed_fraction=guaranteed_fraction, weights=weights)

@@ -1,7 +1,7 @@
-"""What is written down of a settled quantum, so that anybody can settle it again.
+"""Records of settled quanta, from which anybody can settle them again.
 
-A record holds all that a quantum follows from and all that followed, in whole numbers: whoever
-replays it needs no trust in whoever wrote it.
+A record holds all inputs and results of a quantum, in whole numbers, so that a reader who replays
+it need not trust its writer.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     Counts = NDArray[np.int64]
 
 MOST_ENTRIES = 4096
-"""Users, and demands of users on nodes, that one record lists, so that a log can hold it."""
+"""Most users, and demands of users on nodes, in one record, so that a log line can hold it."""
 
 
 @dataclass(frozen=True, eq=False)
 class SettledQuantum:
-    """A quantum, with what its arrays are about.
+    """A settled quantum, with the names and parameters that its arrays lack.
 
     Attributes:
-        allocation: what it gave.
-        pools: names of the pools, of nodes, in the order of the rows.
-        weights: of users, shape (n,).
-        guaranteed_fraction: alpha.
+        allocation: Slices and credits of the quantum.
+        pools: Names of the nodes that are the pools, in the order of the rows.
+        weights: Weight of each user, shape (n,).
+        guaranteed_fraction: Part of fair shares that is guaranteed (alpha).
     """
 
     allocation: Allocation
@@ -46,11 +46,11 @@ class SettledQuantum:
 
     @property
     def number(self) -> int:
-        """Of the quantum; the first that is ever settled has 1."""
+        """Number of the quantum; the first that is ever settled has 1."""
         return self.allocation.ledger.quantum
 
     def demands(self) -> dict[str, dict[str, int]]:
-        """Return the slices that were asked for, by pool and user, where any were."""
+        """Return the demands above 0 in slices, by pool and user."""
         users, table = self.allocation.before.users, self.allocation.demands
         rows, columns = np.nonzero(table)
         asked: dict[str, dict[str, int]] = {}
@@ -60,12 +60,12 @@ class SettledQuantum:
 
 
 def record_of(settled: SettledQuantum) -> dict[str, Any]:
-    """Return a quantum as plain data.
+    """Return the record of a quantum as plain data.
 
-    ``pools`` lists the pools that somebody wants: their slices, and for each user that does (by
-    its place in ``users``) the slices wanted and held. Of pools that nobody wants only the slices
-    count, which give all users their income: ``unwanted`` lists these. Credits are whole
-    micro-credits. A quantum of too many users and demands has its number only.
+    ``pools`` lists the pools with demands: their slices, and the slices wanted and held of each
+    user with a demand, by its index in ``users``. ``unwanted`` lists the slices of the other pools,
+    which only count for the users' income. Credits are whole micro-credits. The record of a
+    quantum with more than `MOST_ENTRIES` users and demands has only its number and theirs.
     """
     allocation = settled.allocation
     number, entries = settled.number, int(np.count_nonzero(allocation.demands))
@@ -99,16 +99,16 @@ def _pool(settled: SettledQuantum, row: int) -> dict[str, Any]:
 
 
 class ReplayedQuantum:
-    """A record, settled again.
+    """A recorded quantum that is settled again.
 
     Attributes:
-        number: of the quantum.
-        before: the ledger that it began with, as the record has it.
-        after: the ledger that it ended with, as the record has it.
-        problems: what of the record does not follow from the rest; one line each.
+        number: Number of the quantum.
+        before: Ledger at its beginning, as recorded.
+        after: Ledger at its end, as recorded.
+        problems: Recorded results that do not follow from the recorded inputs, one line each.
 
     Raises:
-        KarmaError: it is no record.
+        KarmaError: The data are not a record.
     """
 
     def __init__(self, record: dict[str, Any]) -> None:
@@ -140,9 +140,10 @@ class ReplayedQuantum:
         )
         for row, pool in enumerate(pools):
             if not np.array_equal(again.slices[row], held[row]):
-                yield f"quantum {self.number}: other slices of {pool['node']} follow from it"
+                node = pool["node"]
+                yield f"quantum {self.number}: the slices of {node} do not follow from the demands"
         if again.ledger != self.after:
-            yield f"quantum {self.number}: other credits follow from it"
+            yield f"quantum {self.number}: the credits do not follow from the demands"
 
 
 def _whole(values: Sequence[int]) -> Counts:

@@ -1,4 +1,4 @@
-"""What users are entitled to and what slices cost them: whole numbers from weights."""
+"""Guaranteed slices of users and their prices, in whole numbers from weights."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     Counts = NDArray[np.int64]
 
 LARGEST_CAPACITY = 2**40
-"""Slices of all pools together; more could overflow the solver's arithmetic."""
+"""Bound on the slices of all pools together; more could overflow the arithmetic."""
 
 HALF = Fraction(1, 2)
 
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """The terms on which users share the pools.
+    """Terms on which users share the pools.
 
     A user's fair share of a pool is C W_u / W, with W_u its weight and W that of all; at equal
-    weights, f. The whole slices in the guaranteed fraction of it are its own in every quantum. What
-    would be part of a slice goes to the shared slices and is made good in credits.
+    weights, f. The whole slices in the guaranteed fraction of it are its own in every quantum. The
+    remaining part of a slice goes to the shared slices and is compensated in credits.
 
     Attributes:
-        capacities: shape (pools,), slices of each pool.
-        prices: shape (n,), micro-credits that a borrowed slice costs each user and a lent one earns
-            it: 1 / (n w_u) credits (section 3.4, w_u = W_u / W), rounded down to a micro-credit.
-        guaranteed: shape (pools, n), slices.
+        capacities: Slices of each pool, shape (pools,).
+        prices: Micro-credits that a borrowed slice costs each user and a lent one earns it, shape
+            (n,): 1 / (n w_u) credits (section 3.4, w_u = W_u / W), rounded down to a micro-credit.
+        guaranteed: Guaranteed slices of each user, shape (pools, n).
     """
 
     capacities: Counts
@@ -49,16 +49,17 @@ class Shares:
         guaranteed_fraction: Fraction | str = HALF,
         weights: ArrayLike | None = None,
     ) -> Shares:
-        """Work out the terms for so many users.
+        """Return the terms for a number of users.
 
         Args:
-            users: how many there are.
-            capacities: slices of each pool, or of the only one.
-            guaranteed_fraction: alpha (section 3.2), in 0..1, as a fraction or a decimal string.
-            weights: positive integers, one a user; all the same if not given.
+            users: Number of users.
+            capacities: Slices of each pool, or of the only one.
+            guaranteed_fraction: Guaranteed part of fair shares (alpha, section 3.2), in 0..1, as a
+                fraction or a decimal string.
+            weights: Positive integers, one for each user; all equal if not given.
 
         Raises:
-            KarmaError: a number is out of its range, or weights and capacities are so large or so
+            KarmaError: A number is out of range, or weights and capacities are so large or so
                 unequal that prices do not fit into 64 bits.
         """
         fraction = _fraction(guaranteed_fraction)
@@ -75,10 +76,10 @@ class Shares:
         return cls(pools, prices, _part(fraction, pools, weight, int(weight.sum())))
 
     def check_demands(self, demands: ArrayLike) -> Counts:
-        """Return ``demands`` as an array of one row a pool and one column a user.
+        """Return ``demands`` as an array of shape (pools, n).
 
         Raises:
-            KarmaError: they are not that, or not whole numbers from 0 to 2**40 - 1.
+            KarmaError: The shape is another, or a number is not an integer in 0..2**40 - 1.
         """
         array = whole("demands", demands, 2)
         if array.shape != self.guaranteed.shape:
@@ -91,12 +92,12 @@ class Shares:
 
 
 def whole(name: str, values: ArrayLike, dimensions: int, least: int = 0) -> Counts:
-    """Return a copy of ``values`` in so many dimensions, of integers in ``least``..2**40 - 1.
+    """Return a copy of ``values`` as an array of integers in ``least``..2**40 - 1.
 
-    Dimensions that are missing are put in front: one pool need not be written as a list of one.
+    Missing dimensions are added in front: one pool need not be given as a list of one.
 
     Raises:
-        KarmaError: they are not that.
+        KarmaError: There are more dimensions, or a number is not an integer in that range.
     """
     array = np.array(values, ndmin=dimensions, order="C")
     if array.size == 0:
@@ -121,7 +122,7 @@ def _fraction(value: Fraction | str) -> Fraction:
 
 
 def _prices(weight: Counts, capacity: int) -> Counts:
-    """Return 1 / (n w_u) in micro-credits; rounded down, lest free credits be negative."""
+    """Return 1 / (n w_u) in micro-credits, rounded down so that free credits are not negative."""
     users, total = len(weight), int(weight.sum())
     lightest, heaviest = int(weight.min(initial=1)), int(weight.max(initial=1))
     if UNIT * total >= 2**63:

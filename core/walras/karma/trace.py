@@ -1,4 +1,4 @@
-"""Karma over many quanta in one call: for simulation, what-if and evaluation."""
+"""Karma over many quanta in one call, for simulation, what-if and evaluation."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """What Karma gave in each of T quanta.
+    """Slices and balances over T quanta.
 
     Attributes:
-        slices: shape (T, n), or (T, pools, n) where demands were: slices that each user held.
-        balances: shape (T, n), micro-credits of each user after each quantum.
-        ledger: the ledger after the last quantum.
+        slices: Slices that each user held, in the shape of the demands.
+        balances: Micro-credits of each user after each quantum, shape (T, n).
+        ledger: Ledger after the last quantum.
     """
 
     slices: Counts
@@ -45,18 +45,19 @@ def simulate(
     guaranteed_fraction: Fraction | str = HALF,
     weights: ArrayLike | None = None,
 ) -> Trace:
-    """Allocate quantum after quantum; the same as that many calls of `allocate`.
+    """Allocate quantum after quantum, with the same result as T calls of `allocate`.
 
     Args:
-        ledger: the balances before the first quantum; nobody joins or leaves.
-        demands: shape (T, n), or (T, pools, n): slices that each user can use in each quantum.
-        capacities: as for `allocate`; the same in all quanta.
-        guaranteed_fraction: as for `allocate`.
-        weights: as for `allocate`.
+        ledger: Ledger before the first quantum; no user joins or leaves.
+        demands: Slices that each user can use in each quantum, shape (T, n) or (T, pools, n).
+        capacities: Slices of each pool, or of the only one, in every quantum.
+        guaranteed_fraction: Guaranteed part of fair shares (alpha), in 0..1, as a fraction or a
+            decimal string.
+        weights: Positive integers, one for each user; all equal if not given.
 
     Raises:
-        KarmaError: an array has the wrong shape, or an entry outside its range; or somebody's
-            balance has grown out of range.
+        KarmaError: An array has the wrong shape, an entry is out of range, or a balance has grown
+            out of range.
     """
     users = len(ledger.users)
     shares = Shares.of(users, capacities, guaranteed_fraction=guaranteed_fraction, weights=weights)
@@ -101,10 +102,10 @@ def _simulate(
     limit: Counts,
     rank: Counts,
 ) -> tuple[int, int]:
-    """Settle every quantum of ``demands``, and note ``slices`` and ``balances`` after each.
+    """Settle every quantum of ``demands``, and store ``slices`` and ``balances`` after each.
 
     Returns:
-        How many quanta were settled, all unless a balance has grown out of range, and the carry.
+        The number of quanta settled, fewer than all if a balance grows out of range, and the carry.
     """
     lent = np.empty(guaranteed.shape, np.int64)
     for t in range(len(demands)):

@@ -1,4 +1,4 @@
-"""Chooses (pure): why a job has the cores that it has, and what would bring it more."""
+"""Pure: why a job has the cores that it has, and what would bring it more."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Fault:
     """A condition that does not hold.
 
     Attributes:
-        object: that is wrong.
+        object: Object that has the problem.
         condition: its type.
-        reason: in a word.
-        message: which field or object is to be changed, and how.
+        reason: CamelCase word for programs.
+        message: The field or object to change, and how.
     """
 
     object: str
@@ -49,13 +49,13 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What pays.
+    """The budget that pays for a job.
 
     Attributes:
-        entitlement: whose it is.
+        entitlement: Entitlement that has the budget.
         cores: the budget: cores that it is entitled to; None if that is not known.
-        spend: of this job, of all its pods.
-        part: of the budget.
+        spend: Amount that all pods of the job spend.
+        part: Part of the budget that this is, from 0 to 1.
     """
 
     entitlement: str
@@ -66,12 +66,12 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """What all of a resource of its nodes is worth to a job that bids in auctions.
+    """The value of a whole resource of its nodes to a job that bids in auctions.
 
     Attributes:
-        value: that it bids with.
+        value: Value with which the job bids.
         lower: end of the 95 % confidence interval; None unless it is estimated.
-        upper: likewise; None also where the runs cannot tell.
+        upper: Upper end of the confidence interval; None if unknown, or if it is unbounded.
     """
 
     value: float
@@ -81,14 +81,14 @@ class Worth:
 
 @dataclass(frozen=True, slots=True)
 class Weighing:
-    """What a job bids by in auctions, and where that is from.
+    """The weights with which a job bids in auctions, and their source.
 
     Attributes:
         source: Given, Estimated or Equal.
-        runs: that there are to estimate from.
-        recorded: of these, pods that succeeded.
+        runs: Number of runs to estimate weights from.
+        recorded: Number of these runs that the operator recorded.
         cores: the weight of its share of them.
-        memory: likewise.
+        memory: Value of memory.
     """
 
     source: str
@@ -99,16 +99,15 @@ class Weighing:
 
 
 @dataclass(frozen=True, slots=True)
-class Company:
-    """Beside whom a pod was placed (Cooper), and what is recommended to its user.
+class PodCoRunner:
+    """The co-runner of a pod (Cooper), and the advice to its user.
 
     Attributes:
-        partner: that it was placed beside; None for a processor to itself.
-        predicted: part of its throughput alone that it was expected to lose there.
-        measured: the same, where it was measured beforehand.
-        companion: with whom it would rather be, who would gain by it too; None where the advice is
-            to participate.
-        gain: part of its throughput alone that this would save it.
+        partner: Co-runner of the pod; None if it has a socket to itself.
+        predicted: Predicted penalty: part of its throughput that it loses, from 0 to 1.
+        measured: Measured penalty; None if it was not measured.
+        companion: Co-runner with which both would gain; None if the advice is to stay.
+        gain: Part of its throughput that it would gain beside the companion.
     """
 
     partner: str | None
@@ -123,20 +122,20 @@ class PodReason:
     """What a pod has, and why.
 
     Attributes:
-        name: of it.
-        node: that it is on.
-        state: of its grant.
-        granted_cores: of its own.
-        shared_cores: that it shares.
-        cores: that it has, a real number where it shares.
+        name: Name of the pod.
+        node: Node that it runs on.
+        state: State of its grant.
+        granted_cores: Exclusive cores.
+        shared_cores: Cores that it shares with other pods.
+        cores: Cores that it has; a real number if it shares.
         bought: the market's real number.
-        price: of a core of its node.
-        spend: of its user's budget.
+        price: Price of a core on its node.
+        spend: Amount of its user's budget that it spends.
         speedup: predicted.
         memory: bytes.
         reason: the operator's sentence.
-        memory_reason: likewise.
-        cpus: of its node, by number, that its agent gave it.
+        memory_reason: Why it has this memory.
+        cpus: Numbers of the CPUs that its agent assigned.
         company: beside whom it was placed; None if it came by itself.
     """
 
@@ -154,7 +153,7 @@ class PodReason:
     reason: str
     memory_reason: str | None
     cpus: str | None
-    company: Company | None
+    company: PodCoRunner | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,21 +161,21 @@ class JobExplanation:
     """Everything about a MarketJob.
 
     Attributes:
-        namespace: of it.
-        name: of it.
-        ready: as Kubernetes has it.
-        reason: in a word.
-        message: for people.
-        budget: that pays.
+        namespace: Namespace of the job.
+        name: Name of the job.
+        ready: Status of the condition ``Ready``.
+        reason: Reason of the condition ``Ready``.
+        message: Message of the condition ``Ready``.
+        budget: Budget that pays for it.
         parallel_fraction: F.
-        source: where F is from.
+        source: Source of F.
         whence: the same for people.
         speedup: predicted, mean over pods.
-        weights: that it bids by; None where nothing is auctioned.
-        pods: by name.
+        weights: Weights of its bids; None without an auction.
+        pods: Its pods, sorted by name.
         unlisted: pods that its status has no room for.
-        one_more: for each pod that bought cores.
-        faults: what is wrong, with it or with its entitlement.
+        one_more: One more core for each pod that bought cores.
+        faults: Problems of the job or of its entitlement.
     """
 
     namespace: str
@@ -272,11 +271,11 @@ def _pod(facts: Facts, pod: PodOutcome) -> PodReason:
     )
 
 
-def _company(pod: PodOutcome) -> Company | None:
+def _company(pod: PodOutcome) -> PodCoRunner | None:
     told = pod.colocation
     if told is None:
         return None
-    return Company(
+    return PodCoRunner(
         partner=told.partner,
         predicted=number(told.predicted_penalty),
         measured=number(told.measured_penalty),

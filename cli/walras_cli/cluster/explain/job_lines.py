@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from walras_cli.cluster.explain.job import (
         Budget,
-        Company,
         JobExplanation,
+        PodCoRunner,
         PodReason,
         Weighing,
         Worth,
@@ -115,7 +115,7 @@ def _why(pod: PodReason) -> Iterable[Text]:
         yield line(pod.name, _company(pod.company))
 
 
-def _company(company: Company) -> str:
+def _company(company: PodCoRunner) -> str:
     if company.partner is None:
         return "was placed with a processor to itself"
     known, source = company.measured, "as measured"

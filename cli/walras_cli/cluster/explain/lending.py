@@ -1,4 +1,4 @@
-"""Chooses (pure): who has more of a node's cores than its share there, and who has less.
+"""Pure: who has more of a node's cores than its share there, and who has less.
 
 A user is entitled to the same part of every node. What it buys elsewhere, another one buys here:
 that is lending and borrowing, of which nobody keeps accounts but the market's prices.
@@ -20,10 +20,10 @@ VISIBLE = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Partner:
-    """Another user.
+    """A user who lends to another, or borrows from one.
 
     Attributes:
-        name: of its entitlement.
+        name: Name of the user's entitlement.
         cores: lent to it (positive) or borrowed from it (negative).
     """
 
@@ -33,16 +33,16 @@ class Partner:
 
 @dataclass(frozen=True, slots=True)
 class NodeBalance:
-    """What users have of a node, against what they are entitled to there.
+    """What a user has of a node, compared with its entitlement there.
 
     Attributes:
-        node: which.
-        price: of a core of it.
+        node: Name of the node.
+        price: Price of a core on the node.
         entitled: cores.
         bought: cores.
-        spend: of the budget.
+        spend: Amount of the budget spent on the node.
         lent: cores that others have of this share; negative where they are borrowed.
-        partners: to whom, or from whom; where there are several, each in proportion.
+        partners: Users to whom it lends, or from whom it borrows, in proportion.
     """
 
     node: str

@@ -1,4 +1,4 @@
-"""Chooses (pure): what one more core would cost a pod and bring it, and how to pay for that best.
+"""Pure: what one more core would cost a pod and bring it, and how to pay for that best.
 
 The unit of prices and budgets is the core at the cluster's average price. Speedups are Amdahl's
 ("Amdahl's Law in the Datacenter Era", equation 1), and a user's utility is the mean of its pods'
@@ -23,9 +23,9 @@ class Buyer:
     Attributes:
         job: namespace and name of its MarketJob, for people.
         pod: its name.
-        node: on which it buys.
-        cores: that it bought, a real number.
-        price: of one.
+        node: Node on which it buys cores.
+        cores: Cores that it bought, a real number.
+        price: Price of a core.
         fraction: F.
         work: weight of its speedup.
         least: cores that it must have.
@@ -49,14 +49,14 @@ class Buyer:
 
 @dataclass(frozen=True, slots=True)
 class Sacrifice:
-    """What another pod of the same user would give up.
+    """The cores that another pod of the same user would give up.
 
     Attributes:
         job: the pod's.
-        pod: which.
-        node: on which.
-        cores: that it would have less.
-        loss: of its speedup.
+        pod: Name of the pod.
+        node: Node of the pod.
+        cores: Cores that it would lose.
+        loss: Speedup that it would lose.
     """
 
     job: str
@@ -71,14 +71,14 @@ class OneMore:
     """One more core for a pod.
 
     Attributes:
-        pod: which.
-        node: on which.
-        cost: of its user's budget.
-        cost_part: of that budget.
+        pod: Name of the pod.
+        node: Node of the pod.
+        cost: Price in units of its user's budget.
+        cost_part: Part of that budget, from 0 to 1.
         speedup: predicted now.
-        gain: of speedup.
+        gain: Speedup that the core would add.
         bound: whether it can use no more.
-        instead: who of the user's other pods could pay with the least loss; None if none can.
+        instead: The user's pod that could pay with the least loss; None if none can.
         worthwhile: whether the user's utility would grow by that; at an equilibrium it does not.
     """
 
@@ -97,9 +97,9 @@ def one_more(buyer: Buyer, others: Sequence[Buyer], budget: float | None) -> One
     """Say what one more core would cost and bring.
 
     Args:
-        buyer: that would have it.
+        buyer: Pod that would get the core.
         others: pods of the same user.
-        budget: of the user; None if it is not known.
+        budget: Budget of the user; None if unknown.
     """
     now, then = buyer.progress(buyer.cores), buyer.progress(buyer.cores + 1)
     bound = buyer.most is not None and buyer.cores + 1 > buyer.most

@@ -1,4 +1,4 @@
-"""Chooses (pure): what a node sells and why no more, who holds what of it, and how its agent is."""
+"""Pure: what a node sells and why no more, who holds what of it, and how its agent is."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Other:
     """A pod that is not in the market.
 
     Attributes:
-        namespace: of it.
-        name: of it.
-        cpus: that it has requested, and that are left to it.
-        memory: likewise, bytes.
+        namespace: Namespace of the pod.
+        name: Name of the pod.
+        cpus: CPUs that it has requested.
+        memory: Bytes of memory that it has requested.
     """
 
     namespace: str
@@ -42,7 +42,7 @@ class Supply:
     """How it comes to what a node sells. What may not be seen is None.
 
     Attributes:
-        cpus: that its kubelet lets pods use.
+        cpus: CPUs that the kubelet lets pods use.
         cores: these in what is sold: physical cores, or CPUs.
         reserved: cores that the Market keeps back.
         unmanaged: cores that pods outside the market have requested, rounded up.
@@ -61,15 +61,15 @@ class Holder:
     """A pod with a grant.
 
     Attributes:
-        namespace: of it.
+        namespace: Namespace of the pod.
         pod: its name.
         job: its MarketJob; None if that may not be seen.
         user: its entitlement; likewise.
         cores: granted, a part of one in thousandths.
-        cpus: that the agent gave it, by number.
+        cpus: Numbers of the CPUs that the agent assigned.
         memory: bytes.
-        spend: of its user's budget.
-        state: of the grant, as the agent says.
+        spend: Amount of its user's budget that it spends.
+        state: State of the grant, as the agent reports it.
         reason: why it is not enforced.
     """
 
@@ -93,7 +93,7 @@ class NodeExplanation:
         node: its figures.
         supply: how it comes to what it sells.
         holders: the most cores first.
-        faults: what is wrong.
+        faults: Problems of the node.
     """
 
     node: NodeRow
@@ -106,9 +106,9 @@ def explain_node(facts: Facts, name: str, pods: Sequence[Pod] | None) -> NodeExp
     """Explain a node.
 
     Args:
-        facts: what is known of it.
-        name: of it.
-        pods: that run there; None if that may not be seen.
+        facts: Facts about the cluster.
+        name: Name of the node.
+        pods: Pods that run on the node; None if they may not be seen.
     """
     row = next(row for row in node_rows(facts) if row.name == name)
     return NodeExplanation(

@@ -1,4 +1,4 @@
-"""Chooses (pure): what an entitlement is worth, what it gets, and who has its part meanwhile."""
+"""Pure: what an entitlement is worth, what it gets, and who has its part meanwhile."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Place:
     """One step of an entitlement's way up to the whole.
 
     Attributes:
-        name: of the entitlement.
-        shares: of it.
+        name: Name of the entitlement.
+        shares: Shares of the entitlement.
         of: shares of it and its siblings.
-        parent: that these divide; empty for the whole.
+        parent: Entitlement whose budget the shares divide; empty for the whole cluster.
     """
 
     name: str
@@ -39,7 +39,7 @@ class MemoryLoan:
     """Memory that one entitlement has of another's part.
 
     Attributes:
-        name: of the other; empty for memory that is nobody's own.
+        name: Name of the other entitlement; empty for memory that nobody owns.
         memory: bytes.
     """
 
@@ -49,14 +49,14 @@ class MemoryLoan:
 
 @dataclass(frozen=True, slots=True)
 class Quantum:
-    """What Karma's last quantum, as far as it is told, did to an entitlement.
+    """The effect of the last Karma quantum on an entitlement, as its status shows it.
 
     Attributes:
-        number: of it.
+        number: Number of the quantum.
         earned: credits, for memory lent, and its part of free ones.
         spent: credits, for memory borrowed.
-        lent: to whom, most first.
-        borrowed: from whom, most first.
+        lent: Memory lent, by entitlement, most first.
+        borrowed: Memory borrowed, by entitlement, most first.
     """
 
     number: int
@@ -74,14 +74,14 @@ class UserExplanation:
         user: its figures; those of a parent sum up what is below it.
         places: its way up to the whole.
         below: entitlements that divide it.
-        nodes: what it has of every node against its part there.
-        unlisted_nodes: on which it buys too, and of which its status does not tell.
-        partners: what all nodes together come to, by user: lent (positive) or borrowed.
-        quantum: of Karma; None where no credits are kept.
-        jobs: that draw on it, as far as they may be seen.
-        ready: as Kubernetes has it.
-        reason: in a word.
-        message: which field or object is to be changed, and how, if anything is wrong.
+        nodes: Its cores on each node, compared with its part there.
+        unlisted_nodes: Number of further nodes on which it buys, which its status does not list.
+        partners: Cores lent (positive) or borrowed on all nodes together, by user.
+        quantum: Last Karma quantum; None if no credits are kept.
+        jobs: Jobs that draw on it, if they may be seen.
+        ready: Status of the condition ``Ready``.
+        reason: Reason of the condition ``Ready``.
+        message: Message of the condition ``Ready``.
     """
 
     user: UserRow

@@ -21,7 +21,7 @@ _ALIASES: dict[str, str] = {
 
 
 class _What(click.Choice[str]):
-    """What to show, also by the names that kubectl takes."""
+    """The kind to show; kubectl's names are accepted, too."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         return str(super().convert(_ALIASES.get(value, value), param, ctx))
@@ -88,11 +88,11 @@ def top(
         raise BadInput("-l selects labels of one kind; say which: walras top jobs -l ...")
 
     from walras_cli.cluster.asking import asked
-    from walras_cli.cluster.top.page import Wish
+    from walras_cli.cluster.top.page import TableOptions
     from walras_cli.output import show, watch_it
 
     with asked(target) as cluster:
-        wish = Wish(what, "" if target.everywhere else cluster.namespace, selector, sort_by)
+        wish = TableOptions(what, "" if target.everywhere else cluster.namespace, selector, sort_by)
         if watch:
             watch_it(lambda: wish.page(cluster), form, interval)
         else:

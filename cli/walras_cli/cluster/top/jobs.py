@@ -1,4 +1,4 @@
-"""Chooses (pure): what every job has, pays, uses and gets done."""
+"""Pure: what every job has, pays, uses and gets done."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class PodRow:
     """A pod of a job.
 
     Attributes:
-        name: of it.
-        node: that it is on.
-        state: of its grant: Granted, Enforced, Failed, Refused or Waiting.
+        name: Name of the pod.
+        node: Node that it runs on.
+        state: State of its grant: Granted, Enforced, Failed, Refused or Waiting.
         granted_cores: whole ones of its own.
-        shared_cores: that it shares with others.
-        cores: that it has, a real number where it shares.
+        shared_cores: Cores that it shares with other pods.
+        cores: Cores that it has; a real number if it shares.
     """
 
     name: str
@@ -37,27 +37,27 @@ class PodRow:
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A MarketJob.
+    """A row about a MarketJob.
 
     Attributes:
-        namespace: of it.
-        name: of it.
-        entitlement: that pays.
-        pods: that are alive.
-        granted: of these that have a grant.
-        enforced: of these whose node holds them to it.
+        namespace: Namespace of the job.
+        name: Name of the job.
+        entitlement: Entitlement that pays for it.
+        pods: Number of active pods.
+        granted: Number of these pods that have a grant.
+        enforced: Number of these pods whose grant is enforced.
         cores: the market's real number, of all pods.
-        held: what the pods have after rounding.
-        used: of it.
+        held: Cores that the pods hold after rounding.
+        used: Cores that the pods use.
         memory: granted, bytes.
         memory_used: bytes.
         speedup: predicted, mean over pods.
         price: paid for a core, mean over pods; 1 is the cluster's average.
-        spend: of its entitlement's budget.
+        spend: Amount of its entitlement's budget that it spends.
         parallel_fraction: F that it takes part with.
-        source: where F is from: Given, Written, Measured, Online or Assumed.
+        source: Source of F: Given, Written, Measured, Online or Assumed.
         each: its pods.
-        ready: as Kubernetes has it.
+        ready: Status of the condition ``Ready``.
         reason: why, in a word.
         message: why, for people.
     """

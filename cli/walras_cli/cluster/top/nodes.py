@@ -1,4 +1,4 @@
-"""Chooses (pure): what every node sells, to how many, at which price, and how its agent is."""
+"""Pure: what every node sells, to how many, at which price, and how its agent is."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """A node.
+    """A row about a node.
 
     Attributes:
-        name: of it.
-        cores: that it sells; None where it sells none.
-        sold: to pods, or parts of cores to pods that share.
-        pods: that have a grant.
+        name: Name of the node.
+        cores: Cores that it sells; None if it sells none.
+        sold: Cores that are sold, parts of cores included.
+        pods: Number of pods with a grant.
         used: cores, by whatever runs on it.
         memory: granted to pods, bytes.
-        memory_used: by whatever runs on it, bytes.
-        price: of a core; 1 is the cluster's average.
+        memory_used: Bytes of memory used by everything on the node.
+        price: Price of a core; 1 is the average of the cluster.
         mode: enforce, or observe.
-        epoch: of its plan.
-        enforced_epoch: of the last plan that held in full.
+        epoch: Epoch of its plan.
+        enforced_epoch: Epoch of the last plan that was enforced in full.
         agent: how its agent is, in a word.
         message: the same for people, or why the node sells nothing.
     """
@@ -56,7 +56,7 @@ def node_rows(facts: Facts, *, selected: bool = False) -> list[NodeRow]:
     """Return all nodes by name.
 
     Args:
-        facts: what is known.
+        facts: Facts about the cluster.
         selected: whether only those count whose Node is known: they were asked for by labels.
     """
     market = facts.market

@@ -1,4 +1,4 @@
-"""What ``walras top`` shows of a cluster: its rows, for people and for scripts."""
+"""The page that ``walras top`` shows, as tables for people and as rows for scripts."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ _SELECTED: dict[What, Wanted] = {"users": "entitlements", "jobs": "jobs", "nodes
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What is to be shown.
+class TableOptions:
+    """Which rows to show, and in which order.
 
     Attributes:
         what: users, jobs, nodes, or the beginning of each.
-        namespace: of jobs; empty for all.
-        selector: by labels, where it is not all.
+        namespace: Namespace of jobs; empty for all.
+        selector: Label selector; empty for all.
         sort_by: a figure.
     """
 
@@ -73,25 +73,25 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class TopPage:
-    """What there is to show; None for what was not asked for."""
+    """The rows of a page; None for tables that were not requested."""
 
-    wish: Wish
+    options: TableOptions
     facts: Facts
     users: tuple[UserRow, ...] | None
     jobs: tuple[JobRow, ...] | None
     nodes: tuple[NodeRow, ...] | None
 
     @classmethod
-    def of(cls, facts: Facts, wish: Wish) -> TopPage:
+    def of(cls, facts: Facts, options: TableOptions) -> TopPage:
         """Choose the rows."""
-        what, namespace, by = wish.what, wish.namespace, wish.sort_by
+        what, namespace, by = options.what, options.namespace, options.sort_by
         users = user_rows(facts, lambda row: _order(_of_user(row, by), row.name))
         jobs = job_rows(facts, namespace)
-        nodes = node_rows(facts, selected=bool(wish.selector))
+        nodes = node_rows(facts, selected=bool(options.selector))
         jobs.sort(key=lambda row: _order(_of_job(row, by), row.namespace, row.name))
         nodes.sort(key=lambda row: _order(_of_node(row, by), row.name))
         return cls(
-            wish,
+            options,
             facts,
             tuple(users) if what in {"all", "users"} else None,
             tuple(jobs) if what in {"all", "jobs"} else None,
@@ -126,13 +126,13 @@ class TopPage:
         return parts
 
     def _tables(self, *, wide: bool) -> list[RenderableType]:
-        most = SUMMARY if self.wish.what == "all" else None
+        most = SUMMARY if self.options.what == "all" else None
         parts: list[RenderableType] = []
         if self.users:
             parts.append(tables.users(self.users, most, wide=wide))
         elif self.users is not None and "list entitlements.walras.dev" not in self.facts.withheld:
             parts.append(Text("There are no Entitlements; create one for each user or group."))
-        namespace, elsewhere = self.wish.namespace, len(self.facts.jobs) - len(self.jobs or ())
+        namespace, elsewhere = self.options.namespace, len(self.facts.jobs) - len(self.jobs or ())
         if self.jobs:
             parts.append(tables.jobs(self.jobs, most, wide=wide, namespace=namespace))
             if elsewhere:

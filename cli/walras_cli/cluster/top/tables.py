@@ -26,7 +26,7 @@ STYLE: dict[str, Any] = {
     "title_justify": "left",
     "caption_justify": "left",
 }
-"""Of tables as kubectl prints them, which can be searched and cut by columns."""
+"""Style of tables as kubectl prints them, for tools that search or cut columns."""
 
 _GOOD = frozenset({"Enforced", "Observing", "Ready", "Granted", "Divided"})
 _WAITING = frozenset(
@@ -38,8 +38,8 @@ class Column(NamedTuple, Generic[R]):
     """A column of figures.
 
     Attributes:
-        head: of it; lines below each other.
-        cell: of a row.
+        head: Header; lines below each other.
+        cell: Returns the cell of a row.
         wide: whether only wide tables have it.
     """
 
@@ -104,10 +104,10 @@ def jobs(rows: Sequence[JobRow], most: int | None, *, wide: bool, namespace: str
     """Return a table of MarketJobs.
 
     Args:
-        rows: of it.
+        rows: Rows of the table.
         most: rows that are shown; None for all.
         wide: whether there are more columns.
-        namespace: of all of them; empty if they are of several.
+        namespace: Namespace of all rows; empty if they have several.
     """
     title = f"Jobs in namespace {namespace}" if namespace else "Jobs"
     table = _table(title, ["job", "user"], JOBS, "state", wide=wide)

@@ -1,4 +1,4 @@
-"""Chooses (pure): what every entitlement is worth, has and uses, as a tree."""
+"""Pure: what every entitlement is worth, has and uses, as a tree."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class UserCores:
 
     Attributes:
         entitled: its share of all cores.
-        allocated: what it bought, a real number.
+        allocated: Cores bought, a real number.
         held: after rounding.
-        used: by its jobs' pods.
+        used: Cores that pods of its jobs use.
     """
 
     entitled: float | None = None
@@ -45,24 +45,24 @@ class UserMemory:
 
 @dataclass(frozen=True, slots=True)
 class UserRow:
-    """An entitlement.
+    """A row about an entitlement.
 
     Attributes:
-        name: of it.
-        parent: whose budget it is a part of; None for one of the whole.
+        name: Name of the entitlement.
+        parent: Entitlement whose budget it divides; None for the whole cluster.
         depth: below the root.
         shares: relative to its siblings.
         budget_share: its part of the whole, 0 to 1.
-        jobs: that draw on it.
-        pods: of these that have a grant.
-        cores: of it.
-        memory: of it.
-        utility: what its jobs get done.
-        entitlement_utility: what they would with its share of every node and no trade.
+        jobs: Number of jobs that draw on it.
+        pods: Number of their pods that have a grant.
+        cores: Cores of the entitlement.
+        memory: Memory of the entitlement.
+        utility: Weighted mean of its jobs' speedups.
+        entitlement_utility: Utility that it would have without any trade.
         gain: the first over the second, less 1.
         credits: Karma's, exactly.
-        credits_above_mean: what they are above the mean of all; Karma asks for no more than that.
-        ready: as Kubernetes has it.
+        credits_above_mean: Credits above the mean of all entitlements; Karma charges no more.
+        ready: Status of the condition ``Ready``.
         reason: why, in a word.
         message: why, for people.
     """
