@@ -137,7 +137,7 @@ def decide(
 
 def bid_until_steady(market: AmdahlMarket) -> Equilibrium:
     """Bid until no price moves by more than the tolerance, the paper's stopping rule."""
-    from walras.amdahl.bidding import bid
+    from walras_studies.procedures.amdahl_bidding import bid
 
     return bid(market, step=TOLERANCE)
 

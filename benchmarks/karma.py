@@ -21,7 +21,7 @@ from walras._jit import kernel  # noqa: E402
 from walras.karma.ledger import UNIT, Ledger  # noqa: E402
 from walras.karma.quantum import allocate  # noqa: E402
 from walras.karma.shares import Shares  # noqa: E402
-from walras.karma.trace import simulate  # noqa: E402
+from walras_studies.procedures.karma_trace import simulate  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

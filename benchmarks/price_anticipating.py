@@ -29,7 +29,7 @@ from walras.price_anticipating.nash import (  # noqa: E402
     find_nash,
     weight_proportional,
 )
-from walras.price_anticipating.optimum import social_optimum  # noqa: E402
+from walras_studies.procedures.share_optimum import social_optimum  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,9 +9,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from walras_cli.simulate.page import IMAGES, image, page
-from walras_cli.simulate.registry import STUDIES
-from walras_cli.simulate.results import read
+from walras_studies.page import IMAGES, image, page
+from walras_studies.registry import STUDIES
+from walras_studies.results import read
 
 
 def main() -> None:

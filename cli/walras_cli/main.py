@@ -3,35 +3,41 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import ClassVar
 
 import click
+
+PLUGINS = "walras.commands"
+"""Group of the entry points by which other packages add commands to ``walras``."""
 
 
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are called or listed."""
 
     MODULES: ClassVar = {
-        "compile": ("walras_cli.compile", "compile_ahead"),
-        "explain": ("walras_cli.cluster.explain.command", "explain"),
-        "local": ("walras_cli.local.command", "local"),
-        "profile": ("walras_cli.profile", "profile"),
-        "simulate": ("walras_cli.simulate.command", "simulate"),
-        "top": ("walras_cli.cluster.top.command", "top"),
-        "what-if": ("walras_cli.what_if.command", "what_if"),
+        "compile": "walras_cli.compile:compile_ahead",
+        "explain": "walras_cli.cluster.explain.command:explain",
+        "local": "walras_cli.local.command:local",
+        "profile": "walras_cli.profile:profile",
+        "top": "walras_cli.cluster.top.command:top",
+        "what-if": "walras_cli.what_if.command:what_if",
     }
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's interface
-        """Return the names of all commands."""
-        return sorted(self.MODULES)
+        """Return the names of all commands, those of installed plug-ins included."""
+        return sorted({*self.MODULES, *entry_points(group=PLUGINS).names})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's interface
-        """Import one command."""
-        if cmd_name not in self.MODULES:
-            return None
-        module, name = self.MODULES[cmd_name]
-        command: click.Command = getattr(import_module(module), name)
-        return command
+        """Import one command; a plug-in cannot replace a command of Walras."""
+        if cmd_name in self.MODULES:
+            module, name = self.MODULES[cmd_name].split(":")
+            command: click.Command = getattr(import_module(module), name)
+            return command
+        for plugin in entry_points(group=PLUGINS, name=cmd_name):
+            loaded: click.Command = plugin.load()
+            return loaded
+        return None
 
 
 @click.group(name="walras", cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from walras.abacus.estimation import estimate_utility as estimate_utility
     from walras.abacus.slo import run_pool_auction as run_pool_auction
     from walras.amdahl.best_response import find_nash_equilibrium as find_nash_equilibrium
-    from walras.amdahl.bidding import bid as bid
     from walras.amdahl.equilibrium import Equilibrium as Equilibrium
     from walras.amdahl.equilibrium import find_equilibrium as find_equilibrium
     from walras.amdahl.greedy import allocate_greedily as allocate_greedily
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from walras.cooper.policies import colocate as colocate
     from walras.cooper.prediction import predict as predict
     from walras.cooper.preference import preferences_right as preferences_right
-    from walras.cooper.shapley import shapley as shapley
     from walras.karma.baselines import share_max_min as share_max_min
     from walras.karma.baselines import share_strictly as share_strictly
     from walras.karma.ledger import Ledger as Ledger
@@ -37,7 +35,6 @@ if TYPE_CHECKING:
     from walras.plan_quality import evaluate_plan as evaluate_plan
     from walras.price_anticipating.market import ShareMarket as ShareMarket
     from walras.price_anticipating.nash import find_nash as find_nash
-    from walras.price_anticipating.optimum import social_optimum as social_optimum
     from walras.rounding import round_cores as round_cores
     from walras.snapshot import Entitlement as Entitlement
     from walras.snapshot import Job as Job
@@ -62,7 +59,6 @@ _HOMES = {
     "Snapshot": "snapshot",
     "advise": "cooper.blocking",
     "allocate_greedily": "amdahl.greedy",
-    "bid": "amdahl.bidding",
     "blocking_pairs": "cooper.blocking",
     "clear": "clearing",
     "colocate": "cooper.policies",
@@ -79,11 +75,9 @@ _HOMES = {
     "run_pool_auction": "abacus.slo",
     "evaluate_plan": "plan_quality",
     "sell_by_socket": "sockets",
-    "shapley": "cooper.shapley",
     "share_max_min": "karma.baselines",
     "share_proportionally": "amdahl.proportional",
     "share_strictly": "karma.baselines",
-    "social_optimum": "price_anticipating.optimum",
 }
 
 __all__ = sorted(_HOMES)  # noqa: PLE0605 - the names are those of the table

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from importlib.metadata import EntryPoint, EntryPoints
 
 import click
 import pytest
 from click.testing import CliRunner
 
-from walras_cli.main import LazyGroup, main
+from walras_cli.main import PLUGINS, LazyGroup, main
 
 
 def commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
@@ -42,7 +43,9 @@ def test_help_is_laid_out_as_written(words: tuple[str, ...]) -> None:
 @pytest.mark.system
 def test_no_command_loads_a_cluster_client_or_a_solver_before_it_is_called() -> None:
     """Help and completion are to be there at once."""
-    modules = [module for module, _ in LazyGroup.MODULES.values()]
+    modules = [name.split(":")[0] for name in LazyGroup.MODULES.values()] + [
+        "walras_studies.command"
+    ]
     script = f"import sys, {', '.join(modules)}; print(sorted(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
@@ -50,6 +53,19 @@ def test_no_command_loads_a_cluster_client_or_a_solver_before_it_is_called() -> 
     loaded = set(ast.literal_eval(done.stdout))
     assert loaded >= set(modules)
     assert not loaded & {"kubernetes", "kopf", "numba", "numpy", "rich", "yaml"}
+
+
+def test_a_plugin_adds_a_command_and_replaces_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    plugins = EntryPoints(
+        EntryPoint(name, "walras_cli.compile:compile_ahead", PLUGINS) for name in ("audit", "top")
+    )
+    monkeypatch.setattr("walras_cli.main.entry_points", plugins.select)
+    listed = CliRunner().invoke(main, ["--help"]).output
+    assert "  audit " in listed
+    assert "simulate" not in listed
+    assert "Compile" in CliRunner().invoke(main, ["audit", "--help"]).output
+    assert "users, jobs and nodes" in CliRunner().invoke(main, ["top", "--help"]).output
+    assert "No such command" in CliRunner().invoke(main, ["simulate"]).output
 
 
 def test_commands_with_arguments_show_examples() -> None:

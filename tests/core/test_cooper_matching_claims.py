@@ -16,8 +16,8 @@ import pytest
 from contention import BANDWIDTH, JOBS
 from walras.cooper.blocking import blocking_pairs
 from walras.cooper.colocation import penalties
-from walras.cooper.fairness import spearman
 from walras.cooper.policies import POLICIES, colocate, stable_marriage_random
+from walras_studies.procedures.rank_correlation import spearman
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -36,11 +36,11 @@ from walras.cooper._pressure import (
     PRIOR_WEIGHT,
 )
 from walras.cooper.colocation import penalties
-from walras.cooper.fairness import spearman
-from walras.cooper.filtering import FilteredPrediction, filter_by_corunner
 from walras.cooper.policies import stable_marriage_random
 from walras.cooper.prediction import Prediction, predict
 from walras.cooper.preference import DisutilityError, preferences_right
+from walras_studies.procedures.corunner_filtering import FilteredPrediction, filter_by_corunner
+from walras_studies.procedures.rank_correlation import spearman
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,9 +20,15 @@ from numpy.typing import NDArray
 
 from walras.karma.baselines import share_max_min, share_strictly
 from walras.karma.ledger import Ledger
-from walras.karma.metrics import disparity, fairness, useful, utilisation, welfare
-from walras.karma.trace import simulate
-from walras_cli.simulate.karma_demands import FAIR_SHARE, draw_demands
+from walras_studies.karma_demands import FAIR_SHARE, draw_demands
+from walras_studies.procedures.karma_metrics import (
+    disparity,
+    fairness,
+    useful,
+    utilisation,
+    welfare,
+)
+from walras_studies.procedures.karma_trace import simulate
 
 Slices = NDArray[np.int64]
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from walras.karma.baselines import share_max_min, share_max_min_once, share_strictly
-from walras.karma.explain import explain
 from walras.karma.ledger import UNIT, Ledger
 from walras.karma.quantum import Allocation, allocate
-from walras.karma.trace import simulate
+from walras_studies.procedures.karma_explanation import explain
+from walras_studies.procedures.karma_trace import simulate
 
 DEMANDS = [[3, 2, 1], [3, 0, 0], [0, 3, 0], [2, 2, 4], [2, 3, 5]]
 """Figure 2: slices that A, B and C want in each of five quanta; the pool has six."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from walras.karma.baselines import share_max_min, share_strictly
 from walras.karma.ledger import UNIT, KarmaError, Ledger
 from walras.karma.quantum import Allocation, allocate
-from walras.karma.trace import simulate
+from walras_studies.procedures.karma_trace import simulate
 
 PLENTY = 10**6
 """Credits with which nobody in these worlds runs out."""

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from walras.karma.baselines import share_max_min
 from walras.karma.ledger import UNIT, Ledger
 from walras.karma.quantum import allocate
-from walras.karma.trace import simulate
+from walras_studies.procedures.karma_trace import simulate
 
 
 @dataclass

@@ -16,13 +16,13 @@ from scipy.optimize import minimize
 from share_markets import balanced, population
 from walras.price_anticipating import nash
 from walras.price_anticipating.market import ShareMarket, ShareMarketError
-from walras.price_anticipating.metrics import efficiency, envy_freeness, utility_uniformity
 from walras.price_anticipating.nash import (
     best_response,
     certify,
     find_nash,
     weight_proportional,
 )
+from walras_studies.procedures.share_metrics import efficiency, envy_freeness, utility_uniformity
 
 Floats = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras_cli.simulate.amdahl_populations import SERVERS_PER_USER, USERS, draw_population
+from walras_studies.amdahl_populations import SERVERS_PER_USER, USERS, draw_population
 
 if TYPE_CHECKING:
     from walras.amdahl.market import AmdahlMarket

@@ -1,7 +1,7 @@
 """Prediction of all disutilities from a few that are measured (Cooper, section IV-A).
 
-The paper fills the matrix by collaborative filtering (``walras.cooper.filtering``). On sparse
-matrices that is worse than the plain mean of each column. The default here starts from the
+The paper fills the matrix by collaborative filtering, which the studies keep for comparison. On
+sparse matrices that is worse than the plain mean of each column. The default here starts from the
 column means and departs from them only as far as the measurements support it: see
 ``walras.cooper._pressure`` for the model, which has no free parameters and no random numbers.
 """

@@ -1,0 +1,154 @@
+"""``walras simulate``: options to a study, a study to tables, plots and verdicts."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from walras_cli.options import Form, output_option
+from walras_service.failures import BadInput, Interrupted
+from walras_studies.registry import STUDIES, load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from walras_studies.results import Result
+    from walras_studies.study import Progress
+
+
+@click.command("simulate", short_help="Repeat the studies of the papers, from a seed.")
+@click.argument("names", nargs=-1, required=True, metavar="STUDY...")
+@click.option("--quick", is_flag=True, help="Smaller sizes: seconds in place of minutes.")
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Write tables (CSV, JSON) and plots (SVG, PNG) to DIR/STUDY.",
+)
+@output_option()
+def simulate(
+    *, names: tuple[str, ...], quick: bool, seed: int, out: Path | None, output: Form
+) -> None:
+    """Run each STUDY, or all of them, and hold what the papers claim against it.
+
+    The same seed gives the same tables to the bit, but for measured times.
+
+    \b
+    Studies:
+      amdahl              the market for cores against its rivals
+      amdahl-bidding      iterations of bidding, and what its stopping rule leaves undone
+      karma               memory by credits, on bursty demands
+      proportional-share  users who foresee prices, and linear utilities
+      abacus              auctions: iterations, truth, promises, estimated utilities
+      cooper              who shares a processor with whom
+      month               a cluster's month: cores by market and memory by credits together
+      lying               what a user gains by lying, by mechanism and number of users
+      overheads           what decisions cost in time
+      programs            F and times of real programs, predicted from samples of their data
+
+    \b
+    Examples:
+      walras simulate karma
+      walras simulate amdahl --quick -o json
+      walras simulate all --out results
+
+    Exit codes: 0 done, whatever the verdicts, 2 bad input, 130 interrupted.
+    """  # noqa: D301 - the backspace keeps click from filling the lines
+    for name in names:
+        if name != "all" and name not in STUDIES:
+            raise BadInput(f"STUDY {name!r} is none of {', '.join(STUDIES)}; or say all")
+    if out is not None:
+        import walras_studies.plot  # noqa: F401 - if it cannot be had, better now than after
+    chosen = list(STUDIES) if "all" in names else list(dict.fromkeys(names))
+    try:
+        results = [carry_out(name, seed, out, quick=quick) for name in chosen]
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted; the studies before this one are written") from None
+    show(results, output)
+
+
+def carry_out(name: str, seed: int, out: Path | None, *, quick: bool) -> Result:
+    """Run a study, with its progress on standard error, and write what it came to."""
+    from walras_studies.results import Result, judge, machine, write
+
+    study = load(name)
+    started = time.monotonic()
+    with _progress(name) as progress:
+        rows = study.run(seed, study.quick if quick else study.full, progress)
+    result = Result(
+        name,
+        study.title,
+        study.paper,
+        study.stands_in,
+        seed,
+        quick,
+        round(time.monotonic() - started, 1),
+        machine(),
+        judge(study, rows),
+        tuple((chart.name, chart.title) for chart in study.charts(rows)),
+    )
+    if out is not None:
+        write(study, rows, result, out / name)
+    return result
+
+
+@contextmanager
+def _progress(name: str) -> Iterator[Progress]:
+    """Show a bar on a terminal, and a line for each tenth of the work elsewhere."""
+    if not sys.stderr.isatty():
+        last = -1
+
+        def tell(part: float, doing: str) -> None:
+            nonlocal last
+            if int(10 * part) > last:
+                last = int(10 * part)
+                click.echo(f"{name}: {part:.0%}, {doing}", err=True)
+
+        yield tell
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    with Bar(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(name, total=1.0)
+        yield lambda part, doing: bar.update(task, completed=part, description=f"{name}: {doing}")
+
+
+def show(results: list[Result], output: Form) -> None:
+    """Print verdicts: tables for people, or what scripts read."""
+    if output == "table":
+        _print_tables(results)
+        return
+    document: dict[str, Any] = {"studies": [asdict(result) for result in results]}
+    if output == "json":
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        return
+    import yaml
+
+    click.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), nl=False)
+
+
+def _print_tables(results: list[Result]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+    for result in results:
+        table = Table(
+            "where", "claim", "paper", "ours", "verdict", title=result.title, title_justify="left"
+        )
+        for each in result.judgements:
+            verdict = each.verdict + (f": {each.reason}" if each.reason else "")
+            cells = (each.where, each.claim, each.paper, each.ours, verdict)
+            table.add_row(*(Text(cell) for cell in cells))
+        console.print(table)
+        console.print(Text(f"{result.stands_in}\n"))

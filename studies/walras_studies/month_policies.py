@@ -1,0 +1,145 @@
+"""Cores and memory that each policy gives to each job in each hour of a drawn month."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from walras.clearing import clear
+from walras.forecast import expected_speedup, held_cores
+from walras.snapshot import Policy, identity
+from walras_studies.month_world import CORES, GIB, JOBS_OF_USER, MEMORY, name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from walras.karma.ledger import Ledger
+    from walras.snapshot import Holding, JobKey, Snapshot
+    from walras_studies.month_world import MonthWorld
+
+CLEARED = {
+    "fair share": Policy("ProportionalSharing", memory="MaxMin", slice_bytes=GIB),
+    "max-min": Policy("ProportionalSharing", memory="MaxMin", slice_bytes=GIB),
+    "market, max-min": Policy(memory="MaxMin", slice_bytes=GIB, hysteresis=0.02),
+    "Walras": Policy(memory="Karma", slice_bytes=GIB, hysteresis=0.02),
+}
+POLICIES = ("reservations", *CLEARED)
+
+
+@dataclass(frozen=True, slots=True)
+class Hour:
+    """Cores and memory of users in an hour.
+
+    Attributes:
+        users: Numbers of the users that have jobs.
+        speedup: mean speedup of each one's jobs.
+        utility: the same, each times the part of its demand for memory that is met.
+        memory: GiB of use to each.
+        demand: GiB that each could use.
+        moved: cores that changed hands, of jobs that stay.
+        ledger: credits afterwards, if there are any.
+    """
+
+    users: tuple[int, ...]
+    speedup: tuple[float, ...]
+    utility: tuple[float, ...]
+    memory: tuple[float, ...]
+    demand: tuple[float, ...]
+    moved: int
+    ledger: Ledger | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _JobHour:
+    user: int
+    cores: float
+    speedup: float
+    memory: float
+    demand: float
+
+
+def live_through(world: MonthWorld, policy: str) -> Iterator[Hour]:
+    """Yield what a policy gives, hour by hour."""
+    if policy == "reservations":
+        yield from _reserve(world)
+    else:
+        yield from _clear(world, CLEARED[policy], alike=policy == "max-min")
+
+
+def _clear(world: MonthWorld, policy: Policy, *, alike: bool) -> Iterator[Hour]:
+    """Clear every hour as the operator would, with what jobs held in the one before."""
+    ledger: Ledger | None = None
+    held: dict[JobKey, Holding] = {}
+    cores: dict[JobKey, float] = {}
+    number = {name_of(user): user for user in range(len(world.shares))}
+    for hour in range(world.hours):
+        snapshot: Snapshot = replace(world.snapshot(hour, alike=alike), ledger=ledger, held=held)
+        plan = clear(snapshot, policy)
+        now = held_cores(plan)
+        jobs = {identity(job): job for job in snapshot.jobs}
+        rows = []
+        for grant in plan.grants:
+            key = identity(grant)
+            job = jobs[key]
+            demand = job.memory.demand / GIB if job.memory else 0.0
+            memory = min((grant.memory or 0) / GIB, demand)
+            speed = expected_speedup(job, now[key])
+            rows.append(_JobHour(number[job.entitlement], now[key], speed, memory, demand))
+        whole = {identity(grant): float(grant.granted_cores) for grant in plan.grants}
+        yield _sum_up(rows, _moved(cores, whole), plan.ledger)
+        ledger, held, cores = plan.ledger, plan.holdings(), whole
+
+
+def _reserve(world: MonthWorld) -> Iterator[Hour]:
+    """Give jobs what they reserve for their life, as far as their node has it, in order."""
+    shares = np.array(world.shares) / sum(world.shares)
+    wanted_cores = np.maximum(1, np.rint(shares * world.nodes * CORES / JOBS_OF_USER))
+    wanted_memory = np.maximum(1, np.rint(shares * world.nodes * MEMORY / JOBS_OF_USER))
+    kept: dict[str, tuple[float, float]] = {}
+    for hour in range(world.hours):
+        present = world.present(hour)
+        kept = {life.name: kept[life.name] for life in present if life.name in kept}
+        free = np.tile([float(CORES), float(MEMORY)], (world.nodes, 1))
+        for life in present:
+            free[life.node] -= kept.get(life.name, (0.0, 0.0))
+        rows = []
+        for life in present:
+            if kept.get(life.name, (0.0, 0.0))[0] == 0:
+                asked = wanted_cores[life.user], wanted_memory[life.user]
+                got = (min(asked[0], free[life.node, 0]), min(asked[1], free[life.node, 1]))
+                kept[life.name] = (float(got[0]), float(got[1])) if min(got) > 0 else (0.0, 0.0)
+                free[life.node] -= kept[life.name]
+            cores, memory = kept[life.name]
+            demand = float(life.demand[hour - life.start])
+            speed = cores / (life.fraction + (1 - life.fraction) * cores)
+            rows.append(_JobHour(life.user, cores, speed, min(memory, demand), demand))
+        yield _sum_up(rows, 0)
+
+
+def _moved(before: dict[JobKey, float], after: dict[JobKey, float]) -> int:
+    staying = before.keys() & after.keys()
+    return round(sum(max(0.0, after[key] - before[key]) for key in staying))
+
+
+def _sum_up(rows: list[_JobHour], moved: int, ledger: Ledger | None = None) -> Hour:
+    user = np.array([row.user for row in rows], np.int64)
+    speed = np.array([row.speedup for row in rows])
+    memory = np.array([row.memory for row in rows])
+    demand = np.array([row.demand for row in rows])
+    users = np.unique(user)
+    jobs = np.bincount(user)[users]
+
+    def per_user(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> tuple[float, ...]:
+        return tuple(np.bincount(user, values)[users].tolist())
+
+    return Hour(
+        tuple(users.tolist()),
+        per_user(speed / jobs[np.searchsorted(users, user)]),
+        per_user(speed * (memory / demand) / jobs[np.searchsorted(users, user)]),
+        per_user(memory),
+        per_user(demand),
+        moved,
+        ledger,
+    )

@@ -1,0 +1,148 @@
+"""A cluster for a month, drawn: who has which jobs where, and what memory they could use when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from walras.snapshot import Entitlement, Job, MemoryDemand, Node, Snapshot
+from walras_studies.amdahl_populations import FRACTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.random import Generator
+
+GIB = 1 << 30
+CORES, MEMORY = 48, 192
+"""Cores, and GiB of memory, of a node."""
+
+JOBS_OF_USER = 4
+LIFE_HOURS = 24.0
+MEMORY_OF_JOB = 12.0
+"""Means: jobs that a user has at a time, hours that one stays, GiB that it could use."""
+
+QUIET, BUSY = 0.25, 2.5
+"""What a job could use of memory in its phases, over its mean; a third of the time it is busy."""
+
+STANDS_IN = (
+    "Nothing of this is from a trace. 200 users with 1 to 5 shares have four jobs each on average "
+    "on 50 nodes of 48 cores and 192 GiB. Jobs arrive at random, more by day and in bursts of "
+    "their user, stay for 24 hours on average under every policy, and have the parallel fractions "
+    "of the Amdahl study. In quiet phases a job could use a quarter of its mean memory, in busy "
+    "ones two and a half times that; phases last some hours. It runs at Amdahl's speedup at the "
+    "whole cores that it holds, times the part of its demand for memory that is met. An epoch, "
+    "and a quantum of memory, is an hour. Under *reservations* a job asks for its user's entitled "
+    "cores and memory over four and keeps what it gets; *fair share* divides every node by "
+    "entitlements (max-min fair memory), *max-min* alike among users; *market, max-min* is Walras "
+    "without credits."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """A job from its arrival to its end, in hours, with its demand for memory by the hour, GiB."""
+
+    name: str
+    user: int
+    node: int
+    start: int
+    end: int
+    fraction: float
+    demand: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MonthWorld:
+    """The jobs and users of a drawn month.
+
+    Attributes:
+        shares: Shares of each user.
+        nodes: how many there are.
+        hours: how long it is.
+        lives: Lives of all jobs, sorted by arrival.
+    """
+
+    shares: tuple[int, ...]
+    nodes: int
+    hours: int
+    lives: tuple[Life, ...]
+
+    def present(self, hour: int) -> list[Life]:
+        """Return the jobs that are there in an hour."""
+        return [life for life in self.lives if life.start <= hour < life.end]
+
+    def snapshot(self, hour: int, *, alike: bool = False) -> Snapshot:
+        """Return the cluster in an hour; with ``alike``, as if all shares were the same."""
+        return Snapshot(
+            tuple(
+                Entitlement(
+                    name_of(user), 1 if alike else shares, namespaces=frozenset({name_of(user)})
+                )
+                for user, shares in enumerate(self.shares)
+            ),
+            tuple(Node(f"node-{number}", CORES, MEMORY * GIB) for number in range(self.nodes)),
+            tuple(_job(life, hour) for life in self.present(hour)),
+        )
+
+
+def name_of(user: int) -> str:
+    """Return the name of a user."""
+    return f"user-{user}"
+
+
+def _job(life: Life, hour: int) -> Job:
+    demand = life.demand[hour - life.start] * GIB
+    user = name_of(life.user)
+    return Job(
+        user, life.name, user, f"node-{life.node}", life.fraction, memory=MemoryDemand(demand)
+    )
+
+
+def draw_world(users: int, nodes: int, hours: int, seed: int) -> MonthWorld:
+    """Draw a month; it begins with as many jobs as it has on average."""
+    random = np.random.default_rng(seed)
+    shares = tuple(int(each) for each in random.integers(1, 6, users))
+    load = np.zeros((nodes, hours))
+    lives = []
+    for number, (user, start) in enumerate(_arrivals(users, hours, random)):
+        stay = 1 + int(random.exponential(LIFE_HOURS))
+        end = min(start + stay, hours)
+        node = _place(load[:, start], random)
+        load[node, start:end] += 1
+        demand = _demand(end - start, random)
+        fraction = float(random.choice(FRACTIONS))
+        lives.append(Life(f"job-{number}", user, node, start, end, fraction, demand))
+    return MonthWorld(shares, nodes, hours, tuple(lives))
+
+
+def _arrivals(users: int, hours: int, random: Generator) -> Iterator[tuple[int, int]]:
+    """Yield the user and the hour of each arrival, in order."""
+    rate = JOBS_OF_USER / LIFE_HOURS
+    eager = random.random((hours, users)) < 1 / 24  # a burst an hour long, once a day
+    for hour in range(hours):
+        by_day = 1 + 0.5 * np.sin(2 * np.pi * hour / 24)
+        mean = rate * by_day * np.where(eager[hour], 12.5, 0.5)
+        if hour == 0:
+            mean = np.full(users, float(JOBS_OF_USER))
+        for user in np.repeat(np.arange(users), random.poisson(mean)):
+            yield int(user), hour
+
+
+def _place(load: np.ndarray[tuple[int], np.dtype[np.float64]], random: Generator) -> int:
+    """Return the less loaded of two random nodes: schedulers do not know of the market."""
+    first, second = random.integers(0, len(load), 2)
+    return int(first if load[first] <= load[second] else second)
+
+
+def _demand(hours: int, random: Generator) -> tuple[int, ...]:
+    """Draw what a job could use hour by hour, in GiB, at least 1."""
+    mean = MEMORY_OF_JOB * random.lognormal(-0.125, 0.5)
+    busy = random.random() < 1 / 3
+    demand = []
+    for _ in range(hours):
+        demand.append(max(1, round(mean * (BUSY if busy else QUIET))))
+        busy = random.random() > (1 / 4 if busy else 7 / 8)
+    return tuple(demand)

@@ -1,0 +1,180 @@
+"""The Shapley value: the paper's example, its axioms, and every order counted one by one."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from walras_studies.procedures.shapley import ShapleyError, shapley, shapley_exact
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Coalitions = NDArray[np.bool_]
+
+
+def interference(of_each: Floats) -> Floats:
+    """List the penalties of the appendix: together, the sum of what each contributes."""
+    agents = len(of_each)
+    members = np.arange(1 << agents)[:, None] >> np.arange(agents) & 1
+    return np.where(members.sum(axis=1) > 1, members @ of_each, 0)
+
+
+def in_every_order(penalty: Floats) -> Floats:
+    """Average what each adds to those before it over all orders (fig. 14)."""
+    agents = len(penalty).bit_length() - 1
+    added = np.zeros(agents)
+    orders = list(permutations(range(agents)))
+    for order in orders:
+        coalition = 0
+        for agent in order:
+            added[agent] += penalty[coalition | 1 << agent] - penalty[coalition]
+            coalition |= 1 << agent
+    return np.asarray(added / len(orders))
+
+
+games = st.integers(1, 5).flatmap(
+    lambda agents: hnp.arrays(np.float64, 1 << agents, elements=st.floats(-100, 100))
+)
+
+
+def test_the_papers_example() -> None:
+    """Appendix, figure 14: contributions 1, 2 and 3 to interference."""
+    shares = shapley_exact(interference(np.array([1.0, 2.0, 3.0])))
+    np.testing.assert_allclose(shares.share, [1.5, 2.0, 2.5], rtol=1e-15)
+    assert shares.coalitions == 8
+    assert not shares.error.any()
+
+
+@given(games)
+@settings(deadline=None)
+def test_averages_over_all_orders(penalty: Floats) -> None:
+    np.testing.assert_allclose(shapley_exact(penalty).share, in_every_order(penalty), atol=1e-10)
+
+
+@given(games, st.randoms(use_true_random=False))
+@settings(deadline=None)
+def test_axioms(penalty: Floats, random: object) -> None:
+    """Efficiency, linearity, and nothing for who adds nothing."""
+    share = shapley_exact(penalty).share
+    assert share.sum() == pytest.approx(penalty[-1] - penalty[0], abs=1e-9)
+    np.testing.assert_allclose(shapley_exact(3 * penalty - 1).share, 3 * share, atol=1e-9)
+    with_idler = shapley_exact(np.concatenate([penalty, penalty])).share
+    np.testing.assert_allclose(with_idler, [*share, 0], atol=1e-9)
+
+
+def test_equals_bear_equal_shares() -> None:
+    share = shapley_exact(interference(np.array([2.0, 5.0, 2.0, 5.0]))).share
+    assert share[0] == pytest.approx(share[2])
+    assert share[1] == pytest.approx(share[3])
+
+
+@given(hnp.arrays(np.float64, st.integers(2, 8), elements=st.floats(0, 10)))
+@settings(deadline=None)
+def test_who_interferes_more_bears_more(of_each: Floats) -> None:
+    """The appendix's conclusion: the second to come brings the first's interference to bear too.
+
+    Hence I (n - 1) / n, and 1 / n of the others' mean: rising in I from three agents on, and equal
+    for two, who interfere only together.
+    """
+    n = len(of_each)
+    others = (of_each.sum() - of_each) / (n - 1)
+    share = shapley_exact(interference(of_each)).share
+    np.testing.assert_allclose(share, of_each * (n - 1) / n + others / n, atol=1e-12)
+
+
+def pair_penalties(loss: Floats, members: Coalitions) -> Floats:
+    """Add up what all members lose beside each other member."""
+    return np.asarray(np.einsum("ci,ij,cj->c", members, loss, members))
+
+
+@pytest.mark.parametrize("agents", [12, 20])
+def test_of_pairwise_losses_each_bears_half_of_what_it_suffers_and_causes(agents: int) -> None:
+    """Exactly with 12 agents, within its error when sampled with 20."""
+    loss = np.random.default_rng(1).random((agents, agents))
+    np.fill_diagonal(loss, 0)
+    shares = shapley(lambda members: pair_penalties(loss, members), agents)
+    np.testing.assert_allclose(shares.share, (loss + loss.T).sum(axis=1) / 2, rtol=1e-12)
+
+
+def saturating(members: Coalitions) -> Floats:
+    """Penalties that rise only once bandwidth is exceeded."""
+    demand = np.arange(1.0, 1 + members.shape[1])
+    return np.asarray(np.maximum(members @ demand - 0.3 * demand.sum(), 0.0))
+
+
+def test_sampled_shares_lie_within_their_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 10 agents, whose exact shares are known; 95 % lie within two standard errors."""
+    exact = shapley(saturating, 10).share
+    monkeypatch.setattr("walras_studies.procedures.shapley.EXACT_AGENTS", 0)
+    apart = []
+    for seed in range(40):
+        sampled = shapley(saturating, 10, pairs=200, seed=seed)
+        assert sampled.share.sum() == pytest.approx(38.5)
+        assert sampled.coalitions == 200 * 2 * 11
+        apart.append(np.abs(sampled.share - exact) / sampled.error)
+    assert 0.9 < np.mean(np.array(apart) < 2) < 0.99
+
+
+def test_reversed_orders_err_less_than_orders_drawn_apart() -> None:
+    """Antithetic pairs: the variance left is below that of as many independent orders."""
+    draw = np.random.default_rng(3)
+    demand = np.arange(1.0, 17.0)
+    alone = []
+    for _ in range(2000):
+        order = draw.permutation(16)
+        here = np.tri(17, 16, -1, dtype=np.bool_)[:, np.argsort(order)]
+        alone.append(np.diff(saturating(here))[np.argsort(order)])
+    independent = np.std(alone, axis=0) / np.sqrt(1000)
+    paired = shapley(saturating, len(demand), pairs=500).error
+    assert paired.sum() < 0.9 * independent.sum()
+
+
+def test_the_same_seed_gives_the_same_shares() -> None:
+    first, again, other = (shapley(saturating, 15, pairs=20, seed=seed) for seed in (1, 1, 2))
+    assert first.share.tobytes() == again.share.tobytes()
+    assert first.share.tobytes() != other.share.tobytes()
+
+
+def test_asks_about_many_agents_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = shapley(saturating, 15, pairs=20).share
+    monkeypatch.setattr("walras_studies.procedures.shapley.AT_ONCE", 1000)
+    np.testing.assert_allclose(shapley(saturating, 15, pairs=20).share, whole)
+
+
+def test_one_agent_bears_everything_and_nobody_nothing() -> None:
+    assert shapley_exact([1.0, 4.0]).share.tolist() == [3.0]
+    assert shapley(saturating, 0).share.tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("penalties", "complaint"),
+    [
+        ([0.0, 1.0, 2.0], r"penalties has shape \(3,\): a flat 2\*\*agents is needed"),
+        ([], r"penalties has shape \(0,\)"),
+        ([[0.0, 1.0]], r"penalties has shape \(1, 2\)"),
+        ([0.0, 1.0, 2.0, np.nan], "coalition of 0, 1: penalty is nan, not a finite number"),
+        ([np.inf, 1.0], "coalition of nobody: penalty is inf"),
+    ],
+)
+def test_says_what_is_wrong_with_penalties(penalties: list[float], complaint: str) -> None:
+    with pytest.raises(ShapleyError, match=complaint):
+        shapley_exact(penalties)
+
+
+def test_says_what_is_wrong_with_a_game() -> None:
+    with pytest.raises(ShapleyError, match=r"game gave shape \(\) for 8 coalitions"):
+        shapley(lambda _: 1.0, 3)
+    with pytest.raises(ShapleyError, match="coalition of 1, 2: penalty is inf"):
+        shapley(lambda members: np.where((members == [False, True, True]).all(1), np.inf, 0), 3)
+    with pytest.raises(ValueError, match="agents is -1"):
+        shapley(saturating, -1)
+    with pytest.raises(ValueError, match="pairs is 1: at least 2 are needed"):
+        shapley(saturating, 13, pairs=1)

@@ -1,0 +1,102 @@
+"""Bidding by users who only measure what money does for them (6.3)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from share_markets import population
+from walras.price_anticipating.market import ShareMarket, ShareMarketError
+from walras.price_anticipating.nash import certify, find_nash
+from walras_studies.procedures.share_adjustment import adjust, move_money
+from walras_studies.procedures.share_metrics import efficiency
+
+Floats = NDArray[np.float64]
+
+
+def test_money_moves_from_the_worst_machine_with_money_to_the_best() -> None:
+    moved = move_money(np.array([0.5, 0.1, 0.4, 0.0]), np.array([2.0, 1.0, 3.0, 0.5]), 0.05)
+    np.testing.assert_allclose(moved, [0.5, 0.05, 0.45, 0.0])
+
+
+def test_no_more_money_moves_than_there_is() -> None:
+    moved = move_money(np.array([0.5, 0.1, 0.4]), np.array([2.0, 1.0, 3.0]), 0.3)
+    np.testing.assert_allclose(moved, [0.5, 0.0, 0.5])
+
+
+def test_money_rests_where_margins_are_equal() -> None:
+    bids = np.array([0.5, 0.5, 0.0])
+    assert move_money(bids, np.array([1.0, 1.0, 0.9]), 0.1).tolist() == bids.tolist()
+
+
+@pytest.mark.parametrize("users", [10, 40])
+def test_adjustment_settles_at_the_welfare_of_the_equilibrium(users: int) -> None:
+    """Section 7.1, Fig. 3a: the same welfare, by 25 to 100 rounds instead of a few."""
+    market = population(users)
+    result = adjust(market, max_iterations=150)
+    at_rest = find_nash(market, tolerance=1e-6, max_iterations=1000)
+    found = efficiency(market, market.shares(result.bids))
+    assert found == pytest.approx(efficiency(market, at_rest.shares), abs=0.02)
+    assert certify(market, result.bids).gain <= 0.02
+    np.testing.assert_allclose(result.bids.sum(axis=1), 1)
+
+
+def test_gaps_bound_what_a_best_response_gains() -> None:
+    """The bound holds for any concave utility; here the linear one, whose gains are known."""
+    market = population(20)
+    result = adjust(market, max_iterations=60)
+    assert (result.gaps >= certify(market, result.bids).gains - 1e-12).all()
+    assert not result.converged
+    assert adjust(market, max_iterations=60, tolerance=2 * result.gaps.max()).converged
+
+
+def test_users_with_utilities_that_no_formula_gives_still_find_their_best() -> None:
+    """Square roots of shares, measured by trial: a little more money, a little more utility."""
+    random = np.random.default_rng(3)
+    market = ShareMarket(np.ones(3), random.uniform(0.5, 2, (3, 4)))
+
+    def utility(user: int, bids: Floats) -> float:
+        return float(market.weights[user] @ np.sqrt(market.shares(bids)[user]))
+
+    def measured(user: int, bids: Floats) -> Floats:
+        more = np.tile(bids, (4, 1, 1))
+        more[np.arange(4), user, np.arange(4)] += 1e-7
+        return np.array([(utility(user, each) - utility(user, bids)) / 1e-7 for each in more])
+
+    result = adjust(market, measured, amount=0.001, tolerance=0.02, max_iterations=2000)
+    assert result.converged
+    for user in range(3):
+        before = utility(user, result.bids)
+        for other in random.dirichlet(np.ones(4), 200):
+            tried = result.bids.copy()
+            tried[user] = other
+            assert utility(user, tried) <= before * 1.02
+
+
+def test_users_next_to_whom_all_others_vanish_have_no_gap() -> None:
+    """Nobody can move money with one machine, be the others' part of it less than a float shows."""
+    result = adjust(ShareMarket([1e12, 1e-12], [[1.0], [1.0]]))
+    assert result.gaps.tolist() == [0, 0]
+    assert result.converged
+
+
+def test_users_whose_money_does_nothing_have_everything_to_gain() -> None:
+    result = adjust(
+        ShareMarket([1.0], [[1.0, 1.0]]),
+        lambda _user, _bids: np.array([0.0, 1.0]),
+        start=[[1.0, 0.0]],
+        max_iterations=0,
+    )
+    assert result.gaps.tolist() == [np.inf]
+
+
+@pytest.mark.parametrize("amount", [0, -0.1, 1.5, np.nan])
+def test_amounts_that_cannot_be_moved_are_refused(amount: float) -> None:
+    with pytest.raises(ShareMarketError, match="a part of the budget from above 0 to 1 is needed"):
+        adjust(population(5), amount=amount)
+
+
+def test_limited_parallelism_needs_margins_of_its_own() -> None:
+    with pytest.raises(ShareMarketError, match="parallelism is limited: margins must be given"):
+        adjust(population(5, parallelism=3))

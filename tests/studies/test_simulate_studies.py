@@ -1,0 +1,99 @@
+"""Every study at its quick size: what the papers claim, the same rows for the same seed, the page.
+
+Claims that are known not to be so here are listed, so that one that changes its mind is noticed.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from walras_studies.page import IMAGES
+from walras_studies.registry import STUDIES, load
+from walras_studies.results import judge
+from walras_studies.study import silent, tables
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+NOT_SO = {"not reproduced", "does not hold"}
+
+NOT_REPRODUCED = {
+    ("amdahl-bidding", "more servers, fewer iterations"),
+    ("abacus", "more resources, slightly more iterations"),
+    ("cooper", "and not under GR, CO and SMP"),
+    ("cooper", "SMR has the fewest blocking pairs"),
+    ("cooper", "SMP performs best in that mix"),
+    ("month", "the worst-off twentieth of users have what reservations and fair share give"),
+}
+
+
+@cache
+def quick(name: str) -> Any:
+    if name == "programs" and len(os.sched_getaffinity(0)) == 1:
+        pytest.skip("programs are measured on two cores at least: this machine offers one")
+    study = load(name)
+    return study.run(1, study.quick, silent)
+
+
+REPEATABLE = [name for name in STUDIES if not load(name).measured]
+"""Studies without measured times, of which nothing is asserted here."""
+
+
+@pytest.mark.parametrize("name", REPEATABLE)
+def test_claims_have_the_direction_that_the_page_says(name: str) -> None:
+    judged = {each.claim: each for each in judge(load(name), quick(name))}
+    wrong = {claim for claim, each in judged.items() if each.verdict in NOT_SO}
+    assert wrong == {claim for study, claim in NOT_REPRODUCED if study == name}
+
+
+@pytest.mark.parametrize("name", REPEATABLE)
+def test_whatever_is_not_met_has_a_reason(name: str) -> None:
+    for each in judge(load(name), quick(name)):
+        if each.verdict in NOT_SO | {"direction only", "holds in part"}:
+            assert each.reason
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", REPEATABLE)
+def test_the_same_seed_gives_the_same_rows_to_the_bit(name: str) -> None:
+    study = load(name)
+    again = study.run(1, study.quick, silent)
+    assert repr(asdict(again)) == repr(asdict(quick(name)))
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("name", STUDIES)
+def test_charts_show_something_of_every_study(name: str) -> None:
+    charts = load(name).charts(quick(name))
+    assert len({chart.name for chart in charts}) == len(charts)
+    for chart in charts:
+        assert all(len(points) > 0 for points in chart.series.values())
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_table_has_rows(name: str) -> None:
+    assert all(tables(quick(name)).values())
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_page_has_every_claim_and_says_the_same_of_it(name: str) -> None:
+    page = (DOCS / "reproduction.md").read_text(encoding="utf-8")
+    section = page.split(f"\n## {name}\n")[1].split("\n## ")[0]
+    for claim in load(name).claims:
+        (row,) = (line for line in section.splitlines() if f"| {claim.claim} |" in line)
+        if name in REPEATABLE:
+            assert any(f"**{word}**" in row for word in NOT_SO) == (
+                (name, claim.claim) in NOT_REPRODUCED
+            )
+
+
+def test_the_page_shows_plots_that_are_there() -> None:
+    page = (DOCS / "reproduction.md").read_text(encoding="utf-8")
+    shown = {part.split(")")[0] for part in page.split("](")[1:] if part.startswith(IMAGES)}
+    assert shown == {f"{IMAGES}/{path.name}" for path in (DOCS / IMAGES).iterdir()}
