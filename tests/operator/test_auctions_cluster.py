@@ -120,7 +120,7 @@ def test_objectives_under_overload_are_kept_and_charged_for_whoever_is_killed(
         assert overloaded.charges() == {"gold": True, "silver": True, "bronze": False}
         assert overloaded.cores() == {"gold": 4, "silver": 4, "bronze": 1}
         reason = overloaded.status("bronze")["pods"][0]["reason"]
-        assert "cannot be promised beside those of larger budgets" in reason
+        assert "cannot be promised beside jobs with larger budgets" in reason
 
         overloaded.remove("bronze")
         assert eventually(lambda: overloaded.said(gold="Met", silver="Met"), 60)

@@ -231,7 +231,7 @@ def test_a_job_that_says_nothing_has_the_fraction_of_its_program_whoever_dies(
     measured.kill_agent()
     measured.start_agent()
     assert eventually(lambda: measured.verdict()[0] == "NotMeasured"), measured.verdict()
-    assert "the agent was started anew" in measured.verdict()[1]
+    assert "the agent restarted during the measurement" in measured.verdict()[1]
     assert eventually(measured.known, PATIENCE), measured.verdict()
     assert measured.fraction() == pytest.approx(LATER, abs=NEAR)
     assert "failure" not in measured.online()

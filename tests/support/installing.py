@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 
 
 def install(api: Api, definition: dict[str, Any]) -> None:
-    """Have a definition there, and its kind served."""
-    if api.find(KIND.path(name=definition["metadata"]["name"])) is None:
+    """Have a definition there, and its kind served; one that is being deleted is made anew."""
+    path = KIND.path(name=definition["metadata"]["name"])
+    assert eventually(lambda: "deletionTimestamp" not in (api.find(path) or {}).get("metadata", {}))
+    if api.find(path) is None:
         api.request("POST", KIND.path(), definition)
     spec = definition["spec"]
     plural, version = spec["names"]["plural"], spec["versions"][0]["name"]

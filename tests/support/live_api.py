@@ -111,13 +111,27 @@ class API:
         finally:
             for name in added:
                 self.call("DELETE", f"{self.DEFINITIONS}/{name}")
+            for name in added:
+                self._wait_until_gone(f"{self.DEFINITIONS}/{name}")
 
     def _wait_for(self, definition: Document) -> None:
         spec = definition["spec"]
         path = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
-        for _ in range(100):
+        for _ in range(600):
             with suppress(RefusedError):
                 self.call("GET", path)
                 return
             time.sleep(0.1)
-        raise TimeoutError(f"{definition['metadata']['name']} is not served after 10 s")
+        raise TimeoutError(f"{definition['metadata']['name']} is not served after 60 s")
+
+    def _wait_until_gone(self, path: str) -> None:
+        """Wait for a deletion, which others would otherwise take for an object that stays."""
+        for _ in range(600):
+            try:
+                self.call("GET", path)
+            except RefusedError as refused:
+                if refused.code != 404:
+                    raise
+                return
+            time.sleep(0.1)
+        raise TimeoutError(f"{path} is still there after 60 s")
