@@ -29,7 +29,7 @@ from walras_agent.restore import restore
 from walras_agent.tree import CgroupError, CgroupFile
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from walras_agent.journal import Journal
     from walras_agent.moves import Move
@@ -85,7 +85,7 @@ class CpuEnforcer:
         cgroups: Cgroups of this node.
         observer: Reader of the node's pods.
         journal: Original texts of the files that were written.
-        reserved: CPUs that stay shared.
+        reserved: Function that returns the CPUs that stay shared.
         possible: CPUs that the machine may ever have; see `restore`.
         others: Whether pods without a grant may come; at least one core is left for these.
     """
@@ -93,7 +93,7 @@ class CpuEnforcer:
     cgroups: Cgroups
     observer: PodObserver
     journal: Journal
-    reserved: CpuSet = field(default_factory=CpuSet)
+    reserved: Callable[[], CpuSet] = CpuSet
     possible: CpuSet = field(default_factory=CpuSet)
     others: bool = True
     _exclusive: Mapping[str, CpuSet] | None = None
@@ -177,11 +177,10 @@ class CpuEnforcer:
         here = {pod.uid for pod in pods}
         present = [grant for grant in grants if grant.pod in here]
         others = self.others or len(present) < len(pods)
-        inputs = (topology, present, dict(exclusive), unit, others, dict(limits))
+        reserved = self.reserved()
+        inputs = (topology, present, dict(exclusive), unit, reserved, others, dict(limits))
         if self._allocated is None or self._allocated[0] != inputs:
-            node_cpus = allocate_cpus(
-                topology, present, exclusive, unit, self.reserved, others=others
-            )
+            node_cpus = allocate_cpus(topology, present, exclusive, unit, reserved, others=others)
             self._allocated = inputs, limit_measured_pods(node_cpus, limits, topology, unit)
         return self._allocated[1]
 

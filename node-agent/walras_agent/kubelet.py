@@ -6,40 +6,163 @@ with the cgroup (kubernetes 138731); agent and kubelet would overwrite each othe
 
 The kubelet reserves CPUs for the system by its flag ``--reserved-cpus`` or, without that, by the
 field ``reservedSystemCPUs`` of its configuration, in which files in ``--config-dir`` come last
-(https://kubernetes.io/docs/tasks/administer-cluster/kubelet-config-file).
+(https://kubernetes.io/docs/tasks/administer-cluster/kubelet-config-file). Distributions keep these
+files in different folders, few of which are mounted in the agent's container. So a file is looked
+for under the host's root, then under the root of the kubelet's process, then under that of PID 1
+(``/proc/PID/root``, which takes the capability SYS_PTRACE).
 """
 
 from __future__ import annotations
 
 import json
+import time
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import yaml
 
 from walras_agent.cpuset import CpuSet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-STATE = Path("/var/lib/kubelet/cpu_manager_state")
-CONFIG = "/var/lib/kubelet/config.yaml"
+FOLDER = "/var/lib/kubelet"
+"""The kubelet's default ``--root-dir``."""
+
+CHECKPOINT = "cpu_manager_state"
+CONFIG = f"{FOLDER}/config.yaml"
 """Path of the configuration that kubeadm writes."""
 
+K3S_CONFIG_FOLDER = "/var/lib/rancher/k3s/agent/etc/kubelet.conf.d"
+
+RELOAD_SECONDS = 30.0
+
 _FIELD = "reservedSystemCPUs"
+_EMBEDDED = frozenset({"k3s", "k3s-server", "k3s-agent"})  # programs that run the kubelet inside
+
+
+_Read = TypeVar("_Read")
 
 
 class KubeletError(Exception):
     """The kubelet's configuration cannot be read; one line with the cause and the remedy."""
 
 
-def cpu_manager_conflict(state: Path = STATE) -> str:
-    """Return why the agent must not write cpusets on this node; empty if it may.
+@dataclass(slots=True)
+class Kubelet:
+    """The settings of this node's kubelet, read again every `RELOAD_SECONDS`.
+
+    Attributes:
+        host: Root of the host: ``/``, or its mount point in a container.
+        given: Reserved CPUs that an option sets; None to read the kubelet's.
+        clock: Monotonic time in seconds.
+    """
+
+    host: Path = Path("/")
+    given: CpuSet | None = None
+    clock: Callable[[], float] = time.monotonic
+    _reserved: CpuSet | None = None
+    _problem: str = ""
+    _loaded: float = field(default=float("-inf"))
+
+    def reserved(self) -> CpuSet:
+        """Return the CPUs that no pod may have exclusively; empty as long as they are unknown."""
+        if self.given is not None:
+            return self.given
+        if self._reserved is None:
+            self.conflict()
+        return self._reserved or CpuSet()
+
+    def conflict(self) -> str:
+        """Return why the agent must not write cpusets on this node; empty if it may."""
+        if self.clock() - self._loaded >= RELOAD_SECONDS:
+            self._load()
+        return self._problem or cpu_manager_conflict(self.host / FOLDER.lstrip("/"))
+
+    def _load(self) -> None:
+        self._loaded = self.clock()
+        process = KubeletProcess.find(self.host)
+        if process is None and self._reserved is not None:
+            return  # the kubelet restarts
+        try:
+            self._reserved = self.given
+            if self._reserved is None:
+                self._reserved = _reserved_cpus(self.host, process)
+        except KubeletError as error:
+            self._problem = str(error)
+            return
+        folder = None if process is None else process.flag("root-dir")
+        self._problem = ""
+        if process is not None and folder is not None:
+            # The folder that is mounted may not be the one that the kubelet uses.
+            self._problem = cpu_manager_conflict(process.root / folder.lstrip("/"))
+
+
+@dataclass(frozen=True, slots=True)
+class KubeletProcess:
+    """The process that runs the kubelet.
+
+    Attributes:
+        root: Folder in ``/proc`` that shows the process's root directory.
+        arguments: Command line, as the kubelet would have it.
+    """
+
+    root: Path
+    arguments: tuple[str, ...]
+
+    @classmethod
+    def find(cls, host: Path) -> KubeletProcess | None:
+        """Return the kubelet's process; None if it is not visible here."""
+        for folder in sorted((host / "proc").glob("[0-9]*"), key=lambda each: int(each.name)):
+            try:
+                name = (folder / "comm").read_text().strip()
+                if (name == "kubelet" or name in _EMBEDDED) and _is_the_hosts(folder):
+                    words = (folder / "cmdline").read_text().split("\0")
+                    return cls(folder / "root", tuple(words if name == "kubelet" else _k3s(words)))
+            except (OSError, UnicodeDecodeError):
+                continue  # the process has ended
+        return None
+
+    def flag(self, name: str) -> str | None:
+        """Return the value of a flag, the last one if it is repeated; None if it is not given."""
+        value = None
+        for argument, following in pairwise([*self.arguments, ""]):
+            given, equals, text = argument.partition("=")
+            if given in {f"--{name}", f"-{name}"}:
+                value = text if equals else following
+        return value
+
+
+def _is_the_hosts(folder: Path) -> bool:
+    """Whether a process is root's and in no container: any pod may call its program kubelet."""
+    status = dict(
+        line.split(":", 1) for line in (folder / "status").read_text().splitlines() if ":" in line
+    )
+    user, in_namespaces = status["Uid"].split()[0], status.get("NSpid", "").split()
+    return user == "0" and len(in_namespaces) <= 1
+
+
+def _k3s(words: Sequence[str]) -> Iterator[str]:
+    """Yield the kubelet's flags from the command line of k3s (https://docs.k3s.io/cli/agent)."""
+    yield f"--config-dir={K3S_CONFIG_FOLDER}"
+    for word, following in pairwise([*words, ""]):
+        given, equals, text = word.partition("=")
+        if given == "--kubelet-arg":
+            yield "--" + (text if equals else following)
+
+
+def cpu_manager_conflict(folder: Path) -> str:
+    """Return why the kubelet's CPU manager forbids the agent to write; empty if it does not.
 
     Without a checkpoint the kubelet has no CPU manager. A checkpoint that cannot be read counts as
     a conflict.
+
+    Args:
+        folder: The kubelet's ``--root-dir``.
     """
+    state = folder / CHECKPOINT
     try:
         text = state.read_bytes()
     except FileNotFoundError:
@@ -58,74 +181,91 @@ def cpu_manager_conflict(state: Path = STATE) -> str:
     )
 
 
-def reserved_cpus(root: Path = Path("/")) -> CpuSet:
+def _reserved_cpus(host: Path, process: KubeletProcess | None) -> CpuSet:
     """Return the CPUs that the kubelet reserves for the system; empty if it reserves none.
 
-    Reads the kubelet's command line if this process sees the host's processes; otherwise only the
-    configuration that kubeadm writes.
-
     Args:
-        root: Root of the host: ``/``, or its mount point in a container.
+        host: Root of the host.
+        process: The kubelet; None for one that is not visible, whose configuration is supposed to
+            be where kubeadm writes it.
 
     Raises:
         KubeletError: A configuration file of the kubelet cannot be read or parsed.
     """
-    arguments = _command_line(root / "proc")
-    flag = _flag(arguments, "reserved-cpus")
+    roots = [host] if process is None else [host, process.root, host / "proc/1/root"]
+    flag = None if process is None else process.flag("reserved-cpus")
     if flag is not None:
         return _parse(flag, "the kubelet's flag --reserved-cpus")
     reserved = CpuSet()
-    for file in _configurations(root, arguments):
-        text = _read_field(file)
-        if text is not None:
-            reserved = _parse(text, f"{file}: {_FIELD}")
+    for name, text in _configurations(roots, process):
+        value = _read_field(name, text)
+        if value is not None:
+            reserved = _parse(value, f"{name}: {_FIELD}")
     return reserved
 
 
-def _command_line(proc: Path) -> list[str]:
-    """Return the arguments of the kubelet; empty if its process is not visible."""
-    for process in proc.glob("[0-9]*"):
-        try:
-            if (process / "comm").read_text().strip() == "kubelet":
-                return (process / "cmdline").read_text().split("\0")
-        except (OSError, UnicodeDecodeError):
-            continue  # the process has ended
-    return []
-
-
-def _flag(arguments: Sequence[str], name: str) -> str | None:
-    """Return the value of a flag, the last one if it is repeated; None if it is not given."""
-    value = None
-    for argument, following in pairwise([*arguments, ""]):
-        given, equals, text = argument.partition("=")
-        if given in {f"--{name}", f"-{name}"}:
-            value = text if equals else following
-    return value
-
-
-def _configurations(root: Path, arguments: Sequence[str]) -> Iterator[Path]:
-    """Yield the configuration files; the last file that sets a field is valid."""
-    given = _flag(arguments, "config")
-    main = root / (given or CONFIG).lstrip("/")
-    if given is not None or main.exists():
-        yield main
-    folder = _flag(arguments, "config-dir")
+def _configurations(
+    roots: Sequence[Path], process: KubeletProcess | None
+) -> Iterator[tuple[str, bytes]]:
+    """Yield names and contents of configuration files; the last that sets a field is valid."""
+    given = None if process is None else process.flag("config")
+    main = _first(roots, given or CONFIG, Path.read_bytes)
+    if main is not None:
+        yield given or CONFIG, main
+    elif given is not None:
+        raise _unreadable(given, "No such file or directory")
+    folder = None if process is None else process.flag("config-dir")
     if folder is not None:
-        yield from sorted((root / folder.lstrip("/")).rglob("*.conf"))
+        found = _first(roots, folder, _read_folder)
+        if found is None and folder != K3S_CONFIG_FOLDER:  # older versions of k3s have none
+            raise _unreadable(folder, "No such file or directory")
+        yield from found or ()
 
 
-def _read_field(file: Path) -> str | None:
-    way_out = "set the agent's --reserved-cpus"
+def _read_folder(folder: Path) -> list[tuple[str, bytes]]:
+    if not folder.is_dir():
+        raise FileNotFoundError
+    return [(str(file), file.read_bytes()) for file in sorted(folder.rglob("*.conf"))]
+
+
+def _first(roots: Sequence[Path], path: str, read: Callable[[Path], _Read]) -> _Read | None:
+    """Return what is read under the first root that has a path; None if no root has it."""
+    refused = None
+    for root in roots:
+        try:
+            return read(root / path.lstrip("/"))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            refused = error
+    if refused is not None:
+        raise _unreadable(path, refused.strerror or str(refused))
+    return None
+
+
+_REMEDY = "mount its folder (agent.kubelet.configFolder), or set the agent's --reserved-cpus"
+
+
+def _unreadable(path: str, reason: str) -> KubeletError:
+    return KubeletError(
+        f"the kubelet's configuration {path} cannot be read ({reason}), so the CPUs that it "
+        f"reserves are unknown; {_REMEDY} (agent.reservedCpus)"
+    )
+
+
+def _read_field(name: str, text: bytes) -> str | None:
     try:
-        document = yaml.safe_load(file.read_bytes())
-    except OSError as error:
-        raise KubeletError(
-            f"{file} cannot be read: {error.strerror}; mount it, or {way_out}"
-        ) from None
+        document = yaml.safe_load(text)
     except yaml.YAMLError:
-        raise KubeletError(f"{file} is not YAML; correct it, or {way_out}") from None
+        raise KubeletError(
+            f"{name} is not YAML; correct it, or set the agent's --reserved-cpus"
+        ) from None
+    if document is None:
+        return None
     if not isinstance(document, dict):
-        raise KubeletError(f"{file} is not a KubeletConfiguration; correct it, or {way_out}")
+        raise KubeletError(
+            f"{name} is not a KubeletConfiguration; correct it, or set the agent's --reserved-cpus"
+        )
     value = document.get(_FIELD)
     return None if value is None else str(value)
 

@@ -31,7 +31,7 @@ def opened(
     """As `NodeComponents.open`."""
     node = _as_it_is(paths, journal, waiter)
     node.reconciler.topology = lambda: KNOWN
-    node.reconciler.enforcer.reserved = CpuSet([RESERVED])
+    node.reconciler.enforcer.reserved = lambda: CpuSet([RESERVED])
     return node
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from walras_agent import kubelet
 from walras_agent.cpuset import CpuSet
 from walras_agent.daemon.inotify import WatchedPods
 from walras_agent.daemon.report import topology_of
 from walras_agent.enforce import CpuEnforcer
+from walras_agent.kubelet import Kubelet
 from walras_agent.kubepods import Layout
 from walras_agent.memory.enforce import MemoryEnforcer
 from walras_agent.memory.numa import NumaEnforcer
@@ -67,13 +67,9 @@ class HostPaths:
             )
         return tree, layout
 
-    def reserved_cpus(self) -> CpuSet:
-        """Return the CPUs that no pod may have exclusively.
-
-        Raises:
-            KubeletError: The kubelet's configuration is invalid.
-        """
-        return kubelet.reserved_cpus(self.host) if self.reserved is None else self.reserved
+    def kubelet(self) -> Kubelet:
+        """Return the settings of the node's kubelet."""
+        return Kubelet(self.host, self.reserved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +80,7 @@ class NodeComponents:
         tree: Cgroup file systems, for use by any thread.
         layout: Location of pods among the cgroups.
         cpus: Reads the CPUs that pods may have now.
-        reserved: CPUs that no pod may have exclusively.
+        kubelet: Settings of the node's kubelet.
         reconciler: Observes the node and enforces the plan.
         profiler: Measures pods while they run.
     """
@@ -92,7 +88,7 @@ class NodeComponents:
     tree: CgroupTree
     layout: Layout
     cpus: TopologyReader
-    reserved: CpuSet
+    kubelet: Kubelet
     reconciler: Reconciler
     profiler: Profiler
 
@@ -109,10 +105,9 @@ class NodeComponents:
 
         Raises:
             TreeError: The pods' cgroups were not found, or their CPUs cannot be read.
-            KubeletError: The kubelet's configuration is invalid.
         """
         tree, layout = paths.pods()
-        reserved = paths.reserved_cpus()
+        kubelet = paths.kubelet()
         cpus = TopologyReader(lambda: _allowed(tree, layout), paths.host)
         try:
             cpus()
@@ -126,22 +121,20 @@ class NodeComponents:
         observer = PodObserver(groups, source, paths.host / "proc")
         possible = possible_cpus(paths.host)
         reconciler = Reconciler(
-            CpuEnforcer(groups, observer, journal, reserved=reserved, possible=possible),
+            CpuEnforcer(groups, observer, journal, reserved=kubelet.reserved, possible=possible),
             MemoryEnforcer(groups, journal),
             NumaEnforcer(groups, journal, paths.host),
             topology=cpus,
-            write_conflict=lambda: kubelet.cpu_manager_conflict(
-                paths.host / kubelet.STATE.relative_to("/")
-            ),
+            write_conflict=kubelet.conflict,
         )
         instruments = Instruments(
             tree, layout, lambda: cpus().cpuset, traffic=paths.host / "sys/fs/resctrl"
         )
-        return cls(tree, layout, cpus, reserved, reconciler, Profiler(instruments.open))
+        return cls(tree, layout, cpus, kubelet, reconciler, Profiler(instruments.open))
 
     def topology(self) -> NodeTopology:
         """Return the CPUs that pods may have now, and the memory of the node."""
-        return topology_of(self.cpus(), self.reserved, psutil.virtual_memory().total)
+        return topology_of(self.cpus(), self.kubelet.reserved(), psutil.virtual_memory().total)
 
 
 def _allowed(tree: CgroupTree, layout: Layout) -> CpuSet:

@@ -16,7 +16,6 @@ from walras_agent.daemon.node import HostPaths
 from walras_agent.daemon.plans import PlanError
 from walras_agent.daemon.state import StateError
 from walras_agent.journal import JournalError
-from walras_agent.kubelet import KubeletError
 from walras_agent.tree import TreeError
 from walras_service.failures import BadInput, Failure
 from walras_service.logs import configure_logging
@@ -37,7 +36,7 @@ def cli_errors() -> Iterator[None]:
         yield
     except PlanError as error:
         raise BadInput(*error.problems) from error
-    except (StateError, JournalError, KubeletError, TreeError) as error:
+    except (StateError, JournalError, TreeError) as error:
         raise Failure(str(error)) from error
 
 

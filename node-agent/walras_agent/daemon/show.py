@@ -79,7 +79,6 @@ def inspect_node(paths: HostPaths, journal: Journal) -> NodeInspection:
 
     Raises:
         TreeError: The pods' cgroups were not found.
-        KubeletError: The kubelet's configuration is invalid.
     """
     node = NodeComponents.open(paths, journal)
     return NodeInspection(

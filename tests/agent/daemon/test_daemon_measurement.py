@@ -75,7 +75,7 @@ def run_until_measured(pods: MeasuredPods, folder: Path) -> Reports:
         waiter = stack.enter_context(ChangeWaiter(folder / "plan.json"))
         node = NodeComponents.open(HostPaths(root=pods.layout.root), state.journal, waiter)
         node.reconciler.topology = lambda: KNOWN
-        node.reconciler.enforcer.reserved = CpuSet([RESERVED])
+        node.reconciler.enforcer.reserved = lambda: CpuSet([RESERVED])
         agent = Agent(
             node, PlanFile(folder / "plan.json"), state, waiter, (reports,), period=3600.0
         )

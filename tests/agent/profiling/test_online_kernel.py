@@ -101,7 +101,7 @@ class Agent:
         observer = PodObserver(self.pods.tree, self.pods.layout)
         journal = Journal.open(self.folder / "journal")
         reserved = max(CPUS) + 1
-        enforcer = CpuEnforcer(self.pods.tree, observer, journal, CpuSet([reserved]))
+        enforcer = CpuEnforcer(self.pods.tree, observer, journal, lambda: CpuSet([reserved]))
         memory = MemoryEnforcer(self.pods.tree, journal)
         known = Topology(tuple(Cpu(cpu, cpu, 0, 0, 0) for cpu in (*CPUS, reserved)))
         nodes = NumaEnforcer(self.pods.tree, journal)
