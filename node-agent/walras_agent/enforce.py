@@ -196,7 +196,7 @@ class CpuEnforcer:
             [*_widen_ancestors(self.cgroups, above[move.container], move.cpus), *move.writes]
             for move in moves
         ]
-        self.journal.record_current((s for each in planned for s, _ in each), self.cgroups)
+        self.journal.record((write for each in planned for write in each), self.cgroups)
         for move, steps in zip(moves, planned, strict=True):
             try:
                 self._write(steps, writes)
@@ -231,7 +231,7 @@ class CpuEnforcer:
             if steps and pod.group in fixed:
                 failed.setdefault(pod.group, _backing_off(pod.group))
                 continue
-            self.journal.record_current([setting for setting, _ in steps], self.cgroups)
+            self.journal.record(steps, self.cgroups)
             try:
                 self._write(steps, writes)
             except CgroupError as error:

@@ -4,11 +4,16 @@ The agent must be able to restore what others have set up, even after a crash. S
 on disk before the first write to the kernel. The journal is one file that is replaced atomically:
 whenever the machine stops, it has the content from before a change or from after it.
 
+Others write these files, too: a kubelet that resizes a pod in place, systemd, an administrator. A
+text that the agent did not write is what they want now, so it becomes the original. The journal
+therefore also has the values that the agent is about to write. One thing cannot be told apart: a
+value of somebody else's that is what the agent wrote itself.
+
 The file is JSON::
 
     {"format": 1, "boot": "<boot ID>", "originals": [
       {"controller": "cpuset", "group": "/kubepods/pod1", "file": "cpuset.cpus",
-       "identity": 4711, "text": "0-7"}]}
+       "identity": 4711, "text": "0-7", "written": ["2-3"]}]}
 
 Cgroups do not outlive the kernel. After a reboot there is nothing to restore, and the numbers that
 identify groups are reused, so originals from another boot are dropped.
@@ -18,17 +23,23 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import re
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from walras_agent.atomic_file import replace_file
+from walras_agent.cpuset import CpuSet
 from walras_agent.tree import CgroupError, CgroupFile, Controller
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from walras_agent.tree import Cgroups
+    from walras_agent.tree import Cgroups, FileWrite
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_NO_LIMIT = 1 << 62
 
 FORMAT = 1
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -46,11 +57,28 @@ class Original(NamedTuple):
         identity: Identity of its group (`Cgroups.identity`); a group that is created later under
             the same name has another.
         text: Text of the file, as read.
+        written: Values that the agent has written or is about to write, one of which the file has
+            now, unless it has its original text or others have written to it; None if unknown (in
+            a journal of an earlier version).
     """
 
     setting: CgroupFile
     identity: int
     text: str
+    written: tuple[str, ...] | None = None
+
+    def is_foreign(self, text: str, version: Literal[1, 2]) -> bool:
+        """Whether a text of the file was written by others since the original was read.
+
+        Args:
+            text: Text of the file now.
+            version: Version of the cgroup interface.
+        """
+        if self.written is None:
+            return False
+        return not any(
+            _same(self.setting, text, each, version) for each in (self.text, *self.written)
+        )
 
 
 class Journal:
@@ -111,27 +139,62 @@ class Journal:
                 after[original.setting] = original
         self._replace(after)
 
-    def record_current(self, settings: Iterable[CgroupFile], cgroups: Cgroups) -> None:
-        """Read files that are about to be written, and remember those without an original.
+    def record(self, writes: Iterable[FileWrite], cgroups: Cgroups) -> None:
+        """Remember the texts of files that are about to be written, and the values.
 
-        Files that cannot be read are left out: the write to them will fail as well.
+        A text that others have written since the agent's last write replaces the original. Files
+        that cannot be read are left out: the write to them will fail as well.
+
+        Args:
+            writes: Files and the values to be written to them; a file may have several.
+            cgroups: Cgroups of this node.
 
         Raises:
             JournalError: The journal cannot be written; see `remember`.
         """
-        found = []
-        identities: dict[str, int | None] = {}
+        values: dict[CgroupFile, list[str]] = {}
+        for setting, value in writes:
+            values.setdefault(setting, []).append(value)
+        after, version = dict(self._originals), cgroups.version
+        identities = {group: cgroups.identity(group) for group in {each.group for each in values}}
+        for setting, wanted in values.items():
+            identity, known = identities[setting.group], self._originals.get(setting)
+            if identity is None:
+                continue
+            try:
+                now = cgroups.read(setting)
+            except CgroupError:
+                continue
+            if (
+                known is None
+                or known.identity != identity
+                or known.is_foreign(now, cgroups.version)
+            ):
+                after[setting] = Original(setting, identity, now, _unique(wanted))
+            elif _same(setting, now, known.text, version):
+                after[setting] = known._replace(written=_unique(wanted))
+            else:
+                after[setting] = known._replace(written=_unique([now, *wanted]))
+        self._replace(after)
+
+    def adopt_foreign(self, settings: Iterable[CgroupFile], cgroups: Cgroups) -> None:
+        """Replace the originals of files that others have written since the agent's last write.
+
+        Raises:
+            JournalError: The journal cannot be written; see `remember`.
+        """
+        after = dict(self._originals)
         for setting in settings:
-            if setting.group not in identities:
-                identities[setting.group] = cgroups.identity(setting.group)
-            identity = identities[setting.group]
             known = self._originals.get(setting)
-            if identity is None or (known is not None and known.identity == identity):
+            if known is None or known.written is None:
+                continue
+            if cgroups.identity(setting.group) != known.identity:
                 continue
             with contextlib.suppress(CgroupError):
-                found.append(Original(setting, identity, cgroups.read(setting)))
-        if found:
-            self.remember(found)
+                now = cgroups.read(setting)
+                if known.is_foreign(now, cgroups.version):
+                    after[setting] = known._replace(text=now, written=())
+        self._replace(after)
 
     def forget(self, settings: Iterable[CgroupFile]) -> None:
         """Drop the originals of files that were restored or deleted, also on disk.
@@ -153,6 +216,37 @@ class Journal:
         self._originals.update(after)
 
 
+def _unique(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(values))
+
+
+def _same(setting: CgroupFile, text: str, written: str, version: Literal[1, 2]) -> bool:
+    """Whether a file that shows a text may have got it by a write of a value.
+
+    The kernel shows memory in whole pages, more than the value where there is a table, and in v1
+    it takes CPUs that went offline out of cpusets.
+    """
+    if text == written:
+        return True
+    if setting.controller == "cpuset" and setting.file in {"cpuset.cpus", "cpuset.mems"}:
+        now, then = CpuSet.parse(text), CpuSet.parse(written)
+        return now == then or (version == 1 and bool(now) and now <= then)
+    if setting.controller == "memory":
+        return _first_number(text) == _first_number(written)
+    if setting.file == "cpu.max":
+        return all(now == then for now, then in zip(text.split(), written.split(), strict=False))
+    return False
+
+
+def _first_number(text: str) -> int | None:
+    """Return the first number of a memory file, a limit in whole pages; None for no limit."""
+    match = re.search(r"-?\d+", text)
+    number = int(match[0]) if match else -1
+    if number < 0 or number >= _NO_LIMIT:
+        return None
+    return number if number <= 1 else number - number % _PAGE
+
+
 def _save(path: Path, text: bytes) -> None:
     try:
         replace_file(path, text)
@@ -168,8 +262,13 @@ def _format(originals: Iterable[Original], boot: str) -> bytes:
         "format": FORMAT,
         "boot": boot,
         "originals": [
-            {**original.setting._asdict(), "identity": original.identity, "text": original.text}
-            for original in sorted(originals)
+            {
+                **original.setting._asdict(),
+                "identity": original.identity,
+                "text": original.text,
+                **({} if original.written is None else {"written": original.written}),
+            }
+            for original in sorted(originals, key=lambda each: each.setting)
         ],
     }
     return json.dumps(document, indent=1).encode() + b"\n"
@@ -204,5 +303,14 @@ def _original(entry: dict[str, object]) -> Original:
         }:
             for known in get_args(Controller):
                 if known == controller:
-                    return Original(CgroupFile(known, group, file), identity, text)
+                    written = _written(entry.get("written"))
+                    return Original(CgroupFile(known, group, file), identity, text, written)
     raise ValueError(f"not an original: {entry}")
+
+
+def _written(entry: object) -> tuple[str, ...] | None:
+    if entry is None:
+        return None
+    if isinstance(entry, list) and all(isinstance(each, str) for each in entry):
+        return tuple(entry)
+    raise ValueError(f"not a list of texts: {entry}")

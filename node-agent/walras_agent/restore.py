@@ -24,11 +24,13 @@ and later. One thing differs until the group is deleted: no sibling can become a
 
 from __future__ import annotations
 
+import contextlib
 import errno
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from walras_agent.cpuset import CpuSet
+from walras_agent.journal import JournalError
 from walras_agent.tree import CgroupError, CgroupFile
 
 if TYPE_CHECKING:
@@ -94,7 +96,7 @@ def restore(
     """Restore files as far as possible, and drop those that are done from the journal.
 
     Pending and failed files stay in the journal, for another try. After a crash anywhere in
-    between, the same call does the rest.
+    between, the same call does the rest. What others have written since the agent did stays.
 
     Args:
         journal: Journal with the originals.
@@ -107,12 +109,11 @@ def restore(
     Raises:
         JournalError: The files were restored, but the journal cannot be written.
     """
-    wanted = [
-        original
-        for setting, original in sorted(journal.originals.items())
-        if settings is None or setting in settings
-    ]
-    done = _Restoration(cgroups, wanted, headroom, possible).run()
+    chosen = [each for each in journal.originals if settings is None or each in settings]
+    with contextlib.suppress(JournalError):
+        journal.adopt_foreign(chosen, cgroups)
+    wanted = [journal.originals[each] for each in sorted(chosen)]
+    done = _Restoration(cgroups, wanted, headroom, possible).run(journal)
     journal.forget([*done.restored, *done.gone])
     return done
 
@@ -127,14 +128,17 @@ class _Restoration:
         self._pending: dict[CgroupFile, str] = {}
         self._failed: dict[CgroupFile, CgroupError] = {}
 
-    def run(self) -> RestoreResult:
+    def run(self, journal: Journal) -> RestoreResult:
         there = {
             setting: (now, original.text)
             for setting, original in self._originals.items()
             if (now := self._look(setting)) is not None
         }
         everything = {file: self._everything(file) for file in _CPUSETS}
-        for write in plan_restore(self._cgroups.version, there, everything):
+        writes = list(plan_restore(self._cgroups.version, there, everything))
+        with contextlib.suppress(JournalError):  # on a full disk, too, all goes back
+            journal.record(((write.setting, write.value) for write in writes), self._cgroups)
+        for write in writes:
             if write.setting not in self._gone and write.setting not in self._pending:
                 self._write(write)
         restored = self._originals.keys() - self._gone - self._pending.keys() - self._failed.keys()

@@ -10,9 +10,11 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal, get_args
 
 import pytest
 
+from model_kernel import ModelKernel
 from walras_agent.journal import Journal, JournalError, Original
 from walras_agent.tree import CgroupFile, Controller
 
@@ -93,6 +95,89 @@ def test_nothing_is_written_where_nothing_is_new(path: Path, reopen: Callable[[]
     assert path.stat() == before
 
 
+@pytest.fixture
+def kernel() -> ModelKernel:
+    kernel = ModelKernel(2, cpus=4)
+    kernel.make("/a", tasks=1)
+    return kernel
+
+
+def recorded(journal: Journal, kernel: ModelKernel, *values: str) -> None:
+    """Write to a file as the agent does."""
+    journal.record([(QUOTA.setting, each) for each in values], kernel)
+    for value in values:
+        kernel.write(QUOTA.setting, value)
+
+
+def test_what_the_agent_writes_does_not_become_the_original(
+    reopen: Callable[[], Journal], kernel: ModelKernel
+) -> None:
+    for values in (["10000 100000"], ["max 100000", "20000 100000"], ["30000 100000"]):
+        recorded(reopen(), kernel, *values)
+        reopen().adopt_foreign([QUOTA.setting], kernel)
+        assert reopen().originals[QUOTA.setting].text == QUOTA.text
+
+
+@pytest.mark.parametrize("how", ["looked at", "written again"])
+def test_what_others_write_becomes_the_original(
+    reopen: Callable[[], Journal], kernel: ModelKernel, how: str
+) -> None:
+    recorded(reopen(), kernel, "10000 100000")
+    kernel.set_by_others(QUOTA.setting, "50000 100000")
+    if how == "looked at":
+        reopen().adopt_foreign([QUOTA.setting], kernel)
+    else:
+        recorded(reopen(), kernel, "10000 100000")
+    assert reopen().originals[QUOTA.setting].text == "50000 100000"
+
+
+def test_a_write_that_was_announced_and_not_made_is_no_bodys(
+    reopen: Callable[[], Journal], kernel: ModelKernel
+) -> None:
+    recorded(reopen(), kernel, "10000 100000")
+    reopen().record([(QUOTA.setting, "20000 100000")], kernel)
+    reopen().adopt_foreign([QUOTA.setting], kernel)
+    assert reopen().originals[QUOTA.setting].text == QUOTA.text
+
+
+def test_a_journal_without_what_was_written_keeps_its_originals(
+    path: Path, reopen: Callable[[], Journal], kernel: ModelKernel
+) -> None:
+    """An upgrade finds such a journal, and files as the agent before it left them."""
+    identity = kernel.identity("/a")
+    assert identity is not None
+    reopen().remember([QUOTA._replace(identity=identity)])
+    assert "written" not in path.read_text()
+    kernel.set_by_others(QUOTA.setting, "10000 100000")
+    recorded(reopen(), kernel, "20000 100000")
+    assert reopen().originals[QUOTA.setting].text == QUOTA.text
+
+
+@pytest.mark.parametrize(
+    ("file", "version", "shown", "value", "foreign"),
+    [
+        ("cpuset.cpus", 2, "0-1", "0,1", False),
+        ("cpuset.cpus", 2, "0", "0-1", True),
+        ("cpuset.cpus", 1, "0", "0-1", False),  # CPU 1 went offline
+        ("cpuset.cpus", 1, "0-2", "0-1", True),
+        ("memory.max", 2, "4096", "5000", False),  # whole pages
+        ("memory.max", 2, "max", "5000", True),
+        ("memory.limit_in_bytes", 1, "9223372036854771712", "-1", False),
+        ("memory.oom_control", 1, "oom_kill_disable 1\nunder_oom 0", "1", False),
+        ("memory.oom_control", 1, "oom_kill_disable 0\nunder_oom 0", "1", True),
+        ("cpu.max", 2, "max 100000", "max", False),
+        ("cpu.weight", 2, "7", "8", True),
+    ],
+)
+def test_texts_are_compared_as_the_kernel_shows_them(
+    file: str, version: Literal[1, 2], shown: str, value: str, foreign: bool
+) -> None:
+    (name,) = (known for known in get_args(Controller) if file.startswith(f"{known}."))
+    known = original("/a", "2-3" if name == "cpuset" else "12345678", file=file, name=name)
+    assert known._replace(written=(value,)).is_foreign(shown, version) is foreign
+    assert not known.is_foreign(shown, version)
+
+
 def test_text_is_kept_to_the_letter(reopen: Callable[[], Journal]) -> None:
     odd = [original(f"/{text!r}", text) for text in ("", "0\n1", 'a"\\b', "-1", "é")]
     reopen().remember(odd)
@@ -145,6 +230,7 @@ def entry(**changes: object) -> dict[str, object]:
                 "of no controller": entry(controller="pids"),
                 "with an identity in words": entry(identity="one"),
                 "with a number for its text": entry(text=3),
+                "with a number for what was written": entry(written=3),
                 "without a text": {key: entry()[key] for key in entry() if key != "text"},
             }.items()
         ),

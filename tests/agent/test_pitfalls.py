@@ -116,6 +116,37 @@ def test_systemd_that_resets_weights_and_quotas_is_answered(node: Node) -> None:
     assert everything(node, "cpuset", "cpu") == right
 
 
+def test_a_pod_that_is_resized_in_place_keeps_its_new_size(node: Node) -> None:
+    """A kubelet of 1.33 and later writes limits anew: pod first when raising, else containers."""
+    quota = {1: "cpu.cfs_quota_us", 2: "cpu.max"}[node.kernel.version]
+    limit = {1: "memory.limit_in_bytes", 2: "memory.max"}[node.kernel.version]
+    sizes = {quota: {1: "300000", 2: "300000 100000"}[node.kernel.version], limit: str(900 * MIB)}
+    node.start_pod("a", memory=Memory(anonymous=10 * MIB))
+    groups = (node.pod("a"), node.container("a"))
+    for group in groups:
+        small = {1: "100000", 2: "100000 100000"}[node.kernel.version]
+        node.kernel.set_by_others(CgroupFile("cpu", group, quota), small)
+        node.kernel.set_by_others(CgroupFile("memory", group, limit), str(400 * MIB))
+    node.plan("enforce", 600 * MIB, a=2000)  # above the old limit, so that this is raised
+    settle(node)
+    for group in groups:
+        for file, text in sizes.items():
+            node.kernel.set_by_others(setting(group, file), text)
+    settle(node)
+    assert states(node.step(100.0))["a"] == "Enforced"
+    node.start_agent()  # what is new is in the journal, too
+    node.plan("enforce", 600 * MIB, a=2000)
+    settle(node)
+    assert int(node.kernel.read(setting(node.container("a"), limit))) >= 600 * MIB
+
+    node.plan("enforce", None)
+    settle(node)
+    for group in groups:
+        found = {file: node.kernel.read(setting(group, file)) for file in sizes}
+        assert found == sizes, group
+    assert dict(node.journal.originals) == {}
+
+
 def test_others_who_keep_setting_a_quota_are_answered_ever_more_slowly(node: Node) -> None:
     """Two writers undid each other for ever (koordinator 1214), and pods were throttled (489)."""
     before = held_by_a_plan(node)

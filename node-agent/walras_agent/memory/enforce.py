@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from walras_agent.backoff import Backoff
 from walras_agent.memory.demand import estimate
 from walras_agent.memory.limit_writes import take_step
-from walras_agent.memory.stats import LIMIT_FILES, MemoryLimits, read_sample
+from walras_agent.memory.stats import MemoryLimits, read_sample
 from walras_agent.tree import CgroupError, CgroupFile
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ class MemoryEnforcer:
                 refusals[pod.uid] = self._refusals[pod.uid]
                 continue
             try:
-                held = self._take_step(pod, grant, journaled, now)
+                self.journal.adopt_foreign(known, self.cgroups)
+                held = self._take_step(pod, grant, now)
             except CgroupError as error:
                 if error.kind != "gone":
                     refusals[pod.uid] = error
@@ -150,14 +151,19 @@ class MemoryEnforcer:
     def _reported(self, uids: Collection[str]) -> dict[str, int]:
         return {uid: self._demands[uid].reported for uid in uids if uid in self._demands}
 
-    def _take_step(
-        self, pod: ObservedPod, grant: int | None, journaled: Collection[str], now: float
-    ) -> StepResult:
-        if grant is not None:
-            self._remember([group for group in _groups(pod) if group not in journaled])
+    def _take_step(self, pod: ObservedPod, grant: int | None, now: float) -> StepResult:
         histories = self._histories.get(pod.uid, {})
         originals = self._originals(pod)
-        held = take_step(self.cgroups, pod.group, grant, originals, histories, now, pace=self.pace)
+        held = take_step(
+            self.cgroups,
+            pod.group,
+            grant,
+            originals,
+            histories,
+            now,
+            pace=self.pace,
+            record=lambda writes: self.journal.record(writes, self.cgroups),
+        )
         self._histories[pod.uid] = held.histories
         return held
 
@@ -168,12 +174,6 @@ class MemoryEnforcer:
                 self._refused.failed(uid, now)
         self._refused.keep(there)
         self._refusals = dict(refusals)
-
-    def _remember(self, groups: Iterable[str]) -> None:
-        # A kernel without swap accounting lacks some of these files.
-        files = LIMIT_FILES[self.cgroups.version].values()
-        settings = (CgroupFile("memory", group, file) for group in groups for file in files)
-        self.journal.record_current(settings, self.cgroups)
 
     def _originals(self, pod: ObservedPod) -> dict[str, MemoryLimits]:
         """Return the limits of a pod and its containers before the first step, by group.

@@ -16,16 +16,23 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from walras_agent.memory.limit_steps import LimitProgress, PodMemory, SetLimit, next_step, progress
+from walras_agent.memory.limit_steps import (
+    LimitProgress,
+    PodMemory,
+    Reclaim,
+    SetLimit,
+    next_step,
+    progress,
+)
 from walras_agent.memory.stats import LIMIT_FILES, UNLIMITED, MemoryLimits, read_sample
 from walras_agent.tree import CgroupError, CgroupFile, RecordingCgroups
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from walras_agent.memory.limit_steps import LimitHistory, MemoryWrite, Reclaim, ReclaimPace
+    from walras_agent.memory.limit_steps import LimitHistory, MemoryWrite, ReclaimPace
     from walras_agent.memory.stats import MemorySample
-    from walras_agent.tree import Cgroups
+    from walras_agent.tree import Cgroups, FileWrite
 
 _THROTTLES_SAFELY = (5, 9)
 
@@ -56,6 +63,7 @@ def take_step(
     *,
     pace: ReclaimPace | None = None,
     release: str | None = None,
+    record: Callable[[Sequence[FileWrite]], None] = lambda _: None,
 ) -> StepResult:
     """Make one step towards a pod's grant, or back to its original limits.
 
@@ -68,6 +76,7 @@ def take_step(
         now: Monotonic time in seconds.
         pace: Timing of reclaim.
         release: Release of the kernel; by default that of the running kernel.
+        record: Function that takes the writes before they are made.
 
     Raises:
         CgroupError: The pod was deleted, or one of its files cannot be read.
@@ -75,6 +84,7 @@ def take_step(
     can_slow = cgroups.version == 1 or _release(release or os.uname().release) >= _THROTTLES_SAFELY
     seen = PodMemory(pod, _samples(cgroups, pod, originals), originals, can_slow)
     step = next_step(seen, grant, histories, now, pace)
+    record([each for write in step.writes for each in _file_writes(cgroups, write)])
     recorder = RecordingCgroups(cgroups)
     refused = apply_writes(recorder, step.writes)
     if step.writes:
@@ -115,13 +125,23 @@ def _samples(cgroups: Cgroups, pod: str, groups: Iterable[str]) -> dict[str, Mem
 
 
 def _set(cgroups: Cgroups, write: SetLimit) -> None:
+    ((setting, value),) = _file_writes(cgroups, write)
+    cgroups.write(setting, value)
+
+
+def _file_writes(cgroups: Cgroups, write: MemoryWrite) -> tuple[FileWrite, ...]:
+    """Return the files that a write changes, and their new texts; transient ones included."""
+    if isinstance(write, Reclaim):
+        if cgroups.version == 2:
+            return ()
+        limits = (SetLimit(write.group, "kills", 0), SetLimit(write.group, "hard", write.usage))
+        return tuple(each for limit in limits for each in _file_writes(cgroups, limit))
     setting = CgroupFile("memory", write.group, LIMIT_FILES[cgroups.version][write.knob])
     if write.knob == "kills":
-        cgroups.write(setting, str(1 - write.value))
-    elif write.value >= UNLIMITED:
-        cgroups.write(setting, "max" if cgroups.version == 2 else "-1")
-    else:
-        cgroups.write(setting, str(write.value))
+        return ((setting, str(1 - write.value)),)
+    if write.value >= UNLIMITED:
+        return ((setting, "max" if cgroups.version == 2 else "-1"),)
+    return ((setting, str(write.value)),)
 
 
 def _reclaim(cgroups: Cgroups, write: Reclaim) -> None:

@@ -173,7 +173,7 @@ class NumaEnforcer:
             if name in waiting:
                 return NumaBinding(None, f"{name}: {MEMS} {BACKING_OFF}")
             self._again.failed(name, now)
-            self.journal.record_current([setting for setting, _ in steps], self.cgroups)
+            self.journal.record(steps, self.cgroups)
             for setting, value in steps:
                 self.cgroups.write(setting, value)
                 writes.append((setting, value))
