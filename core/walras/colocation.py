@@ -98,7 +98,8 @@ def place_waiting_jobs(jobs: Sequence[Job], snapshot: Snapshot, policy: Policy) 
         return PlacementResult(tuple(jobs), (), ())
     round_ = _MatchingRound(agents)
     any_avoids = any(job.placement.avoids for job in jobs)
-    sockets = FreeSockets([job for job in jobs if job.node], snapshot.nodes, any_avoids=any_avoids)
+    open_ = [node for node in snapshot.nodes if node.name not in snapshot.frozen]
+    sockets = FreeSockets([job for job in jobs if job.node], open_, any_avoids=any_avoids)
     _follow_partners(round_, jobs, sockets, snapshot.penalties)
     reason = _reason_to_wait(sockets, snapshot, policy)
     if reason:

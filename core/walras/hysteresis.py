@@ -10,6 +10,7 @@ P is a sum over jobs, so over nodes: P = sum_j P_j. With t the threshold:
 
 1. *Gain.* Node j stays as it is if it can (`walras.current_division`) and
    P_j(new) - P_j(current) < t P_j(current).
+   A frozen node, on which nothing can change now, stays as it is whenever it can, by 2 as well.
 2. *Entitlements.* Take U_i with the nodes of 1 as they are and all others new. Where it is below
    E_i, user i's utility at its bare entitlement (V-C), every node where the new division would do
    more for i is taken as new; repeat until there is none. There is one exception. Whole cores may
@@ -75,6 +76,7 @@ def apply_hysteresis(
     units: UnitMarket,
     target: Apportionment,
     policy: Policy,
+    frozen: Bools,
 ) -> HysteresisResult:
     """Choose for every node between its current division and the new one.
 
@@ -85,8 +87,9 @@ def apply_hysteresis(
         units: Market of the units that are sold.
         target: New division, by parts of jobs.
         policy: Policy with the threshold.
+        frozen: Whether each node keeps its current division whenever it can, shape (m,).
     """
-    if policy.hysteresis <= 0 or not held or not jobs:
+    if not held or not jobs or (policy.hysteresis <= 0 and not frozen.any()):
         return HysteresisResult(target, np.zeros(len(market.capacities), np.bool_))
     now, possible = current_division(held, jobs, units, target)
     node = units.node[units.market.server]
@@ -99,8 +102,11 @@ def apply_hysteresis(
     before = _speedups(market, cores_in_hardware(units, len(jobs), now), most)
     after = _speedups(market, cores_in_hardware(units, len(jobs), target), most)
     before = np.where(undecided[market.server], before, after)
-    stays = undecided & _gains_little(market, before, after, policy.hysteresis)
-    stays = _except_users_below_entitlement(market, before, after, most, stays)
+    frozen = undecided & frozen
+    stays = frozen
+    if policy.hysteresis > 0:
+        stays = stays | (undecided & _gains_little(market, before, after, policy.hysteresis))
+    stays = _except_users_below_entitlement(market, before, after, most, stays, frozen)
     return HysteresisResult(_either(now, target, stays[node]), stays)
 
 
@@ -123,7 +129,7 @@ def _gains_little(market: AmdahlMarket, before: Floats, after: Floats, threshold
 
 
 def _except_users_below_entitlement(
-    market: AmdahlMarket, before: Floats, after: Floats, most: Floats, stays: Bools
+    market: AmdahlMarket, before: Floats, after: Floats, most: Floats, stays: Bools, frozen: Bools
 ) -> Bools:
     """Return the nodes that stay, except those that would keep a user below its entitlement."""
     nodes = len(market.capacities)
@@ -139,7 +145,7 @@ def _except_users_below_entitlement(
     stays = stays.copy()
     while stays.any():
         done = market.sum_by_user(worth * np.where(stays[market.server], before, after))
-        held_back = (gain > 0) & stays[node] & (done[user] < due)
+        held_back = (gain > 0) & (stays & ~frozen)[node] & (done[user] < due)
         if not held_back.any():
             break
         stays[node[held_back]] = False

@@ -247,6 +247,8 @@ class Snapshot:
             many are matched at a time.
         earlier_demands: Bytes of memory that entitlements demanded earlier in the same quantum, by
             node and entitlement; they count until the quantum ends.
+        frozen: Nodes that keep their current division, whatever another would gain, unless a job
+            has come or gone.
     """
 
     entitlements: tuple[Entitlement, ...]
@@ -257,6 +259,7 @@ class Snapshot:
     held: Mapping[JobKey, Holding] = field(default_factory=dict)
     matching: bool = True
     earlier_demands: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    frozen: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from walras.memory import PAGE
@@ -16,7 +17,7 @@ from walras.resources.node_allocation import MOST_GRANTS, POD_UID
 from walras_operator.world import MOST_REPORTED, NodeWrite
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from walras.plan import Grant
     from walras.resources.cluster import Pod
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from walras_operator.world import Document, World
 
 MILLI = 1000
+
+NOTHING_FROZEN: Mapping[str, str] = MappingProxyType({})
 
 _UID = re.compile(POD_UID)
 
@@ -64,15 +67,21 @@ class Allocations(NamedTuple):
         desired: Specs as decided, by node.
         current: Specs as they are in the cluster, by node.
         ungranted: Why a pod cannot have its grant, by the pod's namespace and name.
+        frozen: Nodes whose NodeAllocations stay as they are.
     """
 
     desired: Mapping[str, AllocationSpec]
     current: Mapping[str, AllocationSpec]
     ungranted: Mapping[tuple[str, str], str]
+    frozen: Collection[str] = ()
 
 
 def allocate(
-    world: World, rules: MarketSpec, held: Iterable[tuple[Grant, Pod]], mode: str
+    world: World,
+    rules: MarketSpec,
+    held: Iterable[tuple[Grant, Pod]],
+    mode: str,
+    frozen: Mapping[str, str] = NOTHING_FROZEN,
 ) -> Allocations:
     """Return the NodeAllocation specs that carry out the grants of a plan.
 
@@ -84,6 +93,7 @@ def allocate(
         rules: Market rules; they set the unit.
         held: Every grant with its pod.
         mode: ``enforce`` or ``observe``.
+        frozen: Why nodes keep their NodeAllocation as it is, by name.
     """
     by_node: defaultdict[str, list[tuple[Grant, Pod]]] = defaultdict(list)
     for grant, pod in held:
@@ -96,6 +106,10 @@ def allocate(
         name = node.metadata.name
         if name not in current and name not in world.agents and name not in by_node:
             continue
+        if name in frozen:
+            desired[name] = current[name]
+            ungranted.update(_without_grant(by_node.get(name, ()), current[name], frozen[name]))
+            continue
         mine = _grantable(by_node.get(name, ()), ungranted)
         new = AllocationSpec(
             mode,
@@ -105,7 +119,17 @@ def allocate(
             None if name not in current else current[name].profiling,
         )
         desired[name] = _keep_similar(new, current.get(name), float(rules.cores.hysteresis))
-    return Allocations(desired, current, ungranted)
+    return Allocations(desired, current, ungranted, frozenset(frozen))
+
+
+def _without_grant(
+    held: Iterable[tuple[Grant, Pod]], current: AllocationSpec, why: str
+) -> Iterator[tuple[tuple[str, str], str]]:
+    """Yield pods without a grant on a frozen node, and why they wait."""
+    granted = {grant.uid for grant in current.grants}
+    for grant, pod in held:
+        if pod.cgroup_uid not in granted:
+            yield _name(pod), f"waits: grants on {grant.node} do not change now, because {why}"
 
 
 def with_measurements(
@@ -118,7 +142,7 @@ def with_measurements(
         requests: Measurements to run, by node.
     """
     desired = {
-        node: each._replace(profiling=requests.get(node))
+        node: each if node in allocations.frozen else each._replace(profiling=requests.get(node))
         for node, each in allocations.desired.items()
     }
     return allocations._replace(desired=desired)
@@ -130,7 +154,8 @@ def writes(world: World, allocations: Allocations) -> tuple[NodeWrite, ...]:
     return tuple(
         NodeWrite(node, uids[node], document(spec))
         for node, spec in sorted(allocations.desired.items())
-        if spec != allocations.current.get(node) or _epoch_is_stale(world.allocations[node])
+        if node not in allocations.frozen
+        and (spec != allocations.current.get(node) or _epoch_is_stale(world.allocations[node]))
     )
 
 

@@ -190,7 +190,7 @@ def _carry_out(
         for pod in (validated.objects.pods[number],)
     }
     held = ((grant, pods[grant.namespace, grant.pod]) for grant in plan.grants)
-    allocations = allocate(world, rules, held, rules.mode)
+    allocations = allocate(world, rules, held, rules.mode, validated.frozen)
     enforcement = enforced(allocations, world.allocations)
     outcomes = JobOutcomes.of(validated, plan, allocations.ungranted, enforcement)
     measuring = plan_measurements(known, rules, outcomes)
@@ -345,10 +345,11 @@ def _release_all(world: World, before: Carried) -> Decision:
 def _notes(world: World, validated: Validated) -> tuple[str, ...]:
     """Return a line about each object that is wrong and has no status that could say so."""
     closed = (f"Node {name}: {why}; it sells nothing" for name, why in validated.closed.items())
+    frozen = (f"Node {name}: {why}; its grants stay" for name, why in validated.frozen.items())
     broken = (
         f"{reference.title}: {problem}"
         for reference, each in sorted(world.broken.items())
         if reference.kind not in {"Entitlement", "MarketJob", "SpeedupProfile", "Market"}
         for problem in each.problems
     )
-    return (*closed, *broken, *validated.assembled.notes)
+    return (*closed, *frozen, *broken, *validated.assembled.notes)

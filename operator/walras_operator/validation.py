@@ -16,6 +16,7 @@ from walras.resources.contract import agent_lease
 from walras.resources.supply import ProcessorCounts, closed
 from walras.resources.terms import Name, Speedup, profile_of, speedup_of
 from walras_operator.conditions import MAX_LISTED, Problem, listed
+from walras_operator.quanta import is_over
 from walras_operator.world import Reference
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Validated:
         jobs: Problems that exclude MarketJobs, by namespace and name.
         speedups: Speedups of the other MarketJobs, by namespace and name.
         closed: Why nodes sell no cores, by name.
+        frozen: Why nodes keep their NodeAllocation as it is, by name.
     """
 
     objects: Objects
@@ -50,6 +52,7 @@ class Validated:
     jobs: Mapping[Name, Problem]
     speedups: Mapping[Name, Speedup]
     closed: Mapping[str, str]
+    frozen: Mapping[str, str]
 
 
 def validate(world: World, rules: MarketSpec) -> Validated:
@@ -58,7 +61,8 @@ def validate(world: World, rules: MarketSpec) -> Validated:
     broken = {each.name for each in world.broken if each.kind == "Entitlement"}
     entitlements = orphaned(objects.entitlements, broken)
     jobs, speedups = _jobs(world, {**entitlements, **_invalid(broken)})
-    shut = closed_nodes(world)
+    frozen = frozen_nodes(world, rules)
+    shut = closed_nodes(world, frozen)
     taking_part = replace(
         objects,
         entitlements=[
@@ -74,15 +78,44 @@ def validate(world: World, rules: MarketSpec) -> Validated:
         demands=demands_of(world),
     )
     assembled = assemble(taking_part, without=jobs.keys())
+    snapshot = replace(assembled.snapshot, frozen=frozenset(frozen))
+    assembled = assembled._replace(snapshot=snapshot)
     refused = {key: Problem("Refused", why) for key, why in assembled.refused.items()}
-    return Validated(taking_part, assembled, entitlements, {**jobs, **refused}, speedups, shut)
+    return Validated(
+        taking_part, assembled, entitlements, {**jobs, **refused}, speedups, shut, frozen
+    )
 
 
-def closed_nodes(world: World) -> dict[str, str]:
+def frozen_nodes(world: World, rules: MarketSpec) -> dict[str, str]:
+    """Return why nodes keep their NodeAllocation as it is, by name.
+
+    What a node enforces does not end with its agent or its kubelet. Most come back soon, after an
+    upgrade or a reboot, and grants that were withdrawn meanwhile would move every pod twice.
+    """
+    grace, why = rules.agent_grace_period_seconds, {}
+    for node in world.objects.nodes:
+        name = node.metadata.name
+        allocation = world.allocations.get(name)
+        if node.spec.unschedulable or allocation is None or allocation.spec.mode != rules.mode:
+            continue
+        if name in world.silent_agents:
+            why[name] = f"its agent has stopped renewing its Lease {agent_lease(name)}"
+        elif (
+            name in world.agents
+            and not node.ready
+            and not is_over(node.ready_since, grace, world.now)
+        ):
+            why[name] = "the node is not ready"
+    return why
+
+
+def closed_nodes(world: World, frozen: Collection[str] = ()) -> dict[str, str]:
     """Return why nodes sell no cores, by name; nodes that sell some are not in it."""
     why = {}
     for node in world.objects.nodes:
         name = node.metadata.name
+        if name in frozen:
+            continue
         reason = closed(node)
         if reason is None and name not in world.agents:
             lease = agent_lease(name)

@@ -107,6 +107,7 @@ class World:
         broken: Invalid objects of all kinds that are watched.
         allocations: NodeAllocations by node; invalid ones are left out, and replaced.
         agents: Nodes whose agent is alive, by its Lease.
+        silent_agents: Nodes whose agent is not alive, but was less than the grace period ago.
         carried: State from the last decision of this leader; None for its first decision.
         version: The resourceVersion of the Market that is used.
         matching: Whether to pair waiting pods now; once an epoch, so that many are paired at a
@@ -122,6 +123,7 @@ class World:
     broken: Mapping[Reference, Broken] = field(default_factory=dict)
     allocations: Mapping[str, NodeAllocation] = field(default_factory=dict)
     agents: frozenset[str] = frozenset()
+    silent_agents: frozenset[str] = frozenset()
     carried: Carried | None = None
     version: str = ""
     matching: bool = True

@@ -165,7 +165,7 @@ def test_the_agents_volumes_are_where_it_is_told_that_they_are() -> None:
     assert f"--cgroups={mounts['cgroups']}" in made["args"]
     assert f"--state-folder={mounts['state']}" in made["args"]
     kubelet = importlib.import_module("walras_agent.kubelet")
-    assert str(kubelet.STATE.parent) == mounts["kubelet"]
+    assert mounts["kubelet"] == kubelet.FOLDER
 
 
 def test_jobs_end_before_helm_gives_up_on_them() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,22 @@ from hypothesis import strategies as st
 from walras.resources.node_allocation import MOST_GRANTS
 from walras_operator.allocations import divide
 from walras_operator.decision import decide
-from worlds import condition, entitlement, grants, job, market, node, outcome, pod, world
+from worlds import (
+    condition,
+    enforced,
+    entitlement,
+    grants,
+    job,
+    market,
+    node,
+    outcome,
+    pod,
+    status,
+    world,
+)
+
+if TYPE_CHECKING:
+    from walras_operator.world import Decision
 
 
 @given(st.integers(1, 64), st.lists(st.integers(1, 100), min_size=1, max_size=MOST_GRANTS))
@@ -71,3 +86,93 @@ def test_a_plan_that_its_agent_has_outgrown_is_written_anew(later: int, *, writt
     assert [each.spec["grants"] for each in decision.nodes] == [
         each.spec["grants"] for each in decide(before).nodes if written
     ]
+
+
+class TwoNodes:
+    """Two users with a job on each of two nodes, as they hold their cores; n1 may fall silent."""
+
+    def __init__(self, **rules: Any) -> None:
+        self.documents = [
+            market(cores={"hysteresis": "0"}, **rules),
+            entitlement("lab", shares=1),
+            entitlement("shop", shares=1),
+            *(job(f"{user}-{name}", user) for user in ("lab", "shop") for name in ("n1", "n2")),
+            *(node(name, cpu="8") for name in ("n1", "n2")),
+        ]
+        self.pods = [
+            pod(f"{user}-{name}", f"{user}-{name}", name)
+            for user in ("lab", "shop")
+            for name in ("n1", "n2")
+        ]
+        before = world(*self.documents, *self.pods)
+        self.running = enforced(outcome(before, decide(before)))
+
+    def after(self, *documents: Any, agents: str = "n2", silent: str = "n1") -> Decision:
+        """Return the decision after Markets or Entitlements have changed, or pods come."""
+        changed = {(each["kind"], each["metadata"]["name"]): each for each in documents}
+        known = {(each["kind"], each["metadata"]["name"]): each for each in self.documents}
+        now = world(*{**known, **changed}.values(), *self.pods)
+        objects = self.running.objects
+        objects = replace(
+            objects,
+            entitlements=now.objects.entitlements,
+            nodes=now.objects.nodes,
+            pods=now.objects.pods,
+        )
+        return decide(
+            replace(
+                self.running,
+                objects=objects,
+                markets=now.markets,
+                agents=frozenset(agents.split()),
+                silent_agents=frozenset(silent.split()),
+            )
+        )
+
+
+def test_a_node_whose_agent_is_silent_keeps_its_grants_and_moves_nobody_elses() -> None:
+    decision = TwoNodes().after()
+    assert decision.nodes == ()
+    assert "Node n1: its agent has stopped renewing its Lease walras-agent-n1; its grants stay" in (
+        decision.notes
+    )
+
+
+def test_what_changes_meanwhile_moves_cores_on_other_nodes_only() -> None:
+    nodes = TwoNodes()
+    wanted = entitlement("lab", shares=3)
+    assert set(grants(nodes.after(wanted, agents="n1 n2", silent=""))) == {"n1", "n2"}
+    assert set(grants(nodes.after(wanted))) == {"n2"}
+
+
+def test_a_node_that_is_silent_for_too_long_is_given_up() -> None:
+    decision = TwoNodes().after(silent="")
+    assert grants(decision)["n1"] == {}
+
+
+def test_a_pod_that_comes_to_a_silent_node_waits_and_is_told_why() -> None:
+    nodes = TwoNodes()
+    nodes.pods.append(pod("late", "lab-n1", "n1"))
+    decision = nodes.after()
+    assert "n1" not in grants(decision)
+    found = {each["name"]: each for each in status(decision, "MarketJob", "lab-n1", "lab")["pods"]}
+    assert found["late"]["state"] == "Waiting"
+    assert "grants on n1 do not change now, because its agent" in found["late"]["reason"]
+
+
+def test_a_silent_node_is_released_like_any_other() -> None:
+    decision = TwoNodes().after(market(mode="observe"))
+    assert {each.node: each.spec["mode"] for each in decision.nodes} == {
+        "n1": "observe",
+        "n2": "observe",
+    }
+
+
+@pytest.mark.parametrize(("since", "kept"), [("2026-01-31T11:59:00Z", True), ("", False)])
+def test_a_node_that_is_not_ready_keeps_its_grants_for_as_long(since: str, *, kept: bool) -> None:
+    down = node("n1", cpu="8")
+    down["status"]["conditions"] = [
+        {"type": "Ready", "status": "Unknown", "lastTransitionTime": since}
+    ]
+    decision = TwoNodes().after(down, agents="n1 n2", silent="")
+    assert (decision.nodes == ()) is kept

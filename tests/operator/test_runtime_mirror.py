@@ -203,7 +203,12 @@ def test_an_agent_lives_while_its_renewals_are_seen(cluster: Cluster) -> None:
     assert not cluster.is_news("Lease", lease("2")), "the same renewal is none"
     cluster.time += 1
     assert cluster.mirror.agents() == frozenset()
+    assert cluster.mirror.agents(grace=300) == {"n1"}
+    assert cluster.mirror.world("now", grace=300).silent_agents == {"n1"}
     assert cluster.is_news("Lease", lease("3")), "it is back"
+    assert cluster.mirror.world("now", grace=300).silent_agents == frozenset()
+    cluster.time += 340
+    assert cluster.mirror.world("now", grace=300).silent_agents == frozenset()
 
 
 def test_an_agent_whose_lease_is_deleted_lives_no_more(cluster: Cluster) -> None:

@@ -104,6 +104,7 @@ class NodeCondition(_Object):
 
     type: str
     status: str
+    last_transition_time: str = ""
 
 
 class Taint(_Object):
@@ -136,6 +137,12 @@ class NodeObject(_Object):
     def ready(self) -> bool:
         """Whether its kubelet says that it is, or says nothing."""
         return all(each.status == "True" for each in self.status.conditions if each.type == "Ready")
+
+    @property
+    def ready_since(self) -> str:
+        """Time since when it is ready, or is not (RFC 3339); empty if unknown."""
+        times = (e.last_transition_time for e in self.status.conditions if e.type == "Ready")
+        return next(times, "")
 
     @property
     def cores(self) -> Decimal:

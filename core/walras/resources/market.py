@@ -137,6 +137,8 @@ class MarketSpec(Model):
         mode: Whether agents enforce the plan: enforce writes grants to the nodes; observe only
             reports what it would write.
         epoch_seconds: Maximum number of seconds between two decisions.
+        agent_grace_period_seconds: Number of seconds for which a node keeps its grants after its
+            agent or its kubelet has stopped reporting. Meanwhile nothing changes on it.
         cores: How cores are divided.
         memory: How memory is divided.
         colocation: How pending pods are placed in pairs.
@@ -146,6 +148,7 @@ class MarketSpec(Model):
 
     mode: Literal["enforce", "observe"] = "enforce"
     epoch_seconds: PositiveInt = 30
+    agent_grace_period_seconds: NotNegativeInt = 300
     cores: CoresPolicy = CoresPolicy()
     memory: MemoryPolicy = MemoryPolicy()
     colocation: ColocationPolicy = ColocationPolicy()

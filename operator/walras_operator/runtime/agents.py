@@ -43,6 +43,11 @@ class Agents:
         for uid in uids:
             self._seen.pop(uid, None)
 
-    def alive(self, now: float) -> frozenset[str]:
-        """Return the names of nodes with a live agent."""
-        return frozenset(each.node for each in self._seen.values() if each.until > now)
+    def alive(self, now: float, grace: float = 0.0) -> frozenset[str]:
+        """Return the names of nodes whose agent is alive, or has been silent for less than a grace.
+
+        Args:
+            now: Present time by this operator's monotonic clock.
+            grace: Seconds.
+        """
+        return frozenset(each.node for each in self._seen.values() if each.until + grace > now)

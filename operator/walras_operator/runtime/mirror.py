@@ -145,19 +145,21 @@ class Mirror:
                 for uid, entry in table
             }
 
-    def agents(self) -> frozenset[str]:
-        """Return the names of nodes with a live agent."""
+    def agents(self, grace: float = 0.0) -> frozenset[str]:
+        """Return the names of nodes whose agent is alive, or silent for less than a grace (s)."""
         with self._lock:
-            return self._agents.alive(self._clock())
+            return self._agents.alive(self._clock(), grace)
 
-    def world(self, now: str) -> World:
+    def world(self, now: str, grace: float = 0.0) -> World:
         """Return everything that a decision is based on.
 
         Args:
             now: Current time (RFC 3339).
+            grace: Seconds for which a node keeps its grants while its agent is silent.
         """
         with self._lock:
             agents = self._agents.alive(self._clock())
+            silent = self._agents.alive(self._clock(), grace) - agents
             tables = {
                 kind: {entry.name: (uid, entry.value) for uid, entry in table.items()}
                 for kind, table in self._tables.items()
@@ -188,6 +190,7 @@ class Mirror:
             broken=broken,
             allocations={each.metadata.name: each for each in good["NodeAllocation"]},
             agents=agents,
+            silent_agents=silent,
             version=version,
         )
 

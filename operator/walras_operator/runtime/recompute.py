@@ -202,7 +202,7 @@ class Recompute:
 
     def _round(self, current: _LeaderTerm) -> PublishResult:
         began, now = time.monotonic(), datetime.now(UTC)
-        known = self._mirror.world(now.strftime(TIME))
+        known = self._mirror.world(now.strftime(TIME), self.rules.agent_grace_period_seconds)
         current.agents = known.agents
         matching = self._matching(current, began)
         world = replace(
