@@ -5,6 +5,7 @@ Cgroups may be deleted while they are read; these are left out.
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -164,12 +165,55 @@ def read_group(cgroups: Cgroups, name: str) -> Group | None:
     """Read one cgroup; None if it was deleted.
 
     Raises:
+        ControllerDisabledError: The cgroup exists, but has no files of the cpuset controller.
         CgroupError: The cgroup exists but cannot be read.
     """
+    setting = CgroupFile("cpuset", name, EFFECTIVE[cgroups.version])
     try:
-        text = cgroups.read(CgroupFile("cpuset", name, EFFECTIVE[cgroups.version]))
+        text = cgroups.read(setting)
     except CgroupError as error:
-        if error.kind == "gone":
-            return None
-        raise
+        if error.kind != "gone":
+            raise
+        if cgroups.version == 2 and _lacks_cpuset(cgroups, name):
+            raise ControllerDisabledError(setting) from error
+        return None
     return Group(name, CpuSet.parse(text))
+
+
+def _lacks_cpuset(cgroups: Cgroups, group: str) -> bool:
+    """Whether a group may not use cpusets; one that is being deleted loses its files first."""
+    try:
+        text = cgroups.read(CgroupFile("cpuset", group, "cgroup.controllers"))
+    except CgroupError:
+        return False
+    return "cpuset" not in text.split()
+
+
+class ControllerDisabledError(CgroupError):
+    """The cpuset controller is not enabled for a cgroup (v2).
+
+    systemd may disable a controller that was enabled without asking it, for all pods of a node
+    (kubernetes 122955, 131567).
+    """
+
+    def __init__(self, setting: CgroupFile) -> None:
+        super().__init__(setting, errno.EOPNOTSUPP)
+
+    def __str__(self) -> str:
+        parent = self.setting.group.rpartition("/")[0]
+        return (
+            f"the cpuset controller is not enabled for {self.setting.group}: write +cpuset to "
+            f"cgroup.subtree_control of {parent} and the cgroups above it, or restart the kubelet"
+        )
+
+
+def enable_cpuset(cgroups: Cgroups, group: str) -> None:
+    """Enable the cpuset controller for a cgroup and those above it (v2).
+
+    Raises:
+        CgroupError: The kernel refuses.
+    """
+    names = group.strip("/").split("/")
+    for depth in range(len(names)):
+        above = "/" + "/".join(names[:depth])
+        cgroups.write(CgroupFile("cpuset", above, "cgroup.subtree_control"), "+cpuset")

@@ -19,7 +19,9 @@ from walras_agent.memory.enforce import MemoryEnforcer
 from walras_agent.memory.limit_steps import ReclaimPace
 from walras_agent.memory.numa import NumaEnforcer, local_nodes
 from walras_agent.moves import target
+from walras_agent.observe import ControllerDisabledError, enable_cpuset
 from walras_agent.status import NodeStatus, pod_status
+from walras_agent.tree import CgroupError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from walras_agent.enforce import CpuEnforcer, CpuRound
     from walras_agent.node_plan import NodePlan
     from walras_agent.topology import Topology
-    from walras_agent.tree import CgroupError
 
 _log = logging.getLogger(__name__)
 
@@ -93,6 +94,32 @@ class Reconciler:
             return NodeStatus(None, "observe")
         if refused := self.write_conflict():
             return NodeStatus(plan.epoch, plan.mode, refused)
+        try:
+            return self._step(plan, now, limits, fixed)
+        except ControllerDisabledError as disabled:
+            return self._enable_cpuset(disabled, plan, now, limits, fixed)
+
+    def _enable_cpuset(
+        self,
+        disabled: ControllerDisabledError,
+        plan: NodePlan,
+        now: float,
+        limits: Mapping[str, int],
+        fixed: Collection[str],
+    ) -> NodeStatus:
+        """Enable the controller that pods need, and step again; in mode ``observe`` only tell."""
+        try:
+            if plan.mode == "enforce":
+                _log.warning("%s; enabling it", disabled)
+                enable_cpuset(self.enforcer.cgroups, disabled.setting.group)
+                return self._step(plan, now, limits, fixed)
+        except CgroupError as error:
+            return NodeStatus(plan.epoch, plan.mode, f"{disabled} ({error})")
+        return NodeStatus(plan.epoch, plan.mode, str(disabled))
+
+    def _step(
+        self, plan: NodePlan, now: float, limits: Mapping[str, int], fixed: Collection[str]
+    ) -> NodeStatus:
         if plan.mode == "observe":
             return self._observe(plan, now)
         waiting = self._refused.waiting(now).union(self._undone.waiting(now), fixed)

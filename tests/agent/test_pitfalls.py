@@ -147,6 +147,81 @@ def test_a_pod_that_is_resized_in_place_keeps_its_new_size(node: Node) -> None:
     assert dict(node.journal.originals) == {}
 
 
+class CpusetDisabled(ModelKernel):
+    """A kernel of v2 whose pods have lost the cpuset controller, with all values of its files.
+
+    Attributes:
+        enabled: Groups for whose children it is enabled; None for all.
+    """
+
+    enabled: set[str] | None = None
+    refuses = False
+
+    def disable(self) -> None:
+        for pod in LAYOUT.scan(self):
+            for group in (pod.group, *pod.containers):
+                self.set_by_others(CgroupFile("cpuset", group, "cpuset.cpus"), f"0-{CORES - 1}")
+        self.enabled = set()
+
+    def read(self, setting: CgroupFile) -> str:
+        missing = self._is_missing(setting)
+        if setting.file == "cgroup.controllers":
+            return "cpu memory" if missing else "cpuset cpu memory"
+        if missing and setting.file.startswith("cpuset."):
+            raise CgroupError(setting, errno.ENOENT)
+        return super().read(setting)
+
+    def write(self, setting: CgroupFile, value: str) -> None:
+        if setting.file == "cgroup.subtree_control":
+            if self.refuses:
+                raise CgroupError(setting, errno.EACCES, value)
+            assert self.enabled is not None
+            assert value == "+cpuset"
+            self.enabled.add(setting.group)
+        elif self._is_missing(setting) and setting.file.startswith("cpuset."):
+            raise CgroupError(setting, errno.ENOENT, value)
+        else:
+            super().write(setting, value)
+
+    def _is_missing(self, setting: CgroupFile) -> bool:
+        if self.enabled is None or setting.controller != "cpuset" or setting.group == "/":
+            return False
+        above = setting.group.rpartition("/")[0] or "/"
+        return above not in self.enabled
+
+
+def test_a_cpuset_controller_that_systemd_disables_is_enabled_again(tmp_path: Path) -> None:
+    """It vanished from `kubepods.slice` at a `daemon-reload` (kubernetes 122955, 131567)."""
+    kernel = CpusetDisabled(2, cpus=CORES)
+    node = Node(kernel, tmp_path)
+    for uid in "ab":
+        node.start_pod(uid)
+    node.plan(a=2000, b=1500)
+    settle(node)
+    right = node.everybody()
+    kernel.disable()
+    settle(node)
+    assert node.everybody() == right
+    assert states(node.step(100.0)) == {"a": "Enforced", "b": "Enforced"}
+
+
+def test_a_cpuset_controller_that_cannot_be_enabled_is_told(tmp_path: Path) -> None:
+    kernel = CpusetDisabled(2, cpus=CORES)
+    node = Node(kernel, tmp_path)
+    node.start_pod("a")
+    node.plan(a=2000)
+    settle(node)
+    kernel.disable()
+    kernel.refuses = True
+    status = node.step(100.0)
+    assert "the cpuset controller is not enabled for /kubepods" in status.refused
+    assert "restart the kubelet" in status.refused
+    assert "Permission denied" in status.refused
+    node.plan("observe", a=2000)
+    assert "the cpuset controller is not enabled" in node.step(100.0).refused
+    assert kernel.enabled == set()
+
+
 def test_others_who_keep_setting_a_quota_are_answered_ever_more_slowly(node: Node) -> None:
     """Two writers undid each other for ever (koordinator 1214), and pods were throttled (489)."""
     before = held_by_a_plan(node)

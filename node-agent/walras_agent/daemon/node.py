@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from walras_agent.kubelet import Kubelet
 from walras_agent.kubepods import Layout
 from walras_agent.memory.enforce import MemoryEnforcer
 from walras_agent.memory.numa import NumaEnforcer
-from walras_agent.observe import PodObserver, read_group
+from walras_agent.observe import ControllerDisabledError, PodObserver, read_group
 from walras_agent.open_file_tree import OpenFileTree
 from walras_agent.own_group import OwnGroup, find_unwritable_group
 from walras_agent.profiling.instruments import Instruments
@@ -139,5 +140,9 @@ class NodeComponents:
 
 def _allowed(tree: CgroupTree, layout: Layout) -> CpuSet:
     """Return the CPUs that pods may have; this process, a pod without a grant, may have fewer."""
-    group = read_group(tree, layout.pods) or read_group(tree, "/")
-    return group.cpus if group else CpuSet()
+    for name in (layout.pods, "/"):
+        with suppress(ControllerDisabledError):  # the root has its file always
+            group = read_group(tree, name)
+            if group is not None:
+                return group.cpus
+    return CpuSet()
