@@ -35,10 +35,6 @@ _QOS_GROUPS: dict[QosClass, tuple[str, ...]] = {
     "BestEffort": ("besteffort",),
 }
 
-# Containers of containerd, CRI-O and docker, as a systemd scope or a plain group. CRI-O's monitors
-# (``crio-conmon-<container>.scope``) are not containers and do not match.
-_CONTAINER = re.compile(r"(?:(?:cri-containerd|crio|docker)-)?([0-9a-f]{12,64})(?:\.scope)?")
-
 _POD = re.compile(r"/pod([0-9a-zA-Z-]+)$|-pod([0-9a-zA-Z_]+)\.slice$")
 _UID = re.compile(r"[0-9a-zA-Z-]{1,64}")
 
@@ -112,16 +108,16 @@ class Layout:
     def scan(self, cgroups: Cgroups) -> tuple[PodGroups, ...]:
         """Return the cgroups of all pods and their containers.
 
-        Pause containers and containers that are being started are included.
+        Every child of a pod's group counts as a container, whatever its name, which each runtime
+        chooses. So pause containers, CRI-O's monitors and containers that are being started are
+        included.
         """
         found = []
         for qos in _QOS_GROUPS.values():
             for pod in cgroups.children(self._group(_PODS, *qos)):
                 uid = _uid(pod)
                 if uid is not None:
-                    inside = cgroups.children(pod)
-                    containers = tuple(each for each in inside if container_id(_last(each)))
-                    found.append(PodGroups(uid, pod, containers))
+                    found.append(PodGroups(uid, pod, cgroups.children(pod)))
         return tuple(found)
 
     def _group(self, *names: str) -> str:
@@ -138,14 +134,3 @@ def _uid(group: str) -> str | None:
     """Return the UID of the pod with this cgroup; None if it is not the cgroup of a pod."""
     match = _POD.search(group)
     return (match[1] or match[2].replace("_", "-")) if match else None
-
-
-@lru_cache(maxsize=4096)
-def container_id(name: str) -> str | None:
-    """Return the ID of the container with this cgroup name; None if it is not a container's."""
-    match = _CONTAINER.fullmatch(name)
-    return match[1] if match else None
-
-
-def _last(group: str) -> str:
-    return group.rpartition("/")[2]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from walras_agent.kubepods import Driver, Layout, PodGroups, QosClass, container_id
+from walras_agent.kubepods import Driver, Layout, PodGroups, QosClass
 from walras_agent.tree import CgroupError, CgroupFile, CgroupTree, TreeError, descendants
 
 UID = "0d5b2b6e-7a9c-4d0e-9b1f-3c2a1d4e5f60"
@@ -61,25 +61,6 @@ def test_uid_cannot_lead_out_of_the_pods_group(uid: str) -> None:
         Layout("cgroupfs").pod(uid, "Burstable")
 
 
-@pytest.mark.parametrize(
-    ("name", "container"),
-    [
-        (ID, ID),  # containerd and docker, cgroupfs
-        (f"cri-containerd-{ID}.scope", ID),
-        (f"crio-{ID}", ID),
-        (f"crio-{ID}.scope", ID),
-        (f"docker-{ID}.scope", ID),
-        (f"crio-conmon-{ID}.scope", None),
-        (f"crio-conmon-{ID}", None),
-        ("init.scope", None),
-        ("system.slice", None),
-        ("cpu.stat", None),
-    ],
-)
-def test_container_is_told_from_what_else_a_pod_holds(name: str, container: str | None) -> None:
-    assert container_id(name) == container
-
-
 def test_pods_of_every_class_are_found_with_their_containers(tmp_path: Path) -> None:
     layout = Layout("systemd")
     pods = {qos: layout.pod(UID, qos) for qos in ("Guaranteed", "Burstable", "BestEffort")}
@@ -88,7 +69,7 @@ def test_pods_of_every_class_are_found_with_their_containers(tmp_path: Path) -> 
         tmp_path,
         f"{pods['Guaranteed']}/cri-containerd-{ID}.scope/init.scope",
         f"{pods['Guaranteed']}/cri-containerd-{other}.scope",
-        f"{pods['Burstable']}/crio-{ID}.scope",
+        f"{pods['Burstable']}/some-runtime.scope",
         f"{pods['Burstable']}/crio-conmon-{ID}.scope",
         f"{pods['BestEffort']}",
     )
@@ -101,7 +82,14 @@ def test_pods_of_every_class_are_found_with_their_containers(tmp_path: Path) -> 
                 f"{pods['Guaranteed']}/cri-containerd-{other}.scope",
             ),
         ),
-        PodGroups(UID, pods["Burstable"], (f"{pods['Burstable']}/crio-{ID}.scope",)),
+        PodGroups(
+            UID,
+            pods["Burstable"],
+            (
+                f"{pods['Burstable']}/crio-conmon-{ID}.scope",
+                f"{pods['Burstable']}/some-runtime.scope",
+            ),
+        ),
         PodGroups(UID, pods["BestEffort"], ()),
     )
 

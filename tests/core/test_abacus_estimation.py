@@ -12,9 +12,13 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 from scipy.stats import t as student
 
-from walras.abacus._least_squares import fit_non_negative
 from walras.abacus.auction import Auction, AuctionError, run_auction
-from walras.abacus.estimation import average_share, estimate_utility, student_quantile
+from walras.abacus.estimation import (
+    average_share,
+    estimate_utility,
+    fit_non_negative,
+    student_quantile,
+)
 
 Floats = NDArray[np.float64]
 

@@ -18,10 +18,8 @@ from populations import sample_populations
 from walras import metrics
 from walras.amdahl.best_response import find_nash_equilibrium
 from walras.amdahl.equilibrium import find_equilibrium
-from walras.amdahl.greedy import allocate_greedily
 from walras.amdahl.market import AmdahlMarket
-from walras.amdahl.proportional import share_proportionally
-from walras.amdahl.upper_bound import maximise_progress
+from walras.amdahl.upper_bound import allocate_greedily, maximise_progress, share_proportionally
 from walras.rounding import round_cores
 from walras_studies.procedures.amdahl_bidding import bid
 

@@ -15,7 +15,7 @@ from walras._segments import group
 from walras.amdahl.conditions import kkt_residual
 from walras.amdahl.equilibrium import Equilibrium, find_equilibrium, price_error
 from walras.amdahl.market import AmdahlMarket, MarketError
-from walras.amdahl.proportional import share_proportionally
+from walras.amdahl.upper_bound import share_proportionally
 from walras.rounding import RoundingError, round_cores
 from walras.water_filling import water_fill
 from walras_studies.procedures.amdahl_bidding import bid

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from walras import metrics
-from walras.amdahl.greedy import allocate_greedily
 from walras.amdahl.market import AmdahlMarket, MarketError
-from walras.amdahl.upper_bound import maximise_progress
+from walras.amdahl.upper_bound import allocate_greedily, maximise_progress
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from walras.auctions import PricingError
 from walras.clearing import clear
-from walras.market_limits import PricingError
 from walras.snapshot import Bid, Entitlement, Job, MemoryDemand, Node, Policy, Snapshot
 
 if TYPE_CHECKING:

@@ -10,19 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from walras._segments import read_only
-from walras.cooper._displacement import accept_in_bulk
 from walras.cooper.blocking import blocking_pairs
 from walras.cooper.bulk import (
     TypeMarriage,
+    accept_in_bulk,
     count_blocking_pairs,
     marry_types,
     part_by_intensity,
     part_randomly,
 )
 from walras.cooper.colocation import ALONE, ColocationError, penalties
-from walras.cooper.marriage import Marriage, marry
+from walras.cooper.marriage import Marriage, marry, preference_lists
 from walras.cooper.policies import stable_marriage_partition
-from walras.cooper.ranking import preference_lists
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from matching.games import StableMarriage
 
 from walras.cooper.colocation import ALONE, ColocationError
-from walras.cooper.marriage import marry, propose
-from walras.cooper.ranking import preference_lists
+from walras.cooper.marriage import marry, preference_lists, propose
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

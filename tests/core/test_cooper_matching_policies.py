@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from walras.cooper.blocking import advise, blocking_pairs
-from walras.cooper.colocation import ALONE, ColocationError, penalties
-from walras.cooper.dispatch import dispatch
+from walras.cooper.colocation import ALONE, ColocationError, dispatch, penalties
 from walras.cooper.marriage import marry
 from walras.cooper.policies import (
     POLICIES,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from walras.clearing import clear
 from walras.karma.ledger import Ledger
 from walras.memory import PAGE
-from walras.quantities import format_bytes
+from walras.plan import format_bytes
 from walras.snapshot import (
     Entitlement,
     Job,
