@@ -16,10 +16,13 @@ leave them no room. It stays pending until less is in use (``cgroup-v2.rst``, me
 ``cgroup-v1/memory.rst``, section 2.3).
 
 A cpuset that was empty, which means all CPUs of the parent, cannot be emptied again while it has
-tasks: ENOSPC, in v2 as in v1. In v2 it gets all CPUs that the machine may ever have, including
-those that are offline now. That is the same for its tasks: they may use all CPUs of the parent, now
-and later. One thing differs until the group is deleted: no sibling can become a partition of CPUs
-(``cpuset.cpus.partition``), which neither the kubelet nor a container runtime makes.
+tasks: ENOSPC, in v2 as in v1. In v2 it first gets all CPUs that the machine may ever have, with
+those that are offline now, so that its tasks may use all CPUs of the parent. Then, if no child of
+the parent has a cpuset that must stay, the controller is disabled for these children and enabled
+again, which makes all their cpusets empty. Where the kernel refuses that (EBUSY, because a
+container has enabled the controller for cgroups of its own), one thing differs until the group is
+deleted: no sibling can become a partition of CPUs (``cpuset.cpus.partition``), which neither the
+kubelet nor a container runtime makes.
 """
 
 from __future__ import annotations
@@ -141,6 +144,8 @@ class _Restoration:
         for write in writes:
             if write.setting not in self._gone and write.setting not in self._pending:
                 self._write(write)
+        if self._cgroups.version == 2:
+            self._empty_cpusets({each.setting for each in writes if each.value == ""})
         restored = self._originals.keys() - self._gone - self._pending.keys() - self._failed.keys()
         return RestoreResult(
             tuple(sorted(restored)), tuple(sorted(self._gone)), self._pending, self._failed
@@ -180,6 +185,19 @@ class _Restoration:
                 self._refused(setting, error)
         else:
             self._failed.pop(setting, None)
+
+    def _empty_cpusets(self, settings: set[CgroupFile]) -> None:
+        """Empty cpusets that the kernel does not let be written empty, as far as it can be done."""
+        parents = {each.group.rpartition("/")[0] for each in settings - self._gone}
+        for parent in sorted(parents):
+            children = self._cgroups.children(parent)
+            files = [CgroupFile("cpuset", each, file) for each in children for file in _CPUSETS]
+            control = CgroupFile("cpuset", parent, "cgroup.subtree_control")
+            with contextlib.suppress(CgroupError):
+                full = {each for each in files if self._cgroups.read(each)}
+                if full and full <= settings:
+                    self._cgroups.write(control, "-cpuset")
+                    self._cgroups.write(control, "+cpuset")
 
     def _in_use(self, write: RestoreWrite) -> str:
         """Return why a limit must not be lowered now; empty if it may be written."""

@@ -22,7 +22,7 @@ from walras_agent.cpuset import CpuSet
 from walras_agent.enforce import CpuEnforcer, CpuRound
 from walras_agent.journal import Journal
 from walras_agent.node_plan import EnforcedGrant
-from walras_agent.observe import PodObserver
+from walras_agent.observe import ControllerDisabledError, PodObserver, enable_cpuset
 from walras_agent.topology import Topology
 from walras_agent.tree import CgroupFile, CgroupTree
 
@@ -118,6 +118,48 @@ def test_quota_is_lifted_and_put_back(node: Node) -> None:
     node.hold(enforcer)
     assert node.tree.read(node.quota("bb")) == quota
     assert dict(enforcer.journal.originals) == {}
+
+
+if TREE is not None and TREE.version == 2:
+
+    def test_cpusets_that_were_empty_are_empty_again(node: Node) -> None:
+        """The kernel does not let the cpuset of a running program be written empty."""
+        pids = [node.start("aa"), node.start("aa", number=1), node.start("bb")]
+        files = [
+            CgroupFile("cpuset", group, "cpuset.cpus")
+            for group in (node.container("aa"), node.container("aa", 1), node.container("bb"))
+        ]
+        enforcer = node.enforcer()
+        node.hold(enforcer, aa=1000)
+        assert all(node.tree.read(file) for file in files)
+        assert node.hold(enforcer).failures == ()
+        assert [node.tree.read(file) for file in files] == ["", "", ""]
+        assert {allowed(pid) for pid in pids} == {Topology.read().cpuset}
+        assert dict(enforcer.journal.originals) == {}
+
+    def test_a_cpuset_beside_them_that_others_have_set_stays(node: Node) -> None:
+        node.start("aa")
+        held = node.start("aa", number=1)
+        file = CgroupFile("cpuset", node.container("aa", 1), "cpuset.cpus")
+        node.tree.write(file, "1")
+        enforcer = node.enforcer()
+        node.hold(enforcer, aa=1000)
+        node.hold(enforcer)
+        assert node.tree.read(file) == "1"
+        assert allowed(held) == CpuSet([1])
+
+    def test_a_controller_that_was_disabled_is_enabled_again(node: Node) -> None:
+        pid = node.start("aa")
+        enforcer = node.enforcer()
+        core = node.hold(enforcer, aa=1000).node_cpus.pods["aa"].exclusive
+        pod = node.container("aa").rpartition("/")[0]
+        node.tree.write(CgroupFile("cpuset", pod, "cgroup.subtree_control"), "-cpuset")
+        assert allowed(pid) == Topology.read().cpuset
+        with pytest.raises(ControllerDisabledError, match="not enabled") as disabled:
+            node.hold(enforcer, aa=1000)
+        enable_cpuset(node.tree, disabled.value.setting.group)
+        assert node.hold(enforcer, aa=1000).failures == ()
+        assert allowed(pid) == core
 
 
 def test_container_removed_in_the_midst_of_a_round(

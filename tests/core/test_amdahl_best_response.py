@@ -15,6 +15,7 @@ from walras import metrics
 from walras.amdahl.best_response import AmdahlNashEquilibrium, find_nash_equilibrium
 from walras.amdahl.equilibrium import find_equilibrium
 from walras.amdahl.market import AmdahlMarket, MarketError
+from walras_studies.procedures import amdahl_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -260,5 +261,5 @@ def test_price_taking_and_anticipating_users_agree_more_as_density_grows() -> No
         market = draw_population(120, 1.0, density, seed=density)
         taking = find_equilibrium(market).cores
         anticipating = find_nash_equilibrium(market).cores
-        differences.append(metrics.mean_absolute_error(taking, anticipating))
+        differences.append(amdahl_metrics.mean_absolute_error(taking, anticipating))
     assert differences[0] > 2 * differences[1] > 3 * differences[2]

@@ -21,6 +21,7 @@ from walras.amdahl.equilibrium import find_equilibrium
 from walras.amdahl.market import AmdahlMarket
 from walras.amdahl.upper_bound import allocate_greedily, maximise_progress, share_proportionally
 from walras.rounding import round_cores
+from walras_studies.procedures import amdahl_metrics
 from walras_studies.procedures.amdahl_bidding import bid
 
 DENSITIES = (4, 8, 12, 16, 20, 24)
@@ -74,7 +75,7 @@ def progress(density: int, name: str) -> np.ndarray:
 
 def entitlement_error(density: int, name: str) -> float:
     pairs = zip(populations(density), whole_cores(density), strict=True)
-    return float(np.mean([metrics.entitlement_error(m, cores[name]) for m, cores in pairs]))
+    return float(np.mean([amdahl_metrics.entitlement_error(m, cores[name]) for m, cores in pairs]))
 
 
 @pytest.mark.parametrize("density", DENSITIES)
@@ -102,7 +103,7 @@ def test_price_taking_users_do_as_well_as_anticipating_ones(density: int) -> Non
 def test_price_taking_approaches_anticipating_as_density_grows() -> None:
     """VI-B, measured in cores: the mean difference of a job falls to under a half."""
     difference = [
-        np.mean([metrics.mean_absolute_error(x["AB"], x["BR"]) for x in real_cores(density)])
+        np.mean([amdahl_metrics.mean_absolute_error(x["AB"], x["BR"]) for x in real_cores(density)])
         for density in DENSITIES
     ]
     assert difference[-1] < 0.5 * difference[0]
@@ -175,7 +176,7 @@ def test_overestimated_parallel_fractions_move_a_core_or_two(density: int, perce
         )
         known = find_equilibrium(market)
         cores = find_equilibrium(lower, start=known.prices).cores
-        moved.append(metrics.mean_absolute_error(cores[mine], known.cores[mine]))
+        moved.append(amdahl_metrics.mean_absolute_error(cores[mine], known.cores[mine]))
     assert 0.05 < np.mean(moved) < 2
 
 

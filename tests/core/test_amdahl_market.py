@@ -18,6 +18,7 @@ from walras.amdahl.market import AmdahlMarket, MarketError
 from walras.amdahl.upper_bound import share_proportionally
 from walras.rounding import RoundingError, round_cores
 from walras.water_filling import water_fill
+from walras_studies.procedures import amdahl_metrics
 from walras_studies.procedures.amdahl_bidding import bid
 
 if TYPE_CHECKING:
@@ -443,6 +444,6 @@ def test_progress_is_normalised_as_in_equations_4_and_10() -> None:
 
 def test_entitlement_error_is_relative_to_the_clusterwide_share() -> None:
     market = AmdahlMarket([1, 3], [4, 4], [0, 1], [0, 1], [0.5, 0.5])
-    np.testing.assert_allclose(metrics.entitled_cores(market), [2, 6])
-    assert metrics.entitlement_error(market, [4, 4]) == pytest.approx((1 + 1 / 3) / 2)
-    assert metrics.mean_absolute_error([4, 4], [3, 2]) == 1.5
+    np.testing.assert_allclose(amdahl_metrics.entitled_cores(market), [2, 6])
+    assert amdahl_metrics.entitlement_error(market, [4, 4]) == pytest.approx((1 + 1 / 3) / 2)
+    assert amdahl_metrics.mean_absolute_error([4, 4], [3, 2]) == 1.5

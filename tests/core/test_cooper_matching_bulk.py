@@ -10,16 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from walras._segments import read_only
-from walras.cooper.blocking import blocking_pairs
 from walras.cooper.bulk import (
     TypeMarriage,
     accept_in_bulk,
-    count_blocking_pairs,
     marry_types,
     part_by_intensity,
     part_randomly,
 )
-from walras.cooper.colocation import ALONE, ColocationError, penalties
+from walras.cooper.colocation import ColocationError, penalties
 from walras.cooper.marriage import Marriage, marry, preference_lists
 from walras.cooper.policies import stable_marriage_partition
 
@@ -75,24 +73,6 @@ def test_two_thousand_agents_of_thirty_types_are_paired_as_one_by_one(common: fl
     result = marry_types(*world)
     np.testing.assert_array_equal(result.agents().receiver_of, one_by_one(world).receiver_of)
     assert result.alone.sum() == 50
-
-
-@settings(max_examples=200, deadline=None)
-@given(worlds(), st.sampled_from([0.0, 0.05, 0.3]))
-def test_blocking_pairs_are_counted_as_one_by_one(world: World, alpha: float) -> None:
-    result = marry_types(*world)
-    disutility, proposers, receivers = world
-    agents = result.agents()
-    first = len(agents.receiver_of)
-    kind = np.concatenate([np.repeat(np.arange(len(s)), s) for s in (proposers, receivers)])
-    partner = np.concatenate(
-        [
-            np.where(agents.receiver_of == ALONE, ALONE, agents.receiver_of + first),
-            agents.proposer_of,
-        ]
-    )
-    everybody = disutility[np.ix_(kind, kind)]
-    assert count_blocking_pairs(result, alpha) == len(blocking_pairs(everybody, partner, alpha))
 
 
 def circling(agents: int) -> TypeMarriage:
@@ -208,10 +188,6 @@ def test_penalties_by_type_are_those_by_agent() -> None:
             lambda: part_by_intensity([1, 1], [1.0]),
             "counts has shape (2,) of int64: one whole number for each of 1 types is needed",
         ),
-        (
-            lambda: count_blocking_pairs(marry_types(np.zeros((1, 1)), [1], [1]), np.nan),
-            "alpha = nan: a finite number, not below 0, is needed",
-        ),
     ],
 )
 def test_bad_counts_are_named_in_one_line(call: Callable[[], object], message: str) -> None:
@@ -231,7 +207,6 @@ def test_a_result_does_not_change_with_what_it_was_made_from() -> None:
 def test_no_agents_make_no_pairs() -> None:
     result = marry_types(np.zeros((0, 0)), [], [])
     assert result.pairs.shape == (0, 0)
-    assert count_blocking_pairs(result) == 0
     assert len(result.agents().receiver_of) == 0
     one = marry_types([[0.1]], [0], [1])
     assert one.alone.tolist() == [1]

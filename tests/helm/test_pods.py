@@ -58,6 +58,11 @@ def test_every_container_says_what_it_needs() -> None:
         assert set(resources["limits"]) == {"memory"}, "a CPU limit would throttle, not protect"
 
 
+def test_a_pod_that_cannot_start_shows_why_in_its_status() -> None:
+    for _, pod in pods(rendered()):
+        assert container(pod)["terminationMessagePolicy"] == "FallbackToLogsOnError"
+
+
 def test_the_agent_has_no_more_than_it_needs() -> None:
     pod = agent_pod()
     limits = container(pod)["securityContext"]

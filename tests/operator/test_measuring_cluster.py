@@ -72,8 +72,8 @@ Document = dict[str, Any]
 class Pods(MeasuredPods):
     """As `MeasuredPods`, with UIDs of an API server."""
 
-    def container(self, pod: str) -> str:
-        return f"{self.layout.pod(pod, 'Burstable')}/{'c0' * 32}"
+    def container(self, pod: str, number: int = 0) -> str:
+        return f"{self.layout.pod(pod, 'Burstable')}/{'c0' * 31}{number:02}"
 
 
 class Measured:

@@ -19,8 +19,7 @@ from walras.resources.speedup_profile import fit_of
 from walras.sizes import parse_sizes
 from walras_profiler.campaign import Measurement, samples_of
 from walras_profiler.document import profile_document
-from walras_profiler.plot import speedup_plot
-from walras_profiler.report import ProfileReport, render
+from walras_profiler.report import ProfileReport, render, speedup_plot
 
 DECIMAL = re.compile(r"-?\d+(\.\d+)?")
 

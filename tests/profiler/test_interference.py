@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from walras_agent.cpuset import CpuSet
-from walras_profiler.interference import busy_seconds, share_of_others
+from walras_profiler.command_runner import busy_seconds, share_of_others
 
 STAT = """\
 cpu  999 999 999 999 999 999 999 999 0 0

@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from share_markets import population
 from walras.price_anticipating.market import ShareMarket, ShareMarketError
-from walras.price_anticipating.nash import certify, find_nash
+from walras.price_anticipating.nash import find_nash
 from walras_studies.procedures.share_adjustment import adjust, move_money
+from walras_studies.procedures.share_certificate import certify
 from walras_studies.procedures.share_metrics import efficiency
 
 Floats = NDArray[np.float64]

@@ -61,21 +61,22 @@ class RealPods:
                 for file in ("cpuset.cpus", "cpuset.mems"):
                     (folder / file).write_text((folder.parent / file).read_text())
 
-    def start(self, pod: str, *argv: str, quota: str | None = None) -> int:
-        """Start a pod with one container, and a program in it; returns its PID."""
-        group = self.layout.pod(pod, "Burstable")
-        self.make(group)
-        self.make(self.container(pod))
+    def start(self, pod: str, *argv: str, quota: str | None = None, number: int = 0) -> int:
+        """Start a container of a pod, which begins with number 0, and return its program's PID."""
+        if number == 0:
+            self.make(self.layout.pod(pod, "Burstable"))
+        self.make(self.container(pod, number))
         if quota:
             self.tree.write(self.quota(pod), quota)
         process = subprocess.Popen(argv or ("sleep", "600"))
         self.processes.append(process)
         for mount in self.mounts():
-            Path(f"{mount}{self.container(pod)}/cgroup.procs").write_text(str(process.pid))
+            procs = Path(f"{mount}{self.container(pod, number)}/cgroup.procs")
+            procs.write_text(str(process.pid))
         return process.pid
 
-    def container(self, pod: str) -> str:
-        return f"{self.layout.pod(pod, 'Burstable')}/{(pod.encode().hex() * 16)[:64]}"
+    def container(self, pod: str, number: int = 0) -> str:
+        return f"{self.layout.pod(pod, 'Burstable')}/{(pod.encode().hex() * 16)[:63]}{number}"
 
     def quota(self, pod: str) -> CgroupFile:
         file = "cpu.max" if self.tree.version == 2 else "cpu.cfs_quota_us"
