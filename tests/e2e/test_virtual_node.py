@@ -7,6 +7,7 @@ order, placement and the kernel's answers are real.
 from __future__ import annotations
 
 import json
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ import pytest
 from cluster_tools import SYSTEM, ToolError, apply, get, helm, kubectl, pods
 from installed import CHART, begin_programs, settings_of, withdraw
 from shared_node import TEAMS, Shared, entitlement, job, values
-from virtual_node import VirtualNode
+from virtual_node import READ, VirtualNode
 from waiting import eventually
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ pytestmark = pytest.mark.vmnode
 PATIENCE = 1800.0
 """Seconds: a pod needs minutes to begin there."""
 
+AGENT = "app.kubernetes.io/component=agent"
 PROFILES = "/apis/walras.dev/v1alpha1/namespaces/vision/speedupprofiles"
 
 
@@ -44,6 +46,8 @@ class Life:
         self.shared = Shared(self.node)
         begin_programs(self.shared, PATIENCE)
         self.before = self.settings()
+        self.groups = self.node.cgroups.containers()
+        self.groups = {name: group for name, group in self.groups.items() if name in self.before}
         chosen = values(self.node)
         chosen["market"]["spec"]["cores"] = {"reservedCores": 1}
         chosen["market"]["spec"]["profiling"] = {"sampleSeconds": 5, "repeats": 1}
@@ -58,6 +62,17 @@ class Life:
 
     def settings(self) -> dict[str, dict[str, str | None]]:
         return settings_of(self.node.cgroups)
+
+    def deploy_agents(self, *, nowhere: bool) -> None:
+        """Take the agents off all nodes, or bring them back."""
+        selector = {"walras.dev/nowhere": "" if nowhere else None}
+        patch = {"spec": {"template": {"spec": {"nodeSelector": selector}}}}
+        kubectl("patch", "daemonset", "-n", SYSTEM, "walras-agent", "-p", json.dumps(patch))
+
+    def forget_containers(self) -> None:
+        """Expect of new containers what was expected of the old ones, which were all alike."""
+        (settings,) = {json.dumps(each) for each in self.before.values()}
+        self.before = {name: json.loads(settings) for name in self.settings()}
 
     def settles(self) -> bool:
         """Wait until all grants of a plan hold, one of two whole cores at least among them."""
@@ -74,7 +89,7 @@ class Life:
 
     def restarts(self) -> int:
         """How often the agent's container was started again."""
-        (agent,) = pods(SYSTEM, "app.kubernetes.io/component=agent")
+        (agent,) = pods(SYSTEM, AGENT)
         (status,) = agent["status"]["containerStatuses"]
         return int(status["restartCount"])
 
@@ -122,9 +137,16 @@ def test_a_changed_entitlement_moves_cores(life: Life) -> None:
     assert life.settles(), life.told()
 
 
+RELOAD = f"systemctl daemon-reload; {READ}"
+"""Reloads systemd, and reads all before an agent could put anything right."""
+
+
 def test_a_reloaded_systemd_and_a_killed_kubelet_move_no_core(life: Life) -> None:
-    held = life.shared.cpus()
-    life.node.shell("systemctl daemon-reload")
+    held, limits = life.shared.cpus(), life.settings()
+    life.node.cgroups.look(RELOAD)
+    assert {
+        name: life.node.cgroups.settings(group) for name, group in life.groups.items()
+    } == limits
     life.node.restart("kubelet")
     heartbeat = f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{life.node.name}"
     beaten = get(heartbeat)["spec"]["renewTime"]
@@ -133,6 +155,87 @@ def test_a_reloaded_systemd_and_a_killed_kubelet_move_no_core(life: Life) -> Non
     assert life.settles(), life.told()
     assert life.shared.cpus() == held
     assert life.restarts() == 0
+
+
+ELSEWHERE = r"""
+mkdir -p /home/kubernetes /etc/systemd/system/kubelet.service.d
+sed "\$a reservedSystemCPUs: '0'" /var/lib/kubelet/config.yaml >/home/kubernetes/kubelet.yaml
+sed 's#/var/lib/kubelet/config.yaml#/home/kubernetes/kubelet.yaml#' /payload/start >/var/lib/start
+printf '[Service]\nExecStart=\nExecStart=/bin/sh /var/lib/start\n' \
+  >/etc/systemd/system/kubelet.service.d/elsewhere.conf
+systemctl daemon-reload
+"""
+"""Has the kubelet configured by a file that is mounted in no pod, as on GKE."""
+
+
+def test_a_kubelet_that_is_configured_elsewhere_is_understood(life: Life) -> None:
+    life.node.shell(ELSEWHERE)
+    life.node.restart("kubelet")
+
+    def reserved() -> bool:
+        return bool(life.shared.allocation()["status"]["topology"]["reserved"] == "0")
+
+    assert eventually(reserved, PATIENCE, pause=5), life.shared.allocation()["status"]
+    assert life.settles(), life.told()
+    assert all(0 not in cpus or len(cpus) > 1 for cpus in life.shared.cpus().values())
+    assert life.restarts() == 0
+
+
+def test_a_silent_agent_costs_nobody_a_core(life: Life) -> None:
+    """Its Lease lasts 40 s; no grant of the node is withdrawn, and no pod is moved."""
+    held, epoch = life.shared.cpus(), life.shared.allocation()["spec"]["epoch"]
+    life.deploy_agents(nowhere=True)
+    assert eventually(lambda: not pods(SYSTEM, AGENT), PATIENCE, pause=5)
+    lease = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/walras-agent-{life.node.name}"
+    renewed = get(lease)["spec"]["renewTime"]
+    time.sleep(60)  # longer than the Lease
+    assert get(lease)["spec"]["renewTime"] == renewed
+    allocation = life.shared.allocation()
+    assert allocation["spec"]["epoch"] == epoch
+    assert life.shared.cpus() == held
+    life.deploy_agents(nowhere=False)
+    assert eventually(lambda: get(lease)["spec"]["renewTime"] > renewed, PATIENCE, pause=5)
+    assert life.settles(), life.told()
+    assert life.shared.cpus() == held
+
+
+def test_a_cpuset_controller_that_vanishes_is_there_again(life: Life) -> None:
+    life.node.shell(
+        "cd /sys/fs/cgroup; find kubepods.slice -name cgroup.subtree_control | sort -r |"
+        "while read -r file; do echo -cpuset >$file; done"
+    )
+    assert life.settles(), life.told()
+
+
+def test_a_pod_that_is_resized_in_place_keeps_its_size(life: Life) -> None:
+    """As kubelets from 1.33 on do it: the pod's group first, then the container's."""
+    group = life.shared.groups()["align"]
+    pod = group.rpartition("/")[0]
+    size = "300000 100000"
+    write = f"cd /sys/fs/cgroup; echo {size} >{{0}}/cpu.max; cat {{0}}/cpu.max"
+    for each in (pod, group):
+        life.node.shell(write.format(each))
+    assert life.settles(), life.told()
+    kubectl("delete", "marketjob", "-n", "speech", "align")
+
+    def sizes() -> set[str]:
+        return {
+            life.node.shell(f"cat /sys/fs/cgroup/{each}/cpu.max").strip() for each in (pod, group)
+        }
+
+    assert eventually(lambda: sizes() == {size}, PATIENCE, pause=5), sizes()
+    for each in (group, pod):
+        life.node.shell(f"echo max 100000 >/sys/fs/cgroup/{each}/cpu.max")
+    apply(job("speech", "align"))
+    assert life.settles(), life.told()
+
+
+def test_a_node_that_is_reset_in_the_midst_of_moves_comes_back(life: Life) -> None:
+    apply(entitlement("vision", 5), entitlement("speech", 1))
+    life.node.restart("node")
+    assert eventually(lambda: len(life.shared.cpus()) == len(life.before), PATIENCE, pause=5)
+    assert life.settles(), life.told()
+    life.forget_containers()
 
 
 def test_an_uninstall_puts_every_original_value_back(life: Life) -> None:

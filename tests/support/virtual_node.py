@@ -33,11 +33,15 @@ class VirtualCgroups:
 
     def containers(self) -> Mapping[str, str]:
         """Look at all, and return the group of every container of a pod by the container's ID."""
+        self.look()
+        return {name: group for group in self._seen if (name := container_of(group))}
+
+    def look(self, command: str = READ) -> None:
+        """Look at all by a command of the shell, which may do something else before."""
         self._seen = {}
-        for line in self._node.shell(READ).splitlines():
+        for line in self._node.shell(command).splitlines():
             group, file, text = line.split("\t")
             self._seen.setdefault(group, {})[file] = text
-        return {name: group for group in self._seen if (name := container_of(group))}
 
     def cpus(self, group: str) -> frozenset[int] | None:
         """The CPUs that a group's processes may use; None if it is gone."""
