@@ -28,6 +28,8 @@ from walras_agent.cpuset import CpuSet
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from walras_agent.tree import CgroupTree
+
 CONTAINERS = 50
 RETURNS = 5
 LONGEST = 60.0  # seconds
@@ -37,10 +39,8 @@ BOUNDS = (0.01, 0.03, 0.1, 0.3, 1.0)  # of the histogram, in seconds
 class Node(RealPods):
     """Pods of this machine, and an agent that can be killed."""
 
-    def __init__(self, folder: Path) -> None:
-        if TREE is None:
-            sys.exit("needs root, and cgroups with cpuset, cpu and memory")
-        super().__init__(TREE)
+    def __init__(self, tree: CgroupTree, folder: Path) -> None:
+        super().__init__(tree)
         self.folder = folder
         self.plan = folder / "plan.json"
         grant = {"podUID": "aa", "namespace": "bench", "name": "owner", "cores": "1"}
@@ -117,8 +117,11 @@ def show(title: str, seconds: list[float]) -> None:
 
 def main() -> None:
     """Measure on this machine."""
+    if TREE is None:
+        print("new_container: skipped: needs root, and cgroups with cpuset, cpu and memory")
+        return
     with tempfile.TemporaryDirectory() as folder:
-        node = Node(Path(folder))
+        node = Node(TREE, Path(folder))
         try:
             agent = node.agent()
             try:
