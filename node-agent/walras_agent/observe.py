@@ -6,22 +6,18 @@ Cgroups may be deleted while they are read; these are left out.
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from walras_agent.cpuset import CpuSet
 from walras_agent.tree import CgroupError, CgroupFile, descendants
 
 if TYPE_CHECKING:
-    from walras_agent.kubepods import Layout, PodGroups
+    from walras_agent.kubepods import PodGroups
     from walras_agent.tree import Cgroups
 
 EFFECTIVE: dict[Literal[1, 2], str] = {1: "cpuset.effective_cpus", 2: "cpuset.cpus.effective"}
 """Name of the file with the CPUs that a group's tasks may really use, by cgroup version."""
-
-_PAUSE = "pause"
-_BEFORE_EXEC = "runc"  # runc and crun, until they become the container's program
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +51,7 @@ class ObservedPod:
     Attributes:
         uid: UID of the pod, as in `kubepods.PodGroups`.
         group: Cgroup of the pod.
-        containers: Containers of the pod, without the pause container.
+        containers: Containers of the pod, its pause container included.
     """
 
     uid: str
@@ -72,41 +68,25 @@ class PodSource(Protocol):
 
 @dataclass(slots=True)
 class PodObserver:
-    """Reads the pods of a node, and remembers which containers are pause containers.
+    """Reads the pods of a node.
 
-    A pause container (https://kubernetes.io/docs/concepts/workloads/pods) only waits, and its
-    cgroup is not changed. It is recognized by the name of its process; if the host's processes are
-    not visible, it counts as any other container.
+    Pause containers (https://kubernetes.io/docs/concepts/workloads/pods) are treated like all
+    others: nothing that an agent can see tells them from a program that only claims to be one.
 
     Attributes:
         cgroups: Cgroups of the node.
         source: Finder of its pods.
-        proc: Mount point of procfs.
-        pauses: Whether there are pause containers at all.
     """
 
     cgroups: Cgroups
     source: PodSource
-    proc: Path = Path("/proc")
-    pauses: bool = True
-    _pauses: dict[str, int] = field(default_factory=dict)
-    _others: dict[str, int] = field(default_factory=dict)
 
     def observe(self) -> tuple[ObservedPod, ...]:
         """Read all pods of the node."""
-        groups = self.source.scan(self.cgroups)
-        there = {name for each in groups for name in each.containers}
-        for known in (self._pauses, self._others):
-            for gone in known.keys() - there:
-                del known[gone]
-        return tuple(self._pod(each) for each in groups)
+        return tuple(self._pod(each) for each in self.source.scan(self.cgroups))
 
     def _pod(self, groups: PodGroups) -> ObservedPod:
-        found = (
-            self._container(name)
-            for name in groups.containers
-            if not (self.pauses and self._is_pause(name))
-        )
+        found = map(self._container, groups.containers)
         return ObservedPod(groups.uid, groups.group, tuple(each for each in found if each))
 
     def _container(self, name: str) -> Container | None:
@@ -118,51 +98,13 @@ class PodObserver:
         inside = (read_group(self.cgroups, each) for each in descendants(self.cgroups, name))
         return Container(group, tuple(each for each in inside if each))
 
-    def _is_pause(self, name: str) -> bool:
-        """Whether a cgroup is that of a pause container, by the names of its processes."""
-        identity = self.cgroups.identity(name)
-        if identity is None or self._others.get(name) == identity:
-            return False
-        if self._pauses.get(name) == identity:
-            return True
-        names = self._names(name)
-        if names == {_PAUSE}:
-            self._pauses[name] = identity
-            return True
-        if names and _BEFORE_EXEC not in names:
-            self._others[name] = identity
-        return False
-
-    def _names(self, group: str) -> set[str]:
-        """Return the names of a group's processes, up to a colon (``runc:[2:INIT]``)."""
-        try:
-            pids = self.cgroups.read(CgroupFile("cpuset", group, "cgroup.procs")).split()
-        except CgroupError:
-            return set()
-        names = set()
-        for pid in pids:
-            try:
-                names.add((self.proc / pid / "comm").read_text().strip().partition(":")[0])
-            except OSError:
-                continue  # ended, or in another PID namespace
-        return names
-
-
-def cpus_of_pods(cgroups: Cgroups, layout: Layout) -> CpuSet:
-    """Return the CPUs of the cgroup of all pods, which are all that an agent may assign.
-
-    In cgroup v1 a CPU that went offline and came back is not among them until somebody widens that
-    cgroup: the kernel removes offline CPUs for good (``cgroup-v1/cpusets.rst``, section 1.2).
-
-    Raises:
-        CgroupError: The cgroup of all pods cannot be read.
-    """
-    text = cgroups.read(CgroupFile("cpuset", layout.pods, EFFECTIVE[cgroups.version]))
-    return CpuSet.parse(text)
-
 
 def read_group(cgroups: Cgroups, name: str) -> Group | None:
     """Read one cgroup; None if it was deleted.
+
+    In cgroup v1 a CPU that went offline and came back is not in the cgroup of all pods until
+    somebody widens that: the kernel removes offline CPUs for good (``cgroup-v1/cpusets.rst``,
+    section 1.2).
 
     Raises:
         ControllerDisabledError: The cgroup exists, but has no files of the cpuset controller.

@@ -71,7 +71,7 @@ class Agent:
         boot = folder / "boot_id"
         boot.write_text("this boot\n")
         self.journal = Journal.open(folder / "journal", boot)
-        observer = PodObserver(kernel, LAYOUT, folder)
+        observer = PodObserver(kernel, LAYOUT)
         self.enforcer = CpuEnforcer(kernel, observer, self.journal)
 
     def hold(self, **millicores: int) -> CpuRound:

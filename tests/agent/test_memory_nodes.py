@@ -56,7 +56,7 @@ class Node:
     def start_agent(self) -> None:
         self.journal = Journal.open(self.folder / "journal", self.folder / "boot_id")
         self.keeper = NumaEnforcer(self.kernel, self.journal, self.folder)
-        self.observer = PodObserver(self.kernel, LAYOUT, self.folder)
+        self.observer = PodObserver(self.kernel, LAYOUT)
 
     def container(self, uid: str, number: int = 0) -> str:
         return f"{LAYOUT.pod(uid, 'Burstable')}/{uid.encode().hex():f>60}{number:04x}"

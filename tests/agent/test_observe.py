@@ -1,14 +1,13 @@
 """Pods are seen as their cgroups show them: on a tree of plain files, so for any layout."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from walras_agent.cpuset import CpuSet
 from walras_agent.kubepods import Layout
-from walras_agent.observe import Container, Group, ObservedPod, PodObserver, cpus_of_pods
+from walras_agent.observe import Container, Group, ObservedPod, PodObserver, read_group
 from walras_agent.tree import CgroupTree
 
 ONE, TWO, PAUSE = "1" * 64, "2" * 64, "f" * 64
@@ -43,7 +42,7 @@ class Node:
         return folder
 
     def observer(self) -> PodObserver:
-        return PodObserver(CgroupTree.at(self.cgroup), Layout("cgroupfs"), self.proc)
+        return PodObserver(CgroupTree.at(self.cgroup), Layout("cgroupfs"))
 
 
 def container(name: str, cpus: str, *inside: Group) -> Container:
@@ -54,7 +53,8 @@ def container(name: str, cpus: str, *inside: Group) -> Container:
 def test_pods_have_what_an_administrator_left_to_them(tmp_path: Path, version: int) -> None:
     node = Node(tmp_path, version)
     node.add("/kubepods", "2-7")
-    assert cpus_of_pods(node.observer().cgroups, Layout("cgroupfs")) == CpuSet(range(2, 8))
+    group = read_group(node.observer().cgroups, Layout("cgroupfs").pods)
+    assert group == Group("/kubepods", CpuSet(range(2, 8)))
 
 
 def test_containers_are_seen_with_the_cpus_in_effect(tmp_path: Path) -> None:
@@ -67,51 +67,13 @@ def test_containers_are_seen_with_the_cpus_in_effect(tmp_path: Path) -> None:
     )
 
 
-def test_pause_container_is_left_out(tmp_path: Path) -> None:
-    """It inherits the full set, and only waits (containerd 10155)."""
+def test_a_program_that_is_called_pause_is_a_container_like_any_other(tmp_path: Path) -> None:
+    """Any tenant can call its program so, and would then run wherever it likes."""
     node = Node(tmp_path, 2)
-    node.add(f"{POD}/{ONE}", "0-3", p10="java", p11="pause")
+    node.add(f"{POD}/{ONE}", "0-3", p10="java")
     node.add(f"{POD}/{PAUSE}", "0-7", p12="pause")
     (pod,) = node.observer().observe()
-    assert pod.containers == (container(ONE, "0-3"),)
-
-
-def test_where_there_are_no_pause_containers_a_program_of_that_name_is_any_other(
-    tmp_path: Path,
-) -> None:
-    node = Node(tmp_path, 2)
-    node.add(f"{POD}/{PAUSE}", "0-7", p12="pause")
-    observer = replace(node.observer(), pauses=False)
-    assert observer.observe()[0].containers == (container(PAUSE, "0-7"),)
-
-
-def test_container_that_is_being_started_is_told_once_it_runs(tmp_path: Path) -> None:
-    node = Node(tmp_path, 2)
-    node.add(f"{POD}/{PAUSE}", "0-7", p12="runc:[2:INIT]")
-    observer = node.observer()
-    (pod,) = observer.observe()
-    assert pod.containers == (container(PAUSE, "0-7"),)
-    node.add(f"{POD}/{PAUSE}", "0-7", p12="pause")
-    (pod,) = observer.observe()
-    assert pod.containers == ()
-
-
-def test_pod_made_again_under_the_same_name_is_looked_at_again(tmp_path: Path) -> None:
-    node = Node(tmp_path, 2)
-    folder = node.add(f"{POD}/{ONE}", "0-7", p12="pause")
-    observer = node.observer()
-    assert observer.observe()[0].containers == ()
-    kept = tmp_path / "keeps-the-inode-in-use"
-    folder.rename(kept)
-    node.add(f"{POD}/{ONE}", "0-7", p13="java")
-    assert observer.observe()[0].containers == (container(ONE, "0-7"),)
-
-
-def test_without_sight_of_the_hosts_processes_nothing_is_left_out(tmp_path: Path) -> None:
-    node = Node(tmp_path, 2)
-    node.add(f"{POD}/{PAUSE}", "0-7", p0="")
-    shutil.rmtree(node.proc / "0")
-    assert node.observer().observe()[0].containers == (container(PAUSE, "0-7"),)
+    assert pod.containers == (container(ONE, "0-3"), container(PAUSE, "0-7"))
 
 
 def test_groups_inside_a_container_count_where_they_have_cpusets_of_their_own(

@@ -138,7 +138,8 @@ def test_two_users_get_a_core_each_and_their_threads_stay_on_it(
     assert len(CpuSet.parse(first)) == len(CpuSet.parse(second)) == 1
     assert first != second
     for outcome in result["users"]:
-        assert outcome["entitledCores"] == pytest.approx(1, abs=0.5)
+        # One core beside the other, and both while only this one runs, however long that is.
+        assert 0.999 <= outcome["entitledCores"] <= 2.001
     for job in result["jobs"]:
         assert job["phase"] == "done"
         assert job["cpuSeconds"] > 1.5

@@ -53,7 +53,7 @@ class Node:
     def start_agent(self) -> None:
         self.journal = Journal.open(self.folder / "journal", self.folder / "boot_id")
         enforcer = CpuEnforcer(
-            self.kernel, PodObserver(self.kernel, LAYOUT, self.folder), self.journal
+            self.kernel, PodObserver(self.kernel, LAYOUT), self.journal
         )
         memory = MemoryEnforcer(self.kernel, self.journal)
         nodes = NumaEnforcer(self.kernel, self.journal, self.folder)

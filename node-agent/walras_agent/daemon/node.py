@@ -119,7 +119,7 @@ class NodeComponents:
         kept = OpenFileTree(tree.version, tree.mounts)
         own = find_unwritable_group(tree, layout)
         groups = kept if own is None else OwnGroup(kept, own)
-        observer = PodObserver(groups, source, paths.host / "proc")
+        observer = PodObserver(groups, source)
         possible = possible_cpus(paths.host)
         reconciler = Reconciler(
             CpuEnforcer(groups, observer, journal, reserved=kubelet.reserved, possible=possible),

@@ -190,7 +190,7 @@ class JobPlacer:
             topology: Function that returns the CPUs that jobs may have.
         """
         journal = Journal.in_memory()
-        observer = PodObserver(self._groups, self._run, pauses=False)
+        observer = PodObserver(self._groups, self._run)
         enforcer = CpuEnforcer(self._groups, observer, journal, others=False)
         memory = MemoryEnforcer(self._groups, journal)
         nodes = NumaEnforcer(self._groups, journal)
