@@ -73,16 +73,17 @@ while True:
         time.sleep(0.003); os._exit(0)
     living += 1
 """
-# Every process forks the next and ends: parents are gone when they are looked for.
+# Every process forks the next and ends: parents are gone when they are looked for. Each lives long
+# enough to be found on a busy machine.
 FORKING_CHAIN = """
 import os, time
 while True:
-    time.sleep(0.1)
+    time.sleep(0.5)
     if os.fork() > 0:
         os._exit(0)
 """
 # The same so fast that whoever has been listed is gone already.
-FAST_CHAIN = FORKING_CHAIN.replace("time.sleep(0.1)", "pass")
+FAST_CHAIN = FORKING_CHAIN.replace("time.sleep(0.5)", "pass")
 DAEMON = """
 import os, time
 if os.fork() > 0:
@@ -130,7 +131,7 @@ def place_until_settled(job: PlacedJob, cpus: CpuSet) -> None:
         right_in_a_row *= seen <= {cpus}
         return right_in_a_row == 5
 
-    assert eventually(settled, seconds=30)
+    assert eventually(settled, seconds=300)
 
 
 def run_folders(run: str) -> list[Path]:
