@@ -21,8 +21,8 @@ import numpy as np  # noqa: E402
 from scipy.optimize import nnls  # noqa: E402
 
 from walras._jit import kernel  # noqa: E402
-from walras.abacus._least_squares import fit_non_negative  # noqa: E402
 from walras.abacus.auction import Auction, AuctionOutcome, run_auction  # noqa: E402
+from walras.abacus.estimation import fit_non_negative  # noqa: E402
 from walras.abacus.slo import run_pool_auction  # noqa: E402
 
 if TYPE_CHECKING:

@@ -38,8 +38,7 @@ def cases() -> Iterator[Case]:
     """Yield every problem at every size."""
     from walras.amdahl.best_response import find_nash_equilibrium
     from walras.amdahl.equilibrium import find_equilibrium
-    from walras.amdahl.greedy import allocate_greedily
-    from walras.amdahl.upper_bound import maximise_progress
+    from walras.amdahl.upper_bound import allocate_greedily, maximise_progress
 
     for jobs, (nash_ms, bound_ms) in SIZES.items():
         market = _market(jobs)

@@ -22,7 +22,7 @@ from scipy.optimize import linear_sum_assignment, minimize  # noqa: E402
 
 from share_markets import population  # noqa: E402
 from walras._jit import kernel  # noqa: E402
-from walras.price_anticipating._limited import largest, swap_machines  # noqa: E402
+from walras.price_anticipating._response import largest, swap_machines  # noqa: E402
 from walras.price_anticipating.market import ShareMarket  # noqa: E402
 from walras.price_anticipating.nash import (  # noqa: E402
     NashEquilibrium,

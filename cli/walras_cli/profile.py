@@ -107,7 +107,7 @@ def profile(
     else:
         write_document(report, title, namespace, output)
     if plot or (plot is None and output == "table"):
-        from walras_profiler.plot import speedup_plot
+        from walras_profiler.report import speedup_plot
 
         click.echo("\n" + speedup_plot(report.fit), err=output != "table")
 

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from walras.amdahl.best_response import find_nash_equilibrium as find_nash_equilibrium
     from walras.amdahl.equilibrium import Equilibrium as Equilibrium
     from walras.amdahl.equilibrium import find_equilibrium as find_equilibrium
-    from walras.amdahl.greedy import allocate_greedily as allocate_greedily
     from walras.amdahl.market import AmdahlMarket as AmdahlMarket
-    from walras.amdahl.proportional import share_proportionally as share_proportionally
+    from walras.amdahl.upper_bound import allocate_greedily as allocate_greedily
     from walras.amdahl.upper_bound import maximise_progress as maximise_progress
+    from walras.amdahl.upper_bound import share_proportionally as share_proportionally
     from walras.clearing import clear as clear
     from walras.cooper.blocking import advise as advise
     from walras.cooper.blocking import blocking_pairs as blocking_pairs
@@ -36,49 +36,39 @@ if TYPE_CHECKING:
     from walras.price_anticipating.market import ShareMarket as ShareMarket
     from walras.price_anticipating.nash import find_nash as find_nash
     from walras.rounding import round_cores as round_cores
+    from walras.sale_units import sell_by_socket as sell_by_socket
     from walras.snapshot import Entitlement as Entitlement
     from walras.snapshot import Job as Job
     from walras.snapshot import MemoryDemand as MemoryDemand
     from walras.snapshot import Node as Node
     from walras.snapshot import Policy as Policy
     from walras.snapshot import Snapshot as Snapshot
-    from walras.sockets import sell_by_socket as sell_by_socket
 
-_HOMES = {
-    "AmdahlMarket": "amdahl.market",
-    "Auction": "abacus.auction",
-    "Entitlement": "snapshot",
-    "Equilibrium": "amdahl.equilibrium",
-    "Job": "snapshot",
-    "Ledger": "karma.ledger",
-    "MemoryDemand": "snapshot",
-    "Node": "snapshot",
-    "Plan": "plan",
-    "Policy": "snapshot",
-    "ShareMarket": "price_anticipating.market",
-    "Snapshot": "snapshot",
-    "advise": "cooper.blocking",
-    "allocate_greedily": "amdahl.greedy",
-    "blocking_pairs": "cooper.blocking",
-    "clear": "clearing",
-    "colocate": "cooper.policies",
-    "estimate_utility": "abacus.estimation",
-    "find_equilibrium": "amdahl.equilibrium",
-    "find_nash": "price_anticipating.nash",
-    "find_nash_equilibrium": "amdahl.best_response",
-    "marry_types": "cooper.bulk",
-    "maximise_progress": "amdahl.upper_bound",
-    "predict": "cooper.prediction",
-    "preferences_right": "cooper.preference",
-    "round_cores": "rounding",
-    "run_auction": "abacus.auction",
-    "run_pool_auction": "abacus.slo",
-    "evaluate_plan": "plan_quality",
-    "sell_by_socket": "sockets",
-    "share_max_min": "karma.baselines",
-    "share_proportionally": "amdahl.proportional",
-    "share_strictly": "karma.baselines",
+_NAMES = {
+    "abacus.auction": "Auction run_auction",
+    "abacus.estimation": "estimate_utility",
+    "abacus.slo": "run_pool_auction",
+    "amdahl.best_response": "find_nash_equilibrium",
+    "amdahl.equilibrium": "Equilibrium find_equilibrium",
+    "amdahl.market": "AmdahlMarket",
+    "amdahl.upper_bound": "allocate_greedily maximise_progress share_proportionally",
+    "clearing": "clear",
+    "cooper.blocking": "advise blocking_pairs",
+    "cooper.bulk": "marry_types",
+    "cooper.policies": "colocate",
+    "cooper.prediction": "predict",
+    "cooper.preference": "preferences_right",
+    "karma.baselines": "share_max_min share_strictly",
+    "karma.ledger": "Ledger",
+    "plan": "Plan",
+    "plan_quality": "evaluate_plan",
+    "price_anticipating.market": "ShareMarket",
+    "price_anticipating.nash": "find_nash",
+    "rounding": "round_cores",
+    "snapshot": "Entitlement Job MemoryDemand Node Policy Snapshot",
+    "sale_units": "sell_by_socket",
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
 __all__ = sorted(_HOMES)  # noqa: PLE0605 - the names are those of the table
 

@@ -11,6 +11,8 @@ from walras._jit import kernel
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from walras._arrays import Floats, Indices, Integers
+
 Number = TypeVar("Number", np.float64, np.int64)
 
 
@@ -23,8 +25,8 @@ class Grouping(NamedTuple):
         order: Indices of the jobs, shape (k,).
     """
 
-    start: NDArray[np.int64]
-    order: NDArray[np.uint32]
+    start: Integers
+    order: Indices
 
 
 def read_only(array: NDArray[Number]) -> NDArray[Number]:
@@ -38,7 +40,7 @@ def read_only(array: NDArray[Number]) -> NDArray[Number]:
     return view
 
 
-def group(keys: NDArray[np.int64], groups: int) -> Grouping:
+def group(keys: Integers, groups: int) -> Grouping:
     """Group jobs by ``keys``, integers in 0..groups-1, with a counting sort."""
     if len(keys) > np.iinfo(np.uint32).max:
         raise ValueError(f"{len(keys)} jobs: the solvers take at most 2**32 - 1")
@@ -49,9 +51,7 @@ def group(keys: NDArray[np.int64], groups: int) -> Grouping:
 
 
 @kernel
-def _counting_sort(
-    keys: NDArray[np.int64], start: NDArray[np.int64], order: NDArray[np.uint32]
-) -> None:
+def _counting_sort(keys: Integers, start: Integers, order: Indices) -> None:
     """Fill ``start``, which is passed as zeros of shape (groups + 2,), and ``order``.
 
     While jobs are sorted, entry g + 1 is the place of the next job of group g.
@@ -67,7 +67,7 @@ def _counting_sort(
 
 
 @kernel
-def stable_order(values: NDArray[np.float64]) -> NDArray[np.int64]:
+def stable_order(values: Floats) -> Integers:
     """Return the indices that sort ``values`` stably, by merge sort.
 
     Written out since numba takes a second to compile its own stable sort, and a tenth for this one.
@@ -96,7 +96,7 @@ def stable_order(values: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 @kernel
-def sort_in_place(values: NDArray[np.float64], size: int) -> None:
+def sort_in_place(values: Floats, size: int) -> None:
     """Sort the first ``size`` of ``values`` by heapsort; numba's own sort takes long to compile."""
     root, end = size // 2, size
     while end > 1:

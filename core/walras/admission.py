@@ -81,8 +81,7 @@ def check_tree(entitlements: Sequence[Entitlement]) -> dict[str, Entitlement]:
             if parent in path:
                 cycle = " -> ".join([*path[path.index(parent) :], parent])
                 raise EntitlementError(
-                    parent,
-                    f"is its own ancestor ({cycle}); remove spec.parent from one of them",
+                    parent, f"is its own ancestor ({cycle}); remove spec.parent from one of them"
                 )
             path.append(parent)
     return by_name
@@ -144,13 +143,7 @@ class AccessPolicy:
                 self._children[each.parent].append(each.name)
 
     def denial(self, name: str, namespace: str, labels: Mapping[str, str]) -> str | None:
-        """Return why a job may not draw on an entitlement, with the way out; None if it may.
-
-        Args:
-            name: Name of the entitlement.
-            namespace: Namespace of the job.
-            labels: Labels of that namespace.
-        """
+        """Return why a job may not draw on an entitlement, with the way out; None if it may."""
         entitlement = self._entitlements.get(name)
         if entitlement is None:
             return (

@@ -11,12 +11,9 @@ from walras.rounding import round_cores
 from walras.water_filling import water_fill
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from walras._arrays import Bools, Floats, Integers
     from walras.amdahl.market import AmdahlMarket
 
-    Floats = NDArray[np.float64]
-    Counts = NDArray[np.int64]
 
 SHARING_THRESHOLD = 1 - 1e-6
 """Jobs below this many cores share a pool; a little below 1, for the error of prices."""
@@ -36,17 +33,17 @@ class Apportionment(NamedTuple):
     """
 
     quota: Floats
-    whole: Counts
-    shared: Counts
-    weight: Counts
+    whole: Integers
+    shared: Integers
+    weight: Integers
 
 
 def apportion(
     market: AmdahlMarket,
     cores: Floats,
-    minimum: Counts,
-    maximum: Counts,
-    promised: Counts | None = None,
+    minimum: Integers,
+    maximum: Integers,
+    promised: Integers | None = None,
 ) -> Apportionment:
     """Round the cores of all jobs.
 
@@ -93,14 +90,14 @@ def apportion(
     return Apportionment(quota, own, shared, weights_of(market.server, quota, small))
 
 
-def _pairs(market: AmdahlMarket) -> tuple[Counts, int]:
+def _pairs(market: AmdahlMarket) -> tuple[Integers, int]:
     """Return the number of each job's pair of user and server, and how many pairs there are."""
     key = market.user * len(market.capacities) + market.server
     pairs, pair = np.unique(key, return_inverse=True)
     return pair.astype(np.int64), len(pairs)
 
 
-def _affordable(market: AmdahlMarket, cores: Floats, minimum: Counts) -> Counts:
+def _affordable(market: AmdahlMarket, cores: Floats, minimum: Integers) -> Integers:
     """Return the minimums above 1, shape (k,); 0 if the user holds too little there for all."""
     pair, pairs = _pairs(market)
     wanted = np.where(minimum > 1, minimum, 0)
@@ -109,7 +106,9 @@ def _affordable(market: AmdahlMarket, cores: Floats, minimum: Counts) -> Counts:
     return np.where(enough[pair], wanted, 0)
 
 
-def _within_bounds(market: AmdahlMarket, cores: Floats, lifted: Counts, maximum: Counts) -> Floats:
+def _within_bounds(
+    market: AmdahlMarket, cores: Floats, lifted: Integers, maximum: Integers
+) -> Floats:
     """Return cores within the bounds of jobs, moved first among a user's jobs, then among users."""
     if not lifted.any() and (maximum >= market.capacities[market.server]).all():
         return cores
@@ -120,7 +119,7 @@ def _within_bounds(market: AmdahlMarket, cores: Floats, lifted: Counts, maximum:
     return water_fill(mine, np.minimum(mine, upper), upper, market.capacities, market.by_server)
 
 
-def _small_jobs(market: AmdahlMarket, quota: Floats) -> NDArray[np.bool_]:
+def _small_jobs(market: AmdahlMarket, quota: Floats) -> Bools:
     """Return which jobs share a pool: those below one core, and others that would get no core."""
     small = quota < SHARING_THRESHOLD
     servers = len(market.capacities)
@@ -134,8 +133,8 @@ def _small_jobs(market: AmdahlMarket, quota: Floats) -> NDArray[np.bool_]:
 
 
 def _floors(
-    market: AmdahlMarket, lifted: Counts, small: NDArray[np.bool_], promised: Counts | None
-) -> Counts:
+    market: AmdahlMarket, lifted: Integers, small: Bools, promised: Integers | None
+) -> Integers:
     """Return the fewest whole cores of jobs with their own: minimums and promises, or 1."""
     servers = len(market.capacities)
     floors = np.maximum(lifted, 1)
@@ -147,12 +146,12 @@ def _floors(
     return np.where(crowded[market.server], 1, floors)
 
 
-def weights_of(server: Counts, quota: Floats, small: NDArray[np.bool_]) -> Counts:
+def weights_of(server: Integers, quota: Floats, small: Bools) -> Integers:
     """Return each job's weight in its server's pool, shape (k,), 100 for the largest there."""
     largest = np.zeros(int(server.max(initial=-1)) + 1)
     np.maximum.at(largest, server[small], quota[small])
     part = np.divide(
         quota, largest[server], out=np.ones(len(quota)), where=small & (largest[server] > 0)
     )
-    weights: Counts = np.maximum(np.rint(LARGEST_WEIGHT * part), 1).astype(np.int64)
+    weights: Integers = np.maximum(np.rint(LARGEST_WEIGHT * part), 1).astype(np.int64)
     return weights

@@ -6,6 +6,7 @@ them predicts is what the others do.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,14 +15,12 @@ from walras import metrics
 from walras.admission import admit, divide_by_shares
 from walras.amdahl.market import AmdahlMarket
 from walras.apportion import apportion
-from walras.auction_promises import bid_outcomes, promised_cores
-from walras.auctions import hold_auctions
+from walras.auctions import bid_outcomes, hold_auctions, promised_cores
 from walras.colocation import place_waiting_jobs
 from walras.explain import WithoutHysteresis, apply_charges, explain, explain_node_limit
 from walras.hysteresis import apply_hysteresis
 from walras.interference import add_interference_reasons, lower_fractions
 from walras.memory import divide_memory
-from walras.ordering import in_canonical_order, in_order_of
 from walras.plan import Grant, NodeOutcome, Plan, UserOutcome
 from walras.pricing import Bounds, PricingResult, price
 from walras.sale_units import (
@@ -36,13 +35,13 @@ from walras.sale_units import (
 from walras.snapshot import Policy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from walras._arrays import Integers
     from walras.auctions import AuctionResults
     from walras.hysteresis import HysteresisResult
     from walras.memory import MemoryDivision
+    from walras.plan import Refusal
     from walras.snapshot import Job, Snapshot
 
 
@@ -89,7 +88,8 @@ def _decide(snapshot: Snapshot, policy: Policy) -> Plan:
     settled = apply_hysteresis(snapshot.held, placed.jobs, market, units, target, policy, frozen)
     held = cores_held(units, len(placed.jobs), priced, settled.apportioned)
     without_hysteresis = cores_held(units, len(placed.jobs), priced, target)
-    memory = divide_memory(snapshot, placed.jobs, policy, auctioned)
+    won = None if auctioned is None else auctioned.memory
+    memory = divide_memory(snapshot, placed.jobs, policy, won)
     grants = _grants(placed.jobs, market, policy, held, without_hysteresis, memory)
     grants = add_interference_reasons(grants, as_measured, adjusted.losses)
     cores = cores_in_hardware(units, len(placed.jobs), settled.apportioned)
@@ -177,7 +177,7 @@ def _units_for_sale(
     return sell_single_sockets(market, nodes, least, most)
 
 
-def _most_nodes(snapshot: Snapshot, shares: Mapping[str, float]) -> NDArray[np.int64] | None:
+def _most_nodes(snapshot: Snapshot, shares: Mapping[str, float]) -> Integers | None:
     """Return the most nodes that each user bids on, shape (n,); None if no user has a bound."""
     most = {each.name: each.max_nodes for each in snapshot.entitlements}
     if all(most[name] is None for name in shares):
@@ -208,16 +208,7 @@ def _grants(
     without_hysteresis: HeldCores,
     memory: MemoryDivision,
 ) -> list[Grant]:
-    """Return every job's grant with its reason.
-
-    Args:
-        jobs: Jobs that have a node.
-        market: Market of the jobs.
-        policy: Mechanisms.
-        held: Cores that jobs get.
-        without_hysteresis: Cores that jobs would get if no node kept its current division.
-        memory: Memory that jobs get.
-    """
+    """Return every job's grant with its reason."""
     # Lists, since reading an array number by number takes three times as long.
     cores, spend, prices = held.cores.tolist(), held.spend.tolist(), held.price.tolist()
     whole, shared, weight = held.whole.tolist(), held.shared.tolist(), held.weight.tolist()
@@ -283,3 +274,46 @@ def _nodes(
         NodeOutcome(node.name, node.cores, *(next(sold) if node.cores > 0 else (0.0, 0, False)))
         for node in snapshot.nodes
     )
+
+
+def in_canonical_order(snapshot: Snapshot) -> Snapshot:
+    """Return the same snapshot with everything sorted by name.
+
+    Sums of floating-point numbers, ties, and which of several equilibria is found all depend on
+    the order.
+    """
+    return replace(
+        snapshot,
+        entitlements=tuple(sorted(snapshot.entitlements, key=lambda each: each.name)),
+        nodes=tuple(sorted(snapshot.nodes, key=lambda each: each.name)),
+        jobs=tuple(sorted(snapshot.jobs, key=_key)),
+    )
+
+
+def in_order_of(snapshot: Snapshot, plan: Plan) -> Plan:
+    """Return the same plan with everything in the order of ``snapshot``."""
+    jobs = {_key(job): number for number, job in enumerate(snapshot.jobs)}
+    users = _numbers(each.name for each in snapshot.entitlements)
+    nodes = _numbers(each.name for each in snapshot.nodes)
+
+    def of_job(each: Grant | Refusal) -> int:
+        named = each.namespace, each.name, each.pod
+        number = jobs.get((each.node, *named))
+        return jobs["", *named] if number is None else number  # the job waited, and has a node now
+
+    return replace(
+        plan,
+        grants=tuple(sorted(plan.grants, key=of_job)),
+        refused=tuple(sorted(plan.refused, key=of_job)),
+        users=tuple(sorted(plan.users, key=lambda each: users[each.name])),
+        nodes=tuple(sorted(plan.nodes, key=lambda each: nodes[each.name])),
+        memory=tuple(sorted(plan.memory, key=lambda each: users[each.name])),
+    )
+
+
+def _key(job: Job) -> tuple[str, str, str, str]:
+    return job.node, job.namespace, job.name, job.pod
+
+
+def _numbers(names: Iterable[str]) -> dict[str, int]:
+    return {name: number for number, name in enumerate(names)}

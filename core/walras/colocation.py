@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from walras.cooper.by_type import FORBIDDEN, advise_by_type, pair_by_type, penalties_by_type
-from walras.cooper.colocation import ALONE
-from walras.cooper.dispatch import dispatch
+from walras.cooper.colocation import ALONE, dispatch
 from walras.cooper.prediction import predict
 from walras.free_sockets import FreeSockets, avoid
 from walras.plan import Pairing, Refusal
@@ -24,12 +23,9 @@ from walras.plan import Pairing, Refusal
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from walras._arrays import Floats, Integers
     from walras.snapshot import Job, Policy, Snapshot
 
-    Agents = NDArray[np.int64]
-    Floats = NDArray[np.float64]
     Penalties = Mapping[tuple[str, str], float]
 
 NO_RULE = (
@@ -57,10 +53,8 @@ class _MatchingRound:
     """Decisions on the waiting jobs so far, by their index.
 
     Attributes:
-        agents: Jobs that wait.
         nodes: Nodes that jobs are sent to, by index of the job.
         reasons: Reasons why other jobs wait on, by index of the job.
-        pairings: Pairs that were made.
     """
 
     agents: Sequence[Job]
@@ -214,15 +208,13 @@ class _AgentsByKind(NamedTuple):
     """n agents of K kinds; those of one kind run one program and avoid nobody by name.
 
     Attributes:
-        agents: Jobs that wait.
-        kind: Kind of each agent, shape (n,).
         cost: Loss of each kind beside each other, `FORBIDDEN` if either avoids the other, shape
             (K, K).
         intensity: Memory bandwidth of each kind, the mean of the others if unknown, shape (K,).
     """
 
     agents: Sequence[Job]
-    kind: Agents
+    kind: Integers
     cost: Floats
     intensity: Floats
 
@@ -250,7 +242,7 @@ class _AgentsByKind(NamedTuple):
         drawn = [mean if each.bandwidth is None else each.bandwidth for each in examples]
         return cls(agents, kind, cost, np.array(drawn, np.float64))
 
-    def paired(self, policy: Policy) -> Agents:
+    def paired(self, policy: Policy) -> Integers:
         """Return each agent's partner, shape (n,); `ALONE` for those that need a socket each."""
         partner = np.full(len(self.agents), ALONE, np.int64)
         together = np.array(
@@ -259,12 +251,7 @@ class _AgentsByKind(NamedTuple):
         )
         allowed = self.cost < FORBIDDEN
         found = pair_by_type(
-            policy.colocation,
-            self.cost,
-            allowed,
-            self.kind[together],
-            self.intensity,
-            policy.seed,
+            policy.colocation, self.cost, allowed, self.kind[together], self.intensity, policy.seed
         )
         partner[together] = np.where(found == ALONE, ALONE, together[found])
         return partner
@@ -274,7 +261,7 @@ def _record_pairings(
     round_: _MatchingRound,
     numbers: Sequence[int],
     by_kind: _AgentsByKind,
-    placed_with: Agents,
+    placed_with: Integers,
     penalties: Penalties,
     policy: Policy,
 ) -> None:
@@ -301,14 +288,14 @@ def _record_pairings(
 
 
 def _send_to_sockets(
-    round_: _MatchingRound, sockets: FreeSockets, numbers: Sequence[int], partner: Agents
-) -> Agents:
+    round_: _MatchingRound, sockets: FreeSockets, numbers: Sequence[int], partner: Integers
+) -> Integers:
     """Send pairs to sockets in the order of each pair's earlier agent; return the partners there.
 
     Where sockets are too few, the other pairs wait in batches.
     """
     placed_with = partner.copy()
-    sent = dispatch(partner, sockets.free or 1)
+    batch = dispatch(partner, sockets.free or 1)
     for one, other in _pairs(partner):
         both = [one] if other == ALONE else [one, other]
         node = sockets.place([round_.agents[numbers[each]] for each in both])
@@ -319,7 +306,7 @@ def _send_to_sockets(
             if alone is not None:
                 round_.nodes[numbers[each]] = alone
             else:
-                round_.reasons[numbers[each]] = _behind(int(sent.batch[each]))
+                round_.reasons[numbers[each]] = _behind(int(batch[each]))
     return placed_with
 
 
@@ -331,7 +318,7 @@ def _behind(batches: int) -> str:
     return f"waits for a socket, behind {many} of other jobs"
 
 
-def _pairs(partner: Agents) -> Iterator[tuple[int, int]]:
+def _pairs(partner: Integers) -> Iterator[tuple[int, int]]:
     """Yield every agent with its partner, each pair once."""
     for one, other in enumerate(partner.tolist()):
         if other == ALONE or one < other:

@@ -16,13 +16,10 @@ from walras.snapshot import Holding, identity
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from walras._arrays import Bools, Integers
     from walras.sale_units import UnitMarket
     from walras.snapshot import Job, JobKey
 
-    Counts = NDArray[np.int64]
-    Bools = NDArray[np.bool_]
 
 NEW_JOB = Holding(-1)
 """Holding of a job that is new on its node."""
@@ -76,7 +73,7 @@ def current_division(
     return CurrentDivision(apportioned, possible)
 
 
-def _by_part(own: Counts, units: UnitMarket, target: Apportionment) -> Counts:
+def _by_part(own: Integers, units: UnitMarket, target: Apportionment) -> Integers:
     """Divide each job's whole cores among its parts, in proportion to the new division.
 
     The result equals the new division for a job that keeps its number of cores.
@@ -90,7 +87,7 @@ def _by_part(own: Counts, units: UnitMarket, target: Apportionment) -> Counts:
     return round_cores(quota, own, group(units.job, jobs))
 
 
-def _others_were_there(held: Mapping[JobKey, Holding], jobs: Sequence[Job], own: Counts) -> Bools:
+def _others_were_there(held: Mapping[JobKey, Holding], jobs: Sequence[Job], own: Integers) -> Bools:
     """Return whether a job has come to or gone from each job's node, shape (k,)."""
     before = Counter(node for *_, node in held)
     known = Counter(job.node for job, cores in zip(jobs, own.tolist(), strict=True) if cores >= 0)
@@ -99,7 +96,7 @@ def _others_were_there(held: Mapping[JobKey, Holding], jobs: Sequence[Job], own:
     return np.array([not same[job.node] for job in jobs], np.bool_)
 
 
-def _fewest(units: UnitMarket, target: Apportionment) -> Counts:
+def _fewest(units: UnitMarket, target: Apportionment) -> Integers:
     """Return the fewest cores of each part: minimums and promises that the new division meets."""
     least = np.maximum(np.where(units.least > 1, units.least, 0), units.promised)
     return np.minimum(least, target.whole)
@@ -117,7 +114,7 @@ def _does_not_fit(
     return np.asarray((held < sold) | (held > units.market.capacities) | (pool > room), np.bool_)
 
 
-def _sold(units: UnitMarket, apportioned: Apportionment, jobs: int) -> tuple[Counts, Counts]:
+def _sold(units: UnitMarket, apportioned: Apportionment, jobs: int) -> tuple[Integers, Integers]:
     """Return the cores of each server that jobs hold, and those of them in its shared pool."""
     server, servers = units.market.server, len(units.node)
     sharing = kept_parts(units, jobs, apportioned) & (apportioned.whole == 0)

@@ -87,10 +87,6 @@ def uncertainties(samples: Iterable[Sample], fit: SpeedupFit) -> dict[int, float
     """Return the uncertainty of F(x) by core count: dF = (T_x / T_1) (δ_1 + δ_x) / (1 - 1/x).
 
     First order in the relative uncertainties δ, the mean over data sizes, as F(x) itself is.
-
-    Args:
-        samples: One sample for each core count and data size (`walras.profile.merge_samples`).
-        fit: Fit of the samples.
     """
     by_key = {(sample.size, sample.cores): sample for sample in samples}
     open_by: dict[int, list[float]] = {cores: [] for cores in fit.by_cores}

@@ -23,8 +23,7 @@ class WithoutHysteresis(NamedTuple):
     Attributes:
         own: Whole cores of its own; 0 if it would share cores.
         shared: Whole cores that it would share; 0 if its cores would be its own.
-        threshold: Hysteresis of the policy: part of a node's progress that a new division must
-            gain.
+        threshold: Part of a node's progress that a new division must gain (hysteresis).
     """
 
     own: int
@@ -64,12 +63,7 @@ def explain(
 
 
 def explain_node_limit(grants: Sequence[Grant], entitlements: Sequence[Entitlement]) -> list[Grant]:
-    """Return grants whose reasons name the nodes that users do not bid on for their maxNodes.
-
-    Args:
-        grants: Grants under PriceAnticipating.
-        entitlements: Entitlements with the most nodes that each bids on.
-    """
+    """Return grants whose reasons name the nodes that users do not bid on for their maxNodes."""
     most = {each.name: each.max_nodes for each in entitlements}
     return [
         replace(
@@ -84,12 +78,7 @@ def explain_node_limit(grants: Sequence[Grant], entitlements: Sequence[Entitleme
 
 
 def apply_charges(grants: Sequence[Grant], bids: Sequence[BidOutcome]) -> tuple[Grant, ...]:
-    """Return grants with the spend set to 0 and the reason extended as bids' outcomes require.
-
-    Args:
-        grants: Grants of all jobs.
-        bids: Outcomes of the jobs' bids; empty without auctions.
-    """
+    """Return grants with the spend set to 0 and the reason extended as bids' outcomes require."""
     if not bids:
         return tuple(grants)
     known = {(bid.namespace, bid.name): bid for bid in bids}

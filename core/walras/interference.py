@@ -22,24 +22,14 @@ if TYPE_CHECKING:
 
 
 class ThroughputLoss(NamedTuple):
-    """Loss of throughput of a program beside another.
-
-    Attributes:
-        part: Part of its throughput that the program loses.
-        beside: Name of the other program.
-    """
+    """Part of its throughput that a program loses, and the program beside which it does."""
 
     part: float
     beside: str
 
 
 class AdjustedJobs(NamedTuple):
-    """Jobs with the parallel fractions that they bid with.
-
-    Attributes:
-        jobs: All jobs, with lowered fractions where they lose throughput.
-        losses: Losses of the jobs with a lowered fraction, by key.
-    """
+    """All jobs, with fractions lowered where they lose throughput, and these losses by job."""
 
     jobs: tuple[Job, ...]
     losses: Mapping[JobKey, ThroughputLoss]

@@ -14,25 +14,19 @@ import numpy as np
 
 from walras._segments import group
 from walras.admission import divide_by_shares
-from walras.karma.accounts import accounts_of
 from walras.karma.baselines import share_max_min, share_strictly
 from walras.karma.ledger import Ledger
 from walras.karma.quantum import allocate
-from walras.karma.record import SettledQuantum
-from walras.plan import MemoryOutcome
-from walras.quantities import format_bytes
+from walras.karma.record import SettledQuantum, accounts_of
+from walras.plan import MemoryOutcome, format_bytes
 from walras.water_filling import water_fill
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    from walras.auctions import AuctionResults
+    from walras._arrays import Floats, Integers
     from walras.snapshot import Job, Node, Policy, Snapshot
 
-    Counts = NDArray[np.int64]
-    Floats = NDArray[np.float64]
 
 PAGE = 4096
 """Size of a page, bytes; grants are whole pages, as the kernel limits nothing smaller."""
@@ -47,7 +41,6 @@ class MemoryDivision(NamedTuple):
     Attributes:
         granted: Bytes of each job; None for jobs without a demand.
         reasons: Explanation to each job's user, one sentence; empty for jobs without a demand.
-        users: Outcome of each entitlement.
         ledger: Credits after the decision; the snapshot's without Karma.
         quantum: Quantum that was settled; None without Karma.
     """
@@ -60,41 +53,29 @@ class MemoryDivision(NamedTuple):
 
 
 class _Pools(NamedTuple):
-    """Slices of all nodes, and the demands of n users for them.
+    """Slices of all nodes, shape (pools,), and weights of n users and the slices they could use.
 
-    Attributes:
-        names: Names of the users.
-        weights: Weight of each user, shape (n,).
-        slices: Slices of each pool, shape (pools,).
-        wanted: Slices that each user could use, shape (pools, n).
+    Weights have the shape (n,), usable slices the shape (pools, n).
     """
 
     names: tuple[str, ...]
-    weights: Counts
-    slices: Counts
-    wanted: Counts
+    weights: Integers
+    slices: Integers
+    wanted: Integers
 
 
 class _Demands(NamedTuple):
-    """Demands of the k jobs that take part, as arrays of shape (k,).
+    """Jobs with a demand, their users and nodes (indices), bytes usable and needed; shape (k,)."""
 
-    Attributes:
-        job: Index of the job among all jobs.
-        user: Index of the user.
-        node: Index of the node.
-        bytes: Bytes that the job could use.
-        least: Bytes below which the job does not run.
-    """
-
-    job: Counts
-    user: Counts
-    node: Counts
-    bytes: Counts
-    least: Counts
+    job: Integers
+    user: Integers
+    node: Integers
+    bytes: Integers
+    least: Integers
 
 
 def divide_memory(
-    snapshot: Snapshot, jobs: Sequence[Job], policy: Policy, auctioned: AuctionResults | None = None
+    snapshot: Snapshot, jobs: Sequence[Job], policy: Policy, auctioned: Floats | None = None
 ) -> MemoryDivision:
     """Divide the memory of all nodes by the mechanism of the policy.
 
@@ -105,7 +86,7 @@ def divide_memory(
         snapshot: Entitlements, nodes, credits and demands of earlier decisions in the quantum.
         jobs: Jobs that have a node.
         policy: Mechanism and its parameters.
-        auctioned: Outcome of auctions, if memory is auctioned.
+        auctioned: Bytes that each job won in auctions, shape (k,), if memory is auctioned.
     """
     if policy.memory is None or all(job.memory is None for job in jobs):
         return MemoryDivision((None,) * len(jobs), ("",) * len(jobs), (), snapshot.ledger)
@@ -122,7 +103,7 @@ def divide_memory(
     )
     quantum: SettledQuantum | None = None
     if auctioned is not None and policy.memory == "Auction":
-        granted = np.asarray(auctioned.memory[demands.job] // PAGE * PAGE, np.int64)
+        granted = np.asarray(auctioned[demands.job] // PAGE * PAGE, np.int64)
     else:
         held, quantum = _slices_held(policy, ledger, pools, snapshot)
         granted = _to_jobs(demands, held, policy.slice_bytes)
@@ -146,7 +127,7 @@ def _demands(jobs: Sequence[Job], names: Sequence[str], nodes: Sequence[Node]) -
     return _Demands(*np.array(rows, np.int64).T)
 
 
-def _wanted(demands: _Demands, pools: int, users: int, size: int) -> Counts:
+def _wanted(demands: _Demands, pools: int, users: int, size: int) -> Integers:
     """Return demands in slices, rounded up job by job, shape (pools, n)."""
     wanted = np.zeros((pools, users), np.int64)
     np.add.at(wanted, (demands.node, demands.user), -(-demands.bytes // size))
@@ -169,7 +150,7 @@ def _raise_to_asked(pools: _Pools, snapshot: Snapshot, size: int) -> None:
 
 def _slices_held(
     policy: Policy, ledger: Ledger, pools: _Pools, snapshot: Snapshot
-) -> tuple[Counts, SettledQuantum | None]:
+) -> tuple[Integers, SettledQuantum | None]:
     """Return the slices that users hold, shape (pools, n), and the quantum if Karma decides."""
     if policy.memory == "Karma":
         _raise_to_asked(pools, snapshot, policy.slice_bytes)
@@ -192,7 +173,7 @@ def _slices_held(
     return np.array(held, np.int64).reshape(pools.wanted.shape), None
 
 
-def _to_jobs(demands: _Demands, held: Counts, size: int) -> Counts:
+def _to_jobs(demands: _Demands, held: Integers, size: int) -> Integers:
     """Return the bytes of each job, shape (k,), from the slices of its user on its node.
 
     Minimums come first, if the user holds enough for all of them; the rest is divided evenly up to
@@ -214,14 +195,14 @@ def _to_jobs(demands: _Demands, held: Counts, size: int) -> Counts:
     return np.asarray(filled // PAGE * PAGE, np.int64)
 
 
-def _per_job(jobs: int, demands: _Demands, granted: Counts) -> tuple[int | None, ...]:
+def _per_job(jobs: int, demands: _Demands, granted: Integers) -> tuple[int | None, ...]:
     result: list[int | None] = [None] * jobs
     for number, amount in zip(demands.job.tolist(), granted.tolist(), strict=True):
         result[number] = amount
     return tuple(result)
 
 
-def _reasons(jobs: Sequence[Job], demands: _Demands, granted: Counts) -> tuple[str, ...]:
+def _reasons(jobs: Sequence[Job], demands: _Demands, granted: Integers) -> tuple[str, ...]:
     """Return the sentence to each job's user that compares its grant with its demand."""
     reasons = [""] * len(jobs)
     for number, amount, wanted, least in zip(
@@ -248,7 +229,7 @@ def _outcomes(
     policy: Policy,
     pools: _Pools,
     demands: _Demands,
-    granted: Counts,
+    granted: Integers,
     quantum: SettledQuantum | None,
 ) -> tuple[MemoryOutcome, ...]:
     users = len(pools.names)

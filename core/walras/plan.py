@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from walras.snapshot import Holding, identity, title
 
 if TYPE_CHECKING:
-    from walras.karma.accounts import Account
     from walras.karma.ledger import Ledger
-    from walras.karma.record import SettledQuantum
+    from walras.karma.record import Account, SettledQuantum
     from walras.snapshot import JobKey
 
 
@@ -19,27 +18,16 @@ class Grant:
     """Cores and memory of one job in a plan.
 
     Attributes:
-        namespace: Namespace of the job.
-        name: Name of the job.
-        entitlement: Name of the entitlement that pays.
-        node: Name of the node that the job runs on.
         cores: Cores that the market allocates, before rounding.
         granted_cores: Whole cores for this job alone; 0 if it shares cores.
-        shared_cores: Whole cores that the job shares with the other small jobs of its node; 0 if
-            its cores are its own.
-        weight: Weight of the job among those that share its cores, as for cgroup v2's cpu.weight;
-            100 is the largest.
-        price: Price of a core of the node, where 1 is the cluster's average; 0 under mechanisms
-            that take no payment.
+        shared_cores: Whole cores shared with the node's other small jobs; 0 if it has its own.
+        weight: Weight among those that share its cores, as for cgroup v2's cpu.weight; at most 100.
+        price: Price of a core, where 1 is the cluster's average; 0 where nothing is paid.
         spend: Part of the entitlement's budget that the job spends, in the unit of prices.
-        speedup: Speedup over one core that is predicted at ``cores``.
-        reason: Explanation of the cores to the user, one sentence.
         pod: Name of the job's pod; empty for a program on one machine.
-        sockets: Sockets of the node that the job runs on, from 0, where the policy sells cores by
-            socket; else empty.
+        sockets: Sockets that the job runs on, from 0, where cores are sold by socket; else empty.
         memory: Bytes granted; None if the job takes no part in the market for memory.
-        memory_reason: Explanation of the memory to the user, one sentence; empty if ``memory`` is
-            None.
+        memory_reason: Explanation of the memory, one sentence; empty if ``memory`` is None.
         fraction: Parallel fraction that the job bid with.
     """
 
@@ -72,7 +60,6 @@ class UserOutcome:
     """Cores of one entitlement across the cluster; there is one for each entitlement with jobs.
 
     Attributes:
-        name: Name of the entitlement.
         entitled_cores: Cores that its share of the cluster is worth, which is also its budget.
         cores: Cores that the market allocates to its jobs, before rounding.
         utility: Weighted speedup of its jobs (eq. 4).
@@ -88,13 +75,10 @@ class UserOutcome:
 
 @dataclass(frozen=True, slots=True)
 class MemoryOutcome:
-    """Memory of one entitlement across the cluster.
+    """Memory of one entitlement across the cluster, in bytes.
 
     Attributes:
-        name: Name of the entitlement.
         entitled: Bytes that its share of all memory is worth.
-        demand: Bytes that its jobs could use.
-        granted: Bytes granted to its jobs.
         account: Its credits in Karma; None under mechanisms without credits.
     """
 
@@ -110,19 +94,13 @@ class BidOutcome:
     """Outcome of one job's bid in auctions, for all its pods together.
 
     Attributes:
-        namespace: Namespace of the job.
-        name: Name of the job.
-        entitlement: Name of the entitlement that pays.
-        budget: Part of the entitlement's budget that the job bids with, in cores at the cluster's
-            average price.
+        budget: Part of the entitlement's budget, in cores at the cluster's average price.
         utility: Utility of what its pods hold. A logarithmic utility is given as the product of
             shares to the powers of their weights, which is never negative.
         reach: Utility if the pods had all that they can use.
         minimum: Utility that the job demands; None if it demands none.
-        prolific: Whether the job is in the prolific pool, whose members are served by their bids;
-            the others get what these leave.
-        charge: Payment: the budget if the job has its minimum or, without one, is in the pool;
-            else 0.
+        prolific: Whether the job is in the prolific pool, served by its bids; others get the rest.
+        charge: The budget if the job has its minimum or, without one, is in the pool; else 0.
     """
 
     namespace: str
@@ -141,12 +119,9 @@ class NodeOutcome:
     """Cores of one node in a plan.
 
     Attributes:
-        name: Name of the node.
-        cores: Whole cores for sale.
         price: Price of a core, where 1 is the cluster's average.
         shared_cores: Whole cores that the node's small jobs share.
-        stays: Whether the node keeps its current division of cores, since the market's division
-            gains less than the policy's hysteresis.
+        stays: Whether the node keeps its division, as the market's gains less than the hysteresis.
     """
 
     name: str
@@ -172,12 +147,10 @@ class Pairing:
     """Jobs that are placed on one socket together.
 
     Attributes:
-        node: Name of the node that has the socket.
         jobs: Titles of the two jobs, or of the one that has the socket to itself.
         penalties: Part of its throughput that each job is expected to lose there.
         measured: Whether each job's penalty was measured; it was predicted otherwise.
-        companions: Title of the co-runner with which each job would break away, where both gain
-            by that; empty where the advice is to participate.
+        companions: Title of the co-runner with which each job would break away; empty if none.
         gains: Part of its throughput that each job would save by breaking away.
     """
 
@@ -194,21 +167,11 @@ class Plan:
     """A cleared market; sequences are in the order of the snapshot.
 
     Attributes:
-        grants: Grant of each job that was admitted.
-        users: Outcome of each entitlement with jobs.
-        nodes: Outcome of each node.
-        refused: Jobs that get no grant.
-        mechanism: Mechanism that divided the cores.
-        solver: Method that found the prices.
-        iterations: Iterations of the solver.
         price_error: Proven bound on the relative error of prices; infinity if there is none.
         residual: Largest relative violation of an equilibrium condition.
-        converged: Whether the solver reached the tolerance of the policy.
         system_progress: Budget-weighted mean of utilities (eq. 10).
-        pairings: Jobs that were placed, with their co-runners.
         bids: Outcome of each job's bid; empty without auctions.
         memory_mechanism: Mechanism that divided memory; empty if memory was not divided.
-        memory: Outcome of each entitlement that memory was divided among.
         ledger: Karma's credits after this decision; the snapshot's if Karma does not decide.
         quantum: Quantum that Karma settled; None if Karma does not decide.
     """
@@ -237,3 +200,11 @@ class Plan:
             identity(grant): Holding(grant.granted_cores, grant.shared_cores)
             for grant in self.grants
         }
+
+
+def format_bytes(amount: int) -> str:
+    """Return bytes as text, rounded to a tenth of the largest binary unit, such as 1.5Gi."""
+    for unit, power in (("Gi", 3), ("Mi", 2), ("Ki", 1)):
+        if amount >= 1024**power:
+            return f"{amount / 1024**power:.1f}".removesuffix(".0") + unit
+    return f"{amount} B"

@@ -9,18 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras import metrics
-from walras.amdahl.proportional import share_proportionally
+from walras.amdahl.upper_bound import share_proportionally
 from walras.clearing import build_market
 from walras.forecast import expected_speedup, held_cores
 from walras.snapshot import identity
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from walras.plan import Plan
     from walras.snapshot import Job, Snapshot
 
-    Floats = NDArray[np.float64]
 
 LARGEST_COMPARISON = 50_000_000
 """Users times jobs up to which envy is computed, which takes some seconds."""
@@ -34,8 +31,7 @@ class PlanQuality:
         system_progress: Budget-weighted mean of users' utilities before rounding ("Amdahl's Law in
             the Datacenter Era", eq. 10).
         held_progress: Budget-weighted mean of users' utilities after rounding.
-        entitlement_error: Mean absolute error of users' cores against entitled ones, as a part of
-            these (VI-D); 0.1 is ten percent.
+        entitlement_error: Mean absolute error of users' cores, as a part of those entitled (VI-D).
         uniformity: Least utility of any user over the largest, each in units of that at bare
             entitlement ("The Proportional-Share Allocation Market", section 2, with equal budgets).
         envy_freeness: Least ratio of any user's utility to what it would have with the cores of

@@ -12,23 +12,18 @@ import numpy as np
 
 from walras.amdahl.best_response import find_nash_equilibrium
 from walras.amdahl.equilibrium import find_equilibrium
-from walras.amdahl.greedy import allocate_greedily
-from walras.amdahl.proportional import share_proportionally
-from walras.amdahl.upper_bound import maximise_progress
-from walras.market_limits import LARGEST_MATRIX, PricingError
+from walras.amdahl.upper_bound import allocate_greedily, maximise_progress, share_proportionally
+from walras.auctions import LARGEST_MATRIX, PricingError
 from walras.price_anticipating.market import ShareMarket
 from walras.price_anticipating.nash import find_nash
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from walras._arrays import Floats, Integers
     from walras.amdahl.market import AmdahlMarket
     from walras.amdahl.upper_bound import Optimum
     from walras.auctions import AuctionResults
     from walras.snapshot import Policy
 
-    Floats = NDArray[np.float64]
-    Counts = NDArray[np.int64]
 
 ROUNDING = 1e-9
 """Relative gap to its bound at which an optimum counts as found; arithmetic is not more exact."""
@@ -65,13 +60,10 @@ class PricingResult(NamedTuple):
     Attributes:
         cores: Cores of each job before rounding, shape (k,).
         prices: Price of a core in units of the budgets, 0 if nothing is paid, shape (m,).
-        solver: Name of the method.
-        iterations: Iterations of the solver.
         price_error: Proven bound on the relative error of prices; infinity if there is none.
         residual: Distance from what defines the result: the largest relative violation of an
             equilibrium condition, the largest part of its utility that a user could gain by other
             bids, or the proven gap to the optimum.
-        converged: Whether the solver reached the tolerance.
         spends: Payment of each job, shape (k,); None if it is the price of its cores.
     """
 
@@ -90,7 +82,7 @@ def price(
     bounds: Bounds,
     policy: Policy,
     auctioned: AuctionResults | None = None,
-    parallelism: Counts | None = None,
+    parallelism: Integers | None = None,
 ) -> PricingResult:
     """Divide cores by the mechanism that ``policy`` names.
 
@@ -169,7 +161,7 @@ def _without_prices(found: Optimum) -> PricingResult:
     return PricingResult(found.cores, free, "marginal gains", 1, 0.0, gap, gap < ROUNDING)
 
 
-def _price_anticipating(market: AmdahlMarket, parallelism: Counts | None) -> PricingResult:
+def _price_anticipating(market: AmdahlMarket, parallelism: Integers | None) -> PricingResult:
     users, servers, worth = _linear(market)
     limits = None if parallelism is None else parallelism[users]
     shares_sold = ShareMarket(market.budgets[users], worth[:, servers], limits)
@@ -203,7 +195,7 @@ def _auction(market: AmdahlMarket, auctioned: AuctionResults) -> PricingResult:
     )
 
 
-def _linear(market: AmdahlMarket) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+def _linear(market: AmdahlMarket) -> tuple[Integers, Integers, Floats]:
     """Return the users and the servers with jobs, and the worth of each server to each user."""
     users = np.flatnonzero(np.diff(market.by_user.start))
     servers = np.flatnonzero(np.diff(market.by_server.start))
@@ -220,7 +212,7 @@ def _linear(market: AmdahlMarket) -> tuple[NDArray[np.int64], NDArray[np.int64],
     return users, servers, worth
 
 
-def _to_jobs(market: AmdahlMarket, users: NDArray[np.int64], shares: Floats) -> Floats:
+def _to_jobs(market: AmdahlMarket, users: Integers, shares: Floats) -> Floats:
     """Return the cores of each job, shape (k,): its part of its user's share of its server."""
     row = np.zeros(len(market.budgets), np.int64)
     row[users] = np.arange(len(users))

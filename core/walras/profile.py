@@ -26,10 +26,8 @@ class Sample:
     """The times of one program at one core count and one data size.
 
     Attributes:
-        cores: Cores that the program ran on.
         size: Data size: a fraction of the full data in (0, 1], or an absolute size; one kind
             throughout a profile. 1.0 for a program whose data are not varied.
-        seconds: Wall time of each repeat.
     """
 
     cores: int
@@ -78,8 +76,6 @@ class SizeFit:
     """Karp-Flatt analysis at one data size.
 
     Attributes:
-        size: Data size.
-        seconds: Typical time on one core.
         points: Speedup and F for each further core count, ascending.
         mean: F̄_d, the mean of F over core counts (Figure 2).
         variance: Var(F) over core counts (Figure 3); low where Amdahl's law fits.
@@ -97,11 +93,9 @@ class SpeedupFit:
     """Dependence of a program's time on its cores and its data.
 
     Attributes:
-        sizes: The analysis of each data size, ascending.
         by_cores: Core count to F(x), the mean over data sizes.
         raw_fraction: The parallel fraction: the geometric mean of F̄_d over data sizes (Figure 6),
             or the arithmetic mean where some F̄_d is not above 0. May lie outside (0, 1].
-        variance: Variance of `by_cores`.
         time_models: Core count to its time model; empty with a single data size.
         common_start: Core count to a linear time model; all share their start-up time.
     """
@@ -155,12 +149,8 @@ class SpeedupFit:
         Raises:
             ValueError: A single data size was measured, and `size` is not it.
         """
-        nearest = min(self._measured, key=lambda x: (abs(math.log(x / cores)), -x))
+        nearest = min((1, *self.by_cores), key=lambda x: (abs(math.log(x / cores)), -x))
         return self._seconds(nearest, size) * self.speedup(nearest) / self.speedup(cores)
-
-    @property
-    def _measured(self) -> tuple[int, ...]:
-        return (1, *self.by_cores)
 
     def _seconds(self, cores: int, size: float) -> float:
         """Return the seconds predicted at a measured core count."""

@@ -34,7 +34,6 @@ class Progress:
     """Progress that was counted during one sample at one core count.
 
     Attributes:
-        cores: Cores that the program used.
         seconds: Length of the sample, above 0.
         amount: Increase of the counter, above 0, in any unit.
     """

@@ -11,8 +11,9 @@ from walras._segments import stable_order
 from walras.water_filling import water_fill
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from walras._arrays import Floats, Indices, Integers
     from walras._segments import Grouping
 
 
@@ -28,13 +29,13 @@ class RoundingError(ValueError):
 
 
 def round_cores(
-    cores: NDArray[np.float64],
+    cores: Floats,
     capacity: ArrayLike,
     groups: Grouping,
     *,
     minimum: ArrayLike | None = None,
     maximum: ArrayLike | None = None,
-) -> NDArray[np.int64]:
+) -> Integers:
     """Round each server's fractions to whole cores that add up to its capacity.
 
     Hamilton's method: every job gets its whole part, and the cores left over go one each to the
@@ -83,9 +84,7 @@ def round_cores(
     return whole
 
 
-def _check_minimums(
-    lower: NDArray[np.int64], capacities: NDArray[np.int64], groups: Grouping
-) -> None:
+def _check_minimums(lower: Integers, capacities: Integers, groups: Grouping) -> None:
     up_to = np.concatenate([[0], np.cumsum(lower[groups.order])])
     needed = np.diff(up_to[groups.start])
     if (needed > capacities).any():
@@ -98,13 +97,13 @@ def _check_minimums(
 
 @kernel
 def _hamilton(
-    quota: NDArray[np.float64],
-    upper: NDArray[np.int64],
-    capacity: NDArray[np.int64],
-    start: NDArray[np.int64],
-    order: NDArray[np.uint32],
-    parts: NDArray[np.float64],
-    whole: NDArray[np.int64],
+    quota: Floats,
+    upper: Integers,
+    capacity: Integers,
+    start: Integers,
+    order: Indices,
+    parts: Floats,
+    whole: Integers,
 ) -> bool:
     """Set ``whole``; only the whole parts on servers with more than ``FEW`` cores left over.
 
@@ -138,13 +137,13 @@ def _hamilton(
 
 @kernel
 def _give_by_rank(
-    quota: NDArray[np.float64],
-    upper: NDArray[np.int64],
-    capacity: NDArray[np.int64],
-    start: NDArray[np.int64],
-    order: NDArray[np.uint32],
-    parts: NDArray[np.float64],
-    whole: NDArray[np.int64],
+    quota: Floats,
+    upper: Integers,
+    capacity: Integers,
+    start: Integers,
+    order: Indices,
+    parts: Floats,
+    whole: Integers,
 ) -> None:
     """Give out the cores left over of servers that have more than ``FEW``, by ranked remainders."""
     for group in range(len(capacity)):

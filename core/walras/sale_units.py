@@ -1,7 +1,15 @@
 """Units of sale, whole nodes or their sockets, and the cores that jobs hold of them.
 
-Where cores are sold by socket, the market's servers are sockets and its jobs are parts of jobs
-(`walras.sockets`). Pricing and rounding are the same for both units.
+The paper sells a server of two processors as one unit of 24 cores (III, VI). Where remote memory is
+slow, the unit of sale can be the socket instead: the market's servers are then sockets, and each
+job is on one, or, if its minimum is more than any socket has, in equal parts on the fewest that
+hold it. Pricing and rounding are the same for both units. A part that stands for 1/n of a job on
+x / n cores does work at the rate
+
+    (w / n) s(x) = w' s'(x / n)   with   f' = f / (f + n (1 - f)),   w' = w / (f + n (1 - f)),
+
+which is again Amdahl's law (eq. 1), so that the market treats parts as jobs. (The unit of a user's
+utility, work at one core each, changes with that; only the upper bound and greedy depend on it.)
 """
 
 from __future__ import annotations
@@ -11,20 +19,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from walras.sockets import sell_by_socket
+from walras.amdahl.market import AmdahlMarket, MarketError, check_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike
 
-    from walras.amdahl.market import AmdahlMarket
+    from walras._arrays import Bools, Floats, Integers
     from walras.apportion import Apportionment
     from walras.pricing import PricingResult
     from walras.snapshot import Node
-
-    Floats = NDArray[np.float64]
-    Counts = NDArray[np.int64]
 
 UNBOUNDED = 2**31
 """Maximum of cores that stands for none: more than any machine has."""
@@ -45,26 +50,22 @@ class UnitMarket:
     """
 
     market: AmdahlMarket
-    least: Counts
-    most: Counts
-    job: Counts
-    node: Counts
-    socket: Counts
-    promised: Counts
+    least: Integers
+    most: Integers
+    job: Integers
+    node: Integers
+    socket: Integers
+    promised: Integers
 
 
 class HeldCores(NamedTuple):
     """Cores that k jobs hold, as arrays of shape (k,) but for the sockets.
 
     Attributes:
-        cores: Cores that the market allocates.
         price: Price of a core, the mean over the job's parts.
-        spend: Payment for the cores.
         quota: Cores within the bounds of jobs, before rounding.
         whole: Whole cores of its own; 0 for jobs that share cores.
         shared: Whole cores of the shared pool; 0 for jobs with cores of their own.
-        weight: Weight in the shared pool.
-        sharers: Number of jobs that share the pool.
         sockets: Sockets of each job, if cores are sold by socket; else empty.
     """
 
@@ -72,15 +73,15 @@ class HeldCores(NamedTuple):
     price: Floats
     spend: Floats
     quota: Floats
-    whole: Counts
-    shared: Counts
-    weight: Counts
-    sharers: Counts
+    whole: Integers
+    shared: Integers
+    weight: Integers
+    sharers: Integers
     sockets: tuple[tuple[int, ...], ...]
 
 
 def sell_whole_nodes(
-    market: AmdahlMarket, least: Counts, most: Counts, promised: Counts | None = None
+    market: AmdahlMarket, least: Integers, most: Integers, promised: Integers | None = None
 ) -> UnitMarket:
     """Return the market of whole nodes; ``promised`` are whole cores that jobs must keep."""
     servers = np.arange(len(market.capacities))
@@ -91,7 +92,7 @@ def sell_whole_nodes(
 
 
 def sell_single_sockets(
-    market: AmdahlMarket, nodes: Sequence[Node], least: Counts, most: Counts
+    market: AmdahlMarket, nodes: Sequence[Node], least: Integers, most: Integers
 ) -> UnitMarket:
     """Return the market of the sockets of ``nodes``, which are the servers of ``market``."""
     sizes = [_sizes(node) for node in nodes]
@@ -147,7 +148,7 @@ def cores_held(
     )
 
 
-def kept_parts(units: UnitMarket, jobs: int, apportioned: Apportionment) -> NDArray[np.bool_]:
+def kept_parts(units: UnitMarket, jobs: int, apportioned: Apportionment) -> Bools:
     """Return which parts jobs keep, shape (parts,): of most jobs, the only one."""
     if len(units.job) == jobs:
         return np.ones(jobs, np.bool_)
@@ -170,19 +171,119 @@ def cores_in_hardware(units: UnitMarket, jobs: int, apportioned: Apportionment) 
     return _sum(units, apportioned.whole + pooled, jobs)
 
 
-def _sum(units: UnitMarket, values: NDArray[np.float64] | Counts, jobs: int) -> Floats:
+def _sum(units: UnitMarket, values: Floats | Integers, jobs: int) -> Floats:
     return np.asarray(np.bincount(units.job, values, jobs), np.float64)
 
 
-def _largest(units: UnitMarket, values: Counts, jobs: int) -> Counts:
+def _largest(units: UnitMarket, values: Integers, jobs: int) -> Integers:
     result = np.zeros(jobs, np.int64)
     np.maximum.at(result, units.job, values)
     return result
 
 
-def _sockets(units: UnitMarket, jobs: int, kept: NDArray[np.bool_]) -> tuple[tuple[int, ...], ...]:
+def _sockets(units: UnitMarket, jobs: int, kept: Bools) -> tuple[tuple[int, ...], ...]:
     found: list[tuple[int, ...]] = [()] * jobs
     socket = units.socket[units.market.server]
     for part in np.flatnonzero(kept & (socket >= 0)).tolist():
         found[int(units.job[part])] += (int(socket[part]),)
     return tuple(found)
+
+
+@dataclass(frozen=True)
+class SocketMarket:
+    """A market whose servers are the sockets of another market's servers.
+
+    Attributes:
+        market: Market whose servers are sockets, and whose jobs are parts of jobs.
+        minimum: Fewest cores of each part, shape (parts,).
+        maximum: Most cores of each part, possibly infinite, shape (parts,).
+        job: Index of each part's job in the other market, ascending, shape (parts,).
+        first_socket: First socket of each of m servers, and the number of sockets, shape (m + 1,).
+    """
+
+    market: AmdahlMarket
+    minimum: Floats
+    maximum: Floats
+    job: Integers
+    first_socket: Integers
+
+    def cores_of_jobs(self, cores: Floats) -> Floats:
+        """Return the cores of each job of the other market, summed over its parts."""
+        return np.asarray(np.bincount(self.job, cores, int(self.job.max(initial=-1)) + 1))
+
+
+def sell_by_socket(
+    market: AmdahlMarket,
+    sockets: Sequence[Sequence[float]],
+    *,
+    minimum: ArrayLike | None = None,
+    maximum: ArrayLike | None = None,
+) -> SocketMarket:
+    """Assign every job to a socket, and return the market of sockets.
+
+    On each server the jobs with the largest minimums come first, then those with the most money
+    (their user's budget over its number of jobs), then the earlier ones. Each goes to the socket
+    with the least money per core so far among those that still have room for its minimum, or among
+    all if none has. The lower socket number breaks ties.
+
+    Args:
+        market: Market whose servers have sockets.
+        sockets: Cores of each socket of each server, positive; they add up to its capacity.
+        minimum: Fewest cores of each job, shape (k,); 0 if not given.
+        maximum: Most cores of each job, shape (k,); no bound if not given.
+
+    Raises:
+        MarketError: A bound is outside its range, or sockets do not add up to their server.
+    """
+    lower, upper = check_bounds(market, minimum, maximum)
+    _check(market, sockets)
+    first_socket = np.cumsum([0, *(len(sizes) for sizes in sockets)])
+    money = (market.budgets / np.maximum(np.diff(market.by_user.start), 1))[market.user]
+    parts: list[tuple[int, int, int]] = []
+    start, order = market.by_server
+    for server, sizes in enumerate(sockets):
+        jobs = order[start[server] : start[server + 1]].astype(np.int64)
+        ranked = jobs[np.lexsort((jobs, -money[jobs], -lower[jobs]))]
+        for job, chosen in _assign(np.asarray(sizes, np.float64), ranked, lower, money):
+            parts += [(job, int(first_socket[server]) + socket, len(chosen)) for socket in chosen]
+    part = np.array(sorted(parts), np.int64).reshape(-1, 3)
+    of, socket, together = part[:, 0], part[:, 1], part[:, 2]
+    f, w = market.fraction[of], market.work[of]
+    serial = f + together * (1 - f)
+    cores = [float(size) for sizes in sockets for size in sizes]
+    of_sockets = AmdahlMarket(
+        market.budgets, cores, market.user[of], socket, f / serial, w / serial
+    )
+    return SocketMarket(of_sockets, lower[of] / together, upper[of] / together, of, first_socket)
+
+
+def _check(market: AmdahlMarket, sockets: Sequence[Sequence[float]]) -> None:
+    if len(sockets) != len(market.capacities):
+        raise MarketError(
+            f"sockets of {len(sockets)} servers: the market has {len(market.capacities)}"
+        )
+    for server, sizes in enumerate(sockets):
+        total = float(sum(sizes))
+        if not all(size > 0 for size in sizes) or not np.isclose(total, market.capacities[server]):
+            raise MarketError(
+                f"sockets[{server}] = {list(sizes)}: positive numbers are needed that add up to "
+                f"the server's {market.capacities[server]:g} cores"
+            )
+
+
+def _assign(
+    sizes: Floats, ranked: Integers, lower: Floats, money: Floats
+) -> list[tuple[int, list[int]]]:
+    """Return the jobs of one server in their order of choice, each with its sockets."""
+    held_by_largest = np.cumsum(-np.sort(-sizes))
+    bids = np.zeros(len(sizes))
+    room = sizes.copy()
+    placed = []
+    for job in ranked.tolist():
+        count = min(1 + int(np.searchsorted(held_by_largest, lower[job])), len(sizes))
+        full = room < lower[job] / count
+        chosen = np.lexsort((np.arange(len(sizes)), bids / sizes, full))[:count].tolist()
+        bids[chosen] += money[job] / count
+        room[chosen] -= lower[job] / count
+        placed.append((job, chosen))
+    return placed

@@ -24,7 +24,6 @@ class FractionSensitivity:
     """Change of the allocation when one user's over-estimated parallel fractions are corrected.
 
     Attributes:
-        user: Name of the user's entitlement.
         overestimate: Part by which the user's fractions were too large.
         mean_error: Mean absolute change in cores, before rounding, of the user's jobs.
         largest_error: Largest absolute change in cores, before rounding, of the user's jobs.

@@ -41,12 +41,10 @@ class Entitlement:
     """A claim on the cluster of a user, or of a group that divides it among its children.
 
     Attributes:
-        name: Unique name.
         shares: Claim relative to its siblings, positive.
         parent: Name of the entitlement whose budget this one is a part of; None for a root.
         namespaces: Namespaces whose jobs may draw on it; None if ``namespace_labels`` selects them.
-        namespace_labels: Labels that a namespace must carry for its jobs to draw on it; None if
-            ``namespaces`` lists them.
+        namespace_labels: Labels of namespaces whose jobs may draw on it; None if they are listed.
         memory_shares: Claim on memory relative to its siblings; None if it is ``shares``.
         max_nodes: Most nodes that it bids on at once under PriceAnticipating; None for no bound.
     """
@@ -65,12 +63,10 @@ class Node:
     """A server and what the market sells of it.
 
     Attributes:
-        name: Unique name.
         cores: Whole cores for sale.
         memory: Bytes for sale.
         sockets: Number of sockets; one pair of jobs can be placed on each.
-        room: Amounts that pods may still request there, by resource, in whole units; None for no
-            bound.
+        room: Amounts that pods may still request there, by resource; None for no bound.
     """
 
     name: str
@@ -110,8 +106,7 @@ class Bid:
         utility: Form of the utility: linear or logarithmic in the share of each resource.
         cores: Weight of the share of cores in the utility.
         memory: Weight of the share of memory in the utility.
-        minimum_utility: Utility below which the job is of no use (its SLO), and pays nothing; None
-            if it has none.
+        minimum_utility: Utility below which the job is of no use (its SLO), and pays nothing.
     """
 
     budget: float = 1.0
@@ -126,13 +121,10 @@ class PlacementConstraints:
     """Constraints on the co-runner of a job, and on the node that it waits for.
 
     Attributes:
-        exclusive: Whether the job needs a socket to itself.
-        avoids: Namespace and name of jobs that never share a node with this one; an empty name
-            stands for all jobs of the namespace.
+        avoids: Namespaces and names of jobs that never share its node; an empty name means all.
         requests: Amounts that the job's node must have room for, by resource, in whole units.
         nodes: Names of nodes that may take the job; None for all.
         partner_node: Node that the job's partner was already sent to; empty if there is none.
-        partner: Title of that partner; empty if there is none.
     """
 
     exclusive: bool = False
@@ -148,23 +140,17 @@ class Job:
     """A job on one node, as the market sees it (the paper's edge between user and server).
 
     Attributes:
-        namespace: Kubernetes namespace.
         name: Name, unique in the namespace, node and pod.
-        entitlement: Name of the entitlement that the job draws on.
         node: Name of the node that the job runs on; empty while it waits to be placed.
         fraction: Parallel fraction, in (0, 1].
         work: Weight of the job's speedup among the jobs of its entitlement, positive.
         min_cores: Fewest cores worth having; above 1, its user's other jobs on the node give way.
         max_cores: Most cores that the job can use; None for no bound.
-        namespace_labels: Labels of the namespace, as far as they are known.
         pod: Name of the job's pod; empty for a program on one machine.
         memory: Demand for memory; None if the job takes no part in the market for memory.
-        bid: Bid in auctions.
         program: Name of the program that the job runs; copies of a program interfere alike.
         bandwidth: Memory bandwidth that the job draws when it runs alone, GB/s; None if unknown.
-        placement: Constraints on its co-runner, and on the node that it waits for.
-        measured_together: Whether the fraction was measured beside the node's other programs, and
-            so contains the loss by interference already.
+        measured_together: Whether the fraction contains the loss by interference on its node.
     """
 
     namespace: str
@@ -222,8 +208,7 @@ class Holding(NamedTuple):
 
     Attributes:
         cores: Whole cores of its own; 0 if it shares cores.
-        shared: Whole cores that it shares with the other small jobs of its node; 0 if its cores are
-            its own.
+        shared: Whole cores that it shares with the node's other small jobs; 0 if it has its own.
     """
 
     cores: int
@@ -235,20 +220,14 @@ class Snapshot:
     """The state of a cluster, or of one machine, that `walras.clearing.clear` decides on.
 
     Attributes:
-        entitlements: All entitlements.
-        nodes: Nodes with cores or memory for sale.
-        jobs: Jobs that ask for cores or memory.
-        penalties: Measured part of its throughput that a program loses beside another, by program
-            and co-runner.
+        penalties: Measured part of its throughput that a program loses, by program and co-runner.
         ledger: Karma's credits; None before the first quantum.
         held: Cores that jobs hold now, by key (`walras.plan.Plan.holdings` of the last decision):
             the division that hysteresis keeps; empty at the first decision.
-        matching: Whether jobs that wait for a node are matched now. If not they wait on, so that
-            many are matched at a time.
+        matching: Whether waiting jobs are matched now; they wait on else, to be matched together.
         earlier_demands: Bytes of memory that entitlements demanded earlier in the same quantum, by
             node and entitlement; they count until the quantum ends.
-        frozen: Nodes that keep their current division, whatever another would gain, unless a job
-            has come or gone.
+        frozen: Nodes that keep their division unless a job has come or gone.
     """
 
     entitlements: tuple[Entitlement, ...]
@@ -267,21 +246,14 @@ class Policy:
     """Mechanisms that decide, and their parameters.
 
     Attributes:
-        cores: Mechanism that divides cores.
         memory: Mechanism that divides memory; None to leave memory alone.
         sold_by: Unit of sale. By socket, no job straddles sockets unless it is larger than one.
-        colocation: Rule that pairs waiting jobs.
-        break_away_gain: Least gain, as a part of its throughput alone, for which a job is advised
-            to break away with another co-runner (Cooper's alpha).
+        break_away_gain: Least gain in throughput for the advice to break away (Cooper's alpha).
         hysteresis: Gain in progress, as a part of a node's progress, that another division must
             bring before cores move there; 0 to move them for any gain.
-        interference: Whether the throughput that programs lose beside others lowers the parallel
-            fractions that they bid with.
-        tolerance: Largest relative error of prices.
+        interference: Whether throughput lost beside others lowers the fractions that jobs bid with.
         guaranteed_fraction: Part of a user's memory share that others never borrow (Karma's alpha).
-        slice_bytes: Size of a slice of memory, bytes.
         exponent: Exponent of bids in auctions (Abacus's alpha).
-        seed: Seed of rules that choose at random.
     """
 
     cores: CoreMechanism = "AmdahlBidding"

@@ -50,7 +50,6 @@ class TimeModel:
     """T(d) = a + b d, or a + b d + c d².
 
     Attributes:
-        form: Linear or quadratic.
         coefficients: (a, b) or (a, b, c): seconds, seconds per size, seconds per size squared.
         residual: Weighted root mean square of what the model leaves unexplained, seconds.
     """

@@ -10,9 +10,8 @@ from walras._jit import kernel
 from walras._segments import Grouping, sort_in_place
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from walras._arrays import Bools, Floats, Integers
 
-    Floats = NDArray[np.float64]
 
 SMALLEST_WEIGHT = 1e-200
 """Smaller weights count as 0: a level at which they matter is out of floating point's range."""
@@ -53,7 +52,7 @@ def water_fill(
     return result
 
 
-def _part(groups: Grouping, wanted: NDArray[np.bool_]) -> Grouping:
+def _part(groups: Grouping, wanted: Bools) -> Grouping:
     """Return the groups with only those members that are ``wanted``, shape (k,)."""
     there = wanted[groups.order]
     up_to = np.concatenate([np.zeros(1, np.int64), np.cumsum(there)])
@@ -79,7 +78,7 @@ def _fill(  # noqa: C901 - one loop over groups, whose parts would be compiled t
     weight: Floats,
     lower: Floats,
     upper: Floats,
-    start: NDArray[np.int64],
+    start: Integers,
     left: Floats,
     marks: Floats,
     result: Floats,

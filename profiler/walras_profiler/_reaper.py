@@ -43,7 +43,6 @@ class RunResources:
         marker: Beginning of the entry ``WALRAS_RUN=...`` in the environment of its processes.
         cgroup: Name of its cgroup in every hierarchy.
         sessions: Start times of session leaders by session ID, in clock ticks since boot.
-        folders: Temporary folders.
         containers: Sockets of Docker daemons by the name of the container.
     """
 

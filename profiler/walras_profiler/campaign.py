@@ -18,8 +18,6 @@ class Trial:
     """A run to make.
 
     Attributes:
-        cores: Number of cores to run on.
-        size: Data size.
         repeat: Number of the repeat, from 1; 0 for the warm-up, which is not counted.
     """
 
@@ -37,9 +35,6 @@ class Measurement:
     """Time and resources that one run took.
 
     Attributes:
-        cores: Number of cores that it ran on.
-        size: Data size.
-        seconds: Wall time.
         user_seconds: CPU time in user mode; None if unknown.
         system_seconds: CPU time in the kernel; None if unknown.
         peak_memory: Largest resident set of a process, or peak memory of a container, in bytes;
@@ -101,18 +96,11 @@ def plan_trials(
 
 
 def run_campaign(
-    runner: Runner,
-    trials: Sequence[Trial],
-    observe: TrialObserver,
+    runner: Runner, trials: Sequence[Trial], observe: TrialObserver
 ) -> tuple[Measurement, ...]:
     """Make a warm-up run, then all `trials` in order, and return the latter's measurements.
 
     The warm-up has the largest core count and data size, to bring program and data into memory.
-
-    Args:
-        runner: Makes the runs.
-        trials: Runs to make, as `plan_trials` returns them.
-        observe: Called before and after every run.
 
     Raises:
         MeasurementError: A run failed; the first failure ends the campaign.

@@ -1,4 +1,8 @@
-"""Runs a command on chosen CPUs of this machine, measures it, and cleans up after it."""
+"""Runs a command on chosen CPUs of this machine, measures it, and cleans up after it.
+
+A cpuset keeps a program on its CPUs, but does not keep others off them. So the time that other
+programs took of the CPUs, the main cause of bad profiles, is measured too.
+"""
 
 import os
 import shutil
@@ -24,7 +28,6 @@ from walras_profiler.counters import (
     open_counters,
     parse_counts,
 )
-from walras_profiler.interference import busy_seconds, share_of_others
 from walras_profiler.launch import (
     Command,
     LaunchedProcess,
@@ -47,7 +50,6 @@ class CommandRunner:
     """Runner of a command template; open it with `command_runner`.
 
     Attributes:
-        template: Command template.
         topology: CPUs of the machine; runs get whole cores of them.
         environment: Environment of the user.
         cwd: Working directory of the command.
@@ -245,3 +247,32 @@ def _measurement(
         others=share_of_others(busy, own, outcome.seconds, cpus),
         counters=counts,
     )
+
+
+_STAT = Path("/proc/stat")
+# Fields of a "cpu" line that count as busy, after the name (proc_stat(5)): user, nice, system, irq,
+# softirq, and the time that the hypervisor gave to other guests (steal).
+_BUSY_FIELDS = (0, 1, 2, 5, 6, 7)
+
+
+def busy_seconds(cpus: CpuSet, stat: Path = _STAT) -> float:
+    """Return the seconds for which `cpus` have been busy since boot, summed over them."""
+    ticks = 0
+    for line in stat.read_text().splitlines():
+        name, *fields = line.split()
+        number = name.removeprefix("cpu")
+        if name.startswith("cpu") and number.isdigit() and int(number) in cpus:
+            ticks += sum(int(fields[index]) for index in _BUSY_FIELDS if index < len(fields))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def share_of_others(busy: float, own: float, seconds: float, cpus: CpuSet) -> float:
+    """Return the fraction of the CPUs' time that other programs took, from 0 to 1.
+
+    Args:
+        busy: Increase of `busy_seconds` during the run.
+        own: CPU time of the run itself, in seconds.
+        seconds: Wall time of the run.
+        cpus: CPUs of the run.
+    """
+    return min(1.0, max(0.0, busy - own) / (seconds * len(cpus)))

@@ -62,10 +62,8 @@ class ContainerRunner:
     """Runner of a container image; open it with `container_runner`.
 
     Attributes:
-        image: Name of the image.
         template: Template of the container's command; empty for the image's own command.
         topology: CPUs of the machine; runs get whole cores of them.
-        network: Docker network mode.
         timeout: Seconds after which a run counts as hung.
         sampler: Draws samples of the data; None without data.
         description: Mechanism that holds runs to their cores.

@@ -42,12 +42,7 @@ class AttachedPerf:
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """A `perf stat` that works on this machine.
-
-    Attributes:
-        program: Path of perf.
-        events: Events that the machine can count.
-    """
+    """A `perf stat` that works on this machine."""
 
     program: str
     events: tuple[str, ...]
@@ -86,11 +81,7 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class NoCounters:
-    """No events can be counted here.
-
-    Attributes:
-        reason: Cause, as text for the user.
-    """
+    """No events can be counted here."""
 
     reason: str
 

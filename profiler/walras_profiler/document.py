@@ -5,13 +5,13 @@ them again (`walras.resources.speedup_profile`). All numbers but counts are deci
 """
 
 from collections.abc import Sequence
-from decimal import Decimal
 from statistics import median
 from typing import Any
 
 from walras.diagnosis import Finding
 from walras.profile import SpeedupFit
 from walras.resources.contract import API_VERSION
+from walras.resources.status import decimals
 from walras.sizes import DataSize
 from walras.timemodel import TimeModel
 from walras_profiler.campaign import Measurement
@@ -19,7 +19,6 @@ from walras_profiler.campaign import Measurement
 KIND = "SpeedupProfile"
 
 _KIBIBYTE = 1024
-_SIGNIFICANT = 6
 
 Document = dict[str, Any]
 
@@ -93,14 +92,14 @@ def _measurement(size: DataSize, cores: int, runs: Sequence[Measurement]) -> Doc
 
 
 def _status(fit: SpeedupFit, findings: Sequence[Finding], *, relative: bool) -> Document:
-    whole = {"wholeDataParallelFraction": _decimal(fit.fraction_at(1.0))} if relative else {}
+    whole = {"wholeDataParallelFraction": decimals(fit.fraction_at(1.0))} if relative else {}
     return {
-        "parallelFraction": _decimal(fit.fraction),
+        "parallelFraction": decimals(fit.fraction),
         **whole,
-        "rawParallelFraction": _decimal(fit.raw_fraction),
-        "variance": _decimal(fit.variance),
+        "rawParallelFraction": decimals(fit.raw_fraction),
+        "variance": decimals(fit.variance),
         "parallelFractionByCores": [
-            {"cores": cores, "value": _decimal(value)} for cores, value in fit.by_cores.items()
+            {"cores": cores, "value": decimals(value)} for cores, value in fit.by_cores.items()
         ],
         "timeModels": [_time_model(cores, model) for cores, model in fit.time_models.items()],
         "findings": [
@@ -113,19 +112,13 @@ def _time_model(cores: int, model: TimeModel) -> Document:
     return {
         "cores": cores,
         "form": model.form.value,
-        "coefficients": [_decimal(coefficient) for coefficient in model.coefficients],
-        "residualSeconds": _decimal(model.residual),
+        "coefficients": [decimals(coefficient) for coefficient in model.coefficients],
+        "residualSeconds": decimals(model.residual),
     }
 
 
 def _seconds(value: float) -> str:
     return f"{value:.6f}"
-
-
-def _decimal(value: float) -> str:
-    """Return a decimal of six significant digits, without exponent and trailing zeros."""
-    text = format(Decimal(f"{value:.{_SIGNIFICANT}g}"), "f")
-    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _camel(event: str) -> str:

@@ -207,23 +207,14 @@ def _release(
         raise LaunchError(f"cannot run {command.argv[0]!r}: {reason}")
     process = LaunchedProcess(child.pid)
     threading.Thread(
-        target=process._watch,
-        args=(child, started, before),
-        name=f"wait-{child.pid}",
-        daemon=True,
+        target=process._watch, args=(child, started, before), name=f"wait-{child.pid}", daemon=True
     ).start()
     return process
 
 
 @dataclass(frozen=True, slots=True)
 class _Usage:
-    """Resources that the launcher had used when it was ready.
-
-    Attributes:
-        user: CPU time in user mode, in seconds.
-        system: CPU time in the kernel, in seconds.
-        peak: Largest resident set, in bytes.
-    """
+    """CPU seconds, in user mode and in the kernel, and peak bytes of the launcher when ready."""
 
     user: float
     system: float

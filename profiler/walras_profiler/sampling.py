@@ -25,7 +25,6 @@ class Sampler:
     """Draws samples of one data set.
 
     Attributes:
-        source: Folder or text file with the data.
         scratch: Folder to write samples to; the caller removes it.
         seed: Seed of the random choice; the same seed draws the same samples.
     """
@@ -51,15 +50,13 @@ class Sampler:
         if target.exists():
             return target
         target.parent.mkdir()
-        share, generator = float(size.value), self._generator(size)
+        share = float(size.value)
+        generator = random.Random(f"{self.seed}:{size}")  # noqa: S311 (a sample, not a secret)
         if self.source.is_dir():
             _link_files(self.source.absolute(), target, share, generator)
         else:
             _copy_lines(self.source, target, share, generator)
         return target
-
-    def _generator(self, size: DataSize) -> random.Random:
-        return random.Random(f"{self.seed}:{size}")  # noqa: S311 (a sample, not a secret)
 
 
 def check_source(source: Path) -> None:

@@ -41,7 +41,6 @@ class ProfileRequest:
     """Request of a user for a profile.
 
     Attributes:
-        argv: Words of the command template.
         cores: Core counts such as "1,2,4"; None for `default_core_counts`.
         sizes: Data sizes such as "10%,20%"; None for all of the data.
         repeats: Runs at each core count and data size.
@@ -67,14 +66,7 @@ class ProfileRequest:
 
 @dataclass(frozen=True, slots=True)
 class ProfilePlan:
-    """A valid request and the runs to make for it.
-
-    Attributes:
-        request: Request of the user.
-        template: Template of the command.
-        topology: CPUs of the machine.
-        trials: Runs in their order, without the warm-up.
-    """
+    """A valid request and the runs to make for it."""
 
     request: ProfileRequest
     template: Template

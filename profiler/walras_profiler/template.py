@@ -24,11 +24,7 @@ _TOKEN = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A command line with placeholders.
-
-    Attributes:
-        argv: Program and arguments.
-    """
+    """A command line with placeholders."""
 
     argv: tuple[str, ...]
 

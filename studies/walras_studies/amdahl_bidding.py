@@ -12,6 +12,7 @@ from walras import metrics
 from walras.amdahl.equilibrium import find_equilibrium
 from walras_studies.amdahl_populations import STANDS_IN, draw_population
 from walras_studies.chart import Chart
+from walras_studies.procedures import amdahl_metrics
 from walras_studies.procedures.amdahl_bidding import bid
 from walras_studies.study import Claim, Finding, Progress, Study, mean, steps
 
@@ -112,7 +113,7 @@ def _stops(market: AmdahlMarket) -> Iterator[tuple[float, int, float, float, flo
             step,
             stopped.iterations,
             float(error),
-            metrics.mean_absolute_error(stopped.cores, right.cores),
+            amdahl_metrics.mean_absolute_error(stopped.cores, right.cores),
             1 - metrics.system_progress(market, stopped.cores) / best,
             right.iterations,
             right.price_error,

@@ -14,11 +14,10 @@ import numpy as np
 from walras import metrics
 from walras.amdahl.best_response import find_nash_equilibrium
 from walras.amdahl.equilibrium import find_equilibrium
-from walras.amdahl.greedy import allocate_greedily
 from walras.amdahl.market import AmdahlMarket
-from walras.amdahl.proportional import share_proportionally
-from walras.amdahl.upper_bound import maximise_progress
+from walras.amdahl.upper_bound import allocate_greedily, maximise_progress, share_proportionally
 from walras.rounding import round_cores
+from walras_studies.procedures import amdahl_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -123,8 +122,8 @@ def by_policy(
             name,
             progress[name] / progress["PS"],
             progress[name] / progress["UB"],
-            metrics.entitlement_error(market, cores),
-            metrics.mean_absolute_error(real[name], real["BR"]),
+            amdahl_metrics.entitlement_error(market, cores),
+            amdahl_metrics.mean_absolute_error(real[name], real["BR"]),
             float((utility < bare * (1 - 1e-6)).mean()),
         )
 
@@ -165,5 +164,5 @@ def overestimates(
             market.budgets, market.capacities, market.user, market.server, fraction
         )
         cores = find_equilibrium(lower, start=known.prices).cores
-        moved = metrics.mean_absolute_error(cores[mine], known.cores[mine])
+        moved = amdahl_metrics.mean_absolute_error(cores[mine], known.cores[mine])
         yield Overestimate(density, number, percent, moved)

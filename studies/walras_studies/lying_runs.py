@@ -11,10 +11,8 @@ from walras import metrics
 from walras.abacus.auction import Auction, run_auction
 from walras.amdahl.best_response import find_nash_equilibrium
 from walras.amdahl.equilibrium import find_equilibrium
-from walras.amdahl.greedy import allocate_greedily
 from walras.amdahl.market import AmdahlMarket
-from walras.amdahl.proportional import share_proportionally
-from walras.amdahl.upper_bound import maximise_progress
+from walras.amdahl.upper_bound import allocate_greedily, maximise_progress, share_proportionally
 from walras.karma.baselines import share_max_min, share_strictly
 from walras.price_anticipating.market import ShareMarket
 from walras.price_anticipating.nash import find_nash

@@ -147,15 +147,27 @@ def test_job_is_on_its_cpus_before_its_first_instruction(machine: Machine) -> No
     assert len(status.pods[1].exclusive) == 1
 
 
-def test_weights_divide_shared_cpus_and_all_that_others_leave(machine: Machine) -> None:
+def weighted(machine: Machine) -> tuple[PlacedJob, PlacedJob]:
+    """Two jobs that share the CPUs that a third leaves, the first with four times the weight."""
     heavy, light = machine.start("heavy", BURNER), machine.start("light", BURNER)
     machine.start("owner")
-    weights = {"heavy": 1000, "light": 250}
-    machine.grant({"owner": CORES - 1, "heavy": 0, "light": 0}, weights)
+    machine.grant({"owner": CORES - 1, "heavy": 0, "light": 0}, {"heavy": 1000, "light": 250})
     # Ordinary users' session weights are taken by the kernel only every 0.1 s.
-    time.sleep(0.3)
-    assert machine.step().settled
+    assert eventually(lambda: (again := machine.step()).settled and not again.writes, pause=0.1)
+    return heavy, light
+
+
+def test_jobs_that_share_are_weighted_and_use_what_others_leave(machine: Machine) -> None:
+    heavy, light = weighted(machine)
     assert cpus_of(heavy) == cpus_of(light)
+    heavy.close()
+    left = light.cpu_seconds()
+    assert eventually(lambda: light.cpu_seconds() - left > 0.5)
+
+
+@pytest.mark.speed
+def test_weights_divide_shared_cpus(machine: Machine) -> None:
+    heavy, light = weighted(machine)
     before = heavy.cpu_seconds(), light.cpu_seconds()
 
     def used() -> tuple[float, float]:
@@ -164,9 +176,6 @@ def test_weights_divide_shared_cpus_and_all_that_others_leave(machine: Machine) 
     assert eventually(lambda: sum(used()) > 2)
     by_heavy, by_light = used()
     assert 2.5 < by_heavy / by_light < 6.5
-    heavy.close()
-    left = light.cpu_seconds()
-    assert eventually(lambda: light.cpu_seconds() - left > 0.5)
 
 
 def test_when_nothing_changes_nothing_is_written(machine: Machine) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from walras import metrics
 from walras.amdahl.equilibrium import find_equilibrium
 from walras.amdahl.market import AmdahlMarket, MarketError
-from walras.sockets import SocketMarket, sell_by_socket
+from walras.sale_units import SocketMarket, sell_by_socket
 
 
 def one_node(jobs: int, *, cores: int = 24, users: int | None = None) -> AmdahlMarket:

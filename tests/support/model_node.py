@@ -52,9 +52,7 @@ class Node:
 
     def start_agent(self) -> None:
         self.journal = Journal.open(self.folder / "journal", self.folder / "boot_id")
-        enforcer = CpuEnforcer(
-            self.kernel, PodObserver(self.kernel, LAYOUT), self.journal
-        )
+        enforcer = CpuEnforcer(self.kernel, PodObserver(self.kernel, LAYOUT), self.journal)
         memory = MemoryEnforcer(self.kernel, self.journal)
         nodes = NumaEnforcer(self.kernel, self.journal, self.folder)
         self.agent = Reconciler(enforcer, memory, nodes, self.topology, lambda: self.refusal)

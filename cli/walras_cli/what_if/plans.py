@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import click
 
+from walras.auctions import PricingError
 from walras.clearing import clear
-from walras.market_limits import PricingError
 from walras.plan_quality import evaluate_plan
 from walras.resources.assembly import policy_of
 from walras.snapshot import ColocationRule, CoreMechanism, MemoryMechanism

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
-from walras.quantities import format_bytes
+from walras.plan import format_bytes
 from walras_cli.values import number, plain
 from walras_cli.what_if.change import render_change
 from walras_cli.what_if.tables import (

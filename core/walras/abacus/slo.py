@@ -30,8 +30,7 @@ class PoolOutcome:
     """Jobs in the prolific pool, jobs on standby, and what they get and pay.
 
     Attributes:
-        prolific: Whether each job is in the prolific pool, whose members get their minimums, shape
-            (n,).
+        prolific: Whether each job is in the prolific pool, which gets its minimums, shape (n,).
         standby: Jobs outside the pool, in the random order in which they are offered leftovers.
         shares: Shares of each job, in the pool or of leftovers, shape (n, m).
         utilities: Utility of each job of the useful part of its shares, shape (n,).
@@ -99,7 +98,8 @@ def run_pool_auction(
         return result if result.converged and (got >= least[jobs]).all() else None
 
     within_reach = auction.utilities(np.minimum(most, 1.0)) >= least
-    candidates = [int(job) for job in _richest_first(auction) if within_reach[job]]
+    richest_first = np.argsort(-auction.budgets, kind="stable").tolist()
+    candidates = [job for job in richest_first if within_reach[job]]
     members, outcome = _in_job_order(
         *_fill_pool(candidates, run_auction(_subauction(auction, [])), admit)
     )
@@ -112,12 +112,6 @@ def run_pool_auction(
     utilities = auction.utilities(np.minimum(shares, most))
     charges = np.where(utilities >= least, auction.budgets, 0.0)
     return PoolOutcome(prolific, standby, shares, utilities, charges, outcome)
-
-
-def _richest_first(auction: Auction) -> list[int]:
-    """Return the jobs by decreasing budget."""
-    order: list[int] = np.argsort(-auction.budgets, kind="stable").tolist()
-    return order
 
 
 def _fill_pool(

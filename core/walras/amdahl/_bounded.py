@@ -27,8 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from walras._jit import kernel
-from walras.amdahl._alternation import LEAP
-from walras.amdahl._anderson import Anderson
+from walras.amdahl._alternation import DEPTH, LEAP, SETBACK
 from walras.amdahl._clipped import clipped_root
 from walras.amdahl.conditions import kkt_residual, longest_group
 from walras.amdahl.market import AmdahlMarket
@@ -49,6 +48,16 @@ TINY = 1e-300
 
 ROUNDING = 1e-12
 """Relative excess of minimums over a budget, share or capacity that is taken for rounding."""
+
+
+STALL = 40
+"""Passes without a smaller residual after which the acceleration restarts, too."""
+
+LEAST_DAMPING = 0.05
+"""Smallest factor of a plain step."""
+
+STEADY = 1e-6
+"""Relative difference of two successive changes below which the stride doubles."""
 
 
 class BoundedJobs(NamedTuple):
@@ -80,7 +89,6 @@ class BoundedSolution(NamedTuple):
         prices: Price per core of each server, shape (m,).
         cores: Cores of each job, shape (k,).
         affordable: Whether each user's minimums hold, shape (n,).
-        passes: Passes over the market.
     """
 
     prices: Floats
@@ -123,7 +131,7 @@ def solve_bounded(
     # The highest prices: all money for one server.
     highest = np.log(market.budgets.sum() / market.capacities)
     log_price = np.clip(np.log(prices), highest - LOG_PRICE_RANGE, highest)
-    steps = Anderson()
+    steps = _Anderson()
     goal = 0.25 * tolerance
     for passes in range(1, max_passes + 1):
         change = search.respond(log_price)
@@ -319,3 +327,42 @@ def _servers_respond(side: BoundedJobs, mu: Floats, minimum_scale: Floats, root:
         else:
             guess = 1.0 / root[j]
             root[j] = 1.0 / clipped_root(slope, offset, lower, upper, size, capacity, guess, 0.0)
+
+
+class _Anderson:
+    """State of Anderson acceleration: past points, their changes by the map, and step lengths."""
+
+    def __init__(self) -> None:
+        self.points: list[Floats] = []
+        self.changes: list[Floats] = []
+        self.smallest = np.inf
+        self.stalled = 0
+        self.damping = 1.0
+        self.stride = 1.0
+
+    def next_point(self, point: Floats, change: Floats, largest: float) -> Floats:
+        """Return the next point after ``point``, which the map moves by ``change``."""
+        self.stalled += 1
+        if largest < self.smallest:
+            self.smallest, self.stalled = largest, 0
+            self.damping = min(1.0, 1.1 * self.damping)
+        elif largest > SETBACK * self.smallest or self.stalled > STALL:
+            self.points, self.changes = [], []
+            self.smallest, self.stalled = largest, 0
+            self.damping = max(0.5 * self.damping, LEAST_DAMPING)
+        steady = bool(self.changes) and bool(
+            np.abs(change - self.changes[-1]).max() <= STEADY * largest
+        )
+        self.stride = 2 * self.stride if steady else 1.0
+        if steady or largest >= LEAP:  # their differences are uninformative
+            self.points, self.changes = [], []
+        self.points = [*self.points[-DEPTH:], point]
+        self.changes = [*self.changes[-DEPTH:], change]
+        plain = point + np.clip(self.stride * self.damping * change, -LEAP, LEAP)
+        if len(self.points) == 1:
+            return plain
+        turns = np.diff(self.changes, axis=0)
+        weights = np.linalg.lstsq(turns @ turns.T, turns @ change, rcond=1e-14)[0]
+        moves = np.diff(self.points, axis=0) + self.damping * turns
+        result: Floats = np.clip(plain - weights @ moves, plain - LEAP, plain + LEAP)
+        return result

@@ -38,14 +38,9 @@ LARGEST_LOG_STEP = 1.0
 
 
 class InteriorPoint(NamedTuple):
-    """A solution of the KKT conditions, as their unknowns.
+    """Log prices, shape (m,), log mu, shape (n,), and cores, shape (k,), after some Newton steps.
 
-    Attributes:
-        log_price: Log price of each server, shape (m,).
-        log_mu: Log of mu = 1 / sqrt(marginal utility of money) of each user, shape (n,).
-        cores: Cores of each job, shape (k,).
-        steps: Newton steps made.
-        residual: Largest relative violation of a condition.
+    ``residual`` is the largest relative violation of a condition.
     """
 
     log_price: Floats
@@ -142,9 +137,7 @@ def _initial_cores_and_slack(
     spread = np.sqrt(excess**2 + 4 * (1 - f) * scale)
     idle = excess < 0
     cores = np.where(
-        idle,
-        2 * scale / np.where(idle, spread - excess, 1.0),
-        (excess + spread) / (2 * (1 - f)),
+        idle, 2 * scale / np.where(idle, spread - excess, 1.0), (excess + spread) / (2 * (1 - f))
     )
     cores = np.minimum(cores, market.capacities[market.server])
     return cores, np.maximum((1 - f) * cores - excess, 0.01 * f)

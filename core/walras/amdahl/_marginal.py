@@ -45,13 +45,7 @@ MAX_WITHOUT_HEAP = 8
 
 
 class Division(NamedTuple):
-    """Cores of every job, and an upper bound on any division's value.
-
-    Attributes:
-        cores: Cores of each job, shape (k,).
-        value: Sum of weight times speedup.
-        bound: Proven upper bound on the value of any division.
-    """
+    """Cores of every job, shape (k,), their weighted speedups, and a bound on any division's."""
 
     cores: Floats
     value: float

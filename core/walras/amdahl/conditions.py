@@ -8,7 +8,7 @@ import numpy as np
 
 from walras._jit import kernel
 from walras._segments import read_only
-from walras.amdahl.bounds import check_bounds
+from walras.amdahl.market import check_bounds
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -11,9 +11,8 @@ import numpy as np
 from walras.amdahl import _alternation as alternation
 from walras.amdahl._bounded import solve_bounded
 from walras.amdahl._interior import solve_interior
-from walras.amdahl.bounds import check_bounds
 from walras.amdahl.conditions import kkt_residual
-from walras.amdahl.market import AmdahlMarket, MarketError
+from walras.amdahl.market import AmdahlMarket, MarketError, check_bounds
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -50,16 +49,13 @@ class Equilibrium:
     """Prices and cores that a solver of the Amdahl market found.
 
     Attributes:
-        market: Market that was solved.
         prices: Price per core of each server, in units of the budgets, shape (m,); 0 on a server
             without jobs, and on one with enough cores for all its jobs' maximums.
         cores: Cores of each job, real numbers, shape (k,); they add up to the capacity of each
             server with a price.
-        solver: Name of the method.
         iterations: Passes over the market, Newton steps included.
         price_error: Proven bound on the largest relative error of any price; infinity where nothing
             could be proven.
-        tolerance: Tolerance that was asked for.
         minimum: Minimums of cores that hold, shape (k,); None if none was given.
         maximum: Maximums of cores, shape (k,); None if none was given.
         affordable: Whether each user's minimums hold, shape (n,); None if none was given.
@@ -255,10 +251,7 @@ def _initial_root_prices(
 
 
 def _solve_by_alternation(
-    market: AmdahlMarket,
-    tolerance: float,
-    max_passes: int,
-    start: Floats | None,
+    market: AmdahlMarket, tolerance: float, max_passes: int, start: Floats | None
 ) -> Equilibrium:
     """Solve by `_alternation`; the price error is infinite for f beyond its range."""
     largest = LARGEST_ALTERNATING_FRACTION

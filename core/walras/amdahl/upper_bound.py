@@ -1,4 +1,9 @@
-"""Upper Bound (VI-A): the most system progress that any division of cores achieves (eq. 10)."""
+"""Divisions of cores without prices (VI-A): Upper Bound, Greedy and Proportional Sharing.
+
+Upper Bound is the most system progress that any division of cores achieves (eq. 10). Greedy gives
+each core to the job whose user's progress it raises most. Proportional Sharing divides each
+server's cores in proportion to its users' entitlements.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras.amdahl._marginal import divide
-from walras.amdahl.bounds import check_bounds, check_room
-from walras.amdahl.market import MarketError
+from walras.amdahl.market import MarketError, check_bounds, check_room
+from walras.water_filling import water_fill
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -26,7 +31,6 @@ class Optimum:
     """A division of cores that maximises a weighted mean of user progress.
 
     Attributes:
-        market: Market that was solved.
         cores: Cores of each job, shape (k,); whole numbers if asked for.
         progress: Weighted mean of user progress.
         bound: Upper bound on the progress of any division, proven by Lagrange's dual.
@@ -107,3 +111,53 @@ def _check_whole(capacities: Floats) -> None:
             f"capacities[{server}] = {capacities[server]:g} is not a whole number of at most "
             f"{MAX_CORES} cores; divide real numbers instead"
         )
+
+
+def allocate_greedily(
+    market: AmdahlMarket, *, minimum: ArrayLike | None = None, maximum: ArrayLike | None = None
+) -> Optimum:
+    """Give whole cores, one by one, to the jobs where they raise user progress most.
+
+    Entitlements play no role. As speedups are concave, the result maximises the plain mean of user
+    progress. Ties go to the earlier job.
+
+    Args:
+        market: Users, servers and jobs; capacities must be whole numbers.
+        minimum: Fewest cores of each job, given first, shape (k,); 0 if not given.
+        maximum: Most cores of each job, shape (k,); all cores of its server if not given.
+
+    Returns:
+        Whole cores; ``progress`` is the plain mean of user progress.
+
+    Raises:
+        MarketError: A bound is outside its range, a server's minimums exceed its cores, or its
+            capacity is no whole number.
+    """
+    users = len(market.budgets)
+    share = np.full(users, 1 / max(users, 1))
+    return maximise(market, share, whole=True, minimum=minimum, maximum=maximum)
+
+
+def share_proportionally(market: AmdahlMarket, *, maximum: ArrayLike | None = None) -> Floats:
+    """Divide every server's cores among the users present, in proportion to their budgets.
+
+    Shares of absent users go to those present, and cores beyond a job's ``maximum`` to the other
+    jobs, in proportion too (II-B). A user's jobs on one server share its part equally. Parallel
+    fractions play no role.
+
+    Args:
+        market: Users, servers and jobs.
+        maximum: Most cores that each job can use, shape (k,); all cores of its server if not given.
+
+    Returns:
+        Cores of each job, shape (k,). They add up to the capacity of every server whose jobs can
+        use all of it.
+
+    Raises:
+        MarketError: A maximum is not positive, or the array has the wrong shape.
+    """
+    key = market.user * len(market.capacities) + market.server
+    _, pair, together = np.unique(key, return_inverse=True, return_counts=True)
+    weight = market.budgets[market.user] / together[pair]
+    none, most = check_bounds(market, None, maximum)
+    return water_fill(weight, none, most, market.capacities, market.by_server)

@@ -18,7 +18,7 @@ from walras.cooper.colocation import (
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from walras._arrays import Bools, Floats, Integers
+    from walras._arrays import Floats, Integers
 
 
 @dataclass(frozen=True)
@@ -29,18 +29,12 @@ class Advice:
         pairs: Blocking pairs, the earlier agent first, in order, shape (k, 2).
         companion: Agent to break away with, shape (n,): of those who would gain too, the one that
             the agent prefers most; ``ALONE`` for the advice to participate.
-        gain: Disutility that breaking away with the companion would save the agent, shape (n,); 0
-            for the advice to participate.
+        gain: Disutility that breaking away would save, shape (n,); 0 for the advice to participate.
     """
 
     pairs: Integers
     companion: Integers
     gain: Floats
-
-    @property
-    def participate(self) -> Bools:
-        """Whether each agent should participate rather than break away, shape (n,)."""
-        return np.equal(self.companion, ALONE)
 
 
 def blocking_pairs(disutility: ArrayLike, partner: ArrayLike, alpha: float = 0.0) -> Integers:

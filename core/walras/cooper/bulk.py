@@ -3,6 +3,12 @@
 All agents of a type move at once: time and memory grow with the number of types, not of agents. The
 result is that of agent by agent, pair for pair, where agents are numbered type after type and ties
 go to the lower index.
+
+Proposers of one type displace those of another, who displace others in turn, along a path that
+ends where a receiver has room, or all have rejected. A path that returns to one of its types is a
+cycle, which agents would go round a few at a time, maybe millions of times. Instead, as many as
+are held all around swap places at once, which ends one kind of pair for good (as in Dean and
+Munshi, Faster Algorithms for Stable Allocation Problems, 2010).
 """
 
 from __future__ import annotations
@@ -12,27 +18,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from walras._jit import kernel
 from walras._segments import read_only
-from walras.cooper._displacement import accept_in_bulk
-from walras.cooper.blocking import check_alpha
-from walras.cooper.colocation import (
-    ALONE,
-    ColocationError,
-    check_intensity,
-    check_square,
-)
-from walras.cooper.marriage import Marriage
+from walras.cooper.colocation import ALONE, ColocationError, check_intensity, check_square
+from walras.cooper.marriage import Marriage, preference_lists
 from walras.cooper.policies import by_intensity
-from walras.cooper.ranking import preference_lists
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from walras._arrays import Floats, Integers
+    from walras._arrays import Floats, Indices, Integers
 
 MAX_AGENTS = 10**9 - 1
 """Most agents: NumPy draws partitions of fewer than 10**9; their pairs can be counted in 63
 bits."""
+
+
+NOBODY = -1
+"""Stands for the displaced type where a receiver has room."""
+
+REJECTED = -2
+"""Stands for it where every type rejects the proposer."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,6 @@ class TypeMarriage:
         proposers: Number of proposers of each type, shape (T,).
         receivers: Number of receivers of each type, shape (T,).
         pairs: Number of proposers of type s paired with receivers of type t, shape (T, T).
-        moves: Number of moves, each of any number of agents.
     """
 
     disutility: Floats
@@ -137,25 +142,6 @@ def part_randomly(counts: ArrayLike, seed: int) -> tuple[Integers, Integers]:
     return proposers, present - proposers
 
 
-def count_blocking_pairs(marriage: TypeMarriage, alpha: float = 0.0) -> int:
-    """Return the number of pairs of agents who would both gain more than ``alpha`` together.
-
-    Pairs are those of ``blocking_pairs``; time grows with the number of types.
-    """
-    check_alpha(alpha)
-    cost = marriage.disutility
-    beside = marriage.pairs + marriage.pairs.T
-    willing = np.empty_like(beside)
-    for own_type, (alone, held) in enumerate(zip(marriage.alone, beside, strict=True)):
-        losses = np.append(cost[own_type], 0.0)
-        order = np.argsort(losses)
-        bearable = losses[order] - alpha
-        at_least = np.append(np.cumsum(np.append(held, alone)[order][::-1])[::-1], 0)
-        willing[own_type] = at_least[np.searchsorted(bearable, cost[own_type], side="right")]
-    same = np.diagonal(willing)
-    return int(np.triu(willing * willing.T, 1).sum() + (same * (same - 1) // 2).sum())
-
-
 def _check_counts(name: str, values: ArrayLike, types: int) -> Integers:
     """Return counts of agents as an array of shape (T,), if they are valid."""
     counts = np.asarray(values)
@@ -191,3 +177,101 @@ def _number_agents(
     within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
     numbers: Integers = np.repeat(before + unpaired_before[own], count) + within
     return numbers
+
+
+@kernel
+def accept_in_bulk(
+    cost: Floats, lists: Indices, proposers: Integers, receivers: Integers, turns: Integers
+) -> tuple[Integers, int]:
+    """Let the types propose in ``turns``, each until all its agents are held or rejected.
+
+    Returns:
+        Number of proposers of each type paired with receivers of each, shape (T, T), and number of
+        moves of any number of agents. Pairs do not depend on ``turns``, but time does: fewest are
+        displaced where the types that receivers prefer come first.
+    """
+    types = len(cost)
+    pairs = np.zeros((types, types), np.int64)
+    room, free = receivers.copy(), proposers.copy()
+    asked = np.zeros(types, np.int64)
+    worst = np.full(types, types - 1)
+    path = np.empty(types, np.int64)
+    position = np.full(types, -1, np.int64)
+    moves = 0
+    for newcomer in turns:
+        path[0], position[newcomer], last = newcomer, 0, 0
+        while last >= 0:
+            proposer = path[last]
+            if free[proposer] == 0:
+                position[proposer] = -1
+                last -= 1
+                continue
+            rival = _find_receiver(cost, lists, pairs, room, asked, worst, proposer)
+            if rival == REJECTED:
+                free[proposer] = 0
+                continue
+            moves += 1
+            if rival >= 0 and position[rival] >= 0:
+                _rotate(lists, pairs, asked, path[position[rival] : last + 1])
+            _place_agents(pairs, room, free, proposer, lists[proposer, asked[proposer]], rival)
+            if rival >= 0 and position[rival] < 0:
+                last += 1
+                path[last], position[rival] = rival, last
+    return pairs, moves
+
+
+@kernel
+def _find_receiver(
+    cost: Floats,
+    lists: Indices,
+    pairs: Integers,
+    room: Integers,
+    asked: Integers,
+    worst: Integers,
+    proposer: int,
+) -> int:
+    """Go down the proposer's list to a type that accepts it; return the type it displaces."""
+    while asked[proposer] < len(cost):
+        receiver = lists[proposer, asked[proposer]]
+        if room[receiver] > 0:
+            return NOBODY
+        while worst[receiver] >= 0 and pairs[lists[receiver, worst[receiver]], receiver] == 0:
+            worst[receiver] -= 1
+        if worst[receiver] >= 0:
+            held = lists[receiver, worst[receiver]]
+            offered, now = cost[receiver, proposer], cost[receiver, held]
+            if offered < now or (offered == now and proposer < held):
+                return int(held)
+        asked[proposer] += 1
+    return REJECTED
+
+
+@kernel
+def _place_agents(
+    pairs: Integers, room: Integers, free: Integers, proposer: int, receiver: int, rival: int
+) -> None:
+    """Place as many free agents as fit into the room of ``receiver``, or in place of a rival."""
+    if rival == NOBODY:
+        count = min(free[proposer], room[receiver])
+        room[receiver] -= count
+    else:
+        count = min(free[proposer], pairs[rival, receiver])
+        pairs[rival, receiver] -= count
+        free[rival] += count
+    pairs[proposer, receiver] += count
+    free[proposer] -= count
+
+
+@kernel
+def _rotate(lists: Indices, pairs: Integers, asked: Integers, cycle: Integers) -> None:
+    """Let as many agents as are held all around a cycle each take the place of the next type's."""
+    count = -1
+    for step in range(len(cycle)):
+        displaced = cycle[(step + 1) % len(cycle)]
+        held = pairs[displaced, lists[cycle[step], asked[cycle[step]]]]
+        if count < 0 or held < count:
+            count = held
+    for step in range(len(cycle)):
+        receiver = lists[cycle[step], asked[cycle[step]]]
+        pairs[cycle[step], receiver] += count
+        pairs[cycle[(step + 1) % len(cycle)], receiver] -= count

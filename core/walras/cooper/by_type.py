@@ -34,8 +34,7 @@ class TypeAdvice(NamedTuple):
         companion: Agent to break away with, shape (n,): of those who would gain too, the one that
             costs the agent least, the lowest index among equals; ``ALONE`` for the advice to
             participate.
-        gain: Disutility that breaking away would save the agent, shape (n,); 0 for the advice to
-            participate.
+        gain: Disutility that breaking away would save, shape (n,); 0 for the advice to participate.
     """
 
     companion: Integers
@@ -43,12 +42,7 @@ class TypeAdvice(NamedTuple):
 
 
 def pair_by_type(
-    policy: str,
-    cost: Floats,
-    allowed: Bools,
-    agent_type: Integers,
-    intensity: Floats,
-    seed: int,
+    policy: str, cost: Floats, allowed: Bools, agent_type: Integers, intensity: Floats, seed: int
 ) -> Integers:
     """Return each agent's partner, or ``ALONE``, shape (n,).
 

@@ -154,11 +154,31 @@ def check_partner(values: ArrayLike, agents: int) -> Integers:
     paired = partner != ALONE
     numbers = np.arange(agents)
     one_sided = paired & ((partner[partner] != numbers) | (partner == numbers))
-    refuse(
-        "partner",
-        partner,
-        one_sided,
-        "does not name this agent as its own partner",
-        ColocationError,
-    )
+    complaint = "does not name this agent as its own partner"
+    refuse("partner", partner, one_sided, complaint, ColocationError)
     return partner
+
+
+def dispatch(partner: ArrayLike, processors: int) -> Integers:
+    """Send pairs, and agents alone, to processors in the order of each pair's earlier agent.
+
+    Where there are fewer processors than pairs, they come in batches (IV-D, V).
+
+    Args:
+        partner: Partner of each agent, as from a policy, shape (n,).
+        processors: Number of processors, at least 1.
+
+    Returns:
+        Batch of each task, shape (n,): those of batch 0 start at once, those of batch 1 when it is
+        done.
+
+    Raises:
+        ColocationError: There is no processor; or see ``check_partner``.
+    """
+    if processors < 1:
+        raise ColocationError(f"processors = {processors}: at least 1 is needed")
+    partners = check_partner(partner, np.size(partner))
+    agents = np.arange(len(partners))
+    earlier = np.where(partners == ALONE, agents, np.minimum(agents, partners))
+    _, turn = np.unique(earlier, return_inverse=True)
+    return turn.astype(np.int64) // processors

@@ -20,7 +20,7 @@ import numpy as np
 from walras._jit import kernel
 from walras._segments import read_only
 from walras.cooper.colocation import ALONE, check_disutility
-from walras.cooper.ranking import preference_lists
+from walras.cooper.marriage import preference_lists
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -35,7 +35,6 @@ class Roommates:
     Attributes:
         partner: Partner of each agent, or ``ALONE`` if rejected, shape (n,).
         proposals: Number of proposals in phase 1, at most n (n - 1).
-        rotations: Number of rotations eliminated in phase 2.
     """
 
     partner: Integers
@@ -46,11 +45,6 @@ class Roommates:
     def rejected(self) -> Integers:
         """Agents left over: one that all others reject, or one per cycle of odd size."""
         return np.flatnonzero(self.partner == ALONE)
-
-    @property
-    def stable(self) -> bool:
-        """Whether all are paired stably, but for the one left over of an odd number."""
-        return len(self.rejected) == len(self.partner) % 2
 
 
 def find_roommates(disutility: ArrayLike) -> Roommates:

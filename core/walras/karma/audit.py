@@ -27,7 +27,6 @@ class AuditReport(NamedTuple):
     Attributes:
         first: Number of the first quantum in the log; 0 if the log is empty.
         last: Number of the last quantum in the log; 0 if the log is empty.
-        records: Number of records in the log.
         problems: Reasons why the ledger does not follow from the log, one line each; none if it
             does.
     """

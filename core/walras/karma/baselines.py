@@ -11,16 +11,15 @@ import numpy as np
 
 from walras._segments import read_only
 from walras.karma._pools import share_out
-from walras.karma.ledger import KarmaError
 from walras.karma.shares import Shares, whole
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Counts = NDArray[np.int64]
+    from walras._arrays import Integers
 
 
-def share_strictly(demands: ArrayLike, capacity: int, weights: ArrayLike | None = None) -> Counts:
+def share_strictly(demands: ArrayLike, capacity: int, weights: ArrayLike | None = None) -> Integers:
     """Return the slices that users use of fixed shares by weight: strict partitioning.
 
     Shares are rounded by largest remainder, equal remainders in the order of users.
@@ -45,7 +44,7 @@ def share_strictly(demands: ArrayLike, capacity: int, weights: ArrayLike | None 
     return np.minimum(wanted, share).reshape(np.shape(demands))
 
 
-def share_max_min(demands: ArrayLike, capacity: int, weights: ArrayLike | None = None) -> Counts:
+def share_max_min(demands: ArrayLike, capacity: int, weights: ArrayLike | None = None) -> Integers:
     """Return the max-min fair slices of each quantum separately: periodic max-min (section 2).
 
     Each slice goes to the user that has least in proportion to its weight and wants more, the
@@ -69,23 +68,3 @@ def share_max_min(demands: ArrayLike, capacity: int, weights: ArrayLike | None =
         row = slices[t : t + 1]
         share_out(nothing, prices, inverse, row[0].copy(), row, shares.capacities)
     return slices.reshape(np.shape(demands))
-
-
-def share_max_min_once(
-    demands: ArrayLike, capacity: int, weights: ArrayLike | None = None
-) -> Counts:
-    """Return the slices that users use, in every quantum, of the max-min fair slices of the first.
-
-    Args:
-        demands: Whole slices that users want, at least one quantum, shape (quanta, n).
-        capacity: Slices to divide.
-        weights: Positive integers, one for each user; all equal if not given.
-
-    Raises:
-        KarmaError: A number is out of range (`Shares.of`).
-    """
-    wanted = whole("demands", demands, 2)
-    if not len(wanted):
-        raise KarmaError("demands has no quantum: the first one decides")
-    slices: Counts = np.minimum(wanted, share_max_min(wanted[0], capacity, weights))
-    return slices

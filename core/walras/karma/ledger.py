@@ -19,7 +19,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from numpy.typing import NDArray
+    from walras._arrays import Integers
 
 UNIT = 1_000_000
 """Micro-credits in one credit."""
@@ -58,7 +58,7 @@ class Ledger:
     """
 
     users: tuple[str, ...]
-    balances: NDArray[np.int64]
+    balances: Integers
     carry: int = 0
     quantum: int = 0
 

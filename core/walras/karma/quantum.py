@@ -16,9 +16,9 @@ from walras.karma.shares import HALF, Shares
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Counts = NDArray[np.int64]
+    from walras._arrays import Bools, Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,9 +26,6 @@ class Allocation:
     """Slices and credits of one quantum; arrays are in the order of the ledger's users.
 
     Attributes:
-        before: Ledger before the quantum.
-        ledger: Ledger after the quantum.
-        shares: Capacities, prices and guaranteed slices.
         demands: Slices that users want, shape (pools, n).
         slices: Slices that users hold, shape (pools, n).
         lent: Donated slices that are used, each of which earns its donor its price, shape
@@ -38,30 +35,30 @@ class Allocation:
     before: Ledger
     ledger: Ledger
     shares: Shares
-    demands: Counts
-    slices: Counts
-    lent: Counts
+    demands: Integers
+    slices: Integers
+    lent: Integers
 
     @cached_property
-    def borrowed(self) -> Counts:
+    def borrowed(self) -> Integers:
         """Slices beyond the guaranteed ones, shape (pools, n); each costs its user's price."""
-        borrowed: Counts = np.maximum(self.slices - self.shares.guaranteed, 0)
+        borrowed: Integers = np.maximum(self.slices - self.shares.guaranteed, 0)
         return borrowed
 
     @cached_property
-    def donated(self) -> Counts:
+    def donated(self) -> Integers:
         """Guaranteed slices that their users do not want, lent or not, shape (pools, n)."""
-        donated: Counts = np.maximum(self.shares.guaranteed - self.demands, 0)
+        donated: Integers = np.maximum(self.shares.guaranteed - self.demands, 0)
         return donated
 
     @cached_property
-    def idle(self) -> Counts:
+    def idle(self) -> Integers:
         """Slices of each pool that no user holds, shape (pools,)."""
-        idle: Counts = self.shares.capacities - self.slices.sum(axis=1)
+        idle: Integers = self.shares.capacities - self.slices.sum(axis=1)
         return idle
 
     @cached_property
-    def refused(self) -> NDArray[np.bool_]:
+    def refused(self) -> Bools:
         """Whether each user lacked credits for a slice that stays idle, shape (n,).
 
         If none did, the quantum is Pareto efficient (Theorem 1): no pool has both idle slices and

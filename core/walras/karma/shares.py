@@ -11,9 +11,10 @@ import numpy as np
 from walras.karma.ledger import LARGEST_BALANCE, UNIT, KarmaError
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Counts = NDArray[np.int64]
+    from walras._arrays import Integers
+
 
 LARGEST_CAPACITY = 2**40
 """Bound on the slices of all pools together; more could overflow the arithmetic."""
@@ -36,9 +37,9 @@ class Shares:
         guaranteed: Guaranteed slices of each user, shape (pools, n).
     """
 
-    capacities: Counts
-    prices: Counts
-    guaranteed: Counts
+    capacities: Integers
+    prices: Integers
+    guaranteed: Integers
 
     @classmethod
     def of(
@@ -75,7 +76,7 @@ class Shares:
         prices = _prices(weight, total)
         return cls(pools, prices, _part(fraction, pools, weight, int(weight.sum())))
 
-    def check_demands(self, demands: ArrayLike) -> Counts:
+    def check_demands(self, demands: ArrayLike) -> Integers:
         """Return ``demands`` as an array of shape (pools, n).
 
         Raises:
@@ -91,7 +92,7 @@ class Shares:
         return array
 
 
-def whole(name: str, values: ArrayLike, dimensions: int, least: int = 0) -> Counts:
+def whole(name: str, values: ArrayLike, dimensions: int, least: int = 0) -> Integers:
     """Return a copy of ``values`` as an array of integers in ``least``..2**40 - 1.
 
     Missing dimensions are added in front: one pool need not be given as a list of one.
@@ -121,7 +122,7 @@ def _fraction(value: Fraction | str) -> Fraction:
     return fraction
 
 
-def _prices(weight: Counts, capacity: int) -> Counts:
+def _prices(weight: Integers, capacity: int) -> Integers:
     """Return 1 / (n w_u) in micro-credits, rounded down so that free credits are not negative."""
     users, total = len(weight), int(weight.sum())
     lightest, heaviest = int(weight.min(initial=1)), int(weight.max(initial=1))
@@ -133,11 +134,11 @@ def _prices(weight: Counts, capacity: int) -> Counts:
             f"weights from {lightest} to {heaviest} are too unequal for {users} users "
             f"of {capacity} slices"
         )
-    prices: Counts = UNIT * total // (users * weight)
+    prices: Integers = UNIT * total // (users * weight)
     return prices
 
 
-def _part(fraction: Fraction, capacities: Counts, weight: Counts, total: int) -> Counts:
+def _part(fraction: Fraction, capacities: Integers, weight: Integers, total: int) -> Integers:
     """Return the whole slices in ``fraction`` of each fair share, shape (pools, n)."""
     largest = fraction.numerator * int(capacities.max(initial=0)) * int(weight.max(initial=1))
     if max(largest, fraction.denominator * total) >= 2**63:
@@ -146,5 +147,5 @@ def _part(fraction: Fraction, capacities: Counts, weight: Counts, total: int) ->
             "for 64 bits together"
         )
     shares = np.multiply.outer(fraction.numerator * capacities, weight)
-    part: Counts = shares // max(fraction.denominator * total, 1)
+    part: Integers = shares // max(fraction.denominator * total, 1)
     return part

@@ -38,10 +38,8 @@ class ShareMarket:
 
     Attributes:
         budgets: Budget of each user, positive, shape (n,); users spend all of it.
-        weights: Weight of each machine for each user, not negative, shape (n, m); every user needs
-            a positive one.
-        parallelism: Most machines that each user can use (k_i), at least 1, shape (n,); all
-            machines if not given.
+        weights: Weight of each machine for each user, not negative, some positive, shape (n, m).
+        parallelism: Most machines that each user can use (k_i), at least 1, shape (n,); or all.
         reserve: Standing bid on each machine, positive, in units of the budgets, shape (m,).
 
     Raises:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras._checks import check_finite, refuse
-from walras.price_anticipating._limited import respond_within
-from walras.price_anticipating._turns import leave_out, sweep
-from walras.price_anticipating.market import ShareMarketError, sum_of_largest
+from walras.price_anticipating._response import sweep
+from walras.price_anticipating.market import ShareMarketError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -28,14 +27,11 @@ class NashEquilibrium:
     """Bids that a method found, and what any user could still gain by bidding otherwise.
 
     Attributes:
-        market: Market that was solved.
         bids: Bids, shape (n, m); each row adds up to the user's budget.
-        solver: Name of the method.
         iterations: Rounds in which every user had a turn.
         gains: Relative gain in utility of each user if it alone changed its bids to the best
             response, shape (n,). With limited parallelism, the best response is the one that local
             search found.
-        tolerance: Tolerance that was asked for.
     """
 
     market: ShareMarket
@@ -69,31 +65,6 @@ class NashEquilibrium:
     def utilities(self) -> Floats:
         """Utility of each user, shape (n,)."""
         return self.market.utilities(self.shares)
-
-    @cached_property
-    def proven_gains(self) -> Floats:
-        """Proven upper bound on ``gains`` for any set of machines of a user, shape (n,).
-
-        For any price lambda of money, a user gets at most lambda X plus the k_i largest of
-        max_x (w x / (x + y) - lambda x) = max(0, sqrt(w) - sqrt(lambda y))**2. Here lambda is that
-        of the best response found. Where parallelism is not limited the bound is the gain itself,
-        up to rounding; where it is limited, it proves most of what the local search finds.
-        """
-        market = self.market
-        others = np.empty_like(self.bids)
-        price_of_money = np.empty(len(market.budgets))
-        answer = np.empty(len(market.reserve))
-        for i, limit in enumerate(market.parallelism):
-            leave_out(self.bids, self.prices, market.reserve, i, others[i])
-            mu, _ = respond_within(
-                market.roots[i], others[i], market.budgets[i], limit, np.inf, answer
-            )
-            price_of_money[i] = mu**-2
-        surplus = np.maximum(0, market.roots - np.sqrt(price_of_money[:, None] * others)) ** 2
-        most = sum_of_largest(surplus, market.parallelism) + price_of_money * market.budgets
-        endless = np.full(len(most), np.inf)
-        some = self.utilities > 0
-        return np.asarray(np.divide(most, self.utilities, out=endless, where=some) - 1)
 
 
 def find_nash(
@@ -132,11 +103,11 @@ def find_nash(
     promising = tolerance
     done = 0
     while done < max_iterations:
-        _sweep(market, bids, guesses, gains, step)
+        respond_all(market, bids, guesses, gains, step)
         done += 1
         in_turn = gains.max(initial=0.0)
         if in_turn <= promising:
-            _sweep(market, bids, guesses, gains, step=0.0)
+            respond_all(market, bids, guesses, gains, step=0.0)
             at_rest = gains.max(initial=0.0)
             if at_rest <= tolerance:
                 break
@@ -144,25 +115,8 @@ def find_nash(
         if done % PATIENCE == 0 and not market.limited:
             step, best = (step, gains.max()) if gains.max() < best else (step / 2, best)
     else:
-        _sweep(market, bids, guesses, gains, step=0.0)
+        respond_all(market, bids, guesses, gains, step=0.0)
     return NashEquilibrium(market, bids, "best responses in turn", done, gains, tolerance)
-
-
-def certify(market: ShareMarket, bids: ArrayLike, *, tolerance: float = 1e-3) -> NashEquilibrium:
-    """Return given ``bids``, shape (n, m), with each user's gain by its best response to them."""
-    given = checked_bids(market, bids)
-    gains = np.zeros(len(given))
-    _sweep(market, given, np.full(len(given), np.inf), gains, step=0.0)
-    return NashEquilibrium(market, given, "given bids", 0, gains, tolerance)
-
-
-def best_response(market: ShareMarket, bids: Floats, user: int) -> Floats:
-    """Return one user's best bids while all others keep theirs, shape (m,) (6.1.1 and 6.2)."""
-    others = market.against(bids, user)
-    answer = np.empty(len(others))
-    limit = market.parallelism[user]
-    respond_within(market.roots[user], others, market.budgets[user], limit, np.inf, answer)
-    return answer
 
 
 def weight_proportional(market: ShareMarket) -> Floats:
@@ -192,15 +146,10 @@ def checked_bids(market: ShareMarket, given: ArrayLike) -> Floats:
     return bids
 
 
-def _sweep(market: ShareMarket, bids: Floats, guesses: Floats, gains: Floats, step: float) -> None:
-    """Let all users of the market respond in turn; see `walras.price_anticipating._turns.sweep`."""
+def respond_all(
+    market: ShareMarket, bids: Floats, guesses: Floats, gains: Floats, step: float
+) -> None:
+    """Let all users of the market respond in turn; see `_response.sweep`."""
     sweep(
-        market.roots,
-        market.budgets,
-        market.parallelism,
-        market.reserve,
-        bids,
-        guesses,
-        gains,
-        step,
+        market.roots, market.budgets, market.parallelism, market.reserve, bids, guesses, gains, step
     )

@@ -6,14 +6,14 @@ Market's reserve and the requests of all other pods.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from walras import snapshot as core
 from walras.admission import AccessPolicy
+from walras.resources.contract import PARTNER_ANNOTATION
 from walras.resources.kinds import MarketSpec
-from walras.resources.placings import placing_of, with_placings
 from walras.resources.selection import select
 from walras.resources.supply import closed, for_sale, taken_by
 from walras.resources.terms import (
@@ -26,7 +26,15 @@ from walras.resources.terms import (
     profile_of,
     speedup_of,
 )
-from walras.resources.waiting import node_of, placement_blocker, waiting_method
+from walras.resources.waiting import (
+    EligibleNodes,
+    needs_of,
+    node_of,
+    placement_blocker,
+    room_of,
+    waiting_method,
+)
+from walras.snapshot import PlacementConstraints, title
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -35,6 +43,12 @@ if TYPE_CHECKING:
     from walras.resources.kinds import EntitlementObject, MarketJob, SpeedupProfile
     from walras.resources.selection import Selection
     from walras.resources.supply import ProcessorCounts
+    from walras.snapshot import Job
+    from walras.snapshot import Node as Supply
+
+
+MOST_NAMED = 8
+"""Number of objects that a note names; it counts the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +71,11 @@ class Objects:
     demands: Mapping[str, int] = field(default_factory=dict)
 
 
-MOST_NAMED = 8
-"""Number of objects that a note names; it counts the others."""
-
-
 class Assembled(NamedTuple):
     """A snapshot, and how it was assembled.
 
     Attributes:
-        snapshot: Input of `walras.clearing.clear`.
         notes: One line for everything that takes no part or is unknown.
-        selection: MarketJob of each pod.
         absent: Reason why a job's pod takes no part, by the pod's position.
         refused: Reason why a job may not use its entitlement, by namespace and name.
     """
@@ -242,12 +250,8 @@ class _Known:
     """Lookup tables for assembling jobs.
 
     Attributes:
-        profiles: SpeedupProfiles by namespace and name.
-        labels: Labels of namespaces, by name.
         speedups: Speedups of the MarketJobs that take part, by namespace and name.
         jobs: MarketJobs that take part, each as a job without a pod, by namespace and name.
-        access: Which jobs may use which entitlements.
-        rules: Spec of the Market.
     """
 
     profiles: Mapping[Name, SpeedupProfile]
@@ -302,7 +306,7 @@ class _Known:
         )
 
 
-def _key(resource: MarketJob | SpeedupProfile) -> Name:
+def _key(resource: MarketJob | SpeedupProfile | Pod) -> Name:
     return resource.metadata.namespace, resource.metadata.name
 
 
@@ -367,3 +371,63 @@ def _penalties(profiles: Iterable[SpeedupProfile]) -> dict[tuple[str, str], floa
 
 def _title(pod: Pod) -> str:
     return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+def placing_of(resource: MarketJob) -> PlacementConstraints:
+    """Return a job's requirements on the jobs beside it."""
+    asked, own = resource.spec.colocation, resource.metadata.namespace
+    avoids = frozenset((each.namespace or own, each.name or "") for each in asked.avoid)
+    return PlacementConstraints(exclusive=not asked.participate, avoids=avoids)
+
+
+def with_placings(
+    nodes: Sequence[NodeObject],
+    pods: Sequence[Pod],
+    selection: Selection,
+    supplies: Sequence[Supply],
+    jobs: Sequence[Job],
+) -> tuple[list[Supply], list[Job]]:
+    """Return nodes with their free resources, and pending jobs with their placement constraints.
+
+    Args:
+        nodes: Nodes of the cluster.
+        pods: Pods of the cluster.
+        selection: MarketJob of each pod.
+        supplies: Nodes that take part in the market.
+        jobs: Jobs that take part in the market, one for each pod.
+    """
+    names = {each.name for each in supplies}
+    open_ = [node for node in nodes if node.metadata.name in names]
+    room, eligible = room_of(open_, pods), EligibleNodes(open_)
+    sent = _sent(pods, selection, names)
+    mine = {_key(pods[number]): pods[number] for number in selection.job}
+
+    def placed(job: Job) -> Job:
+        pod = mine[job.namespace, job.pod]
+        node, partner = sent.get(pod.metadata.uid, ("", ""))
+        placement = replace(
+            job.placement,
+            requests=needs_of(pod),
+            nodes=eligible.of(pod),
+            partner_node=node,
+            partner=partner,
+        )
+        return replace(job, placement=placement)
+
+    return (
+        [replace(each, room=room[each.name]) for each in supplies],
+        [job if job.node else placed(job) for job in jobs],
+    )
+
+
+def _sent(
+    pods: Sequence[Pod], selection: Selection, nodes: Collection[str]
+) -> dict[str, tuple[str, str]]:
+    """Return the node that a pod's partner was sent to and the partner's title, by pod UID."""
+    sent = {}
+    for number, resource in selection.job.items():
+        pod = pods[number]
+        other, node = pod.metadata.annotations.get(PARTNER_ANNOTATION), node_of(pod)
+        if other and node is not None and node in nodes:
+            sent[other] = node, title(*_key(resource), pod.metadata.name)
+    return sent

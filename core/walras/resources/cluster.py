@@ -11,14 +11,7 @@ from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    TypeAdapter,
-    model_validator,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, model_validator
 from pydantic.alias_generators import to_camel
 
 from walras.resources.contract import PARTNER_ANNOTATION, STATIC_POD_ANNOTATION

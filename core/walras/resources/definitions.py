@@ -28,14 +28,7 @@ CATEGORY = "walras"
 
 @dataclass(frozen=True, slots=True)
 class PrinterColumn:
-    """A column of ``kubectl get``.
-
-    Attributes:
-        name: Header of the column.
-        path: JSONPath of the field.
-        type: Type of the field.
-        wide: Whether the column is shown only with ``-o wide``.
-    """
+    """A column of ``kubectl get``: header, JSONPath, type, and whether it needs ``-o wide``."""
 
     name: str
     path: str
@@ -45,14 +38,7 @@ class PrinterColumn:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """The definition of a kind for the API server.
-
-    Attributes:
-        model: Model of the kind's objects.
-        status: Model of their status.
-        short: Short name for ``kubectl get``.
-        columns: Columns of ``kubectl get`` between name and age.
-    """
+    """The definition of a kind: its models, short name, and columns in ``kubectl get``."""
 
     model: type[Resource]
     status: type[Status]
@@ -200,9 +186,7 @@ def _column(column: PrinterColumn) -> dict[str, Any]:
 def _schema(definition: Definition) -> dict[str, Any]:
     field = definition.model.model_fields["spec"]
     required = field.is_required()
-    spec = spec_schema(cast("type[Model]", field.annotation)) | (
-        {} if required else {"default": {}}
-    )
+    spec = spec_schema(cast("type[Model]", field.annotation))
     return {
         "type": "object",
         "description": described(definition.model)[0],

@@ -7,14 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from walras.resources.fields import (
-    Cores,
-    Name,
-    NotNegativeInt,
-    PositiveBytes,
-    PositiveInt,
-    Unique,
-)
+from walras.resources.fields import Cores, Name, NotNegativeInt, PositiveBytes, PositiveInt, Unique
 from walras.resources.market_job import ProgressSource  # noqa: TC001 - pydantic reads it
 from walras.resources.model import Model, Resource, Rule
 from walras.resources.status import Condition, Status

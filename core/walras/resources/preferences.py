@@ -41,10 +41,7 @@ class Weights(NamedTuple):
     """The weights of a job's utility.
 
     Attributes:
-        cores: Weight of the job's share of cores.
-        memory: Weight of the job's share of memory.
         source: Given (by the job), Estimated (from its runs) or Equal.
-        runs: Number of runs that are available.
         recorded: Number of these runs that are from the job's status.
     """
 
@@ -77,10 +74,6 @@ def weights_of(resource: MarketJob, recorded: Sequence[Run] = ()) -> Weights:
     Weights are estimated as in section 5 of "Auction-based cloud service differentiation with
     service level objectives", for linear utilities only: measurements determine the weights of
     logarithmic utilities up to a factor, which the section does not cover.
-
-    Args:
-        resource: The job, whose spec may list runs.
-        recorded: Runs from its status (`recorded_runs`).
     """
     auction = resource.spec.auction
     given, told = auction.weights, auction.runs
@@ -103,11 +96,6 @@ def recorded_runs(
     """Return cores, memory and utility of the finished runs in a job's status.
 
     Invalid runs are skipped. The result is empty if runs of the job are not recorded (any more).
-
-    Args:
-        resource: The job.
-        rules: Spec of the Market.
-        status: Status of the job.
     """
     if not status or "runs" not in status or not records_runs(resource, rules):
         return ()
@@ -126,11 +114,7 @@ def finished_runs(runs: object) -> list[Mapping[str, Any]]:
 def run_of(document: Mapping[str, Any]) -> Run | None:
     """Return cores, memory and utility of a finished run; None if it is invalid."""
     try:
-        found = (
-            float(document["cores"]),
-            float(document["memory"]),
-            float(document["utility"]),
-        )
+        found = (float(document["cores"]), float(document["memory"]), float(document["utility"]))
     except (KeyError, OverflowError, TypeError, ValueError):
         return None
     cores, memory, utility = found

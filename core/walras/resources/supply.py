@@ -22,13 +22,7 @@ MOST_MEMORY = 1 << 48
 
 
 class ProcessorCounts(NamedTuple):
-    """A node's processors, as its agent reports them.
-
-    Attributes:
-        cores: Physical cores.
-        threads: Hardware threads, which Kubernetes calls CPUs.
-        sockets: Sockets.
-    """
+    """A node's physical cores, hardware threads (CPUs to Kubernetes) and sockets."""
 
     cores: int
     threads: int
@@ -36,12 +30,7 @@ class ProcessorCounts(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """The requests of pods outside the market on each node.
-
-    Attributes:
-        cpus: CPUs requested, by node.
-        memory: Bytes requested, by node.
-    """
+    """The CPUs and bytes that pods outside the market request, by node."""
 
     cpus: Mapping[str, Decimal]
     memory: Mapping[str, int]

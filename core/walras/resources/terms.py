@@ -31,7 +31,6 @@ class Speedup(NamedTuple):
     """A job's speedup, and its origin.
 
     Attributes:
-        fraction: Parallel fraction, in (0, 1].
         source: Given (by the job), Written (in a profile), Measured (by a profile's measurements),
             Online (while it ran, as its profile's status says) or Assumed.
         profile: Name of the profile that it is from; empty if none.

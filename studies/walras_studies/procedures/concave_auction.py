@@ -127,7 +127,7 @@ def _possible_gains(
     utilities: Utilities,
     alpha: float,
 ) -> Floats:
-    """Return the bounds on gains of `walras.abacus._turns.possible_gains`, shape (n,)."""
+    """Return the bounds on gains of `walras.abacus.auction.possible_gains`, shape (n,)."""
     gains = np.zeros(len(powers))
     for job in np.flatnonzero(bidders.any(axis=1)).tolist():
         v, slopes = _margins_and_slopes(job, bidders[job], powers, utilities)

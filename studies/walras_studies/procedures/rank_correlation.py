@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras._checks import refuse
-from walras.cooper._concordance import count_pairs
+from walras.cooper.preference import count_pairs
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from walras.quantities import format_bytes
+from walras.plan import format_bytes
 from walras_cli.cluster.explain.lines import MOST, facts, faults, heading, line, rest, title
 from walras_cli.cluster.notes import EPOCHS
 from walras_cli.cluster.top.tables import STYLE, cores, decimal, memory, state
