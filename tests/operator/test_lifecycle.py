@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from operator_cluster import CRDS
 from walras.resources.parse import parse_allocation
 from walras_operator.command import main
+from walras_operator.lifecycle.check import refusals
 from walras_operator.lifecycle.default_market import merge_patch
 from walras_operator.lifecycle.release import empty_plan, release_progress
 
@@ -136,3 +137,23 @@ def test_what_cannot_work_is_said_at_once(arguments: list[str], code: int, said:
     result = CliRunner().invoke(main, arguments, env={"KUBECONFIG": None})
     assert result.exit_code == code
     assert said in result.output
+
+
+def test_a_check_names_nodes_whose_agents_refuse_and_why() -> None:
+    def refusing(name: str, reason: str, message: str) -> Document:
+        ready = {"type": "Ready", "status": "False", "reason": reason, "message": message}
+        return allocation(name, conditions=[ready])
+
+    static, unknown = "the CPU manager is static", "the configuration cannot be read"
+    found = [
+        refusing("n2", "Refused", static),
+        refusing("n1", "Refused", static),
+        refusing("n3", "Refused", unknown),
+        refusing("n4", "Pending", "memory waits"),
+        refusing("elsewhere", "Refused", unknown),
+        allocation("n5"),
+    ]
+    assert list(refusals(found, {f"n{number}" for number in range(1, 6)})) == [
+        f"agents of 2 of 5 nodes enforce nothing: n1, n2: {static}",
+        f"agents of 1 of 5 nodes enforce nothing: n3: {unknown}",
+    ]

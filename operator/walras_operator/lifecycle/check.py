@@ -7,16 +7,18 @@ part that has just died does not count.
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from walras.resources.contract import AGENT_LEASES
+from walras_operator.conditions import conditions_of
 from walras_operator.lifecycle.definitions import unestablished
 from walras_operator.lifecycle.requests import list_all, retry_transient
-from walras_service.kinds import LEASES, NODES
+from walras_service.kinds import LEASES, NODES, OURS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from walras_service.api import Api, Document
 
@@ -80,7 +82,15 @@ class Check:
     def _look(self) -> list[str]:
         for lease in self._leases():
             self._renewals.see(lease)
-        return [*unestablished(self.api), *self._leaderless(), *self._agentless()]
+        nodes = {
+            each["metadata"]["name"]
+            for each in list_all(self.api, NODES.path(), {"labelSelector": self.nodes})
+            if not each["spec"].get("unschedulable")
+        }
+        missing = unestablished(self.api)
+        allocations = [] if missing else list_all(self.api, OURS["NodeAllocation"].path())
+        agents = (*self._agentless(nodes), *refusals(allocations, nodes))
+        return [*missing, *self._leaderless(), *agents]
 
     def _leases(self) -> Iterator[Document]:
         path = LEASES.path(self.namespace)
@@ -94,18 +104,28 @@ class Check:
                 f"log: kubectl logs -n {self.namespace} -l app.kubernetes.io/component=operator"
             )
 
-    def _agentless(self) -> Iterator[str]:
+    def _agentless(self, nodes: Collection[str]) -> Iterator[str]:
         alive = {node for name, node in self._renewals.renewing.items() if name != self.lease}
-        wanted = {
-            each["metadata"]["name"]
-            for each in list_all(self.api, NODES.path(), {"labelSelector": self.nodes})
-            if not each["spec"].get("unschedulable")
-        }
-        silent = sorted(wanted - alive)
+        silent = sorted(set(nodes) - alive)
         if silent:
             more = f" and {len(silent) - _NAMED} more" if len(silent) > _NAMED else ""
             yield (
-                f"{len(silent)} of {len(wanted)} nodes have no agent that renews its Lease: "
+                f"{len(silent)} of {len(nodes)} nodes have no agent that renews its Lease: "
                 f"{', '.join(silent[:_NAMED])}{more}; see kubectl get pods -n {self.namespace} "
                 "-o wide -l app.kubernetes.io/component=agent"
             )
+
+
+def refusals(allocations: Iterable[Document], nodes: Collection[str]) -> Iterator[str]:
+    """Yield a line about each cause for which agents refuse to write on some of these nodes."""
+    causes: defaultdict[str, list[str]] = defaultdict(list)
+    for each in allocations:
+        ready = conditions_of(each.get("status") or {}).get("Ready", {})
+        if each["metadata"]["name"] in nodes and ready.get("reason") == "Refused":
+            causes[str(ready.get("message"))].append(each["metadata"]["name"])
+    for cause, refusing in sorted(causes.items()):
+        more = f" and {len(refusing) - _NAMED} more" if len(refusing) > _NAMED else ""
+        yield (
+            f"agents of {len(refusing)} of {len(nodes)} nodes enforce nothing: "
+            f"{', '.join(sorted(refusing)[:_NAMED])}{more}: {cause}"
+        )

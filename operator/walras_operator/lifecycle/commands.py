@@ -175,7 +175,7 @@ def release(
 def check(
     namespace: str, lease_name: str, nodes: str, timeout: float, kubeconfig: str | None
 ) -> None:
-    """Check that an operator leads, the definitions exist, and every node has a live agent.
+    """Check that an operator leads, the definitions exist, and agents can write on all nodes.
 
     The command observes that Leases are renewed, which takes some 15 seconds.
 
@@ -189,7 +189,8 @@ def check(
     if missing:
         raise Failure(*missing)
     click.echo(
-        "an operator leads, all definitions are established, and every node has a live agent"
+        "an operator leads, all definitions are established, and every node has a live agent that "
+        "may write"
     )
 
 
