@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cluster_tools import SYSTEM, ToolError, apply, get, helm, kubectl, pods
-from installed import CHART, begin_programs, settings_of, withdraw
-from shared_node import TEAMS, Shared, entitlement, job, values
+from installed import CHART, IMAGE, begin_programs, settings_of, withdraw
+from shared_node import TEAMS, Shared, deployment, entitlement, job, namespace, values
 from virtual_node import READ, VirtualNode
 from waiting import eventually
 
@@ -29,7 +29,7 @@ PATIENCE = 1800.0
 """Seconds: a pod needs minutes to begin there."""
 
 AGENT = "app.kubernetes.io/component=agent"
-PROFILES = "/apis/walras.dev/v1alpha1/namespaces/vision/speedupprofiles"
+PROFILES = "/apis/walras.dev/v1alpha1/namespaces/{}/speedupprofiles/{}"
 
 
 class Life:
@@ -120,12 +120,51 @@ def test_granted_cores_are_the_kernels(life: Life) -> None:
 
 
 def test_a_pod_is_measured_online_and_its_agent_lives(life: Life) -> None:
+    train = PROFILES.format("vision", "train")
+
     def measured() -> bool:
-        found = get(f"{PROFILES}/train").get("status", {}).get("online", {})
+        found = get(train).get("status", {}).get("online", {})
         return bool(found.get("measurements"))
 
-    assert eventually(measured, PATIENCE, pause=5), get(f"{PROFILES}/train")
+    assert eventually(measured, PATIENCE, pause=5), get(train)
     assert life.restarts() == 0
+    assert life.settles(), life.told()
+
+
+FRACTION = 0.8
+STEPS = f"""
+import os, time
+done, last = 0.0, time.monotonic()
+while True:
+    time.sleep(0.05)
+    now = time.monotonic()
+    done += (now - last) / ({1 - FRACTION} + {FRACTION} / len(os.sched_getaffinity(0)))
+    last = now
+    with open("/tmp/new", "w") as file:
+        file.write(str(round(1000 * done)))
+    os.replace("/tmp/new", "/tmp/progress")
+"""
+"""Progresses as Amdahl's law says of this fraction, so that the machine's speed is no matter."""
+
+
+def test_the_parallel_fraction_of_a_program_is_found(life: Life) -> None:
+    """Its pods have several cores, and are measured by the agent as its image is."""
+    program = deployment("lab", "steps", IMAGE, STEPS)
+    document = unprofiled(job("lab", "steps"))
+    document["spec"]["progress"] = {"file": "/tmp/progress"}  # noqa: S108 - the container's
+    apply(namespace("lab"), program, entitlement("lab", 6), document)
+
+    def fraction() -> float:
+        return float(
+            get(PROFILES.format("lab", "steps")).get("status", {}).get("parallelFraction", 0)
+        )
+
+    try:
+        assert eventually(lambda: abs(fraction() - FRACTION) <= 0.05, PATIENCE, pause=5), fraction()
+        assert life.restarts() == 0
+    finally:
+        kubectl("delete", "namespace/lab", "--wait=false")
+        kubectl("delete", "entitlement", "lab")
     assert life.settles(), life.told()
 
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from shared_node import Cgroups
 
 IMAGES = Path(os.environ.get("WALRAS_IMAGES", ROOT / "build" / "images"))
+IMAGE = f"localhost/walras-agent:{version('walras')}"
+"""What programs run in: it has Python, and the nodes have it."""
+
 CHART = str(ROOT / "helm" / "walras")
 
 
@@ -76,10 +79,9 @@ class Installed:
 
 def begin_programs(shared: Shared, patience: float = PATIENCE) -> None:
     """Begin the teams' programs, and wait until all of them run."""
-    image = f"localhost/walras-agent:{version('walras')}"
     apply(*map(namespace, TEAMS))
     programs = [(team, each) for team, programs in TEAMS.items() for each in programs]
-    apply(*(deployment(team, program, image) for team, program in programs))
+    apply(*(deployment(team, program, IMAGE) for team, program in programs))
     assert eventually(lambda: len(shared.cpus()) == len(programs), patience, pause=0.5)
 
 

@@ -56,14 +56,14 @@ def namespace(team: str) -> Document:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": team}}
 
 
-def deployment(team: str, program: str, image: str) -> Document:
+def deployment(team: str, program: str, image: str, script: str = PROGRAM) -> Document:
     """One pod with four threads, on the node's own network and from an image that it has."""
     labels = {"app": program}
     container = {
         "name": "main",
         "image": image,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["python3", "-c", PROGRAM],
+        "command": ["python3", "-c", script],
     }
     pod = {"hostNetwork": True, "terminationGracePeriodSeconds": 1, "containers": [container]}
     return {
@@ -191,6 +191,8 @@ class Shared:
         groups = self.node.cgroups.containers()
         cpus, of_walras = self._cpus_in(groups), self._cpus_of(groups, *pods(SYSTEM))
         for program, cores in granted.items():
+            if program not in cpus:
+                continue  # somebody else's
             others = of_walras.union(*(cpus[each] for each in cpus if each != program))
             own = cpus[program] - others
             right = own == cpus[program] if cores.is_integer() else own < cpus[program]
