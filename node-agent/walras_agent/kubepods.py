@@ -94,8 +94,7 @@ class Layout:
         """Return the cgroup of a pod.
 
         Args:
-            uid: UID of the pod in the API; for a static pod the hash in its annotation
-                ``kubernetes.io/config.hash`` (the UID in the API is that of the mirror pod).
+            uid: UID of the pod in the API; that of a static pod is the hash of its manifest.
             qos: QoS class of the pod.
 
         Raises:

@@ -128,7 +128,7 @@ def _without_grant(
     """Yield pods without a grant on a frozen node, and why they wait."""
     granted = {grant.uid for grant in current.grants}
     for grant, pod in held:
-        if pod.cgroup_uid not in granted:
+        if pod.metadata.uid not in granted:
             yield _name(pod), f"waits: grants on {grant.node} do not change now, because {why}"
 
 
@@ -210,14 +210,11 @@ def _grant(spec: GrantSpec) -> Document:
 def _grantable(
     held: Sequence[tuple[Grant, Pod]], ungranted: dict[tuple[str, str], str]
 ) -> list[tuple[Grant, Pod]]:
-    """Return the grants that a NodeAllocation can carry; add to ``ungranted`` why others cannot.
-
-    An annotation may declare a pod the mirror of another: the pod that really has the UID wins.
-    """
+    """Return the grants that a NodeAllocation can carry; add to ``ungranted`` why others cannot."""
     seen: set[str] = set()
     fitting: list[tuple[Grant, Pod]] = []
-    for grant, pod in sorted(held, key=_uid_precedence):
-        uid = pod.cgroup_uid
+    for grant, pod in sorted(held, key=lambda each: _name(each[1])):
+        uid = pod.metadata.uid
         if _UID.fullmatch(uid) is None:
             ungranted[_name(pod)] = f"its UID {uid[:64]!r} is invalid; delete and recreate the pod"
         elif uid in seen:
@@ -230,11 +227,6 @@ def _grantable(
     return fitting
 
 
-def _uid_precedence(held: tuple[Grant, Pod]) -> tuple[bool, str, str]:
-    _, pod = held
-    return pod.cgroup_uid != pod.metadata.uid, *_name(pod)
-
-
 def _name(pod: Pod) -> tuple[str, str]:
     return pod.metadata.namespace, pod.metadata.name
 
@@ -245,21 +237,21 @@ def _grants(held: Sequence[tuple[Grant, Pod]]) -> tuple[GrantSpec, ...]:
     millicores: dict[str, int] = {}
     for grant, pod in held:
         if grant.granted_cores:
-            millicores[pod.cgroup_uid] = grant.granted_cores * MILLI
+            millicores[pod.metadata.uid] = grant.granted_cores * MILLI
         else:
             pools[grant.sockets].append((grant, pod))
     for members in pools.values():
         size = min(grant.shared_cores for grant, _ in members) * MILLI
         parts = divide(size, [grant.weight for grant, _ in members])
         for (_, pod), part in zip(members, parts, strict=True):
-            millicores[pod.cgroup_uid] = part
+            millicores[pod.metadata.uid] = part
     return tuple(
         sorted(
             GrantSpec(
-                pod.cgroup_uid,
+                pod.metadata.uid,
                 pod.metadata.namespace,
                 pod.metadata.name,
-                millicores[pod.cgroup_uid],
+                millicores[pod.metadata.uid],
                 None if grant.memory is None else max(grant.memory, PAGE),
             )
             for grant, pod in held

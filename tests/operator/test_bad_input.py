@@ -325,25 +325,26 @@ def test_more_running_pods_than_cores_share_them_all() -> None:
     assert 3.9 <= sum(parts) <= 4
 
 
-def test_a_static_pod_goes_by_what_its_kubelet_calls_it() -> None:
-    mirror = pod(
-        "train-n1",
-        annotations={"kubernetes.io/config.hash": "4f5a", "kubernetes.io/config.mirror": "4f5a"},
-        ownerReferences=[{"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "x"}],
-    )
-    (write,) = decide(world(*HEALTHY[:4], mirror)).nodes
-    assert [grant["podUID"] for grant in write.spec["grants"]] == ["4f5a"]
-
-
-def test_nobody_gets_a_grant_in_the_name_of_another_pod() -> None:
+@pytest.mark.parametrize("uid", ["4f5a", "u-lab-train-0"])
+def test_nobody_gets_a_grant_in_the_name_of_another_pod(uid: str) -> None:
+    """Who mirrors a static pod, such as the API server, is said by nothing but an annotation."""
     thief = pod(
         "a-thief",
-        annotations={"kubernetes.io/config.hash": "u-lab-train-0"},
+        annotations={"kubernetes.io/config.hash": uid, "kubernetes.io/config.mirror": uid},
         ownerReferences=[{"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "x"}],
     )
-    decision = decide(world(*HEALTHY, thief))
-    assert set(grants(decision)["n1"]) == {"train-0", "train-1"}
-    assert "another pod on n1 has its UID" in condition(decision, "MarketJob", "train", "lab")[2]
+    (write,) = decide(world(*HEALTHY, thief)).nodes
+    found = {grant["name"]: grant["podUID"] for grant in write.spec["grants"]}
+    assert found == {"train-0": "u-lab-train-0", "train-1": "u-lab-train-1"}
+
+
+def test_a_pod_that_its_kubelet_has_not_admitted_takes_no_cores_from_the_market() -> None:
+    """Anybody can create a pod with the name of a node and more requests than that has CPUs."""
+    glutton = pod("glutton", "nobodys", phase="Pending", cpu="1000")
+    assert grants(decide(world(*HEALTHY, glutton))) == grants(decide(world(*HEALTHY)))
+    admitted = pod("starting", "nobodys", phase="Pending", cpu="4")
+    admitted["status"]["startTime"] = "2026-01-31T11:59:50Z"
+    assert grants(decide(world(*HEALTHY, admitted))) != grants(decide(world(*HEALTHY)))
 
 
 def test_pods_that_are_being_deleted_still_run_and_keep_their_cores() -> None:

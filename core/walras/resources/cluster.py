@@ -289,6 +289,7 @@ class _PodSpec(_Object):
 
 class _PodStatus(_Object):
     phase: str = "Running"
+    start_time: Annotated[str, BeforeValidator(lambda given: str(given or ""))] = ""
     pod_ip: Annotated[str, Field(alias="podIP")] = ""
 
 
@@ -305,12 +306,15 @@ class Pod(_Object):
         """Whether it has or will have containers that run; one that is being deleted has."""
         return self.status.phase not in {"Succeeded", "Failed"}
 
-    @cached_property
-    def cgroup_uid(self) -> str:
-        """UID by which the kubelet knows the pod; a static pod's mirror has another UID."""
-        mirror = any(owner.kind == "Node" for owner in self.metadata.owner_references)
-        known = self.metadata.annotations.get(STATIC_POD_ANNOTATION, "") if mirror else ""
-        return known or self.metadata.uid
+    @property
+    def admitted(self) -> bool:
+        """Whether its kubelet has taken it: it can have been sent there by anybody."""
+        return self.alive and (self.status.phase != "Pending" or bool(self.status.start_time))
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it says that it mirrors a static pod, whose cgroup has another UID."""
+        return STATIC_POD_ANNOTATION in self.metadata.annotations
 
     @cached_property
     def cpus_requested(self) -> Decimal:

@@ -70,7 +70,7 @@ APPLIED_SPEC_ANNOTATION: Final = f"{GROUP}/applied-spec"
 """Annotation of the Market: the chart's values that were last written to it."""
 
 STATIC_POD_ANNOTATION: Final = "kubernetes.io/config.hash"
-"""Annotation of a static pod: the UID by which its kubelet knows it."""
+"""Annotation of the mirror of a static pod."""
 
 
 def agent_lease(node: str) -> str:

@@ -44,7 +44,7 @@ class PodGrant(Model):
     """The cores and memory that the market granted to a pod on this node.
 
     Attributes:
-        pod_uid: UID of the pod; for a static pod, its annotation ``kubernetes.io/config.hash``.
+        pod_uid: UID of the pod.
         namespace: Namespace of the pod, for information only.
         name: Name of the pod, for information only.
         cores: Number of cores in the unit of the plan. Whole cores are exclusive; a remainder is

@@ -28,12 +28,13 @@ class Selection(NamedTuple):
 def select(jobs: Sequence[MarketJob], pods: Sequence[Pod]) -> Selection:
     """Find the job that owns each pod: of those that select it, the oldest, then the first by name.
 
-    A new job therefore never takes pods from an existing one.
+    A new job therefore never takes pods from an existing one. Static pods belong to none: only an
+    annotation, which any user can set, says which cgroup is theirs.
     """
     index = _Index(jobs)
     selection = Selection({}, {})
     for number, pod in enumerate(pods):
-        if not pod.alive:
+        if not pod.alive or pod.is_static:
             continue
         mine = list(index.candidates(pod))
         if mine:

@@ -37,12 +37,16 @@ class Taken(NamedTuple):
 
 
 def taken_by(pods: Iterable[Pod]) -> Taken:
-    """Return the total requests of the pods that are alive, by node."""
+    """Return the total requests of the pods that their kubelets have admitted, by node.
+
+    Any user can create a pod with a ``nodeName`` and requests beyond the node's size. Its kubelet
+    refuses it, but until then it must not take the node from the market.
+    """
     cpus: defaultdict[str, Decimal] = defaultdict(Decimal)
     memory: defaultdict[str, int] = defaultdict(int)
     for pod in pods:
         node = pod.spec.node_name
-        if pod.alive and node is not None:
+        if pod.admitted and node is not None:
             cpus[node] += pod.cpus_requested
             memory[node] += pod.memory_requested
     return Taken(cpus, memory)

@@ -128,7 +128,7 @@ def _running(
             requests[request.node] = present
             continue
         for each in subject.candidates:
-            if (each.pod.cgroup_uid, each.node) == (request.pod_uid, request.node):
+            if (each.pod.metadata.uid, each.node) == (request.pod_uid, request.node):
                 requests[request.node] = build_request(
                     request.id, request.purpose, each, subject.sampling, rules
                 )

@@ -138,7 +138,7 @@ def queue_entry(subject: Subject, rules: ProfilingPolicy, now: str) -> QueueEntr
         rank = 1 if record.measurements else 0
         return QueueEntry(rank, since, "Speedup", _rotated(pods, _times(failure))) if due else None
     known = {each.pod_uid for each in record.measurements}
-    others = [each for each in pods if each.pod.cgroup_uid not in known]
+    others = [each for each in pods if each.pod.metadata.uid not in known]
     if due and others and len(known) < MOST_MEASUREMENTS:
         return QueueEntry(2, since, "Speedup", _rotated(others, _times(failure)))
     doubted = record.check is not None and record.check.departures > 0
@@ -206,7 +206,7 @@ def _in_turn(
     names = [each.pod.metadata.name for each in pods]
     seen = None if record.check is None else record.check.pod
     first = 0 if seen not in names else names.index(seen) + (not doubted)
-    order = sorted(_rotated(pods, first), key=lambda each: each.pod.cgroup_uid not in known)
+    order = sorted(_rotated(pods, first), key=lambda each: each.pod.metadata.uid not in known)
     return _rotated(order, _times(record.look_failure))
 
 
@@ -224,7 +224,7 @@ def _lost_request(subject: Subject, allocations: Mapping[str, NodeAllocation]) -
     for each in subject.candidates:
         allocation = allocations.get(each.node)
         order = None if allocation is None else allocation.spec.profiling
-        if order is None or order.pod_uid != each.pod.cgroup_uid:
+        if order is None or order.pod_uid != each.pod.metadata.uid:
             continue
         since = _since(order, subject)
         if since is not None and since > last_end(subject.record):

@@ -55,7 +55,7 @@ def build_request(
     progress = chosen.job.spec.progress
     document = {
         "id": name,
-        "podUID": chosen.pod.cgroup_uid,
+        "podUID": chosen.pod.metadata.uid,
         "purpose": purpose,
         "cores": None if purpose == "Progress" else cores,
         "sampleSeconds": rules.sample_seconds,

@@ -51,7 +51,7 @@ def results(world: World, threshold: Decimal) -> dict[Name, Document]:
         if record.request is None:
             continue
         if pods is None:
-            pods = frozenset(pod.cgroup_uid for pod in world.objects.pods if pod.alive)
+            pods = frozenset(pod.metadata.uid for pod in world.objects.pods if pod.alive)
         result = _result(world, record.request, pods)
         if result is not None:
             key = profile.metadata.namespace, profile.metadata.name

@@ -136,7 +136,7 @@ def _can_be_measured(each: Candidate, enforced: Mapping[tuple[str, str], Enforce
     A pending grant counts: memory may be pending for long, and if cores are, which takes seconds,
     the agent waits with the measurement.
     """
-    held = enforced.get((each.node, each.pod.cgroup_uid))
+    held = enforced.get((each.node, each.pod.metadata.uid))
     progress = each.job.spec.progress
     return (
         each.cores >= MIN_CORES

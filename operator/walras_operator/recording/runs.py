@@ -175,8 +175,8 @@ class _Holdings:
         for number in self._outcomes.pods.get(key, ()):
             pod = objects.pods[number]
             node = pod.spec.node_name or ""
-            held = self._outcomes.enforced.get((node, pod.cgroup_uid))
-            yield pod, held, None if held is None else self._shares(node, pod.cgroup_uid)
+            held = self._outcomes.enforced.get((node, pod.metadata.uid))
+            yield pod, held, None if held is None else self._shares(node, pod.metadata.uid)
 
     def _shares(self, node: str, uid: str) -> HeldShares | None:
         if node not in self._portions:

@@ -148,7 +148,7 @@ def _pod(
     if grant is None or unplaceable or _name(pod) in outcomes.ungranted:
         return _without_grant(outcomes, key, number, pod, former)
     before = former.get((pod.metadata.name, pod.metadata.uid), {})
-    held = outcomes.enforced.get((grant.node, pod.cgroup_uid), UNKNOWN)
+    held = outcomes.enforced.get((grant.node, pod.metadata.uid), UNKNOWN)
     reason = grant.reason + (f"; its node's agent: {held.reason}" if held.reason else "")
     return PodOutcome(
         pod_uid=pod.metadata.uid,
