@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_EXEC_SECONDS = 1.0
+_EXEC_SECONDS = 10.0
 _EXEC_PAUSE_SECONDS = 0.0005
 
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")

@@ -195,7 +195,8 @@ class _Restoration:
             control = CgroupFile("cpuset", parent, "cgroup.subtree_control")
             with contextlib.suppress(CgroupError):
                 full = {each for each in files if self._cgroups.read(each)}
-                if full and full <= settings:
+                enabled = "cpuset" in self._cgroups.read(control).split()
+                if enabled and full and full <= settings:
                     self._cgroups.write(control, "-cpuset")
                     self._cgroups.write(control, "+cpuset")
 

@@ -49,7 +49,7 @@ def test_plan_is_held_once_shown_and_put_back(machine: Machine) -> None:
     assert allowed(owner) == core
     assert allowed(sharer) == machine.everything - core
     shown = machine.call("show")
-    assert f"aa   {'6161' * 16}  {core}" in shown.stdout
+    assert f"aa   {'6161' * 15}6160  {core}" in shown.stdout
     assert f"{machine.pods.container('aa')}/cpuset.cpus" in shown.stdout
     seen = json.loads(machine.call("show", "-o", "json").stdout)
     assert {each["podUID"]: each["cpus"] for each in seen["pods"]} == {
