@@ -5,13 +5,13 @@ from __future__ import annotations
 import click
 
 
-@click.command("compile", short_help="Compile the solvers now rather than at their first use.")
+@click.command("compile", short_help="Compile the solvers now instead of at first use.")
 def compile_ahead() -> None:
-    """Compile every solver now, rather than each at its first use.
+    """Compile all solvers now instead of each at first use.
 
-    Machine code is kept beside the installed package, or in the user's cache folder (or in
-    NUMBA_CACHE_DIR, if that is set), and read by every later process, also from a read-only file
-    system. Worth a step in the making of a container image:
+    The machine code is stored next to the installed package, or in the user's cache folder if the
+    package is read-only, or in NUMBA_CACHE_DIR if that is set. Every later process reads it, even
+    from a read-only file system. Run this command when you build a container image:
 
     \b
       RUN pip install walras && walras compile

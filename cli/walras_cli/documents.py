@@ -77,19 +77,19 @@ def _documents(file: Path, problems: list[str]) -> Iterator[dict[str, Any]]:
         problems.append(f"{file}: cannot be read: {error.strerror}")
         return
     except UnicodeDecodeError:
-        problems.append(f"{file}: is not text; give a YAML file")
+        problems.append(f"{file}: is not a text file; use a YAML file")
         return
     except yaml.YAMLError as error:
         problems.append(f"{file}: {_where(error)}; correct the YAML there")
         return
     documents = [document for document in documents if document is not None]
     if not documents:
-        problems.append(f"{file}: has no documents; write an Entitlement and a MarketJob")
+        problems.append(f"{file}: contains no documents; add an Entitlement and a MarketJob")
     for index, document in enumerate(documents):
         if not isinstance(document, dict):
             problems.append(
                 f"{file}: document {index + 1}: is not an object; "
-                f"a document begins with apiVersion and kind"
+                f"begin each document with apiVersion and kind"
             )
         elif document.get("kind") == "List" and isinstance(document.get("items"), list):
             yield from document["items"]
@@ -122,7 +122,7 @@ def _duplicates(found: Sequence[Located[T]]) -> list[str]:
         earlier = first.setdefault((kind, namespace, metadata["name"]), each)
         if earlier is not each:
             problems.append(
-                f"{each.origin}: metadata.name: is there twice (first in {earlier.file}); "
+                f"{each.origin}: metadata.name: is used twice (first in {earlier.file}); "
                 f"remove or rename one"
             )
     return problems

@@ -14,7 +14,7 @@ Command = TypeVar("Command", bound="Callable[..., object]")
 
 
 def output_option(
-    meaning: str = "Form of the report on standard output.",
+    meaning: str = "Output format.",
 ) -> Callable[[Command], Command]:
     """``-o``: a table for people, or what scripts read."""
     return click.option(

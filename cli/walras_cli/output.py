@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import click
+from pydantic.alias_generators import to_camel
 
 from walras_service.api_errors import ApiError
 
@@ -14,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from rich.console import RenderableType
-
 
 Form = Literal["table", "wide", "json", "yaml"]
 
@@ -100,5 +101,21 @@ class _Pages:
         except ApiError as error:
             if not (self._last and error.transient):
                 raise
-            return [*self._last, Text(f"{error}; asked again every {self._interval:g} s")]
+            return [*self._last, Text(f"{error}; retrying every {self._interval:g} s")]
         return self._last
+
+
+def plain(value: Any) -> dict[str, Any]:
+    """Return a value class as a dictionary."""
+    return {to_camel(name): number(getattr(value, name)) for name in value.__slots__}
+
+
+def number(value: Any) -> Any:
+    """Return a value as JSON can hold it: no infinities, no more digits than mean something."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain(value)
+    if isinstance(value, tuple):
+        return [number(each) for each in value]
+    if isinstance(value, float):
+        return float(f"{value:.9g}") if abs(value) != float("inf") else None
+    return value

@@ -23,11 +23,13 @@ _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 @click.command(
-    short_help="Measure how a program speeds up with cores and slows down with data.",
+    short_help="Measure how a program's run time depends on cores and data size.",
     context_settings={"allow_interspersed_args": False},
 )
-@click.option("--cores", metavar="LIST", help="Core counts, with 1. [default: 1,2,4,... and all]")
-@click.option("--sizes", metavar="LIST", help="Data sizes: 10%,20%,50% or 1000,2000.")
+@click.option(
+    "--cores", metavar="LIST", help="Core counts, including 1. [default: 1,2,4,... and all]"
+)
+@click.option("--sizes", metavar="LIST", help="Data sizes, such as 10%,20%,50% or 1000,2000.")
 @click.option(
     "--repeat",
     "repeats",
@@ -40,27 +42,39 @@ _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
     "--data",
     type=click.Path(path_type=Path),
     metavar="PATH",
-    help="Folder or text file; {data} is a random sample of its files or lines.",
+    help="A folder or text file; {data} is the path of a random sample of its files or lines.",
 )
 @click.option("--image", metavar="IMAGE", help="Run the command in a container of this image.")
-@click.option("--network", metavar="MODE", help="The container's network. [default: none]")
+@click.option("--network", metavar="MODE", help="The container's network mode. [default: none]")
 @click.option(
     "--pin",
     type=click.Choice(["auto", "cgroup", "affinity"]),
-    help="How to hold runs to their cores. [default: auto: cgroup if it can be had]",
+    help="How to pin runs to their cores. [default: auto: cgroup if permitted, else affinity]",
 )
-@click.option("--name", metavar="NAME", help="metadata.name. [default: the program's name]")
-@click.option("--namespace", metavar="NS", default="default", show_default=True)
-@output_option("json and yaml give a SpeedupProfile document.")
-@click.option("--plot/--no-plot", default=None, help="Draw the curve. [default: with tables]")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of samples and run order.")
+@click.option(
+    "--name", metavar="NAME", help="metadata.name of the document. [default: the program's name]"
+)
+@click.option(
+    "--namespace",
+    metavar="NS",
+    default="default",
+    show_default=True,
+    help="metadata.namespace of the document.",
+)
+@output_option("Output format; json and yaml print a SpeedupProfile document.")
+@click.option(
+    "--plot/--no-plot", default=None, help="Draw the speedup curve. [default: with -o table]"
+)
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="Seed for samples and the order of runs."
+)
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     default=3600.0,
     show_default=True,
     metavar="SECONDS",
-    help="Longest that one run may take.",
+    help="Time limit of each run.",
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def profile(
@@ -72,14 +86,15 @@ def profile(
     plot: bool | None,
     **options: Any,
 ) -> None:
-    """Measure how COMMAND speeds up with cores and slows down with data.
+    """Measure how COMMAND's run time depends on cores and data size.
 
-    Runs it at several core counts and data sizes, held to its cores from its first instruction, and
-    fits the parallel fraction F of Amdahl's law: 0 gains nothing by more cores, 1 gains fully.
+    Runs COMMAND at several core counts and data sizes, pinned to its cores from the first
+    instruction, and fits the parallel fraction F of Amdahl's law: at F = 0, more cores bring
+    nothing; at F = 1, twice the cores halve the run time.
 
-    In COMMAND, {threads} and {cores} stand for the CPUs and cores of the run, {percent}
-    and {fraction} for its data size (10, 0.1), {size} for a size given as a number,
-    and {data} for the path of a random sample of --data. No shell sees COMMAND.
+    In COMMAND, {threads} and {cores} stand for the run's numbers of CPUs and cores, {percent}
+    and {fraction} for its data size (10, 0.1), {size} for a data size given as a number,
+    and {data} for the path of a random sample of --data. COMMAND runs without a shell.
 
     \b
     Examples:
@@ -90,7 +105,7 @@ def profile(
       walras profile --image registry/app:1 -- app --threads {threads}
       walras profile -o yaml --name solve -- ./solve > solve.yaml
 
-    Exit codes: 0 measured, 1 the command or the measurement failed, 2 bad input, 130 interrupted.
+    Exit codes: 0 success, 1 COMMAND or the measurement failed, 2 invalid input, 130 interrupted.
     """  # noqa: D301 - the backspace keeps click from filling the lines
     from walras_profiler.session import ProfileRequest
 
@@ -123,22 +138,22 @@ def measure(request: "ProfileRequest") -> "ProfileReport":
     from walras_profiler.session import RequestError, carry_out, prepare
 
     try:
-        return carry_out(prepare(request, Topology.read()), Progress())
+        return carry_out(prepare(request, Topology.read()), CampaignProgress())
     except RequestError as error:
         raise BadInput(str(error)) from error
     except MeasurementError as error:
         raise Failure(str(error)) from error
     except KeyboardInterrupt:
-        raise Interrupted("interrupted; nothing of the runs was left behind") from None
+        raise Interrupted("interrupted; all runs were stopped and cleaned up") from None
 
 
-class Progress:
+class CampaignProgress:
     """How a campaign goes, on standard error: a bar on a terminal, a line per run elsewhere."""
 
     @contextmanager
     def begin(self, runner: "Runner", runs: int) -> Iterator["TrialObserver"]:
         """Say how runs are held to their cores, then report each run."""
-        click.echo(f"Runs are held to their cores by {runner.description}.", err=True)
+        click.echo(f"Runs are pinned to their cores by {runner.description}.", err=True)
         for note in runner.notes:
             click.echo(f"Note: {note}.", err=True)
         if not sys.stderr.isatty():
@@ -188,6 +203,6 @@ def check_names(name: str, namespace: str) -> None:
         Failure: Not a DNS subdomain (name) or label (namespace), RFC 1123.
     """
     if not _NAME.fullmatch(name):
-        raise BadInput(f"--name {name!r}: lower-case letters, digits, '-' and '.' only")
+        raise BadInput(f"--name {name!r}: use only lowercase letters, digits, '-' and '.'")
     if not _NAMESPACE.fullmatch(namespace):
-        raise BadInput(f"--namespace {namespace!r}: lower-case letters, digits and '-'")
+        raise BadInput(f"--namespace {namespace!r}: use only lowercase letters, digits and '-'")

@@ -176,14 +176,11 @@ BAD = {
     ),
     "two documents of one name": (
         [ENTITLEMENT, ENTITLEMENT, JOB],
-        "Entitlement ada: metadata.name: is there twice",
+        "Entitlement ada: metadata.name: is used twice",
     ),
     "a job without a program": (
         [ENTITLEMENT, JOB.replace('command: ["true", "{fraction}"]', "selector: {}")],
-        (
-            "MarketJob default/zip: spec.command: is missing; "
-            "a job on one machine needs a program to run"
-        ),
+        ("MarketJob default/zip: spec.command: is missing; a local run needs a program to start"),
     ),
     "zero cores": (
         [ENTITLEMENT, JOB.replace("entitlement: ada", "entitlement: ada, maxCores: 0")],
@@ -227,7 +224,7 @@ BAD = {
             JOB.replace(', parallelFraction: "0.9"', ""),
             PROFILE.replace("cores: 2", "cores: 1"),
         ],
-        "MarketJob default/zip: its profile cannot be used",
+        "MarketJob default/zip: spec.profile: cannot be used",
     ),
     "another API version": (
         [ENTITLEMENT.replace("v1alpha1", "v1"), JOB],
@@ -239,10 +236,10 @@ BAD = {
             JOB,
             "\napiVersion: walras.dev/v1alpha1\nkind: Market\nmetadata: {name: mine}\n",
         ],
-        "Market mine: metadata.name: only a Market named default is used; rename it",
+        "Market mine: metadata.name: only the Market named default is used; rename it",
     ),
-    "no job": ([ENTITLEMENT], "no MarketJob in it; add one with a command"),
-    "nothing at all": ([""], "has no documents"),
+    "no job": ([ENTITLEMENT], "contains no MarketJob; add one with a command"),
+    "nothing at all": ([""], "contains no documents"),
     "a list where an object belongs": (["[1, 2]"], "document 1: is not an object"),
 }
 

@@ -13,12 +13,11 @@ from rich.console import Console
 from seen import decided, seen
 from walras.resources.contract import COLOCATION_GATE
 from walras_cli.cluster.explain.job import explain_job
-from walras_cli.cluster.explain.job_lines import of_job
 from walras_cli.cluster.explain.lending import balances, together
+from walras_cli.cluster.explain.lines import of_job, of_user
 from walras_cli.cluster.explain.margin import Buyer, one_more
 from walras_cli.cluster.explain.node import explain_node
 from walras_cli.cluster.explain.user import MemoryLoan, explain_user
-from walras_cli.cluster.explain.user_lines import of_user
 from worlds import enforced, entitlement, job, market, node, pod, profile
 
 if TYPE_CHECKING:
@@ -168,7 +167,7 @@ def test_a_status_that_is_cut_short_is_not_taken_for_all() -> None:
 
 
 SOURCES = {
-    "given by its spec.parallelFraction": job("a"),
+    "given by spec.parallelFraction": job("a"),
     "written in SpeedupProfile p": job("a", profile="p"),
     "assumed until it is measured": job("a", auto=True),
 }
@@ -254,8 +253,8 @@ def test_who_a_pod_was_placed_beside_and_whom_it_would_rather_share_with_is_told
     console = Console(width=200, record=True, file=StringIO())
     console.print(*of_job(found, wide=False))
     text = console.export_text()
-    assert "placed beside lab/b (b-1), beside which it loses 10.0% (as measured)" in text
-    assert "advice: take part" in text
+    assert "placed beside lab/b (b-1), where it loses 10.0% of its throughput (measured)" in text
+    assert "advice: stay" in text
 
 
 RUNS = [
@@ -274,10 +273,10 @@ RUNS = [
     [
         (
             {"weights": {"cores": "3"}},
-            "weights 3.00 of cores and 1.00 of memory, given by its spec",
+            "weights 3.00 of cores and 1.00 of memory, given by spec",
         ),
-        ({}, "weights 1.00 of cores and 1.00 of memory, since none are known: 0 runs, 0 recorded"),
-        ({"runs": RUNS[:1]}, "since none are known: 1 run, 0 recorded, which are too few"),
+        ({}, "weights 1.00 of cores and 1.00 of memory, the default: 0 runs, 0 recorded"),
+        ({"runs": RUNS[:1]}, "the default: 1 run, 0 recorded, too few"),
         ({"runs": RUNS}, "(95 % intervals), estimated from 4 runs, 0 recorded"),
         ({"runs": RUNS[:1] * 3}, "(0.00 or more) of memory (95 % intervals), estimated from 3"),
     ],
@@ -288,7 +287,7 @@ def test_what_a_job_bids_by_is_told_with_how_sure_that_is(auction: Document, tol
     facts = seen(decided(market(**both), entitlement(), node(), job(**spec), pod("train-0")))
     console = Console(width=300, record=True, file=StringIO())
     console.print(*of_job(explain_job(facts, facts.jobs["lab", "train"]), wide=False))
-    (line,) = (each for each in console.export_text().splitlines() if "bids by" in each)
+    (line,) = (each for each in console.export_text().splitlines() if "bids with" in each)
     assert told in line
 
 

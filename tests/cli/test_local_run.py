@@ -231,7 +231,7 @@ def test_a_run_held_to_one_cpu_sells_one_core_and_assumes_speedups(folder: Folde
     result = json.loads(done.stdout)
     assert result["machine"]["cpus"] == str(cpu)
     assert result["jobs"][0]["source"] == "assumed"
-    assert "speedups cannot be measured here" in done.stderr
+    assert "speedups are assumed, not measured" in done.stderr
 
 
 def test_observe_mode_moves_nothing(folder: Folder) -> None:
@@ -264,7 +264,7 @@ def test_jobs_arrive_leave_and_entitlements_change_with_the_file(folder: Folder)
         folder.write(
             user("ada", 7), user("bob", 1), folder.job("one", "ada", parallelFraction="0.5")
         )
-        assert eventually(lambda: "its command changed" in said_by(process))
+        assert eventually(lambda: "a changed command applies to the next run" in said_by(process))
         folder.write(user("ada", 7), user("bob", 1), three | {"metadata": {"name": "four"}})
         out, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
@@ -410,7 +410,7 @@ def test_no_process_and_no_cgroup_outlives_the_run(
     assert eventually(lambda: not folder.left())
     assert eventually(lambda: not cgroups_of(process.pid))
     if status == 130:
-        assert err.splitlines()[-1].startswith("walras: interrupted; every job was stopped")
+        assert err.splitlines()[-1].startswith("walras: interrupted; all jobs were stopped")
         assert "Traceback" not in err
 
 

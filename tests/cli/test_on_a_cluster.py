@@ -247,9 +247,9 @@ def test_a_job_is_explained_in_the_operators_words(cluster: MarketCluster) -> No
     assert all(each["gain"] > 0 and each["instead"] for each in found["oneMore"])
     text = run("explain", "job", "cli-vision/train")
     assert pods[0]["reason"] in text
-    assert "One core more" in text
+    assert "One more core" in text
     lost = run("explain", "job", "lost", "-n", "cli-speech")
-    assert "To be put right" in lost
+    assert "Problems" in lost
     assert "entitlement nobody does not exist; create it" in lost
 
 
@@ -396,20 +396,20 @@ def test_who_sees_one_namespace_sees_what_is_used_there(
     found = told("top", "--kubeconfig", str(guest))
     assert {row["name"]: row["used"] for row in found["jobs"]} == {"train": 2.5, "render": None}
     assert all(row["cores"]["used"] is None for row in found["users"])
-    assert any("may not list nodes.metrics.k8s.io" in note for note in found["notes"])
+    assert any("no right to list nodes.metrics.k8s.io" in note for note in found["notes"])
 
 
 def test_who_has_no_rights_is_told_which_are_needed(cluster: MarketCluster, stranger: Path) -> None:
     refusal = run("top", "--kubeconfig", str(stranger), code=1)
-    assert "may not" in refusal
+    assert "you have no right to" in refusal
     assert "list entitlements.walras.dev" in refusal
     assert len(refusal.splitlines()) == 1
 
 
 MISTAKES = {
-    "a namespace": (("top", "jobs", "-n", "nowhere"), "there is no namespace nowhere"),
-    "a context": (("top", "--context", "nowhere"), "has no context nowhere; use one of"),
-    "a file": (("top", "--kubeconfig", "/nowhere"), "/nowhere: there is no such kubeconfig"),
+    "a namespace": (("top", "jobs", "-n", "nowhere"), "namespace nowhere does not exist"),
+    "a context": (("top", "--context", "nowhere"), "has no context nowhere; choose one of"),
+    "a file": (("top", "--kubeconfig", "/nowhere"), "/nowhere: the kubeconfig does not exist"),
     "a job": (("explain", "job", "trian", "-n", "cli-vision"), "did you mean cli-vision/train"),
     "a job of another namespace": (("explain", "job", "decode"), "did you mean cli-speech/decode?"),
     "a user": (("explain", "user", "vision"), "did you mean vision-lab?"),
@@ -455,7 +455,7 @@ def test_it_goes_on_while_the_api_server_is_away(cluster: MarketCluster) -> None
         assert process.stdout is not None
         state, pages = "shown", 0  # without a complaint below
         for line in process.stdout:
-            if "asked again every 0.5 s" in line:
+            if "retrying every 0.5 s" in line:
                 pages = 0
                 if state == "killed":
                     state = "complained"
@@ -540,9 +540,9 @@ def test_a_pod_needs_no_kubeconfig(cluster: MarketCluster, guest: Path, tmp_path
 def test_an_operator_that_does_not_run_is_told_of_above_all(cluster: MarketCluster) -> None:
     """The last test of this cluster: nothing is decided any more."""
     cluster.stop_operator()
-    assert "the operator does not run" in told("top")["warnings"][0]
+    assert "the operator is not running" in told("top")["warnings"][0]
     cluster.forget_operators()
-    assert "no operator has ever run here" in told("top")["warnings"][0]
+    assert "the operator has never run in this cluster" in told("top")["warnings"][0]
     cluster.delete(f"{OURS}/markets/default")
     assert "there is no Market named default" in told("top")["warnings"][1]
     assert "no Market named default" in run("what-if", code=2)

@@ -11,8 +11,7 @@ import yaml
 from seen import decided
 from walras.clearing import clear
 from walras.resources.assembly import policy_of
-from walras_cli.what_if.files import documents_of, overlaid
-from walras_cli.what_if.situations import Situation, situation_of_world
+from walras_cli.what_if.changes import Situation, documents_of, overlaid, situation_of_world
 from walras_operator.decision import decide
 from worlds import entitlement, job, market, node, pod
 
@@ -145,5 +144,5 @@ def test_a_job_that_is_refused_is_told_of_once(changed: Callable[..., Situation]
 def test_nodes_that_sell_nothing_are_told_of(changed: Callable[..., Situation]) -> None:
     situation = changed(decided(*base(), agents={"elsewhere"}))
     assert any(
-        note.startswith("nodes that sell nothing: n1 has no agent") for note in situation.notes
+        note.startswith("nodes that sell no cores: n1 has no agent") for note in situation.notes
     )

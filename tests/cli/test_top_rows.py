@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from seen import NOW, decided, seen
-from walras_cli.cluster.leases import Leases
+from walras_cli.cluster.facts import Leases
 from walras_cli.cluster.notes import headline_of, remarks_of, warnings_of
 from walras_cli.cluster.top.jobs import PodRow, job_rows, per_pod
 from walras_cli.cluster.top.nodes import node_rows
@@ -69,7 +69,7 @@ def test_users_are_a_tree_and_parents_sum_up_what_is_below() -> None:
 def test_a_namespace_without_jobs_is_told_of_once() -> None:
     page = TopPage.of(seen(tree()), TableOptions("all", "empty"))
     (line,) = [str(part) for part in page.render(wide=False) if "namespace" in str(part)]
-    assert line == "There are no MarketJobs in namespace empty; -A shows the 3 of others."
+    assert line == "There are no MarketJobs in namespace empty; -A shows the 3 in others."
 
 
 def test_credits_are_exact_and_stand_against_their_mean() -> None:
@@ -206,9 +206,12 @@ def test_a_healthy_market_warns_of_nothing() -> None:
 DOUBTS: dict[str, tuple[dict[str, Any], str]] = {
     "an operator that is gone": (
         {"leases": Leases(known=True, operator=NOW - timedelta(minutes=5))},
-        "the operator does not run: it was heard of 5m ago",
+        "the operator is not running: it last renewed its Lease 5m ago",
     ),
-    "an operator that never was": ({"leases": Leases(known=True)}, "no operator has ever run here"),
+    "an operator that never was": (
+        {"leases": Leases(known=True)},
+        "the operator has never run in this cluster",
+    ),
     "no Market": ({"market": None}, "there is no Market named default"),
 }
 

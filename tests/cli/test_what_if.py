@@ -153,8 +153,8 @@ def with_field(kind: str, field: str, value: Any) -> Any:
 
 
 REFUSALS = {
-    "no jobs": (only("Node", "Entitlement"), "no MarketJob in it"),
-    "no nodes": (only("MarketJob", "Entitlement"), "no Node in it; add `kubectl get nodes"),
+    "no jobs": (only("Node", "Entitlement"), "contains no MarketJob"),
+    "no nodes": (only("MarketJob", "Entitlement"), "contains no Node, so it changes a live"),
     "a bad field": (
         with_field("MarketJob", "parallelFraction", "2"),
         'MarketJob alice/dedup: spec.parallelFraction: is "2"; it must be above 0 and at most 1',
@@ -190,7 +190,7 @@ def test_what_cannot_be_cleared_is_refused_in_a_line(
 
 def test_a_missing_file_and_a_missing_cluster_are_named() -> None:
     done = walras("what-if", KUBECONFIG="/nowhere.kubeconfig")
-    complaint = "there is no such kubeconfig; name one by --kubeconfig or KUBECONFIG"
+    complaint = "the kubeconfig does not exist; set --kubeconfig or KUBECONFIG"
     assert (done.returncode, done.stderr) == (2, f"walras: /nowhere.kubeconfig: {complaint}\n")
     done = walras("what-if", "-f", "/nowhere.yaml")
     assert (done.returncode, done.stderr) == (
@@ -223,10 +223,10 @@ def test_it_tells_what_over_estimated_fractions_would_move() -> None:
     assert all(0 < each["meanError"] <= each["largestError"] < 2 for each in shifts)
     assert "sensitivity" not in result_of("-f", str(CLUSTER))
     shown = walras("what-if", "-f", str(CLUSTER), "--sensitivity").stdout
-    assert "If a user's F were over-estimated" in shown
+    assert "If a user's F were overestimated" in shown
     refused = walras("what-if", "-f", str(CLUSTER), "--sensitivity", "-m", "all")
     assert refused.returncode == 2
-    assert "--sensitivity is about one mechanism" in refused.stderr
+    assert "--sensitivity needs one mechanism" in refused.stderr
 
 
 def test_bids_have_a_table(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_container_is_held_to_its_cpus_without_network_and_measured(
     # The daemon notes its start a little after it has begun.
     done = walras(*("--image", IMAGE, "--repeat", "2", "-o", "json", "--", "sh", "-c", script))
     assert done.returncode == 0, done.stderr
-    assert "Runs are held to their cores by Docker cpuset-cpus." in done.stderr
+    assert "Runs are pinned to their cores by Docker cpuset-cpus." in done.stderr
     cells = json.loads(done.stdout)["spec"]["measurements"]
     assert [cell["cores"] for cell in cells] == [1, 2]
     for cell in cells:

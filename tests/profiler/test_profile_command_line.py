@@ -87,7 +87,7 @@ def test_runs_are_held_to_as_many_cpus_as_cores(user: int | None, pin: str, said
     command = (sys.executable, "-c", CHECKS_ITS_CPUS, "{threads}")
     done = walras("--repeat", "2", "--pin", pin, "--no-plot", "--", *command, user=user)
     assert done.returncode == 0, done.stderr
-    assert re.search(f"Runs are held to their cores by .*{said}", done.stderr)
+    assert re.search(f"Runs are pinned to their cores by .*{said}", done.stderr)
     assert "Measured times" in done.stdout
 
 
@@ -208,7 +208,7 @@ def test_interrupted_campaign_leaves_nothing_behind(
     assert eventually(lambda: traces(seconds, tmp_path) == [])
     assert eventually(lambda: not list(Path("/sys/fs/cgroup").glob(f"*/{own}*")))
     if number == signal.SIGINT:
-        assert said.endswith("walras: interrupted; nothing of the runs was left behind\n")
+        assert said.endswith("walras: interrupted; all runs were stopped and cleaned up\n")
 
 
 def test_machine_with_one_core_says_that_nothing_can_be_measured() -> None:
@@ -278,4 +278,4 @@ def test_options_after_the_command_are_the_commands_own() -> None:
 def test_help_teaches_by_examples() -> None:
     text = CliRunner().invoke(main, ["profile", "--help"]).stdout
     assert "walras profile -- sort --parallel={threads} big.txt" in text
-    assert "Exit codes: 0 measured" in text
+    assert "Exit codes: 0 success" in text

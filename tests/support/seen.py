@@ -9,8 +9,7 @@ from walras.resources.entitlement import EntitlementStatus
 from walras.resources.market import MarketStatus
 from walras.resources.market_job import MarketJobStatus
 from walras.resources.node_allocation import NodeAllocationStatus
-from walras_cli.cluster.facts import Entry, Facts
-from walras_cli.cluster.leases import Leases
+from walras_cli.cluster.facts import Entry, Facts, Leases
 from walras_operator.decision import decide
 from worlds import outcome, world
 

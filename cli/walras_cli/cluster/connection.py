@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -22,12 +22,26 @@ from yaml import YAMLError
 from walras_service.api import Api
 from walras_service.api_errors import ApiError, explained
 from walras_service.failures import BadInput, Failure
+from walras_service.kinds import OURS, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from walras_cli.cluster.options import Target
-    from walras_service.kinds import Kind
+
+ENTITLEMENTS = OURS["Entitlement"]
+JOBS = OURS["MarketJob"]
+MARKETS = OURS["Market"]
+NODE_ALLOCATIONS = OURS["NodeAllocation"]
+
+NODE_METRICS = Kind("metrics.k8s.io", "v1beta1", "nodes")
+POD_METRICS = Kind("metrics.k8s.io", "v1beta1", "pods", namespaced=True)
+
+
+def resource(kind: Kind) -> str:
+    """Return what kubectl calls a kind."""
+    return f"{kind.plural}.{kind.group}" if kind.group else kind.plural
+
 
 Document = dict[str, Any]
 
@@ -113,16 +127,14 @@ def connect(target: Target) -> Cluster:
     if not known and not target.kubeconfig and "KUBERNETES_SERVICE_HOST" in os.environ:
         return _in_pod(target)
     if not known:
-        raise BadInput(
-            f"{file}: there is no such kubeconfig; name one by --kubeconfig or KUBECONFIG"
-        )
+        raise BadInput(f"{file}: the kubeconfig does not exist; set --kubeconfig or KUBECONFIG")
     found = Configuration()
     try:
         namespace = _namespace_of_context(file, target.context)
         load_kube_config(file, target.context, client_configuration=found)
     except (ConfigException, OSError, YAMLError, ValueError, TypeError) as error:
         why = " ".join(str(error).removeprefix("Invalid kube-config file. ").split())
-        raise BadInput(f"{file}: cannot be used: {why}; correct it") from error
+        raise BadInput(f"{file}: the kubeconfig is invalid: {why}; correct it") from error
     return _cluster(found, target.namespace or namespace)
 
 
@@ -131,7 +143,7 @@ def _namespace_of_context(file: str, wanted: str | None) -> str:
     by_name = {each["name"]: each for each in contexts}
     if wanted is not None and wanted not in by_name:
         names = ", ".join(sorted(by_name)) or "none"
-        raise BadInput(f"{file}: has no context {wanted}; use one of: {names}")
+        raise BadInput(f"{file}: has no context {wanted}; choose one of: {names}")
     chosen = current if wanted is None else by_name[wanted]
     return str((chosen.get("context") or {}).get("namespace") or "default")
 
@@ -143,7 +155,7 @@ def _in_pod(target: Target) -> Cluster:
         namespace = _OWN_NAMESPACE.read_text().strip()
     except (ConfigException, OSError) as error:
         raise Failure(
-            f"this pod is not given a ServiceAccount: {error}; name a file by --kubeconfig"
+            f"this pod has no ServiceAccount token: {error}; mount one, or set --kubeconfig"
         ) from error
     return _cluster(found, target.namespace or namespace)
 
@@ -164,7 +176,20 @@ def require_namespace(cluster: Cluster, namespace: str) -> None:
     except ApiError as error:
         if error.reason == "missing":
             raise BadInput(
-                f"there is no namespace {namespace}; name another by -n, or take all by -A"
+                f"namespace {namespace} does not exist; choose another with -n"
             ) from error
         if error.reason != "forbidden":
             raise
+
+
+@contextmanager
+def asked(target: Target) -> Iterator[Cluster]:
+    """Connect to the cluster that is meant.
+
+    Raises:
+        Failure: it cannot be asked, with what the API server says and the way out.
+    """
+    try:
+        yield connect(target)
+    except ApiError as error:
+        raise Failure(str(error)) from error

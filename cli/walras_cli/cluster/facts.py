@@ -8,21 +8,26 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from pydantic import ValidationError
 
-from walras.resources.contract import MARKET_NAME
+from walras.resources.contract import AGENT_LEASES, MARKET_NAME, OPERATOR
 from walras.resources.entitlement import EntitlementStatus
 from walras.resources.market import MarketStatus
 from walras.resources.market_job import MarketJobStatus
 from walras.resources.node_allocation import NodeAllocationStatus
 from walras.resources.parse import ResourceError, parse_object
 from walras.resources.status import Status
-from walras_cli.cluster.connection import CONNECTIONS
-from walras_cli.cluster.kinds import ENTITLEMENTS, JOBS, MARKETS, NODE_ALLOCATIONS, resource
-from walras_cli.cluster.leases import Leases
+from walras_cli.cluster.connection import (
+    CONNECTIONS,
+    ENTITLEMENTS,
+    JOBS,
+    MARKETS,
+    NODE_ALLOCATIONS,
+    resource,
+)
 from walras_cli.cluster.use import NOT_ASKED, Use, use_of
 from walras_service.api_errors import ApiError
 from walras_service.failures import Failure
@@ -35,6 +40,66 @@ if TYPE_CHECKING:
     from walras.resources.status import Condition
     from walras_cli.cluster.connection import Cluster, Document
     from walras_service.kinds import Kind
+
+SLACK = timedelta(seconds=5)
+"""Time after its expiry for which a Lease counts, because clocks and requests differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leases:
+    """Which operator and which agents are alive.
+
+    Attributes:
+        known: whether one may see that at all.
+        operator: when the operator's Lease was renewed last; None if there is none.
+        operator_alive: whether that is recent enough.
+        agents: whether the agent of a node lives, by node; without those that never did.
+    """
+
+    known: bool = False
+    operator: datetime | None = None
+    operator_alive: bool = False
+    agents: Mapping[str, bool] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, cluster: Cluster) -> Leases:
+        """Ask a cluster; the operator and its agents may be in any namespace.
+
+        Raises:
+            ApiError: they cannot be listed.
+        """
+        agents = list(cluster.every(LEASES, labelSelector=AGENT_LEASES))
+        operators = list(cluster.every(LEASES, fieldSelector=f"metadata.name={OPERATOR}"))
+        now = cluster.now
+        renewed = [when for each in operators if (when := _renewed(each)) is not None]
+        return cls(
+            known=True,
+            operator=max(renewed, default=None),
+            operator_alive=any(_alive(each, now) for each in operators),
+            agents={
+                str(holder): _alive(each, now)
+                for each in agents
+                if (holder := (each.get("spec") or {}).get("holderIdentity"))
+            },
+        )
+
+
+def _alive(lease: Document, now: datetime) -> bool:
+    renewed = _renewed(lease)
+    spec = lease.get("spec") or {}
+    lasts = timedelta(seconds=spec.get("leaseDurationSeconds") or 0)
+    return (
+        renewed is not None and bool(spec.get("holderIdentity")) and now < renewed + lasts + SLACK
+    )
+
+
+def _renewed(lease: Document) -> datetime | None:
+    text = (lease.get("spec") or {}).get("renewTime")
+    try:
+        return datetime.fromisoformat(str(text)) if text else None
+    except ValueError:
+        return None
+
 
 S = TypeVar("S", bound=Status)
 T = TypeVar("T")
@@ -156,8 +221,8 @@ def facts_of(
     found = {name: answer.result() for name, answer in answers.items()}
     if all(found[each] is None for each in _MAIN if each in found):
         raise Failure(
-            f"{cluster.host}: may not {', '.join(asking.withheld)}; ask whoever runs the cluster "
-            f"for a role with these rights"
+            f"{cluster.host}: you have no right to {', '.join(asking.withheld)}; ask an "
+            f"administrator of the cluster for a role with these rights"
         )
     known = {name: answer for name, answer in found.items() if answer is not None}
     return Facts(cluster.now, asking.namespace, withheld=tuple(sorted(asking.withheld)), **known)

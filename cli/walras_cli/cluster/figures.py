@@ -34,10 +34,10 @@ def verdict_of(entry: Entry[Any]) -> ConditionSummary:
     """Return what sums up an object's state, or that nothing was said about it as it is now."""
     ready = entry.ready
     if ready is None:
-        return ConditionSummary("Unknown", "NotDecided", "nothing was decided about it yet")
+        return ConditionSummary("Unknown", "NotDecided", "the operator has not decided on it yet")
     if is_behind(entry):
         return ConditionSummary(
-            "Unknown", "Changed", f"changed since this was said: {ready.message}"
+            "Unknown", "Changed", f"changed since the last decision, which said: {ready.message}"
         )
     return ConditionSummary(ready.status, ready.reason, ready.message)
 

@@ -6,9 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from walras_cli.cluster.connection import CONNECTIONS
-from walras_cli.cluster.kinds import resource
-from walras_cli.cluster.leases import Leases
+from walras_cli.cluster.connection import CONNECTIONS, resource
+from walras_cli.cluster.facts import Leases
 from walras_operator.runtime.kinds import Scope
 from walras_operator.runtime.mirror import Mirror
 from walras_service.api_errors import ApiError
@@ -45,8 +44,9 @@ def world_of(cluster: Cluster) -> World:
         withheld = [right for right in pool.map(hear, kinds.values()) if right is not None]
     if withheld:
         raise Failure(
-            f"{cluster.host}: may not {', '.join(withheld)} in all namespaces, and a market cannot "
-            f"be cleared on a part of it; ask for these rights, or for a dump: walras what-if -h"
+            f"{cluster.host}: you have no right to {', '.join(withheld)} in all namespaces, which "
+            f"what-if needs; ask an administrator of the cluster for these rights, or for a dump "
+            f"to use with --from (see walras what-if -h)"
         )
     world = mirror.world(cluster.now.strftime("%Y-%m-%dT%H:%M:%SZ"))
     agents = leases.result()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from walras.resources.market import MarketSpec
+from walras_cli.cluster.connection import MARKETS, resource
 from walras_cli.cluster.figures import is_behind
-from walras_cli.cluster.kinds import MARKETS, resource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,8 +31,8 @@ def remarks_of(facts: Facts) -> tuple[str, ...]:
     lines = [*facts.use.missing, *_unreadable(facts)]
     if facts.withheld:
         lines.append(
-            f"left out for want of rights: {', '.join(facts.withheld)}; ask whoever runs the "
-            f"cluster for a role with these"
+            f"not shown, since you have no right to {', '.join(facts.withheld)}; ask an "
+            f"administrator of the cluster for a role with these rights"
         )
     return tuple(lines)
 
@@ -46,8 +46,8 @@ def _unreadable(facts: Facts) -> Iterator[str]:
     unread = [each.title for each in entries if not each.readable]
     if unread:
         yield (
-            f"the status of {_listed(unread)} cannot be read; use the walras of the operator's "
-            f"version"
+            f"the status of {_listed(unread)} cannot be read; install the version of walras "
+            f"that the operator has"
         )
 
 
@@ -55,19 +55,19 @@ def _operator(facts: Facts) -> Iterator[str]:
     leases = facts.leases
     if leases.known and leases.operator is None:
         yield (
-            "no operator has ever run here (there is no Lease walras-operator), so nothing is "
-            "decided; install the chart, or see to the Deployment of the operator"
+            "the operator has never run in this cluster (there is no Lease walras-operator); "
+            "install the chart, or check the operator's Deployment"
         )
     elif leases.known and leases.operator is not None and not leases.operator_alive:
         ago = in_time(facts.now - leases.operator)
         yield (
-            f"the operator does not run: it was heard of {ago} ago, and what follows is as old; "
-            f"see to its Deployment (kubectl get deployments -A | grep walras)"
+            f"the operator is not running: it last renewed its Lease {ago} ago, and the figures "
+            f"below are from then; check its Deployment (kubectl get deployments -A | grep walras)"
         )
     elif not leases.known and (behind := _behind(facts)):
         yield (
-            f"not decided yet since they changed: {_listed(behind)}; if that stays so, the "
-            f"operator does not run"
+            f"the operator has not decided yet on changes of {_listed(behind)}; if this persists, "
+            f"check that the operator runs"
         )
 
 
@@ -82,7 +82,7 @@ def _market(facts: Facts) -> Iterator[str]:
     if market is None:
         if RIGHT_TO_MARKET not in facts.withheld:
             yield (
-                "there is no Market named default, so nothing is divided; create one (all of its "
+                "there is no Market named default, so no cores are divided; create one (all of its "
                 "fields have defaults)"
             )
         return
@@ -91,8 +91,8 @@ def _market(facts: Facts) -> Iterator[str]:
         yield f"Market default: {ready.message}"
     if market.spec.get("mode", MarketSpec().mode) == "observe":
         yield (
-            "Market default is in mode observe: figures are what would be, and nodes stay as they "
-            "are; set spec.mode to enforce to have it so"
+            "Market default is in mode observe: the figures are not enforced on the nodes; to "
+            "enforce them, set spec.mode to enforce"
         )
 
 

@@ -13,11 +13,18 @@ if TYPE_CHECKING:
 
 _CLUSTER = (
     click.option(
-        "--kubeconfig", metavar="FILE", help="Of kubectl.  [default: KUBECONFIG, ~/.kube/config]"
+        "--kubeconfig",
+        metavar="FILE",
+        help="The kubeconfig file.  [default: KUBECONFIG, ~/.kube/config]",
     ),
-    click.option("--context", metavar="NAME", help="In that file.  [default: the current one]"),
     click.option(
-        "-n", "--namespace", metavar="NAME", help="To look at.  [default: that of the context]"
+        "--context", metavar="NAME", help="A context of that file.  [default: the current one]"
+    ),
+    click.option(
+        "-n",
+        "--namespace",
+        metavar="NAME",
+        help="The namespace to show.  [default: that of the context]",
     ),
 )
 
@@ -60,7 +67,7 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 all_namespaces_option = click.option(
-    "-A", "--all-namespaces", is_flag=True, help="Look at all namespaces."
+    "-A", "--all-namespaces", is_flag=True, help="Show all namespaces."
 )
 
 form_option = click.option(
@@ -70,5 +77,5 @@ form_option = click.option(
     type=click.Choice(["table", "wide", "json", "yaml"]),
     default="table",
     show_default=True,
-    help="Form of what is printed; wide has more columns.",
+    help="Output format; wide adds columns.",
 )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walras.resources.cluster import quantity
-from walras_cli.cluster.kinds import NODE_METRICS, POD_METRICS
+from walras_cli.cluster.connection import NODE_METRICS, POD_METRICS
 from walras_service.api_errors import ApiError
 
 if TYPE_CHECKING:
@@ -83,18 +83,20 @@ def _items(cluster: Cluster, kind: Kind, namespace: str) -> list[Any] | str:
         return list(cluster.every(kind, namespace))
     except ApiError as error:
         if error.reason == "missing":
-            return "use is not known: the cluster serves no metrics.k8s.io; install metrics-server"
+            return (
+                "use is unknown: the cluster does not serve metrics.k8s.io; install metrics-server"
+            )
         if error.reason == "forbidden" and kind.namespaced and not namespace:
             return _items(cluster, kind, cluster.namespace)
         if error.reason == "forbidden":
             where = f" in namespace {namespace}" if namespace else ""
             return (
-                f"use is not known: may not list {kind.plural}.{kind.group}{where}; ask whoever "
-                f"runs the cluster for that right"
+                f"use is unknown: you have no right to list {kind.plural}.{kind.group}{where}; ask "
+                f"an administrator of the cluster for it"
             )
         if error.reason == "unreachable":
             raise
-        return f"use is not known: {error}; see whether metrics-server is well"
+        return f"use is unknown: {error}; check that metrics-server runs"
 
 
 def _name(pod: Mapping[str, Any]) -> tuple[str, str]:

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
     from walras.diagnosis import Finding
     from walras_cli.local.documents import LocalMarket
-    from walras_cli.local.host import Market, Pin
+    from walras_cli.local.host import Pin, SoldCpus
     from walras_cli.local.loop import Loop
     from walras_cli.local.measure import Measured
 
 
 @click.group()
 def local() -> None:
-    """Run the whole market on this machine, with no cluster."""
+    """Run a market on this machine, without a cluster."""
 
 
-@local.command(short_help="Profile, clear and pin the jobs of FILE..., and report.")
+@local.command(short_help="Run the jobs of FILE... on this machine, under a market.")
 @click.argument(
     "files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE..."
 )
@@ -40,21 +40,21 @@ def local() -> None:
     type=click.Choice(["auto", "cgroup", "affinity"]),
     default="auto",
     show_default=True,
-    help="How to hold jobs to their CPUs; auto takes a cgroup if it can be had.",
+    help="How to pin jobs to their CPUs; auto uses cgroups if permitted, else affinity.",
 )
 @click.option("--compare", is_flag=True, help="Run all jobs again under proportional sharing.")
-@click.option("--keep-going", is_flag=True, help="Let other jobs go on when one fails.")
+@click.option("--keep-going", is_flag=True, help="Continue the other jobs when one fails.")
 @click.option(
     "--logs",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Keep what jobs write here. [default: thrown away at the end]",
+    help="Keep the jobs' output in this folder. [default: discard it at the end]",
 )
 @click.option(
     "--save-profiles",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     metavar="FILE",
-    help="Write measured SpeedupProfiles here; give FILE the next time, to measure no more.",
+    help="Save measured SpeedupProfiles; pass FILE to the next run to skip measuring.",
 )
 @output_option()
 def run(
@@ -67,15 +67,15 @@ def run(
     save_profiles: Path | None,
     output: Form,
 ) -> None:
-    """Run the jobs of FILE... on this machine, its cores divided by the market.
+    """Run the jobs of FILE... on this machine and divide its cores by the market.
 
-    The files hold Entitlement, MarketJob and Market documents, as for a cluster; a MarketJob here
-    has a command. Jobs without a known speedup are first profiled on parts of their data. Then all
-    jobs start, held to the cores that the market gives them. It is cleared again when a job ends,
-    when a file changes (jobs may arrive, leave and change in it), and every epoch.
+    The files contain Entitlement, MarketJob and Market documents, as for a cluster, but each
+    MarketJob has a command. Jobs without a known speedup are first profiled on parts of their data.
+    Then all jobs start, pinned to the cores that the market gives them. The market is cleared again
+    when a job ends, when a file changes (jobs may be added, removed or edited), and every epoch.
 
-    At the end: who was entitled to what, who got what, speedups as predicted and as measured,
-    and the same under proportional sharing (predicted, or with --compare measured).
+    The report shows each user's entitlement and cores, predicted and measured speedups, and run
+    times under proportional sharing (predicted, or measured with --compare).
 
     \b
     Examples:
@@ -84,8 +84,8 @@ def run(
       walras local run --save-profiles profiles.yaml market.yaml
       walras local run market.yaml profiles.yaml
 
-    Exit codes: 0 all jobs ended well, 1 a job or its profiling failed, 2 bad input,
-    130 interrupted. Whatever the end, no process and no cgroup of a job is left.
+    Exit codes: 0 all jobs succeeded, 1 a job or its profiling failed, 2 invalid input,
+    130 interrupted. No process or cgroup of a job is left behind in any case.
     """  # noqa: D301 - the backspace keeps click from filling the lines
     from rich.console import Console
 
@@ -111,16 +111,14 @@ def run(
     except PlacementError as error:
         raise BadInput(f"--pin {pin}: {error}") from error
     except KeyboardInterrupt:
-        raise Interrupted(
-            "interrupted; every job was stopped and nothing of them is left"
-        ) from None
+        raise Interrupted("interrupted; all jobs were stopped and cleaned up") from None
     if save_profiles is not None:
         _save(measured, save_profiles)
     findings = {each.job.key: each.findings for each in measured}
     _report(loop, placement, findings, rival, output)
     failed = [state.job.title for state in loop.jobs.values() if state.phase.value == "failed"]
     if failed:
-        raise Failure(f"failed: {', '.join(failed)}; see above")
+        raise Failure(f"failed: {', '.join(failed)}; the errors are above")
 
 
 @contextmanager
@@ -140,20 +138,20 @@ def _termination_as_interrupt() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _sold(market: LocalMarket, files: Sequence[Path]) -> Market:
+def _sold(market: LocalMarket, files: Sequence[Path]) -> SoldCpus:
     from walras_agent.topology import Topology
     from walras_cli.documents import InputError
-    from walras_cli.local.host import Market
+    from walras_cli.local.host import SoldCpus
 
     try:
-        return Market.of(Topology.read(), market.rules.cores)
+        return SoldCpus.of(Topology.read(), market.rules.cores)
     except ValueError as error:
         names = ", ".join(map(str, files))
         raise InputError([f"{names}: Market default: {error}"]) from error
 
 
 def _measure_missing(
-    market: LocalMarket, sold: Market, pin: Pin, console: Console
+    market: LocalMarket, sold: SoldCpus, pin: Pin, console: Console
 ) -> list[Measured]:
     """Profile the jobs that come without a speedup, one after the other on an idle machine."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -168,7 +166,7 @@ def _measure_missing(
         return []
     if len(sold.topology.cores()) < 2:
         console.print(
-            "walras: one core only: speedups cannot be measured here and are assumed",
+            "walras: this machine sells only one core, so speedups are assumed, not measured",
             highlight=False,
         )
         return []
@@ -200,7 +198,7 @@ def _measure_missing(
 
 def _run(
     market: LocalMarket,
-    sold: Market,
+    sold: SoldCpus,
     pin: Pin,
     console: Console,
     measured: Sequence[Measured],
@@ -209,11 +207,11 @@ def _run(
     logs: Path | None,
     keep_going: bool,
 ) -> tuple[Loop, str]:
+    from walras_cli.local.documents import FileWatch
     from walras_cli.local.host import open_host
     from walras_cli.local.loop import Loop
     from walras_cli.local.state import JobState
     from walras_cli.local.view import open_view
-    from walras_cli.local.watch import FileWatch
 
     with open_host(sold, pin, logs) as host, open_view(console) as view:
         watch = None if files is None else FileWatch(files)
@@ -231,7 +229,7 @@ def _run_rival(
     """Run the jobs once more under proportional sharing; return their seconds by key."""
     from walras_cli.local.loop import under
 
-    console.print("the same jobs under proportional sharing:", highlight=False)
+    console.print("running the same jobs under proportional sharing:", highlight=False)
     market = under(loop.market, "ProportionalSharing")
     other, _ = _run(
         market, loop.sold, pin, console, measured, files=None, logs=None, keep_going=loop.keep_going

@@ -132,7 +132,7 @@ def load(files: Iterable[Path]) -> LocalMarket:
         problems += _check_entitlements(market, found)
     if not problems and not market.jobs:
         names = ", ".join(str(file) for file in files)
-        problems.append(f"{names}: no MarketJob in it; add one with a command")
+        problems.append(f"{names}: contains no MarketJob; add one with a command")
     if problems:
         raise InputError(problems)
     return market
@@ -155,7 +155,7 @@ def _assemble(found: Sequence[Located[AnyResource]], problems: list[str]) -> Loc
             rules = resource.spec
             if resource.metadata.name != MARKET_NAME:
                 problems.append(
-                    f"{each.origin}: metadata.name: only a Market named {MARKET_NAME} is used; "
+                    f"{each.origin}: metadata.name: only the Market named {MARKET_NAME} is used; "
                     "rename it"
                 )
         elif isinstance(resource, MarketJob):
@@ -179,12 +179,12 @@ def _job(
     spec = resource.spec
     namespace, name = resource.metadata.namespace, resource.metadata.name
     if spec.command is None:
-        raise ValueError("spec.command: is missing; a job on one machine needs a program to run")
+        raise ValueError("spec.command: is missing; a local run needs a program to start")
     profile = profiles.get((namespace, spec.profile or name))
     if spec.profile is not None and profile is None:
         raise ValueError(
             f"spec.profile: there is no SpeedupProfile {namespace}/{spec.profile} in the files; "
-            f"add it, or remove the field to have the job measured"
+            f"add it, or remove the field to measure the job"
         )
     fit, fraction = None, None
     if spec.parallel_fraction is not None:
@@ -208,7 +208,7 @@ def _speedup(
     try:
         fit = fit_of(resource.spec)
     except ValueError as error:
-        raise ValueError(f"its profile cannot be used: {located.origin}: {error}") from error
+        raise ValueError(f"spec.profile: cannot be used: {located.origin}: {error}") from error
     return fit, fit.fraction_at(full_size(data))
 
 
@@ -232,12 +232,12 @@ def _check_data(job: LocalJob) -> None:
     """Refuse data without a placeholder for them, and the other way round."""
     used = job.template.placeholders
     if "data" in used and job.data is None:
-        raise ValueError("spec.command: uses {data}; say where the data are in spec.data.path")
+        raise ValueError("spec.command: uses {data}; set spec.data.path to the path of the data")
     if "size" in used and job.spec.data.size is None:
-        raise ValueError("spec.command: uses {size}; say how much that is in spec.data.size")
+        raise ValueError("spec.command: uses {size}; set spec.data.size to the full size")
     if job.data is not None:
         if "data" not in used:
-            raise ValueError("spec.data.path: write {data} in spec.command where it belongs")
+            raise ValueError("spec.data.path: is not used; write {data} in spec.command")
         try:
             check_source(job.data)
         except SamplingError as error:
@@ -259,7 +259,7 @@ def _check_samples(job: LocalJob) -> None:
     }:
         raise ValueError(
             "spec.command: cannot be profiled on part of its data; use {data}, {size}, {fraction} "
-            "or {percent} in it, or give spec.parallelFraction or spec.profile"
+            "or {percent} in it, or set spec.parallelFraction or spec.profile"
         )
 
 
@@ -284,3 +284,32 @@ def _check_entitlements(market: LocalMarket, found: Sequence[Located[AnyResource
     return [
         f"{origins[each.namespace, each.name]}: spec.entitlement: {each.reason}" for each in refused
     ]
+
+
+@dataclass(slots=True)
+class FileWatch:
+    """Compares files with how they were when last asked; editors may replace them meanwhile."""
+
+    files: Sequence[Path]
+    _known: tuple[tuple[int, int, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        self._known = self._look()
+
+    def changed(self) -> bool:
+        """Whether any file is another than at the last call."""
+        now = self._look()
+        changed = now != self._known
+        self._known = now
+        return changed
+
+    def _look(self) -> tuple[tuple[int, int, int], ...]:
+        return tuple(_signature(file) for file in self.files)
+
+
+def _signature(file: Path) -> tuple[int, int, int]:
+    try:
+        status = file.stat()
+    except OSError:
+        return (0, 0, 0)
+    return (status.st_ino, status.st_mtime_ns, status.st_size)

@@ -34,7 +34,7 @@ Pin = Literal["auto", "cgroup", "affinity"]
 
 
 @dataclass(frozen=True, slots=True)
-class Market:
+class SoldCpus:
     """The part of the machine that is for sale.
 
     Attributes:
@@ -48,7 +48,7 @@ class Market:
     unit: Literal["core", "thread"]
 
     @classmethod
-    def of(cls, topology: Topology, rules: CoresPolicy) -> Market:
+    def of(cls, topology: Topology, rules: CoresPolicy) -> SoldCpus:
         """Keep the reserved cores out of the market: the first, which interrupts prefer.
 
         Raises:
@@ -59,7 +59,7 @@ class Market:
         if reserved >= len(units):
             raise ValueError(
                 f"spec.cores.reservedCores: is {reserved}; this machine has {len(units)} "
-                f"{rules.unit}(s), so none is left to sell; lower it"
+                f"{rules.unit}(s), so none is left for sale; lower it"
             )
         kept = {cpu for unit in units[reserved:] for cpu in unit}
         sold = Topology(tuple(cpu for cpu in topology.cpus if cpu.id in kept))
@@ -95,7 +95,7 @@ class Host:
         logs: folder of what jobs write.
     """
 
-    sold: Market
+    sold: SoldCpus
     logs: Path
     _placer: JobPlacer
     _reaper: Reaper
@@ -157,7 +157,7 @@ class Host:
 
 
 @contextmanager
-def open_host(sold: Market, pin: Pin, logs: Path | None) -> Iterator[Host]:
+def open_host(sold: SoldCpus, pin: Pin, logs: Path | None) -> Iterator[Host]:
     """Open the host; however this ends, no process, cgroup or temporary file is left.
 
     Raises:

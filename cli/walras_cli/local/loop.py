@@ -22,7 +22,7 @@ from walras_agent.topology import Topology
 from walras_cli.documents import InputError
 from walras_cli.local.documents import NODE, load
 from walras_cli.local.measure import Measured, measure
-from walras_cli.local.state import JobState, Ledger, Phase, Source
+from walras_cli.local.state import FractionSource, JobState, Phase, RunTotals
 from walras_profiler.campaign import MeasurementError
 from walras_profiler.launch import LaunchError
 from walras_profiler.sampling import SamplingError
@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     from walras.plan import Plan
     from walras_agent.local.placement import PlacedJob as Place
     from walras_agent.status import PodStatus
-    from walras_cli.local.documents import LocalJob, LocalMarket
-    from walras_cli.local.host import Host, Market, Pin
-    from walras_cli.local.watch import FileWatch
+    from walras_cli.local.documents import FileWatch, LocalJob, LocalMarket
+    from walras_cli.local.host import Host, Pin, SoldCpus
 
 TICK_SECONDS = 0.1
 HOLD_SECONDS = 1.0
@@ -68,7 +67,7 @@ class Loop:
         watch: the files to follow; None to leave them alone.
         keep_going: whether the other jobs go on when one fails.
         jobs: state of every job there ever was, by key.
-        ledger: Sums of what users got.
+        totals: Sums of what users got.
     """
 
     market: LocalMarket
@@ -78,7 +77,7 @@ class Loop:
     watch: FileWatch | None = None
     keep_going: bool = False
     jobs: dict[str, JobState] = field(default_factory=dict)
-    ledger: Ledger = field(default_factory=Ledger)
+    totals: RunTotals = field(default_factory=RunTotals)
     _plan: Plan | None = None
     _began: float = field(default_factory=time.monotonic)
     _accounted: float = 0.0
@@ -103,7 +102,7 @@ class Loop:
                 self._close(state)
 
     @property
-    def sold(self) -> Market:
+    def sold(self) -> SoldCpus:
         """The part of the machine that is for sale."""
         return self.host.sold
 
@@ -150,7 +149,7 @@ class Loop:
             market = load(self.watch.files)
         except InputError as error:
             for problem in error.problems:
-                self.view.event(self.now, f"{problem} (what was read before stays in force)")
+                self.view.event(self.now, f"{problem} (the previous version stays in force)")
             return []
         return self._follow(market)
 
@@ -176,7 +175,10 @@ class Loop:
         if market.rules.cores.unit != self.market.rules.cores.unit or (
             market.rules.cores.reserved_cores != self.market.rules.cores.reserved_cores
         ):
-            self.view.event(self.now, "spec.cores.unit and reservedCores apply to the next run")
+            self.view.event(
+                self.now,
+                "Market default: new spec.cores.unit and reservedCores apply to the next run",
+            )
         self.market = market
         return reasons or ["the documents changed"]
 
@@ -187,10 +189,10 @@ class Loop:
             state.job.spec.data,
             state.job.cwd,
         ):
-            self.view.event(self.now, f"{job.title} runs on as it was started: its command changed")
+            self.view.event(self.now, f"{job.title}: a changed command applies to the next run")
         state.job = job
         if job.fraction is not None:
-            state.fraction, state.source = job.fraction, Source.GIVEN
+            state.fraction, state.source = job.fraction, FractionSource.GIVEN
             state.fit = job.fit or state.fit
 
     def _profiled(self) -> list[str]:
@@ -202,11 +204,14 @@ class Loop:
             state = self.jobs[key]
             if state.phase is not Phase.PROFILING:
                 self._close(state)
-                reasons.append(f"{state.job.title} left")
+                reasons.append(f"{state.job.title} was removed")
                 continue
             state.phase = Phase.WAITING
             if profiling.result is None:
-                self.view.event(self.now, f"{state.job.title}: {profiling.problem}; F is assumed")
+                self.view.event(
+                    self.now,
+                    f"{state.job.title}: {profiling.problem}; its parallel fraction is assumed",
+                )
             else:
                 state.take_measured(profiling.result.fit)
             reasons.append(f"{state.job.title} was profiled")
@@ -242,7 +247,7 @@ class Loop:
     def _announce(self, plan: Plan, why: str) -> None:
         """Put a new decision on record; one that changes nothing is not worth remembering."""
         self._plan = plan
-        self.ledger.decisions.append((self.now, why, plan))
+        self.totals.decisions.append((self.now, why, plan))
         self.view.event(self.now, f"cleared the market: {why}")
         if not plan.converged:
             self.view.event(self.now, f"prices are off by up to {plan.residual:.1g}: {plan.solver}")
@@ -275,7 +280,9 @@ class Loop:
             if place is None:
                 continue
             if place.container in status.repaired:
-                self.view.event(self.now, f"{state.job.title}: others have changed its CPUs")
+                self.view.event(
+                    self.now, f"{state.job.title}: another program changed its CPUs; restored"
+                )
             state.cpu_seconds = place.cpu_seconds()
             if place.name in pods:
                 self._take(key, state, place, pods[place.name])
@@ -320,10 +327,10 @@ class Loop:
         self._report_failure(f"{state.job.origin}: spec.command: {reason}")
 
     def _can_be_profiled(self, state: JobState) -> bool:
-        first = len(self.ledger.decisions) == 1
+        first = len(self.totals.decisions) == 1
         return (
             not first
-            and state.source is Source.ASSUMED
+            and state.source is FractionSource.ASSUMED
             and state.grant is not None
             and state.grant.granted_cores > 1
             and state.job.fraction is None
@@ -346,7 +353,7 @@ class Loop:
             if state.phase is Phase.RUNNING:
                 user = state.job.spec.entitlement
                 held[user] = held.get(user, 0.0) + state.held
-        self.ledger.pass_time(self._plan if held else None, held, passed)
+        self.totals.pass_time(self._plan if held else None, held, passed)
 
     def _close(self, state: JobState) -> None:
         if state.place is not None:

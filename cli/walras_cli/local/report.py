@@ -14,8 +14,8 @@ from walras import snapshot as core
 from walras.diagnosis import FindingCode
 from walras.forecast import forecast
 from walras_cli.local.documents import NODE
-from walras_cli.local.state import Phase, Source
-from walras_cli.values import number, plain
+from walras_cli.local.state import FractionSource, Phase
+from walras_cli.output import number, plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,7 +56,7 @@ class JobResult:
     entitlement: str
     phase: Phase
     fraction: float
-    source: Source
+    source: FractionSource
     seconds: float
     cpu_seconds: float
     cores: float
@@ -83,7 +83,7 @@ class UserResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class RunResult:
     """A finished local run."""
 
     cores: int
@@ -104,7 +104,7 @@ def result_of(
     placement: str,
     findings: Mapping[str, Sequence[Finding]],
     proportional: Mapping[str, float] | None = None,
-) -> Result:
+) -> RunResult:
     """Sum a finished run up.
 
     Args:
@@ -141,7 +141,7 @@ def result_of(
                 reason=first.reason if first else "",
             )
         )
-    return Result(
+    return RunResult(
         cores=len(loop.sold.units),
         unit=loop.sold.unit,
         cpus=str(loop.sold.topology.cpuset),
@@ -149,9 +149,9 @@ def result_of(
         mode=market.mode,
         mechanism=market.cores.mechanism,
         seconds=max((job.seconds for job in jobs), default=0.0),
-        users=tuple(_user(user, jobs) for user in loop.ledger.users.values()),
+        users=tuple(_user(user, jobs) for user in loop.totals.users.values()),
         jobs=tuple(jobs),
-        decisions=tuple(loop.ledger.decisions),
+        decisions=tuple(loop.totals.decisions),
         findings=findings,
     )
 
@@ -187,7 +187,7 @@ def _forecast(loop: Loop, rival: str | None) -> dict[str, float]:
     return {f"{namespace}.{name}": seconds for (namespace, name, *_), seconds in ends.items()}
 
 
-def document(result: Result) -> dict[str, Any]:
+def document(result: RunResult) -> dict[str, Any]:
     """Return the result for scripts: plain values, camelCase names."""
     return {
         "machine": {
@@ -229,14 +229,14 @@ def document(result: Result) -> dict[str, Any]:
     }
 
 
-def render(result: Result) -> RenderableType:
+def render(result: RunResult) -> RenderableType:
     """Return the result for people."""
     what = result.unit + ("s" if result.cores != 1 else "")
     head = Text(
         f"{result.cores} {what} (CPUs {result.cpus}) divided by {result.mechanism}, "
-        f"jobs held by {result.placement}.\n"
+        f"jobs pinned by {result.placement}.\n"
     )
-    why = Table("job", "why it got what it got at first", **_STYLE)
+    why = Table("job", "why it got its first grant", **_STYLE)
     for job in result.jobs:
         why.add_row(f"{job.namespace}/{job.name}", job.reason)
     return Group(head, _user_table(result), _job_table(result), why, *_warnings(result))
@@ -250,7 +250,7 @@ _STYLE: dict[str, Any] = {"box": SIMPLE_HEAD, "title_justify": "left", "caption_
 _NOT_WORTH_A_LINE = {FindingCode.ONE_CORE_COUNT, FindingCode.SIZES_DISAGREE}
 
 
-def _warnings(result: Result) -> list[Text]:
+def _warnings(result: RunResult) -> list[Text]:
     """Return a line for every finding about profiles, those of several jobs together."""
     jobs: dict[str, list[str]] = {}
     message: dict[str, str] = {}
@@ -266,7 +266,7 @@ def _warnings(result: Result) -> list[Text]:
     ]
 
 
-def _user_table(result: Result) -> Table:
+def _user_table(result: RunResult) -> Table:
     table = Table(title="Users, averaged over the time that their jobs ran", **_STYLE)
     table.add_column("user", no_wrap=True)
     for column in (
@@ -289,8 +289,8 @@ def _user_table(result: Result) -> Table:
     return table
 
 
-def _job_table(result: Result) -> Table:
-    table = Table(title="Jobs: expected / real", **_STYLE)
+def _job_table(result: RunResult) -> Table:
+    table = Table(title="Jobs: predicted / measured", **_STYLE)
     table.add_column("job", overflow="fold")
     for column in ("F", "cores\ngot", "speedup", "seconds", "shared*"):
         table.add_column(column, justify="right", no_wrap=True)
@@ -299,7 +299,7 @@ def _job_table(result: Result) -> Table:
         measured = job.proportional_measured_seconds
         table.add_row(
             f"{job.namespace}/{job.name}{mark}",
-            f"{job.fraction:.3f}" + ("?" if job.source is Source.ASSUMED else ""),
+            f"{job.fraction:.3f}" + ("?" if job.source is FractionSource.ASSUMED else ""),
             f"{job.cores:.2f}",
             f"{job.predicted_speedup:.2f} / {_optional(job.measured_speedup, 2)}",
             f"{_optional(job.predicted_seconds, 1)} / {job.seconds:.1f}",
@@ -307,8 +307,8 @@ def _job_table(result: Result) -> Table:
             + ("" if measured is None else f" / {measured:.1f}"),
         )
     table.caption = (
-        "F: parallel fraction (?: assumed). Speedup over one core: expected by Amdahl's law "
-        "for the cores got. * seconds under proportional sharing."
+        "F: parallel fraction (?: assumed). Speedup over one core, predicted by Amdahl's law "
+        "for the cores it got. * seconds under proportional sharing."
     )
     return table
 

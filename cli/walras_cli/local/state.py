@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from walras_cli.local.host import Running
 
 
-class Source(StrEnum):
+class FractionSource(StrEnum):
     """Source of a parallel fraction."""
 
     GIVEN = "given"
@@ -68,7 +68,7 @@ class JobState:
 
     job: LocalJob
     fraction: float
-    source: Source
+    source: FractionSource
     fit: SpeedupFit | None = None
     phase: Phase = Phase.WAITING
     place: Place | None = None
@@ -88,8 +88,8 @@ class JobState:
     def of(cls, job: LocalJob) -> JobState:
         """Begin with what the documents say."""
         if job.fraction is None:
-            return cls(job, ASSUMED_FRACTION, Source.ASSUMED)
-        return cls(job, job.fraction, Source.GIVEN, job.fit)
+            return cls(job, ASSUMED_FRACTION, FractionSource.ASSUMED)
+        return cls(job, job.fraction, FractionSource.GIVEN, job.fit)
 
     @property
     def takes_part(self) -> bool:
@@ -120,7 +120,7 @@ class JobState:
 
     def take_measured(self, fit: SpeedupFit) -> None:
         """Go by a measured speedup from now on."""
-        self.fit, self.source = fit, Source.MEASURED
+        self.fit, self.source = fit, FractionSource.MEASURED
         self.fraction = fit.fraction_at(full_size(self.job.spec.data))
 
     def elapsed(self, now: float) -> float:
@@ -151,7 +151,7 @@ class UserState:
 
 
 @dataclass(slots=True)
-class Ledger:
+class RunTotals:
     """The sums over the run for every user, and every decision that was made."""
 
     users: dict[str, UserState] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from walras_cli.local.state import Phase, Source
+from walras_cli.local.state import FractionSource, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -81,7 +81,7 @@ def _jobs_table(now: float, jobs: Mapping[str, JobState]) -> Table:
             state.job.title,
             state.job.spec.entitlement,
             state.phase.value,
-            f"{state.fraction:.3f}" + ("?" if state.source is Source.ASSUMED else ""),
+            f"{state.fraction:.3f}" + ("?" if state.source is FractionSource.ASSUMED else ""),
             f"{state.held:.2f}",
             str(state.cpus) if state.cpus is not None else "",
             f"{state.cpu_seconds:.1f}",

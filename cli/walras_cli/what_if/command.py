@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from walras_cli.cluster.options import Target
 
 
-@click.command(
-    "what-if", short_help="Say who would get what of a cluster, live or not, under other rules."
-)
+@click.command("what-if", short_help="Show who would get what under other rules, shares or jobs.")
 @click.argument("more", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE]...")
 @click.option(
     "-f",
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Documents that change the cluster, or are one; - for standard input.",
+    help="Documents that change the cluster, or describe one; - reads standard input.",
 )
 @click.option(
     "--from",
@@ -35,9 +33,11 @@ if TYPE_CHECKING:
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Documents that are the cluster, in place of a live one; -f changes it.",
+    help="Documents that describe the cluster, instead of a live one; -f changes it.",
 )
-@click.option("--live", is_flag=True, help="-f changes the live cluster, also its Nodes.")
+@click.option(
+    "--live", is_flag=True, help="Apply -f to the live cluster even if FILE contains Nodes."
+)
 @click.option(
     "-m",
     "--mechanism",
@@ -45,31 +45,31 @@ if TYPE_CHECKING:
     multiple=True,
     type=click.Choice([*get_args(CoreMechanism), "all"]),
     metavar="NAME",
-    help=f"Divides cores: {', '.join(get_args(CoreMechanism))}; several, or all, to compare. "
-    "[default: what the Market says; all of a live cluster without -f]",
+    help=f"Mechanism for cores: {', '.join(get_args(CoreMechanism))}. Repeat it, or give all, to "
+    "compare. [default: the Market's; all on a live cluster without -f]",
 )
 @click.option(
     "--memory",
     type=click.Choice(get_args(MemoryMechanism)),
-    help="Divides memory. [default: what the Market says]",
+    help="Mechanism for memory. [default: the Market's]",
 )
 @click.option(
     "--colocation",
     type=click.Choice(get_args(ColocationRule)),
     metavar="RULE",
-    help=f"Places waiting pods in pairs: {', '.join(get_args(ColocationRule))}. "
-    "[default: what the Market says]",
+    help=f"Colocation policy for waiting pods: {', '.join(get_args(ColocationRule))}. "
+    "[default: the Market's]",
 )
 @click.option(
     "--sensitivity",
     is_flag=True,
-    help="Also say what would move if a user's parallel fractions were over-estimated.",
+    help="Also show how cores would move if a user's parallel fractions were overestimated.",
 )
 @click.option(
     "--cores",
     type=click.IntRange(min=1, max=100_000),
     metavar="N",
-    help="Put all jobs on one node of N cores, in place of Nodes and Pods.",
+    help="Put all jobs on one node with N cores and ignore Nodes and Pods.",
 )
 @cluster_options
 @output_option()
@@ -87,15 +87,16 @@ def what_if(
     target: Target,
     output: Form,
 ) -> None:
-    """Say what the market would decide, without touching anything.
+    """Show what the market would decide, without changing anything.
 
-    Clears the market as the operator would, of the cluster as it is now: under all mechanisms, side
-    by side. With -f, FILEs change that cluster first, as kubectl apply would (an Entitlement with
-    other shares, another Market, a job and its pods), and what is now stands beside what would be.
+    Clears the market of the live cluster as the operator would, under all mechanisms, side by side.
+    With -f, FILEs first change that cluster as kubectl apply would (for example other shares,
+    another Market, or a new job and its pods), and the output shows each figure now and then.
 
-    FILEs that have a Node among them are a cluster of their own, and no other is asked; so are
-    those of --from, which -f then changes, and those of --cores. They are Entitlement, MarketJob,
-    SpeedupProfile, Market, Node, Pod and Namespace documents, as kubectl prints them.
+    If a FILE contains a Node, or with --cores, the FILEs describe a whole cluster, and no live
+    cluster is read. With --from, those files describe the cluster, and -f changes it. FILEs contain
+    Entitlement, MarketJob, SpeedupProfile, Market, Node, Pod and Namespace documents, as kubectl
+    prints them.
 
     \b
     Examples:
@@ -108,22 +109,22 @@ def what_if(
       walras what-if -f cluster.yaml --sensitivity
       walras what-if -f examples/one-machine/market.yaml --cores 16
 
-    Exit codes: 0 cleared, 1 the cluster cannot be asked, 2 bad input.
+    Exit codes: 0 success, 1 the cluster cannot be read, 2 invalid input.
     """  # noqa: D301 - the backspace keeps click from filling the lines
     if live and (dumps or cores is not None):
         raise BadInput(
-            "--live is about a cluster, and --from and --cores about documents; drop one"
+            "--live reads a cluster, and --from and --cores use documents; drop one of them"
         )
     from walras_cli.output import show
-    from walras_cli.what_if.page import WhatIfPage
-    from walras_cli.what_if.plans import MechanismOptions
-    from walras_cli.what_if.sources import Source
+    from walras_cli.what_if.changes import ChangedCluster
+    from walras_cli.what_if.comparison import Comparison, MechanismOptions
+    from walras_cli.what_if.report import WhatIfPage
 
     if sensitivity and (len(mechanisms) > 1 or "all" in mechanisms):
-        raise BadInput("--sensitivity is about one mechanism; give -m once, and not all")
-    source = Source.of([*files, *more], dumps, cores, target, live=live)
+        raise BadInput("--sensitivity needs one mechanism; give -m once, and not all")
+    source = ChangedCluster.of([*files, *more], dumps, cores, target, live=live)
     compare_all = source.whole_and_live and not sensitivity
     wish = MechanismOptions(
         mechanisms or (("all",) if compare_all else ()), memory, colocation, sensitivity
     )
-    show(WhatIfPage.of(source, wish), output)
+    show(WhatIfPage(Comparison.of(source, wish)), output)

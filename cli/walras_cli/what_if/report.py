@@ -1,4 +1,4 @@
-"""Plans for people, side by side, and for scripts."""
+"""Plans as tables for people: one in detail, several side by side, changes row by row."""
 
 from __future__ import annotations
 
@@ -6,98 +6,187 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
 from walras.plan import format_bytes
-from walras_cli.values import number, plain
-from walras_cli.what_if.change import render_change
-from walras_cli.what_if.tables import (
-    FIGURES,
-    MOST_ROWS,
-    STYLE,
-    Cleared,
-    filled,
-    new_table,
-    optional,
-    price,
-)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
-    from walras.plan import Plan
+    from walras.plan import Grant, Plan
     from walras.sensitivity import FractionSensitivity
+    from walras_cli.what_if.comparison import Cleared, Comparison
+
+MOST_ROWS = 40
+"""Longer tables are cut for people; scripts get everything."""
+
+STYLE: dict[str, Any] = {"box": SIMPLE_HEAD, "title_justify": "left", "caption_justify": "left"}
+
+
+def new_table(title: str, first: str, columns: Iterable[str]) -> Table:
+    """Return a table of a column of names and columns of figures."""
+    table = Table(title=title, **STYLE)
+    table.add_column(first, overflow="fold")
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+    return table
+
+
+def filled(table: Table, rows: Sequence[Sequence[str]]) -> Table:
+    """Return a table with rows, or the first of them."""
+    for row in rows[:MOST_ROWS]:
+        table.add_row(*row)
+    if len(rows) > MOST_ROWS:
+        table.caption = f"and {len(rows) - MOST_ROWS} more; -o json has them all"
+    return table
+
+
+def optional(value: float | None, digits: int = 3) -> str:
+    """Return a figure, if there is one."""
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def price(value: float) -> str:
+    """Return a price, if there is one."""
+    return f"{value:.3f}" if value else "-"
+
+
+FIGURES: Mapping[str, Callable[[Cleared], str]] = {
+    "system progress": lambda each: f"{each.scores.system_progress:.3f}",
+    "  after rounding": lambda each: f"{each.scores.held_progress:.3f}",
+    "error of entitlements (MAPE)": lambda each: f"{each.scores.entitlement_error:.1%}",
+    "uniformity of utility": lambda each: f"{each.scores.uniformity:.3f}",
+    "envy-freeness": lambda each: optional(each.scores.envy_freeness),
+    "iterations": lambda each: str(each.plan.iterations),
+    "residual": lambda each: f"{each.plan.residual:.1e}",
+    "converged": lambda each: "yes" if each.plan.converged else "no",
+}
+"""Scores of whole plans, by label."""
+
+
+VISIBLE = 0.005
+"""Half of the last digit that is printed: less than that is no change."""
+
+
+def render_change(now: Cleared, then: Cleared) -> list[RenderableType]:
+    """Return users, the jobs and nodes that are another's affair now, and the whole."""
+    parts: list[RenderableType] = [_changed_users(now, then)]
+    jobs, nodes = _changed_jobs(now, then), _changed_nodes(now, then)
+    parts.append(jobs if jobs.row_count else Text("No job's cores would change.\n"))
+    if nodes.row_count:
+        parts.append(nodes)
+    return [*parts, _changed_whole(now, then)]
+
+
+def _changed_users(now: Cleared, then: Cleared) -> Table:
+    before = {user.name: user for user in now.plan.users}
+    after = {user.name: user for user in then.plan.users}
+    rows = []
+    for name in dict.fromkeys([*before, *after]):
+        pair = before.get(name), after.get(name)
+        rows.append(
+            (
+                name,
+                *_pair(*(None if each is None else each.entitled_cores for each in pair), digits=2),
+                *_pair(*(None if each is None else each.cores for each in pair), digits=2),
+                *_pair(*(None if each is None else each.utility for each in pair), digits=3),
+            )
+        )
+    columns = (
+        "entitled\nnow", "\nthen", "", "cores\nnow", "\nthen", "", "utility\nnow", "\nthen", ""
+    )  # fmt: skip
+    return filled(new_table(f"Users under {then.plan.mechanism}", "user", columns), rows)
+
+
+def _changed_jobs(now: Cleared, then: Cleared) -> Table:
+    before = {_key(grant): grant for grant in now.plan.grants}
+    after = {_key(grant): grant for grant in then.plan.grants}
+    rows = []
+    for key in dict.fromkeys([*before, *after]):
+        old, new = before.get(key), after.get(key)
+        some = old or new
+        cores = None if old is None else old.cores, None if new is None else new.cores
+        speedups = None if old is None else old.speedup, None if new is None else new.speedup
+        if some is None or (_same(*cores) and _held(old) == _held(new)):
+            continue
+        rows.append(
+            (
+                some.title,
+                some.node,
+                *_pair(*cores, digits=2),
+                _held(old),
+                _held(new),
+                *_pair(*speedups, digits=2),
+            )
+        )
+    columns = (
+        "node", "cores\nnow", "\nthen", "", "whole\nnow", "\nthen", "speedup\nnow", "\nthen", ""
+    )  # fmt: skip
+    return filled(new_table("Jobs that change", "job", columns), rows)
+
+
+def _changed_nodes(now: Cleared, then: Cleared) -> Table:
+    before = {node.name: node for node in now.plan.nodes}
+    after = {node.name: node for node in then.plan.nodes}
+    rows = []
+    for name in dict.fromkeys([*before, *after]):
+        old, new = before.get(name), after.get(name)
+        prices = None if old is None else old.price, None if new is None else new.price
+        cores = [None if each is None else each.cores for each in (old, new)]
+        if _same(*prices) and cores[0] == cores[1]:
+            continue
+        rows.append(
+            (
+                name,
+                *("-" if each is None else str(each) for each in cores),
+                *("-" if each is None else price(each) for each in prices),
+            )
+        )
+    return filled(
+        new_table("Nodes that change", "node", ("cores\nnow", "\nthen", "price\nnow", "\nthen")),
+        rows,
+    )
+
+
+def _changed_whole(now: Cleared, then: Cleared) -> Table:
+    rows = [(name, figure(now), figure(then)) for name, figure in FIGURES.items()]
+    return filled(new_table("Whole cluster", "", ("now", "then")), rows)
+
+
+def _pair(old: float | None, new: float | None, *, digits: int) -> tuple[str, str, str]:
+    """Return a figure now and then, and by how much that is more."""
+    shown = tuple(optional(each, digits) for each in (old, new))
+    more = "" if _same(old, new) else f"{(new or 0.0) - (old or 0.0):+.{digits}f}"
+    return shown[0], shown[1], more
+
+
+def _same(old: float | None, new: float | None) -> bool:
+    if old is None or new is None:
+        return old is new
+    return abs(old - new) < VISIBLE
+
+
+def _held(grant: Grant | None) -> str:
+    if grant is None:
+        return "-"
+    return str(grant.granted_cores) if grant.granted_cores else f"of {grant.shared_cores}"
+
+
+def _key(grant: Grant) -> tuple[str, str, str]:
+    return grant.namespace, grant.name, grant.pod
+
 
 _PADDING = 3  # around a cell: two blanks and a border
 
 
-def document(
-    cleared: Sequence[Cleared],
-    notes: Sequence[str],
-    before: Cleared | None = None,
-    shifts: Sequence[FractionSensitivity] = (),
-) -> dict[str, Any]:
-    """Return the first plan, the others under ``alternatives``, and the notes.
-
-    Args:
-        cleared: plans of one situation, under several mechanisms.
-        notes: Lines for people.
-        before: the plan without the changes that were asked about, under the first mechanism.
-        shifts: Effects of over-estimated parallel fractions.
-    """
-    first, *others = (_one(each) for each in cleared)
-    return {
-        **first,
-        "notes": list(notes),
-        **({"alternatives": others} if others else {}),
-        **({"before": _one(before)} if before else {}),
-        **({"sensitivity": [plain(each) for each in shifts]} if shifts else {}),
-    }
-
-
-def _one(cleared: Cleared) -> dict[str, Any]:
-    plan = cleared.plan
-    result = {
-        "mechanism": plan.mechanism,
-        "solver": plan.solver,
-        "iterations": plan.iterations,
-        "priceError": number(plan.price_error),
-        "residual": number(plan.residual),
-        "converged": plan.converged,
-        "scores": plain(cleared.scores),
-        "jobs": [plain(grant) for grant in plan.grants],
-        "users": [plain(user) for user in plan.users],
-        "nodes": [plain(node) for node in plan.nodes],
-        "refused": [plain(each) for each in plan.refused],
-    }
-    if plan.bids:
-        result["bids"] = [plain(bid) for bid in plan.bids]
-    if plan.pairings:
-        result["pairings"] = [
-            {"node": each.node, "jobs": list(each.jobs), "penalties": list(each.penalties)}
-            for each in plan.pairings
-        ]
-    if plan.memory_mechanism:
-        result["memory"] = {
-            "mechanism": plan.memory_mechanism,
-            "users": [plain(user) for user in plan.memory],
-        }
-    if plan.ledger is not None:
-        result["ledger"] = plan.ledger.to_document()
-    return result
-
-
-def render(
-    cleared: Sequence[Cleared],
-    notes: Sequence[str],
-    before: Cleared | None = None,
-    shifts: Sequence[FractionSensitivity] = (),
-) -> list[RenderableType]:
+def render(of: Comparison) -> list[RenderableType]:
     """Return the plans as tables: one in detail, several side by side, changes row by row."""
+    cleared, before = of.cleared, of.before
     first = cleared[0].plan
     parts: list[RenderableType] = []
     if before is not None:
@@ -113,9 +202,9 @@ def render(
         parts.append(_memory(first))
     if first.pairings:
         parts.append(_pairings(first))
-    if shifts:
-        parts.append(_sensitivity(shifts))
-    parts += [Text(f"note: {note}") for note in notes]
+    if of.shifts:
+        parts.append(_sensitivity(of.shifts))
+    parts += [Text(f"note: {note}") for note in of.notes]
     parts += [
         Text(f"refused: {each.namespace}/{each.name}: {each.reason}") for each in first.refused
     ]
@@ -241,7 +330,7 @@ def _whole(cleared: Sequence[Cleared]) -> RenderableType:
     """Return the figures of whole plans, one a row."""
     heads = _heads(cleared) if len(cleared) > 1 else [cleared[0].plan.mechanism]
     rows = [(name, *map(figure, cleared)) for name, figure in FIGURES.items()]
-    return _SideBySide("The whole", ("",), heads, rows)
+    return _SideBySide("Whole cluster", ("",), heads, rows)
 
 
 def _memory(plan: Plan) -> Table:
@@ -292,7 +381,7 @@ def _sensitivity(shifts: Sequence[FractionSensitivity]) -> Table:
         for each in shifts
     ]
     columns = ("F too\nlarge by", "mean error\nof cores", "largest", "whole cores\nthat move")
-    return filled(new_table("If a user's F were over-estimated", "user", columns), rows)
+    return filled(new_table("If a user's F were overestimated", "user", columns), rows)
 
 
 def _pairings(plan: Plan) -> Table:
@@ -304,3 +393,18 @@ def _pairings(plan: Plan) -> Table:
         for each in plan.pairings
     ]
     return filled(table, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIfPage:
+    """The page that ``walras what-if`` shows."""
+
+    comparison: Comparison
+
+    def document(self) -> dict[str, Any]:
+        """Return all of it."""
+        return self.comparison.document()
+
+    def render(self, *, wide: bool) -> list[RenderableType]:  # noqa: ARG002 - all is shown anyway
+        """Return it for people."""
+        return render(self.comparison)

@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 Kind = Literal["job", "user", "node"]
 
 
-@click.command(short_help="Say why a job, a user or a node has what it has.")
+@click.command(short_help="Explain why a job, a user or a node has the cores it has.")
 @click.argument("kind", type=click.Choice(["job", "user", "node"]))
 @click.argument("name")
 @cluster_options
 @form_option
 def explain(*, kind: Kind, name: str, target: Target, form: Form) -> None:
-    """Say why a job, a user or a node has what it has, and what would change that.
+    """Explain why a job, a user or a node has the cores it has, and what would change that.
 
     \b
-      job   a MarketJob: the operator's reason for every pod, budget and prices, where its speedup
-            is from, what one more core would cost and bring, and who could pay for it
-      user  an Entitlement: its place in the tree, what it gets, to whom it lends and from whom it
-            borrows, node by node
-      node  a Node: what it sells and why no more, who holds what, and how its agent is
+      job   a MarketJob: the reason for each pod's grant, the budget and prices, the source of its
+            speedup, what one more core would cost and bring, and which pod could pay for it
+      user  an Entitlement: its place in the tree, what it gets, and to whom it lends and from whom
+            it borrows on each node
+      node  a Node: the cores it sells, who holds them, and the state of its agent
 
-    Where something is wrong, it says which object is to be changed, and how.
+    If something is wrong, the output names the object to change and how to change it.
 
     \b
     Examples:
@@ -38,9 +38,9 @@ def explain(*, kind: Kind, name: str, target: Target, form: Form) -> None:
       walras explain user vision-lab
       walras explain node node-1 -o yaml
 
-    Exit codes: 0 explained, 1 the cluster cannot be asked, 2 there is no such object.
+    Exit codes: 0 success, 1 the cluster cannot be read, 2 the object does not exist.
     """  # noqa: D301 - the backspace keeps click from filling the lines
-    from walras_cli.cluster.asking import asked
+    from walras_cli.cluster.connection import asked
     from walras_cli.cluster.explain.pages import page_of
     from walras_cli.output import show
 

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from walras_cli.cluster.facts import Entry, Facts
 
 SOURCES: Mapping[str, str] = {
-    "Given": "given by its spec.parallelFraction",
+    "Given": "given by spec.parallelFraction",
     "Written": "written in SpeedupProfile {name}",
-    "Measured": "measured beforehand, see SpeedupProfile {name}",
-    "Online": "measured while it ran, see SpeedupProfile {name}",
-    "Assumed": "assumed until it is measured; spec.parallelFraction or a profile would say it",
+    "Measured": "measured beforehand (SpeedupProfile {name})",
+    "Online": "measured while it ran (SpeedupProfile {name})",
+    "Assumed": "assumed until it is measured; to set it, use spec.parallelFraction or a profile",
 }
 
 

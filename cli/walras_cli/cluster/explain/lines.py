@@ -1,4 +1,4 @@
-"""Explanations as people read them: what all of them have alike."""
+"""Explanations as people read them: of a job, a user and a node."""
 
 from __future__ import annotations
 
@@ -7,14 +7,30 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from walras_cli.cluster.top.tables import state
+from walras.plan import format_bytes
+from walras_cli.cluster.notes import EPOCHS
+from walras_cli.cluster.top.tables import STYLE, cores, decimal, memory, state
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from rich.console import RenderableType
 
-    from walras_cli.cluster.explain.job import Fault
+    from walras_cli.cluster.explain.job import (
+        Budget,
+        Fault,
+        JobExplanation,
+        PodCoRunner,
+        PodReason,
+        Weighing,
+        Worth,
+    )
+    from walras_cli.cluster.explain.lending import NodeBalance
+    from walras_cli.cluster.explain.margin import OneMore
+    from walras_cli.cluster.explain.node import NodeExplanation, Supply
+    from walras_cli.cluster.explain.user import Quantum, UserExplanation
+    from walras_cli.cluster.top.nodes import NodeRow
+    from walras_cli.cluster.top.users import UserRow
 
 MOST = 10
 """Pods, nodes or jobs that are told of; wide tells of all."""
@@ -36,7 +52,7 @@ def facts(*pairs: tuple[str, str]) -> Table:
 def faults(found: Sequence[Fault]) -> list[RenderableType]:
     """Return what is wrong, and with which object."""
     lines = [line(f"{each.object}, {each.condition}", each.message, "red") for each in found]
-    return [heading("To be put right"), *lines] if lines else []
+    return [heading("Problems"), *lines] if lines else []
 
 
 def heading(text: str) -> Text:
@@ -51,4 +67,332 @@ def line(subject: str, text: str, style: str = "") -> Text:
 
 def rest(there: int, shown: int) -> list[RenderableType]:
     """Return how many more there are, if any."""
-    return [] if there <= shown else [Text(f"  and {there - shown} more; -o wide or json has them")]
+    return [] if there <= shown else [Text(f"  and {there - shown} more; -o wide shows all")]
+
+
+def of_job(job: JobExplanation, *, wide: bool) -> list[RenderableType]:
+    """Return a job's explanation."""
+    shown = job.pods if wide else job.pods[:MOST]
+    names = {pod.name for pod in shown}
+    parts: list[RenderableType] = [
+        title(f"MarketJob {job.namespace}/{job.name}", job.reason, job.message),
+        facts(
+            ("paid by", _budget(job.budget)),
+            (
+                "speedup",
+                f"{_times(job.speedup)}; F is {decimal(job.parallel_fraction, 3)}, {job.whence}",
+            ),
+            *([] if job.weights is None else [("bids with", _weighing(job.weights))]),
+        ),
+        *faults(job.faults),
+    ]
+    if shown:
+        parts += [heading("Pods"), _pods(shown), *rest(len(job.pods) + job.unlisted, len(shown))]
+        parts += [heading("Why"), *(line for pod in shown for line in _why(pod))]
+    if more := [each for each in job.one_more if each.pod in names]:
+        parts += [heading("One more core"), *(line for each in more for line in _more(each))]
+    return parts
+
+
+def _budget(budget: Budget) -> str:
+    if budget.cores is None:
+        return f"Entitlement {budget.entitlement}, whose budget is unknown"
+    part = "" if budget.part is None else f" ({budget.part:.1%})"
+    return (
+        f"Entitlement {budget.entitlement}, with a budget of {budget.cores:.2f} cores, of which "
+        f"this job spends {decimal(budget.spend)}{part}"
+    )
+
+
+def _times(speedup: float | None) -> str:
+    return "not predicted" if speedup is None else f"{speedup:.2f} times one core"
+
+
+def _weighing(weights: Weighing) -> str:
+    """Return what a job bids by, how sure that is, and what it is from."""
+    both = f"weights {_worth(weights.cores)} of cores and {_worth(weights.memory)} of memory"
+    if weights.source == "Given":
+        return f"{both}, given by spec.auction.weights"
+    number = f"{weights.runs} run{'' if weights.runs == 1 else 's'}, {weights.recorded} recorded"
+    if weights.source == "Estimated":
+        return f"{both} (95 % intervals), estimated from {number}"
+    return f"{both}, the default: {number}, too few or too similar to estimate weights from"
+
+
+def _worth(worth: Worth) -> str:
+    if worth.lower is None:
+        return decimal(worth.value)
+    until = "or more" if worth.upper is None else f"to {decimal(worth.upper)}"
+    return f"{decimal(worth.value)} ({decimal(worth.lower)} {until})"
+
+
+def _pods(pods: Sequence[PodReason]) -> Table:
+    table = Table(**STYLE)
+    for head in ("pod", "node"):
+        table.add_column(head, no_wrap=True)
+    for head in ("cores", "bought", "price", "spend", "speedup", "memory"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for head in ("CPUs", "state"):
+        table.add_column(head, no_wrap=True)
+    for pod in pods:
+        shared = f" of {pod.shared_cores} shared" if pod.shared_cores else ""
+        table.add_row(
+            pod.name,
+            pod.node or "-",
+            cores(pod.cores) + shared,
+            decimal(pod.bought),
+            decimal(pod.price, 3),
+            decimal(pod.spend),
+            decimal(pod.speedup),
+            memory(pod.memory),
+            pod.cpus or "-",
+            state(pod.state),
+        )
+    return table
+
+
+def _why(pod: PodReason) -> Iterable[Text]:
+    yield line(pod.name, pod.reason)
+    if pod.memory_reason:
+        yield line(pod.name, f"memory: {pod.memory_reason}")
+    if pod.company:
+        yield line(pod.name, _company(pod.company))
+
+
+def _company(company: PodCoRunner) -> str:
+    if company.partner is None:
+        return "was placed on a socket of its own"
+    known, source = company.measured, "measured"
+    if known is None:
+        known, source = company.predicted, "predicted"
+    loss = "" if known is None else f", where it loses {known:.1%} of its throughput ({source})"
+    advice = "stay"
+    if company.companion is not None:
+        advice = f"break away with {company.companion}, which would save it {company.gain:.1%}"
+    return f"was placed beside {company.partner}{loss}; advice: {advice}"
+
+
+def _more(more: OneMore) -> Iterable[Text]:
+    part = "" if more.cost_part is None else f", {more.cost_part:.1%} of the budget,"
+    if not more.cost:
+        yield line(more.pod, "cores have no price under this mechanism")
+        return
+    yield line(
+        more.pod,
+        f"on {more.node} it costs {more.cost:.3f}{part} and brings {more.gain:+.3f} of speedup "
+        f"({more.speedup:.2f} to {more.speedup + more.gain:.2f})"
+        + ("; its maxCores forbids it: raise maxCores" if more.bound else ""),
+    )
+    if more.instead is None:
+        yield line("", "no other pod of its user can pay for it; it takes more shares", "dim")
+    elif not more.bound:
+        worth = "worth it" if more.worthwhile else "not worth it"
+        yield line(
+            "",
+            f"the cheapest way to pay: {more.instead.cores:.2f} fewer cores for {more.instead.pod} "
+            f"({more.instead.job}) on {more.instead.node}, which loses {more.instead.loss:.3f}: "
+            f"{worth}",
+            "dim",
+        )
+
+
+def of_user(user: UserExplanation, *, wide: bool) -> list[RenderableType]:
+    """Return an entitlement's explanation."""
+    row = user.user
+    parts: list[RenderableType] = [title(f"Entitlement {row.name}", user.reason, user.message)]
+    parts.append(
+        facts(
+            ("shares", _places(user)),
+            ("cores", _cores(row)),
+            ("memory", _memory(row)),
+            ("utility", _utility(row)),
+            ("credits", _credits(row)),
+            *_quantum(user.quantum),
+        )
+    )
+    shown = user.nodes if wide else _largest(user.nodes)
+    if shown:
+        parts += [heading("Nodes"), _balances(shown), *rest(len(user.nodes), len(shown))]
+    parts += _partners(user)
+    if user.unlisted_nodes:
+        parts.append(Text(f"and {user.unlisted_nodes} more nodes, on which it spends least"))
+    if user.jobs:
+        listed = user.jobs if wide else user.jobs[:MOST]
+        parts.append(heading("Jobs"))
+        parts += [line(f"{job.namespace}/{job.name}", job.message) for job in listed]
+        parts += rest(len(user.jobs), len(listed))
+    return parts
+
+
+def _cores(row: UserRow) -> str:
+    if row.cores.entitled is None:
+        return "none, because no job draws on it"
+    used = "" if row.cores.used is None else f", uses {cores(row.cores.used)}"
+    return (
+        f"entitled to {cores(row.cores.entitled)}, its budget; bought "
+        f"{cores(row.cores.allocated)}, holds {cores(row.cores.held)}{used}"
+    )
+
+
+def _memory(row: UserRow) -> str:
+    if row.memory.entitled is None:
+        return "none; the market divides no memory for it"
+    return (
+        f"entitled to {memory(row.memory.entitled)}, granted {memory(row.memory.allocated)} of the "
+        f"{memory(row.memory.demand)} that its jobs could use"
+    )
+
+
+def _utility(row: UserRow) -> str:
+    if row.gain is None:
+        return "unknown"
+    return (
+        f"{decimal(row.utility, 3)}, against {decimal(row.entitlement_utility, 3)} at its bare "
+        f"entitlement ({row.gain:+.1%})"
+    )
+
+
+def _credits(row: UserRow) -> str:
+    if row.credits_above_mean is None:
+        return "none; only Karma keeps credits"
+    return (
+        f"{row.credits_above_mean:+.1f} relative to the mean of all users; "
+        f"lending memory earns credits"
+    )
+
+
+def _quantum(quantum: Quantum | None) -> list[tuple[str, str]]:
+    """Return what Karma's last quantum did to it."""
+    if quantum is None:
+        return []
+    said = [f"earned {quantum.earned} credits, spent {quantum.spent}"]
+    for verb, whom, loans in (
+        ("lent", "to", quantum.lent),
+        ("borrowed", "from", quantum.borrowed),
+    ):
+        if loans:
+            names = [f"{memory(each.memory)} {whom} {each.name or 'nobody'}" for each in loans]
+            said.append(f"{verb} {', '.join(names)}")
+    return [(f"quantum {quantum.number}", "; ".join(said))]
+
+
+def _places(user: UserExplanation) -> str:
+    steps = [
+        f"{each.shares} of {each.of} shares of {each.parent or 'the cluster'}"
+        for each in user.places
+    ]
+    part = user.user.budget_share
+    return ", ".join(steps) + ("" if part is None else f": {part:.1%} of the cluster")
+
+
+def _largest(nodes: Sequence[NodeBalance]) -> list[NodeBalance]:
+    most = sorted(nodes, key=lambda each: (-abs(each.lent), each.node))[:MOST]
+    return sorted(most, key=lambda each: each.node)
+
+
+def _balances(nodes: Sequence[NodeBalance]) -> Table:
+    table = Table(**STYLE)
+    table.add_column("node", no_wrap=True)
+    for head in ("entitled", "bought", "price", "spend"):
+        table.add_column(head, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for each in nodes:
+        verb, whom = ("lends", "to") if each.lent > 0 else ("borrows", "from")
+        names = ", ".join(f"{abs(x.cores):.2f} {whom} {x.name}" for x in each.partners)
+        table.add_row(
+            each.node,
+            f"{each.entitled:.2f}",
+            f"{each.bought:.2f}",
+            f"{each.price:.3f}",
+            f"{each.spend:.2f}",
+            f"{verb} {names}" if names else "",
+        )
+    return table
+
+
+def _partners(user: UserExplanation) -> list[RenderableType]:
+    lent = [f"{each.cores:.2f} to {each.name}" for each in user.partners if each.cores > 0]
+    borrowed = [f"{-each.cores:.2f} from {each.name}" for each in user.partners if each.cores < 0]
+    sentences = [
+        f"{verb} {', '.join(whom)}"
+        for verb, whom in (("lends", lent), ("borrows", borrowed))
+        if whom
+    ]
+    return [line("in total", "; ".join(sentences))] if sentences else []
+
+
+def of_node(node: NodeExplanation, *, wide: bool) -> list[RenderableType]:
+    """Return a node's explanation."""
+    row, supply = node.node, node.supply
+    parts: list[RenderableType] = [title(f"Node {row.name}", row.agent, row.message)]
+    price = "" if row.price is None else f" at {row.price:.3f} each; {cores(row.sold)} granted"
+    parts.append(
+        facts(
+            ("cores", _supply(supply)),
+            ("for sale", f"{'none' if row.cores is None else row.cores}{price}"),
+            ("used", _used(row)),
+            ("agent", _agent(row)),
+        )
+    )
+    parts += faults(node.faults)
+    if node.holders:
+        parts += [heading("Granted"), _holders(node)]
+    if supply.others:
+        shown = supply.others if wide else supply.others[:MOST]
+        parts.append(heading("Pods outside the market"))
+        parts += [
+            line(f"{each.namespace}/{each.name}", f"{each.cpus:g} CPU, {format_bytes(each.memory)}")
+            for each in shown
+        ]
+        parts += rest(len(supply.others), len(shown))
+    return parts
+
+
+def _used(row: NodeRow) -> str:
+    if row.used is None:
+        return "unknown"
+    return (
+        f"{cores(row.used)} cores and {memory(row.memory_used)} of memory, "
+        f"by everything on the node"
+    )
+
+
+def _agent(row: NodeRow) -> str:
+    if row.epoch is None:
+        return "has no plan yet"
+    held = "none yet" if row.enforced_epoch is None else str(row.enforced_epoch % EPOCHS)
+    return f"{row.mode}s plan {row.epoch % EPOCHS}; last plan enforced in full: {held}"
+
+
+def _supply(supply: Supply) -> str:
+    if supply.cpus is None:
+        return "unknown"
+    least = "" if supply.cores == supply.cpus else f" ({cores(supply.cores)} physical cores)"
+    left = "?" if supply.unmanaged is None else str(supply.unmanaged)
+    return (
+        f"{cores(supply.cpus)} CPUs{least} for pods, less {supply.reserved} that the Market "
+        f"reserves and {left} for pods outside the market"
+    )
+
+
+def _holders(node: NodeExplanation) -> Table:
+    table = Table(**STYLE)
+    for head in ("pod", "job", "user"):
+        table.add_column(head, no_wrap=True)
+    for head in ("cores", "memory", "spend"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for head in ("CPUs", "state", ""):
+        table.add_column(head, no_wrap=True)
+    for each in node.holders:
+        table.add_row(
+            f"{each.namespace}/{each.pod}",
+            each.job or "-",
+            each.user or "-",
+            cores(each.cores),
+            memory(each.memory),
+            decimal(each.spend),
+            each.cpus or "-",
+            state(each.state),
+            each.reason,
+        )
+    return table

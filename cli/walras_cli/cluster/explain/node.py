@@ -143,7 +143,7 @@ def _others(facts: Facts, name: str, pods: Sequence[Pod]) -> tuple[Other, ...]:
             pod.memory_requested,
         )
         for pod in pods
-        if pod.alive and pod.cgroup_uid not in granted
+        if pod.alive and pod.metadata.uid not in granted
     ]
     return tuple(sorted(found, key=lambda each: (-each.cpus, each.namespace, each.name)))
 

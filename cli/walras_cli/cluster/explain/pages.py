@@ -11,14 +11,12 @@ from rich.text import Text
 from walras.resources.parse import ResourceError, parse_object
 from walras_cli.cluster.connection import require_namespace
 from walras_cli.cluster.explain.job import JobExplanation, explain_job
-from walras_cli.cluster.explain.job_lines import of_job
+from walras_cli.cluster.explain.lines import of_job, of_node, of_user
 from walras_cli.cluster.explain.node import NodeExplanation, explain_node
-from walras_cli.cluster.explain.node_lines import of_node
 from walras_cli.cluster.explain.user import UserExplanation, explain_user
-from walras_cli.cluster.explain.user_lines import of_user
 from walras_cli.cluster.facts import Facts, facts_of
 from walras_cli.cluster.notes import remarks_of, warnings_of
-from walras_cli.values import plain
+from walras_cli.output import plain
 from walras_service.api_errors import ApiError
 from walras_service.failures import BadInput
 from walras_service.kinds import PODS
@@ -107,7 +105,7 @@ def _node(cluster: Cluster, name: str) -> ExplainPage:
     if name not in known:
         raise _absent(f"Node {name}", name, known, (), "nodes")
     pods = _pods(cluster, name)
-    notes = () if pods is not None else (f"left out for want of rights: {RIGHT_TO_PODS}",)
+    notes = () if pods is not None else (f"not shown, since you have no right to {RIGHT_TO_PODS}",)
     return _page("Node", explain_node(facts, name, pods), facts, notes)
 
 
@@ -138,4 +136,4 @@ def _absent(
 ) -> BadInput:
     close = [*near, *get_close_matches(asked, list(names), n=3)]
     hint = f"did you mean {' or '.join(dict.fromkeys(close))}?" if close else ""
-    return BadInput(f"there is no {what}; {hint or f'walras top {table} shows those there are'}")
+    return BadInput(f"{what} does not exist; {hint or f'`walras top {table}` lists those that do'}")

@@ -32,23 +32,23 @@ class _What(click.Choice[str]):
 @cluster_options
 @all_namespaces_option
 @click.option(
-    "-l", "--selector", default="", metavar="LABELS", help="Only those with these labels."
+    "-l", "--selector", default="", metavar="LABELS", help="Show only objects with these labels."
 )
 @click.option(
     "--sort-by",
     type=click.Choice(["name", "entitled", "granted", "used", "price", "utility"]),
     default="name",
     show_default=True,
-    help="Largest first, but for names; what a table does not have sorts by name.",
+    help="Sort by this figure, largest first; tables without it are sorted by name.",
 )
-@click.option("-w", "--watch", is_flag=True, help="Go on until Ctrl-C.")
+@click.option("-w", "--watch", is_flag=True, help="Keep updating until Ctrl-C.")
 @click.option(
     "--interval",
     type=click.FloatRange(min=0.5, max=3600),
     default=5.0,
     show_default=True,
     metavar="SECONDS",
-    help="With --watch.",
+    help="Time between updates with --watch.",
 )
 @form_option
 def top(
@@ -64,13 +64,13 @@ def top(
     """Show what users, jobs and nodes are entitled to, have, use and pay.
 
     \b
-      users  entitlements, as a tree: entitled, bought and used cores and memory, utility, credits
-      jobs   cores of every pod, what they cost, the speedup that they bring
-      nodes  cores for sale, sold and used, their price, and how the agent is
-      all    the beginning of each (the default)
+      users  the tree of entitlements: cores and memory entitled, granted and used; utility; credits
+      jobs   the cores of each pod, their price, and the speedup they bring
+      nodes  cores for sale, sold and used; their price; the state of the agent
+      all    the first rows of each table (the default)
 
-    Jobs are those of one namespace, or of all with -A. Use is known where the cluster has a metrics
-    API. What you may not see is left out, and told of below.
+    Jobs are those of one namespace; -A shows all namespaces. "used" needs the metrics API, for
+    example metrics-server. Notes below the tables list what you have no right to see.
 
     \b
     Examples:
@@ -80,14 +80,16 @@ def top(
       walras top nodes -l pool=batch --watch
       walras top jobs -A -o json
 
-    Exit codes: 0 shown, 1 the cluster cannot be asked, 2 bad input.
+    Exit codes: 0 success, 1 the cluster cannot be read, 2 invalid input.
     """  # noqa: D301 - the backspace keeps click from filling the lines
     if watch and form in {"json", "yaml"}:
-        raise BadInput(f"--watch draws tables; without it, -o {form} is one document")
+        raise BadInput(f"--watch prints tables only; drop --watch, or -o {form}")
     if selector and what == "all":
-        raise BadInput("-l selects labels of one kind; say which: walras top jobs -l ...")
+        raise BadInput(
+            "-l applies to one kind of object; name it, for example: walras top jobs -l LABELS"
+        )
 
-    from walras_cli.cluster.asking import asked
+    from walras_cli.cluster.connection import asked
     from walras_cli.cluster.top.page import TableOptions
     from walras_cli.output import show, watch_it
 

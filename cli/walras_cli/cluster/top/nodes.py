@@ -96,21 +96,24 @@ def agent_of(facts: Facts, name: str) -> tuple[str, str]:
     node, allocation = facts.nodes.get(name), facts.allocations.get(name)
     shut = None if node is None else closed(node)
     if shut is not None:
-        return "Closed", f"the node {shut} and sells nothing"
+        return "Closed", f"the node {shut} and sells no cores"
     if facts.leases.known and not facts.leases.agents.get(name, False):
         silent = "has not renewed its Lease" if name in facts.leases.agents else "never had a Lease"
-        return "Silent", f"its agent {silent} {agent_lease(name)}; see to its pod on that node"
+        return (
+            "Silent",
+            f"its agent {silent} {agent_lease(name)}; check the agent's pod on that node",
+        )
     if allocation is None:
-        return "-", "nothing was decided about it yet"
+        return "-", "the operator has not decided on it yet"
     return _reported(allocation)
 
 
 def _reported(allocation: Entry[NodeAllocationStatus]) -> tuple[str, str]:
     ready, status = allocation.ready, allocation.status
     if ready is None:
-        return "Awaited", "its agent has not answered yet"
+        return "Awaited", "its agent has not reported yet"
     if ready.status == "True" and (status.epoch or 0) < allocation.spec.get("epoch", 0):
-        return "Behind", f"its agent is at the plan of epoch {status.epoch}"
+        return "Behind", f"its agent still enforces the plan of epoch {status.epoch}"
     return ready.reason, ready.message
 
 

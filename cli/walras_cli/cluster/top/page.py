@@ -15,7 +15,7 @@ from walras_cli.cluster.top import tables
 from walras_cli.cluster.top.jobs import JobRow, job_rows
 from walras_cli.cluster.top.nodes import NodeRow, node_rows
 from walras_cli.cluster.top.users import UserRow, user_rows
-from walras_cli.values import plain
+from walras_cli.output import plain
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -136,7 +136,9 @@ class TopPage:
         if self.jobs:
             parts.append(tables.jobs(self.jobs, most, wide=wide, namespace=namespace))
             if elsewhere:
-                parts.append(Text(f"and {elsewhere} in other namespaces: -A", style="dim"))
+                parts.append(
+                    Text(f"and {elsewhere} in other namespaces; -A shows them", style="dim")
+                )
         elif self.jobs is not None:
             parts += [Text(), Text(_no_jobs(namespace, elsewhere))]
         if self.nodes:
@@ -146,9 +148,9 @@ class TopPage:
 
 def _no_jobs(namespace: str, elsewhere: int) -> str:
     if namespace:
-        those = f"the {elsewhere} of others" if elsewhere else "those of all"
-        return f"There are no MarketJobs in namespace {namespace}; -A shows {those}."
-    return "There are no MarketJobs; create one for each job that is to take part."
+        those = f" the {elsewhere} in others" if elsewhere else " all namespaces"
+        return f"There are no MarketJobs in namespace {namespace}; -A shows{those}."
+    return "There are no MarketJobs; create one for each job that takes part in the market."
 
 
 def _order(figure: float | None, *name: str) -> tuple[float, tuple[str, ...]]:

@@ -58,7 +58,7 @@ USERS: tuple[Column[UserRow], ...] = (
     Column("\nused", lambda row: memory(row.memory.used)),
     Column("jobs", lambda row: str(row.jobs), wide=True),
     Column("pods", lambda row: str(row.pods), wide=True),
-    Column("part of\nthe whole", lambda row: _percent(row.budget_share), wide=True),
+    Column("share of\ncluster", lambda row: _percent(row.budget_share), wide=True),
     Column("utility", lambda row: decimal(row.utility, 3)),
     Column("at bare\nentitlement", lambda row: decimal(row.entitlement_utility, 3), wide=True),
     Column("gain", lambda row: _gain(row.gain)),
@@ -148,7 +148,7 @@ def _table(
 
 def _cut(table: Table, what: str, rows: int, most: int | None) -> Table:
     if most is not None and rows > most:
-        table.caption = f"and {rows - most} more: walras top {what}"
+        table.caption = f"and {rows - most} more; walras top {what} shows all"
     return table
 
 

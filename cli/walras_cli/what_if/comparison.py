@@ -1,0 +1,174 @@
+"""Pure, except that it prints what cannot be cleared: situations to plans, side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import click
+
+from walras.auctions import PricingError
+from walras.clearing import clear
+from walras.plan_quality import PlanQuality, evaluate_plan
+from walras.resources.assembly import policy_of
+from walras.sensitivity import sensitivity
+from walras.snapshot import ColocationRule, CoreMechanism, MemoryMechanism
+from walras_cli.output import number, plain
+from walras_service.failures import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from walras.plan import Plan
+    from walras.resources.kinds import MarketSpec
+    from walras.sensitivity import FractionSensitivity
+    from walras.snapshot import Policy
+    from walras_cli.what_if.changes import ChangedCluster, Situation
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """A plan and what it is worth."""
+
+    plan: Plan
+    scores: PlanQuality
+
+
+@dataclass(frozen=True, slots=True)
+class MechanismOptions:
+    """Mechanisms chosen on the command line; None where the Market's rules apply.
+
+    Attributes:
+        cores: several to compare, or all.
+        memory: Mechanism for memory, in place of the Market's.
+        colocation: Policy of colocation, in place of the Market's.
+        sensitivity: whether to tell what over-estimated parallel fractions would move.
+    """
+
+    cores: tuple[CoreMechanism | Literal["all"], ...] = ()
+    memory: MemoryMechanism | None = None
+    colocation: ColocationRule | None = None
+    sensitivity: bool = False
+
+    def policies(self, rules: MarketSpec) -> list[Policy]:
+        """Return the rules of a Market with each mechanism that was asked for."""
+        policy = policy_of(rules)
+        policy = replace(
+            policy,
+            memory=self.memory or policy.memory,
+            colocation=self.colocation or policy.colocation,
+        )
+        wanted: list[CoreMechanism] = []
+        for each in self.cores or (policy.cores,):
+            wanted += _all_but_first(policy.cores) if each == "all" else [each]
+        return [replace(policy, cores=mechanism) for mechanism in dict.fromkeys(wanted)]
+
+
+def _all_but_first(first: CoreMechanism) -> list[CoreMechanism]:
+    """Return all mechanisms, the Market's own first."""
+    mechanisms: tuple[CoreMechanism, ...] = get_args(CoreMechanism)
+    return [first, *(each for each in mechanisms if each != first)]
+
+
+def clear_by(situation: Situation, policies: Sequence[Policy], *, anew: bool) -> list[Cleared]:
+    """Clear a market by each policy; where one of several cannot, say so and go on.
+
+    Args:
+        situation: the market.
+        policies: Policies to clear the market by.
+        anew: whether nobody holds anything yet: mechanisms are compared like that, since cores that
+            stay where they are while too little is gained would make all of them alike.
+
+    Raises:
+        BadInput: it can be cleared by none of them.
+    """
+    cleared = []
+    snapshot = replace(situation.snapshot, held={}) if anew else situation.snapshot
+    for policy in policies:
+        try:
+            plan = clear(snapshot, policy)
+        except PricingError as error:
+            problem = f"mechanism {policy.cores}: {error}"
+            if len(policies) == 1:
+                raise BadInput(problem) from error
+            click.echo(f"walras: {problem}", err=True)
+            continue
+        cleared.append(Cleared(plan, evaluate_plan(snapshot, plan)))
+    return cleared
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Plans of a situation, with and without changes.
+
+    Attributes:
+        cleared: one for each mechanism.
+        notes: one line on everything that takes no part or is not known.
+        before: the first of them without the changes; None if there are none.
+        shifts: Effects of over-estimated parallel fractions; empty unless requested.
+    """
+
+    cleared: tuple[Cleared, ...]
+    notes: tuple[str, ...]
+    before: Cleared | None
+    shifts: tuple[FractionSensitivity, ...] = ()
+
+    @classmethod
+    def of(cls, source: ChangedCluster, wish: MechanismOptions) -> Comparison:
+        """Clear the market, with and without the changes.
+
+        Raises:
+            BadInput: it cannot be cleared.
+        """
+        policies = wish.policies(source.then.rules)
+        anew = len(policies) > 1
+        before = None
+        if source.now is not None:
+            first = wish.policies(source.now.rules)[:1]
+            before = clear_by(source.now, first, anew=anew)[0]
+        cleared = clear_by(source.then, policies, anew=anew)
+        shifts = sensitivity(source.then.snapshot, policies[0]) if wish.sensitivity else ()
+        return cls(tuple(cleared), source.then.notes, before, shifts)
+
+    def document(self) -> dict[str, Any]:
+        """Return the first plan, the others under ``alternatives``, and the notes."""
+        first, *others = (_document_of(each) for each in self.cleared)
+        return {
+            **first,
+            "notes": list(self.notes),
+            **({"alternatives": others} if others else {}),
+            **({"before": _document_of(self.before)} if self.before else {}),
+            **({"sensitivity": [plain(each) for each in self.shifts]} if self.shifts else {}),
+        }
+
+
+def _document_of(cleared: Cleared) -> dict[str, Any]:
+    plan = cleared.plan
+    result = {
+        "mechanism": plan.mechanism,
+        "solver": plan.solver,
+        "iterations": plan.iterations,
+        "priceError": number(plan.price_error),
+        "residual": number(plan.residual),
+        "converged": plan.converged,
+        "scores": plain(cleared.scores),
+        "jobs": [plain(grant) for grant in plan.grants],
+        "users": [plain(user) for user in plan.users],
+        "nodes": [plain(node) for node in plan.nodes],
+        "refused": [plain(each) for each in plan.refused],
+    }
+    if plan.bids:
+        result["bids"] = [plain(bid) for bid in plan.bids]
+    if plan.pairings:
+        result["pairings"] = [
+            {"node": each.node, "jobs": list(each.jobs), "penalties": list(each.penalties)}
+            for each in plan.pairings
+        ]
+    if plan.memory_mechanism:
+        result["memory"] = {
+            "mechanism": plan.memory_mechanism,
+            "users": [plain(user) for user in plan.memory],
+        }
+    if plan.ledger is not None:
+        result["ledger"] = plan.ledger.to_document()
+    return result
