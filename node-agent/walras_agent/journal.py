@@ -86,6 +86,7 @@ class Journal:
 
     def __init__(self, path: Path | None, boot: str, originals: Iterable[Original] = ()) -> None:
         self._path, self._boot = path, boot
+        self._is_saved = True
         self._originals = {original.setting: original for original in originals}
 
     @classmethod
@@ -208,10 +209,13 @@ class Journal:
         self._replace({key: kept for key, kept in self._originals.items() if key not in done})
 
     def _replace(self, after: dict[CgroupFile, Original]) -> None:
-        if after == self._originals:
+        if after == self._originals and self._is_saved:
             return
         if self._path is not None:
+            # After a failure the file may have either content: the last fsync may have failed.
+            self._is_saved = False
             _save(self._path, _format(after.values(), self._boot))
+            self._is_saved = True
         self._originals.clear()
         self._originals.update(after)
 

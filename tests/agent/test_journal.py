@@ -389,3 +389,25 @@ def test_killed_at_any_moment_it_is_as_before_or_as_after(path: Path, boot_id: P
         assert {each.name for each in path.parent.iterdir()} <= {path.name, f".{path.name}.new"}
         begin, (before,) = last + 2 - last % 2, found
     assert begin > 50, "it was killed in the first step each time"
+
+
+def test_a_file_that_may_have_been_replaced_is_written_again(
+    reopen: Callable[[], Journal], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder could not be synchronized: the new file is there, or the old one."""
+    journal = reopen()
+    journal.remember([A])
+    synchronize = os.fsync
+
+    def fails_on_folders(descriptor: int) -> None:
+        if Path(f"/proc/self/fd/{descriptor}").resolve().is_dir():
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        synchronize(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fails_on_folders)
+    with pytest.raises(JournalError, match="Input/output error"):
+        journal.remember([B])
+    monkeypatch.undo()
+    assert set(journal.originals) == {A.setting}
+    journal.remember([A])
+    assert reopen().originals == journal.originals

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from decimal import Decimal
 from typing import Any, TypeVar
 
 import pytest
 
 from walras.clearing import clear
-from walras.resources.assembly import Assembled, Objects, assemble, policy_of
+from walras.resources.assembly import Assembled, Objects, _as_pod, assemble, policy_of
 from walras.resources.cluster import Namespace, NodeObject, Pod, quantity
 from walras.resources.kinds import EntitlementObject, Market, MarketJob, MarketSpec, SpeedupProfile
 from walras.resources.parse import ResourceError, parse_object
 from walras.resources.supply import MOST_MEMORY, ProcessorCounts
 from walras.resources.terms import ASSUMED_FRACTION, speedup_of
-from walras.snapshot import Bid, MemoryDemand, Policy
+from walras.snapshot import Bid, Job, MemoryDemand, Policy
 
 GIB = 1024**3
 T = TypeVar("T")
@@ -428,3 +428,10 @@ def test_objects_of_other_kinds_have_no_part_and_broken_ones_are_named() -> None
     assert parse_object({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}) is None
     with pytest.raises(ResourceError, match=r"Node n1: status.allocatable.cpu: is 'lots'"):
         node(cpu="lots")
+
+
+def test_the_job_of_a_pod_has_all_fields_of_its_marketjob() -> None:
+    """The copy is made field by field, for speed: a new field must not be left at its default."""
+    values: dict[str, Any] = {each.name: object() for each in fields(Job)}
+    job, memory = Job(**values), MemoryDemand(1, 2)
+    assert _as_pod(job, "n1", "p-0", memory) == replace(job, node="n1", pod="p-0", memory=memory)

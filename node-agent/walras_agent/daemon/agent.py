@@ -26,11 +26,14 @@ from walras_agent.daemon.report import (
     mark_interrupted,
     profiling_status,
 )
+from walras_agent.daemon.state import StateError
 from walras_agent.journal import JournalError
 from walras_agent.node_plan import NodePlan
 from walras_agent.status import NodeStatus
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from walras.resources.node_allocation import NodeAllocation, ProfilingStatus
     from walras_agent.daemon.inotify import ChangeWaiter
     from walras_agent.daemon.node import NodeComponents
@@ -166,10 +169,17 @@ class Agent:
                 f"the plan of epoch {plan.epoch} is older than the plan in force; raise its epoch",
             )
             return
-        self.state.save_plan(allocation)
+        self._save(lambda: self.state.save_plan(allocation))
         self._plan, self._accepted_at, self._enforced = plan, time.monotonic(), False
         request = measurement_request(allocation) if plan.mode == "enforce" else None
         self.node.profiler.offer(request, self._accepted_at)
+
+    def _save(self, write: Callable[[], None]) -> None:
+        """Write to the state folder; go on without where that is impossible, as on a full disk."""
+        try:
+            write()
+        except StateError as error:
+            _log.error("%s; an agent that restarts now will not know it", error)
 
     def _step(self, now: float) -> NodeStatus:
         try:
@@ -198,7 +208,7 @@ class Agent:
         status = profiling_status(report)
         before = self._last_measurement
         if before is None or (before.id, before.state) != (status.id, status.state):
-            self.state.save_measurement(status)
+            self._save(lambda: self.state.save_measurement(status))
             self._last_measurement = status
         return status
 

@@ -3,6 +3,8 @@
 The kernel reports cgroup files as it does others: that a group was made or removed, and that a
 process wrote to a file. The agent's own writes are reported too, and cost one more reconcile pass.
 What the kernel does by itself, such as taking a CPU offline, is noticed in the next periodic pass.
+All programs of a user share a limit of inotify instances and watches. Where it is reached, changes
+are looked for every second instead.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ _MASK = Mask.CREATE | Mask.DELETE | Mask.MODIFY | Mask.MOVED_TO | Mask.ONLYDIR
 _ENFORCED_FILES = frozenset({CPUS, "cpuset.mems"}).union(
     *CHECKED_FILES.values(), *(files.values() for files in LIMIT_FILES.values())
 )
+_POLL_SECONDS = 1.0
 _GATHER = 0.05  # seconds: changes come in bursts, as when a pod with three containers starts
 _MOUNTED = "..data"  # the link that the kubelet replaces when a mounted ConfigMap changes
 
@@ -46,18 +49,23 @@ class ChangeWaiter:
         plan: File with the plan, watched too; None for no file. Its folder must exist.
 
     Raises:
-        OSError: The limit of inotify instances is reached, or the plan's folder does not exist.
+        OSError: The plan's folder does not exist.
     """
 
     def __init__(self, plan: Path | None = None) -> None:
-        self._inotify = Inotify(sync_timeout=0)
         self._woken = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._selector = selectors.DefaultSelector()
-        self._selector.register(self._inotify.fd, selectors.EVENT_READ)
         self._selector.register(self._woken, selectors.EVENT_READ)
         self._watched: dict[str, Watch] = {}
         self._names = _ENFORCED_FILES
-        self._limit_logged = False
+        self._polls = False
+        try:
+            self._inotify: Inotify | None = Inotify(sync_timeout=0)
+        except OSError as error:
+            self._inotify = None
+            self._poll_from_now_on(error, "max_user_instances")
+            return
+        self._selector.register(self._inotify.fd, selectors.EVENT_READ)
         if plan is not None:
             self._names |= {plan.name, _MOUNTED}
             self._inotify.add_watch(plan.absolute().parent, _MASK)
@@ -67,7 +75,8 @@ class ChangeWaiter:
 
     def __exit__(self, *_: object) -> None:
         self._selector.close()
-        self._inotify.close()
+        if self._inotify is not None:
+            self._inotify.close()
         os.close(self._woken)
 
     def wake(self) -> None:
@@ -75,8 +84,11 @@ class ChangeWaiter:
         os.eventfd_write(self._woken, 1)
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a change or a call of `wake`; return False if the time is up without one."""
-        end = time.monotonic() + seconds
+        """Wait for a change or a call of `wake`; return False if the time is up without one.
+
+        Where changes have to be looked for, return after a second at the latest.
+        """
+        end = time.monotonic() + (min(seconds, _POLL_SECONDS) if self._polls else seconds)
         while (left := end - time.monotonic()) > 0:
             if self._poll(left):
                 time.sleep(_GATHER)
@@ -86,6 +98,8 @@ class ChangeWaiter:
 
     def watch(self, folders: Iterable[str]) -> None:
         """Watch these folders from now on, and no others but the plan's."""
+        if self._inotify is None:
+            return
         wanted = frozenset(folders)
         for folder in self._watched.keys() - wanted:
             watch = self._watched.pop(folder)
@@ -97,17 +111,17 @@ class ChangeWaiter:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                self._log_limit(error)
+                self._poll_from_now_on(error, "max_user_watches")
                 return
 
-    def _log_limit(self, error: OSError) -> None:
-        if not self._limit_logged:
+    def _poll_from_now_on(self, error: OSError, limit: str) -> None:
+        if not self._polls:
             _log.warning(
-                "changes by other processes are noticed late: %s; "
-                "raise fs.inotify.max_user_watches",
+                "changes by other processes are looked for every second: %s; raise fs.inotify.%s",
                 error.strerror,
+                limit,
             )
-        self._limit_logged = True
+        self._polls = True
 
     def _poll(self, seconds: float) -> bool:
         """Wait up to ``seconds``; return whether there was a relevant change or a call."""
@@ -122,7 +136,7 @@ class ChangeWaiter:
 
     def _drain(self) -> bool:
         """Take all pending events; return whether one of them is relevant."""
-        return sum(map(self._is_relevant, self._inotify)) > 0
+        return self._inotify is not None and sum(map(self._is_relevant, self._inotify)) > 0
 
     def _is_relevant(self, event: Event) -> bool:
         if Mask.IGNORED in event:

@@ -143,6 +143,30 @@ def test_plan_that_cannot_be_taken_leaves_the_last_in_force(machine: Machine) ->
         assert allowed(pid) == core
 
 
+def test_an_agent_that_cannot_write_its_state_lives_and_goes_on_once_it_can(
+    machine: Machine,
+) -> None:
+    """As on a full disk: a plan that is not saved is in force all the same, as far as it can be."""
+    machine.pods.start("aa")
+    second = machine.pods.start("bb")
+    machine.want(aa="1")
+    with machine.running() as process:
+        assert eventually(machine.enforced)
+        # Where the agent writes each file before it replaces the old one.
+        for name in ("plan", "journal"):
+            (machine.state / f".{name}.json.new").mkdir()
+        machine.want(bb="1", cc="1")
+        assert eventually(lambda: machine.condition("Ready")[0] == "Refused")
+        assert "journal.json: cannot be written: Is a directory" in machine.condition("Ready")[1]
+        assert "plan.json: cannot be written" in machine.log.read_text()
+        assert machine.status()["epoch"] == 2
+        assert process.poll() is None
+        for name in ("plan", "journal"):
+            (machine.state / f".{name}.json.new").rmdir()
+        assert eventually(machine.enforced)
+        assert allowed(second) == Topology.read().cores()[0]
+
+
 def test_http_answers_tell_the_truth(machine: Machine) -> None:
     machine.pods.start("aa")
     machine.pods.start("bb")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from typing import TYPE_CHECKING
 
@@ -136,3 +137,23 @@ def test_no_more_watches_is_said_once(
         waiter.watch([str(folder)])
     (said,) = [record.message for record in caplog.records]
     assert "No space left on device; raise fs.inotify.max_user_watches" in said
+
+
+@pytest.mark.parametrize("limit", ["instances", "watches"])
+def test_where_inotify_is_used_up_changes_are_looked_for(
+    folder: Path, limit: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def used_up(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE if limit == "instances" else errno.ENOSPC, "no more")
+
+    what = "Inotify" if limit == "instances" else "Inotify.add_watch"
+    monkeypatch.setattr(f"walras_agent.daemon.inotify.{what}", used_up)
+    monkeypatch.setattr("walras_agent.daemon.inotify._POLL_SECONDS", 0.01)
+    with ChangeWaiter() as waiter:
+        for _ in range(2):
+            waiter.watch([str(folder)])
+            assert not waiter.wait(LONG), "the time is up soon, for the next look"
+        waiter.wake()
+        assert waiter.wait(LONG)
+    (record,) = caplog.records
+    assert f"raise fs.inotify.max_user_{limit}" in record.message
