@@ -407,6 +407,34 @@ def test_a_leader_whose_time_is_over_overwrites_nothing_of_its_successor(
     stale.close()
 
 
+def test_a_leader_that_stood_still_does_not_roll_the_credits_back(
+    cluster: OperatorCluster, api: Api
+) -> None:
+    """Its Lease has run out, and its successor has settled another quantum meanwhile."""
+    path = "/apis/walras.dev/v1alpha1/markets"
+    document = {"apiVersion": "walras.dev/v1alpha1", "kind": "Market"}
+    made = cluster.make(path, {**document, "metadata": {"name": "default"}, "spec": {}})
+    try:
+        applier, market = Applier(api), Reference("Market", "default", "", made["metadata"]["uid"])
+        applier.status(market, {"ledger": ledger(3)})
+        mirror = Mirror(Scope(cluster.name).kinds, lambda _: None, time.monotonic)
+        stale = Publisher(api, mirror, leads=lambda: True)  # it has not noticed yet
+        decision = Decision((), (StatusWrite(market, {"ledger": ledger(1)}),), (), Carried())
+        then = made["metadata"]["resourceVersion"]
+        stamp = Stamp(EPOCHS + 1, "2026-01-31T12:00:00Z", 1, "stale", then)
+        assert stale.publish(decision, stamp).count("superseded") == 1
+        found = cluster.read(f"{path}/default")
+        assert found is not None
+        assert found["status"]["ledger"]["quantum"] == 3
+        stale.close()
+    finally:
+        cluster.delete(f"{path}/default")
+
+
+def ledger(quantum: int) -> dict[str, Any]:
+    return {"version": 1, "quantum": quantum, "carry": "0", "balances": []}
+
+
 def test_who_leads_no_longer_writes_nothing(cluster: OperatorCluster, api: Api) -> None:
     node = cluster.node()
     mirror = Mirror(Scope(cluster.name).kinds, lambda _: None, time.monotonic)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, TypeVar
 
+from walras.resources.contract import MARKET_NAME
 from walras_operator.runtime.apply import Applier
 from walras_operator.runtime.events import TokenBucket, event_document, namespace_of
 from walras_operator.runtime.mirror import CachedAllocation
@@ -93,12 +94,16 @@ class Stamp:
         time: When it was made (RFC 3339).
         milliseconds: Time that it took.
         leader: Identity of the operator that made it.
+        market_version: The resourceVersion of the Market that it was made from. The Market's
+            status has Karma's credits, so an operator that has stood still for longer than its
+            Lease, and is no leader any more, must not write what it knew of them.
     """
 
     epoch: int
     time: str
     milliseconds: int
     leader: str
+    market_version: str = ""
 
 
 class Publisher:
@@ -284,7 +289,8 @@ class Publisher:
 
     def _status(self, write: StatusWrite, stamp: Stamp, version: str) -> Result:
         status = write.status
-        if write.object.kind == "Market":
+        if (write.object.kind, write.object.name) == ("Market", MARKET_NAME):
+            version = version or stamp.market_version
             epoch = {
                 "number": stamp.epoch,
                 "time": stamp.time,

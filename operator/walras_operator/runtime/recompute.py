@@ -222,7 +222,7 @@ class Recompute:
                 end = datetime.strptime(part.until, TIME).replace(tzinfo=UTC)
                 current.again = began + (end - now).total_seconds()
             if stamp is None and part.writes:
-                stamp = self._stamp(known.now, deciding.seconds, current.term)
+                stamp = self._stamp(known, deciding.seconds, current.term)
             if stamp is not None:
                 outcome += self._published(part, stamp)
             if outcome.void:
@@ -258,12 +258,18 @@ class Recompute:
             return True
         return now - current.matched >= self.rules.epoch_seconds
 
-    def _stamp(self, now: str, seconds: float, term: int) -> Stamp:
+    def _stamp(self, world: World, seconds: float, term: int) -> Stamp:
         """Start a new epoch; return the identity of the decision."""
         allocations = self._mirror.allocations().values()
         known = max((max(each.epoch, each.reported) for each in allocations), default=0)
         self.epoch = next_epoch(term, max(known, self.epoch))
-        return Stamp(self.epoch, now, round(1000 * seconds), self._leadership.identity)
+        return Stamp(
+            self.epoch,
+            world.now,
+            round(1000 * seconds),
+            self._leadership.identity,
+            world.version,
+        )
 
     def _published(self, part: Decision, stamp: Stamp) -> PublishResult:
         if part.settlement is not None:
