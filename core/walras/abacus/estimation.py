@@ -1,4 +1,8 @@
-"""Estimation of a job's utility from runs with different shares (section 5)."""
+"""Estimation of a job's utility from runs with different shares (section 5).
+
+SciPy has non-negative least squares and Student's t, too, but the operator's image does not have
+SciPy: see ``docs/decisions/dependencies.md``.
+"""
 
 from __future__ import annotations
 
