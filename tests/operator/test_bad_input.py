@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import worlds
+from walras.resources.model import MOST_ENTRIES
 from walras_operator.decision import decide
 from worlds import condition, entitlement, grants, job, market, node, pod, profile, world
 
@@ -345,6 +346,23 @@ def test_a_pod_that_its_kubelet_has_not_admitted_takes_no_cores_from_the_market(
     admitted = pod("starting", "nobodys", phase="Pending", cpu="4")
     admitted["status"]["startTime"] = "2026-01-31T11:59:50Z"
     assert grants(decide(world(*HEALTHY, admitted))) != grants(decide(world(*HEALTHY)))
+
+
+def test_an_object_of_a_megabyte_of_labels_is_kept_small() -> None:
+    """A hundred of them ended the operator by memory, again after every restart."""
+    many = {f"l{number:05}": "v" * 60 for number in range(15_000)}
+    heavy_job = job("heavy", selector={"matchLabels": {"app": "heavy"}})
+    heavy_job["metadata"]["labels"] = many
+    known = world(
+        *HEALTHY,
+        heavy_job,
+        pod("p", "heavy", labels={"app": "heavy", **many}),
+        pod("q", "train", ownerReferences=[{"kind": "X", "name": f"x{n}"} for n in range(5000)]),
+    )
+    assert max(len(each.metadata.labels) for each in known.objects.jobs) == MOST_ENTRIES
+    assert max(len(each.metadata.labels) for each in known.objects.pods) == MOST_ENTRIES
+    assert max(len(each.metadata.owner_references) for each in known.objects.pods) == MOST_ENTRIES
+    assert set(grants(decide(known))["n1"]) == {"train-0", "train-1", "p", "q"}
 
 
 def test_pods_that_are_being_deleted_still_run_and_keep_their_cores() -> None:

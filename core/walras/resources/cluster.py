@@ -15,6 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 from pydantic.alias_generators import to_camel
 
 from walras.resources.contract import PARTNER_ANNOTATION, STATIC_POD_ANNOTATION
+from walras.resources.model import bounded
 
 QUANTITY = re.compile(
     r"(?P<number>[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+))(?P<unit>[numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,2})?"
@@ -85,11 +86,11 @@ class ObjectMeta(_Object):
     namespace: str = "default"
     uid: str = ""
     creation_timestamp: Annotated[str, BeforeValidator(lambda given: str(given or ""))] = ""
-    labels: dict[str, str] = Field(default_factory=dict)
+    labels: Annotated[dict[str, str], BeforeValidator(bounded)] = Field(default_factory=dict)
     annotations: Annotated[dict[str, str], BeforeValidator(_those_read)] = Field(
         default_factory=dict
     )
-    owner_references: tuple[OwnerReference, ...] = ()
+    owner_references: Annotated[tuple[OwnerReference, ...], BeforeValidator(bounded)] = ()
 
 
 class NodeCondition(_Object):

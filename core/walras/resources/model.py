@@ -58,6 +58,17 @@ class Model(BaseModel):
         return self
 
 
+MOST_ENTRIES = 256
+"""Labels, or owners, that are kept of an object; selectors see no others."""
+
+
+def bounded(given: Any) -> Any:
+    """Keep the first labels or owners of an object, of which a user can make a megabyte."""
+    if isinstance(given, dict) and len(given) > MOST_ENTRIES:
+        return {key: given[key] for key in sorted(given, key=str)[:MOST_ENTRIES]}
+    return given[:MOST_ENTRIES] if isinstance(given, list) else given
+
+
 class Metadata(BaseModel):
     """Identity of an object. Other fields that the API server sets are accepted and ignored.
 
@@ -78,7 +89,7 @@ class Metadata(BaseModel):
 
     name: Name
     namespace: Name = "default"
-    labels: dict[str, str] = Field(default_factory=dict)
+    labels: Annotated[dict[str, str], BeforeValidator(bounded)] = Field(default_factory=dict)
     uid: str = ""
     generation: int = 0
     creation_timestamp: Annotated[str, BeforeValidator(lambda given: str(given or ""))] = ""
