@@ -157,10 +157,11 @@ def _follow_partners(
     round_: _MatchingRound, jobs: Sequence[Job], sockets: FreeSockets, penalties: Penalties
 ) -> None:
     """Send jobs to the nodes of partners whose operator stopped before it placed both."""
-    titles = {job.title: job for job in jobs if job.node}
+    placed = {(job.title, job.node): job for job in jobs if job.node}
     for number, agent in enumerate(round_.agents):
-        node, partner = agent.placement.partner_node, titles.get(agent.placement.partner)
-        if node and partner is not None and sockets.place_beside_partner(agent, node):
+        node = agent.placement.partner_node
+        partner = placed.get((agent.placement.partner, node))
+        if partner is not None and sockets.place_beside_partner(agent, node):
             round_.nodes[number] = node
             both = (agent, partner)
             cost = disutilities([each.program for each in both], penalties)

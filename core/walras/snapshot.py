@@ -124,7 +124,8 @@ class PlacementConstraints:
         avoids: Namespaces and names of jobs that never share its node; an empty name means all.
         requests: Amounts that the job's node must have room for, by resource, in whole units.
         nodes: Names of nodes that may take the job; None for all.
-        partner_node: Node that the job's partner was already sent to; empty if there is none.
+        partner_node: Node that the job was to share with its partner; empty if it has none yet.
+        partner: Title of that partner; empty if it has none yet.
     """
 
     exclusive: bool = False

@@ -159,8 +159,8 @@ class Api:
         with explained(self.host, "GET", path):
             return self._sent("GET", path, {"Accept": JSON}, timeout, query)
 
-    def names(self, kind: Kind, query: Query) -> Iterator[Mapping[str, Any]]:
-        """Yield the metadata of all objects of a kind, by a consistent read in pages.
+    def pages(self, kind: Kind, query: Query) -> Iterator[Document]:
+        """Yield all objects of a kind, with their metadata alone, by a consistent read in pages.
 
         Raises:
             ApiError: The objects cannot be listed.
@@ -174,11 +174,20 @@ class Api:
                 timeout=6 * PATIENCE,
                 query={**query, "limit": _PAGE, "continue": more},
             )
-            for item in page["items"] or ():
-                yield item["metadata"]
+            yield page
             more = page["metadata"].get("continue", "")
             if not more:
                 return
+
+    def names(self, kind: Kind, query: Query) -> Iterator[Mapping[str, Any]]:
+        """Yield the metadata of all objects of a kind.
+
+        Raises:
+            ApiError: The objects cannot be listed.
+        """
+        for page in self.pages(kind, query):
+            for item in page["items"] or ():
+                yield item["metadata"]
 
     def _sent(
         self,

@@ -267,6 +267,17 @@ def test_a_partner_left_behind_follows_under_the_next_leader() -> None:
     assert second.placements[0].body["metadata"]["annotations"] == {PARTNER_ANNOTATION: "u-lab-x"}
 
 
+@Ways
+def test_no_annotation_of_a_tenant_sends_pods_of_others_to_a_node(way: str) -> None:
+    lure = pod("lure", "evil", "n2", annotations={PARTNER_ANNOTATION: "u-lab-y"})
+    cluster = world(
+        *(market(colocation=PAIRED), entitlement(), job("a"), job("b"), job("evil")),
+        *(node("n1"), node("n2"), waits("x", "a", way), waits("y", "b", way), lure),
+    )
+    assert of(decide(cluster)) == {"x": "n1", "y": "n1"}
+    assert of(decide(replace(cluster, matching=False))) == {}
+
+
 def test_it_is_said_that_the_operator_may_not_place_pods_and_tried_again() -> None:
     before = two_jobs(waits("x", "a"), waits("y", "b"))
     decision = decide(replace(before, unplaceable="pods is forbidden"))

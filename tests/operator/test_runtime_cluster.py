@@ -107,7 +107,7 @@ def test_what_is_mirrored_is_no_work_for_the_garbage_collector(cluster: Operator
     watches.start()
     try:
         assert eventually(lambda: watches.complete, PATIENCE), watches.problem
-        assert mirror.uids("Pod")
+        assert mirror.versions("Pod")
         assert gc.get_freeze_count() > 0
     finally:
         watches.stop()
@@ -570,10 +570,10 @@ def test_a_deletion_that_no_watch_told_of_is_found_by_a_census(cluster: Operator
     assert census.missing() == 0
     uid = (cluster.read(path) or {})["metadata"]["uid"]
     census.take()
-    assert uid in mirror.uids("Entitlement")
+    assert uid in mirror.versions("Entitlement")
     cluster.delete(path)
     census.take()
-    assert uid not in mirror.uids("Entitlement")
+    assert uid not in mirror.versions("Entitlement")
 
 
 def test_an_object_that_went_before_the_watches_began_is_not_waited_for(

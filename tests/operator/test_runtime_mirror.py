@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+from scripted_api import ScriptedServer
 from walras_operator.runtime.kinds import Scope
 from walras_operator.runtime.mirror import Mirror
+from walras_operator.runtime.resync import Resync
 from walras_operator.world import Reference
+from walras_service.api import Api
 
 Document = dict[str, Any]
 
@@ -166,7 +169,7 @@ def test_epochs_that_agents_hold_to_are_known_unless_nobody_can_have_given_them(
 ) -> None:
     """An object that was made anew begins with epoch 0, and its agent with what it had."""
     for told, known in ((7, 7), (2**60, 0), ("7", 0), (None, 0)):
-        cluster.mirror.forget("NodeAllocation", cluster.mirror.uids("NodeAllocation"))
+        cluster.mirror.forget("NodeAllocation", cluster.mirror.versions("NodeAllocation"))
         cluster.mirror.hear("NodeAllocation", allocation(0, status={"epoch": told}))
         (found,) = cluster.mirror.allocations().values()
         assert (found.epoch, found.reported) == (0, known)
@@ -189,8 +192,31 @@ def test_an_object_that_was_never_seen_may_be_deleted(cluster: Cluster) -> None:
 def test_forgotten_objects_are_gone(cluster: Cluster) -> None:
     cluster.mirror.hear("Entitlement", entitlement())
     cluster.mirror.forget("Entitlement", ["u1", "never seen"])
-    assert cluster.mirror.uids("Entitlement") == frozenset()
+    assert cluster.mirror.versions("Entitlement") == {}
     assert cluster.news == 2
+
+
+@pytest.mark.system
+def test_objects_of_a_restored_etcd_replace_newer_ones_in_the_mirror(cluster: Cluster) -> None:
+    kinds = {"NodeAllocation": Scope("walras-system").kinds["NodeAllocation"]}
+    server = ScriptedServer(allocation(3, version=4))  # a list of resourceVersion 5
+    try:
+        resync = Resync(Api(server.settings(), "walras-test"), kinds, cluster.mirror)
+        cluster.mirror.hear("NodeAllocation", allocation(3, version=4))
+        cluster.mirror.wrote("NodeAllocation", allocation(3, version=5))
+        resync.take()
+        assert (resync.restored, resync.missing()) == (False, 0)
+        cluster.mirror.wrote("NodeAllocation", allocation(7, version=9))
+        resync.take()
+        assert (resync.restored, resync.missing()) == (True, 1)
+        assert cluster.mirror.allocations()["n1"].epoch == 7, "nothing vanishes meanwhile"
+        assert cluster.is_news("NodeAllocation", allocation(3, version=4))
+        assert cluster.mirror.allocations()["n1"].epoch == 3
+        assert resync.missing() == 0
+        resync.take()
+        assert not resync.restored
+    finally:
+        server.close()
 
 
 def test_an_agent_lives_while_its_renewals_are_seen(cluster: Cluster) -> None:

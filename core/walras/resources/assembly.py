@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from walras import snapshot as core
 from walras.admission import AccessPolicy
-from walras.resources.contract import PARTNER_ANNOTATION
 from walras.resources.kinds import MarketSpec
 from walras.resources.selection import select
 from walras.resources.supply import closed, for_sale, taken_by
@@ -34,7 +33,7 @@ from walras.resources.waiting import (
     room_of,
     waiting_method,
 )
-from walras.snapshot import PlacementConstraints, title
+from walras.snapshot import PlacementConstraints
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -399,12 +398,11 @@ def with_placings(
     names = {each.name for each in supplies}
     open_ = [node for node in nodes if node.metadata.name in names]
     room, eligible = room_of(open_, pods), EligibleNodes(open_)
-    sent = _sent(pods, selection, names)
-    mine = {_key(pods[number]): pods[number] for number in selection.job}
+    mine = {_key(pods[number]): (pods[number], job) for number, job in selection.job.items()}
 
     def placed(job: Job) -> Job:
-        pod = mine[job.namespace, job.pod]
-        node, partner = sent.get(pod.metadata.uid, ("", ""))
+        pod, resource = mine[job.namespace, job.pod]
+        node, partner = _announced_placement(pod, resource)
         placement = replace(
             job.placement,
             requests=needs_of(pod),
@@ -420,14 +418,17 @@ def with_placings(
     )
 
 
-def _sent(
-    pods: Sequence[Pod], selection: Selection, nodes: Collection[str]
-) -> dict[str, tuple[str, str]]:
-    """Return the node that a pod's partner was sent to and the partner's title, by pod UID."""
-    sent = {}
-    for number, resource in selection.job.items():
-        pod = pods[number]
-        other, node = pod.metadata.annotations.get(PARTNER_ANNOTATION), node_of(pod)
-        if other and node is not None and node in nodes:
-            sent[other] = node, title(*_key(resource), pod.metadata.name)
-    return sent
+def _announced_placement(pod: Pod, resource: MarketJob) -> tuple[str, str]:
+    """Return the node and the partner's title that a waiting pod's job reports for it; else empty.
+
+    The operator reports a placement before it carries it out, so the report survives an operator
+    that ends in between. Nobody else may write it, unlike annotations of pods, by which a tenant
+    could lure pods of others to a node.
+    """
+    told = (resource.status or {}).get("pods")
+    for each in told if isinstance(told, list) else ():
+        if isinstance(each, dict) and each.get("podUID") == pod.metadata.uid:
+            colocation = each.get("colocation")
+            partner = colocation.get("partner") if isinstance(colocation, dict) else None
+            return str(each.get("node") or ""), str(partner or "")
+    return "", ""

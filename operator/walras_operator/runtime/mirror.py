@@ -122,10 +122,19 @@ class Mirror:
             if entry is not None and isinstance(entry.value, Pod) and waiting_method(entry.value):
                 self._tables["Pod"][uid] = replace(entry, value=pod)
 
-    def uids(self, kind: str) -> frozenset[str]:
-        """Return the UIDs of all cached objects of a kind."""
+    def versions(self, kind: str) -> dict[str, str]:
+        """Return the resourceVersion of all cached objects of a kind, by UID.
+
+        It is empty for an object that no watch has reported since `forget_versions`.
+        """
         with self._lock:
-            return frozenset(self._tables[kind])
+            return {uid: entry.version for uid, entry in self._tables[kind].items()}
+
+    def forget_versions(self) -> None:
+        """Accept any version of every object next, because the API server has restored old ones."""
+        with self._lock:
+            for table in self._tables.values():
+                table.update({uid: replace(entry, version="") for uid, entry in table.items()})
 
     def forget(self, kind: str, uids: Iterable[str]) -> None:
         """Drop objects that were found to be deleted."""

@@ -160,12 +160,16 @@ class Watches:
             _log.info("all objects are cached", extra={"event": "complete"})
 
     async def _compared(self) -> bool:
-        """Compare the mirror with the API server; return False if the watches have gone silent."""
+        """Compare the mirror with the API server; return whether the watches can go on."""
         try:
             silent = await asyncio.to_thread(self._resync.take)
         except ApiError as error:
             self._complain(str(error))
             return True
+        if self._resync.restored:
+            _log.warning("the API server has older data than before; starting the watches anew")
+            self.restarts += 1
+            return False
         self.problem = ""
         if silent and self.complete:
             _log.error("the watches have not reported %d objects; restarting them", silent)
