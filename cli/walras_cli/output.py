@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import is_dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import click
 from pydantic.alias_generators import to_camel
 
 from walras_service.api_errors import ApiError
+from walras_service.untrusted import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
 Form = Literal["table", "wide", "json", "yaml"]
 
 WIDEST = 400
 """Columns that a table may take: as with kubectl, names are never broken, and a terminal wraps."""
+
+
+_LITERAL: Any = {"highlight": False, "markup": False, "emoji": False}
+"""Options of a console that shows texts as they are."""
 
 
 class Page(Protocol):
@@ -51,13 +56,25 @@ def _print(parts: Iterable[RenderableType]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    lines = Console(highlight=False)
-    tables = Console(highlight=False, width=max(lines.width, WIDEST))
+    lines = Console(**_LITERAL)
+    tables = Console(**_LITERAL, width=max(lines.width, WIDEST))
     for part in parts:
         if isinstance(part, Table):
-            tables.print(part)
+            tables.print(_Printable(part))
         else:  # lines are broken for terminals only, so that what reads them finds them whole
-            lines.print(part, soft_wrap=isinstance(part, Text) and not lines.is_terminal)
+            wraps = isinstance(part, Text) and not lines.is_terminal
+            lines.print(_Printable(part), soft_wrap=wraps)
+
+
+@dataclass(frozen=True, slots=True)
+class _Printable:
+    """A part of a page whose texts cannot control the terminal."""
+
+    part: RenderableType
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for segment in console.render(self.part, options):
+            yield segment._replace(text=printable(segment.text)) if not segment.control else segment
 
 
 def watch_it(make: Callable[[], Page], form: Form, interval: float) -> None:
@@ -71,17 +88,18 @@ def watch_it(make: Callable[[], Page], form: Form, interval: float) -> None:
     from rich.console import Console, Group
     from rich.live import Live
 
-    console = Console(highlight=False)
+    console = Console(**_LITERAL)
     pages = _Pages(make, form, interval)
     try:
         if not console.is_terminal:
             while True:
                 _print(pages.next())
                 time.sleep(interval)
-        with Live(Group(*pages.next()), console=console, screen=True, auto_refresh=False) as live:
+        first = _Printable(Group(*pages.next()))
+        with Live(first, console=console, screen=True, auto_refresh=False) as live:
             while True:
                 time.sleep(interval)
-                live.update(Group(*pages.next()), refresh=True)
+                live.update(_Printable(Group(*pages.next())), refresh=True)
     except KeyboardInterrupt:
         return
 

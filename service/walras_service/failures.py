@@ -6,6 +6,8 @@ from typing import IO, Any
 
 import click
 
+from walras_service.untrusted import printable
+
 
 class Failure(click.ClickException):
     """A command failed although its input is valid: exit code 1.
@@ -24,7 +26,7 @@ class Failure(click.ClickException):
     def show(self, file: IO[Any] | None = None) -> None:
         """Write each problem on its own line, after the name of the program."""
         for line in self.format_message().splitlines():
-            click.echo(f"{self._program}: {line}", file=file, err=file is None)
+            click.echo(f"{self._program}: {printable(line)}", file=file, err=file is None)
 
 
 class BadInput(Failure):

@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING, Literal
 
 from pythonjsonlogger.json import JsonFormatter
 
+from walras_service.untrusted import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+
+class _TextFormatter(logging.Formatter):
+    """Formats lines for terminals; JSON escapes control characters by itself."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
 
 
 def configure_logging(
@@ -36,7 +45,7 @@ def configure_logging(
             datefmt="%Y-%m-%dT%H:%M:%S%z",
         )
         if form == "json"
-        else logging.Formatter("%(asctime)s %(levelname)s %(message)s")
+        else _TextFormatter("%(asctime)s %(levelname)s %(message)s")
     )
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     for name in (package, "walras_service"):

@@ -52,6 +52,7 @@ class Life:
         chosen["market"]["spec"]["cores"] = {"reservedCores": 1}
         chosen["market"]["spec"]["profiling"] = {"sampleSeconds": 5, "repeats": 1}
         chosen["operator"]["leaseSeconds"] = 60
+        chosen["agent"]["profiling"] = {"files": True}
         chosen["hooks"] |= {"installSeconds": 1500, "releaseSeconds": 1500}  # less than helm's
         (folder / "values.json").write_text(json.dumps(chosen))
         options = ("--create-namespace", "--values", str(folder / "values.json"))

@@ -70,7 +70,8 @@ def test_the_agent_has_no_more_than_it_needs() -> None:
     assert limits["allowPrivilegeEscalation"] is False
     assert limits["readOnlyRootFilesystem"] is True
     assert limits["capabilities"]["drop"] == ["ALL"]
-    assert set(limits["capabilities"]["add"]) == {"PERFMON", "SYS_PTRACE", "DAC_READ_SEARCH"}
+    assert set(limits["capabilities"]["add"]) == {"PERFMON"}
+    assert "appArmorProfile" not in limits
     assert pod["hostPID"] is True
     assert "hostNetwork" not in pod
     assert pod["tolerations"] == [{"operator": "Exists"}]
@@ -93,18 +94,19 @@ def test_a_privileged_agent_still_changes_nothing_of_its_image() -> None:
 @pytest.mark.parametrize(
     ("profiling", "capabilities"),
     [
-        ({"instructions": False}, {"SYS_PTRACE", "DAC_READ_SEARCH"}),
-        ({"files": False}, {"PERFMON"}),
-        ({"instructions": False, "files": False}, set()),
+        ({"files": True}, {"PERFMON", "SYS_PTRACE", "DAC_READ_SEARCH"}),
+        ({"instructions": False, "files": True}, {"SYS_PTRACE", "DAC_READ_SEARCH"}),
+        ({}, {"PERFMON"}),
+        ({"instructions": False}, set()),
     ],
 )
-def test_without_a_way_to_measure_its_rights_are_gone(
+def test_each_way_to_measure_has_its_own_rights(
     profiling: Document, capabilities: set[str]
 ) -> None:
     limits = container(agent_pod(profiling=profiling))["securityContext"]
     assert set(limits["capabilities"].get("add", ())) == capabilities
     unconfined = "appArmorProfile" in limits
-    assert unconfined is profiling.get("files", True)
+    assert unconfined is profiling.get("files", False)
 
 
 def test_probes_ask_what_does_not_depend_on_others() -> None:

@@ -15,6 +15,7 @@ from walras.sensitivity import sensitivity
 from walras.snapshot import ColocationRule, CoreMechanism, MemoryMechanism
 from walras_cli.output import number, plain
 from walras_service.failures import BadInput
+from walras_service.untrusted import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,7 +92,7 @@ def clear_by(situation: Situation, policies: Sequence[Policy], *, anew: bool) ->
             problem = f"mechanism {policy.cores}: {error}"
             if len(policies) == 1:
                 raise BadInput(problem) from error
-            click.echo(f"walras: {problem}", err=True)
+            click.echo(f"walras: {printable(problem)}", err=True)
             continue
         cleared.append(Cleared(plan, evaluate_plan(snapshot, plan)))
     return cleared

@@ -56,7 +56,7 @@ class ContainerFile:
             except LookupError:
                 continue
             except OSError as error:
-                problem = f"{os.strerror(error.errno or 0)}; let the job write its counter there"
+                problem = _explain(error)
         if not found:
             raise CounterError(f"{self.path} in the pod's containers: {problem}")
         return sum(found)
@@ -101,6 +101,15 @@ class ContainerFile:
                 continue
             # Processes of another PID namespace are listed as 0.
             yield from (pid for pid in map(int, listed.split()) if pid)
+
+
+def _explain(error: OSError) -> str:
+    """Return why a file was not read, and what to do."""
+    if error.errno in {errno.EACCES, errno.EPERM}:
+        way = "set agent.profiling.files in the chart's values, or serve the counter by HTTP"
+    else:
+        way = "let the job write its counter there"
+    return f"{os.strerror(error.errno or 0)}; {way}"
 
 
 def read_inside(root: int, path: str) -> bytes:
