@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 import uuid
+from pathlib import Path  # noqa: TC003 - an annotation of a command
 from typing import Literal
 
 import click
@@ -16,10 +17,12 @@ from walras_operator.runtime.allocator_arenas import limit_arenas
 from walras_service.failures import BadInput
 from walras_service.logs import configure_logging
 from walras_service.options import (
+    authorize_option,
     kubeconfig_option,
     listen_option,
     log_format_option,
     namespace_option,
+    tls_option,
 )
 
 _NOISY = ("kopf.activities", "kopf._core.reactor.running")
@@ -63,6 +66,8 @@ for each in (crds, release, check, ledger):
     help="Seconds between two comparisons of the operator's cache with the API server.",
 )
 @listen_option("127.0.0.1:8080", "/metrics, /healthz and /readyz")
+@tls_option
+@authorize_option
 @log_format_option
 @click.option("--verbose", is_flag=True, help="Log debug messages.")
 def run(
@@ -73,6 +78,8 @@ def run(
     debounce: tuple[float, float],
     sweep_seconds: float,
     listen: tuple[str, int] | None,
+    tls_folder: Path | None,
+    authorize: bool,
     log_format: Literal["json", "text"],
     *,
     verbose: bool,
@@ -101,6 +108,8 @@ def run(
         times=Times(lease_seconds, lease_seconds * 2 / 3, lease_seconds * 2 / 15),
         debounce=debounce,
         listen=listen,
+        tls_folder=tls_folder,
+        authorize=authorize,
         sweep=sweep_seconds,
     )
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -56,6 +57,19 @@ def namespace_option(meaning: str) -> Callable[[Command], Command]:
         help=meaning,
     )
 
+
+tls_option = click.option(
+    "--tls-folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder with tls.crt and tls.key; with it, --listen serves HTTPS.",
+)
+
+authorize_option = click.option(
+    "--authorize",
+    is_flag=True,
+    help="Whether readers of all pages but probes must send a token of the cluster and have the "
+    "right to get that path (a non-resource URL).",
+)
 
 kubeconfig_option = click.option(
     "--kubeconfig",

@@ -1,12 +1,17 @@
-"""Effects: an HTTP server for the metrics and the probes of a process."""
+"""Effects: an HTTP server for the metrics and the probes of a process.
+
+With a certificate, all pages are served by TLS. With an authorization, only probes are open to
+everybody.
+"""
 
 from __future__ import annotations
 
 import logging
+import ssl
 import threading
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prometheus_client.exposition import choose_encoder
 
@@ -14,10 +19,19 @@ from walras_service.failures import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+    from socket import socket
 
     from prometheus_client import CollectorRegistry
 
 _log = logging.getLogger(__name__)
+
+
+PROBES = frozenset({"/healthz", "/readyz"})
+"""Pages that everybody may read."""
+
+TIMEOUT = 10
+"""Seconds that a client may be silent, in its TLS handshake too."""
 
 
 class Answer(NamedTuple):
@@ -38,6 +52,9 @@ def serve(
     address: tuple[str, int],
     pages: Mapping[str, Callable[[], Answer]],
     registry: CollectorRegistry,
+    *,
+    tls_folder: Path | None = None,
+    review: Callable[[str, str], HTTPStatus] | None = None,
 ) -> None:
     """Start the server in threads of its own; it runs until the process ends.
 
@@ -45,47 +62,129 @@ def serve(
         address: Address and port to listen on; port 0 for any free port.
         pages: Pages besides ``/metrics``, by path.
         registry: Registry of the metrics.
+        tls_folder: Folder with ``tls.crt`` and ``tls.key``, as of a mounted Secret of type
+            kubernetes.io/tls; None for HTTP. It is read again when it changes.
+        review: Returns the status of a request from its header ``Authorization`` and its path, 200
+            to allow it; None to allow all. Probes are always allowed.
 
     Raises:
-        BadInput: The address is not available.
+        BadInput: The address is not available, or the certificate cannot be used.
     """
-
-    class Handler(BaseHTTPRequestHandler):
-        """Handler of one connection."""
-
-        timeout = 10  # seconds, for a client that sends nothing
-
-        def do_GET(self) -> None:
-            path = self.path.partition("?")[0]
-            if path == "/metrics":
-                encode, kind = choose_encoder(self.headers.get("Accept", ""))
-                self._answer(HTTPStatus.OK, kind, encode(registry))
-                return
-            known = " ".join(("/metrics", *pages))
-            page = pages.get(
-                path, lambda: Answer(HTTPStatus.NOT_FOUND, f"not found; try {known}\n")
-            )
-            code, body, kind = page()
-            self._answer(code, kind, body.encode())
-
-        def _answer(self, code: HTTPStatus, kind: str, body: bytes) -> None:
-            self.send_response(code)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Log nothing, since every scrape would be a line."""
-
+    certificate = None if tls_folder is None else _Certificate(tls_folder)
     try:
-        server = ThreadingHTTPServer(address, Handler)
+        server = _Server(address, pages, registry, certificate, review)
     except OSError as error:
         where = "{}:{}".format(*address)
         raise BadInput(
             f"{where}: {error.strerror}; choose another address with --listen"
         ) from error
-    server.daemon_threads = True
     threading.Thread(target=server.serve_forever, name="http", daemon=True).start()
     host, port = server.server_address[:2]
-    _log.info("listening on http://%s:%d", host, port, extra={"event": "listening"})
+    scheme = "http" if certificate is None else "https"
+    _log.info("listening on %s://%s:%d", scheme, host, port, extra={"event": "listening"})
+
+
+class _Server(ThreadingHTTPServer):
+    """Server whose connections have their TLS handshake in their own thread."""
+
+    daemon_threads = True
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        pages: Mapping[str, Callable[[], Answer]],
+        registry: CollectorRegistry,
+        certificate: _Certificate | None,
+        review: Callable[[str, str], HTTPStatus] | None,
+    ) -> None:
+        self.pages, self.registry = pages, registry
+        self._certificate, self._review = certificate, review
+        super().__init__(address, _Handler)
+
+    def get_request(self) -> tuple[socket, Any]:
+        connection, client = super().get_request()
+        if self._certificate is None:
+            return connection, client
+        connection.settimeout(TIMEOUT)
+        return self._certificate.wrap(connection), client
+
+    def handle_error(self, *_: object) -> None:
+        """Log nothing: anybody may break a connection off."""
+
+    def refusal(self, path: str, authorization: str) -> HTTPStatus | None:
+        """Return the status with which to refuse a request; None to answer it."""
+        if self._review is None or path in PROBES:
+            return None
+        status = self._review(authorization, path)
+        return None if status == HTTPStatus.OK else status
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Handler of one connection."""
+
+    timeout = TIMEOUT
+    server: _Server
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        refused = self.server.refusal(path, self.headers.get("Authorization", ""))
+        if refused is not None:
+            self._answer(refused, "text/plain", f"{refused.phrase.lower()}\n".encode())
+            return
+        if path == "/metrics":
+            encode, kind = choose_encoder(self.headers.get("Accept", ""))
+            self._answer(HTTPStatus.OK, kind, encode(self.server.registry))
+            return
+        known = " ".join(("/metrics", *self.server.pages))
+        page = self.server.pages.get(
+            path, lambda: Answer(HTTPStatus.NOT_FOUND, f"not found; try {known}\n")
+        )
+        code, body, kind = page()
+        self._answer(code, kind, body.encode())
+
+    def _answer(self, code: HTTPStatus, kind: str, body: bytes) -> None:
+        self.send_response(code)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing, since every scrape would be a line."""
+
+
+class _Certificate:
+    """A certificate for TLS, read again when its files change.
+
+    Raises:
+        BadInput: The certificate cannot be used.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._files = folder / "tls.crt", folder / "tls.key"
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            self._signature = self._signed()
+            self._context.load_cert_chain(*self._files)
+        except (OSError, ssl.SSLError) as error:
+            raise BadInput(
+                f"{folder}: tls.crt and tls.key cannot be used ({error}); mount a Secret of type "
+                f"kubernetes.io/tls there"
+            ) from error
+
+    def wrap(self, connection: socket) -> ssl.SSLSocket:
+        """Return a connection that begins with a handshake at its first read."""
+        try:
+            now = self._signed()
+            if now != self._signature:
+                self._context.load_cert_chain(*self._files)
+                self._signature = now
+        except (OSError, ssl.SSLError) as error:
+            _log.warning("the certificate cannot be renewed: %s", error)
+        return self._context.wrap_socket(
+            connection, server_side=True, do_handshake_on_connect=False
+        )
+
+    def _signed(self) -> object:
+        return [(each.stat().st_ino, each.stat().st_mtime_ns) for each in self._files]

@@ -61,6 +61,7 @@ VARIANTS: dict[str, Document] = {
             "apiServerPorts": [443, 6443],
             "metricsFrom": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}],
         },
+        "metrics": {"tlsSecret": "walras-tls", "authorize": True},
         "monitoring": {"labels": {"release": "prometheus"}},
     },
     "as little as possible": {
@@ -182,7 +183,7 @@ def test_rights_of_hooks_live_only_as_long_as_these() -> None:
 
 
 def test_what_is_not_there_is_not_used() -> None:
-    documents = rendered(version="1.20.0")
+    documents = rendered({"agent": {"profiling": {"files": True}}}, version="1.20.0")
     kinds = {each["kind"] for each in documents}
     assert not kinds & {"ServiceMonitor", "PrometheusRule", "ValidatingAdmissionPolicy"}
     (agents,) = of_kind("DaemonSet", documents).values()

@@ -1,24 +1,45 @@
-"""Pages and metrics are answered by HTTP, and an address that cannot be had is told."""
+"""Pages and metrics are answered by HTTP or HTTPS, to whoever may read them."""
 
 from __future__ import annotations
 
+import json
 import logging
+import shutil
+import socket
+import ssl
 import urllib.error
 import urllib.request
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
+from kubernetes.client import Configuration
 from prometheus_client import CollectorRegistry, Gauge
 
+from scripted_api import ScriptedServer, answer
+from walras_service.api import Api
+from walras_service.authorization import AccessReview
 from walras_service.failures import BadInput
 from walras_service.probes import serve, verdict
+
+if TYPE_CHECKING:
+    from http.server import BaseHTTPRequestHandler
 
 pytestmark = pytest.mark.system
 
 
-def get(url: str) -> tuple[int, str]:
+CERTIFICATES = Path(__file__).parent / "certificates"
+
+
+def get(url: str, certificate: Path | None = None, bearer: str = "") -> tuple[int, str]:
+    request = urllib.request.Request(url)  # noqa: S310 - always http or https
+    if bearer:
+        request.add_header("Authorization", f"Bearer {bearer}")
+    trusted = ssl.create_default_context(cafile=certificate) if certificate else None
     try:
-        with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 - always http
-            return answer.status, answer.read().decode()
+        with urllib.request.urlopen(request, timeout=60, context=trusted) as response:  # noqa: S310
+            return response.status, response.read().decode()
     except urllib.error.HTTPError as error:
         with error:
             return error.code, error.read().decode()
@@ -44,3 +65,95 @@ def test_probes_say_what_is_wrong_and_metrics_are_there(caplog: pytest.LogCaptur
 def test_an_address_that_cannot_be_had_is_bad_input() -> None:
     with pytest.raises(BadInput, match=r"192\.0\.2\.1:9: .*choose another address with --listen"):
         serve(("192.0.2.1", 9), {}, CollectorRegistry())
+
+
+def listening(caplog: pytest.LogCaptureFixture) -> str:
+    return caplog.messages[-1].removeprefix("listening on ")
+
+
+def test_a_certificate_is_used_and_renewed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    folder = tmp_path / "tls"
+    shutil.copytree(CERTIFICATES / "first", folder)
+    pages = {"/healthz": lambda: verdict([])}
+    serve(("127.0.0.1", 0), pages, CollectorRegistry(), tls_folder=folder)
+    url = listening(caplog)
+    assert url.startswith("https://")
+    host, port = url.removeprefix("https://").split(":")
+    with socket.create_connection((host, int(port))):  # and never a word
+        assert get(f"{url}/healthz", folder / "tls.crt") == (200, "ok\n")
+    folder.rename(tmp_path / "old")
+    shutil.copytree(CERTIFICATES / "renewed", folder)
+    assert get(f"{url}/healthz", CERTIFICATES / "renewed" / "tls.crt") == (200, "ok\n")
+    with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
+        get(f"{url}/healthz", CERTIFICATES / "first" / "tls.crt")
+    shutil.rmtree(folder)
+    assert get(f"{url}/healthz", CERTIFICATES / "renewed" / "tls.crt") == (200, "ok\n")
+
+
+def test_a_certificate_that_cannot_be_used_is_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(
+        BadInput, match=r"tls\.crt and tls\.key cannot be used .*kubernetes\.io/tls"
+    ):
+        serve(("127.0.0.1", 0), {}, CollectorRegistry(), tls_folder=tmp_path)
+
+
+class Reviewer(ScriptedServer):
+    """An API server that knows two users, of whom one may read metrics.
+
+    Attributes:
+        broken: Whether it answers nothing but 500.
+    """
+
+    USERS: ClassVar = {"scraper": "prometheus", "reader": "nobody in particular"}  # by token
+    broken = False
+
+    def write(self, request: BaseHTTPRequestHandler) -> None:
+        document: dict[str, Any] = json.loads(
+            request.rfile.read(int(request.headers["Content-Length"]))
+        )
+        self.written.append((request.command, request.path, document))
+        spec = document["spec"]
+        if self.broken:
+            answer(request, 500, {"kind": "Status", "message": "broken"})
+        elif document["kind"] == "TokenReview":
+            user = self.USERS.get(spec["token"])
+            status = {"authenticated": user is not None, "user": {"username": user, "groups": []}}
+            answer(request, 201, {**document, "status": status})
+        else:
+            wanted = {"path": "/metrics", "verb": "get"}
+            allowed = spec["user"] == "prometheus" and spec["nonResourceAttributes"] == wanted
+            answer(request, 201, {**document, "status": {"allowed": allowed}})
+
+
+def test_only_those_whom_the_api_server_allows_read_metrics(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    server, now = Reviewer(), [0.0]
+    try:
+        found = server.settings()
+        assert isinstance(found, Configuration)
+        review = AccessReview(Api(found, "walras-test"), lambda: now[0])
+        pages = {"/healthz": lambda: verdict([]), "/status": lambda: verdict([], "all pods")}
+        serve(("127.0.0.1", 0), pages, CollectorRegistry(), review=review)
+        url = listening(caplog)
+        assert get(f"{url}/healthz") == (200, "ok\n")
+        assert server.written == []
+        for page in ("/metrics", "/metrics?name[]=up", "/status", "/nowhere"):
+            assert get(f"{url}{page}") == (401, "unauthorized\n")
+        assert get(f"{url}/metrics", bearer="guessed")[0] == HTTPStatus.UNAUTHORIZED
+        assert get(f"{url}/metrics", bearer="reader")[0] == HTTPStatus.FORBIDDEN
+        assert get(f"{url}/metrics", bearer="scraper")[0] == HTTPStatus.OK
+        assert get(f"{url}/status", bearer="scraper")[0] == HTTPStatus.FORBIDDEN
+        asked = len(server.written)
+        assert get(f"{url}/metrics", bearer="scraper")[0] == HTTPStatus.OK
+        assert len(server.written) == asked, "the answer is kept"
+        now[0], server.broken = 61.0, True
+        assert get(f"{url}/metrics", bearer="scraper")[0] == HTTPStatus.SERVICE_UNAVAILABLE
+        server.broken = False
+        assert get(f"{url}/metrics", bearer="scraper")[0] == HTTPStatus.OK
+    finally:
+        server.close()

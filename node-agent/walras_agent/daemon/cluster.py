@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from walras.resources.contract import AGENT
 from walras_agent.daemon.agent import Agent, stop_on_signals
 from walras_agent.daemon.inotify import ChangeWaiter
 from walras_agent.daemon.listeners import open_listeners
@@ -14,7 +15,7 @@ from walras_agent.daemon.node import NodeComponents
 from walras_agent.daemon.options import cli_errors, node_options, run_options, state_option
 from walras_agent.daemon.state import open_state
 from walras_service.failures import BadInput
-from walras_service.options import kubeconfig_option, namespace_option
+from walras_service.options import authorize_option, kubeconfig_option, namespace_option
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from walras_agent.daemon.api import AgentClient
     from walras_agent.daemon.node import HostPaths
     from walras_agent.daemon.options import RunOptions
+    from walras_service.authorization import AccessReview
 
 
 @click.command(short_help="Enforce the NodeAllocation of this node.")
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Seconds that the NodeAllocation must be missing before its grants end.",
 )
+@authorize_option
 @run_options
 @state_option
 @node_options
@@ -51,6 +54,7 @@ def cluster(
     namespace: str,
     kubeconfig: str | None,
     release_after: float,
+    authorize: bool,
 ) -> None:
     """Enforce the NodeAllocation of this node, and report in its status.
 
@@ -72,7 +76,12 @@ def cluster(
         plans = AllocationInformer(plan_client, monitor, waiter.wake, release_after)
         publisher = StatusPublisher(status_client, monitor, plans, health.lives, namespace)
         listeners = open_listeners(
-            node, options, health, receivers=(publisher.write,), collectors=(monitor,)
+            node,
+            options,
+            health,
+            receivers=(publisher.write,),
+            collectors=(monitor,),
+            review=_review(kubeconfig) if authorize else None,
         )
         agent = Agent(node, plans, state, waiter, listeners, options.period, options.mode)
         stop_on_signals(agent)
@@ -81,6 +90,14 @@ def cluster(
             thread.start()
             stack.callback(thread.stop)
         agent.run()
+
+
+def _review(kubeconfig: str | None) -> AccessReview:
+    """Return what decides who may read the agent's pages."""
+    from walras_service.api import Api, settings
+    from walras_service.authorization import AccessReview
+
+    return AccessReview(Api(settings(kubeconfig), AGENT, 1))
 
 
 def _client(node: str | None, kubeconfig: str | None) -> AgentClient:

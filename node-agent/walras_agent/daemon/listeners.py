@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field, replace
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from walras_agent.atomic_file import replace_file
@@ -17,6 +18,7 @@ from walras_service.probes import serve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from http import HTTPStatus
     from pathlib import Path
 
     from prometheus_client.registry import Collector
@@ -42,6 +44,7 @@ def open_listeners(
     listen: bool = True,
     receivers: tuple[StatusReceiver, ...] = (),
     collectors: tuple[Collector, ...] = (),
+    review: Callable[[str, str], HTTPStatus] | None = None,
 ) -> tuple[Listener, ...]:
     """Return the agent's listeners, and begin to serve HTTP.
 
@@ -52,9 +55,11 @@ def open_listeners(
         listen: Whether to serve metrics and probes by HTTP.
         receivers: Further receivers of every status.
         collectors: Further collectors of metrics.
+        review: Decides who may read metrics and the status (`walras_service.probes.serve`).
 
     Raises:
-        BadInput: The process cannot listen on the address in ``options``.
+        BadInput: The process cannot listen on the address in ``options``, or the certificate
+            cannot be used.
     """
     files = () if options.status_file is None else (StatusFile(options.status_file).write,)
     always: tuple[Listener, ...] = (
@@ -66,8 +71,18 @@ def open_listeners(
     metrics = AgentMetrics(node.tree, node.layout)
     for each in collectors:
         metrics.registry.register(each)
-    serve(options.listen, health.pages, metrics.registry)
+    pages = dict(health.pages)
+    if review is None and not _is_loopback(options.listen[0]):
+        del pages["/status"]  # it names all pods of the node
+    serve(options.listen, pages, metrics.registry, tls_folder=options.tls_folder, review=review)
     return (*always, metrics)
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ from walras_agent.journal import JournalError
 from walras_agent.tree import TreeError
 from walras_service.failures import BadInput, Failure
 from walras_service.logs import configure_logging
-from walras_service.options import listen_option, log_format_option
+from walras_service.options import listen_option, log_format_option, tls_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -121,12 +121,14 @@ class RunOptions:
         period: Longest time between two reconcile passes, in seconds.
         status_file: File to write the status to; None for no file.
         listen: Address and port of metrics and probes; None to serve no HTTP.
+        tls_folder: Folder of the certificate for metrics and probes; None for no TLS.
     """
 
     mode: Literal["enforce", "observe"] | None
     period: float
     status_file: Path | None
     listen: tuple[str, int] | None
+    tls_folder: Path | None = None
 
     def health(self) -> Health:
         """Return the state that probes are answered from."""
@@ -143,17 +145,19 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
         period: float,
         status_file: Path | None,
         listen: tuple[str, int] | None,
+        tls_folder: Path | None,
         log_format: Literal["json", "text"],
         verbose: bool,
         **rest: Any,
     ) -> None:
         configure_logging("walras_agent", log_format, verbose=verbose)
-        command(options=RunOptions(mode, period, status_file, listen), **rest)
+        command(options=RunOptions(mode, period, status_file, listen, tls_folder), **rest)
 
     for option in (
         click.option("--verbose", is_flag=True, help="Log every write to a cgroup file."),
         log_format_option,
-        listen_option("127.0.0.1:9465", "/metrics, /healthz, /readyz and /status"),
+        tls_option,
+        listen_option("127.0.0.1:9465", "/metrics, /healthz and /readyz, to this machine /status"),
         click.option(
             "--status",
             "status_file",

@@ -22,10 +22,12 @@ from walras_operator.runtime.publisher import THREADS, Publisher
 from walras_operator.runtime.recompute import Recompute
 from walras_operator.runtime.watch import SWEEP, Watches
 from walras_service.api import Api, settings
+from walras_service.authorization import AccessReview
 from walras_service.probes import serve, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from walras_operator.world import Decision, World
 
@@ -44,6 +46,8 @@ class Options:
         times: Durations of leader election.
         debounce: Seconds to wait after the last change, and at most after the first.
         listen: Address and port of the HTTP server; None for none.
+        tls_folder: Folder of the HTTP server's certificate; None for no TLS.
+        authorize: Whether metrics take a token of the cluster and the right to read them.
         sweep: Seconds between two comparisons of the mirror with the API server.
     """
 
@@ -54,6 +58,8 @@ class Options:
     times: Times = field(default_factory=Times)
     debounce: tuple[float, float] = (0.2, 1.0)
     listen: tuple[str, int] | None = ("127.0.0.1", 8080)
+    tls_folder: Path | None = None
+    authorize: bool = False
     sweep: float = SWEEP
 
 
@@ -109,7 +115,7 @@ class Operator:
         """Start the HTTP server.
 
         Raises:
-            BadInput: It cannot listen at the address.
+            BadInput: It cannot listen at the address, or the certificate cannot be used.
         """
         if self._options.listen is None:
             return
@@ -117,7 +123,16 @@ class Operator:
             "/healthz": lambda: verdict(liveness_problems(self._health())),
             "/readyz": lambda: verdict(readiness_problems(self._health())),
         }
-        serve(self._options.listen, pages, self.metrics.registry)
+        review = None
+        if self._options.authorize:
+            review = AccessReview(Api(settings(self._options.kubeconfig), OPERATOR, 1))
+        serve(
+            self._options.listen,
+            pages,
+            self.metrics.registry,
+            tls_folder=self._options.tls_folder,
+            review=review,
+        )
 
     def run(self) -> None:
         """Run until `stop` is called; then end decisions first, and release the Lease."""
