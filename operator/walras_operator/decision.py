@@ -31,9 +31,15 @@ from walras_operator.colocating.placements import placements
 from walras_operator.conditions import ConditionState, Problem, fails
 from walras_operator.enforcement import enforced
 from walras_operator.job_outcomes import JobOutcomes
-from walras_operator.last_decision import account, carried
+from walras_operator.last_decision import account, carried, status_of_market
 from walras_operator.measuring.measure import plan_measurements, with_results, without_measurements
-from walras_operator.quanta import current_quantum, end_of, ledger_report
+from walras_operator.quanta import (
+    StoredLedger,
+    current_quantum,
+    end_of,
+    part_names,
+    stored_ledger,
+)
 from walras_operator.recording.runs import RecordedEnds, record_ends, runs_by_job
 from walras_operator.status.entitlement import EntitlementOutcomes
 from walras_operator.status.market import cleared, market_status, with_problem
@@ -195,9 +201,10 @@ def _carry_out(
     outcomes = JobOutcomes.of(validated, plan, allocations.ungranted, enforcement)
     measuring = plan_measurements(known, rules, outcomes)
     outcomes = replace(outcomes, unmeasured=measuring.reasons, unplaceable=world.unplaceable)
-    status = _status_of_market(world, market)
-    ledger = _ledger(found, status)
-    settlement = _settlement(world, found, status, ledger)
+    status = status_of_market(world)
+    stored = _stored_ledger(world, found, status)
+    ledger = None if stored is None else stored.report
+    settlement = _settlement(world, found, status, stored)
     decision = Decision(
         nodes=writes(world, with_measurements(allocations, measuring.requests)),
         statuses=(),
@@ -247,17 +254,11 @@ def _with_statuses(decision: Decision, statuses: Iterable[StatusUpdate]) -> Deci
     return replace(decision, statuses=writes, events=events)
 
 
-def _status_of_market(world: World, market: Market | None) -> Mapping[str, Any]:
-    """Return the status of the Market as written last, whether or not the Market is valid."""
-    kept = world.broken[Reference("Market", MARKET_NAME)] if market is None else market
-    return kept.status or {}
-
-
-def _ledger(found: _Cleared, before: Mapping[str, Any]) -> LedgerReport | None:
-    """Return the Karma credits for the Market's status; unchanged if no memory is divided."""
+def _stored_ledger(world: World, found: _Cleared, before: Mapping[str, Any]) -> StoredLedger | None:
+    """Return the Karma credits as they are stored; unchanged if no memory is divided."""
     if found.plan.quantum is not None:
-        return ledger_report(found.plan.quantum, found.turn.since)
-    return LedgerReport.read(before["ledger"]) if "ledger" in before else None
+        return stored_ledger(found.plan.quantum, found.turn.since, world.version, before)
+    return StoredLedger(LedgerReport.read(before["ledger"]), {}) if "ledger" in before else None
 
 
 def _asked(plan: Plan, rules: MarketSpec) -> dict[str, dict[str, int]]:
@@ -277,13 +278,20 @@ def _with_ledger(update: StatusUpdate, ledger: LedgerReport) -> StatusUpdate:
 
 
 def _settlement(
-    world: World, found: _Cleared, before: Mapping[str, Any], ledger: LedgerReport | None
+    world: World, found: _Cleared, before: Mapping[str, Any], stored: StoredLedger | None
 ) -> Settlement | None:
     """Return the quantum that this decision settles; None if the credits stay as they are."""
-    if found.plan.quantum is None or ledger is None or ledger.document() == before.get("ledger"):
+    if found.plan.quantum is None or stored is None:
         return None
+    if stored.report.document() == before.get("ledger"):
+        return None
+    former = part_names(before)
     return Settlement(
-        Reference("Market", MARKET_NAME), world.version, record_of(found.plan.quantum)
+        Reference("Market", MARKET_NAME),
+        world.version,
+        record_of(found.plan.quantum),
+        {name: text for name, text in stored.parts.items() if name not in former},
+        tuple(name for name in former if name not in stored.parts),
     )
 
 

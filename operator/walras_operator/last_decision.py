@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from walras.resources.contract import MARKET_NAME
 from walras.snapshot import Holding
@@ -11,6 +11,8 @@ from walras_operator.quanta import read_credits
 from walras_operator.world import Carried, Reference
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from walras.snapshot import JobKey
     from walras_operator.conditions import Problem
     from walras_operator.quanta import CreditAccount
@@ -30,11 +32,16 @@ def carried(world: World) -> Carried:
 
 def account(world: World) -> CreditAccount | Problem:
     """Return the Karma credits, or the problem that keeps them from being read."""
+    return read_credits(status_of_market(world), world.ledger_parts)
+
+
+def status_of_market(world: World) -> Mapping[str, Any]:
+    """Return the status of the Market as written last, whether or not the Market is valid."""
     broken = world.broken.get(Reference("Market", MARKET_NAME))
     if broken is not None:
-        return read_credits(broken.status)
+        return broken.status or {}
     found = (market.status for market in world.markets if market.metadata.name == MARKET_NAME)
-    return read_credits(next(found, None))
+    return next(found, None) or {}
 
 
 def _held(world: World) -> dict[JobKey, Holding]:

@@ -8,11 +8,12 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from walras.resources.contract import MARKET_NAME, OPERATOR
+from walras_operator.runtime.ledger_parts import LedgerParts, part_of
 from walras_service.failures import Failure
-from walras_service.options import kubeconfig_option
+from walras_service.options import kubeconfig_option, namespace_option
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from walras.karma.ledger import Ledger
 
@@ -35,8 +36,21 @@ MAX_PROBLEMS = 20
     help="The Market as JSON, as `kubectl get market default -o json` prints it; by default it is "
     "read from the cluster.",
 )
+@click.option(
+    "--parts",
+    type=click.File(),
+    help="The ConfigMaps with parts of a large ledger as JSON, with --market, as `kubectl get "
+    "configmaps -l walras.dev/ledger=part -o json` prints them.",
+)
+@namespace_option("Namespace of the operator, with the parts of a large ledger.")
 @kubeconfig_option
-def ledger(logs: tuple[IO[str], ...], market: IO[str] | None, kubeconfig: str | None) -> None:
+def ledger(
+    logs: tuple[IO[str], ...],
+    market: IO[str] | None,
+    parts: IO[str] | None,
+    namespace: str,
+    kubeconfig: str | None,
+) -> None:
     """Settle all quanta of a log again, and compare that with the credits in the Market.
 
     Each quantum in the log must follow from its demands, begin with the credits that the one before
@@ -49,7 +63,11 @@ def ledger(logs: tuple[IO[str], ...], market: IO[str] | None, kubeconfig: str | 
     from walras.karma.audit import audit
     from walras.karma.ledger import KarmaError, in_credits
 
-    kept = _kept(json.load(market) if market else _read(kubeconfig))
+    if market:
+        items = json.load(parts)["items"] if parts else []
+        kept = _kept(json.load(market), {each["metadata"]["name"]: part_of(each) for each in items})
+    else:
+        kept = _kept(*_read(kubeconfig, namespace))
     try:
         found = audit((record for log in logs for record in records(log)), kept)
     except KarmaError as error:
@@ -79,25 +97,27 @@ def records(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
             yield entry.get("record") or {}
 
 
-def _read(kubeconfig: str | None) -> dict[str, Any]:
+def _read(kubeconfig: str | None, namespace: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the Market and the parts of its ledger from the API server."""
+    from walras_operator.quanta import part_names
     from walras_service.api import Api, settings
     from walras_service.api_errors import ApiError
     from walras_service.kinds import OURS
 
     try:
-        return Api(settings(kubeconfig), OPERATOR).request(
-            "GET", OURS["Market"].path(name=MARKET_NAME)
-        )
+        api = Api(settings(kubeconfig), OPERATOR)
+        market = api.request("GET", OURS["Market"].path(name=MARKET_NAME))
+        return market, LedgerParts(api, namespace).read(part_names(market.get("status")))
     except ApiError as error:
         raise Failure(str(error)) from error
 
 
-def _kept(market: dict[str, Any]) -> Ledger:
+def _kept(market: dict[str, Any], parts: Mapping[str, str]) -> Ledger:
     from walras.karma.ledger import Ledger
     from walras_operator.conditions import Problem
     from walras_operator.quanta import read_credits
 
-    account = read_credits(market.get("status"))
+    account = read_credits(market.get("status"), parts)
     if isinstance(account, Problem):
         raise Failure(f"Market {market['metadata']['name']}: {account.message}")
     return account.closing or Ledger.open(())

@@ -7,12 +7,20 @@ counts once the API server has accepted it, on condition that the Market is stil
 the decision was based on. Every later decision, of this leader or another, starts from what is
 stored. A settlement that failed never happened: no credit is lost, and none is counted twice.
 
+The balances of many entitlements do not fit into one object. They are then split into parts, each
+an immutable ConfigMap. All parts are written before the status that names them, with their digests,
+and deleted only after another status has taken its place. Their names contain digests of the data
+and of the Market's version that the decision was based on. A leader deletes only parts of versions
+before its own write, so it never deletes a part that a later leader is about to name.
+
 Time without an operator counts as no quantum, however long it is: the next decision settles one
 quantum, and the following quantum starts then.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,15 +28,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from walras.karma.ledger import UNIT, Ledger, in_credits
-from walras.resources.market import MOST_BALANCES, CreditBalance, LedgerReport
+from walras.resources.market import MOST_BALANCES, CreditBalance, LedgerPart, LedgerReport
 from walras_operator.conditions import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from walras.karma.record import SettledQuantum
     from walras.resources.kinds import MarketSpec
     from walras_operator.world import Carried, Document
+
+MOST_INLINE = 200_000
+"""Characters of all names for which the balances are listed in the Market's status."""
+
+LARGEST_PART = 500_000
+"""Most characters of one part, half of what a ConfigMap may have."""
 
 TIME = "%Y-%m-%dT%H:%M:%SZ"
 
@@ -61,13 +75,29 @@ class CurrentQuantum(NamedTuple):
     asked: Mapping[str, Mapping[str, int]]
 
 
-def read_credits(status: Mapping[str, Any] | None) -> CreditAccount | Problem:
-    """Return the credits in a Market's status, or the problem that keeps them from being read."""
+def part_names(status: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Return the names of the ConfigMaps with the balances of a Market's status; usually none."""
+    try:
+        report = LedgerReport.read((status or {}).get("ledger"))
+    except ValueError:
+        return ()
+    return tuple(each.name for each in report.parts or ())
+
+
+def read_credits(
+    status: Mapping[str, Any] | None, parts: Mapping[str, str]
+) -> CreditAccount | Problem:
+    """Return the credits in a Market's status, or the problem that keeps them from being read.
+
+    Args:
+        status: Status of the Market.
+        parts: Data of the ConfigMaps that it names, by name.
+    """
     stored = (status or {}).get("ledger")
     if stored is None:
         return CreditAccount()
     try:
-        report = LedgerReport.read(stored)
+        report = _joined(LedgerReport.read(stored), parts)
         closing = Ledger.from_document(_plain(report))
         return CreditAccount(_before(report, closing), closing, report.since or "")
     except ValueError as error:
@@ -107,23 +137,105 @@ def end_of(since: str, seconds: int) -> str:
     return (_time(since) + timedelta(seconds=seconds)).strftime(TIME)
 
 
-def ledger_report(settled: SettledQuantum, since: str) -> LedgerReport | None:
-    """Return credits in the form of the Market's status; None if there are too many to list."""
+class StoredLedger(NamedTuple):
+    """Credits in the form in which they are stored.
+
+    Attributes:
+        report: Credits for the Market's status.
+        parts: Data of the ConfigMaps that it names, by name; usually none.
+    """
+
+    report: LedgerReport
+    parts: Mapping[str, str]
+
+
+def stored_ledger(
+    settled: SettledQuantum, since: str, version: str, former: Mapping[str, Any]
+) -> StoredLedger:
+    """Return the credits of a settled quantum in the form in which they are stored.
+
+    Args:
+        settled: The quantum.
+        since: Start of the quantum (RFC 3339).
+        version: The resourceVersion of the Market that the decision is based on.
+        former: Status of the Market. Parts that it already names with the same data are kept.
+    """
     before, after = settled.allocation.before, settled.allocation.ledger
-    if len(after.users) > MOST_BALANCES:
-        return None
     stored, gained = after.to_document(), (after.balances - before.balances).tolist()
-    return LedgerReport(
+    report = LedgerReport(
         version=stored["version"],
         quantum=stored["quantum"],
         since=since,
         carry=stored["carry"],
         carry_before=in_credits(before.carry),
-        balances=[
-            CreditBalance(**each, gained=in_credits(change) if change else None)
-            for each, change in zip(stored["balances"], gained, strict=True)
-        ],
+        balances=[],
     )
+    rows = [
+        [each["user"], each["credits"], in_credits(change)]
+        for each, change in zip(stored["balances"], gained, strict=True)
+    ]
+    if len(rows) <= MOST_BALANCES and sum(len(row[0]) for row in rows) <= MOST_INLINE:
+        balances = [
+            CreditBalance(user=user, credits=credit, gained=None if change == "0" else change)
+            for user, credit, change in rows
+        ]
+        return StoredLedger(report.model_copy(update={"balances": balances}), {})
+    texts = list(_texts(rows))
+    digests = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
+    kept = _kept_parts(former, digests)
+    origin = hashlib.sha256(version.encode()).hexdigest()[:16]
+    parts = kept or [
+        LedgerPart(name=f"walras-ledger-{origin}-{digest[:16]}", digest=digest)
+        for digest in digests
+    ]
+    named = {part.name: text for part, text in zip(parts, texts, strict=True)}
+    return StoredLedger(report.model_copy(update={"parts": parts}), named)
+
+
+def _texts(rows: Iterable[list[str]]) -> Iterator[str]:
+    """Yield the data of parts: a JSON array of user, credits and gain on each line."""
+    lines: list[str] = []
+    size = 0
+    for row in rows:
+        line = json.dumps(row)
+        if lines and size + len(line) > LARGEST_PART:
+            yield "\n".join(lines)
+            lines, size = [], 0
+        lines.append(line)
+        size += len(line) + 1
+    yield "\n".join(lines)
+
+
+def _kept_parts(former: Mapping[str, Any], digests: Sequence[str]) -> list[LedgerPart] | None:
+    """Return the parts in a Market's status if they have these digests; else None."""
+    try:
+        parts = LedgerReport.read(former.get("ledger")).parts or []
+    except ValueError:
+        return None
+    return parts if [each.digest for each in parts] == list(digests) else None
+
+
+def _joined(report: LedgerReport, parts: Mapping[str, str]) -> LedgerReport:
+    """Return credits with all balances.
+
+    Raises:
+        ValueError: A part is missing, or is not the one that was stored.
+    """
+    if not report.parts:
+        return report
+    balances = []
+    for part in report.parts:
+        text = parts.get(part.name)
+        if text is None:
+            raise ValueError(f"ConfigMap {part.name}, a part of them, is missing")
+        if hashlib.sha256(text.encode()).hexdigest() != part.digest:
+            raise ValueError(f"ConfigMap {part.name}, a part of them, was changed")
+        balances += [
+            CreditBalance(user=user, credits=credit, gained=change)
+            for user, credit, change in map(json.loads, text.splitlines())
+        ]
+    # Too many for the model's own bound, which is that of the API.
+    return report.model_copy(update={"balances": balances, "parts": None})
 
 
 def _before(report: LedgerReport, closing: Ledger) -> Ledger:

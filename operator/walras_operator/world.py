@@ -110,6 +110,7 @@ class World:
         silent_agents: Nodes whose agent is not alive, but was less than the grace period ago.
         carried: State from the last decision of this leader; None for its first decision.
         version: The resourceVersion of the Market that is used.
+        ledger_parts: Data of the ConfigMaps that the Market's status names, by name.
         matching: Whether to pair waiting pods now; once an epoch, so that many are paired at a
             time.
         unplaceable: Why the API server last refused to let this operator place pods; empty if it
@@ -126,6 +127,7 @@ class World:
     silent_agents: frozenset[str] = frozenset()
     carried: Carried | None = None
     version: str = ""
+    ledger_parts: Mapping[str, str] = field(default_factory=dict)
     matching: bool = True
     unplaceable: str = ""
     ends: Mapping[str, Lifetime | None] = field(default_factory=dict)
@@ -184,11 +186,15 @@ class Settlement:
         version: The resourceVersion that the decision was based on. If the Market has changed
             since, the whole decision is void.
         record: Record of the quantum for the log (`walras.karma.record.record_of`).
+        parts: Data of ConfigMaps to create before the status names them, by name.
+        superseded: Names of ConfigMaps to delete afterwards.
     """
 
     market: Reference
     version: str
     record: Document
+    parts: Mapping[str, str] = field(default_factory=dict)
+    superseded: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,8 @@ PATIENCE = 5.0
 """Timeout of a request in seconds; a page of a list gets six times as much."""
 
 _PAGE = 500
-_METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+"""Content type of a list that has only the metadata of its objects."""
 
 
 def settings(kubeconfig: str | None) -> Configuration:
@@ -170,7 +171,7 @@ class Api:
             page = self.request(
                 "GET",
                 kind.path(),
-                accept=f"{_METADATA},{JSON}",
+                accept=f"{METADATA},{JSON}",
                 timeout=6 * PATIENCE,
                 query={**query, "limit": _PAGE, "continue": more},
             )

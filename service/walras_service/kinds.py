@@ -46,6 +46,7 @@ OURS: Mapping[str, Kind] = {
 }
 """Kinds of Walras, by name."""
 
+CONFIG_MAPS = Kind("", "v1", "configmaps", namespaced=True)
 EVENTS = Kind("", "v1", "events", namespaced=True)
 LEASES = Kind("coordination.k8s.io", "v1", "leases", namespaced=True)
 NAMESPACES = Kind("", "v1", "namespaces")

@@ -10,7 +10,7 @@ from chart import NAMESPACE, needs_helm, of_kind, rendered
 from rights import (
     AGENT_LEASE_RULES,
     AGENT_RULES,
-    OPERATOR_LEASE_RULES,
+    OPERATOR_OWN_RULES,
     OPERATOR_RULES,
     PLACING_RULES,
     Rule,
@@ -35,7 +35,7 @@ def bound(documents: list[Document], account: str) -> tuple[list[Rule], list[Rul
 
 
 def test_the_operator_has_the_rights_that_it_is_tested_with() -> None:
-    assert bound(rendered(), "walras-operator") == (OPERATOR_RULES, OPERATOR_LEASE_RULES)
+    assert bound(rendered(), "walras-operator") == (OPERATOR_RULES, OPERATOR_OWN_RULES)
 
 
 def test_only_where_it_places_pods_may_the_operator_change_them() -> None:
@@ -51,7 +51,7 @@ def test_the_agent_has_the_rights_that_it_is_tested_with() -> None:
 def test_accounts_of_other_names_have_the_same_rights() -> None:
     values = {part: {"serviceAccount": {"name": f"my-{part}"}} for part in ("operator", "agent")}
     documents = rendered(values)
-    assert bound(documents, "my-operator") == (OPERATOR_RULES, OPERATOR_LEASE_RULES)
+    assert bound(documents, "my-operator") == (OPERATOR_RULES, OPERATOR_OWN_RULES)
     assert bound(documents, "my-agent") == (AGENT_RULES, AGENT_LEASE_RULES)
 
 

@@ -6,23 +6,48 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from walras.karma.audit import audit
 from walras.karma.ledger import Ledger
+from walras.karma.quantum import allocate
+from walras.karma.record import SettledQuantum
 from walras.resources.kinds import EntitlementObject, MarketJob
 from walras.resources.parse import parse_object
 from walras_operator.decision import decide
-from walras_operator.last_decision import account
-from walras_operator.quanta import TIME, CreditAccount
-from worlds import NEXT_QUANTUM, NOW, entitlement, job, market, node, outcome, pod, status, world
+from walras_operator.last_decision import account, status_of_market
+from walras_operator.quanta import (
+    LARGEST_PART,
+    TIME,
+    CreditAccount,
+    part_names,
+    read_credits,
+    stored_ledger,
+)
+from worlds import (
+    NEXT_QUANTUM,
+    NOW,
+    condition,
+    entitlement,
+    job,
+    market,
+    node,
+    outcome,
+    pod,
+    status,
+    world,
+)
 
 if TYPE_CHECKING:
-    from walras_operator.world import Carried, Decision, Document, World
+    from collections.abc import Iterator
+
+    from walras_operator.world import Carried, Decision, Document, Settlement, World
 
 USERS = ("ann", "bob", "cyd")
 BEGIN = datetime.strptime(NOW, TIME).replace(tzinfo=UTC)
@@ -68,9 +93,13 @@ class Server:
 
     def publish(self, leader: str, decision: Decision, writes: int | None = None) -> None:
         """Make the first writes of a decision, in the publisher's order; then the leader dies."""
-        if decision.settlement is not None:
-            self.log.append(json.dumps(decision.settlement.record))
-            if decision.settlement.version != self.world.version:
+        settlement = decision.settlement
+        parts = () if settlement is None else tuple(settlement.parts)
+        if settlement is not None:
+            self.log.append(json.dumps(settlement.record))
+            self._create(settlement, parts if writes is None else parts[:writes])
+            writes = None if writes is None else max(0, writes - len(parts))
+            if settlement.version != self.world.version:
                 return
         first = [each for each in decision.statuses if each.object.kind == "Market"]
         rest = [each for each in decision.statuses if each.object.kind != "Market"]
@@ -83,12 +112,23 @@ class Server:
         )
         after = outcome(self.world, partly)
         moved = any(each in made for each in first)
+        if settlement is not None and moved and len(made) > len(first):
+            kept = self.world.ledger_parts.items()
+            named = {name: text for name, text in kept if name not in settlement.superseded}
+            after = replace(after, ledger_parts=named)
         version = str(int(self.world.version or 0) + moved)
         self.world = replace(after, version=version, carried=None)
         if writes is None:
             self.carried[leader] = decision.carried
         else:
             self.carried.pop(leader, None)
+
+    def _create(self, settlement: Settlement, names: tuple[str, ...]) -> None:
+        """Create ConfigMaps; one that exists never changes."""
+        made = {name: settlement.parts[name] for name in names}
+        for name, text in made.items():
+            assert self.world.ledger_parts.get(name, text) == text
+        self.world = replace(self.world, ledger_parts={**made, **self.world.ledger_parts})
 
     def want(self, user: str, gib: int) -> None:
         objects = self.world.objects
@@ -131,12 +171,40 @@ STEPS = st.one_of(
 )
 
 
+@pytest.fixture
+def small_parts() -> Iterator[None]:
+    """Balances do not fit into the Market's status, and one at a time into a part."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("walras_operator.quanta.MOST_BALANCES", 0)
+        patch.setattr("walras_operator.quanta.LARGEST_PART", 1)
+        yield
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("small_parts")
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.lists(STEPS, min_size=5, max_size=25))
+def test_a_ledger_in_parts_follows_from_the_log_whatever_befalls_operators(
+    steps: list[tuple[Any, ...]],
+) -> None:
+    server = live_through(steps)
+    named = part_names(status_of_market(server.world))
+    assert len(named) == len(server.ledger().users)
+    assert set(named) <= server.world.ledger_parts.keys()
+
+
 @pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(st.lists(STEPS, min_size=5, max_size=25))
 def test_the_ledger_follows_from_the_log_whatever_befalls_operators(
     steps: list[tuple[Any, ...]],
 ) -> None:
+    live_through(steps)
+
+
+def live_through(steps: list[tuple[Any, ...]]) -> Server:
     server = Server()
     late: list[tuple[str, Decision]] = []
     for what, *given_ in steps:
@@ -159,6 +227,53 @@ def test_the_ledger_follows_from_the_log_whatever_befalls_operators(
         while late:
             server.publish(*late.pop())
         assert server.verdict() == ()
+    return server
+
+
+def test_many_balances_are_stored_in_parts_and_lost_or_changed_ones_are_named(
+    small_parts: None,
+) -> None:
+    server = Server()
+    server.publish("A", decide(server.view("A")))
+    stored = status_of_market(server.world)["ledger"]
+    assert stored["balances"] == []
+    assert len(stored["parts"]) == len(server.world.ledger_parts) == len(USERS)
+    written = server.ledger()
+    again = decide(server.view("B"))
+    assert (again.settlement, again.nodes, again.statuses) == (None, (), ())
+    server.now += timedelta(seconds=SECONDS)
+    server.publish("A", decide(server.view("A")))
+    assert server.ledger().quantum == written.quantum + 1
+    now = part_names(status_of_market(server.world))
+    assert set(now) == server.world.ledger_parts.keys(), "earlier ones are deleted"
+    first, whole = now[0], server.world
+    for parts, problem in (
+        ({name: whole.ledger_parts[name] for name in now[1:]}, "is missing"),
+        ({**whole.ledger_parts, first: '["ann", "9", "0"]'}, "was changed"),
+    ):
+        broken = decide(replace(server.view("B"), ledger_parts=parts))
+        assert (broken.settlement, broken.nodes) == (None, ())
+        said = condition(broken, "Market", "default")
+        assert said[:2] == ("False", "LedgerUnreadable")
+        assert f"ConfigMap {first}, a part of them, {problem}" in said[2]
+
+
+@pytest.mark.long
+def test_the_ledger_of_a_hundred_thousand_users_fits_into_the_store() -> None:
+    users = [f"{number:06d}-{'x' * 56}" for number in range(100_000)]
+    before = Ledger.open(users)
+    settled = SettledQuantum(
+        allocate(before, np.ones((1, len(users)), np.int64), np.array([len(users) // 2])),
+        ("n1",),
+        np.ones(len(users), np.int64),
+        Fraction(1, 2),
+    )
+    stored = stored_ledger(settled, NOW, "7", {})
+    assert len(json.dumps(stored.report.document())) < 100_000
+    assert max(map(len, stored.parts.values())) <= LARGEST_PART
+    found = read_credits({"ledger": stored.report.document()}, stored.parts)
+    assert isinstance(found, CreditAccount)
+    assert (found.opening, found.closing) == (before, settled.allocation.ledger)
 
 
 @pytest.mark.parametrize("writes", range(12))

@@ -14,6 +14,7 @@ import math
 import threading
 import time
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +23,12 @@ import pytest
 
 from operator_cluster import CRDS, DEFINITIONS, OURS_PATH, OperatorCluster, Process
 from real_cluster import KUBECONFIG, RIGHTS, RealCluster, needs_cluster, needs_outage
-from rights import OPERATOR_LEASE_RULES, OPERATOR_RULES
+from rights import OPERATOR_OWN_RULES, OPERATOR_RULES
 from waiting import eventually
 from walras_operator.runtime.apply import Applier
 from walras_operator.runtime.kinds import Scope
 from walras_operator.runtime.lease import EPOCHS
+from walras_operator.runtime.ledger_parts import LedgerParts
 from walras_operator.runtime.mirror import CachedAllocation, Mirror
 from walras_operator.runtime.publisher import Publisher, Stamp
 from walras_operator.runtime.resync import Resync
@@ -320,7 +322,7 @@ def test_a_missing_permission_is_named_as_the_rule_to_add_and_no_others_are_need
         )
         create(*RIGHTS, "clusterroles", stranger.role("ClusterRole", OPERATOR_RULES))
         create(*RIGHTS, "clusterrolebindings", stranger.binding("ClusterRole"))
-        role = stranger.role("Role", OPERATOR_LEASE_RULES)
+        role = stranger.role("Role", OPERATOR_OWN_RULES)
         create_here(*RIGHTS, cluster.name, "roles", role)
         create_here(*RIGHTS, cluster.name, "rolebindings", stranger.binding("Role"))
         assert grants_become(cluster, node, 0), operator.log.read_text()
@@ -395,7 +397,9 @@ def test_a_leader_whose_time_is_over_overwrites_nothing_of_its_successor(
 ) -> None:
     node = cluster.node()
     mirror = Mirror(Scope(cluster.name).kinds, lambda _: None, time.monotonic)
-    stale = Publisher(api, mirror, leads=lambda: True)  # it has not noticed yet
+    stale = Publisher(
+        api, mirror, lambda: True, LedgerParts(api, cluster.name)
+    )  # it has not noticed yet
     decision = Decision((plan(cluster, node, "a"),), (), (), Carried())
     stamp = Stamp(epoch=EPOCHS + 1, time="", milliseconds=0, leader="stale")
     assert stale.publish(decision, stamp).count("written") == 1
@@ -418,7 +422,9 @@ def test_a_leader_that_stood_still_does_not_roll_the_credits_back(
         applier, market = Applier(api), Reference("Market", "default", "", made["metadata"]["uid"])
         applier.status(market, {"ledger": ledger(3)})
         mirror = Mirror(Scope(cluster.name).kinds, lambda _: None, time.monotonic)
-        stale = Publisher(api, mirror, leads=lambda: True)  # it has not noticed yet
+        stale = Publisher(
+            api, mirror, lambda: True, LedgerParts(api, cluster.name)
+        )  # it has not noticed yet
         decision = Decision((), (StatusWrite(market, {"ledger": ledger(1)}),), (), Carried())
         then = made["metadata"]["resourceVersion"]
         stamp = Stamp(EPOCHS + 1, "2026-01-31T12:00:00Z", 1, "stale", then)
@@ -435,10 +441,31 @@ def ledger(quantum: int) -> dict[str, Any]:
     return {"version": 1, "quantum": quantum, "carry": "0", "balances": []}
 
 
+def test_parts_of_a_ledger_never_change_and_are_deleted_when_nobody_needs_them(
+    cluster: OperatorCluster, api: Api
+) -> None:
+    parts = LedgerParts(api, cluster.name)
+    parts.create({"walras-ledger-a": "one", "walras-ledger-b": "two"})
+    parts.create({"walras-ledger-a": "one"})
+    another = LedgerParts(api, cluster.name)
+    with pytest.raises(ApiError, match="exists"):
+        another.create({"walras-ledger-a": "forged"})
+    names = ("walras-ledger-a", "walras-ledger-b", "walras-ledger-c")
+    assert another.read(names) == {"walras-ledger-a": "one", "walras-ledger-b": "two"}
+    another.delete(["walras-ledger-b", "walras-ledger-c"])
+    assert another.read(names) == {"walras-ledger-a": "one"}
+    now = datetime.now(UTC)
+    another.sweep((), now)
+    another.sweep(["walras-ledger-a"], now + timedelta(days=2))
+    assert LedgerParts(api, cluster.name).read(names) == {"walras-ledger-a": "one"}
+    another.sweep((), now + timedelta(days=2))
+    assert LedgerParts(api, cluster.name).read(names) == {}
+
+
 def test_who_leads_no_longer_writes_nothing(cluster: OperatorCluster, api: Api) -> None:
     node = cluster.node()
     mirror = Mirror(Scope(cluster.name).kinds, lambda _: None, time.monotonic)
-    publisher = Publisher(api, mirror, leads=lambda: False)
+    publisher = Publisher(api, mirror, lambda: False, LedgerParts(api, cluster.name))
     decision = Decision((plan(cluster, node, "a"),), (), (), Carried())
     outcome = publisher.publish(decision, Stamp(1, "", 0, "nobody"))
     assert outcome.count("unheld") == 1
@@ -453,7 +480,7 @@ def test_an_object_that_cannot_be_written_hinders_no_other(
     broken = plan(cluster, bad)
     broken.spec["mode"] = "perhaps"
     mirror = Mirror(Scope(cluster.name).kinds, lambda _: None, time.monotonic)
-    publisher = Publisher(api, mirror, leads=lambda: True)
+    publisher = Publisher(api, mirror, lambda: True, LedgerParts(api, cluster.name))
     decision = Decision((broken, plan(cluster, good, "a")), (), (), Carried())
     outcome = publisher.publish(decision, Stamp(7, "", 0, "me"))
     assert (outcome.count("failed"), outcome.count("written")) == (1, 1)
@@ -495,7 +522,7 @@ def test_events_wait_for_the_status_that_they_are_about(cluster: OperatorCluster
     path = cluster.entitlement()
     metadata = (cluster.read(path) or {})["metadata"]
     mirror = Mirror(Scope(cluster.name).kinds, lambda _: None, time.monotonic)
-    publisher = Publisher(api, mirror, lambda: True)
+    publisher = Publisher(api, mirror, lambda: True, LedgerParts(api, cluster.name))
     mine = Reference("Entitlement", cluster.name, uid=metadata["uid"])
     event = Event(mine, "Normal", "Counted", "it was counted")
     stamp = Stamp(1, "2026-01-31T12:00:00Z", 1, "operator-0")
@@ -512,7 +539,7 @@ def test_statuses_are_left_to_a_decision_that_is_due_and_nodes_are_not(
 ) -> None:
     node, metadata = cluster.node(), (cluster.read(cluster.entitlement()) or {})["metadata"]
     mirror = Mirror(Scope(cluster.name).kinds, lambda _: None, time.monotonic)
-    publisher = Publisher(api, mirror, lambda: True, slice_=0)
+    publisher = Publisher(api, mirror, lambda: True, LedgerParts(api, cluster.name), slice_=0)
     mine = Reference("Entitlement", cluster.name, uid=metadata["uid"])
     event = Event(mine, "Normal", "Counted", "it was counted")
     writes = (StatusWrite(mine, {"jobs": 1}),) * 3
@@ -536,7 +563,7 @@ def test_no_status_is_left_to_the_next_decision_for_ever(
 ) -> None:
     """Eight of 24 are written before the next decision is due, each time."""
     mirror = Mirror(Scope(cluster.name).kinds, lambda _: None, time.monotonic)
-    publisher = Publisher(api, mirror, lambda: True, slice_=0)
+    publisher = Publisher(api, mirror, lambda: True, LedgerParts(api, cluster.name), slice_=0)
     paths = [cluster.entitlement(suffix=f"-{number}") for number in range(24)]
     mine = [
         Reference("Entitlement", metadata["name"], uid=metadata["uid"])

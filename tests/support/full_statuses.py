@@ -215,6 +215,7 @@ MARKET = market.MarketStatus(
         balances=[
             market.CreditBalance(user="vision-lab", credits="1000000000000.25", gained="-2.5")
         ],
+        parts=[market.LedgerPart(name="walras-ledger-0-0", digest="ab")],
     ),
 )
 

@@ -49,13 +49,18 @@ PLACING_RULES: list[Rule] = [
 ]
 """Of the operator, in the whole cluster, where it places pods."""
 
-OPERATOR_LEASE_RULES: list[Rule] = [
+OPERATOR_OWN_RULES: list[Rule] = [
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
     {
         "apiGroups": ["coordination.k8s.io"],
         "resources": ["leases"],
         "resourceNames": ["walras-operator"],
         "verbs": ["get", "update"],
+    },
+    {
+        "apiGroups": [""],
+        "resources": ["configmaps"],
+        "verbs": ["create", "delete", "get", "list"],
     },
 ]
 """Of the operator, in its own namespace."""

@@ -63,6 +63,9 @@ SOCKETS_LABEL: Final = f"{GROUP}/sockets"
 COLOCATION_GATE: Final = f"{GROUP}/colocation"
 """Scheduling gate, or scheduler name, of pods that wait to be placed in pairs."""
 
+LEDGER_LABEL: Final = f"{GROUP}/ledger"
+"""Label of ConfigMaps with parts of the ledger of credits."""
+
 PARTNER_ANNOTATION: Final = f"{GROUP}/colocated-with"
 """Annotation of a pod that Walras has placed: UID of its partner; empty if it has none."""
 

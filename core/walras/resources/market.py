@@ -25,7 +25,10 @@ MOST_NODES = 5000
 """Nodes that the Market's status lists; Kubernetes supports as many."""
 
 MOST_BALANCES = 5000
-"""Entitlements that one ledger of credits can hold."""
+"""Balances that the Market's status lists; more are kept in parts, outside of it."""
+
+MOST_PARTS = 2000
+"""Parts of a ledger, enough for several million balances."""
 
 
 class CoresPolicy(Model):
@@ -263,11 +266,24 @@ class CreditBalance(Status):
     gained: Decimals | None = None
 
 
+class LedgerPart(Status):
+    """A part of the balances, in a ConfigMap of the operator's namespace that never changes.
+
+    Attributes:
+        name: Name of the ConfigMap.
+        digest: SHA-256 of its data, in hexadecimal.
+    """
+
+    name: str
+    digest: str
+
+
 class LedgerReport(Status):
     """The exact Karma credits before and after the current quantum.
 
     This is the only place where credits are stored: every operator, also a new leader, continues
-    from here.
+    from here. Balances that would make the status too large are in ConfigMaps, which count only
+    because the status names them.
 
     Attributes:
         version: Version of this format (``walras.karma.ledger.Ledger.to_document``).
@@ -276,7 +292,8 @@ class LedgerReport(Status):
             ``spec.memory.quantumSeconds`` later, or when an operator is available again.
         carry: Income that could not be divided evenly so far.
         carry_before: The same income before the current quantum.
-        balances: Balances in the order in which the entitlements joined.
+        balances: Balances in the order in which the entitlements joined; empty if there are parts.
+        parts: Parts of the balances, in the same order; absent if the balances are listed here.
     """
 
     version: int
@@ -285,6 +302,7 @@ class LedgerReport(Status):
     carry: Decimals
     carry_before: Decimals | None = None
     balances: Annotated[list[CreditBalance], Field(max_length=MOST_BALANCES)]
+    parts: Annotated[list[LedgerPart], Field(max_length=MOST_PARTS)] | None = None
 
 
 class MarketStatus(ConditionedStatus):

@@ -15,6 +15,7 @@ from walras_operator.runtime.health import HealthInputs, liveness_problems, read
 from walras_operator.runtime.kinds import Scope
 from walras_operator.runtime.leadership import Leadership
 from walras_operator.runtime.lease import Times
+from walras_operator.runtime.ledger_parts import LedgerParts
 from walras_operator.runtime.market_metrics import MarketGauges
 from walras_operator.runtime.metrics import Metrics, OperatorGauges, age
 from walras_operator.runtime.mirror import Mirror
@@ -41,7 +42,8 @@ class Options:
     Attributes:
         identity: Unique identity of this process.
         kubeconfig: Path of a kubeconfig; None for the in-cluster configuration.
-        namespace: Namespace of the Leases of the operator and of the agents.
+        namespace: Namespace of the Leases of the operator and of the agents, and of parts of the
+            ledger.
         lease: Name of the operator's Lease.
         times: Durations of leader election.
         debounce: Seconds to wait after the last change, and at most after the first.
@@ -96,7 +98,8 @@ class Operator:
             options.times,
             self._changed,
         )
-        self.publisher = Publisher(write_api, self.mirror, self._may_write)
+        parts_of_ledger = LedgerParts(write_api, options.namespace)
+        self.publisher = Publisher(write_api, self.mirror, self._may_write, parts_of_ledger)
         self.ends = Ends(ends_api, lambda: self._changed(urgent=False))
         self.recompute = Recompute(
             self.mirror,
@@ -104,6 +107,7 @@ class Operator:
             self.leadership,
             self.publisher,
             self.ends,
+            parts_of_ledger,
             parts,
             self.metrics,
             Debounce(*options.debounce),

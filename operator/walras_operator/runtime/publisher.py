@@ -27,6 +27,7 @@ from walras_service.kinds import EVENTS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from walras_operator.runtime.ledger_parts import LedgerParts
     from walras_operator.runtime.mirror import Mirror
     from walras_operator.world import (
         Decision,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
         Placement,
         ProfileWrite,
         Reference,
+        Settlement,
         StatusWrite,
     )
     from walras_service.api import Api
@@ -113,13 +115,20 @@ class Publisher:
         api: Connections to the API server, as many as threads.
         mirror: Records what the API server returns.
         leads: Returns whether this operator leads and is not ending; called before each request.
+        parts: Parts of the ledger.
         slice_: Seconds for which statuses of a decision are written even if another is due.
     """
 
     def __init__(
-        self, api: Api, mirror: Mirror, leads: Callable[[], bool], slice_: float = SLICE
+        self,
+        api: Api,
+        mirror: Mirror,
+        leads: Callable[[], bool],
+        parts: LedgerParts,
+        slice_: float = SLICE,
     ) -> None:
         self._api, self._mirror, self._leads, self._slice = api, mirror, leads, slice_
+        self._parts = parts
         self._applier = Applier(api)
         self._placer = Placer(api, mirror)
         self._bucket = TokenBucket()
@@ -165,7 +174,7 @@ class Publisher:
             market = decision.settlement.market
             settled = [each for each in rest if each.object == market]
             rest = tuple(each for each in rest if each.object != market)
-            if self._statuses(outcome, stamp, settled, decision.settlement.version):
+            if not self._settled(outcome, stamp, settled, decision.settlement):
                 self._place(outcome, [each for each in decision.placements if not each.node])
                 self._complain()
                 return replace(outcome, void=True)
@@ -187,6 +196,32 @@ class Publisher:
         self._place(outcome, decision.placements)
         self._complain()
         return outcome
+
+    def _settled(
+        self,
+        outcome: PublishResult,
+        stamp: Stamp,
+        writes: Sequence[StatusWrite],
+        settlement: Settlement,
+    ) -> bool:
+        """Write the credits of a quantum; return whether they count now."""
+
+        def create(*, again: bool) -> None:  # noqa: ARG001 - a part is there or it is not
+            self._parts.create(settlement.parts)
+
+        def delete(*, again: bool) -> None:  # noqa: ARG001
+            self._parts.delete(settlement.superseded)
+
+        if settlement.parts:
+            result = self._tried("parts of the ledger", create)
+            outcome.results["ConfigMap", result] += 1
+            if result != "written":
+                return False
+        if self._statuses(outcome, stamp, writes, settlement.version):
+            return False
+        if settlement.superseded:
+            self._tried("superseded parts of the ledger", delete)  # else they are only litter
+        return True
 
     @property
     def unplaceable(self) -> str:

@@ -14,10 +14,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from walras.resources.market import MarketSpec
-from walras_operator.quanta import TIME
+from walras_operator.last_decision import status_of_market
+from walras_operator.quanta import TIME, part_names
 from walras_operator.runtime import collector
 from walras_operator.runtime.lease import next_epoch
 from walras_operator.runtime.publisher import PublishResult, Stamp
+from walras_service.api_errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from walras_operator.runtime.debounce import Debounce
     from walras_operator.runtime.ends import Ends
     from walras_operator.runtime.leadership import Leadership
+    from walras_operator.runtime.ledger_parts import LedgerParts
     from walras_operator.runtime.metrics import Metrics
     from walras_operator.runtime.mirror import Mirror
     from walras_operator.runtime.publisher import Publisher
@@ -48,6 +51,7 @@ class _LeaderTerm:
         again: When memory is divided again; None if it is not.
         matched: When waiting pods were last paired.
         agents: Nodes with a live agent at the last decision.
+        swept: Whether parts of the ledger that nobody needs were deleted.
     """
 
     term: int
@@ -56,6 +60,7 @@ class _LeaderTerm:
     again: float | None = None
     matched: float | None = None
     agents: frozenset[str] = frozenset()
+    swept: bool = False
 
 
 class _TimedParts:
@@ -90,6 +95,7 @@ class Recompute:
         leadership: Part in the election of a leader.
         publisher: Writes decisions.
         ends: Looks up how pods ended.
+        ledger_parts: Parts of the ledger.
         parts: Decides on a world, and yields the parts of the decision.
         metrics: Metrics of the process.
         debounce: Chooses when to react to changes.
@@ -107,6 +113,7 @@ class Recompute:
         leadership: Leadership,
         publisher: Publisher,
         ends: Ends,
+        ledger_parts: LedgerParts,
         parts: Callable[[World], Iterator[Decision]],
         metrics: Metrics,
         debounce: Debounce,
@@ -117,6 +124,7 @@ class Recompute:
         self._mirror, self._watches, self._leadership = mirror, watches, leadership
         self._publisher, self._parts, self._metrics = publisher, parts, metrics
         self._ends, self._debounce = ends, debounce
+        self._ledger_parts = ledger_parts
         self._term: _LeaderTerm | None = None
         self._tried: float | None = None
         self._failures = 0
@@ -211,6 +219,7 @@ class Recompute:
             matching=matching,
             unplaceable=self._publisher.unplaceable,
             ends=self._ends.known,
+            ledger_parts=self._read_ledger_parts(current, known, now),
         )
         current.again = None
         outcome, stamp = PublishResult(), None
@@ -241,6 +250,19 @@ class Recompute:
             extra = {"event": "published", "epoch": stamp.epoch}
             _log.info("epoch %d: %s", stamp.epoch, ", ".join(results), extra=extra)
         return outcome
+
+    def _read_ledger_parts(
+        self, current: _LeaderTerm, world: World, now: datetime
+    ) -> dict[str, str]:
+        """Return the parts of a large ledger; delete litter at the first decision of a term."""
+        names = part_names(status_of_market(world))
+        if not current.swept:
+            current.swept = True
+            try:
+                self._ledger_parts.sweep(names, now)
+            except ApiError as error:
+                _log.warning("parts of the ledger that nobody needs are left: %s", error)
+        return self._ledger_parts.read(names)
 
     def _more_urgent(self) -> bool:
         """Return whether another decision is due for an urgent reason."""
