@@ -27,6 +27,7 @@ NEEDS = {
     "api_server": "KUBECONFIG",
     "newest_api_server": "WALRAS_NEWEST_API",
     "node": "KUBECONFIG",
+    "soak": "KUBECONFIG",
     "vmnode": "WALRAS_VMNODE",
     "scale": "KUBECONFIG",
 }

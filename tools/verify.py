@@ -266,6 +266,7 @@ STAGES = (
         runs=((), ("tests/operator", "-m", "api_server")),
     ),
     Stage("node", "an installation on a real node, from install to uninstall", node, gate=True),
+    Stage("soak", "SOAK_MINUTES (20) of faults and attacks on a real node", node),
     Stage("vmnode", "a node with systemd, cgroup v2, eight CPUs, two NUMA nodes", virtual_node),
     Stage("scale", "1 000 nodes with 10 000 pods, agents simulated", control_plane),
 )
