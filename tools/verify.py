@@ -227,11 +227,27 @@ def node() -> Iterator[Environment]:
 
 @contextmanager
 def virtual_node() -> Iterator[Environment]:
-    """Provide a cluster whose node is an emulated machine with systemd and cgroup v2."""
+    """Provide a cluster whose only node is an emulated machine with systemd and cgroup v2."""
+    with emulated(control_plane) as found:
+        yield found
+
+
+@contextmanager
+def two_nodes() -> Iterator[Environment]:
+    """Provide a cluster of this machine and of an emulated one."""
+    with emulated(kubernetes) as found:
+        yield found
+
+
+@contextmanager
+def emulated(
+    cluster: Callable[[], AbstractContextManager[Environment]],
+) -> Iterator[Environment]:
+    """Provide a cluster that an emulated machine has joined as a node."""
     machine = tool("vmnode")
     images()
     quiet(machine, "build")
-    with control_plane() as found:
+    with cluster() as found:
         paths = map(str, sorted(IMAGES.glob("*.tar")))
         archives = chain.from_iterable(("--image", path) for path in paths)
         quiet(machine, "down")
@@ -268,6 +284,7 @@ STAGES = (
     Stage("node", "an installation on a real node, from install to uninstall", node, gate=True),
     Stage("soak", "SOAK_MINUTES (20) of faults and attacks on a real node", node),
     Stage("vmnode", "a node with systemd, cgroup v2, eight CPUs, two NUMA nodes", virtual_node),
+    Stage("two_nodes", "a market of two nodes at once, of both cgroup versions", two_nodes),
     Stage("scale", "1 000 nodes with 10 000 pods, agents simulated", control_plane),
 )
 

@@ -116,13 +116,17 @@ def ready(document: Document) -> bool:
 class Node:
     """The node that this machine is.
 
+    Args:
+        without: Name of a node that is another machine.
+
     Attributes:
         name: In the cluster.
         cgroups: Its own.
     """
 
-    def __init__(self) -> None:
-        nodes = [str(each["metadata"]["name"]) for each in get("/api/v1/nodes")["items"]]
+    def __init__(self, without: str = "") -> None:
+        names = [str(each["metadata"]["name"]) for each in get("/api/v1/nodes")["items"]]
+        nodes = [name for name in names if name != without]
         if len(nodes) != 1:
             raise ToolError(f"KUBECONFIG: nodes are {nodes}; name a cluster of this machine")
         self.name = nodes[0]

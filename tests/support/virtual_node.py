@@ -53,8 +53,11 @@ class VirtualCgroups:
         return {file: self._seen.get(group, {}).get(file) for file in FILES_V2}
 
 
+NAME = os.environ.get("VMNODE_NAME", "node-v")
+
+
 class VirtualNode:
-    """The one node of the cluster.
+    """The emulated node of the cluster.
 
     Attributes:
         name: In the cluster.
@@ -62,8 +65,8 @@ class VirtualNode:
     """
 
     def __init__(self) -> None:
-        (found,) = get("/api/v1/nodes")["items"]
-        self.name = str(found["metadata"]["name"])
+        found = get(f"/api/v1/nodes/{NAME}")
+        self.name = NAME
         self.cpus = int(found["status"]["capacity"]["cpu"])
         self.cgroups = VirtualCgroups(self)
 
