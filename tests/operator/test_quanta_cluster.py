@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
+from faulty_proxy import FAULTS, FaultyProxy
 from market_cluster import OURS, MarketCluster
 from real_cluster import KUBECONFIG, needs_cluster
 from waiting import eventually
@@ -37,14 +38,14 @@ class Operators:
     """Operators as processes, each with a log of its own."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder, self.kubeconfig = folder, KUBECONFIG
         self.logs: list[Path] = []
         self.running: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> None:
         log = self.folder / f"operator-{len(self.logs)}.log"
         options = ["--lease-seconds", "3", "--listen", "off", "--debounce", "0.05", "0.2"]
-        command = [sys.executable, "-m", "walras_operator", "run", "--kubeconfig", KUBECONFIG]
+        command = [sys.executable, "-m", "walras_operator", "run", "--kubeconfig", self.kubeconfig]
         with log.open("w") as out:
             self.running.append(subprocess.Popen([*command, *options], stderr=out, stdout=out))
         self.logs.append(log)
@@ -104,6 +105,37 @@ def checked(operators: Operators, market: Path) -> str:
     outcome = CliRunner().invoke(main, ["ledger", *logs, "--market", str(market)])
     assert outcome.exit_code == 0, outcome.output
     return outcome.output
+
+
+def test_the_ledger_is_the_replay_of_the_log_whatever_the_network_does(
+    cluster: MarketCluster, operators: Operators, tmp_path: Path
+) -> None:
+    """Requests come late, are refused or cut off; some are carried out and never answered."""
+    proxy = FaultyProxy(KUBECONFIG, seed=1)
+    operators.kubeconfig = proxy.kubeconfig(tmp_path)
+    try:
+        operators.start()
+        operators.start()
+        assert eventually(lambda: quantum(cluster) > 0, 120), operators.logs[0].read_text()
+        proxy.rate = 0.2
+        seen = quantum(cluster)
+        while seen < QUANTA:
+            now = quantum(cluster)
+            assert now >= seen
+            if now > seen:
+                seen = now
+                wanted = {"spec": {"memory": {"demand": f"{random.randrange(1, 14)}Gi"}}}
+                cluster.change(f"{OURS}/namespaces/lab/marketjobs/{random.choice(USERS)}", wanted)
+            time.sleep(0.1)
+        assert set(proxy.failed) == set(FAULTS), proxy.failed
+        proxy.rate = 0.0
+        assert eventually(lambda: quantum(cluster) > seen + 1, 120), operators.logs[-1].read_text()
+        operators.close()
+    finally:
+        proxy.close()
+    document = tmp_path / "market.json"
+    document.write_text(json.dumps(cluster.read(MARKET)))
+    assert "the ledger follows" in checked(operators, document)
 
 
 def test_the_ledger_is_the_replay_of_the_log_whoever_was_killed(

@@ -80,7 +80,8 @@ def node(name: str = "n1", cpu: str = "8", *, ready: bool = True, **spec: Any) -
         spec=spec,
         status={
             "allocatable": {"cpu": cpu, "memory": "16Gi"},
-            "conditions": [{"type": "Ready", "status": str(ready)}],
+            # As the API server gives a time that nobody has set.
+            "conditions": [{"type": "Ready", "status": str(ready), "lastTransitionTime": None}],
         },
     )
 

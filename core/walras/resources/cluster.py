@@ -61,6 +61,11 @@ class _Object(BaseModel):
 _NOT_KEPT: set[str] = set()
 
 
+def _text(given: Any) -> str:
+    """Return a text; the API server writes null for a time that is not set."""
+    return str(given or "")
+
+
 class OwnerReference(_Object):
     """A reference to the owner of an object."""
 
@@ -85,7 +90,7 @@ class ObjectMeta(_Object):
     name: str
     namespace: str = "default"
     uid: str = ""
-    creation_timestamp: Annotated[str, BeforeValidator(lambda given: str(given or ""))] = ""
+    creation_timestamp: Annotated[str, BeforeValidator(_text)] = ""
     labels: Annotated[dict[str, str], BeforeValidator(bounded)] = Field(default_factory=dict)
     annotations: Annotated[dict[str, str], BeforeValidator(_those_read)] = Field(
         default_factory=dict
@@ -98,7 +103,7 @@ class NodeCondition(_Object):
 
     type: str
     status: str
-    last_transition_time: str = ""
+    last_transition_time: Annotated[str, BeforeValidator(_text)] = ""
 
 
 class Taint(_Object):
@@ -290,7 +295,7 @@ class _PodSpec(_Object):
 
 class _PodStatus(_Object):
     phase: str = "Running"
-    start_time: Annotated[str, BeforeValidator(lambda given: str(given or ""))] = ""
+    start_time: Annotated[str, BeforeValidator(_text)] = ""
     pod_ip: Annotated[str, Field(alias="podIP")] = ""
 
 
