@@ -70,20 +70,26 @@ class Layout:
     def find(cls, cgroups: Cgroups, root: str = "/") -> Layout:
         """Find the driver by the name of the group for all pods.
 
+        Where both groups exist, the one that contains pods counts: a kubelet leaves the other one
+        behind when its driver is changed, and some versions create it for nothing.
+
         Raises:
-            TreeError: Neither driver's group exists, or both do.
+            TreeError: Neither driver's group exists, or it is not clear which one is used.
         """
         drivers: tuple[Driver, ...] = ("cgroupfs", "systemd")
         layouts = [cls(driver, root) for driver in drivers]
         found = [each for each in layouts if cgroups.identity(each.pods) is not None]
-        if len(found) != 1:
+        used = [each for each in found if each.scan(cgroups)] if len(found) > 1 else found
+        if len(used) != 1:
             looked = " and ".join(each.pods for each in layouts)
-            how = "both exist" if found else "neither exists"
+            how = "neither exists"
+            if found:
+                how = "both contain pods" if used else "both exist, and neither contains a pod"
             raise TreeError(
                 f"cannot find the cgroup of all pods: of {looked}, {how}; "
                 "set --cgroup-driver and --cgroup-root to the kubelet's values"
             )
-        return found[0]
+        return used[0]
 
     @property
     def pods(self) -> str:

@@ -109,8 +109,16 @@ def test_driver_is_told_by_the_group_of_all_pods(tmp_path: Path) -> None:
     assert Layout.find(nested, "/kubelet").driver == "systemd"
     with pytest.raises(TreeError, match="neither exists; set --cgroup-driver"):
         Layout.find(nested)
-    with pytest.raises(TreeError, match="both exist"):
-        Layout.find(tree_v2(tmp_path / "d", "/kubepods", "/kubepods.slice"))
+    both = tree_v2(tmp_path / "both", "/kubepods", f"/kubepods.slice/kubepods-pod{ESCAPED}.slice")
+    assert Layout.find(both).driver == "systemd", "the other one was left behind"
+    empty = tree_v2(tmp_path / "empty", "/kubepods", "/kubepods.slice")
+    with pytest.raises(TreeError, match="both exist, and neither contains a pod"):
+        Layout.find(empty)
+    used = tree_v2(
+        tmp_path / "used", f"/kubepods/pod{UID}", f"/kubepods.slice/kubepods-pod{ESCAPED}.slice"
+    )
+    with pytest.raises(TreeError, match="both contain pods"):
+        Layout.find(used)
 
 
 def test_controllers_of_v1_are_found_each_at_its_own_mount(tmp_path: Path) -> None:
