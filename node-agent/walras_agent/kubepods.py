@@ -70,8 +70,9 @@ class Layout:
     def find(cls, cgroups: Cgroups, root: str = "/") -> Layout:
         """Find the driver by the name of the group for all pods.
 
-        Where both groups exist, the one that contains pods counts: a kubelet leaves the other one
-        behind when its driver is changed, and some versions create it for nothing.
+        Where both groups exist, the one that contains containers counts: a kubelet leaves the other
+        one behind when its driver is changed, and that of Kubernetes 1.20 creates the groups of the
+        driver cgroupfs, too, under systemd's with cgroup v2.
 
         Raises:
             TreeError: Neither driver's group exists, or it is not clear which one is used.
@@ -79,17 +80,20 @@ class Layout:
         drivers: tuple[Driver, ...] = ("cgroupfs", "systemd")
         layouts = [cls(driver, root) for driver in drivers]
         found = [each for each in layouts if cgroups.identity(each.pods) is not None]
-        used = [each for each in found if each.scan(cgroups)] if len(found) > 1 else found
+        used = [each for each in found if len(found) == 1 or each._has_containers(cgroups)]
         if len(used) != 1:
             looked = " and ".join(each.pods for each in layouts)
             how = "neither exists"
             if found:
-                how = "both contain pods" if used else "both exist, and neither contains a pod"
+                how = f"both exist, and {'both have' if used else 'neither has'} containers"
             raise TreeError(
                 f"cannot find the cgroup of all pods: of {looked}, {how}; "
                 "set --cgroup-driver and --cgroup-root to the kubelet's values"
             )
         return used[0]
+
+    def _has_containers(self, cgroups: Cgroups) -> bool:
+        return any(pod.containers for pod in self.scan(cgroups))
 
     @property
     def pods(self) -> str:

@@ -109,15 +109,15 @@ def test_driver_is_told_by_the_group_of_all_pods(tmp_path: Path) -> None:
     assert Layout.find(nested, "/kubelet").driver == "systemd"
     with pytest.raises(TreeError, match="neither exists; set --cgroup-driver"):
         Layout.find(nested)
-    both = tree_v2(tmp_path / "both", "/kubepods", f"/kubepods.slice/kubepods-pod{ESCAPED}.slice")
-    assert Layout.find(both).driver == "systemd", "the other one was left behind"
-    empty = tree_v2(tmp_path / "empty", "/kubepods", "/kubepods.slice")
-    with pytest.raises(TreeError, match="both exist, and neither contains a pod"):
+    slice_ = f"/kubepods.slice/kubepods-pod{ESCAPED}.slice"
+    container = f"{slice_}/cri-containerd-{ID}.scope"
+    both = tree_v2(tmp_path / "both", f"/kubepods/pod{UID}", container)
+    assert Layout.find(both).driver == "systemd", "the other one is of no use"
+    empty = tree_v2(tmp_path / "empty", f"/kubepods/pod{UID}", slice_)
+    with pytest.raises(TreeError, match="both exist, and neither has containers"):
         Layout.find(empty)
-    used = tree_v2(
-        tmp_path / "used", f"/kubepods/pod{UID}", f"/kubepods.slice/kubepods-pod{ESCAPED}.slice"
-    )
-    with pytest.raises(TreeError, match="both contain pods"):
+    used = tree_v2(tmp_path / "used", f"/kubepods/pod{UID}/{ID}", container)
+    with pytest.raises(TreeError, match="both exist, and both have containers"):
         Layout.find(used)
 
 
