@@ -216,7 +216,8 @@ def test_a_kubelet_that_is_configured_elsewhere_is_understood(life: Life) -> Non
     life.node.restart("kubelet")
 
     def reserved() -> bool:
-        return bool(life.shared.allocation()["status"]["topology"]["reserved"] == "0")
+        topology = life.shared.allocation().get("status", {}).get("topology", {})
+        return bool(topology.get("reserved") == "0")
 
     assert eventually(reserved, PATIENCE, pause=5), life.shared.allocation()["status"]
     assert life.settles(), life.told()
