@@ -96,8 +96,22 @@ class Kubelet:
         folder = None if process is None else process.flag("root-dir")
         self._problem = ""
         if process is not None and folder is not None:
-            # The folder that is mounted may not be the one that the kubelet uses.
-            self._problem = cpu_manager_conflict(process.root / folder.lstrip("/"))
+            self._problem = self._conflict_in(process.root / folder.lstrip("/"))
+
+    def _conflict_in(self, folder: Path) -> str:
+        """Return the conflict in the folder that the kubelet uses, which may not be mounted.
+
+        Without the right to look there, a checkpoint in the mounted folder counts, which `conflict`
+        reads each time.
+        """
+        try:
+            (folder / CHECKPOINT).read_bytes()
+        except PermissionError:
+            if (self.host / FOLDER.lstrip("/") / CHECKPOINT).exists():
+                return ""
+        except OSError:
+            pass
+        return cpu_manager_conflict(folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +182,10 @@ def cpu_manager_conflict(folder: Path) -> str:
     except FileNotFoundError:
         return ""
     except OSError as error:
-        return f"{state} cannot be read: {error.strerror}; mount the kubelet's folder"
+        return (
+            f"{state} cannot be read: {error.strerror}; mount the kubelet's folder "
+            "(agent.kubelet.folder)"
+        )
     try:
         policy = json.loads(text)["policyName"]
     except (ValueError, KeyError, TypeError):
@@ -208,11 +225,12 @@ def _configurations(
     roots: Sequence[Path], process: KubeletProcess | None
 ) -> Iterator[tuple[str, bytes]]:
     """Yield names and contents of configuration files; the last that sets a field is valid."""
-    given = None if process is None else process.flag("config")
-    main = _first(roots, given or CONFIG, Path.read_bytes)
-    if main is not None:
-        yield given or CONFIG, main
-    elif given is not None:
+    # A kubelet that is not told of a file has none; one that is not visible may have kubeadm's.
+    given = CONFIG if process is None else process.flag("config")
+    main = None if given is None else _first(roots, given, Path.read_bytes)
+    if given is not None and main is not None:
+        yield given, main
+    elif process is not None and given is not None:
         raise _unreadable(given, "No such file or directory")
     folder = None if process is None else process.flag("config-dir")
     if folder is not None:

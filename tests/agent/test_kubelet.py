@@ -1,5 +1,6 @@
 """The kubelet's own CPU manager keeps the agent off; CPUs that it reserves are told to it."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -174,6 +175,27 @@ def test_a_kubelet_with_a_folder_of_its_own_is_asked_there_for_its_policy(host: 
     assert host.reserved() == ""
     host.file("/proc/7/root/var/lib/k0s/kubelet/cpu_manager_state", '{"policyName":"static"}')
     host.now += RELOAD_SECONDS
+    assert "'static'" in host.conflict()
+
+
+def test_without_the_right_to_look_there_the_mounted_folder_counts(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without SYS_PTRACE; as with the value agent.kubelet.folder."""
+    host.process(7, "kubelet", "--root-dir=/var/lib/k0s/kubelet")
+    read = Path.read_bytes
+
+    def refuse(path: Path) -> bytes:
+        if path.is_relative_to(host.root / "proc" / "7" / "root"):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert "cannot be read: Permission denied; mount the kubelet's folder" in host.conflict()
+    host.file("/var/lib/kubelet/cpu_manager_state", '{"policyName":"none"}')
+    host.now += RELOAD_SECONDS
+    assert host.conflict() == ""
+    host.file("/var/lib/kubelet/cpu_manager_state", '{"policyName":"static"}')
     assert "'static'" in host.conflict()
 
 
