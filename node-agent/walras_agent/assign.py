@@ -1,12 +1,14 @@
 """Pure: assigns CPUs to jobs by topology, and changes as few assignments as possible.
 
-In three steps: every job keeps its cores as far as its new count allows; jobs that grow take the
+In four steps: every job keeps its cores as far as its new count allows; jobs that grow take the
 nearest free cores; new jobs, largest first, take the narrowest domain that holds all of their cores
 (core, last-level cache, NUMA node), and of several the fullest, so that emptier ones stay free for
-larger jobs. Cores without an owner are the shared pool.
+larger jobs; a job that is split over several domains leaves one of them as soon as free cores in
+the others can replace it. Cores without an owner are the shared pool.
 
 A job that outgrows its NUMA node is split rather than moved: its memory stays where it was first
-touched, so moving all its threads would make every access remote.
+touched, so moving all its threads would make every access remote. For the same reason a split job
+leaves the node where it has the fewest cores, and no other job moves to make room for it.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ _NOTHING: Mapping[str, CpuSet] = MappingProxyType({})
 
 # Indices into `_Place.domains`, narrowest domain first: core, last-level cache, NUMA node.
 _LEVELS = (2, 1, 0)
+_NUMA = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,8 @@ def assign(
         _move(_compact(still, min(demand.cores, len(still))), free, held.setdefault(demand.key, []))
     for demand in sorted(exclusive, key=lambda d: (not held[d.key], len(held[d.key]) - d.cores)):
         _grow(held[demand.key], demand.cores, free)
+    while any(_leave_a_domain(held[demand.key], free) for demand in exclusive):
+        pass  # what one job gives up may be what another needs
     return Assignment(
         exclusive={key: _union(mine) for key, mine in held.items()},
         shared=_union(free),
@@ -153,6 +158,31 @@ def _grow(mine: list[_Place], count: int, free: list[_Place]) -> None:
         near = [place for place in free if place.domains[level] in around]
         _move(_compact(near, min(count - len(mine), len(near))), free, mine)
     _move(_compact(free, count - len(mine)), free, mine)
+
+
+def _leave_a_domain(mine: list[_Place], free: list[_Place]) -> bool:
+    """Replace the job's places in one domain by free places in its larger domains, if these do.
+
+    The widest domains come first. Threads leave a NUMA node only for nodes of which at least one
+    holds more of them, since there most of their memory is, and a cache or core only for another
+    of the same node.
+    """
+    for level in reversed(_LEVELS):
+        used = Counter(place.domains[level] for place in mine)
+        for domain, count in sorted(used.items(), key=lambda item: (item[1], item[0])):
+            others = {each for each in used if each != domain and each[:level] == domain[:level]}
+            if max((used[each] for each in others), default=0) < count + (level == _NUMA):
+                continue
+            room = [place for place in free if place.domains[level] in others]
+            if len(room) < count:
+                continue
+            places = sorted([*mine, *free], key=lambda place: place.index)
+            mine[:] = [place for place in mine if place.domains[level] != domain]
+            _grow(mine, len(mine) + count, room)
+            taken = {place.index for place in mine}
+            free[:] = [place for place in places if place.index not in taken]
+            return True
+    return False
 
 
 def _compact(places: Sequence[_Place], count: int) -> list[_Place]:

@@ -14,12 +14,22 @@ from walras_agent.cpuset import CpuSet
 from walras_agent.topology import Topology, Unit
 
 
+def units_on(topology: Topology, unit: Unit, node: int, cpus: CpuSet) -> int:
+    """Count the whole units of a NUMA node among the CPUs."""
+    units = [each for each in topology.cores(unit) if each <= cpus]
+    return sum(nodes_of(topology, each) == {node} for each in units)
+
+
 def demands(**cores: int) -> list[CoreDemand]:
     return [CoreDemand(key, count) for key, count in cores.items()]
 
 
 def nodes_of(topology: Topology, cpus: CpuSet) -> set[int]:
     return {cpu.numa for cpu in topology.cpus if cpu.id in cpus}
+
+
+def cores_of(topology: Topology, cpus: CpuSet) -> set[CpuSet]:
+    return {core for core in topology.cores("core") if core & cpus}
 
 
 def caches_of(topology: Topology, cpus: CpuSet) -> set[tuple[int, int]]:
@@ -125,6 +135,45 @@ def test_a_shrinking_job_gives_up_its_second_node_first() -> None:
     after = assign(topology, demands(a=4), {"a": CpuSet([0, 1, 2, 3, 5])})
 
     assert after.exclusive["a"] == CpuSet([0, 1, 2, 3])
+
+
+def test_a_split_job_leaves_the_other_node_when_a_core_of_its_own_is_free() -> None:
+    topology = machine(nodes=2, cores=4)
+
+    after = assign(topology, demands(a=4, b=1), {"a": CpuSet([0, 1, 2, 6]), "b": CpuSet([7])})
+
+    assert after.exclusive == {"a": CpuSet([0, 1, 2, 3]), "b": CpuSet([7])}
+
+
+def test_no_other_job_moves_to_make_room_for_a_split_one() -> None:
+    topology = machine(nodes=2, cores=4)
+    before = {"a": CpuSet([0, 1, 2, 6]), "b": CpuSet([3])}
+
+    assert assign(topology, demands(a=4, b=1), before).exclusive == before
+
+
+def test_what_one_split_job_gives_up_lets_another_leave_a_node() -> None:
+    topology = machine(nodes=2, cores=4)
+    before = {"a": CpuSet([0, 1, 4]), "b": CpuSet([2, 5, 6, 7])}
+
+    after = assign(topology, demands(a=3, b=4), before)
+
+    assert after.exclusive == {"a": CpuSet([0, 1, 3]), "b": CpuSet([4, 5, 6, 7])}
+
+
+def test_a_job_whose_memory_may_be_on_either_node_leaves_neither() -> None:
+    topology = machine(nodes=2, cores=4)
+    before = {"a": CpuSet([0, 1, 4, 5])}
+
+    assert assign(topology, demands(a=4), before).exclusive == before
+
+
+def test_threads_gather_on_one_core_once_its_sibling_is_free() -> None:
+    topology = machine(cores=4, threads=2)
+
+    after = assign(topology, demands(a=2), {"a": CpuSet([0, 1])}, unit="thread")
+
+    assert after.exclusive == {"a": CpuSet([1, 5])}
 
 
 def test_a_core_whose_sibling_came_back_stays_with_its_job() -> None:
@@ -235,14 +284,36 @@ def test_every_cpu_has_one_holder_and_every_job_its_whole_units(
 
 
 @given(histories())
-def test_no_more_cores_move_than_the_counts_demand(
+def test_cores_move_beyond_what_the_counts_demand_only_out_of_a_whole_domain(
     history: tuple[Topology, Unit, list[list[CoreDemand]]],
 ) -> None:
+    topology = history[0]
     results = replay(*history)
     for before, after in pairwise(results):
         for key, cpus in after.exclusive.items():
             had = before.exclusive.get(key, CpuSet())
-            assert had <= cpus or cpus <= had
+            if had <= cpus or cpus <= had:
+                continue
+            left = [
+                domains_of(topology, had) - domains_of(topology, cpus)
+                for domains_of in (nodes_of, caches_of, cores_of)
+            ]
+            assert any(left)
+
+
+@given(histories())
+def test_no_job_keeps_a_few_cores_on_a_node_that_free_cores_of_its_others_could_replace(
+    history: tuple[Topology, Unit, list[list[CoreDemand]]],
+) -> None:
+    topology, unit, _ = history
+    for result in replay(*history):
+        for mine in result.exclusive.values():
+            nodes = nodes_of(topology, mine)
+            held = {node: units_on(topology, unit, node, mine) for node in nodes}
+            free = {node: units_on(topology, unit, node, result.shared) for node in nodes}
+            for node in nodes:
+                room = sum(free.values()) - free[node]
+                assert room < held[node] or held[node] == max(held.values())
 
 
 @given(histories())
