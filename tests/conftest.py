@@ -29,6 +29,7 @@ NEEDS = {
     "node": "KUBECONFIG",
     "soak": "KUBECONFIG",
     "vmnode": "WALRAS_VMNODE",
+    "vmnode_smt": "WALRAS_VMNODE",
     "two_nodes": "WALRAS_VMNODE",
     "scale": "KUBECONFIG",
 }

@@ -233,6 +233,13 @@ def virtual_node() -> Iterator[Environment]:
 
 
 @contextmanager
+def node_with_hyperthreads() -> Iterator[Environment]:
+    """Provide the same with four cores of two hyperthreads each."""
+    with emulated(control_plane, "--smp", "sockets=2,cores=2,threads=2") as found:
+        yield found
+
+
+@contextmanager
 def two_nodes() -> Iterator[Environment]:
     """Provide a cluster of this machine and of an emulated one."""
     with emulated(kubernetes) as found:
@@ -241,7 +248,7 @@ def two_nodes() -> Iterator[Environment]:
 
 @contextmanager
 def emulated(
-    cluster: Callable[[], AbstractContextManager[Environment]],
+    cluster: Callable[[], AbstractContextManager[Environment]], *options: str
 ) -> Iterator[Environment]:
     """Provide a cluster that an emulated machine has joined as a node."""
     machine = tool("vmnode")
@@ -252,7 +259,7 @@ def emulated(
         archives = chain.from_iterable(("--image", path) for path in paths)
         quiet(machine, "down")
         try:
-            quiet(machine, "up", *archives)
+            quiet(machine, "up", *options, *archives)
             yield found | {"WALRAS_VMNODE": machine}
         finally:
             quiet(machine, "down")
@@ -284,6 +291,11 @@ STAGES = (
     Stage("node", "an installation on a real node, from install to uninstall", node, gate=True),
     Stage("soak", "SOAK_MINUTES (20) of faults and attacks on a real node", node),
     Stage("vmnode", "a node with systemd, cgroup v2, eight CPUs, two NUMA nodes", virtual_node),
+    Stage(
+        "vmnode_smt",
+        "a node with hyperthreads, whose kubelet has other settings",
+        node_with_hyperthreads,
+    ),
     Stage("two_nodes", "a market of two nodes at once, of both cgroup versions", two_nodes),
     Stage("scale", "1 000 nodes with 10 000 pods, agents simulated", control_plane),
 )

@@ -6,7 +6,6 @@ order, placement and the kernel's answers are real.
 
 from __future__ import annotations
 
-import json
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -14,85 +13,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cluster_tools import SYSTEM, ToolError, apply, get, helm, kubectl, pods
-from installed import CHART, IMAGE, begin_programs, settings_of, withdraw
-from shared_node import TEAMS, Shared, deployment, entitlement, job, namespace, values
-from virtual_node import READ, VirtualNode
+from installed import IMAGE, withdraw
+from shared_node import TEAMS, deployment, entitlement, job, namespace
+from virtual_life import AGENT, PATIENCE, Life
+from virtual_node import READ
 from waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.vmnode
 
-PATIENCE = 1800.0
-"""Seconds: a pod needs minutes to begin there."""
-
-AGENT = "app.kubernetes.io/component=agent"
 PROFILES = "/apis/walras.dev/v1alpha1/namespaces/{}/speedupprofiles/{}"
-
-
-class Life:
-    """Walras on the node, beside two teams' programs.
-
-    Attributes:
-        node: The node.
-        shared: What the programs hold there.
-        before: What Walras may change of each of the programs' containers, as it was before.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.node = VirtualNode()
-        self.shared = Shared(self.node)
-        begin_programs(self.shared, PATIENCE)
-        self.before = self.settings()
-        self.groups = self.node.cgroups.containers()
-        self.groups = {name: group for name, group in self.groups.items() if name in self.before}
-        chosen = values(self.node)
-        chosen["market"]["spec"]["cores"] = {"reservedCores": 1}
-        chosen["market"]["spec"]["profiling"] = {"sampleSeconds": 5, "repeats": 1}
-        chosen["operator"]["leaseSeconds"] = 60
-        chosen["agent"]["profiling"] = {"files": True}
-        chosen["hooks"] |= {"installSeconds": 1500, "releaseSeconds": 1500}  # less than helm's
-        (folder / "values.json").write_text(json.dumps(chosen))
-        options = ("--create-namespace", "--values", str(folder / "values.json"))
-        helm("install", "walras", CHART, *options, "--wait", "--timeout", "30m")
-        apply(entitlement("vision", 2), entitlement("speech", 1))
-        apply(unprofiled(job("vision", "train")), job("vision", "index"))
-        apply(job("speech", "decode"), job("speech", "align"))
-
-    def settings(self) -> dict[str, dict[str, str | None]]:
-        return settings_of(self.node.cgroups)
-
-    def deploy_agents(self, *, nowhere: bool) -> None:
-        """Take the agents off all nodes, or bring them back."""
-        selector = {"walras.dev/nowhere": "" if nowhere else None}
-        patch = {"spec": {"template": {"spec": {"nodeSelector": selector}}}}
-        kubectl("patch", "daemonset", "-n", SYSTEM, "walras-agent", "-p", json.dumps(patch))
-
-    def forget_containers(self) -> None:
-        """Expect of new containers what was expected of the old ones, which were all alike."""
-        (settings,) = {json.dumps(each) for each in self.before.values()}
-        self.before = {name: json.loads(settings) for name in self.settings()}
-
-    def settles(self) -> bool:
-        """Wait until all grants of a plan hold, one of two whole cores at least among them."""
-
-        def settled() -> bool:
-            granted = self.shared.granted()
-            return max(granted.values(), default=0) >= 2 and not self.shared.amiss()
-
-        return eventually(settled, PATIENCE, pause=5)
-
-    def told(self) -> str:
-        """What was granted, what the kernel has, and how they differ."""
-        return f"{self.shared.granted()} on {self.shared.cpus()}: {self.shared.amiss()}"
-
-    def restarts(self) -> int:
-        """How often the agent's container was started again."""
-        (agent,) = pods(SYSTEM, AGENT)
-        (status,) = agent["status"]["containerStatuses"]
-        return int(status["restartCount"])
 
 
 def unprofiled(document: dict[str, Any]) -> dict[str, Any]:
@@ -104,7 +36,10 @@ def unprofiled(document: dict[str, Any]) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def life(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
     try:
-        yield Life(tmp_path_factory.mktemp("vmnode"))
+        life = Life(tmp_path_factory.mktemp("vmnode"))
+        apply(unprofiled(job("vision", "train")), job("vision", "index"))
+        apply(job("speech", "decode"), job("speech", "align"))
+        yield life
     finally:
         withdraw("15m")
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 READ = rf"""
 cd /sys/fs/cgroup
-find kubepods.slice -name '*.scope' | while read -r group; do
+find ./*.slice -path '*kubepods*' -name '*.scope' | cut -c 3- | while read -r group; do
   for file in {" ".join(("cpuset.cpus.effective", *FILES_V2))}; do
     [ ! -e "$group/$file" ] || printf '%s\t%s\t%s\n' "$group" "$file" "$(cat "$group/$file")"
   done
@@ -88,6 +88,12 @@ class VirtualNode:
 
     def load(self, archive: Path) -> None:
         """Do nothing: it was booted with the images."""
+
+    def reserves(self, cpu: str) -> bool:
+        """Whether so much CPU time, in thousandths of a CPU, is kept from pods."""
+        status = get(f"/api/v1/nodes/{self.name}")["status"]
+        left = 1000 * self.cpus - int(cpu.removesuffix("m"))
+        return bool(status["allocatable"]["cpu"] == f"{left}m")
 
     def kubelet_folders(self) -> dict[str, str]:
         """Where its kubelet is, as values of the chart."""

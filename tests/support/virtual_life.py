@@ -1,0 +1,83 @@
+"""Walras installed on an emulated node, beside two teams' programs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from cluster_tools import SYSTEM, apply, helm, kubectl, pods
+from installed import CHART, begin_programs, settings_of
+from shared_node import Shared, entitlement, values
+from virtual_node import VirtualNode
+from waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+PATIENCE = 1800.0
+"""Seconds: a pod needs minutes to begin there."""
+
+AGENT = "app.kubernetes.io/component=agent"
+
+
+class Life:
+    """Walras on the node.
+
+    Attributes:
+        node: The node.
+        shared: What the programs hold there.
+        before: What Walras may change of each of the programs' containers, as it was before.
+    """
+
+    def __init__(self, folder: Path, *, kubelet: Mapping[str, str] | None = None) -> None:
+        self.node = VirtualNode()
+        self.shared = Shared(self.node)
+        begin_programs(self.shared, PATIENCE)
+        self.before = self.settings()
+        self.groups = self.node.cgroups.containers()
+        self.groups = {name: group for name, group in self.groups.items() if name in self.before}
+        chosen = values(self.node)
+        chosen["market"]["spec"]["cores"] = {"reservedCores": 1, "memoryNodes": "local"}
+        chosen["market"]["spec"]["profiling"] = {"sampleSeconds": 5, "repeats": 1}
+        chosen["operator"]["leaseSeconds"] = 60
+        chosen["agent"]["profiling"] = {"files": True}
+        chosen["agent"]["kubelet"] |= kubelet or {}
+        chosen["hooks"] |= {"installSeconds": 1500, "releaseSeconds": 1500}  # less than helm's
+        (folder / "values.json").write_text(json.dumps(chosen))
+        options = ("--create-namespace", "--values", str(folder / "values.json"))
+        helm("install", "walras", CHART, *options, "--wait", "--timeout", "30m")
+        apply(entitlement("vision", 2), entitlement("speech", 1))
+
+    def settings(self) -> dict[str, dict[str, str | None]]:
+        return settings_of(self.node.cgroups)
+
+    def deploy_agents(self, *, nowhere: bool) -> None:
+        """Take the agents off all nodes, or bring them back."""
+        selector = {"walras.dev/nowhere": "" if nowhere else None}
+        patch = {"spec": {"template": {"spec": {"nodeSelector": selector}}}}
+        kubectl("patch", "daemonset", "-n", SYSTEM, "walras-agent", "-p", json.dumps(patch))
+
+    def forget_containers(self) -> None:
+        """Expect of new containers what was expected of the old ones, which were all alike."""
+        (settings,) = {json.dumps(each) for each in self.before.values()}
+        self.before = {name: json.loads(settings) for name in self.settings()}
+
+    def settles(self) -> bool:
+        """Wait until all grants of a plan hold, one of two whole cores at least among them."""
+
+        def settled() -> bool:
+            granted = self.shared.granted()
+            return max(granted.values(), default=0) >= 2 and not self.shared.amiss()
+
+        return eventually(settled, PATIENCE, pause=5)
+
+    def told(self) -> str:
+        """What was granted, what the kernel has, and how they differ."""
+        return f"{self.shared.granted()} on {self.shared.cpus()}: {self.shared.amiss()}"
+
+    def restarts(self) -> int:
+        """How often the agent's container was started again."""
+        (agent,) = pods(SYSTEM, AGENT)
+        (status,) = agent["status"]["containerStatuses"]
+        return int(status["restartCount"])
