@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 
 from model_kernel import MIB, Memory, ModelKernel
-from model_node import CORES, LAYOUT, Node, states
+from model_node import CORES, LAYOUT, CpusetDisabled, Node, states
 from walras_agent.cpuset import CpuSet
 from walras_agent.tree import CONTROLLERS, CgroupError, CgroupFile
 
@@ -145,49 +145,6 @@ def test_a_pod_that_is_resized_in_place_keeps_its_new_size(node: Node) -> None:
         found = {file: node.kernel.read(setting(group, file)) for file in sizes}
         assert found == sizes, group
     assert dict(node.journal.originals) == {}
-
-
-class CpusetDisabled(ModelKernel):
-    """A kernel of v2 whose pods have lost the cpuset controller, with all values of its files.
-
-    Attributes:
-        enabled: Groups for whose children it is enabled; None for all.
-    """
-
-    enabled: set[str] | None = None
-    refuses = False
-
-    def disable(self) -> None:
-        for pod in LAYOUT.scan(self):
-            for group in (pod.group, *pod.containers):
-                self.set_by_others(CgroupFile("cpuset", group, "cpuset.cpus"), f"0-{CORES - 1}")
-        self.enabled = set()
-
-    def read(self, setting: CgroupFile) -> str:
-        missing = self._is_missing(setting)
-        if setting.file == "cgroup.controllers":
-            return "cpu memory" if missing else "cpuset cpu memory"
-        if missing and setting.file.startswith("cpuset."):
-            raise CgroupError(setting, errno.ENOENT)
-        return super().read(setting)
-
-    def write(self, setting: CgroupFile, value: str) -> None:
-        if setting.file == "cgroup.subtree_control":
-            if self.refuses:
-                raise CgroupError(setting, errno.EACCES, value)
-            assert self.enabled is not None
-            assert value == "+cpuset"
-            self.enabled.add(setting.group)
-        elif self._is_missing(setting) and setting.file.startswith("cpuset."):
-            raise CgroupError(setting, errno.ENOENT, value)
-        else:
-            super().write(setting, value)
-
-    def _is_missing(self, setting: CgroupFile) -> bool:
-        if self.enabled is None or setting.controller != "cpuset" or setting.group == "/":
-            return False
-        above = setting.group.rpartition("/")[0] or "/"
-        return above not in self.enabled
 
 
 def test_a_cpuset_controller_that_systemd_disables_is_enabled_again(tmp_path: Path) -> None:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 from dataclasses import replace
-from random import Random
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import pytest
 
-from model_files import Refused
-from model_kernel import MIB, Memory, ModelKernel, Stopped
+from model_kernel import MIB, Memory, ModelKernel
 from model_node import CORES, Node, states
 from walras_agent.cpuset import CpuSet
 from walras_agent.memory.limit_steps import ReclaimPace
-from walras_agent.node_plan import EnforcedGrant, Mode, NodePlan
+from walras_agent.node_plan import EnforcedGrant, NodePlan
 from walras_agent.status import NodeStatus
 from walras_agent.tree import CgroupError, CgroupFile
 
@@ -258,185 +255,6 @@ def test_observing_ignores_limits(node: Node) -> None:
     node.plan("observe", a=3000)
     node.step(a=1)
     assert node.kernel.writes == []
-
-
-class Fuzz:
-    """A node to which anything may happen."""
-
-    def __init__(self, node: Node, seed: int) -> None:
-        self.node, self.random = node, Random(seed)
-        self.pods: dict[str, set[int]] = {}
-        self.grants: dict[str, int] = {}
-        self.limits: dict[str, int] = {}
-        self.limited = 0
-        self.local = 0
-        self.count = 0
-        self.crashes = 0
-
-    def happen(self) -> None:
-        happenings = [
-            *[self.arrive] * 3,
-            *[self.leave] * 2,
-            *[self.regrant] * 4,
-            *[self.container_comes] * 2,
-            self.container_goes,
-            *[self.drift] * 2,
-            self.throttle,
-            self.hotplug,
-            self.refuse,
-            self.stale,
-            *[self.crash] * 2,
-            *[self.measure] * 2,
-        ]
-        self.random.choice(happenings)()
-
-    def arrive(self) -> None:
-        if len(self.pods) < 8:
-            self.count += 1
-            uid = f"p{self.count}"
-            self.pods[uid] = {0}
-            self.node.start_pod(uid)
-
-    def leave(self) -> None:
-        if self.pods:
-            uid = self.random.choice(sorted(self.pods))
-            del self.pods[uid]
-            self.node.kernel.remove(self.node.pod(uid), while_open=self.random.random() < 0.3)
-
-    def regrant(self) -> None:
-        some = [uid for uid in sorted(self.pods) if self.random.random() < 0.5]
-        self.grants = {uid: self.random.choice([300, 1000, 1500, 2000, 3000]) for uid in some}
-        self.grants |= {"elsewhere": 1000} if self.random.random() < 0.1 else {}
-        mode: Mode = "observe" if self.random.random() < 0.1 else "enforce"
-        self.node.memory_nodes = self.random.choice(["any", "local"])
-        self.node.plan(mode, None, **self.grants)
-
-    def container_comes(self) -> None:
-        if self.pods:
-            uid = self.random.choice(sorted(self.pods))
-            number = self.random.randrange(1, 4)
-            if number not in self.pods[uid]:
-                self.pods[uid].add(number)
-                self.node.start_pod(uid, number)
-
-    def container_goes(self) -> None:
-        several = [uid for uid in sorted(self.pods) if len(self.pods[uid]) > 1]
-        if several:
-            uid = self.random.choice(several)
-            number = self.random.choice(sorted(self.pods[uid]))
-            self.pods[uid].remove(number)
-            self.node.kernel.remove(self.node.container(uid, number))
-
-    def drift(self) -> None:
-        names = sorted(self.node.everybody())
-        if names:
-            some = self.random.sample(sorted(self.node.online), self.random.randint(1, 3))
-            setting = CgroupFile("cpuset", self.random.choice(names), "cpuset.cpus")
-            self.node.kernel.set_by_others(setting, str(CpuSet(some)))
-
-    def throttle(self) -> None:
-        if self.pods:
-            uid = self.random.choice(sorted(self.pods))
-            group = self.random.choice([self.node.pod(uid), self.node.container(uid)])
-            quota = self.random.choice(["-1", "20000", "700000"])
-            with contextlib.suppress(Refused):  # v1 has children within their parents
-                if self.node.kernel.version == 1:
-                    setting = CgroupFile("cpu", group, "cpu.cfs_quota_us")
-                    self.node.kernel.set_by_others(setting, quota)
-                else:
-                    setting = CgroupFile("cpu", group, "cpu.max")
-                    self.node.kernel.set_by_others(setting, quota.replace("-1", "max"))
-
-    def hotplug(self) -> None:
-        if self.node.kernel.version == 1:
-            return  # it moves tasks out of the groups that lose all their CPUs
-        cpu = CpuSet([self.random.randrange(CORES)])
-        if cpu <= self.node.online and len(self.node.online) > 3:
-            self.node.kernel.offline(cpu)
-            self.node.online -= cpu
-        elif not cpu <= self.node.online:
-            self.node.kernel.online(cpu)
-            self.node.online |= cpu
-
-    def refuse(self) -> None:
-        names = sorted(self.node.everybody())
-        if names:
-            number = self.random.choice([errno.EBUSY, errno.EINVAL, errno.EACCES, errno.ENOMEM])
-            setting = CgroupFile("cpuset", self.random.choice(names), "cpuset.cpus")
-            self.node.kernel.fail(setting, number)
-
-    def stale(self) -> None:
-        if self.node.epoch > 1:
-            assert not self.node.offer(self.node.epoch - 1, "enforce", p1=8000)
-
-    def measure(self) -> None:
-        some = [uid for uid in sorted(self.pods) if self.random.random() < 0.3]
-        self.limits = {uid: self.random.randint(1, 4) for uid in some}
-
-    def crash(self) -> None:
-        self.crashes += 1
-        self.node.kernel.stop_after(self.random.randrange(12))
-        with contextlib.suppress(Stopped):
-            self.node.step(**self.limits)
-        self.node.kernel.go_on()
-        self.node.start_agent()
-        if self.node.epoch:
-            self.node.plan("enforce", None, **self.grants)
-
-    def is_throttled(self, uid: str) -> bool:
-        """Whether a quota binds the pod or one of its containers."""
-        file = {1: "cpu.cfs_quota_us", 2: "cpu.max"}[self.node.kernel.version]
-        groups = [self.node.pod(uid), *self.node.kernel.children(self.node.pod(uid))]
-        texts = [self.node.kernel.read(CgroupFile("cpu", group, file)) for group in groups]
-        return any(not text.startswith(("-1", "max")) for text in texts)
-
-    def check(self, status: NodeStatus) -> None:
-        """Nobody is on a CPU that another has for itself, but who is said to have failed."""
-        now = self.node.everybody()
-        assert all(now.values()), "a container without CPUs"
-        excused = {each.group for each in status.failures}
-        if status.mode != "enforce" or status.epoch is None:
-            return
-        for pod in status.pods:
-            if pod.state != "Enforced" or pod.cpus is None:
-                continue
-            assert not pod.exclusive & status.shared
-            assert pod.exclusive <= pod.cpus or pod.limit is not None
-            self.limited += pod.limit is not None
-            mine = f"{self.node.pod(pod.pod)}/"
-            if pod.exclusive and self.node.memory_nodes == "local":
-                self.local += 1
-                assert pod.memory_nodes == CpuSet(cpu // (CORES // 2) for cpu in pod.exclusive)
-            if pod.cpus <= pod.exclusive:
-                assert not self.is_throttled(pod.pod)
-            for name, cpus in now.items():
-                if name.startswith(mine):
-                    assert self.node.mems(name) == (pod.memory_nodes or CpuSet([0, 1]))
-                    assert cpus == pod.cpus, f"{pod.title} is said to be on {pod.cpus}"
-                elif name not in excused:
-                    theirs = cpus & pod.exclusive
-                    assert not theirs, f"{name} is on {theirs}, which are {pod.title}'s"
-
-
-@pytest.mark.long
-@VERSIONS
-def test_anything_may_happen_ten_thousand_times(version: Literal[1, 2], tmp_path: Path) -> None:
-    fuzz = Fuzz(Node(ModelKernel(version, cpus=CORES, numa=2), tmp_path, numa=2), seed=version)
-    enforced = 0
-    for _ in range(5000):
-        fuzz.happen()
-        status = fuzz.node.step(fuzz.random.choice([0.1, 1.0, 30.0]), **fuzz.limits)
-        fuzz.check(status)
-        enforced += any(pod.state == "Enforced" for pod in status.pods)
-    assert enforced > 2000
-    assert fuzz.crashes > 300
-    assert fuzz.limited > 300
-    assert fuzz.local > 300
-    fuzz.node.plan()
-    for _ in range(20):
-        status = fuzz.node.step(seconds=100.0)
-    assert status.writes == ()
-    assert dict(fuzz.node.journal.originals) == {}
 
 
 def test_refusals_of_the_model_are_the_kernels() -> None:

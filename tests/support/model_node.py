@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from machines import machine, show_memory
+from model_kernel import Memory, ModelKernel
 from walras_agent.cpuset import CpuSet
 from walras_agent.enforce import CpuEnforcer
 from walras_agent.journal import Journal
@@ -16,12 +18,11 @@ from walras_agent.node_plan import EnforcedGrant, MemoryNodes, Mode, NodePlan
 from walras_agent.observe import PodObserver
 from walras_agent.reconcile import Reconciler
 from walras_agent.topology import Topology, Unit
-from walras_agent.tree import CgroupFile
+from walras_agent.tree import CgroupError, CgroupFile
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from model_kernel import Memory, ModelKernel
     from walras_agent.status import NodeStatus
 
 CORES = 8
@@ -107,3 +108,61 @@ class Node:
 def states(status: NodeStatus) -> dict[str, str]:
     """By pod, how its grant is held."""
     return {pod.pod: pod.state for pod in status.pods}
+
+
+class CpusetDisabled(ModelKernel):
+    """A kernel of v2 whose pods can lose the cpuset controller, with all values of its files.
+
+    Attributes:
+        enabled: Groups for whose children it is enabled; None for all.
+        refuses: Whether the agent may not enable it.
+    """
+
+    enabled: set[str] | None = None
+    refuses = False
+
+    def make(
+        self,
+        group: str,
+        *,
+        tasks: int = 0,
+        cpus: str | None = None,
+        memory: Memory | None = None,
+    ) -> None:
+        """Make a group with the controller, as runc does under systemd."""
+        super().make(group, tasks=tasks, cpus=cpus, memory=memory)
+        if self.enabled is not None:
+            names = group.strip("/").split("/")
+            self.enabled |= {"/", *(f"/{'/'.join(names[:n])}" for n in range(1, len(names)))}
+
+    def disable(self) -> None:
+        for pod in LAYOUT.scan(self):
+            for group in (pod.group, *pod.containers):
+                self.set_by_others(CgroupFile("cpuset", group, "cpuset.cpus"), f"0-{CORES - 1}")
+        self.enabled = set()
+
+    def read(self, setting: CgroupFile) -> str:
+        missing = self._is_missing(setting)
+        if setting.file == "cgroup.controllers":
+            return "cpu memory" if missing else "cpuset cpu memory"
+        if missing and setting.file.startswith("cpuset."):
+            raise CgroupError(setting, errno.ENOENT)
+        return super().read(setting)
+
+    def write(self, setting: CgroupFile, value: str) -> None:
+        if setting.file == "cgroup.subtree_control":
+            if self.refuses:
+                raise CgroupError(setting, errno.EACCES, value)
+            assert self.enabled is not None
+            assert value == "+cpuset"
+            self.enabled.add(setting.group)
+        elif self._is_missing(setting) and setting.file.startswith("cpuset."):
+            raise CgroupError(setting, errno.ENOENT, value)
+        else:
+            super().write(setting, value)
+
+    def _is_missing(self, setting: CgroupFile) -> bool:
+        if self.enabled is None or setting.controller != "cpuset" or setting.group == "/":
+            return False
+        above = setting.group.rpartition("/")[0] or "/"
+        return above not in self.enabled

@@ -1,0 +1,327 @@
+"""Anything may happen to a node ten thousand times, and no promise is ever broken.
+
+``WALRAS_FUZZ_STEPS`` gives another number of steps for each cgroup version (5 000).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Literal
+
+import pytest
+
+from model_files import Refused
+from model_kernel import MIB, Memory, ModelKernel, Stopped
+from model_node import CORES, LAYOUT, CpusetDisabled, Node
+from walras_agent.cpuset import CpuSet
+from walras_agent.journal import JournalError
+from walras_agent.tree import CgroupError, CgroupFile
+
+if TYPE_CHECKING:
+    from walras_agent.node_plan import Mode
+    from walras_agent.status import NodeStatus
+
+STEPS = int(os.environ.get("WALRAS_FUZZ_STEPS", "5000"))
+LIMIT = 400 * MIB
+"""The hard limit of every pod and container."""
+
+
+class FaultyDisk:
+    """Lets one step of a durable write fail: to a file, its rename, or to its folder."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self._left, self._number = -1, 0
+        self.failures = 0
+        replace = Path.replace
+
+        def failing_fsync(_: int) -> None:
+            self._step()
+
+        def failing_replace(path: Path, target: Path) -> Path:
+            self._step()
+            return replace(path, target)
+
+        patch.setattr(os, "fsync", failing_fsync)
+        patch.setattr(Path, "replace", failing_replace)
+
+    def fail(self, after: int, number: int) -> None:
+        self._left, self._number = after, number
+
+    def _step(self) -> None:
+        self._left -= 1
+        if self._left == -1:
+            self.failures += 1
+            raise OSError(self._number, os.strerror(self._number))
+
+
+class Fuzz:
+    """A node to which anything may happen.
+
+    Its programs stay well within their own limits, so none may ever be killed for memory.
+    """
+
+    def __init__(self, node: Node, disk: FaultyDisk, seed: int) -> None:
+        self.node, self.disk, self.random = node, disk, Random(seed)
+        self.pods: dict[str, set[int]] = {}
+        self.grants: dict[str, int] = {}
+        self.limits: dict[str, int] = {}
+        self.limited = 0
+        self.local = 0
+        self.count = 0
+        self.crashes = 0
+        self.lost = 0
+        self.lowered = 0
+        self.memory: int | None = None
+
+    def containers(self) -> list[str]:
+        """Return the groups of all containers."""
+        pods = LAYOUT.scan(self.node.kernel)
+        return sorted(name for groups in pods for name in groups.containers)
+
+    def cpus(self, group: str) -> CpuSet:
+        """Return the CPUs that a group's tasks may use: all if the cpuset controller is lost."""
+        try:
+            return self.node.cpus(group)
+        except CgroupError as error:
+            if error.kind != "gone":
+                raise
+            return self.node.online
+
+    def happen(self) -> None:
+        happenings = [
+            *[self.arrive] * 3,
+            *[self.leave] * 2,
+            *[self.regrant] * 4,
+            *[self.container_comes] * 2,
+            self.container_goes,
+            *[self.drift] * 2,
+            self.throttle,
+            self.hotplug,
+            self.refuse,
+            self.stale,
+            *[self.crash] * 2,
+            *[self.measure] * 2,
+            *[self.use_memory] * 2,
+            self.limit_is_written_anew,
+            self.lose_the_cpuset_controller,
+            self.break_the_disk,
+        ]
+        self.random.choice(happenings)()
+
+    def arrive(self) -> None:
+        if len(self.pods) < 8:
+            self.count += 1
+            uid = f"p{self.count}"
+            self.pods[uid] = {0}
+            self.node.start_pod(uid, memory=self.some_memory())
+            self.limit_is_written_anew()
+
+    def some_memory(self) -> Memory:
+        anonymous, reclaimable = (self.random.randrange(100) * MIB for _ in range(2))
+        return Memory(anonymous, reclaimable, hot=self.random.choice([0, reclaimable]))
+
+    def leave(self) -> None:
+        if self.pods:
+            uid = self.random.choice(sorted(self.pods))
+            del self.pods[uid]
+            self.node.kernel.remove(self.node.pod(uid), while_open=self.random.random() < 0.3)
+
+    def regrant(self) -> None:
+        some = [uid for uid in sorted(self.pods) if self.random.random() < 0.5]
+        self.grants = {uid: self.random.choice([300, 1000, 1500, 2000, 3000]) for uid in some}
+        self.grants |= {"elsewhere": 1000} if self.random.random() < 0.1 else {}
+        mode: Mode = "observe" if self.random.random() < 0.1 else "enforce"
+        self.node.memory_nodes = self.random.choice(["any", "local"])
+        self.memory = self.random.choice([None, 50 * MIB, 200 * MIB, 2 * LIMIT])
+        self.node.plan(mode, self.memory, **self.grants)
+
+    def container_comes(self) -> None:
+        if self.pods:
+            uid = self.random.choice(sorted(self.pods))
+            number = self.random.randrange(1, 4)
+            if number not in self.pods[uid]:
+                self.pods[uid].add(number)
+                self.node.start_pod(uid, number)
+
+    def container_goes(self) -> None:
+        several = [uid for uid in sorted(self.pods) if len(self.pods[uid]) > 1]
+        if several:
+            uid = self.random.choice(several)
+            number = self.random.choice(sorted(self.pods[uid]))
+            self.pods[uid].remove(number)
+            self.node.kernel.remove(self.node.container(uid, number))
+
+    def drift(self) -> None:
+        names = self.containers()
+        if names:
+            some = self.random.sample(sorted(self.node.online), self.random.randint(1, 3))
+            setting = CgroupFile("cpuset", self.random.choice(names), "cpuset.cpus")
+            self.node.kernel.set_by_others(setting, str(CpuSet(some)))
+
+    def throttle(self) -> None:
+        if self.pods:
+            uid = self.random.choice(sorted(self.pods))
+            group = self.random.choice([self.node.pod(uid), self.node.container(uid)])
+            quota = self.random.choice(["-1", "20000", "700000"])
+            with contextlib.suppress(Refused):  # v1 has children within their parents
+                if self.node.kernel.version == 1:
+                    setting = CgroupFile("cpu", group, "cpu.cfs_quota_us")
+                    self.node.kernel.set_by_others(setting, quota)
+                else:
+                    setting = CgroupFile("cpu", group, "cpu.max")
+                    self.node.kernel.set_by_others(setting, quota.replace("-1", "max"))
+
+    def hotplug(self) -> None:
+        if self.node.kernel.version == 1:
+            return  # it moves tasks out of the groups that lose all their CPUs
+        cpu = CpuSet([self.random.randrange(CORES)])
+        if cpu <= self.node.online and len(self.node.online) > 3:
+            self.node.kernel.offline(cpu)
+            self.node.online -= cpu
+        elif not cpu <= self.node.online:
+            self.node.kernel.online(cpu)
+            self.node.online |= cpu
+
+    def refuse(self) -> None:
+        names = self.containers()
+        if names:
+            number = self.random.choice([errno.EBUSY, errno.EINVAL, errno.EACCES, errno.ENOMEM])
+            setting = CgroupFile("cpuset", self.random.choice(names), "cpuset.cpus")
+            self.node.kernel.fail(setting, number)
+
+    def stale(self) -> None:
+        if self.node.epoch > 1:
+            assert not self.node.offer(self.node.epoch - 1, "enforce", p1=8000)
+
+    def measure(self) -> None:
+        some = [uid for uid in sorted(self.pods) if self.random.random() < 0.3]
+        self.limits = {uid: self.random.randint(1, 4) for uid in some}
+
+    def crash(self) -> None:
+        self.crashes += 1
+        self.node.kernel.stop_after(self.random.randrange(12))
+        with contextlib.suppress(Stopped):
+            self.step(1.0)
+        self.node.kernel.go_on()
+        self.node.start_agent()
+        if self.node.epoch:
+            self.node.plan("enforce", self.memory, **self.grants)
+
+    def use_memory(self) -> None:
+        """A program takes some more, also while the agent looks and writes, or frees most of it."""
+        groups = self.containers()
+        if groups:
+            memory = self.node.kernel.memory_of(self.random.choice(groups))
+            if memory.anonymous < 150 * MIB:
+                memory.growth = self.random.randrange(8) * MIB
+            else:
+                memory.anonymous //= 4
+
+    def limit_is_written_anew(self) -> None:
+        """All hard limits are what the pods' specs say, as by a kubelet, runc or systemd."""
+        file = {1: "memory.limit_in_bytes", 2: "memory.max"}[self.node.kernel.version]
+        for uid in self.pods:
+            for group in self.groups(uid):
+                with contextlib.suppress(
+                    Refused
+                ):  # v1 has more in use, and the kubelet tries again
+                    limit = CgroupFile("memory", group, file)
+                    text = self.node.kernel.read(limit)
+                    self.lowered += text.isdecimal() and LIMIT < int(text) <= 2 * LIMIT
+                    self.node.kernel.set_by_others(limit, str(LIMIT))
+
+    def groups(self, uid: str) -> tuple[str, ...]:
+        pod = self.node.pod(uid)
+        return (pod, *self.node.kernel.children(pod))
+
+    def lose_the_cpuset_controller(self) -> None:
+        if isinstance(self.node.kernel, CpusetDisabled):
+            self.node.kernel.disable()
+            self.lost += 1
+
+    def break_the_disk(self) -> None:
+        self.disk.fail(self.random.randrange(6), self.random.choice([errno.ENOSPC, errno.EIO]))
+
+    def step(self, seconds: float) -> NodeStatus | None:
+        """Let the agent look once; None if its journal could not be written."""
+        try:
+            return self.node.step(seconds, **self.limits)
+        except JournalError:
+            return None
+        finally:
+            for group in self.containers():
+                self.node.kernel.memory_of(group).growth = 0
+
+    def is_throttled(self, uid: str) -> bool:
+        """Whether a quota binds the pod or one of its containers."""
+        file = {1: "cpu.cfs_quota_us", 2: "cpu.max"}[self.node.kernel.version]
+        texts = [
+            self.node.kernel.read(CgroupFile("cpu", group, file)) for group in self.groups(uid)
+        ]
+        return any(not text.startswith(("-1", "max")) for text in texts)
+
+    def check(self, status: NodeStatus) -> None:
+        """Nobody is on a CPU that another has for itself, but who is said to have failed."""
+        assert self.node.kernel.oom_kills == []
+        now = {name: self.cpus(name) for name in self.containers()}
+        assert all(now.values()), "a container without CPUs"
+        excused = {each.group for each in status.failures}
+        if status.mode != "enforce" or status.epoch is None:
+            return
+        for pod in status.pods:
+            if pod.state != "Enforced" or pod.cpus is None:
+                continue
+            assert not pod.exclusive & status.shared
+            assert pod.exclusive <= pod.cpus or pod.limit is not None
+            self.limited += pod.limit is not None
+            mine = f"{self.node.pod(pod.pod)}/"
+            if pod.exclusive and self.node.memory_nodes == "local":
+                self.local += 1
+                assert pod.memory_nodes == CpuSet(cpu // (CORES // 2) for cpu in pod.exclusive)
+            if pod.cpus <= pod.exclusive:
+                assert not self.is_throttled(pod.pod)
+            for name, cpus in now.items():
+                if name.startswith(mine):
+                    assert self.node.mems(name) == (pod.memory_nodes or CpuSet([0, 1]))
+                    assert cpus == pod.cpus, f"{pod.title} is said to be on {pod.cpus}"
+                elif name not in excused:
+                    theirs = cpus & pod.exclusive
+                    assert not theirs, f"{name} is on {theirs}, which are {pod.title}'s"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("version", [1, 2])
+def test_anything_may_happen_ten_thousand_times(
+    version: Literal[1, 2], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = (CpusetDisabled if version == 2 else ModelKernel)(version, cpus=CORES, numa=2)
+    fuzz = Fuzz(Node(kernel, tmp_path, numa=2), FaultyDisk(monkeypatch), seed=version)
+    enforced = 0
+    for _ in range(STEPS):
+        fuzz.happen()
+        status = fuzz.step(fuzz.random.choice([0.1, 1.0, 30.0]))
+        if status is None:
+            continue
+        fuzz.check(status)
+        enforced += any(pod.state == "Enforced" for pod in status.pods)
+    assert enforced > 0.4 * STEPS
+    assert fuzz.crashes > 0.06 * STEPS
+    assert fuzz.limited > 0.06 * STEPS
+    assert fuzz.local > 0.06 * STEPS
+    assert fuzz.disk.failures > 0.01 * STEPS
+    assert fuzz.lowered > 0.01 * STEPS
+    assert fuzz.lost > 0.01 * STEPS or version == 1
+    fuzz.node.plan()
+    for _ in range(20):
+        status = fuzz.step(100.0)
+    assert status is not None
+    assert status.writes == ()
+    assert dict(fuzz.node.journal.originals) == {}
+    file = {1: "memory.limit_in_bytes", 2: "memory.max"}[version]
+    for uid in fuzz.pods:
+        limits = {kernel.read(CgroupFile("memory", group, file)) for group in fuzz.groups(uid)}
+        assert limits == {str(LIMIT)}
