@@ -173,12 +173,12 @@ SOURCES = {
 }
 
 
-@pytest.mark.parametrize(("whence", "document"), SOURCES.items(), ids=SOURCES.keys())
-def test_it_is_said_where_f_is_from(whence: str, document: Document) -> None:
+@pytest.mark.parametrize(("source_text", "document"), SOURCES.items(), ids=SOURCES.keys())
+def test_it_is_said_where_f_is_from(source_text: str, document: Document) -> None:
     written = profile("p", parallelFraction="0.7")
     facts = seen(decided(market(), entitlement(), node(), document, pod("a-0", "a"), written))
     found = explain_job(facts, facts.jobs["lab", "a"])
-    assert found.whence.startswith(whence)
+    assert found.source_text.startswith(source_text)
     assert found.parallel_fraction == pytest.approx(0.7 if "profile" in document["spec"] else 0.9)
 
 
@@ -247,9 +247,9 @@ def test_who_a_pod_was_placed_beside_and_whom_it_would_rather_share_with_is_told
     facts = seen(decided(rules, entitlement(), *profiles, *jobs, *nodes, *waiting))
     found = explain_job(facts, facts.jobs["lab", "a"])
     (first, _) = found.pods
-    assert first.company is not None
-    assert first.company.partner == "lab/b (b-1)"
-    assert (first.company.measured, first.company.companion) == (0.1, None)
+    assert first.co_runner is not None
+    assert first.co_runner.partner == "lab/b (b-1)"
+    assert (first.co_runner.measured, first.co_runner.companion) == (0.1, None)
     console = Console(width=200, record=True, file=StringIO())
     console.print(*of_job(found, wide=False))
     text = console.export_text()

@@ -22,7 +22,14 @@ import kopf
 import pytest
 
 from operator_cluster import CRDS, DEFINITIONS, OURS_PATH, OperatorCluster, Process
-from real_cluster import KUBECONFIG, RIGHTS, RealCluster, needs_cluster, needs_outage
+from real_cluster import (
+    KUBECONFIG,
+    RIGHTS,
+    EtcdCopy,
+    RealCluster,
+    needs_cluster,
+    needs_outage,
+)
 from rights import OPERATOR_OWN_RULES, OPERATOR_RULES
 from waiting import eventually
 from walras_operator.runtime.apply import Applier
@@ -353,6 +360,32 @@ def test_it_goes_on_when_the_api_server_is_back(cluster: OperatorCluster, tmp_pa
         cluster.pod("p", node)
         assert grants_become(cluster, node, 1), operator.log.read_text()
         assert cluster.epoch(node) > before
+        assert operator.ready()
+    finally:
+        server.close()
+
+
+@needs_outage
+def test_what_a_restored_etcd_has_forgotten_is_forgotten(
+    cluster: OperatorCluster, tmp_path: Path
+) -> None:
+    """Versions go back by a hundred changes, and the operator decides on what there is now."""
+    node = cluster.node()
+    operator = cluster.operator("a")
+    cluster.pod("kept", node)
+    assert grants_become(cluster, node, 1)
+    copy = EtcdCopy(tmp_path)
+    for number in range(30):
+        cluster.pod(f"lost-{number}", node)
+    assert grants_become(cluster, node, 31), operator.log.read_text()
+    before = cluster.epoch(node)
+    copy.restore()
+    server = RealCluster(f"{cluster.name}-s", tmp_path)
+    try:
+        assert eventually(server.answers)
+        cluster.pod("new", node)
+        assert grants_become(cluster, node, 2), operator.log.read_text()
+        assert eventually(lambda: cluster.epoch(node) > before, PATIENCE)
         assert operator.ready()
     finally:
         server.close()

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 import yaml
 from kubernetes.client import (
@@ -74,6 +76,47 @@ def start_server() -> None:
     environment = os.environ | {"KUBE_RUN": str(Path(KUBECONFIG).parent)}
     with contextlib.suppress(subprocess.TimeoutExpired):
         subprocess.run([KUBE, "restart", "apiserver"], check=True, env=environment, timeout=120)
+
+
+class EtcdCopy:
+    """A copy of what the API server's etcd has on disk, as a snapshot that can be restored.
+
+    ``etcd.pid`` beside the kubeconfig has its process, which is started again as it was.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._copy = folder / "etcd"
+        process = self._process()
+        process.suspend()  # so that nothing changes meanwhile
+        try:
+            shutil.copytree(self._data(process), self._copy)
+        finally:
+            process.resume()
+
+    @property
+    def _pid_file(self) -> Path:
+        return Path(KUBECONFIG).parent / "etcd.pid"
+
+    def _process(self) -> psutil.Process:
+        return psutil.Process(int(self._pid_file.read_text()))
+
+    def _data(self, process: psutil.Process) -> Path:
+        words = process.cmdline()
+        return Path(words[words.index("--data-dir") + 1])
+
+    def restore(self) -> None:
+        """Put the copy in the place of the data, as an administrator does after a disaster."""
+        process = self._process()
+        command, data = process.cmdline(), self._data(process)
+        kill_server()
+        process.kill()
+        process.wait()
+        shutil.rmtree(data)
+        shutil.copytree(self._copy, data)
+        with (Path(KUBECONFIG).parent / "etcd.log").open("ab") as log:
+            started = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        self._pid_file.write_text(f"{started.pid}\n")
+        start_server()
 
 
 class RealCluster:

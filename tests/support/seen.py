@@ -9,7 +9,7 @@ from walras.resources.entitlement import EntitlementStatus
 from walras.resources.market import MarketStatus
 from walras.resources.market_job import MarketJobStatus
 from walras.resources.node_allocation import NodeAllocationStatus
-from walras_cli.cluster.facts import Entry, Facts, Leases
+from walras_cli.cluster.facts import ApiObject, Facts, Leases
 from walras_operator.decision import decide
 from worlds import outcome, world
 
@@ -33,21 +33,21 @@ def seen(of: World, **more: Any) -> Facts:
         "entitlements": {
             each.name: each
             for each in (
-                Entry.read(_document(x), EntitlementStatus) for x in of.objects.entitlements
+                ApiObject.read(_document(x), EntitlementStatus) for x in of.objects.entitlements
             )
         },
         "jobs": {
             (each.namespace, each.name): each
             for each in (
-                Entry.read(_document(x, x.metadata.namespace), MarketJobStatus)
+                ApiObject.read(_document(x, x.metadata.namespace), MarketJobStatus)
                 for x in of.objects.jobs
             )
         },
         "allocations": {
-            name: Entry.read(_document(x), NodeAllocationStatus)
+            name: ApiObject.read(_document(x), NodeAllocationStatus)
             for name, x in of.allocations.items()
         },
-        "market": next((Entry.read(_document(x), MarketStatus) for x in of.markets), None),
+        "market": next((ApiObject.read(_document(x), MarketStatus) for x in of.markets), None),
         "nodes": {x.metadata.name: x for x in of.objects.nodes},
         "leases": Leases(known=True, operator=NOW, operator_alive=True, agents=_alive(of)),
     }

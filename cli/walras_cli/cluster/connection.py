@@ -183,7 +183,7 @@ def require_namespace(cluster: Cluster, namespace: str) -> None:
 
 
 @contextmanager
-def asked(target: Target) -> Iterator[Cluster]:
+def connected(target: Target) -> Iterator[Cluster]:
     """Connect to the cluster that is meant.
 
     Raises:

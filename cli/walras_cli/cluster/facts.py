@@ -111,7 +111,7 @@ _MAIN: tuple[Wanted, ...] = ("entitlements", "jobs", "allocations", "nodes")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry(Generic[S]):
+class ApiObject(Generic[S]):
     """An object of Walras, as far as people are told of it.
 
     Attributes:
@@ -131,7 +131,7 @@ class Entry(Generic[S]):
     readable: bool = True
 
     @classmethod
-    def read(cls, document: Document, model: type[S]) -> Entry[S]:
+    def read(cls, document: Document, model: type[S]) -> ApiObject[S]:
         """Take an object as the API server gives it."""
         metadata = document["metadata"]
         try:
@@ -178,10 +178,10 @@ class Facts:
 
     now: datetime = datetime(1970, 1, 1, tzinfo=UTC)
     namespace: str = ""
-    entitlements: Mapping[str, Entry[EntitlementStatus]] = field(default_factory=dict)
-    jobs: Mapping[tuple[str, str], Entry[MarketJobStatus]] = field(default_factory=dict)
-    allocations: Mapping[str, Entry[NodeAllocationStatus]] = field(default_factory=dict)
-    market: Entry[MarketStatus] | None = None
+    entitlements: Mapping[str, ApiObject[EntitlementStatus]] = field(default_factory=dict)
+    jobs: Mapping[tuple[str, str], ApiObject[MarketJobStatus]] = field(default_factory=dict)
+    allocations: Mapping[str, ApiObject[NodeAllocationStatus]] = field(default_factory=dict)
+    market: ApiObject[MarketStatus] | None = None
     nodes: Mapping[str, NodeObject] = field(default_factory=dict)
     leases: Leases = field(default_factory=Leases)
     use: Use = NOT_ASKED
@@ -236,14 +236,14 @@ class _Asking:
         self.namespace = namespace
         self._cluster, self._selectors = cluster, selectors
 
-    def entitlements(self) -> dict[str, Entry[EntitlementStatus]] | None:
+    def entitlements(self) -> dict[str, ApiObject[EntitlementStatus]] | None:
         found = self._list(ENTITLEMENTS, self._selectors.get("entitlements", ""))
         if found is None:
             return None
-        read = (Entry.read(each, EntitlementStatus) for each in found)
+        read = (ApiObject.read(each, EntitlementStatus) for each in found)
         return {each.name: each for each in read}
 
-    def jobs(self) -> dict[tuple[str, str], Entry[MarketJobStatus]] | None:
+    def jobs(self) -> dict[tuple[str, str], ApiObject[MarketJobStatus]] | None:
         labels = self._selectors.get("jobs", "")
         found = self._list(JOBS, labels, self.namespace)
         if found is None and not self.namespace:
@@ -252,14 +252,14 @@ class _Asking:
             found = self._list(JOBS, labels, self.namespace)
         if found is None:
             return None
-        read = (Entry.read(each, MarketJobStatus) for each in found)
+        read = (ApiObject.read(each, MarketJobStatus) for each in found)
         return {(each.namespace, each.name): each for each in read}
 
-    def allocations(self) -> dict[str, Entry[NodeAllocationStatus]] | None:
+    def allocations(self) -> dict[str, ApiObject[NodeAllocationStatus]] | None:
         found = self._list(NODE_ALLOCATIONS)
         if found is None:
             return None
-        read = (Entry.read(each, NodeAllocationStatus) for each in found)
+        read = (ApiObject.read(each, NodeAllocationStatus) for each in found)
         return {each.name: each for each in read}
 
     def nodes(self) -> dict[str, NodeObject] | None:
@@ -269,9 +269,9 @@ class _Asking:
         read = filter(None, map(_node, found))
         return {each.metadata.name: each for each in read}
 
-    def market(self) -> Entry[MarketStatus] | None:
-        def ask() -> Entry[MarketStatus]:
-            return Entry.read(self._cluster.get(MARKETS.path(name=MARKET_NAME)), MarketStatus)
+    def market(self) -> ApiObject[MarketStatus] | None:
+        def ask() -> ApiObject[MarketStatus]:
+            return ApiObject.read(self._cluster.get(MARKETS.path(name=MARKET_NAME)), MarketStatus)
 
         try:
             return self._allowed(ask, f"get {resource(MARKETS)}")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from walras.resources.market_job import MarketJobStatus, PodOutcome
-    from walras_cli.cluster.facts import Entry, Facts
+    from walras_cli.cluster.facts import ApiObject, Facts
 
 UNIT = CoresPolicy().unit
 
@@ -30,7 +30,7 @@ class ConditionSummary(NamedTuple):
     message: str
 
 
-def verdict_of(entry: Entry[Any]) -> ConditionSummary:
+def ready_condition(entry: ApiObject[Any]) -> ConditionSummary:
     """Return what sums up an object's state, or that nothing was said about it as it is now."""
     ready = entry.ready
     if ready is None:
@@ -42,7 +42,7 @@ def verdict_of(entry: Entry[Any]) -> ConditionSummary:
     return ConditionSummary(ready.status, ready.reason, ready.message)
 
 
-def is_behind(entry: Entry[Any]) -> bool:
+def is_behind(entry: ApiObject[Any]) -> bool:
     """Say whether an object's spec is newer than what was said about it."""
     ready = entry.ready
     return ready is None or (ready.observed_generation or 0) < entry.generation
@@ -83,7 +83,7 @@ def cores_of_cpu(facts: Facts, node: str) -> float:
     return topology.cores / topology.threads
 
 
-def used_by_job(facts: Facts, job: Entry[MarketJobStatus]) -> tuple[float | None, int | None]:
+def used_by_job(facts: Facts, job: ApiObject[MarketJobStatus]) -> tuple[float | None, int | None]:
     """Return the cores and bytes that a job's pods use; None where that is not known."""
     measured = facts.use.pods
     counts = job.status.counts

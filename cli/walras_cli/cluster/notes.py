@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import timedelta
 
-    from walras_cli.cluster.facts import Entry, Facts
+    from walras_cli.cluster.facts import ApiObject, Facts
 
 EPOCHS = 10**9
 """Epochs in a leader term (`walras_operator.runtime.lease`): an epoch divided by it is the term."""
@@ -38,7 +38,7 @@ def remarks_of(facts: Facts) -> tuple[str, ...]:
 
 
 def _unreadable(facts: Facts) -> Iterator[str]:
-    entries: list[Entry[Any]] = [
+    entries: list[ApiObject[Any]] = [
         *facts.entitlements.values(),
         *facts.jobs.values(),
         *facts.allocations.values(),

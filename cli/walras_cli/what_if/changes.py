@@ -266,11 +266,11 @@ def _changed_dump(
 
 
 def _world(target: Target, files: Sequence[Path]) -> World:
-    from walras_cli.cluster.connection import asked
+    from walras_cli.cluster.connection import connected
     from walras_cli.cluster.live import world_of
 
     try:
-        with asked(target) as cluster:
+        with connected(target) as cluster:
             return world_of(cluster)
     except Failure as error:
         if not files:

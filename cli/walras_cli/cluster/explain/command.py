@@ -40,9 +40,9 @@ def explain(*, kind: Kind, name: str, target: Target, form: Form) -> None:
 
     Exit codes: 0 success, 1 the cluster cannot be read, 2 the object does not exist.
     """  # noqa: D301 - the backspace keeps click from filling the lines
-    from walras_cli.cluster.connection import asked
+    from walras_cli.cluster.connection import connected
     from walras_cli.cluster.explain.pages import page_of
     from walras_cli.output import show
 
-    with asked(target) as cluster:
+    with connected(target) as cluster:
         show(page_of(cluster, kind, name), form)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from walras_cli.cluster.explain.margin import Buyer, OneMore, one_more
-from walras_cli.cluster.figures import amount, held, number, verdict_of
+from walras_cli.cluster.figures import amount, held, number, ready_condition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         WeightReport,
     )
     from walras.resources.status import Condition
-    from walras_cli.cluster.facts import Entry, Facts
+    from walras_cli.cluster.facts import ApiObject, Facts
 
 SOURCES: Mapping[str, str] = {
     "Given": "given by spec.parallelFraction",
@@ -80,15 +80,15 @@ class Worth:
 
 
 @dataclass(frozen=True, slots=True)
-class Weighing:
+class AuctionWeights:
     """The weights with which a job bids in auctions, and their source.
 
     Attributes:
         source: Given, Estimated or Equal.
         runs: Number of runs to estimate weights from.
         recorded: Number of these runs that the operator recorded.
-        cores: the weight of its share of them.
-        memory: Value of memory.
+        cores: Weight of its share of the cores.
+        memory: Weight of its share of the memory.
     """
 
     source: str
@@ -128,15 +128,15 @@ class PodReason:
         granted_cores: Exclusive cores.
         shared_cores: Cores that it shares with other pods.
         cores: Cores that it has; a real number if it shares.
-        bought: the market's real number.
+        bought: Cores that it bought, before rounding.
         price: Price of a core on its node.
         spend: Amount of its user's budget that it spends.
-        speedup: predicted.
-        memory: bytes.
-        reason: the operator's sentence.
+        speedup: Predicted speedup.
+        memory: Memory grant, in bytes.
+        reason: Sentence of the operator about its cores.
         memory_reason: Why it has this memory.
         cpus: Numbers of the CPUs that its agent assigned.
-        company: beside whom it was placed; None if it came by itself.
+        co_runner: Its co-runner, if Walras placed it; None otherwise.
     """
 
     name: str
@@ -153,7 +153,7 @@ class PodReason:
     reason: str
     memory_reason: str | None
     cpus: str | None
-    company: PodCoRunner | None
+    co_runner: PodCoRunner | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,11 +169,11 @@ class JobExplanation:
         budget: Budget that pays for it.
         parallel_fraction: F.
         source: Source of F.
-        whence: the same for people.
-        speedup: predicted, mean over pods.
+        source_text: Source of F in words.
+        speedup: Predicted speedup, as the mean of its pods.
         weights: Weights of its bids; None without an auction.
         pods: Its pods, sorted by name.
-        unlisted: pods that its status has no room for.
+        unlisted: Number of pods for which its status has no room.
         one_more: One more core for each pod that bought cores.
         faults: Problems of the job or of its entitlement.
     """
@@ -186,36 +186,36 @@ class JobExplanation:
     budget: Budget
     parallel_fraction: float | None
     source: str | None
-    whence: str
+    source_text: str
     speedup: float | None
-    weights: Weighing | None
+    weights: AuctionWeights | None
     pods: tuple[PodReason, ...]
     unlisted: int
     one_more: tuple[OneMore, ...]
     faults: tuple[Fault, ...]
 
 
-def explain_job(facts: Facts, job: Entry[MarketJobStatus]) -> JobExplanation:
+def explain_job(facts: Facts, job: ApiObject[MarketJobStatus]) -> JobExplanation:
     """Explain a job.
 
     Args:
-        facts: its entitlement and, as far as they may be seen, all jobs and NodeAllocations.
-        job: the job.
+        facts: Its entitlement and all jobs and NodeAllocations that the user may read.
+        job: The job to explain.
     """
-    status, verdict = job.status, verdict_of(job)
+    status, ready = job.status, ready_condition(job)
     budget, profile = _budget(facts, job), status.profile
     return JobExplanation(
         namespace=job.namespace,
         name=job.name,
-        ready=verdict.status,
-        reason=verdict.reason,
-        message=verdict.message,
+        ready=ready.status,
+        reason=ready.reason,
+        message=ready.message,
         budget=budget,
         parallel_fraction=None if profile is None else number(profile.parallel_fraction),
         source=None if profile is None else profile.source,
-        whence=_whence(profile),
+        source_text=_source_text(profile),
         speedup=number(status.speedup),
-        weights=_weighing(status.auction),
+        weights=_auction_weights(status.auction),
         pods=tuple(_pod(facts, pod) for pod in status.pods),
         unlisted=0 if status.counts is None else status.counts.unlisted,
         one_more=tuple(_one_more(facts, job, budget)),
@@ -223,26 +223,27 @@ def explain_job(facts: Facts, job: Entry[MarketJobStatus]) -> JobExplanation:
     )
 
 
-def _whence(profile: UsedProfile | None) -> str:
+def _source_text(profile: UsedProfile | None) -> str:
     if profile is None:
         return "not known yet"
     return SOURCES[profile.source].format(name=profile.name)
 
 
-def _budget(facts: Facts, job: Entry[MarketJobStatus]) -> Budget:
+def _budget(facts: Facts, job: ApiObject[MarketJobStatus]) -> Budget:
     name = str(job.spec.get("entitlement", ""))
     known = facts.entitlements.get(name)
-    told = None if known is None else known.status.cores
-    cores, spend = None if told is None else float(told.entitled), number(job.status.spend)
+    entitled = None if known is None else known.status.cores
+    cores, spend = None if entitled is None else float(entitled.entitled), number(job.status.spend)
     part = spend / cores if spend is not None and cores else None
     return Budget(name, cores, spend, part)
 
 
-def _weighing(auction: AuctionReport | None) -> Weighing | None:
-    told = None if auction is None else auction.weights
-    if told is None:
+def _auction_weights(auction: AuctionReport | None) -> AuctionWeights | None:
+    weights = None if auction is None else auction.weights
+    if weights is None:
         return None
-    return Weighing(told.source, told.runs, told.recorded, _worth(told.cores), _worth(told.memory))
+    cores, memory = _worth(weights.cores), _worth(weights.memory)
+    return AuctionWeights(weights.source, weights.runs, weights.recorded, cores, memory)
 
 
 def _worth(weight: WeightReport) -> Worth:
@@ -267,24 +268,24 @@ def _pod(facts: Facts, pod: PodOutcome) -> PodReason:
         reason=pod.reason,
         memory_reason=pod.memory_reason,
         cpus=next((each.cpus for each in holdings if each.pod_uid == pod.pod_uid), None),
-        company=_company(pod),
+        co_runner=_co_runner(pod),
     )
 
 
-def _company(pod: PodOutcome) -> PodCoRunner | None:
-    told = pod.colocation
-    if told is None:
+def _co_runner(pod: PodOutcome) -> PodCoRunner | None:
+    placed = pod.colocation
+    if placed is None:
         return None
     return PodCoRunner(
-        partner=told.partner,
-        predicted=number(told.predicted_penalty),
-        measured=number(told.measured_penalty),
-        companion=told.companion,
-        gain=number(told.gain),
+        partner=placed.partner,
+        predicted=number(placed.predicted_penalty),
+        measured=number(placed.measured_penalty),
+        companion=placed.companion,
+        gain=number(placed.gain),
     )
 
 
-def _one_more(facts: Facts, job: Entry[MarketJobStatus], budget: Budget) -> Iterator[OneMore]:
+def _one_more(facts: Facts, job: ApiObject[MarketJobStatus], budget: Budget) -> Iterator[OneMore]:
     mine = list(_buyers(job))
     siblings = [
         buyer
@@ -297,7 +298,7 @@ def _one_more(facts: Facts, job: Entry[MarketJobStatus], budget: Budget) -> Iter
         yield one_more(buyer, [*others, *siblings], budget.cores)
 
 
-def _buyers(job: Entry[MarketJobStatus]) -> Iterator[Buyer]:
+def _buyers(job: ApiObject[MarketJobStatus]) -> Iterator[Buyer]:
     spec, profile = job.spec, job.status.profile
     if profile is None:
         return
@@ -316,7 +317,7 @@ def _buyers(job: Entry[MarketJobStatus]) -> Iterator[Buyer]:
             )
 
 
-def _faults(facts: Facts, job: Entry[MarketJobStatus]) -> Iterator[Fault]:
+def _faults(facts: Facts, job: ApiObject[MarketJobStatus]) -> Iterator[Fault]:
     yield from _failing(f"MarketJob {job.title}", job.status.conditions)
     entitlement = facts.entitlements.get(str(job.spec.get("entitlement")))
     if entitlement is not None:
@@ -325,8 +326,8 @@ def _faults(facts: Facts, job: Entry[MarketJobStatus]) -> Iterator[Fault]:
 
 def _failing(title: str, conditions: list[Condition]) -> Iterator[Fault]:
     """Yield what does not hold, each message once: Ready sums up the others."""
-    told: set[str] = set()
+    seen: set[str] = set()
     for each in sorted(conditions, key=lambda each: each.type == "Ready"):
-        if each.status == "False" and each.message not in told:
-            told.add(each.message)
+        if each.status == "False" and each.message not in seen:
+            seen.add(each.message)
             yield Fault(title, each.type, each.reason, each.message)

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from walras_cli.cluster.explain.job import (
+        AuctionWeights,
         Budget,
         Fault,
         JobExplanation,
         PodCoRunner,
         PodReason,
-        Weighing,
         Worth,
     )
     from walras_cli.cluster.explain.lending import NodeBalance
@@ -74,15 +74,13 @@ def of_job(job: JobExplanation, *, wide: bool) -> list[RenderableType]:
     """Return a job's explanation."""
     shown = job.pods if wide else job.pods[:MOST]
     names = {pod.name for pod in shown}
+    fraction = f"F is {decimal(job.parallel_fraction, 3)}, {job.source_text}"
     parts: list[RenderableType] = [
         title(f"MarketJob {job.namespace}/{job.name}", job.reason, job.message),
         facts(
             ("paid by", _budget(job.budget)),
-            (
-                "speedup",
-                f"{_times(job.speedup)}; F is {decimal(job.parallel_fraction, 3)}, {job.whence}",
-            ),
-            *([] if job.weights is None else [("bids with", _weighing(job.weights))]),
+            ("speedup", f"{_times(job.speedup)}; {fraction}"),
+            *([] if job.weights is None else [("bids with", _auction_weights(job.weights))]),
         ),
         *faults(job.faults),
     ]
@@ -108,7 +106,7 @@ def _times(speedup: float | None) -> str:
     return "not predicted" if speedup is None else f"{speedup:.2f} times one core"
 
 
-def _weighing(weights: Weighing) -> str:
+def _auction_weights(weights: AuctionWeights) -> str:
     """Return what a job bids by, how sure that is, and what it is from."""
     both = f"weights {_worth(weights.cores)} of cores and {_worth(weights.memory)} of memory"
     if weights.source == "Given":
@@ -155,21 +153,21 @@ def _why(pod: PodReason) -> Iterable[Text]:
     yield line(pod.name, pod.reason)
     if pod.memory_reason:
         yield line(pod.name, f"memory: {pod.memory_reason}")
-    if pod.company:
-        yield line(pod.name, _company(pod.company))
+    if pod.co_runner:
+        yield line(pod.name, _co_runner(pod.co_runner))
 
 
-def _company(company: PodCoRunner) -> str:
-    if company.partner is None:
+def _co_runner(co_runner: PodCoRunner) -> str:
+    if co_runner.partner is None:
         return "was placed on a socket of its own"
-    known, source = company.measured, "measured"
+    known, source = co_runner.measured, "measured"
     if known is None:
-        known, source = company.predicted, "predicted"
+        known, source = co_runner.predicted, "predicted"
     loss = "" if known is None else f", where it loses {known:.1%} of its throughput ({source})"
     advice = "stay"
-    if company.companion is not None:
-        advice = f"break away with {company.companion}, which would save it {company.gain:.1%}"
-    return f"was placed beside {company.partner}{loss}; advice: {advice}"
+    if co_runner.companion is not None:
+        advice = f"break away with {co_runner.companion}, which would save it {co_runner.gain:.1%}"
+    return f"was placed beside {co_runner.partner}{loss}; advice: {advice}"
 
 
 def _more(more: OneMore) -> Iterable[Text]:

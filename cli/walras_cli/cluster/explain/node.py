@@ -152,11 +152,11 @@ def _holders(facts: Facts, name: str) -> tuple[Holder, ...]:
     allocation = facts.allocations.get(name)
     if allocation is None:
         return ()
-    told = {each.pod_uid: each for each in allocation.status.pods}
+    reported = {each.pod_uid: each for each in allocation.status.pods}
     outcomes = dict(_outcomes(facts, name))
     found = []
     for grant in allocation.spec.get("grants") or ():
-        holding = told.get(grant["podUID"])
+        holding = reported.get(grant["podUID"])
         namespace = grant.get("namespace", "default")
         job, user, pod = outcomes.get((namespace, grant["name"]), (None, None, None))
         found.append(

@@ -86,7 +86,7 @@ def _job(cluster: Cluster, name: str) -> ExplainPage:
         require_namespace(cluster, namespace)
         titles = [each.title for each in facts.jobs.values()]
         near = [each for each in titles if each.endswith(f"/{name}")]
-        raise _absent(
+        raise _not_found(
             f"MarketJob {namespace}/{name}", f"{namespace}/{name}", titles, near, "jobs -A"
         )
     return _page("MarketJob", explain_job(facts, job), facts)
@@ -95,7 +95,7 @@ def _job(cluster: Cluster, name: str) -> ExplainPage:
 def _user(cluster: Cluster, name: str) -> ExplainPage:
     facts = facts_of(cluster, ("entitlements", "jobs", "allocations", "market", "leases", "use"))
     if name not in facts.entitlements:
-        raise _absent(f"Entitlement {name}", name, facts.entitlements, (), "users")
+        raise _not_found(f"Entitlement {name}", name, facts.entitlements, (), "users")
     return _page("Entitlement", explain_user(facts, name), facts)
 
 
@@ -103,7 +103,7 @@ def _node(cluster: Cluster, name: str) -> ExplainPage:
     facts = facts_of(cluster, ("nodes", "jobs", "allocations", "market", "leases", "use"))
     known = facts.nodes.keys() | facts.allocations.keys()
     if name not in known:
-        raise _absent(f"Node {name}", name, known, (), "nodes")
+        raise _not_found(f"Node {name}", name, known, (), "nodes")
     pods = _pods(cluster, name)
     notes = () if pods is not None else (f"not shown, since you have no right to {RIGHT_TO_PODS}",)
     return _page("Node", explain_node(facts, name, pods), facts, notes)
@@ -131,7 +131,7 @@ def _pods(cluster: Cluster, node: str) -> list[Pod] | None:
     return found
 
 
-def _absent(
+def _not_found(
     what: str, asked: str, names: Iterable[str], near: Iterable[str], table: str
 ) -> BadInput:
     close = [*near, *get_close_matches(asked, list(names), n=3)]

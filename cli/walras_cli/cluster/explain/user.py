@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from walras_cli.cluster.explain.lending import NodeBalance, Partner, balances, together
-from walras_cli.cluster.figures import verdict_of
+from walras_cli.cluster.figures import ready_condition
 from walras_cli.cluster.top.jobs import JobRow, job_rows
 from walras_cli.cluster.top.users import UserRow, user_rows
 
@@ -102,7 +102,7 @@ def explain_user(facts: Facts, name: str) -> UserExplanation:
     rows = {row.name: row for row in user_rows(facts, lambda row: row.name)}
     members = _with_all_below(facts, name)
     nodes = balances(facts, members)
-    verdict = verdict_of(facts.entitlements[name])
+    ready = ready_condition(facts.entitlements[name])
     return UserExplanation(
         user=rows[name],
         places=_places(facts, name),
@@ -112,9 +112,9 @@ def explain_user(facts: Facts, name: str) -> UserExplanation:
         partners=together(nodes),
         quantum=_quantum(facts.entitlements[name].status.credits),
         jobs=tuple(row for row in job_rows(facts) if row.entitlement in members),
-        ready=verdict.status,
-        reason=verdict.reason,
-        message=verdict.message,
+        ready=ready.status,
+        reason=ready.reason,
+        message=ready.message,
     )
 
 

@@ -89,11 +89,11 @@ def top(
             "-l applies to one kind of object; name it, for example: walras top jobs -l LABELS"
         )
 
-    from walras_cli.cluster.connection import asked
+    from walras_cli.cluster.connection import connected
     from walras_cli.cluster.top.page import TableOptions
     from walras_cli.output import show, watch_it
 
-    with asked(target) as cluster:
+    with connected(target) as cluster:
         wish = TableOptions(what, "" if target.everywhere else cluster.namespace, selector, sort_by)
         if watch:
             watch_it(lambda: wish.page(cluster), form, interval)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from walras_cli.cluster.figures import amount, held, number, total, used_by_job, verdict_of
+from walras_cli.cluster.figures import amount, held, number, ready_condition, total, used_by_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from walras.resources.market_job import MarketJobStatus, PodOutcome
-    from walras_cli.cluster.facts import Entry, Facts
+    from walras_cli.cluster.facts import ApiObject, Facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +90,8 @@ def job_rows(facts: Facts, namespace: str = "") -> list[JobRow]:
     return [_row(facts, jobs[key]) for key in sorted(jobs) if namespace in {"", key[0]}]
 
 
-def _row(facts: Facts, job: Entry[MarketJobStatus]) -> JobRow:
-    status, counts, verdict = job.status, job.status.counts, verdict_of(job)
+def _row(facts: Facts, job: ApiObject[MarketJobStatus]) -> JobRow:
+    status, counts, ready = job.status, job.status.counts, ready_condition(job)
     profile = status.profile
     cores, spend = number(status.cores), number(status.spend)
     used, memory_used = used_by_job(facts, job)
@@ -113,9 +113,9 @@ def _row(facts: Facts, job: Entry[MarketJobStatus]) -> JobRow:
         parallel_fraction=None if profile is None else number(profile.parallel_fraction),
         source=None if profile is None else profile.source,
         each=tuple(map(_pod, status.pods)),
-        ready=verdict.status,
-        reason=verdict.reason,
-        message=verdict.message,
+        ready=ready.status,
+        reason=ready.reason,
+        message=ready.message,
     )
 
 

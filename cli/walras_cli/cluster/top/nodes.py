@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from walras.resources.node_allocation import NodeAllocationStatus
-    from walras_cli.cluster.facts import Entry, Facts
+    from walras_cli.cluster.facts import ApiObject, Facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def agent_of(facts: Facts, name: str) -> tuple[str, str]:
     return _reported(allocation)
 
 
-def _reported(allocation: Entry[NodeAllocationStatus]) -> tuple[str, str]:
+def _reported(allocation: ApiObject[NodeAllocationStatus]) -> tuple[str, str]:
     ready, status = allocation.ready, allocation.status
     if ready is None:
         return "Awaited", "its agent has not reported yet"

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from walras_cli.cluster.figures import number, total, used_by_job, verdict_of
+from walras_cli.cluster.figures import number, ready_condition, total, used_by_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from walras.resources.entitlement import EntitlementStatus
-    from walras_cli.cluster.facts import Entry, Facts
+    from walras_cli.cluster.facts import ApiObject, Facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def user_rows(facts: Facts, key: Callable[[UserRow], Any]) -> list[UserRow]:
 
 
 def _tree(
-    entitlements: Mapping[str, Entry[EntitlementStatus]],
+    entitlements: Mapping[str, ApiObject[EntitlementStatus]],
 ) -> tuple[Mapping[str, list[str]], list[str]]:
     """Return children by parent, and what has no parent. A cycle hangs on its first by name."""
     parents = {name: each.spec.get("parent") for name, each in entitlements.items()}
@@ -156,19 +156,19 @@ def _mean_credits(facts: Facts) -> Decimal:
     return sum(balances, Decimal(0)) / max(len(balances), 1)
 
 
-def _credits(entry: Entry[EntitlementStatus]) -> str | None:
+def _credits(entry: ApiObject[EntitlementStatus]) -> str | None:
     return None if entry.status.credits is None else entry.status.credits.balance
 
 
 def _row(
-    entry: Entry[EntitlementStatus],
+    entry: ApiObject[EntitlementStatus],
     depth: int,
     below: Sequence[UserRow],
     cores_used: float | None,
     memory_used: float | None,
     mean_credits: Decimal,
 ) -> UserRow:
-    status, verdict, balance = entry.status, verdict_of(entry), _credits(entry)
+    status, ready, balance = entry.status, ready_condition(entry), _credits(entry)
     utility = None if status.utility is None else number(status.utility.now)
     bare = None if status.utility is None else number(status.utility.at_entitlement)
     return UserRow(
@@ -186,9 +186,9 @@ def _row(
         gain=utility / bare - 1 if utility is not None and bare else None,
         credits=balance,
         credits_above_mean=None if balance is None else float(Decimal(balance) - mean_credits),
-        ready=verdict.status,
-        reason=verdict.reason,
-        message=verdict.message,
+        ready=ready.status,
+        reason=ready.reason,
+        message=ready.message,
     )
 
 
