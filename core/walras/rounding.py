@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from walras._segments import Grouping
 
 
-FEW = 8
-"""Most cores left over of a server that are given out by one pass over its jobs each."""
+MAX_SEARCHES = 8
+"""Most leftover cores of a server for which one search each is faster than sorting its jobs."""
 
-FULL = -1.0
+AT_MAXIMUM = -1.0
 """Remainder of a job that is at its maximum."""
 
 
@@ -78,9 +78,11 @@ def round_cores(
                 groups,
             )
     whole = np.empty(len(quota), np.int64)
-    parts = np.empty(int(np.diff(groups.start).max(initial=0)))
-    if _hamilton(quota, upper, capacities, groups.start, groups.order, parts, whole):
-        _give_by_rank(quota, upper, capacities, groups.start, groups.order, parts, whole)
+    remainders = np.empty(int(np.diff(groups.start).max(initial=0)))
+    if _hamilton(quota, upper, capacities, groups.start, groups.order, remainders, whole):
+        _hamilton_by_sorting(
+            quota, upper, capacities, groups.start, groups.order, remainders, whole
+        )
     return whole
 
 
@@ -102,16 +104,16 @@ def _hamilton(
     capacity: Integers,
     start: Integers,
     order: Indices,
-    parts: Floats,
+    remainders: Floats,
     whole: Integers,
 ) -> bool:
-    """Set ``whole``; only the whole parts on servers with more than ``FEW`` cores left over.
+    """Round each server's quotas, but only down if more than ``MAX_SEARCHES`` cores are left.
 
     Returns:
-        Whether there is such a server, for ``_give_by_rank`` to finish. That is a kernel of its own
-        since few markets need it, and it takes as long to compile as this one.
+        Whether there is such a server, for ``_hamilton_by_sorting`` to finish. That is a kernel of
+        its own since few markets need it, and it takes as long to compile as this one.
     """
-    crowded = False
+    unfinished = False
     for group in range(len(capacity)):
         first, size = start[group], start[group + 1] - start[group]
         left = capacity[group]
@@ -119,42 +121,42 @@ def _hamilton(
             k = order[first + slot]
             whole[k] = min(int(quota[k]), upper[k])
             left -= whole[k]
-            parts[slot] = quota[k] - whole[k] if whole[k] < upper[k] else FULL
-        if left > FEW:
-            crowded = True
+            remainders[slot] = quota[k] - whole[k] if whole[k] < upper[k] else AT_MAXIMUM
+        if left > MAX_SEARCHES:
+            unfinished = True
             continue
         for _ in range(left):
             best = 0
             for slot in range(1, size):
-                if parts[slot] > parts[best]:
+                if remainders[slot] > remainders[best]:
                     best = slot
-            if size == 0 or parts[best] == FULL:
+            if size == 0 or remainders[best] == AT_MAXIMUM:
                 break
             whole[order[first + best]] += 1
-            parts[best] = FULL
-    return crowded
+            remainders[best] = AT_MAXIMUM
+    return unfinished
 
 
 @kernel
-def _give_by_rank(
+def _hamilton_by_sorting(
     quota: Floats,
     upper: Integers,
     capacity: Integers,
     start: Integers,
     order: Indices,
-    parts: Floats,
+    remainders: Floats,
     whole: Integers,
 ) -> None:
-    """Give out the cores left over of servers that have more than ``FEW``, by ranked remainders."""
+    """Give out the leftover cores of servers that have more than ``MAX_SEARCHES``."""
     for group in range(len(capacity)):
         first, size = start[group], start[group + 1] - start[group]
         left = capacity[group]
         for slot in range(size):
             k = order[first + slot]
             left -= whole[k]
-            parts[slot] = whole[k] - quota[k] if whole[k] < upper[k] else -FULL
-        if left > FEW:
-            ranked = stable_order(parts[:size])
+            remainders[slot] = whole[k] - quota[k] if whole[k] < upper[k] else -AT_MAXIMUM
+        if left > MAX_SEARCHES:
+            ranked = stable_order(remainders[:size])
             for place in range(min(left, size)):
-                if parts[ranked[place]] <= 0.0:
+                if remainders[ranked[place]] <= 0.0:
                     whole[order[first + ranked[place]]] += 1

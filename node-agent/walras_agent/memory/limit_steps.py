@@ -103,9 +103,9 @@ class LimitHistory:
         seen: Time of the last step.
         stepped: Time when the soft limit was last lowered.
         relaxed: Time when the soft limit was last raised because of a shortage.
-        outgrown: Time since when the working set is above the soft limit; None while it is not.
-        roomy: Time since when there is room below the original hard limit without a shortage; None
-            while there is not.
+        outgrown_since: Time when the working set grew above the soft limit; None while it is not.
+        fits_since: Time since when the usage fits below the original hard limit without a shortage;
+            None while it does not.
         wait: Seconds without an attempt after the last step back.
         trouble: Message why the last step back was made.
     """
@@ -114,8 +114,8 @@ class LimitHistory:
     seen: float = -inf
     stepped: float = -inf
     relaxed: float = -inf
-    outgrown: float | None = None
-    roomy: float | None = None
+    outgrown_since: float | None = None
+    fits_since: float | None = None
     wait: float = 0.0
     trouble: str = ""
 
@@ -272,20 +272,20 @@ class _Group:
         return max(self.sample.limits.hard, self.original.hard, self.level)
 
     @property
-    def loosest(self) -> int:
+    def loosest_soft_limit(self) -> int:
         """Soft limit while the hard limit enforces the level: the user's, raised to the grant."""
         return max(self.original.soft, self.grant or 0)
 
     @property
     def goal(self) -> int:
         """Soft limit to reach."""
-        if not self.is_soft:
-            return self.loosest
-        goal = min(self.level, self.loosest)
+        if not self.is_enforced_softly:
+            return self.loosest_soft_limit
+        goal = min(self.level, self.loosest_soft_limit)
         return min(goal, self._room()) if self._is_to_go_back() else goal
 
     @property
-    def is_soft(self) -> bool:
+    def is_enforced_softly(self) -> bool:
         """Whether the soft limit enforces the level, because the hard limit is above it."""
         return self.can_slow and self.level < self.hard
 
@@ -305,17 +305,23 @@ class _Group:
         """Return the writes that lower limits or raise the soft limit again, and the history."""
         trouble = self._trouble()
         soft, needed = self.sample.limits.soft, self.sample.working_set
-        outgrown = None
-        if soft < self.loosest and needed > soft:
-            outgrown = self.now if self.last.outgrown is None else self.last.outgrown
-        roomy = None
+        outgrown_since = None
+        if soft < self.loosest_soft_limit and needed > soft:
+            outgrown_since = (
+                self.now if self.last.outgrown_since is None else self.last.outgrown_since
+            )
+        fits_since = None
         slowed = soft <= self._room() or not self.can_slow
         if self._is_to_go_back() and slowed and needed <= self._room() and not trouble:
-            roomy = self.now if self.last.roomy is None else self.last.roomy
+            fits_since = self.now if self.last.fits_since is None else self.last.fits_since
         history = replace(
-            self.last, sample=self.sample, seen=self.now, outgrown=outgrown, roomy=roomy
+            self.last,
+            sample=self.sample,
+            seen=self.now,
+            outgrown_since=outgrown_since,
+            fits_since=fits_since,
         )
-        if self.is_soft and trouble:
+        if self.is_enforced_softly and trouble:
             return self._relax(history, trouble)
         writes = [*self._tighten(history), *self._put_back(history)]
         lowered = any(isinstance(w, Reclaim) or w.knob == "soft" for w in writes)
@@ -335,7 +341,7 @@ class _Group:
             )
         if limits.soft > goal:
             return f"lowering the limit of {who} to {format_bytes(goal)}: {self._why_above()}"
-        if self.is_soft and sample.usage > goal + _MIB:
+        if self.is_enforced_softly and sample.usage > goal + _MIB:
             over = format_bytes(sample.usage - goal)
             return (
                 f"{who} uses {over} more than {format_bytes(goal)}: waits for the kernel to "
@@ -368,7 +374,11 @@ class _Group:
         if found:
             return found
         soft, needed = sample.limits.soft, sample.working_set
-        if last.outgrown is None or needed <= soft or self.now - last.outgrown < self.pace.patience:
+        if (
+            last.outgrown_since is None
+            or needed <= soft
+            or self.now - last.outgrown_since < self.pace.patience
+        ):
             return ""
         return f"it needs {format_bytes(needed)}, more than the {format_bytes(soft)} it was held to"
 
@@ -381,9 +391,11 @@ class _Group:
         if history.stepped > history.relaxed:  # the last attempt caused a shortage
             soon = since <= 4 * wait + self.pace.settle
             wait = min(2 * wait, self.pace.longest_wait) if soon else self.pace.first_wait
-        history = replace(history, relaxed=self.now, wait=wait, trouble=trouble, outgrown=None)
+        history = replace(
+            history, relaxed=self.now, wait=wait, trouble=trouble, outgrown_since=None
+        )
         sample = self.sample
-        eased = min(_up(sample.usage + headroom(sample.working_set)), self.loosest)
+        eased = min(_up(sample.usage + headroom(sample.working_set)), self.loosest_soft_limit)
         if max(sample.limits.soft, self.goal) >= eased:
             return [], history
         return [SetLimit(self.name, "soft", eased)], history
@@ -397,7 +409,7 @@ class _Group:
             return
         if soft == self.goal:
             within = max(self.goal, self._floor())
-            if self.is_soft and usage > within + _MIB:
+            if self.is_enforced_softly and usage > within + _MIB:
                 yield Reclaim(self.name, within)
             return
         lower = self._next_soft()
@@ -419,7 +431,9 @@ class _Group:
     def _put_back(self, history: LimitHistory) -> Iterator[MemoryWrite]:
         limits, original, usage = self.sample.limits, self.original, self.sample.usage
         if self._is_to_go_back():
-            settled = history.roomy is not None and self.now - history.roomy >= self.pace.settle
+            settled = (
+                history.fits_since is not None and self.now - history.fits_since >= self.pace.settle
+            )
             if not settled or usage > original.hard:
                 return
             if usage > self._room():
