@@ -57,6 +57,27 @@ def test_a_touched_lease_that_says_the_same_was_not_renewed() -> None:
     assert wanted.version == "8"
 
 
+@pytest.mark.parametrize(
+    ("now", "older"),
+    [
+        (held("a", renewed="10:02"), False),
+        (replace(held("a", renewed="10:02"), version="10"), False),
+        (replace(held("a", renewed="10:04"), version="10"), False),
+        (replace(held("b", renewed="09:00"), version="10"), False),
+        (replace(held("a", renewed="10:02"), version="6"), True),
+        (replace(held("a", renewed="10:00"), version="10"), True),
+        (LeaseRecord(), True),
+    ],
+    ids=[
+        *("the same", "touched", "renewed", "of another holder with a slow clock"),
+        *("an older version", "an older renewal after many writes", "none"),
+    ],
+)
+def test_a_restored_etcd_shows_in_the_lease(now: LeaseRecord, older: bool) -> None:
+    assert now.is_older_than(held("a", renewed="10:02")) == older
+    assert not now.is_older_than(LeaseRecord())
+
+
 def test_a_released_lease_may_be_had_at_once() -> None:
     leader, other = LeaderCandidate("a", TIMES), LeaderCandidate("b", TIMES)
     leader.renewed(held("a"), asked=100)

@@ -113,9 +113,8 @@ class EtcdCopy:
         process.wait()
         shutil.rmtree(data)
         shutil.copytree(self._copy, data)
-        with (Path(KUBECONFIG).parent / "etcd.log").open("ab") as log:
-            started = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
-        self._pid_file.write_text(f"{started.pid}\n")
+        start = '"$@" >>"${0%.pid}.log" 2>&1 </dev/null & echo $! >"$0"'
+        subprocess.run(["setsid", "sh", "-c", start, self._pid_file, *command], check=True)
         start_server()
 
 

@@ -4,6 +4,8 @@ A thread of its own renews the Lease, so that nothing else in the process can de
 leader's last request may start just before its deadline, and ends at most `Times.margin` later,
 when no other operator can have the Lease yet. If the API server handles it even later, it refuses
 it because of its resourceVersion.
+
+The Lease changes every few seconds, so it is also where a restored etcd shows first.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ class Leadership:
         identity: Unique identity of this process.
         times: Durations of the Lease.
         changed: Called when leadership is won or lost.
+        restored: Called when the API server has older data than before.
 
     Attributes:
         tried: When the last attempt to get or renew the Lease ended, by `time.monotonic`.
@@ -53,11 +56,12 @@ class Leadership:
         identity: str,
         times: Times,
         changed: Callable[[], None],
+        restored: Callable[[], None],
     ) -> None:
         self.tried = self.answered = time.monotonic()
         self.problem = ""
         self._api, self._namespace, self._name = api, namespace, name
-        self._changed = changed
+        self._changed, self._restored = changed, restored
         self._candidate = LeaderCandidate(identity, times)
         self._led = False
         self._lock = threading.Lock()
@@ -142,10 +146,12 @@ class Leadership:
     def _look(self) -> None:
         found = self._api.find(LEASES.path(self._namespace, self._name), PATIENCE)
         self.answered = time.monotonic()
+        record = LeaseRecord() if found is None else LeaseRecord.read(found)
         with self._lock:
-            self._candidate.see(
-                LeaseRecord() if found is None else LeaseRecord.read(found), self.answered
-            )
+            before = self._candidate.seen
+            self._candidate.see(record, self.answered)
+        if before is not None and record.is_older_than(before):
+            self._restored()
 
     def _write(self, record: LeaseRecord) -> Document:
         document: Document = {

@@ -79,6 +79,19 @@ class LeaseRecord:
             version=document["metadata"]["resourceVersion"],
         )
 
+    def is_older_than(self, other: LeaseRecord) -> bool:
+        """Return whether the API server has gone back to a record from before another one.
+
+        It never does, unless etcd was restored from a snapshot, or the Lease was deleted.
+        resourceVersions of one kind are comparable (KEP-5504).
+        """
+        if not self.version:
+            return bool(other.version)
+        comparable = self.version.isdecimal() and other.version.isdecimal()
+        if comparable and int(self.version) < int(other.version):
+            return True
+        return self.holder == other.holder and self.renewed < other.renewed
+
     def spec(self) -> dict[str, Any]:
         """Return the spec of the Lease in the API's form."""
         return {

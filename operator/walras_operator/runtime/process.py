@@ -97,6 +97,7 @@ class Operator:
             options.identity,
             options.times,
             self._changed,
+            self.watches.restored,
         )
         parts_of_ledger = LedgerParts(write_api, options.namespace)
         self.publisher = Publisher(write_api, self.mirror, self._may_write, parts_of_ledger)

@@ -4,6 +4,9 @@ Kopf runs in a thread with an event loop of its own. If Kopf ends, as it does wh
 or may no longer be listed, the reason is logged, and Kopf is started again once all kinds can be
 listed. As soon as the first of its tasks ends, a kind is no longer watched, and the mirror counts
 as incomplete. Kopf's other tasks may retry for minutes; they are not awaited that long.
+
+After etcd was restored from a snapshot, the cluster's objects are older than those that the mirror
+knows, and Kopf would wait for versions that are yet to come. Both then begin anew.
 """
 
 from __future__ import annotations
@@ -70,6 +73,7 @@ class Watches:
         self._api, self._kinds, self._mirror, self._sweep = api, kinds, mirror, sweep
         self._resync = Resync(api, kinds, mirror)
         self._stopping = threading.Event()
+        self._outdated = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
 
     def start(self) -> None:
@@ -80,6 +84,15 @@ class Watches:
         """Stop watching."""
         self._stopping.set()
         self._thread.join(timeout=10)
+
+    def restored(self) -> None:
+        """Forget all versions and watch anew, because etcd was restored; safe in other threads."""
+        _log.warning(
+            "the API server has older data than before; watching all objects anew",
+            extra={"event": "restored"},
+        )
+        self.complete = False
+        self._outdated.set()
 
     def _run(self) -> None:
         pause = _AGAIN[0]
@@ -103,6 +116,9 @@ class Watches:
     async def _watch(self) -> None:
         """Watch until something fails, or until `stop` is called."""
         beats = asyncio.create_task(self._beats())
+        if self._outdated.is_set():
+            self._outdated.clear()
+            self._mirror.forget_versions()
         await asyncio.to_thread(self._resync.take)
         ended = asyncio.Event()
         ours = asyncio.all_tasks()
@@ -136,6 +152,9 @@ class Watches:
         """Wait until the mirror is complete, then compare it periodically."""
         began = time.monotonic()
         while not self._stopping.is_set():
+            if self._outdated.is_set():
+                self.restarts += 1
+                break
             if not self.complete:
                 await self._completed()
             elif time.monotonic() >= began + self._sweep:
@@ -166,10 +185,6 @@ class Watches:
         except ApiError as error:
             self._complain(str(error))
             return True
-        if self._resync.restored:
-            _log.warning("the API server has older data than before; starting the watches anew")
-            self.restarts += 1
-            return False
         self.problem = ""
         if silent and self.complete:
             _log.error("the watches have not reported %d objects; restarting them", silent)
