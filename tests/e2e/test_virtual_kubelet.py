@@ -84,7 +84,7 @@ def holds(life: Life, owner: str, other: str) -> None:
         assert len({node for _, node in held}) == 1, f"{program} is on two NUMA nodes: {cpus}"
         (node,) = {node for _, node in held}
         assert life.node.cgroups.settings(groups[program])["cpuset.mems"] == node
-    assert life.restarts() == 0
+    assert life.unexpected_restarts() == 0
 
 
 def test_grants_are_whole_cores_of_one_numa_node(life: Life) -> None:

@@ -66,41 +66,71 @@ def test_a_pod_is_measured_online_and_its_agent_lives(life: Life) -> None:
         return bool(found.get("measurements"))
 
     assert eventually(measured, PATIENCE, pause=5), get(train)
-    assert life.restarts() == 0
+    assert life.unexpected_restarts() == 0
     assert life.settles(), life.told()
 
 
-FRACTION = 0.8
-STEPS = f"""
-import os, time
+FRACTIONS = {"steps": 0.8, "pages": 0.6}
+PORT = 28123
+STEPS = """
+import http.server, os, threading, time
+FRACTION, PORT = {}, {}
 done, last = 0.0, time.monotonic()
+class Page(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(str(round(1000 * done)).encode())
+if PORT:
+    pages = http.server.HTTPServer(("", PORT), Page)
+    threading.Thread(target=pages.serve_forever, daemon=True).start()
 while True:
     time.sleep(0.05)
     now = time.monotonic()
-    done += (now - last) / ({1 - FRACTION} + {FRACTION} / len(os.sched_getaffinity(0)))
+    done += (now - last) / (1 - FRACTION + FRACTION / len(os.sched_getaffinity(0)))
     last = now
     with open("/tmp/new", "w") as file:
         file.write(str(round(1000 * done)))
     os.replace("/tmp/new", "/tmp/progress")
 """
-"""Progresses as Amdahl's law says of this fraction, so that the machine's speed is no matter."""
+"""Progresses as Amdahl's law says of its fraction, so that the machine's speed is no matter."""
 
 
-def test_the_parallel_fraction_of_a_program_is_found(life: Life) -> None:
-    """Its pods have several cores, and are measured by the agent as its image is."""
-    program = deployment("lab", "steps", IMAGE, STEPS)
-    document = unprofiled(job("lab", "steps"))
-    document["spec"]["progress"] = {"file": "/tmp/progress"}  # noqa: S108 - the container's
-    apply(namespace("lab"), program, entitlement("lab", 6), document)
+def test_the_parallel_fractions_of_two_jobs_are_found_though_the_agent_is_killed(
+    life: Life,
+) -> None:
+    """One counts in a file, one by HTTP; the agent measures them as its image is."""
+    counters: dict[str, dict[str, Any]] = {
+        "steps": {"file": "/tmp/progress"},  # noqa: S108 - the container's
+        "pages": {"http": {"port": PORT}},
+    }
+    documents = [namespace("lab"), entitlement("lab", 9)]
+    for name, counter in counters.items():
+        script = STEPS.format(FRACTIONS[name], PORT if "http" in counter else 0)
+        documents.append(deployment("lab", name, IMAGE, script))
+        documents.append(unprofiled(job("lab", name)))
+        documents[-1]["spec"]["progress"] = counter
+    apply(*documents)
 
-    def fraction() -> float:
-        return float(
-            get(PROFILES.format("lab", "steps")).get("status", {}).get("parallelFraction", 0)
-        )
+    def online(name: str) -> dict[str, Any]:
+        status = get(PROFILES.format("lab", name)).get("status", {})
+        return {"fraction": status.get("parallelFraction"), **status.get("online", {})}
+
+    def close(name: str) -> bool:
+        fraction = online(name)["fraction"]
+        return fraction is not None and abs(float(fraction) - FRACTIONS[name]) <= 0.05
+
+    def being_measured() -> bool:
+        return any("request" in online(name) for name in counters)
 
     try:
-        assert eventually(lambda: abs(fraction() - FRACTION) <= 0.05, PATIENCE, pause=5), fraction()
-        assert life.restarts() == 0
+        assert eventually(being_measured, PATIENCE, pause=1)
+        life.kill_agent()
+        both_known = lambda: all(map(close, counters))  # noqa: E731
+        assert eventually(both_known, PATIENCE, pause=5), [online(name) for name in counters]
+        assert life.unexpected_restarts() == 0
+        assert eventually(lambda: not being_measured(), PATIENCE, pause=5)
+        assert life.settles(), life.told()
     finally:
         kubectl("delete", "namespace/lab", "--wait=false")
         kubectl("delete", "entitlement", "lab")
@@ -132,7 +162,7 @@ def test_a_reloaded_systemd_and_a_killed_kubelet_move_no_core(life: Life) -> Non
     assert eventually(again, PATIENCE, pause=2)
     assert life.settles(), life.told()
     assert life.shared.cpus() == held
-    assert life.restarts() == 0
+    assert life.unexpected_restarts() == 0
 
 
 ELSEWHERE = r"""
@@ -157,7 +187,7 @@ def test_a_kubelet_that_is_configured_elsewhere_is_understood(life: Life) -> Non
     assert eventually(reserved, PATIENCE, pause=5), life.shared.allocation()["status"]
     assert life.settles(), life.told()
     assert all(0 not in cpus or len(cpus) > 1 for cpus in life.shared.cpus().values())
-    assert life.restarts() == 0
+    assert life.unexpected_restarts() == 0
 
 
 def test_a_silent_agent_costs_nobody_a_core(life: Life) -> None:

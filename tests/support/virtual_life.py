@@ -31,6 +31,7 @@ class Life:
     """
 
     def __init__(self, folder: Path, *, kubelet: Mapping[str, str] | None = None) -> None:
+        self._killed = 0
         self.node = VirtualNode()
         self.shared = Shared(self.node)
         begin_programs(self.shared, PATIENCE)
@@ -54,6 +55,7 @@ class Life:
 
     def deploy_agents(self, *, nowhere: bool) -> None:
         """Take the agents off all nodes, or bring them back."""
+        self._killed = 0  # new pods, which count from none
         selector = {"walras.dev/nowhere": "" if nowhere else None}
         patch = {"spec": {"template": {"spec": {"nodeSelector": selector}}}}
         kubectl("patch", "daemonset", "-n", SYSTEM, "walras-agent", "-p", json.dumps(patch))
@@ -76,8 +78,18 @@ class Life:
         """What was granted, what the kernel has, and how they differ."""
         return f"{self.shared.granted()} on {self.shared.cpus()}: {self.shared.amiss()}"
 
-    def restarts(self) -> int:
-        """How often the agent's container was started again."""
+    def kill_agent(self) -> None:
+        """Kill the agent, and wait until it is there again."""
+        before = self._restarts()
+        self.node.shell("pkill -KILL -f '[w]alras_agent'")
+        assert eventually(lambda: self._restarts() > before, PATIENCE, pause=2)
+        self._killed += self._restarts() - before
+
+    def unexpected_restarts(self) -> int:
+        """How often the agent's container was started again without `kill_agent`."""
+        return self._restarts() - self._killed
+
+    def _restarts(self) -> int:
         (agent,) = pods(SYSTEM, AGENT)
         (status,) = agent["status"]["containerStatuses"]
         return int(status["restartCount"])
