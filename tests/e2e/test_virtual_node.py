@@ -48,7 +48,8 @@ def test_granted_cores_are_the_kernels(life: Life) -> None:
     assert life.settles(), life.told()
     granted, cpus = life.shared.granted(), life.shared.cpus()
     assert sum(granted.values()) <= life.node.cpus - 1
-    assert life.shared.told() == cpus
+    agree = lambda: life.shared.told() == life.shared.cpus()  # noqa: E731
+    assert eventually(agree, PATIENCE, pause=5), "a measurement limits a pod for a minute at most"
     most = max(granted, key=granted.__getitem__)
     others = frozenset().union(*(cpus[each] for each in cpus if each != most))
     half = life.node.cpus // 2
