@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,22 +14,19 @@ from node_cgroups import FILES_V2, container_of, parse_cpus
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_THREADS = "cgroup.threads"
+READ_FILES = ("cpuset.cpus.effective", _THREADS, *FILES_V2)
 READ = rf"""
 cd /sys/fs/cgroup
-find ./*.slice -path '*kubepods*' -name '*.scope' | cut -c 3- | while read -r group; do
-  for file in {" ".join(("cpuset.cpus.effective", *FILES_V2))}; do
-    [ ! -e "$group/$file" ] || printf '%s\t%s\t%s\n' "$group" "$file" "$(cat "$group/$file")"
-  done
-  printf '%s\taffinity\t' "$group"
-  sed 's#.*#/proc/&/status#' "$group/cgroup.threads" | xargs -r grep -hs Cpus_allowed_list |
-    cut -f2 | sort -u | paste -sd,
-done
+find . -path '*kubepods*.scope/*' \( {" -o ".join(f"-name {name}" for name in READ_FILES)} \) \
+  -exec grep -H '' {{}} +
+grep -Hs Cpus_allowed_list /proc/[0-9]*/task/[0-9]*/status
+true
 """
-"""Prints group, file and text of every container, in one go: each command takes seconds there.
+"""Prints all files of all containers by two processes, of which each takes a second there."""
 
-The affinity of the threads is printed as one more file. The agent cannot write its own group, and
-keeps off the CPUs of others by the affinity of its threads.
-"""
+_LINE = re.compile(r"\./(?P<group>.+)/(?P<file>[a-z.]+):(?P<text>.*)")
+_AFFINITY = re.compile(r"/proc/\d+/task/(?P<thread>\d+)/status:Cpus_allowed_list:\s*(?P<cpus>\S+)")
 
 
 class VirtualCgroups:
@@ -37,6 +35,7 @@ class VirtualCgroups:
     def __init__(self, node: VirtualNode) -> None:
         self._node = node
         self._seen: dict[str, dict[str, str | None]] = {}
+        self._affinity: dict[str, frozenset[int]] = {}
 
     def containers(self) -> Mapping[str, str]:
         """Look at all, and return the group of every container of a pod by the container's ID."""
@@ -45,16 +44,29 @@ class VirtualCgroups:
 
     def look(self, command: str = READ) -> None:
         """Look at all by a command of the shell, which may do something else before."""
-        self._seen = {}
+        self._seen, self._affinity = {}, {}
+        threads: dict[str, list[str]] = {}
+        allowed: dict[str, str] = {}
         for line in self._node.shell(command).splitlines():
-            group, file, text = line.split("\t")
-            self._seen.setdefault(group, {})[file] = text
+            if found := _AFFINITY.fullmatch(line):
+                allowed[found["thread"]] = found["cpus"]
+            elif found := _LINE.fullmatch(line):
+                if found["file"] == _THREADS:
+                    threads.setdefault(found["group"], []).append(found["text"])
+                else:
+                    self._seen.setdefault(found["group"], {})[found["file"]] = found["text"]
+        for group, those in threads.items():
+            self._affinity[group] = frozenset().union(
+                *(parse_cpus(allowed[each]) for each in those if each in allowed)
+            )
 
     def cpus(self, group: str) -> frozenset[int] | None:
         """The CPUs that a group's threads may use; None if it is gone."""
-        seen = self._seen.get(group, {})
-        text = seen.get("affinity") or seen.get("cpuset.cpus.effective")
-        return None if text is None else parse_cpus(text)
+        text = self._seen.get(group, {}).get("cpuset.cpus.effective")
+        if text is None:
+            return None
+        # The agent cannot write its own group, and keeps off others' CPUs by its threads' affinity.
+        return self._affinity.get(group) or parse_cpus(text)
 
     def settings(self, group: str) -> dict[str, str | None]:
         """What an agent may change of a group, by file; None is a file that is not there."""
