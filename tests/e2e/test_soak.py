@@ -324,12 +324,12 @@ def soak(node: Node, tmp_path: Path) -> Iterator[Soak]:
     values["agent"]["stateFolder"] = str(STATE)
     values["market"]["spec"]["memory"] = {"sliceSize": "16Mi"}
     installed.values.write_text(json.dumps(values))
+    made = Soak(installed, random.Random(SEED))
     with small_disk():
         try:
             for archive in sorted(IMAGES.glob("walras-*.tar")):
                 node.load(archive)
             begin_programs(installed.shared)
-            made = Soak(installed, random.Random(SEED))
             made.expected = installed.settings()
             apply(namespace(LAB))
             apply_installation(installed)
