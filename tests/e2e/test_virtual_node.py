@@ -243,7 +243,7 @@ def test_a_pod_that_is_resized_in_place_keeps_its_size(life: Life) -> None:
 def test_a_node_that_is_reset_in_the_midst_of_moves_comes_back(life: Life) -> None:
     apply(entitlement("vision", 5), entitlement("speech", 1))
     life.node.restart("node")
-    assert eventually(lambda: len(life.shared.cpus()) == len(life.before), PATIENCE, pause=5)
+    assert eventually(lambda: len(life.settings()) == len(life.before), PATIENCE, pause=5)
     assert life.settles(), life.told()
     life.forget_containers()
 
