@@ -60,9 +60,10 @@ class OpenFileTree(CgroupTree):
             os.close(self._open.popitem()[1])
 
     def _keep(self, setting: CgroupFile) -> int:
-        # Files of deleted groups are never read again; they are closed with all others here.
         if len(self._open) >= self.most:
             self.close()
+        if all(known.group != setting.group for known in reversed(self._open)):
+            self._close_deleted()  # where a container is created, others have ended
         path = self._path(setting)
         try:
             self._open[setting] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -72,6 +73,13 @@ class OpenFileTree(CgroupTree):
             self.close()
             self._open[setting] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         return self._open[setting]
+
+    def _close_deleted(self) -> None:
+        """Close the files of deleted groups, whose memory the kernel would keep otherwise."""
+        groups = {known.group for known in self._open}
+        deleted = {group for group in groups if self.identity(group) is None}
+        for setting in [known for known in self._open if known.group in deleted]:
+            os.close(self._open.pop(setting))
 
 
 def _text(descriptor: int) -> str:

@@ -85,6 +85,22 @@ def test_group_made_anew_under_the_name_is_read_and_not_the_old_one(tree: OpenFi
     assert tree.read(setting()) == ""
 
 
+def test_files_of_deleted_groups_are_closed_when_another_group_is_read(tree: OpenFileTree) -> None:
+    folder_of(TOP).mkdir()
+    tree.read(setting())
+    before = descriptors()
+    for _ in range(3):
+        folder_of(f"{TOP}/in").mkdir()
+        tree.read(setting(group=f"{TOP}/in"))
+        tree.read(setting("cpuset.mems", group=f"{TOP}/in"))
+        assert descriptors() == before + 2
+        folder_of(f"{TOP}/in").rmdir()
+        folder_of(TOP).joinpath("next").mkdir()
+        tree.read(setting(group=f"{TOP}/next"))
+        assert descriptors() == before + 1
+        folder_of(f"{TOP}/next").rmdir()
+
+
 def test_no_more_files_are_kept_than_may_be() -> None:
     folder_of(TOP).mkdir()
     tree = replace(OpenFileTree.at(), most=2)
