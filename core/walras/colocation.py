@@ -238,8 +238,8 @@ class _AgentsByKind(NamedTuple):
             for other, each in enumerate(examples):
                 if avoid(examples[one], each):
                     cost[one, other] = cost[other, one] = FORBIDDEN
-        told = [each.bandwidth for each in agents if each.bandwidth is not None]
-        mean = sum(told) / len(told) if told else 0.0
+        bandwidths = [each.bandwidth for each in agents if each.bandwidth is not None]
+        mean = sum(bandwidths) / len(bandwidths) if bandwidths else 0.0
         drawn = [mean if each.bandwidth is None else each.bandwidth for each in examples]
         return cls(agents, kind, cost, np.array(drawn, np.float64))
 

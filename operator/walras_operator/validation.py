@@ -127,10 +127,10 @@ def closed_nodes(world: World, frozen: Collection[str] = ()) -> dict[str, str]:
 
 def topology_of(allocation: NodeAllocation) -> ProcessorCounts | None:
     """Return the CPU topology that a node's agent reports; None if it reports none."""
-    told = (allocation.status or {}).get("topology")
-    if not isinstance(told, dict):
+    topology = (allocation.status or {}).get("topology")
+    if not isinstance(topology, dict):
         return None
-    numbers = [told.get(field) for field in ("cores", "threads", "sockets")]
+    numbers = [topology.get(field) for field in ("cores", "threads", "sockets")]
     if not all(type(each) is int and each > 0 for each in numbers):
         return None
     return ProcessorCounts(*(each for each in numbers if isinstance(each, int)))

@@ -425,8 +425,8 @@ def _announced_placement(pod: Pod, resource: MarketJob) -> tuple[str, str]:
     that ends in between. Nobody else may write it, unlike annotations of pods, by which a tenant
     could lure pods of others to a node.
     """
-    told = (resource.status or {}).get("pods")
-    for each in told if isinstance(told, list) else ():
+    reported = (resource.status or {}).get("pods")
+    for each in reported if isinstance(reported, list) else ():
         if isinstance(each, dict) and each.get("podUID") == pod.metadata.uid:
             colocation = each.get("colocation")
             partner = colocation.get("partner") if isinstance(colocation, dict) else None

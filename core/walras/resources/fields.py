@@ -102,8 +102,8 @@ def _name(value: Any) -> str:
 
 def _whole(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        told = f'"{value}"' if isinstance(value, str) else shown(value)
-        raise ValueError(f"is {told}; it must be a whole number")  # noqa: TRY004
+        quoted = f'"{value}"' if isinstance(value, str) else shown(value)
+        raise ValueError(f"is {quoted}; it must be a whole number")  # noqa: TRY004
     return value
 
 

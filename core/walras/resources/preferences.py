@@ -76,13 +76,15 @@ def weights_of(resource: MarketJob, recorded: Sequence[Run] = ()) -> Weights:
     logarithmic utilities up to a factor, which the section does not cover.
     """
     auction = resource.spec.auction
-    given, told = auction.weights, auction.runs
-    runs = len(told) + len(recorded)
+    given, given_runs = auction.weights, auction.runs
+    runs = len(given_runs) + len(recorded)
     if given is not None:
         cores, memory = float(given.cores), float(given.memory)
         return Weights(_exactly(cores), _exactly(memory), "Given", runs, len(recorded))
     if auction.utility == "Linear" and runs >= FEWEST_RUNS:
-        rows = tuple((float(run.cores), float(run.memory), float(run.utility)) for run in told)
+        rows = tuple(
+            (float(run.cores), float(run.memory), float(run.utility)) for run in given_runs
+        )
         estimated = _estimated((*rows, *recorded))
         if estimated is not None:
             return estimated._replace(recorded=len(recorded))

@@ -80,13 +80,13 @@ class _OfStatus(GenerateJsonSchema):
         made.pop("title", None)
         if made.pop("additionalProperties", False):
             made["x-kubernetes-preserve-unknown-fields"] = True
-        made["description"], told = described(model)
+        made["description"], descriptions = described(model)
         for name, field in model.model_fields.items():
-            if name not in told:
+            if name not in descriptions:
                 raise ValueError(
                     f"{model.__name__}.{name} has no description in the docstring of its class"
                 )
-            made["properties"][field.alias or name]["description"] = told[name]
+            made["properties"][field.alias or name]["description"] = descriptions[name]
         rules = [{"rule": each.cel, "message": each.message} for each in _rules(model)]
         return made | ({"x-kubernetes-validations": rules} if rules else {})
 

@@ -100,9 +100,9 @@ def speedup_of(job: MarketJob, profiles: Mapping[Name, SpeedupProfile]) -> Speed
 
 def measured_online(status: Mapping[str, Any] | None) -> Speedup | None:
     """Return the speedup that a profile's status has from running pods; None if it has none."""
-    told = status or {}
-    text = told.get("parallelFraction")
-    if told.get("source") != "Online" or not isinstance(text, str):
+    reported = status or {}
+    text = reported.get("parallelFraction")
+    if reported.get("source") != "Online" or not isinstance(text, str):
         return None
     if re.fullmatch(DECIMAL, text) is None:
         return None
@@ -111,8 +111,8 @@ def measured_online(status: Mapping[str, Any] | None) -> Speedup | None:
 
 def measured_penalties(status: Mapping[str, Any] | None) -> Iterator[tuple[str, float]]:
     """Yield the co-runners in a profile's status, as ``namespace/profile``, and penalties."""
-    told = (status or {}).get("penalties")
-    for each in told if isinstance(told, list) else ():
+    reported = (status or {}).get("penalties")
+    for each in reported if isinstance(reported, list) else ():
         try:
             found = MeasuredPenalty.read(each)
         except ValidationError:

@@ -102,6 +102,6 @@ class Ends:
     def _later(self, pod: Reference, problem: str = "") -> None:
         with self._lock:
             self._asked[pod.uid] = time.monotonic() + self._pause
-            told, self._problem = self._problem, problem
-        if problem and problem != told:
+            logged, self._problem = self._problem, problem
+        if problem and problem != logged:
             _log.warning("a run is not recorded yet: %s", problem, extra={"event": "ends"})
