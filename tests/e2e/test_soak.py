@@ -25,7 +25,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import psutil
 import pytest
 
-from cluster_tools import ROOT, SYSTEM, ToolError, answers, apply, containers, get, helm, kubectl
+from cluster_tools import (
+    KUBECONFIG,
+    ROOT,
+    SYSTEM,
+    ToolError,
+    answers,
+    apply,
+    containers,
+    get,
+    helm,
+    kubectl,
+)
 from installed import CHART, IMAGE, IMAGES, Installed, begin_programs, withdraw
 from shared_node import OURS, TEAMS, deployment, entitlement, job, namespace
 from waiting import eventually
@@ -119,6 +130,7 @@ class Soak:
 
         def well() -> bool:
             nonlocal said, changed
+            self.start_kubelet()
             if not answers():
                 return False
             with suppress(ToolError):
@@ -134,6 +146,15 @@ class Soak:
         self.steps.append(Step(fault, seconds, self.usage()))
         _log.info("%s: %.1f s", fault, seconds)
         assert self.installed.watcher.violations() == [], fault
+
+    def start_kubelet(self) -> None:
+        """Start the kubelet again if it has ended, as systemd does.
+
+        A kubelet of Kubernetes 1.20 ends if containerd does not answer when it starts.
+        """
+        file = Path(KUBECONFIG).parent / "kubelet.pid"
+        if file.exists() and not psutil.pid_exists(int(file.read_text())):
+            self.installed.node.restart("kubelet")
 
     def usage(self) -> dict[str, tuple[float, int, int]]:
         found = {}
