@@ -149,9 +149,10 @@ class Node:
         """Kill all processes of a pod's containers, as a crash does."""
         groups = self.cgroups.containers()
         for container in containers(pod):
-            for process in self.cgroups.processes(groups.get(container, "/")):
-                with suppress(ProcessLookupError):
-                    os.kill(process, signal.SIGKILL)
+            if container in groups:
+                for process in self.cgroups.processes(groups[container]):
+                    with suppress(ProcessLookupError):
+                        os.kill(process, signal.SIGKILL)
 
     def kubelet_folders(self) -> dict[str, str]:
         """Where its kubelet is, as values of the chart."""
