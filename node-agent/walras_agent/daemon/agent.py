@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import signal
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -32,7 +33,7 @@ from walras_agent.node_plan import NodePlan
 from walras_agent.status import NodeStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from walras.resources.node_allocation import NodeAllocation, ProfilingStatus
     from walras_agent.daemon.inotify import ChangeWaiter
@@ -221,7 +222,19 @@ class Agent:
         return pause if due is None else min(pause, due - now)
 
 
-def stop_on_signals(agent: Agent) -> None:
+@contextmanager
+def stop_on_signals(agent: Agent) -> Iterator[None]:
     """Let SIGTERM and SIGINT (Ctrl-C) end the agent after its present pass."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: agent.stop())
+    # The kernel may choose any thread for a signal. Python's handlers run in the main thread only,
+    # which would wait on.
+    descriptor = signal.set_wakeup_fd(agent.waiter.waker, warn_on_full_buffer=False)
+    before = {
+        number: signal.signal(number, lambda *_: agent.stop())
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
+        signal.set_wakeup_fd(descriptor)

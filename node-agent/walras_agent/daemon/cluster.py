@@ -84,7 +84,7 @@ def cluster(
             review=_review(kubeconfig) if authorize else None,
         )
         agent = Agent(node, plans, state, waiter, listeners, options.period, options.mode)
-        stop_on_signals(agent)
+        stack.enter_context(stop_on_signals(agent))
         agent.resume()
         for thread in (plans, publisher):
             thread.start()

@@ -97,7 +97,7 @@ def run(
         node = NodeComponents.open(paths, state.journal, waiter)
         listeners = open_listeners(node, options, options.health(), listen=not once)
         agent = Agent(node, PlanFile(plan), state, waiter, listeners, options.period, options.mode)
-        stop_on_signals(agent)
+        stack.enter_context(stop_on_signals(agent))
         agent.resume()
         report = agent.reconcile()
         if report.problems and (once or report.node.epoch is None):

@@ -13,6 +13,7 @@ import logging
 import os
 import selectors
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -38,6 +39,7 @@ _ENFORCED_FILES = frozenset({CPUS, "cpuset.mems"}).union(
     *CHECKED_FILES.values(), *(files.values() for files in LIMIT_FILES.values())
 )
 _POLL_SECONDS = 1.0
+_WAKES = 1 << 16  # bytes, the capacity of a pipe
 _GATHER = 0.05  # seconds: changes come in bursts, as when a pod with three containers starts
 _MOUNTED = "..data"  # the link that the kubelet replaces when a mounted ConfigMap changes
 
@@ -48,12 +50,15 @@ class ChangeWaiter:
     Args:
         plan: File with the plan, watched too; None for no file. Its folder must exist.
 
+    Attributes:
+        waker: Descriptor of which each byte that is written ends a wait (`signal.set_wakeup_fd`).
+
     Raises:
         OSError: The plan's folder does not exist.
     """
 
     def __init__(self, plan: Path | None = None) -> None:
-        self._woken = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._woken, self.waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._woken, selectors.EVENT_READ)
         self._watched: dict[str, Watch] = {}
@@ -78,10 +83,12 @@ class ChangeWaiter:
         if self._inotify is not None:
             self._inotify.close()
         os.close(self._woken)
+        os.close(self.waker)
 
     def wake(self) -> None:
         """End the present or the next wait; for other threads and signal handlers."""
-        os.eventfd_write(self._woken, 1)
+        with suppress(BlockingIOError):  # full, so that the next wait ends in any case
+            os.write(self.waker, b"\0")
 
     def wait(self, seconds: float) -> bool:
         """Wait for a change or a call of `wake`; return False if the time is up without one.
@@ -128,7 +135,7 @@ class ChangeWaiter:
         found = False
         for key, _ in self._selector.select(seconds):
             if key.fd == self._woken:
-                os.eventfd_read(self._woken)
+                os.read(self._woken, _WAKES)
                 found = True
             else:
                 found |= self._drain()

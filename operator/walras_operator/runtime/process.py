@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_SIGNAL_SECONDS = 1.0
+"""Longest time in which the main thread notices a signal that another thread got."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -143,7 +146,8 @@ class Operator:
         """Run until `stop` is called; then end decisions first, and release the Lease."""
         for part in (self.watches, self.leadership, self.recompute):
             part.start()
-        self._stopping.wait()
+        while not self._stopping.wait(_SIGNAL_SECONDS):
+            pass
         _log.info("ending", extra={"event": "ending"})
         self.recompute.stop()
         self.publisher.close()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import subprocess
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -25,6 +27,29 @@ def folder(tmp_path: Path) -> Path:
     made = tmp_path / "groups"
     made.mkdir()
     return made
+
+
+SIGNALLED = """
+import signal, threading, time
+from types import SimpleNamespace
+from walras_agent.daemon.agent import stop_on_signals
+from walras_agent.daemon.inotify import ChangeWaiter
+
+def signal_this_thread():
+    time.sleep(0.5)  # until the main thread waits
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+with ChangeWaiter() as waiter:
+    agent = SimpleNamespace(waiter=waiter, stop=waiter.wake)
+    with stop_on_signals(agent):
+        threading.Thread(target=signal_this_thread).start()
+        assert waiter.wait(3600)
+"""
+
+
+def test_a_signal_to_another_thread_ends_a_wait() -> None:
+    """The kernel chooses the thread, and Python's handlers run in the main thread only."""
+    subprocess.run([sys.executable, "-c", SIGNALLED], check=True, timeout=LONG)
 
 
 def test_nothing_happens_where_nothing_changes(folder: Path) -> None:
