@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from importlib.metadata import distribution
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,6 +29,7 @@ BOOTS = 3
 
 What has begun is not begun again.
 """
+PANIC = 120.0  # seconds in which that happens
 
 in_a_guest = pytest.mark.guest
 
@@ -45,6 +47,7 @@ def run_inside(command: str, folders: Iterable[Path], *, smp: str, cgroup: str) 
     options += [option for folder in folders for option in ("--dir", str(folder))]
     script = f'echo begun:; {command}; s=$?; echo "verdict:$s:"; sleep 2; exit $s'
     for _ in range(BOOTS):
+        began = time.monotonic()
         done = subprocess.run(
             [TOOL, *options, "--", script],
             stdout=subprocess.PIPE,
@@ -53,7 +56,7 @@ def run_inside(command: str, folders: Iterable[Path], *, smp: str, cgroup: str) 
             errors="replace",
             check=False,
         )
-        if "begun:" in done.stdout:
+        if "begun:" in done.stdout or time.monotonic() > began + PANIC:
             break
     verdict = re.search(r"^verdict:(\d+):", done.stdout, re.MULTILINE)
     return Inside(int(verdict[1]) if verdict else None, done.stdout)
