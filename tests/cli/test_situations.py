@@ -11,7 +11,13 @@ import yaml
 from seen import decided
 from walras.clearing import clear
 from walras.resources.assembly import policy_of
-from walras_cli.what_if.changes import Situation, documents_of, overlaid, situation_of_world
+from walras_cli.what_if.changes import (
+    Situation,
+    documents_of,
+    overlaid,
+    situation_of_documents,
+    situation_of_world,
+)
 from walras_operator.decision import decide
 from worlds import entitlement, job, market, node, pod
 
@@ -84,6 +90,35 @@ def test_cores_stay_where_moving_them_gains_too_little(
     before = cores(changed(world))
     after = cores(changed(world, job("a", "vision", work="4"), job("c", "vision")))
     assert (after != before) == moves
+
+
+def test_a_dump_is_cleared_as_the_cluster_is(tmp_path: Path) -> None:
+    """Cores that jobs hold are in their statuses."""
+    documents = base(job("c", "vision"), pod("c-0", "c"), cores={"hysteresis": "0.5"})
+    statuses = {each.metadata.name: each.status for each in decided(*documents).objects.jobs}
+    for each in documents:
+        if each["kind"] == "MarketJob":
+            each["status"] = statuses[each["metadata"]["name"]]
+    documents[4]["spec"]["work"] = "4"
+    file = tmp_path / "dump.yaml"
+    file.write_text(yaml.safe_dump_all(documents))
+    dump = situation_of_documents(documents_of([file]), "dump.yaml", None)
+    assert {key[1]: held.cores for key, held in (dump.snapshot.held or {}).items()} == {
+        "a": 2,
+        "b": 4,
+        "c": 2,
+    }
+    assert cores(dump) == {"a-0": 2, "b-0": 4, "c-0": 2}
+    assert dump.notes == ()
+
+
+def test_credits_that_a_dump_does_not_have_are_named(tmp_path: Path) -> None:
+    documents = base(memory={"mechanism": "Karma"})
+    documents[0]["status"] = {"ledger": {"parts": ["gone"]}}
+    file = tmp_path / "dump.yaml"
+    file.write_text(yaml.safe_dump_all(documents))
+    (note,) = situation_of_documents(documents_of([file]), "dump.yaml", None).notes
+    assert "credits cannot be read" in note
 
 
 def test_a_job_that_replaces_another_is_as_old_as_it(changed: Callable[..., Situation]) -> None:

@@ -161,7 +161,7 @@ REFUSALS = {
     ),
     "no tree": (
         with_field("Entitlement", "parent", "nobody"),
-        "Entitlement alice: entitlement alice has parent nobody, which does not exist",
+        "Entitlement alice: spec.parent: Entitlement nobody does not exist; create it or correct",
     ),
     "a profile that is not there": (
         lambda documents: [
@@ -170,7 +170,7 @@ REFUSALS = {
             else each
             for each in documents
         ],
-        "there is no SpeedupProfile alice/gone",
+        "MarketJob alice/dedup: spec.profile: waits for SpeedupProfile alice/gone, which does not",
     ),
 }
 
@@ -186,6 +186,23 @@ def test_what_cannot_be_cleared_is_refused_in_a_line(
     lines = done.stderr.splitlines()
     assert complaint in lines[0]
     assert all(line.startswith("walras: ") for line in lines)
+
+
+def test_all_unusable_documents_are_named_at_once(tmp_path: Path) -> None:
+    documents = items()
+    alice = next(each for each in documents if each["metadata"]["name"] == "alice")
+    alice["spec"]["parent"] = "alice"
+    first, *_, last = (
+        each
+        for each in documents
+        if each["kind"] == "MarketJob" and each["spec"]["entitlement"] != "alice"
+    )
+    first["spec"] |= {"profile": "gone", "parallelFraction": None}
+    last["spec"]["selector"] = {"matchLabels": {}}
+    done = walras("what-if", "-f", written(tmp_path, documents))
+    assert done.returncode == 2
+    for part in (": spec.profile: waits for", ": spec.selector: is empty", "is its own ancestor"):
+        assert part in done.stderr
 
 
 def test_a_missing_file_and_a_missing_cluster_are_named() -> None:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from walras.admission import EntitlementError, check_tree
 from walras.resources import cluster, kinds
-from walras.resources.assembly import MOST_NAMED, Objects, assemble, assemble_on_one_node
+from walras.resources.assembly import MOST_NAMED, Objects
 from walras.resources.contract import MARKET_NAME
+from walras.resources.market_job import TargetRef
 from walras.resources.parse import parse_object
 from walras_cli.documents import InputError, read
 from walras_operator.conditions import Problem
 from walras_operator.last_decision import account, carried
 from walras_operator.status.objects import reference_of
 from walras_operator.validation import validate
+from walras_operator.world import World
 from walras_service.failures import BadInput, Failure
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from walras.snapshot import Snapshot
     from walras_cli.cluster.options import Target
     from walras_operator.validation import Validated
-    from walras_operator.world import World
 
 T = TypeVar("T", bound="kinds.Resource | cluster.NodeObject | cluster.Pod | cluster.Namespace")
 
@@ -36,11 +36,16 @@ class Documents:
 
     Attributes:
         objects: Objects by kind, with the rules of the Market, or the default rules.
-        rules: Rules of the Market; None if there is no Market.
+        markets: The Market that is used, if there is one.
     """
 
     objects: Objects
-    rules: kinds.MarketSpec | None
+    markets: tuple[kinds.Market, ...]
+
+    @property
+    def rules(self) -> kinds.MarketSpec | None:
+        """Rules of the Market; None if there is no Market."""
+        return self.markets[0].spec if self.markets else None
 
 
 def documents_of(files: Iterable[Path]) -> Documents:
@@ -57,12 +62,11 @@ def documents_of(files: Iterable[Path]) -> Documents:
     def those(kind: type[T]) -> list[T]:
         return [each for each in found if isinstance(each, kind)]
 
-    markets = those(kinds.Market)
-    rules = [market.spec for market in markets if market.metadata.name == MARKET_NAME]
-    if markets and not rules:
+    given = those(kinds.Market)
+    markets = tuple(each for each in given if each.metadata.name == MARKET_NAME)
+    if given and not markets:
         raise BadInput(
-            f"Market {markets[0].metadata.name}: only the one named "
-            f"{MARKET_NAME} is used; rename it"
+            f"Market {given[0].metadata.name}: only the one named {MARKET_NAME} is used; rename it"
         )
     objects = Objects(
         entitlements=those(kinds.EntitlementObject),
@@ -71,9 +75,9 @@ def documents_of(files: Iterable[Path]) -> Documents:
         nodes=those(cluster.NodeObject),
         pods=those(cluster.Pod),
         namespaces=those(cluster.Namespace),
-        rules=rules[0] if rules else kinds.MarketSpec(),
+        rules=markets[0].spec if markets else kinds.MarketSpec(),
     )
-    return Documents(objects, rules[0] if rules else None)
+    return Documents(objects, markets)
 
 
 def overlaid(objects: Objects, documents: Documents) -> Objects:
@@ -137,42 +141,86 @@ class Situation:
     notes: tuple[str, ...]
 
 
-def situation_of_documents(objects: Objects, names: str, cores: int | None) -> Situation:
-    """Take documents as they are; all of them must be right.
+def situation_of_documents(documents: Documents, names: str, cores: int | None) -> Situation:
+    """Take documents as the operator would take a cluster, but accept none that is unusable.
 
     Args:
-        objects: Objects in the documents.
+        documents: Documents that describe a whole cluster.
         names: Names of their files, for messages.
         cores: Cores of one node in place of Nodes and Pods; None to use those of the documents.
 
     Raises:
-        BadInput: they make no market.
+        BadInput: Some documents cannot be used; it has a line for each.
     """
+    objects = documents.objects
     if not objects.jobs:
         raise BadInput(f"{names}: contains no MarketJob; add the jobs that share the cores")
-    try:
-        made = assemble(objects) if cores is None else assemble_on_one_node(objects, NODE, cores)
-        check_tree(made.snapshot.entitlements)
-    except EntitlementError as error:
-        raise BadInput(f"{names}: Entitlement {error.entitlement}: {error}") from error
-    except ValueError as error:
-        raise BadInput(f"{names}: {error}") from error
-    return Situation(made.snapshot, objects.rules, made.notes)
+    if cores is not None:
+        objects = on_one_node(objects, cores)
+    agents = frozenset(node.metadata.name for node in objects.nodes)
+    world = World(now="", objects=objects, markets=documents.markets, agents=agents)
+    validated = validate(world, objects.rules)
+    if unusable := tuple(_unusable(validated)):
+        raise BadInput(*(f"{names}: {each}" for each in unusable))
+    return _situation_of(world, validated)
+
+
+def on_one_node(objects: Objects, cores: int) -> Objects:
+    """Return the same jobs with a single pod each, all on one node that sells that many cores."""
+    rules = objects.rules.cores.model_copy(update={"reserved_cores": 0})
+    node = {"kind": "Node", "metadata": {"name": NODE}, "status": {"allocatable": {"cpu": cores}}}
+    return replace(
+        objects,
+        nodes=[cluster.NodeObject.model_validate(node)],
+        pods=[_only_pod(job.metadata.namespace, job.metadata.name) for job in objects.jobs],
+        jobs=[_with_only_pod(job) for job in objects.jobs],
+        rules=objects.rules.model_copy(update={"cores": rules}),
+    )
+
+
+def _only_pod(namespace: str, name: str) -> cluster.Pod:
+    metadata = {"namespace": namespace, "name": name, "uid": f"{namespace}/{name}"}
+    return cluster.Pod.model_validate(
+        {"kind": "Pod", "metadata": metadata, "spec": {"nodeName": NODE}}
+    )
+
+
+def _with_only_pod(job: kinds.MarketJob) -> kinds.MarketJob:
+    target = {"apiVersion": "v1", "kind": "Pod", "name": job.metadata.name}
+    spec = job.spec.model_copy(
+        update={"target_ref": TargetRef.model_validate(target), "selector": None}
+    )
+    return job.model_copy(update={"spec": spec})
 
 
 def situation_of_world(world: World, objects: Objects) -> Situation:
-    """Take a cluster as the operator would, with what it decided last.
+    """Take a cluster as the operator would.
 
     Args:
-        world: the cluster.
-        objects: Objects to use in place of the world's, with their rules.
+        world: Live cluster.
+        objects: Objects to use in place of those of the cluster, with their rules.
     """
-    there = _changed(world, objects)
-    validated, before, credit = validate(there, objects.rules), carried(world), account(world)
-    ledger = None if isinstance(credit, Problem) else credit.closing
+    changed = _changed(world, objects)
+    validated = validate(changed, objects.rules)
+    broken = [
+        f"{reference.title}: {'; '.join(each.problems)}"
+        for reference, each in sorted(world.broken.items())
+        if reference in changed.broken
+    ]
+    return _situation_of(changed, validated, *broken, *_unusable(validated))
+
+
+def _situation_of(world: World, validated: Validated, *notes: str) -> Situation:
+    """Return what the market would clear, with the cores and credits of its last decision."""
+    before, credit = carried(world), account(world)
+    ledger = None
+    if not isinstance(credit, Problem):
+        ledger = credit.closing
+    elif validated.objects.rules.memory.mechanism == "Karma":
+        notes += (f"Market {MARKET_NAME}: its credits cannot be read; all users have the same",)
     snapshot = replace(validated.assembled.snapshot, held=before.held, ledger=ledger)
-    notes = (*_problems(there, validated), *validated.assembled.notes)
-    return Situation(snapshot, objects.rules, notes)
+    notes = (*notes, *_closed_nodes(validated), *validated.assembled.notes)
+    return Situation(snapshot, validated.objects.rules, notes)
 
 
 def _changed(world: World, objects: Objects) -> World:
@@ -189,15 +237,16 @@ def _changed(world: World, objects: Objects) -> World:
     )
 
 
-def _problems(world: World, validated: Validated) -> Iterator[str]:
-    """Yield a line on each kind of thing that keeps objects out."""
-    for reference, broken in sorted(world.broken.items()):
-        yield f"{reference.title}: {'; '.join(broken.problems)}"
+def _unusable(validated: Validated) -> Iterator[str]:
+    """Yield a line on each object that takes no part; refused jobs are listed in the plan."""
     for name, problem in validated.entitlements.items():
         yield f"Entitlement {name}: {problem.message}"
     for (namespace, name), problem in validated.jobs.items():
-        if (namespace, name) not in validated.assembled.refused:  # those are in the plan
+        if (namespace, name) not in validated.assembled.refused:
             yield f"MarketJob {namespace}/{name}: {problem.message}"
+
+
+def _closed_nodes(validated: Validated) -> Iterator[str]:
     shut = [f"{name} {why}" for name, why in validated.closed.items()]
     if shut:
         more = f" and {len(shut) - MOST_NAMED} more" if len(shut) > MOST_NAMED else ""
@@ -245,7 +294,7 @@ class ChangedCluster:
         if dumps:
             return _changed_dump(dumps, files, documents, cores)
         if not live and files and (cores is not None or documents.objects.nodes):
-            return cls(situation_of_documents(documents.objects, _names(files), cores))
+            return cls(situation_of_documents(documents, _names(files), cores))
         world = _world(target, files)
         rules = _rules(world)
         if not files:
@@ -257,12 +306,12 @@ class ChangedCluster:
 def _changed_dump(
     dumps: Sequence[Path], files: Sequence[Path], changes: Documents, cores: int | None
 ) -> ChangedCluster:
-    whole = documents_of(dumps).objects
+    whole = documents_of(dumps)
     now = situation_of_documents(whole, _names(dumps), cores)
     if not files:
         return ChangedCluster(now)
-    names = _names([*dumps, *files])
-    return ChangedCluster(situation_of_documents(overlaid(whole, changes), names, cores), now)
+    changed = replace(whole, objects=overlaid(whole.objects, changes))
+    return ChangedCluster(situation_of_documents(changed, _names([*dumps, *files]), cores), now)
 
 
 def _world(target: Target, files: Sequence[Path]) -> World:

@@ -125,27 +125,6 @@ def assemble(objects: Objects, without: Collection[Name] = frozenset()) -> Assem
     )
 
 
-def assemble_on_one_node(objects: Objects, name: str, cores: int) -> Assembled:
-    """Assemble a snapshot in which every MarketJob is one job, all of them on one node.
-
-    Raises:
-        ValueError: A profile that a job names does not exist or cannot be used.
-    """
-    known = _Known.of(objects)
-    jobs = tuple(
-        _as_pod(known.jobs[_key(resource)], name, "", memory_of(resource, 0))
-        for resource in objects.jobs
-    )
-    entitlements = tuple(map(entitlement_of, objects.entitlements))
-    return Assembled(
-        core.Snapshot(entitlements, (core.Node(name, cores),), jobs, _penalties(objects.profiles)),
-        tuple(_notes_on_jobs(known, set(known.jobs))),
-        select((), ()),
-        {},
-        known.refused(),
-    )
-
-
 def policy_of(rules: MarketSpec) -> core.Policy:
     """Return a Market's rules as a policy for `walras.clearing.clear`."""
     return core.Policy(
