@@ -176,7 +176,7 @@ def kubernetes(*kind: str) -> Iterator[Environment]:
 def keep_logs(folder: Path) -> None:
     """Copy the logs of servers, which their tool removes when it stops them."""
     kept = REPORT / "servers"
-    kept.mkdir()
+    kept.mkdir(exist_ok=True)
     for log in (*folder.glob("*.log"), *folder.glob("log")):
         shutil.copy(log, kept)
 

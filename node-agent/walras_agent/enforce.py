@@ -163,7 +163,10 @@ class CpuEnforcer:
 
     def _owned(self, pods: Sequence[ObservedPod]) -> Mapping[str, CpuSet]:
         """Return the exclusive CPUs of each pod by UID; after a start, those that are unshared."""
-        return unshared_cpus(pods) if self._exclusive is None else self._exclusive
+        if self._exclusive is not None:
+            return self._exclusive
+        groups = ((pod.uid, read_group(self.cgroups, pod.group)) for pod in pods)
+        return unshared_cpus(pods, {uid: group.cpus for uid, group in groups if group})
 
     def _allocate(
         self,

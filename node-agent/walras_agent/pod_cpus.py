@@ -184,10 +184,28 @@ def _limited(pod_cpus: PodCpus, count: int, units: Iterable[CpuSet]) -> PodCpus:
     )
 
 
-def unshared_cpus(pods: Sequence[ObservedPod]) -> dict[str, CpuSet]:
-    """Return, by pod UID, the CPUs that no other pod may use, as observed after an agent start."""
-    users = Counter(cpu for pod in pods for cpu in _cpus(pod))
-    return {pod.uid: CpuSet(cpu for cpu in _cpus(pod) if users[cpu] == 1) for pod in pods}
+def unshared_cpus(
+    pods: Sequence[ObservedPod], available: Mapping[str, CpuSet]
+) -> dict[str, CpuSet]:
+    """Return, by pod UID, the CPUs that no other pod is confined to, as observed after a start.
+
+    Containers that may use all CPUs do not count: they began while no agent could confine them.
+
+    Args:
+        pods: All pods of the node.
+        available: CPUs that the cgroup of each pod has, by UID.
+    """
+    confined = {
+        pod.uid: {
+            cpu
+            for each in pod.containers
+            if each.group.cpus != available.get(pod.uid)
+            for cpu in each.group.cpus
+        }
+        for pod in pods
+    }
+    users = Counter(cpu for cpus in confined.values() for cpu in cpus)
+    return {uid: CpuSet(cpu for cpu in cpus if users[cpu] == 1) for uid, cpus in confined.items()}
 
 
 def still_exclusive(

@@ -19,10 +19,11 @@ A cpuset that was empty, which means all CPUs of the parent, cannot be emptied a
 tasks: ENOSPC, in v2 as in v1. In v2 it first gets all CPUs that the machine may ever have, with
 those that are offline now, so that its tasks may use all CPUs of the parent. Then, if no child of
 the parent has a cpuset that must stay, the controller is disabled for these children and enabled
-again, which makes all their cpusets empty. Where the kernel refuses that (EBUSY, because a
-container has enabled the controller for cgroups of its own), one thing differs until the group is
-deleted: no sibling can become a partition of CPUs (``cpuset.cpus.partition``), which neither the
-kubelet nor a container runtime makes.
+again, which makes all their cpusets empty. CPUs and memory nodes are restored one after the other,
+so a cpuset with all that the machine has need not stay: it has the same effect if it is empty.
+Where the kernel refuses this (EBUSY, because a container has enabled the controller for cgroups of
+its own), one thing differs until the group is deleted: no sibling can become a partition of CPUs
+(``cpuset.cpus.partition``), which neither the kubelet nor a container runtime makes.
 """
 
 from __future__ import annotations
@@ -145,7 +146,8 @@ class _Restoration:
             if write.setting not in self._gone and write.setting not in self._pending:
                 self._write(write)
         if self._cgroups.version == 2:
-            self._empty_cpusets({each.setting for each in writes if each.value == ""})
+            emptied = {each.setting for each in writes if each.value == ""}
+            self._empty_cpusets(emptied, everything)
         restored = self._originals.keys() - self._gone - self._pending.keys() - self._failed.keys()
         return RestoreResult(
             tuple(sorted(restored)), tuple(sorted(self._gone)), self._pending, self._failed
@@ -186,7 +188,7 @@ class _Restoration:
         else:
             self._failed.pop(setting, None)
 
-    def _empty_cpusets(self, settings: set[CgroupFile]) -> None:
+    def _empty_cpusets(self, settings: set[CgroupFile], everything: Mapping[str, CpuSet]) -> None:
         """Empty cpusets that the kernel does not let be written empty, as far as it can be done."""
         parents = {each.group.rpartition("/")[0] for each in settings - self._gone}
         for parent in sorted(parents):
@@ -194,9 +196,15 @@ class _Restoration:
             files = [CgroupFile("cpuset", each, file) for each in children for file in _CPUSETS]
             control = CgroupFile("cpuset", parent, "cgroup.subtree_control")
             with contextlib.suppress(CgroupError):
-                full = {each for each in files if self._cgroups.read(each)}
+                lists = {each: CpuSet.parse(self._cgroups.read(each)) for each in files}
+                may_go = [
+                    each in settings
+                    or bool(everything[each.file] and everything[each.file] <= cpus)
+                    for each, cpus in lists.items()
+                    if cpus
+                ]
                 enabled = "cpuset" in self._cgroups.read(control).split()
-                if enabled and full and full <= settings:
+                if enabled and may_go and all(may_go):
                     self._cgroups.write(control, "-cpuset")
                     self._cgroups.write(control, "+cpuset")
 

@@ -14,7 +14,8 @@ from walras_agent.journal import Journal
 from walras_agent.kubepods import Layout
 from walras_agent.memory.numa import NumaEnforcer
 from walras_agent.observe import PodObserver
-from walras_agent.tree import CgroupTree
+from walras_agent.restore import restore
+from walras_agent.tree import CgroupFile, CgroupTree
 
 VERSION = os.environ["WALRAS_CGROUP"]
 HOLDS_MEMORY = """
@@ -117,3 +118,27 @@ def test_memory_follows_a_pods_cores_and_goes_back(pods: Pods, tmp_path: Path) -
     keeper.step(seen, {}, 30.0)
     assert memory_nodes(pid) == "0-1"
     assert dict(keeper.journal.originals) == {}
+
+
+@pytest.mark.parametrize("nodes_first", [False, True])
+def test_cpus_and_memory_nodes_are_what_they_were(
+    pods: Pods, tmp_path: Path, nodes_first: bool
+) -> None:
+    """They are restored one after the other, and v2 does not empty a cpuset that has tasks."""
+    pid = pods.start("a")
+    journal = Journal.open(tmp_path / "journal")
+    keeper = NumaEnforcer(pods.tree, journal)
+    cpus, nodes = (
+        CgroupFile("cpuset", pods.container("a"), file) for file in ("cpuset.cpus", "cpuset.mems")
+    )
+    before = [pods.tree.read(each) for each in (cpus, nodes)]
+    seen = PodObserver(pods.tree, Layout("cgroupfs")).observe()
+    keeper.step(seen, {"a": CpuSet([1])}, 0.0)
+    journal.record([(cpus, "1")], pods.tree)
+    pods.tree.write(cpus, "1")
+    assert (pods.tree.read(cpus), memory_nodes(pid)) == ("1", "1")
+    for each in (nodes, cpus) if nodes_first else (cpus, nodes):
+        restore(journal, pods.tree, [each])
+    assert [pods.tree.read(each) for each in (cpus, nodes)] == before
+    assert memory_nodes(pid) == "0-1"
+    assert dict(journal.originals) == {}

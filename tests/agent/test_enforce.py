@@ -171,6 +171,22 @@ def test_container_that_starts_later_is_taken_in(version: Literal[1, 2], tmp_pat
 
 
 @VERSIONS
+def test_container_that_starts_while_the_agent_is_away_moves_no_other(
+    version: Literal[1, 2], tmp_path: Path
+) -> None:
+    kernel = node(version, "abd")
+    agent = Agent(kernel, tmp_path)
+    agent.hold(a=2000, b=1000)
+    agent.hold(b=1000)
+    agent.hold(b=1000, d=3000)
+    before = held(kernel)
+    assert before["b"] != CpuSet([0]), "a node without a past would place it there"
+    start(kernel, "e")
+    Agent(kernel, tmp_path).hold(b=1000, d=3000)
+    assert held(kernel) == before | {"e": before["a"]}
+
+
+@VERSIONS
 def test_quota_is_lifted_while_granted_and_put_back(version: Literal[1, 2], tmp_path: Path) -> None:
     """Throttling goes on with a quota set on pinned pods (koordinator 489, kubernetes 70585)."""
     kernel = node(version, quota=50_000)

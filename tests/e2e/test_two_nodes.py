@@ -162,7 +162,7 @@ def test_users_trade_across_nodes_and_nobody_is_below_its_entitlement(cluster: C
 
 def test_an_agent_that_is_killed_disturbs_no_other_node(cluster: Cluster) -> None:
     before, there = cluster.cpus(cluster.real), cluster.cpus(cluster.virtual)
-    cluster.virtual.shell("pkill -KILL -f '[w]alras_agent'")
+    cluster.virtual.shell("pkill -KILL -f 'bin/[w]alras-agent'")
     agents = "app.kubernetes.io/component=agent"
 
     def restarted() -> bool:

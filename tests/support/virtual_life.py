@@ -81,7 +81,7 @@ class Life:
     def kill_agent(self) -> None:
         """Kill the agent, and wait until it is there again."""
         before = self._restarts()
-        self.node.shell("pkill -KILL -f '[w]alras_agent'")
+        self.node.shell("pkill -KILL -f 'bin/[w]alras-agent'")
         assert eventually(lambda: self._restarts() > before, PATIENCE, pause=2)
         self._killed += self._restarts() - before
 
