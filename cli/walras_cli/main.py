@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import ClassVar
@@ -38,6 +39,19 @@ class LazyGroup(click.Group):
             loaded: click.Command = plugin.load()
             return loaded
         return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or suggest one of a similar name."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            close = get_close_matches(args[0], self.list_commands(ctx), n=1)
+            if not close:
+                raise
+            text = f"{error.format_message()} Did you mean '{close[0]}'?"
+            raise click.UsageError(text, ctx) from error
 
 
 @click.group(name="walras", cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

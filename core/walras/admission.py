@@ -161,6 +161,13 @@ class AccessPolicy:
             )
         return None
 
+    def only_entitlement(self, namespace: str, labels: Mapping[str, str]) -> str | None:
+        """Return the entitlement that admits a namespace; None if none or several do."""
+        found = [
+            name for name in self._entitlements if self.denial(name, namespace, labels) is None
+        ]
+        return found[0] if len(found) == 1 else None
+
 
 def _some(names: Iterable[str]) -> str:
     first = sorted(names)

@@ -6,7 +6,7 @@ A decision has six phases:
 2. Clear the market, by the rules of the Market, or by the last rules that could be used.
 3. Allocate: turn the plan into NodeAllocation specs.
 4. Measure: choose the pods whose speedup agents measure next. Finished measurements and runs of
-   ended pods are read before phase 1.
+   ended pods are read before phase 1. Also choose the MarketJobs of labelled workloads.
 5. Report: compute the status of every object, and Events about what changed.
 6. Place: bind waiting pods to the nodes of their pairs, or leave them to the scheduler.
 
@@ -54,6 +54,7 @@ from walras_operator.status.objects import (
     unused_market_statuses,
 )
 from walras_operator.validation import Validated, validate
+from walras_operator.workload_jobs import workload_jobs
 from walras_operator.world import Decision, Reference, Settlement
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ def decide(world: World) -> Decision:
             part,
             nodes=whole.nodes + part.nodes,
             profiles=whole.profiles + part.profiles,
+            jobs=whole.jobs + part.jobs,
             statuses=_by_object(whole.statuses + part.statuses),
             events=_by_object(whole.events + part.events),
         )
@@ -200,7 +202,13 @@ def _carry_out(
     enforcement = enforced(allocations, world.allocations)
     outcomes = JobOutcomes.of(validated, plan, allocations.ungranted, enforcement)
     measuring = plan_measurements(known, rules, outcomes)
-    outcomes = replace(outcomes, unmeasured=measuring.reasons, unplaceable=world.unplaceable)
+    automatic = workload_jobs(world, rules)
+    outcomes = replace(
+        outcomes,
+        unmeasured=measuring.reasons,
+        unplaceable=world.unplaceable,
+        annotations=automatic.problems,
+    )
     status = status_of_market(world)
     stored = _stored_ledger(world, found, status)
     ledger = None if stored is None else stored.report
@@ -220,6 +228,7 @@ def _carry_out(
         plan=plan,
         notes=_notes(world, validated),
         profiles=measuring.created,
+        jobs=automatic.writes,
         settlement=settlement,
         until=_until(world, found),
         ended=ended.pods,
@@ -228,7 +237,7 @@ def _carry_out(
     statuses = list(profile_statuses(world, measuring.profiles))
     if settlement is None:
         yield _with_statuses(decision, statuses)
-        decision, statuses = replace(decision, nodes=(), profiles=()), []
+        decision, statuses = replace(decision, nodes=(), profiles=(), jobs=()), []
     runs = runs_by_job(known, rules, found.snapshot, allocations, outcomes)
     outcomes = replace(outcomes, runs=runs)
     statuses += [

@@ -36,6 +36,7 @@ class JobOutcomes:
         bids: Outcomes of bids in auctions, by namespace and name of the job.
         colocations: Co-runners of pods that were placed in pairs, by title of the pod.
         unplaceable: Why waiting pods cannot be placed; empty if they can.
+        annotations: Invalid annotations of labelled workloads, by namespace and name of the job.
         runs: Field ``runs`` of each job's status, by namespace and name of the job.
     """
 
@@ -50,6 +51,7 @@ class JobOutcomes:
     bids: Mapping[Name, BidOutcome] = field(default_factory=dict)
     colocations: Mapping[str, PodColocation] = field(default_factory=dict)
     unplaceable: str = ""
+    annotations: Mapping[Name, Problem] = field(default_factory=dict)
     runs: Mapping[Name, Document] = field(default_factory=dict)
 
     @classmethod

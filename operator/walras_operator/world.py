@@ -162,6 +162,19 @@ class ProfileWrite:
 
 
 @dataclass(frozen=True, slots=True)
+class JobWrite:
+    """An automatic MarketJob to create, change or delete.
+
+    Attributes:
+        object: Reference to the MarketJob, with its UID if it exists.
+        document: The MarketJob in the API's form; None to delete it.
+    """
+
+    object: Reference
+    document: Document | None
+
+
+@dataclass(frozen=True, slots=True)
 class StatusWrite:
     """A status to replace.
 
@@ -247,6 +260,7 @@ class Decision:
         plan: Plan of the market; None if it could not be cleared.
         notes: A line about each problem that no status shows.
         profiles: SpeedupProfiles to create.
+        jobs: MarketJobs of labelled workloads to create, change or delete.
         settlement: Quantum that is settled; None if credits stay as they are.
         until: When memory is divided again (RFC 3339); empty if it is not divided.
         placements: Waiting pods to bind or to leave to the scheduler.
@@ -262,6 +276,7 @@ class Decision:
     plan: Plan | None = None
     notes: tuple[str, ...] = ()
     profiles: tuple[ProfileWrite, ...] = ()
+    jobs: tuple[JobWrite, ...] = ()
     settlement: Settlement | None = None
     until: str = ""
     placements: tuple[Placement, ...] = ()
@@ -270,4 +285,6 @@ class Decision:
     @property
     def writes(self) -> bool:
         """Whether there is anything to write."""
-        return any((self.nodes, self.profiles, self.statuses, self.events, self.placements))
+        return any(
+            (self.nodes, self.profiles, self.jobs, self.statuses, self.events, self.placements)
+        )

@@ -47,8 +47,18 @@ OURS: Mapping[str, Kind] = {
 """Kinds of Walras, by name."""
 
 CONFIG_MAPS = Kind("", "v1", "configmaps", namespaced=True)
+DEPLOYMENTS = Kind("apps", "v1", "deployments", namespaced=True)
 EVENTS = Kind("", "v1", "events", namespaced=True)
+JOBS = Kind("batch", "v1", "jobs", namespaced=True)
 LEASES = Kind("coordination.k8s.io", "v1", "leases", namespaced=True)
 NAMESPACES = Kind("", "v1", "namespaces")
 NODES = Kind("", "v1", "nodes")
 PODS = Kind("", "v1", "pods", namespaced=True)
+STATEFUL_SETS = Kind("apps", "v1", "statefulsets", namespaced=True)
+
+WORKLOADS: Mapping[str, Kind] = {
+    "Deployment": DEPLOYMENTS,
+    "Job": JOBS,
+    "StatefulSet": STATEFUL_SETS,
+}
+"""Kinds of Kubernetes that make pods, and that users may label for the market, by name."""

@@ -160,6 +160,20 @@ BAD = {
             'write a decimal number in quotes, such as "2.5"'
         ),
     ),
+    "F as a number": (
+        [ENTITLEMENT, JOB.replace('"0.9"', "0.9")],
+        (
+            "MarketJob default/zip: spec.parallelFraction: is 0.9; "
+            'write a decimal number in quotes, such as "0.9"'
+        ),
+    ),
+    "a command as text": (
+        [ENTITLEMENT, JOB.replace('["true", "{fraction}"]', '"python3 work.py"')],
+        (
+            "MarketJob default/zip: spec.command: is python3 work.py; "
+            'write a list, such as ["python3", "work.py"]'
+        ),
+    ),
     "a program that does not exist": (
         [ENTITLEMENT, JOB.replace('"true"', "no-such-program")],
         (
@@ -267,3 +281,13 @@ def test_all_problems_are_named_at_once(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         load([file])
     assert len(caught.value.problems) == 2
+
+
+def test_an_unknown_entitlement_is_not_hidden_by_another_problem(tmp_path: Path) -> None:
+    job = JOB.replace("entitlement: ada", "entitlement: eve").replace('"true"', "no-such-program")
+    file = write(tmp_path, ENTITLEMENT, job)
+    with pytest.raises(InputError) as caught:
+        load([file])
+    first, second = caught.value.problems
+    assert "no-such-program: command not found" in first
+    assert "entitlement eve does not exist" in second

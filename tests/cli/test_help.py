@@ -78,3 +78,10 @@ def test_commands_with_arguments_show_examples() -> None:
         ("explain",),
     ):
         assert "  Examples:\n" in CliRunner().invoke(main, [*words, "--help"]).output
+
+
+def test_a_command_of_a_similar_name_is_suggested() -> None:
+    done = CliRunner().invoke(main, ["explian"], prog_name="walras")
+    assert done.exit_code == 2
+    assert "No such command 'explian'. Did you mean 'explain'?" in done.output
+    assert "Did you mean" not in CliRunner().invoke(main, ["zzzz"]).output

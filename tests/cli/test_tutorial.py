@@ -63,7 +63,7 @@ class Tutorial:
     def close(self) -> None:
         self._ended.set()
         self._agent.join()
-        for name in ("jobs", "programs", "teams"):
+        for name in ("programs", "teams"):
             kubectl(
                 "delete", "--ignore-not-found", "--wait=false", "-f", str(EXAMPLES / f"{name}.yaml")
             )
@@ -89,6 +89,14 @@ class Tutorial:
     def apply(self, *names: str) -> None:
         for name in names:
             kubectl("apply", "-f", str(EXAMPLES / f"{name}.yaml"))
+
+    def label(self) -> None:
+        """Have all programs take part, by the page's commands."""
+        section = PAGE.partition("\n## Programs, and what a job is\n")[2].partition("\n## ")[0]
+        commands = re.findall(r"^kubectl ((?:annotate|label) .*)$", section, re.MULTILINE)
+        assert len(commands) == 4
+        for each in commands:
+            kubectl(*each.split())
 
     def enforced(self) -> bool:
         """Whether all three pods hold what they were granted by the last plan."""
@@ -141,7 +149,7 @@ def tutorial(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Tutoria
 def test_the_tutorial_shows_what_its_commands_print(tutorial: Tutorial) -> None:
     tutorial.apply("teams", "programs")
     assert eventually(lambda: sum(len(tutorial.pods(team)) for team in TEAMS) == 3, 60)
-    tutorial.apply("jobs")
+    tutorial.label()
     assert eventually(tutorial.enforced, 60)
     for team in TEAMS:
         kubectl("wait", "--for=condition=Ready", "marketjob", "--all", "-n", team)

@@ -207,7 +207,10 @@ def test_all_unusable_documents_are_named_at_once(tmp_path: Path) -> None:
 
 def test_a_missing_file_and_a_missing_cluster_are_named() -> None:
     done = walras("what-if", KUBECONFIG="/nowhere.kubeconfig")
-    complaint = "the kubeconfig does not exist; set --kubeconfig or KUBECONFIG"
+    complaint = (
+        "the kubeconfig does not exist; set --kubeconfig or KUBECONFIG; "
+        "for a cluster in files, use -f FILE or --from FILE"
+    )
     assert (done.returncode, done.stderr) == (2, f"walras: /nowhere.kubeconfig: {complaint}\n")
     done = walras("what-if", "-f", "/nowhere.yaml")
     assert (done.returncode, done.stderr) == (

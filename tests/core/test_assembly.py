@@ -153,7 +153,11 @@ def test_a_pod_is_the_jobs_that_its_labels_or_its_owner_say() -> None:
         job("by-job", **ref("Job", "j"), parallelFraction="0.9"),
         job("by-deployment", **ref("Deployment", "web"), parallelFraction="0.9"),
         job("by-set", **ref("StatefulSet", "db"), parallelFraction="0.9"),
-        job("by-pod", **ref("Pod", "lone"), parallelFraction="0.9"),
+        job(
+            "by-pod",
+            targetRef={"apiVersion": "v1", "kind": "Pod", "name": "lone"},
+            parallelFraction="0.9",
+        ),
         pod("a", labels={"app": "by-label"}),
         pod("b", ownerReferences=owned("Job", "j")),
         pod(

@@ -20,7 +20,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from walras.resources.contract import COLOCATION_GATE, PARTNER_ANNOTATION, STATIC_POD_ANNOTATION
+from walras.resources.contract import (
+    COLOCATION_GATE,
+    ENTITLEMENT_LABEL,
+    JOB_LABEL,
+    JOB_SETTINGS,
+    PARTNER_ANNOTATION,
+    STATIC_POD_ANNOTATION,
+)
 from walras.resources.supply import MOST_CORES
 from walras.snapshot import CoreMechanism
 from walras_operator.decision import decide
@@ -80,6 +87,7 @@ def drawn(seed: int) -> Tenancy:
             cores={"mechanism": mechanism},
             memory={"mechanism": lots.choice(["Karma", "MaxMin", "Strict"]), "sliceSize": "64Mi"},
             colocation={"policy": lots.choice(["None", "StableRoommates"])},
+            jobs={"create": lots.choice(["Labelled", "Entitled", "Never"])},
         ),
         entitlement("alice", shares=shares[0], namespaces=["alice"]),
         entitlement("bob", shares=shares[1], namespaces=["bob"]),
@@ -115,7 +123,13 @@ def _pods(
             namespace="bob",
             phase="Running" if admitted else "Pending",
             annotations=_annotations(lots, hers),
-            labels={"app": lots.choice(APPS), "pod-template-hash": lots.choice(["", "x", "0"])},
+            labels={
+                "app": lots.choice(APPS),
+                "pod-template-hash": lots.choice(["", "x", "0"]),
+                **lots.choice(
+                    [{}, {JOB_LABEL: ""}, {JOB_LABEL: "false", ENTITLEMENT_LABEL: "alice"}]
+                ),
+            },
             ownerReferences=_owners(lots, hers),
         )
         made["metadata"]["uid"] = f"bob-{number}"  # the API server's choice
@@ -144,6 +158,8 @@ def _annotations(lots: Random, hers: list[str]) -> Document:
             {PARTNER_ANNOTATION: f"u-alice-train-{hers[0]}-0"},
             {STATIC_POD_ANNOTATION: f"u-alice-train-{hers[0]}-0"},
             {"x" * 60: "y" * 10_000},
+            {ENTITLEMENT_LABEL: lots.choice(["alice", "bob", "../alice", ""])},
+            {key: lots.choice(["9" * 400, "-1", "alice", "2"]) for key in JOB_SETTINGS},
         ]
     )
 
@@ -251,6 +267,7 @@ def test_nothing_that_a_tenant_writes_takes_from_another(cluster: Tenancy) -> No
     for decision in rounds(known, 2):
         plan = decision.plan
         assert plan is not None
+        assert {each.object.namespace for each in decision.jobs} <= {"bob"}
         for write in decision.nodes:
             for grant in write.spec["grants"]:
                 named = grant["namespace"], grant["name"]

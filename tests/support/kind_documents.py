@@ -182,7 +182,7 @@ WRONG = [
     _job("progress", by_rule=True, progress={"file": "/a", "http": {"port": 1}}),
     _job("data", by_rule=True, data={"path": "a", "size": "1"}),
     _job(
-        "targetRef.kind", selector=None, targetRef={"apiVersion": "v1", "kind": "Node", "name": "n"}
+        "targetRef.kind", selector=None, targetRef={"apiVersion": "v1", "kind": "pods", "name": "n"}
     ),
     _job("targetRef.name", selector=None, targetRef={"apiVersion": "v1", "kind": "Pod"}),
     _job("command", command=[]),

@@ -5,6 +5,8 @@ The chart's roles are compared with these, so that what is installed is what was
 
 from __future__ import annotations
 
+from walras_operator.workload_jobs import READABLE_KINDS
+
 Rule = dict[str, list[str]]
 
 OPERATOR_RULES: list[Rule] = [
@@ -27,6 +29,11 @@ OPERATOR_RULES: list[Rule] = [
     {"apiGroups": ["walras.dev"], "resources": ["speedupprofiles"], "verbs": ["create"]},
     {
         "apiGroups": ["walras.dev"],
+        "resources": ["marketjobs"],
+        "verbs": ["create", "delete", "update"],
+    },
+    {
+        "apiGroups": ["walras.dev"],
         "resources": [
             "entitlements/status",
             "marketjobs/status",
@@ -38,6 +45,20 @@ OPERATOR_RULES: list[Rule] = [
     {"apiGroups": [""], "resources": ["namespaces", "nodes", "pods"], "verbs": ["list", "watch"]},
     {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["list", "watch"]},
+    {
+        "apiGroups": ["apps"],
+        "resources": ["deployments", "statefulsets"],
+        "verbs": ["list", "watch"],
+    },
+    {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["list", "watch"]},
+    *(
+        {
+            "apiGroups": [group],
+            "resources": [f"{kind.lower()}s" for kind in sorted(kinds)],
+            "verbs": ["get"],
+        }
+        for group, kinds in READABLE_KINDS.items()
+    ),
 ]
 """Of the operator, in the whole cluster. Get of objects and update of statuses are for servers that
 cannot apply.

@@ -6,13 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from walras.resources.assembly import Objects
-from walras.resources.cluster import Namespace, NodeObject, Pod
+from walras.resources.cluster import Namespace, NodeObject, Pod, Workload
 from walras.resources.kinds import EntitlementObject, Market, MarketJob, SpeedupProfile
 from walras.resources.parse import ResourceError, parse_allocation, parse_object
 from walras_operator.status.objects import reference_of
 from walras_operator.world import Broken, Decision, Document, Reference, World
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from walras.resources.node_allocation import NodeAllocation
 
 NOW = "2026-01-31T12:00:00Z"
@@ -134,6 +136,7 @@ def world(*documents: Document, agents: set[str] | None = None, **fields: Any) -
             nodes=nodes,
             pods=those(Pod),
             namespaces=those(Namespace),
+            workloads=those(Workload),
         ),
         markets=those(Market),
         broken=broken,
@@ -177,7 +180,7 @@ def outcome(before: World, decision: Decision, *, leader_changes: bool = False) 
         objects=replace(
             objects,
             entitlements=[shown(each) for each in objects.entitlements],
-            jobs=[shown(each) for each in objects.jobs],
+            jobs=[shown(each) for each in jobs_after(objects.jobs, decision)],
             profiles=[shown(each) for each in (*objects.profiles, *made(decision))],
             pods=[placed.get(each.metadata.uid, each) for each in objects.pods],
         ),
@@ -200,6 +203,21 @@ def made(decision: Decision) -> list[SpeedupProfile]:
         assert isinstance(resource, SpeedupProfile)
         found.append(resource)
     return found
+
+
+def jobs_after(jobs: Sequence[MarketJob], decision: Decision) -> list[MarketJob]:
+    """Return the MarketJobs after those of workloads were written."""
+    after = {reference_of(each): each for each in jobs}
+    for write in decision.jobs:
+        if write.document is None:
+            del after[write.object]
+            continue
+        uid = f"MarketJob-{write.object.namespace}-{write.object.name}"
+        metadata = {**write.document["metadata"], "uid": uid}
+        resource = parse_object({**write.document, "metadata": metadata})
+        assert isinstance(resource, MarketJob)
+        after[reference_of(resource)] = resource
+    return list(after.values())
 
 
 def _stamped(reference: Reference, status: Document) -> Document:

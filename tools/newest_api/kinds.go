@@ -56,6 +56,8 @@ var kinds = []kind{
 	{resource: "secrets", singular: "secret", object: &core.Secret{}, list: &core.SecretList{}},
 	{resource: "leases", singular: "lease", object: &coordination.Lease{}, list: &coordination.LeaseList{}},
 	{resource: "deployments", singular: "deployment", object: &apps.Deployment{}, list: &apps.DeploymentList{}},
+	{resource: "replicasets", singular: "replicaset", object: &apps.ReplicaSet{}, list: &apps.ReplicaSetList{}},
+	{resource: "statefulsets", singular: "statefulset", object: &apps.StatefulSet{}, list: &apps.StatefulSetList{}},
 	{resource: "daemonsets", singular: "daemonset", object: &apps.DaemonSet{}, list: &apps.DaemonSetList{}},
 	{resource: "jobs", singular: "job", object: &batch.Job{}, list: &batch.JobList{}},
 	{resource: "poddisruptionbudgets", singular: "poddisruptionbudget", object: &policy.PodDisruptionBudget{}, list: &policy.PodDisruptionBudgetList{}},

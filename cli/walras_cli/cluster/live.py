@@ -12,6 +12,7 @@ from walras_operator.runtime.kinds import Scope
 from walras_operator.runtime.mirror import Mirror
 from walras_service.api_errors import ApiError
 from walras_service.failures import Failure
+from walras_service.kinds import WORKLOADS
 
 if TYPE_CHECKING:
     from walras_cli.cluster.connection import Cluster
@@ -26,7 +27,12 @@ def world_of(cluster: Cluster) -> World:
         Failure: some of it may not be seen; a market cannot be cleared on a part of it.
         ApiError: the cluster cannot be asked.
     """
-    kinds = {kind: each for kind, each in Scope("").kinds.items() if kind != "Lease"}
+    # MarketJobs of labelled workloads are there already.
+    kinds = {
+        kind: each
+        for kind, each in Scope("").kinds.items()
+        if kind != "Lease" and kind not in WORKLOADS
+    }
     mirror = Mirror(kinds, lambda _: None, lambda: 0.0)
 
     def hear(watched: Watched) -> str | None:

@@ -29,7 +29,7 @@ from walras_profiler.sampling import SamplingError, check_source
 from walras_profiler.template import Template, check_program
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from walras.profile import SpeedupFit
     from walras.resources.kinds import MarketJobSpec
@@ -128,8 +128,7 @@ def load(files: Iterable[Path]) -> LocalMarket:
     found: list[Located[AnyResource]] = read(files, parse_resource)
     problems: list[str] = []
     market = _assemble(found, problems)
-    if not problems:
-        problems += _check_entitlements(market, found)
+    problems += _check_entitlements(market, found)
     if not problems and not market.jobs:
         names = ", ".join(str(file) for file in files)
         problems.append(f"{names}: contains no MarketJob; add one with a command")
@@ -180,7 +179,7 @@ def _job(
     namespace, name = resource.metadata.namespace, resource.metadata.name
     if spec.command is None:
         raise ValueError("spec.command: is missing; a local run needs a program to start")
-    profile = profiles.get((namespace, spec.profile or name))
+    profile = profiles.get((namespace, resource.profile_name))
     if spec.profile is not None and profile is None:
         raise ValueError(
             f"spec.profile: there is no SpeedupProfile {namespace}/{spec.profile} in the files; "
@@ -263,15 +262,23 @@ def _check_samples(job: LocalJob) -> None:
         )
 
 
-def _check_entitlements(market: LocalMarket, found: Sequence[Located[AnyResource]]) -> list[str]:
-    """Return what the market's admission would object to, before anything runs."""
+def _check_entitlements(
+    market: LocalMarket, found: Sequence[Located[AnyResource]]
+) -> Iterator[str]:
+    """Yield what the market's admission would object to, before anything runs."""
+    origins = {
+        (job.metadata.namespace, job.metadata.name): (each.origin, job.spec.entitlement)
+        for each in found
+        if isinstance(job := each.resource, MarketJob)
+    }
     jobs = tuple(
-        core.Job(job.namespace, job.name, job.spec.entitlement, NODE, fraction=1.0)
-        for job in market.jobs
+        core.Job(namespace, name, entitlement, NODE, fraction=1.0)
+        for (namespace, name), (_, entitlement) in origins.items()
     )
-    node = core.Node(NODE, cores=1)
     try:
-        refused = admit(core.Snapshot(market.entitlements, (node,), jobs)).refused
+        refused = admit(
+            core.Snapshot(market.entitlements, (core.Node(NODE, cores=1),), jobs)
+        ).refused
     except EntitlementError as error:
         origin = next(
             each.origin
@@ -279,11 +286,11 @@ def _check_entitlements(market: LocalMarket, found: Sequence[Located[AnyResource
             if isinstance(each.resource, EntitlementObject)
             and each.resource.metadata.name == error.entitlement
         )
-        return [f"{origin}: spec.parent: {error}"]
-    origins = {(job.namespace, job.name): job.origin for job in market.jobs}
-    return [
-        f"{origins[each.namespace, each.name]}: spec.entitlement: {each.reason}" for each in refused
-    ]
+        yield f"{origin}: spec.parent: {error}"
+        return
+    for each in refused:
+        origin, _ = origins[each.namespace, each.name]
+        yield f"{origin}: spec.entitlement: {each.reason}"
 
 
 @dataclass(slots=True)

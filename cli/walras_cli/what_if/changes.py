@@ -323,7 +323,9 @@ def _world(target: Target, files: Sequence[Path]) -> World:
             return world_of(cluster)
     except Failure as error:
         if not files:
-            raise
+            raise type(error)(
+                f"{error.format_message()}; for a cluster in files, use -f FILE or --from FILE"
+            ) from error
         raise type(error)(
             f"{_names(files)}: contains no Node, so it changes a live cluster: "
             f"{error.format_message()}; to describe a whole cluster instead, add the output of "

@@ -38,9 +38,9 @@ from walras.snapshot import PlacementConstraints
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from walras.resources.cluster import Namespace, NodeObject, Pod
+    from walras.resources.cluster import Namespace, NodeObject, Pod, Workload
     from walras.resources.kinds import EntitlementObject, MarketJob, SpeedupProfile
-    from walras.resources.selection import Selection
+    from walras.resources.selection import Controllers, Selection
     from walras.resources.supply import ProcessorCounts
     from walras.snapshot import Job
     from walras.snapshot import Node as Supply
@@ -55,6 +55,8 @@ class Objects:
     """The objects of a cluster.
 
     Attributes:
+        workloads: Labelled Jobs, Deployments and StatefulSets.
+        controllers: Controllers of the owners of pods that were looked up; None for owners without.
         topologies: Topologies that nodes' agents have reported, by name of the node.
         demands: Bytes of memory that pods could use, as agents have reported, by UID.
     """
@@ -65,6 +67,8 @@ class Objects:
     nodes: Sequence[NodeObject] = ()
     pods: Sequence[Pod] = ()
     namespaces: Sequence[Namespace] = ()
+    workloads: Sequence[Workload] = ()
+    controllers: Controllers = field(default_factory=dict)
     rules: MarketSpec = field(default_factory=MarketSpec)
     topologies: Mapping[str, ProcessorCounts] = field(default_factory=dict)
     demands: Mapping[str, int] = field(default_factory=dict)
@@ -101,7 +105,7 @@ def assemble(objects: Objects, without: Collection[Name] = frozenset()) -> Assem
     """
     notes: list[str] = []
     absent: dict[int, str] = {}
-    selection = select(objects.jobs, objects.pods)
+    selection = select(objects.jobs, objects.pods, objects.controllers)
     known = _Known.of(objects, without)
     refused = known.refused()
     outside = {*without, *refused}
@@ -277,7 +281,7 @@ class _Known:
             max_cores=spec.max_cores,
             namespace_labels=self.labels.get(namespace, {}),
             bid=bid_of(resource, self.rules),
-            program=f"{namespace}/{spec.profile or resource.metadata.name}",
+            program=f"{namespace}/{resource.profile_name}",
             bandwidth=None if bandwidth is None else float(bandwidth),
             placement=placing_of(resource),
             measured_together=self.speedups[_key(resource)].source == "Online",

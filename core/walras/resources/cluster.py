@@ -1,4 +1,4 @@
-"""The built-in kinds of Kubernetes that the market reads: Node, Pod and Namespace.
+"""The kinds of Kubernetes that the market reads: Node, Pod, Namespace, and labelled workloads.
 
 Only the fields that the market needs are parsed; all other fields are ignored.
 """
@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, model_validator
 from pydantic.alias_generators import to_camel
 
-from walras.resources.contract import PARTNER_ANNOTATION, STATIC_POD_ANNOTATION
+from walras.resources.contract import JOB_SETTINGS, PARTNER_ANNOTATION, STATIC_POD_ANNOTATION
 from walras.resources.model import bounded
 
 QUANTITY = re.compile(
@@ -69,8 +69,25 @@ def _text(given: Any) -> str:
 class OwnerReference(_Object):
     """A reference to the owner of an object."""
 
+    api_version: str = ""
     kind: str
     name: str
+    uid: str = ""
+    controller: bool = False
+
+    @property
+    def group(self) -> str:
+        """API group of the owner; empty for the core group."""
+        return group_of(self.api_version)
+
+
+def group_of(api_version: str) -> str:
+    """Return the API group in a document's ``apiVersion``; empty for the core group."""
+    return api_version.rpartition("/")[0]
+
+
+_LONGEST_ANNOTATION = 256
+"""Characters, more than any value has that is used."""
 
 
 def _those_read(annotations: Any) -> Any:
@@ -78,8 +95,8 @@ def _those_read(annotations: Any) -> Any:
     if not isinstance(annotations, dict):
         return {}
     return {
-        key: annotations[key]
-        for key in (STATIC_POD_ANNOTATION, PARTNER_ANNOTATION)
+        key: str(annotations[key])[:_LONGEST_ANNOTATION]
+        for key in (STATIC_POD_ANNOTATION, PARTNER_ANNOTATION, *JOB_SETTINGS)
         if key in annotations
     }
 
@@ -353,11 +370,22 @@ class Namespace(_Object):
     metadata: ObjectMeta
 
 
-ClusterObject = NodeObject | Pod | Namespace
+class Workload(_Object):
+    """An object whose controller makes pods."""
 
-CLUSTER_KINDS: dict[str, type[ClusterObject]] = {
-    "Node": NodeObject,
-    "Pod": Pod,
-    "Namespace": Namespace,
+    api_version: str
+    kind: str
+    metadata: ObjectMeta
+
+
+ClusterObject = NodeObject | Pod | Namespace | Workload
+
+CLUSTER_KINDS: dict[tuple[str, str], type[ClusterObject]] = {
+    ("v1", "Node"): NodeObject,
+    ("v1", "Pod"): Pod,
+    ("v1", "Namespace"): Namespace,
+    ("apps/v1", "Deployment"): Workload,
+    ("apps/v1", "StatefulSet"): Workload,
+    ("batch/v1", "Job"): Workload,
 }
-"""Kinds of apiVersion v1 that the market reads."""
+"""Kinds of Kubernetes that the market reads, by apiVersion and kind."""

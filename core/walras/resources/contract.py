@@ -57,6 +57,30 @@ MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
 MARKET_JOB_LABEL: Final = f"{GROUP}/market-job"
 """Label of a SpeedupProfile that the operator created: name of the MarketJob that it is for."""
 
+JOB_LABEL: Final = f"{GROUP}/job"
+"""Label of a workload or its pods: they take part in the market, unless its value is ``false``."""
+
+ENTITLEMENT_LABEL: Final = f"{GROUP}/entitlement"
+"""Label of a namespace: the entitlement that its labelled workloads draw on."""
+
+JOB_SETTINGS: Final = tuple(
+    f"{GROUP}/{name}"
+    for name in (
+        "entitlement",
+        "max-cores",
+        "memory",
+        "min-cores",
+        "parallel-fraction",
+        "program",
+        "progress-file",
+        "progress-metric",
+        "progress-path",
+        "progress-port",
+        "work",
+    )
+)
+"""Annotations of a labelled workload or its pods: fields of the MarketJob that is made for it."""
+
 SOCKETS_LABEL: Final = f"{GROUP}/sockets"
 """Label of a node: its number of sockets, used until its agent has reported it."""
 

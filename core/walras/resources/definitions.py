@@ -91,6 +91,7 @@ DEFINITIONS = (
         "mj",
         (
             PrinterColumn("Entitlement", ".spec.entitlement"),
+            PrinterColumn("Workload", ".status.workload"),
             PrinterColumn("Pods", ".status.counts.total", "integer"),
             PrinterColumn("Cores", ".status.cores"),
             PrinterColumn("Speedup", ".status.speedup"),

@@ -40,7 +40,9 @@ MOST_EXACT = 2**53 - 1
 
 def _decimal(value: Any) -> Decimal:
     if not isinstance(value, str):
-        raise ValueError(f'is {shown(value)}; write a decimal number in quotes, such as "2.5"')  # noqa: TRY004
+        example = value if type(value) in {int, float} and 0 < value < MOST_EXACT else 2.5
+        message = f'is {shown(value)}; write a decimal number in quotes, such as "{example}"'
+        raise ValueError(message)  # noqa: TRY004 - pydantic reports ValueErrors
     if re.fullmatch(DECIMAL, value) is None:
         raise ValueError(f'is {value!r}; write a plain decimal number, such as "2.5"')
     return Decimal(value)

@@ -133,6 +133,18 @@ class ProfilingPolicy(Model):
     most_at_once: PositiveInt | None = None
 
 
+class JobsPolicy(Model):
+    """For which workloads MarketJobs are made.
+
+    Attributes:
+        create: Workloads for which MarketJobs are made: those with the label ``walras.dev/job``
+            (Labelled), also all others in namespaces that an entitlement admits, except for
+            DaemonSets (Entitled), or none (Never).
+    """
+
+    create: Literal["Labelled", "Entitled", "Never"] = "Labelled"
+
+
 class MarketSpec(Model):
     """The rules of the market.
 
@@ -147,6 +159,7 @@ class MarketSpec(Model):
         colocation: How pending pods are placed in pairs.
         auction: Rules for cores or memory whose mechanism is Auction.
         profiling: How running pods are measured.
+        jobs: For which workloads MarketJobs are made.
     """
 
     mode: Literal["enforce", "observe"] = "enforce"
@@ -157,6 +170,7 @@ class MarketSpec(Model):
     colocation: ColocationPolicy = ColocationPolicy()
     auction: AuctionPolicy = AuctionPolicy()
     profiling: ProfilingPolicy = ProfilingPolicy()
+    jobs: JobsPolicy = JobsPolicy()
 
 
 class EpochReport(Status):

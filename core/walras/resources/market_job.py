@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
+from walras.resources.contract import MANAGED_BY_LABEL, OPERATOR
 from walras.resources.fields import (
     BYTES_OF_UNIT,
     LONGEST_QUANTITY,
@@ -49,12 +50,13 @@ class TargetRef(Model):
 
     Attributes:
         api_version: API version of the workload, such as ``batch/v1``.
-        kind: Kind of the workload.
+        kind: Kind of the workload: any kind that owns pods, or that owns what owns them, such as a
+            Job, a Deployment or a RayJob.
         name: Name of the workload, in the job's namespace.
     """
 
     api_version: Text
-    kind: Literal["Job", "Deployment", "StatefulSet", "Pod"]
+    kind: Annotated[str, Field(pattern=r"^[A-Z][A-Za-z0-9]{0,62}$")]
     name: Name
 
 
@@ -286,6 +288,9 @@ class MarketJobSpec(Model):
         parallel_fraction: Parallel fraction F of the job, if it is known.
         profile: Name of a SpeedupProfile in the job's namespace. If neither this nor
             ``parallelFraction`` is set, F is measured.
+        program: Name of the program that the job runs. Jobs of a namespace with the same program
+            share the SpeedupProfile of that name, which is made when the first of them is measured,
+            and outlives them. By default, each job is measured by itself.
         min_cores: Minimum number of cores that are useful to the job.
         max_cores: Maximum number of cores that the job can use.
         memory: Demand for memory. If unset, the job does not take part in the division of memory.
@@ -304,6 +309,11 @@ class MarketJobSpec(Model):
             "has both parallelFraction and profile; keep one of them",
             "!(has(self.parallelFraction) && has(self.profile))",
             lambda spec: spec.parallel_fraction is None or spec.profile is None,
+        ),
+        Rule(
+            "has both program and profile; keep one of them",
+            "!(has(self.program) && has(self.profile))",
+            lambda spec: spec.program is None or spec.profile is None,
         ),
         Rule(
             "has both selector and targetRef; keep one of them",
@@ -330,6 +340,7 @@ class MarketJobSpec(Model):
     work: PositiveDecimal = Decimal(1)
     parallel_fraction: Fraction | None = None
     profile: Name | None = None
+    program: Name | None = None
     min_cores: PositiveInt = 1
     max_cores: PositiveInt | None = None
     memory: JobMemory | None = None
@@ -568,6 +579,8 @@ class MarketJobStatus(ConditionedStatus):
     """The result of the market for a job.
 
     Attributes:
+        workload: Workload or labels that select its pods, such as ``Job/train``; ``auto
+            (Job/train)`` if the job was made for a labelled workload.
         profile: Parallel fraction F and its origin.
         counts: Number of pods by state.
         cores: Cores that the market allocated to all its pods, before rounding.
@@ -578,10 +591,12 @@ class MarketJobStatus(ConditionedStatus):
         pods: Result for each pod, by name; ``counts.unlisted`` is the number of pods beyond the end
             of the list.
         conditions: Conditions ``Ready``, ``Admitted`` (its entitlement accepts it), ``Profiled``
-            (its speedup is known), ``Selected`` (it has pods, and no other job selects them) and,
-            for a job with a ``minimumUtility``, ``ObjectiveMet``.
+            (its speedup is known), ``Selected`` (it has pods, and no other job selects them), for a
+            job with a ``minimumUtility`` ``ObjectiveMet``, and for a labelled workload with invalid
+            annotations ``AnnotationsValid``.
     """
 
+    workload: str | None = None
     profile: UsedProfile | None = None
     counts: PodCounts | None = None
     cores: Decimals | None = None
@@ -597,6 +612,16 @@ class MarketJob(Resource):
 
     kind: Literal["MarketJob"]
     spec: MarketJobSpec
+
+    @property
+    def profile_name(self) -> str:
+        """Name of the SpeedupProfile that has the job's speedup, if there is one."""
+        return self.spec.profile or self.spec.program or self.metadata.name
+
+    @property
+    def is_automatic(self) -> bool:
+        """Whether the operator made it, for a workload with a label."""
+        return self.metadata.labels.get(MANAGED_BY_LABEL) == OPERATOR
 
 
 def full_size(data: JobData) -> float:

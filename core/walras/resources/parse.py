@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pydantic_core import ErrorDetails
+
+
+_LONGEST_SHOWN = 200
 
 
 class ResourceError(ValueError):
@@ -58,8 +63,8 @@ def parse_object(document: object) -> AnyResource | ClusterObject | None:
     """
     if isinstance(document, dict):
         version, kind = document.get("apiVersion"), document.get("kind")
-        if version == "v1" and kind in CLUSTER_KINDS:
-            return _validated(document, CLUSTER_KINDS[kind])
+        if isinstance(version, str) and isinstance(kind, str) and (version, kind) in CLUSTER_KINDS:
+            return _validated(document, CLUSTER_KINDS[version, kind])
         if isinstance(version, str) and isinstance(kind, str) and kind not in KINDS:
             return None
     return parse_resource(document)
@@ -125,8 +130,18 @@ def _problem(error: ErrorDetails, model: type[BaseModel]) -> str:
         return f"{path}: is {error['input']!r}; it must match {pattern}"
     if error["type"] == "less_than_equal":
         return f"{path}: is {error['input']}; it must be at most {error.get('ctx', {}).get('le')}"
+    if error["type"] == "list_type" and isinstance(error["input"], str):
+        words = json.dumps(_words(error["input"]))
+        return f"{path}: is {shown(error['input'])}; write a list, such as {words}"
     wanted = error["msg"].removeprefix("Input should be ").removeprefix("a valid ")
     return f"{path}: is {error['input']!r}; it must be a valid {wanted}"
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text[:_LONGEST_SHOWN]) or [text]
+    except ValueError:  # a quotation mark without its partner
+        return text[:_LONGEST_SHOWN].split()
 
 
 def _choices(error: ErrorDetails) -> str:

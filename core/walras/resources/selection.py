@@ -3,13 +3,38 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
+
+from walras.resources.cluster import OwnerReference, group_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from walras.resources.cluster import Pod
     from walras.resources.kinds import MarketJob
+
+
+class OwnerKey(NamedTuple):
+    """An object that owns others.
+
+    Attributes:
+        namespace: Namespace of the object and of what it owns.
+        owner: Reference to the object.
+    """
+
+    namespace: str
+    owner: OwnerReference
+
+
+Controllers = Mapping[OwnerKey, OwnerReference | None]
+"""Controllers of owners of pods; None for owners that have none, or that cannot be read."""
+
+NO_CONTROLLERS: Controllers = MappingProxyType({})
+
+MOST_LEVELS = 8
+"""Owners above one another that are followed."""
 
 
 class Selection(NamedTuple):
@@ -25,13 +50,20 @@ class Selection(NamedTuple):
     contested: dict[int, tuple[MarketJob, ...]]
 
 
-def select(jobs: Sequence[MarketJob], pods: Sequence[Pod]) -> Selection:
+def select(
+    jobs: Sequence[MarketJob], pods: Sequence[Pod], controllers: Controllers = NO_CONTROLLERS
+) -> Selection:
     """Find the job that owns each pod: of those that select it, the oldest, then the first by name.
 
     A new job therefore never takes pods from an existing one. Static pods belong to none: only an
     annotation, which any user can set, says which cgroup is theirs.
+
+    Args:
+        jobs: MarketJobs of the cluster.
+        pods: Pods of the cluster.
+        controllers: Controllers of the owners of pods, as far as they are known.
     """
-    index = _Index(jobs)
+    index = _Index(jobs, controllers)
     selection = Selection({}, {})
     for number, pod in enumerate(pods):
         if not pod.alive or pod.is_static:
@@ -50,7 +82,8 @@ class _Index:
     A job with a label selector is indexed by its rarest label among all selectors.
     """
 
-    def __init__(self, jobs: Sequence[MarketJob]) -> None:
+    def __init__(self, jobs: Sequence[MarketJob], controllers: Controllers) -> None:
+        self._controllers = controllers
         self.ranked = sorted(jobs, key=lambda job: (_age(job), job.metadata.name))
         self._wanted = [frozenset(_labels(job)) for job in self.ranked]
         asked = Counter(
@@ -59,14 +92,15 @@ class _Index:
             for label in wanted
         )
         self._by_label: defaultdict[tuple[str, str, str], list[int]] = defaultdict(list)
-        self._by_maker: defaultdict[tuple[str, str, str], list[int]] = defaultdict(list)
+        self._by_owner: dict[str, defaultdict[tuple[str, str, str], list[int]]] = {}
         for rank, job in enumerate(self.ranked):
             namespace, target = job.metadata.namespace, job.spec.target_ref
             labels = [(namespace, *label) for label in self._wanted[rank]]
             if labels:
                 self._by_label[min(labels, key=lambda label: (asked[label], label))].append(rank)
             elif target is not None:
-                self._by_maker[namespace, target.kind, target.name].append(rank)
+                key = group_of(target.api_version), target.kind, target.name
+                self._by_owner.setdefault(namespace, defaultdict(list))[key].append(rank)
 
     def candidates(self, pod: Pod) -> Iterator[int]:
         """Yield the ranks of the jobs that select a pod."""
@@ -75,8 +109,9 @@ class _Index:
             for rank in self._by_label.get((namespace, key, value), ()):
                 if self._wanted[rank] <= labels.items():
                     yield rank
-        for maker in _makers(pod):
-            yield from self._by_maker.get((namespace, *maker), ())
+        if by_owner := self._by_owner.get(namespace):
+            for owner in _targets(pod, self._controllers):
+                yield from by_owner.get((owner.group, owner.kind, owner.name), ())
 
 
 def _age(job: MarketJob) -> tuple[bool, str]:
@@ -90,12 +125,26 @@ def _labels(job: MarketJob) -> Iterable[tuple[str, str]]:
     return () if selector is None else selector.match_labels.items()
 
 
-def _makers(pod: Pod) -> Iterator[tuple[str, str]]:
-    """Yield kind and name of whatever a ``targetRef`` to the pod may name: it, and its owners."""
-    yield "Pod", pod.metadata.name
+def owners(pod: Pod, controllers: Controllers) -> Iterator[OwnerReference]:
+    """Yield the controller of a pod, its controller, and so on, as far as they are known."""
+    found = pod.metadata.owner_references
+    owner = next((each for each in found if each.controller), next(iter(found), None))
+    for _ in range(MOST_LEVELS):
+        if owner is None:
+            return
+        yield owner
+        owner = controllers.get(OwnerKey(pod.metadata.namespace, owner))
+
+
+def _targets(pod: Pod, controllers: Controllers) -> Iterator[OwnerReference]:
+    """Yield whatever a ``targetRef`` to the pod may name: the pod, and its owners."""
+    yield OwnerReference.model_construct(api_version="v1", kind="Pod", name=pod.metadata.name)
+    yield from pod.metadata.owner_references
     suffix = f"-{pod.metadata.labels.get('pod-template-hash', '')}"
-    for owner in pod.metadata.owner_references:
-        yield owner.kind, owner.name
+    for owner in owners(pod, controllers):
+        yield owner
         if owner.kind == "ReplicaSet" and owner.name.endswith(suffix) and len(suffix) > 1:
             # A Deployment's pods belong to a ReplicaSet, named after it and a hash.
-            yield "Deployment", owner.name.removesuffix(suffix)
+            yield owner.model_copy(
+                update={"kind": "Deployment", "name": owner.name.removesuffix(suffix)}
+            )

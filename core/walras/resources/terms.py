@@ -56,13 +56,13 @@ def bid_of(resource: MarketJob, rules: MarketSpec) -> core.Bid:
 
 
 def profile_of(job: MarketJob, profiles: Mapping[Name, SpeedupProfile]) -> SpeedupProfile | None:
-    """Return the profile that a job names, or the profile of the job's name; None if there is none.
+    """Return the profile of a job; None if it does not exist, and the job does not name it.
 
     Raises:
         ValueError: The profile that the job names does not exist.
     """
     namespace = job.metadata.namespace
-    profile = profiles.get((namespace, job.spec.profile or job.metadata.name))
+    profile = profiles.get((namespace, job.profile_name))
     if job.spec.profile is not None and profile is None:
         raise ValueError(
             f"MarketJob {namespace}/{job.metadata.name}: spec.profile: there is no SpeedupProfile "

@@ -43,7 +43,7 @@ def find_co_runner(world: World, request: OnlineRequest, namespace: str) -> CoRu
         namespace: Namespace of the pod.
     """
     others = [
-        CoRunner(job.metadata.namespace, job.spec.profile or job.metadata.name)
+        CoRunner(job.metadata.namespace, job.profile_name)
         for job in world.objects.jobs
         for pod in listed(job.status or {}, "pods")
         if pod.get("node") == request.node

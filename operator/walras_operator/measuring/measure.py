@@ -174,21 +174,23 @@ def _write(subject: Subject) -> ProfileWrite:
 
 
 def _document(subject: Subject) -> Document:
-    """Return the profile of a job, which is owned by the job and deleted with it."""
+    """Return a profile; a job's is owned by the job and deleted with it, a program's stays."""
     namespace, name = subject.key
-    owner = subject.jobs[0].metadata
-    labels = {MANAGED_BY_LABEL: OPERATOR}
-    if len(name) <= LONGEST_LABEL:
-        labels[MARKET_JOB_LABEL] = name
-    reference = {"apiVersion": API_VERSION, "kind": "MarketJob", "name": name, "uid": owner.uid}
+    owner = subject.jobs[0]
+    metadata: Document = {
+        "name": name,
+        "namespace": namespace,
+        "labels": {MANAGED_BY_LABEL: OPERATOR},
+    }
+    if all(job.spec.program is None for job in subject.jobs):
+        uid = owner.metadata.uid
+        reference = {"apiVersion": API_VERSION, "kind": "MarketJob", "name": name, "uid": uid}
+        metadata["ownerReferences"] = [reference]
+        if len(name) <= LONGEST_LABEL:
+            metadata["labels"][MARKET_JOB_LABEL] = name
     return {
         "apiVersion": API_VERSION,
         "kind": "SpeedupProfile",
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "labels": labels,
-            "ownerReferences": [reference],
-        },
+        "metadata": metadata,
         "spec": {},
     }

@@ -1,7 +1,8 @@
 """Pure: choose which profiles are measured on running pods, and on which pods.
 
 A profile is measured if jobs use it and its spec has neither measurements nor a parallel fraction.
-It need not exist yet: for a job without a stated speedup, a profile of the job's name is created.
+It need not exist yet: for a job without a stated speedup, a profile of the name of its program, or
+of the job, is created.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def subjects(world: World, outcomes: JobOutcomes) -> list[Subject]:
     }
     jobs: defaultdict[Name, list[MarketJob]] = defaultdict(list)
     for job in _unknown(world, outcomes):
-        jobs[job.metadata.namespace, job.spec.profile or job.metadata.name].append(job)
+        jobs[job.metadata.namespace, job.profile_name].append(job)
     return [
         _subject(key, profiles.get(key), jobs[key], outcomes)
         for key in sorted(jobs)

@@ -2,8 +2,8 @@
 
 Everything known of runs is in ``status.runs`` of their MarketJob, so any later leader continues
 from there. A pod is followed from when an agent first enforces its grant. When it no longer runs,
-its end is looked up (`walras_operator.runtime.ends`); it stays underway until the answer comes, and
-the answer is kept until it is in a status.
+its end is looked up (`walras_operator.runtime.lookups`). It stays underway until the answer comes,
+and the answer is kept until it is in a status.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from walras_service.api_errors import ApiError
 from walras_service.kinds import OURS
 
 if TYPE_CHECKING:
-    from walras_operator.world import NodeWrite, ProfileWrite, Reference
+    from walras_operator.world import JobWrite, NodeWrite, ProfileWrite, Reference
     from walras_service.api import Api, Document
     from walras_service.kinds import Kind
 
@@ -92,6 +92,24 @@ class Applier:
             if error.reason != "conflict":
                 raise
             return self._api.request("GET", kind.path(namespace, write.object.name))
+
+    def job(self, write: JobWrite) -> Document:
+        """Create, change or delete a MarketJob; return it as it is then, or was last.
+
+        Raises:
+            ApiError: It is unchanged, because the API server cannot be asked, or refuses, or
+                because another object of its name exists.
+        """
+        kind, object_ = OURS["MarketJob"], write.object
+        path = kind.path(object_.namespace, object_.name)
+        if write.document is None:
+            only_this = {"preconditions": {"uid": object_.uid}}
+            return self._api.request("DELETE", path, only_this)
+        if not object_.uid:
+            collection = kind.path(object_.namespace)
+            return self._api.request("POST", collection, write.document, query=_OWNED)
+        metadata = {**write.document["metadata"], "uid": object_.uid}
+        return self._replaced(path, path, {**write.document, "metadata": metadata}, "spec")
 
     def read(self, node: str) -> Document | None:
         """Return the current NodeAllocation of a node; None if there is none.

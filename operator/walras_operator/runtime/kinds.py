@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from walras.resources.contract import AGENT_LEASES
-from walras_service.kinds import LEASES, NAMESPACES, NODES, OURS, PODS, Kind
+from walras.resources.contract import AGENT_LEASES, JOB_LABEL
+from walras_service.kinds import LEASES, NAMESPACES, NODES, OURS, PODS, WORKLOADS, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,6 +59,7 @@ class Scope:
             Watched("Pod", PODS, fields="status.phase!=Succeeded,status.phase!=Failed"),
             Watched("Node", NODES),
             Watched("Namespace", NAMESPACES),
+            *(Watched(name, kind, labels=JOB_LABEL) for name, kind in WORKLOADS.items()),
             Watched(
                 "Lease", LEASES, labels=AGENT_LEASES, fields=f"metadata.namespace={self.namespace}"
             ),

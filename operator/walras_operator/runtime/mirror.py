@@ -21,6 +21,7 @@ from walras.resources.parse import ResourceError, parse_allocation, parse_object
 from walras.resources.waiting import waiting_method
 from walras_operator.runtime.agents import Agents
 from walras_operator.world import MOST_REPORTED, Broken, Reference, World
+from walras_service.kinds import WORKLOADS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -108,6 +109,8 @@ class Mirror:
         with self._lock:
             before = self._tables[kind].get(uid)
         self._take(kind, document)
+        if before is None and kind == "MarketJob":
+            self._changed(True)  # an automatic one: the next decision divides cores by it
         if before is None or kind == "NodeAllocation":
             return
         with self._lock:
@@ -194,6 +197,7 @@ class Mirror:
                 nodes=good["Node"],
                 pods=good["Pod"],
                 namespaces=good["Namespace"],
+                workloads=[each for kind in WORKLOADS for each in good.get(kind, ())],
             ),
             markets=good["Market"],
             broken=broken,

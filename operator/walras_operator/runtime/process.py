@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from walras.resources.contract import OPERATOR, SYSTEM_NAMESPACE
 from walras_operator.runtime.debounce import Debounce
-from walras_operator.runtime.ends import ASKING, Ends
 from walras_operator.runtime.health import HealthInputs, liveness_problems, readiness_problems
 from walras_operator.runtime.kinds import Scope
 from walras_operator.runtime.leadership import Leadership
 from walras_operator.runtime.lease import Times
 from walras_operator.runtime.ledger_parts import LedgerParts
+from walras_operator.runtime.lookups import ASKING, Ends, Owners
 from walras_operator.runtime.market_metrics import MarketGauges
 from walras_operator.runtime.metrics import Metrics, OperatorGauges, age
 from walras_operator.runtime.mirror import Mirror
@@ -86,9 +86,9 @@ class Operator:
         self._options = options
         self._stopping = threading.Event()
         self.metrics = Metrics()
-        watch_api, lease_api, write_api, ends_api = (
+        watch_api, lease_api, write_api, lookup_api = (
             Api(settings(options.kubeconfig), OPERATOR, connections)
-            for connections in (2, 1, THREADS, ASKING)
+            for connections in (2, 1, THREADS, 2 * ASKING)
         )
         kinds = Scope(options.namespace).kinds
         self.mirror = Mirror(kinds, self._changed, time.monotonic)
@@ -104,13 +104,15 @@ class Operator:
         )
         parts_of_ledger = LedgerParts(write_api, options.namespace)
         self.publisher = Publisher(write_api, self.mirror, self._may_write, parts_of_ledger)
-        self.ends = Ends(ends_api, lambda: self._changed(urgent=False))
+        self.ends = Ends(lookup_api, lambda: self._changed(urgent=False))
+        self.owners = Owners(lookup_api, self._changed)
         self.recompute = Recompute(
             self.mirror,
             self.watches,
             self.leadership,
             self.publisher,
             self.ends,
+            self.owners,
             parts_of_ledger,
             parts,
             self.metrics,
@@ -152,6 +154,7 @@ class Operator:
         self.recompute.stop()
         self.publisher.close()
         self.ends.close()
+        self.owners.close()
         self.leadership.stop()
         self.watches.stop()
 

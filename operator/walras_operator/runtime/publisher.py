@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from walras_operator.world import (
         Decision,
         Event,
+        JobWrite,
         NodeWrite,
         Placement,
         ProfileWrite,
@@ -151,7 +152,7 @@ class Publisher:
         1. A settled quantum, because no grant may exist that nobody pays for. If its credits cannot
            be written, nothing else is, except that pods are left to the scheduler.
         2. Profiles and their statuses: the next measurement may replace a report in a
-           NodeAllocation that only the profile's status keeps.
+           NodeAllocation that only the profile's status keeps. Also MarketJobs of workloads.
         3. NodeAllocations.
         4. Other statuses, then Events, but none about an object whose status could not be written:
            the next decision has them again.
@@ -179,6 +180,7 @@ class Publisher:
                 self._complain()
                 return replace(outcome, void=True)
         self._all(outcome, "SpeedupProfile", self._profile, decision.profiles)
+        self._all(outcome, "MarketJob", self._job, decision.jobs)
         first = [each for each in rest if each.object.kind == "SpeedupProfile"]
         others = [each for each in rest if each.object.kind != "SpeedupProfile"]
         unwritten |= self._statuses(outcome, stamp, first)
@@ -289,6 +291,17 @@ class Publisher:
             self._mirror.wrote("SpeedupProfile", self._applier.profile(write))
 
         return self._tried(write.object.title, make)
+
+    def _job(self, write: JobWrite) -> Result:
+        """Write the MarketJob of a workload; a failure is no reason to decide less often."""
+
+        def apply(*, again: bool) -> None:  # noqa: ARG001 - it is there or it is not
+            answer = self._applier.job(write)
+            if write.document is not None:
+                self._mirror.wrote("MarketJob", answer)
+
+        result = self._tried(write.object.title, apply)
+        return "refused" if result == "failed" else result
 
     def _node(
         self, write: NodeWrite, stamp: Stamp, known: Mapping[str, CachedAllocation]

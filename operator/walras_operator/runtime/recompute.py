@@ -18,6 +18,7 @@ from walras_operator.last_decision import status_of_market
 from walras_operator.quanta import TIME, part_names
 from walras_operator.runtime import collector
 from walras_operator.runtime.lease import next_epoch
+from walras_operator.runtime.lookups import FIRST_WAIT, WAIT
 from walras_operator.runtime.publisher import PublishResult, Stamp
 from walras_service.api_errors import ApiError
 
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from walras_operator.runtime.debounce import Debounce
-    from walras_operator.runtime.ends import Ends
     from walras_operator.runtime.leadership import Leadership
     from walras_operator.runtime.ledger_parts import LedgerParts
+    from walras_operator.runtime.lookups import Ends, Owners
     from walras_operator.runtime.metrics import Metrics
     from walras_operator.runtime.mirror import Mirror
     from walras_operator.runtime.publisher import Publisher
@@ -95,6 +96,7 @@ class Recompute:
         leadership: Part in the election of a leader.
         publisher: Writes decisions.
         ends: Looks up how pods ended.
+        owners: Looks up the controllers of the owners of pods.
         ledger_parts: Parts of the ledger.
         parts: Decides on a world, and yields the parts of the decision.
         metrics: Metrics of the process.
@@ -113,6 +115,7 @@ class Recompute:
         leadership: Leadership,
         publisher: Publisher,
         ends: Ends,
+        owners: Owners,
         ledger_parts: LedgerParts,
         parts: Callable[[World], Iterator[Decision]],
         metrics: Metrics,
@@ -123,7 +126,7 @@ class Recompute:
         self.epoch = 0
         self._mirror, self._watches, self._leadership = mirror, watches, leadership
         self._publisher, self._parts, self._metrics = publisher, parts, metrics
-        self._ends, self._debounce = ends, debounce
+        self._ends, self._owners, self._debounce = ends, owners, debounce
         self._ledger_parts = ledger_parts
         self._term: _LeaderTerm | None = None
         self._tried: float | None = None
@@ -212,6 +215,12 @@ class Recompute:
         began, now = time.monotonic(), datetime.now(UTC)
         known = self._mirror.world(now.strftime(TIME), self.rules.agent_grace_period_seconds)
         current.agents = known.agents
+        controllers = self._owners.controllers(
+            known.objects,
+            every_namespace=_takes_all(known),
+            wait=FIRST_WAIT if current.carried is None else WAIT,
+        )
+        known = replace(known, objects=replace(known.objects, controllers=controllers))
         matching = self._matching(current, began)
         world = replace(
             known,
@@ -300,3 +309,8 @@ class Recompute:
             text = "quantum %d is settled, if the Market takes its credits"
             _log.info(text, record["quantum"], extra={"event": "quantum", "record": record})
         return self._publisher.publish(part, stamp, self._more_urgent)
+
+
+def _takes_all(world: World) -> bool:
+    """Return whether workloads take part in the market without a label."""
+    return any(each.spec.jobs.create == "Entitled" for each in world.markets)

@@ -24,6 +24,7 @@ from walras_operator.conditions import (
     MAX_REASON,
     clipped,
     conditions,
+    fails,
     listed,
 )
 from walras_operator.enforcement import Enforcement
@@ -78,11 +79,14 @@ def job_status(
         pods,
         outcomes.unmeasured.get(key),
     )
+    if key in outcomes.annotations:
+        states["AnnotationsValid"] = fails(outcomes.annotations[key])
     if job.spec.auction.minimum_utility is not None:
         states["ObjectiveMet"] = objective(bid)
     runs = {"runs": outcomes.runs[key]} if key in outcomes.runs else {}
     recorded = recorded_runs(job, outcomes.validated.objects.rules, runs)
     status = MarketJobStatus(
+        workload=_workload(job),
         profile=None
         if speedup is None
         else UsedProfile(
@@ -104,6 +108,17 @@ def job_status(
         conditions=conditions(states, before, now, job.metadata.generation),
     )
     return status.document() | runs  # runs are the same object in most decisions
+
+
+def _workload(job: MarketJob) -> str | None:
+    """Return the workload or the labels that select a job's pods."""
+    target, selector = job.spec.target_ref, job.spec.selector
+    if target is not None:
+        text = f"{target.kind}/{target.name}"
+        return f"auto ({text})" if job.is_automatic else text
+    if selector is None:
+        return None
+    return ",".join(f"{key}={value}" for key, value in sorted(selector.match_labels.items()))
 
 
 def _auction(bid: BidOutcome, weights: Weights) -> AuctionReport:
