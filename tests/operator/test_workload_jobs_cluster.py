@@ -6,6 +6,7 @@ There is no kubelet, and where controllers run, they know nothing of the kinds t
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +15,7 @@ from installing import install
 from market_cluster import OURS, MarketCluster
 from real_cluster import KUBECONFIG, needs_cluster
 from waiting import eventually
+from walras_service.api_errors import ApiError
 from worlds import entitlement, market, node, pod
 
 if TYPE_CHECKING:
@@ -64,6 +66,17 @@ class Workloads:
         self.cluster.agents_live([self.name])
         self.cluster.start_operator()
 
+    def close(self) -> None:
+        """Remove everything, where no controller does: first what makes more of it."""
+        self.cluster.stop_operator()
+        places = {"batch/v1": ("jobs",), "ray.io/v1": ("rayjobs", "rayclusters")}
+        for group, plurals in {**places, "walras.dev/v1alpha1": ("marketjobs",)}.items():
+            for plural in plurals:
+                with suppress(ApiError):
+                    path = f"/apis/{group}/namespaces/{self.name}/{plural}"
+                    self.api.request("DELETE", path)
+        self.cluster.close()
+
     def create(self, base: str, plural: str, document: Document) -> Document:
         return self.api.request("POST", f"{base}/namespaces/{self.name}/{plural}", document)
 
@@ -78,12 +91,12 @@ class Workloads:
     def job(self, name: str) -> Document:
         return self.cluster.read(f"{OURS}/namespaces/{self.name}/marketjobs/{name}") or {}
 
-    def granted(self, name: str, workload: str) -> bool:
-        """Whether a MarketJob says that its pod has a grant."""
+    def granted(self, name: str, workload: str, pods: int = 1) -> bool:
+        """Whether a MarketJob says that all its pods have a grant."""
         status = self.job(name).get("status", {})
         return bool(
             status.get("workload") == f"auto ({workload})"
-            and status.get("counts", {}).get("granted") == 1
+            and status.get("counts", {}).get("granted") == pods
         )
 
 
@@ -103,10 +116,7 @@ def workloads(tmp_path: Path) -> Iterator[Workloads]:
         made.begin()
         yield made
     finally:
-        made.cluster.close()
-        for each in (f"{RAY}/namespaces/{made.name}/rayjobs/night",):
-            if made.cluster.read(each):
-                made.cluster.delete(each)
+        made.close()
 
 
 def ray(kind: str, name: str, *owners: Document) -> Document:
@@ -122,6 +132,10 @@ def test_the_pods_of_a_rayjob_are_one_job(workloads: Workloads) -> None:
     assert eventually(lambda: workloads.granted("night", "RayJob/night"), 30)
     (owner,) = workloads.job("night")["metadata"]["ownerReferences"]
     assert owner["uid"] == top["metadata"]["uid"]
+    head = workloads.cluster.read(f"/api/v1/namespaces/{workloads.name}/pods/head")
+    assert head is not None
+    workloads.pod("helper", {**head, "apiVersion": "v1", "kind": "Pod"}, controller=True, label="")
+    assert eventually(lambda: workloads.granted("night", "RayJob/night", pods=2), 30)
 
 
 def test_a_running_job_is_labelled_and_unlabelled(workloads: Workloads) -> None:

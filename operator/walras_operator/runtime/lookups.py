@@ -19,7 +19,7 @@ from walras_service.api_errors import ApiError
 from walras_service.kinds import PODS, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Set
 
     from walras.resources.assembly import Objects
     from walras.resources.selection import Controllers, OwnerKey
@@ -67,7 +67,6 @@ class Lookups(Generic[K, V]):
         pause: float = PAUSE,
     ) -> None:
         self._ask, self._changed, self._pause = ask, changed, pause
-        self._wanted: frozenset[K] = frozenset()
         self._known: dict[K, V] = {}
         self._asked: dict[K, float] = {}  # when each may be asked for again
         self._problem = ""
@@ -80,14 +79,10 @@ class Lookups(Generic[K, V]):
         with self._lock:
             return dict(self._known)
 
-    def seek(self, wanted: frozenset[K]) -> None:
-        """Look up these objects, and forget all others."""
+    def ask(self, wanted: Iterable[K]) -> None:
+        """Look up these objects, unless the answer is known or a lookup has just failed."""
         now = time.monotonic()
         with self._lock:
-            self._wanted = wanted
-            for kept in (self._known, self._asked):
-                for key in kept.keys() - wanted:
-                    del kept[key]
             due = [
                 each
                 for each in wanted
@@ -96,6 +91,13 @@ class Lookups(Generic[K, V]):
             self._asked.update((each, float("inf")) for each in due)
         for each in due:
             self._pool.submit(self._look_up, each)
+
+    def keep(self, wanted: Set[K]) -> None:
+        """Forget all other objects."""
+        with self._lock:
+            for kept in (self._known, self._asked):
+                for key in kept.keys() - wanted:
+                    del kept[key]
 
     def wait(self, until: float) -> None:
         """Wait until nothing is being looked up, or until a time of `time.monotonic`."""
@@ -108,7 +110,7 @@ class Lookups(Generic[K, V]):
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _look_up(self, key: K) -> None:
-        if key not in self._wanted:
+        if key not in self._asked:
             return
         answer, problem = None, ""
         try:
@@ -116,10 +118,11 @@ class Lookups(Generic[K, V]):
         except (ApiError, KeyError, TypeError) as error:
             problem = str(error)
         with self._lock:
-            self._asked[key] = time.monotonic() + self._pause
-            if answer is not None and key in self._wanted:
+            forgotten = self._asked.pop(key, None) is None
+            if answer is not None and not forgotten:
                 self._known[key] = answer.value
-                del self._asked[key]
+            elif not forgotten:
+                self._asked[key] = time.monotonic() + self._pause
             logged, self._problem = self._problem, problem
             self._lock.notify_all()
         if problem and problem != logged:
@@ -161,8 +164,9 @@ class Ends:
         Args:
             pods: All ended pods whose end no status shows yet.
         """
-        wanted = (_PodKey(each.namespace, each.name, each.uid) for each in pods)
-        self._lookups.seek(frozenset(wanted))
+        wanted = {_PodKey(each.namespace, each.name, each.uid) for each in pods}
+        self._lookups.keep(wanted)
+        self._lookups.ask(wanted)
 
     def close(self) -> None:
         """Stop looking up pods."""
@@ -198,15 +202,16 @@ class Owners:
             wait: Longest wait in seconds.
         """
         until = time.monotonic() + wait
-        known: Controllers = self._lookups.known
-        while True:
-            wanted = unread_owners(objects, known, every_namespace=every_namespace)
-            pods = pods_controllers(objects, wanted)
-            self._lookups.seek(frozenset(wanted - pods.keys()))
+        known: dict[OwnerKey, OwnerReference | None] = dict(self._lookups.known)
+        asked: set[OwnerKey] = set()
+        while wanted := unread_owners(objects, known, every_namespace=every_namespace) - asked:
+            asked |= wanted
+            known |= pods_controllers(objects, wanted)
+            self._lookups.ask(wanted - known.keys())
             self._lookups.wait(until)
-            before, known = known, {**self._lookups.known, **pods}
-            if known.keys() <= before.keys():
-                return known
+            known |= self._lookups.known
+        self._lookups.keep(asked)
+        return known
 
     def close(self) -> None:
         """Stop looking up controllers."""
