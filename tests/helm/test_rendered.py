@@ -23,11 +23,24 @@ Document = dict[str, Any]
 OLD, NEW = ("1.25", "1.30"), "1.37"
 """The oldest that schemas are at hand of, the first with all that is probed for, the newest."""
 
+EXTRAS: Document = {
+    "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}],
+    "extraVolumes": [{"name": "more", "emptyDir": {}}],
+    "extraVolumeMounts": [{"name": "more", "mountPath": "/more"}],
+}
+SPREAD = {
+    "maxSkew": 1,
+    "topologyKey": "topology.kubernetes.io/zone",
+    "whenUnsatisfiable": "ScheduleAnyway",
+    "labelSelector": {"matchLabels": {"app.kubernetes.io/component": "operator"}},
+}
+
 VARIANTS: dict[str, Document] = {
     "as it is": {},
     "one node without a network for pods": {"hostNetwork": True},
     "everything on": {
         "commonLabels": {"team": "platform"},
+        "dnsConfig": {"options": [{"name": "ndots", "value": "1"}]},
         "image": {
             "registry": "registry.example.com/team/",
             "pullSecrets": [{"name": "pull"}],
@@ -36,6 +49,8 @@ VARIANTS: dict[str, Document] = {
         },
         "market": {"spec": {"mode": "observe", "cores": {"reservedCores": 1}}},
         "operator": {
+            **EXTRAS,
+            "topologySpreadConstraints": [SPREAD],
             "replicas": 2,
             "log": {"format": "text", "verbose": True},
             "tolerations": [{"key": "control-plane", "operator": "Exists"}],
@@ -46,6 +61,8 @@ VARIANTS: dict[str, Document] = {
             "serviceAccount": {"name": "operator", "annotations": {"a": "b"}},
         },
         "agent": {
+            **EXTRAS,
+            "updateType": "OnDelete",
             "mode": "observe",
             "reservedCpus": "0-1,8",
             "kubelet": {"cgroupDriver": "systemd", "configFolder": "/etc/kubelet"},
@@ -195,3 +212,21 @@ def test_what_is_asked_for_is_made_wherever_it_is() -> None:
     values = {"admissionPolicy": True, "monitoring": {"serviceMonitor": True, "alerts": True}}
     kinds = {each["kind"] for each in rendered(values)}
     assert kinds >= {"ServiceMonitor", "PrometheusRule", "ValidatingAdmissionPolicyBinding"}
+
+
+def test_what_is_added_to_pods_is_in_all_of_them() -> None:
+    documents = rendered(VARIANTS["everything on"])
+    for kind, part in (("Deployment", "operator"), ("DaemonSet", "agent")):
+        spec = of_kind(kind, documents)[f"walras-{part}"]["spec"]["template"]["spec"]
+        (container,) = spec["containers"]
+        for name, there in (
+            ("extraEnv", container["env"]),
+            ("extraVolumes", spec["volumes"]),
+            ("extraVolumeMounts", container["volumeMounts"]),
+        ):
+            assert EXTRAS[name][0] in there
+        assert spec["dnsConfig"] == VARIANTS["everything on"]["dnsConfig"]
+    (strategy,) = (
+        each["spec"]["updateStrategy"] for each in of_kind("DaemonSet", documents).values()
+    )
+    assert strategy == {"type": "OnDelete"}

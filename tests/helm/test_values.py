@@ -20,6 +20,7 @@ NAMES_OF_OTHERS = {
     "affinity",
     "annotations",
     "commonLabels",
+    "dnsConfig",
     "labels",
     "nodeSelector",
     "podAnnotations",

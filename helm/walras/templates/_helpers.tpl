@@ -72,6 +72,9 @@ imagePullSecrets: {{- toYaml . | nindent 2 }}
 hostNetwork: true
 dnsPolicy: ClusterFirstWithHostNet
 {{- end }}
+{{- with .Values.dnsConfig }}
+dnsConfig: {{- toYaml . | nindent 2 }}
+{{- end }}
 enableServiceLinks: false
 {{- end -}}
 
