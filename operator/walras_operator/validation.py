@@ -77,7 +77,7 @@ def validate(world: World, rules: MarketSpec) -> Validated:
         },
         demands=demands_of(world),
     )
-    assembled = assemble(taking_part, without=jobs.keys())
+    assembled = assemble(taking_part, without=jobs.keys(), frozen=frozen)
     snapshot = replace(assembled.snapshot, frozen=frozenset(frozen))
     assembled = assembled._replace(snapshot=snapshot)
     refused = {key: Problem("Refused", why) for key, why in assembled.refused.items()}

@@ -176,3 +176,7 @@ def test_a_node_that_is_not_ready_keeps_its_grants_for_as_long(since: str, *, ke
     ]
     decision = TwoNodes().after(down, agents="n1 n2", silent="")
     assert (decision.nodes == ()) is kept
+    if kept:  # its pods have what they had, and what its cores are worth still counts
+        for name in ("lab-n1", "lab-n2", "shop-n1", "shop-n2"):
+            (held,) = status(decision, "MarketJob", name, "lab")["pods"]
+            assert (held["state"], held["grantedCores"]) == ("Enforced", 4)

@@ -90,7 +90,11 @@ class Assembled(NamedTuple):
     refused: Mapping[Name, str]
 
 
-def assemble(objects: Objects, without: Collection[Name] = frozenset()) -> Assembled:
+def assemble(
+    objects: Objects,
+    without: Collection[Name] = frozenset(),
+    frozen: Collection[str] = frozenset(),
+) -> Assembled:
     """Assemble a snapshot of a cluster.
 
     Pods whose job may not use its entitlement keep what they have requested, like all pods outside
@@ -99,6 +103,7 @@ def assemble(objects: Objects, without: Collection[Name] = frozenset()) -> Assem
     Args:
         objects: Objects of the cluster.
         without: MarketJobs that take no part; no other job owns their pods.
+        frozen: Nodes that keep their division, and therefore count even if they are not ready.
 
     Raises:
         ValueError: A profile that a job names does not exist or cannot be used.
@@ -109,7 +114,7 @@ def assemble(objects: Objects, without: Collection[Name] = frozenset()) -> Assem
     known = _Known.of(objects, without)
     refused = known.refused()
     outside = {*without, *refused}
-    nodes = _nodes(objects, selection, outside, notes)
+    nodes = _nodes(objects, selection, outside, frozen, notes)
     jobs = _jobs(objects, selection, known, {node.name for node in nodes}, absent)
     if any(not job.node for job in jobs):
         nodes, jobs = with_placings(objects.nodes, objects.pods, selection, nodes, jobs)
@@ -162,7 +167,11 @@ def entitlement_of(resource: EntitlementObject) -> core.Entitlement:
 
 
 def _nodes(
-    objects: Objects, selection: Selection, outside: Collection[Name], notes: list[str]
+    objects: Objects,
+    selection: Selection,
+    outside: Collection[Name],
+    frozen: Collection[str],
+    notes: list[str],
 ) -> list[core.Node]:
     """Return the nodes that are open, with the resources that they sell."""
     taken = taken_by(
@@ -173,7 +182,7 @@ def _nodes(
     nodes = []
     for node in objects.nodes:
         name = node.metadata.name
-        why = closed(node)
+        why = None if name in frozen else closed(node)
         if why is None:
             topology = objects.topologies.get(name)
             nodes.append(for_sale(node, taken, objects.rules.cores, topology, notes))
