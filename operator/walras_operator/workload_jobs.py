@@ -28,17 +28,17 @@ from walras.resources.contract import (
 from walras.resources.fields import NAME
 from walras.resources.kinds import MarketJob
 from walras.resources.parse import ResourceError, parse_resource
-from walras.resources.selection import OwnerKey, owners, select
+from walras.resources.selection import NO_CONTROLLERS, OwnerKey, owners, select
 from walras_operator.conditions import Problem
 from walras_operator.status.objects import reference_of
 from walras_operator.world import JobWrite, Reference
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from walras.resources.assembly import Objects
     from walras.resources.cluster import ObjectMeta, Pod, Workload
-    from walras.resources.kinds import MarketSpec
+    from walras.resources.kinds import MarketJobSpec, MarketSpec
     from walras.resources.selection import Controllers
     from walras.resources.terms import Name
     from walras_operator.world import Document, World
@@ -105,26 +105,25 @@ class _Target(NamedTuple):
     group: str
 
 
-class _Member(NamedTuple):
-    """A pod of a workload that takes part.
+class _Origin(NamedTuple):
+    """Where a pod comes from.
 
     Attributes:
-        pod: The pod.
         workload: Reference to the workload.
         schedule: Name of the schedule that made the workload; empty if none did.
         labelled: Labelled owners of the pod, the nearest first.
     """
 
-    pod: Pod
     workload: OwnerReference
     schedule: str
     labelled: tuple[Workload, ...]
 
-    @property
-    def target(self) -> _Target:
-        """The workload, as a MarketJob identifies it."""
-        owner = self.workload
-        return _Target(self.pod.metadata.namespace, owner.kind, owner.name, owner.group)
+
+class _Member(NamedTuple):
+    """A pod of a workload that takes part, and where it comes from."""
+
+    pod: Pod
+    origin: _Origin
 
     @property
     def age(self) -> tuple[str, str]:
@@ -134,14 +133,21 @@ class _Member(NamedTuple):
     @property
     def sources(self) -> list[ObjectMeta]:
         """Metadata whose labels and annotations count, those of the pod first."""
-        return [self.pod.metadata, *(each.metadata for each in self.labelled)]
+        return [self.pod.metadata, *(each.metadata for each in self.origin.labelled)]
 
     @property
     def settings(self) -> Mapping[str, str]:
         """Annotations and labels that set fields of its MarketJob."""
-        return ChainMap(
-            *(kept for each in self.sources for kept in (each.annotations, each.labels))
-        )
+        kept = (kept for each in self.sources for kept in (each.annotations, each.labels))
+        return ChainMap(*kept)
+
+
+class _Spec(NamedTuple):
+    """The spec of a workload's MarketJob, as a document and parsed, and what is wrong with it."""
+
+    document: Document
+    parsed: MarketJobSpec
+    wrong: tuple[str, ...]
 
 
 def workload_jobs(world: World, rules: MarketSpec) -> WorkloadJobs:
@@ -154,33 +160,22 @@ def workload_jobs(world: World, rules: MarketSpec) -> WorkloadJobs:
     members, undecided = _members(objects, rules)
     if not members and not automatic:
         return WorkloadJobs()
+    specs = _specs(objects, members)
     taken = {(job.metadata.namespace, job.metadata.name) for job in objects.jobs}
     taken |= {(each.namespace, each.name) for each in world.broken if each.kind == "MarketJob"}
-    access = AccessPolicy(map(entitlement_of, objects.entitlements))
-    labels = {each.metadata.name: each.metadata.labels for each in objects.namespaces}
     writes: list[JobWrite] = []
     problems: dict[Name, Problem] = {}
-    for target in sorted(members):
-        present, newest = automatic.get(target), max(members[target], key=lambda each: each.age)
+    for target, spec in sorted(specs.items()):
+        present = automatic.get(target)
         name = _free_name(target, taken) if present is None else present.metadata.name
-        settings = newest.settings
-        entitlement = settings.get(ENTITLEMENT_LABEL) or _default_entitlement(
-            target.namespace, labels.get(target.namespace, {}), access
-        )
-        chosen = tuple((key, settings[key]) for key in JOB_SETTINGS if key in settings)
-        spec, wrong = _spec(
-            target, newest.workload.api_version, entitlement, newest.schedule, chosen
-        )
-        if spec is None:
-            continue  # no workload has such a name: the pod's owner is a forgery
         taken.add((target.namespace, name))
-        if wrong:
-            problems[target.namespace, name] = Problem("Invalid", "; ".join(wrong))
-        document = _document(name, target.namespace, newest.workload, spec)
-        if present is None:
-            writes.append(JobWrite(Reference("MarketJob", name, target.namespace), document))
-        elif present.spec != _parsed(document).spec:
-            writes.append(JobWrite(reference_of(present), document))
+        if spec.wrong:
+            problems[target.namespace, name] = Problem("Invalid", "; ".join(spec.wrong))
+        if present is None or present.spec != spec.parsed:
+            new = Reference("MarketJob", name, target.namespace)
+            workload = members[target][0].origin.workload
+            document = _document(name, target.namespace, workload, spec.document)
+            writes.append(JobWrite(new if present is None else reference_of(present), document))
     deserted = [
         job
         for target, job in automatic.items()
@@ -188,9 +183,29 @@ def workload_jobs(world: World, rules: MarketSpec) -> WorkloadJobs:
     ]
     if deserted:
         selected = select(deserted, objects.pods, objects.controllers).job.values()
-        with_pods = {reference_of(job) for job in selected}
-        writes += (JobWrite(each, None) for each in with_pods)
+        writes += (JobWrite(each, None) for each in {reference_of(job) for job in selected})
     return WorkloadJobs(tuple(sorted(writes, key=lambda each: each.object)), problems)
+
+
+def _specs(objects: Objects, members: Mapping[_Target, Sequence[_Member]]) -> dict[_Target, _Spec]:
+    """Return the specs of the workloads' MarketJobs, without workloads that cannot exist."""
+    access = AccessPolicy(map(entitlement_of, objects.entitlements))
+    labels = {each.metadata.name: each.metadata.labels for each in objects.namespaces}
+    defaults: dict[str, str] = {}
+    specs = {}
+    for target, pods in members.items():
+        newest, namespace = max(pods, key=lambda each: each.age), target.namespace
+        if namespace not in defaults:
+            own = labels.get(namespace, {})
+            defaults[namespace] = _default_entitlement(namespace, own, access)
+        settings, origin = newest.settings, newest.origin
+        chosen = tuple((key, settings[key]) for key in JOB_SETTINGS if key in settings)
+        entitlement = settings.get(ENTITLEMENT_LABEL) or defaults[namespace]
+        version = origin.workload.api_version
+        spec = _spec(target, version, entitlement, origin.schedule, chosen)
+        if spec is not None:
+            specs[target] = spec
+    return specs
 
 
 def unread_owners(
@@ -266,32 +281,42 @@ def _members(objects: Objects, rules: MarketSpec) -> tuple[dict[_Target, list[_M
     }
     followed = {target.namespace for target in labelled}
     admitted = _admitted_namespaces(objects) if rules.jobs.create == "Entitled" else frozenset()
+    origins: dict[tuple[str, str, str, str, str], _Origin | None] = {}
     for pod in objects.pods:
         namespace = pod.metadata.namespace
         if not pod.alive or pod.is_static:
             continue
         if not (JOB_LABEL in pod.metadata.labels or namespace in followed or namespace in admitted):
             continue
-        member = _member(pod, objects.controllers, labelled)
-        if member is None:
+        owner = next(owners(pod, NO_CONTROLLERS), None) or _itself(pod)
+        key = namespace, owner.api_version, owner.kind, owner.name, owner.uid
+        if key not in origins:
+            origins[key] = _origin(pod, objects.controllers, labelled)
+        origin = origins[key]
+        if origin is None:
             undecided.add(namespace)
-        elif _takes_part(member, admitted):
-            found[member.target].append(member)
+        elif _takes_part(member := _Member(pod, origin), admitted):
+            top = origin.workload
+            found[_Target(namespace, top.kind, top.name, top.group)].append(member)
     written = [job for job in objects.jobs if _target_of(job) is None]
-    pods = [(target, each.pod) for target, members in found.items() for each in members]
-    for number in select(written, [pod for _, pod in pods], objects.controllers).job:
-        found.pop(pods[number][0], None)
+    if written:
+        pods = [(target, each.pod) for target, members in found.items() for each in members]
+        for number in select(written, [pod for _, pod in pods], objects.controllers).job:
+            found.pop(pods[number][0], None)
     return found, undecided
 
 
-def _member(
+def _itself(pod: Pod) -> OwnerReference:
+    """Return a reference to a pod, which is its own workload if nothing owns it."""
+    name, uid = pod.metadata.name, pod.metadata.uid
+    return OwnerReference.model_construct(api_version="v1", kind="Pod", name=name, uid=uid)
+
+
+def _origin(
     pod: Pod, controllers: Controllers, labelled: Mapping[_Target, Workload]
-) -> _Member | None:
-    """Return a pod with its workload; None while the controller of an owner is to be looked up."""
-    namespace = pod.metadata.namespace
-    workload = OwnerReference.model_construct(
-        api_version="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid
-    )
+) -> _Origin | None:
+    """Return where a pod comes from; None while the controller of an owner is to be looked up."""
+    namespace, workload = pod.metadata.namespace, _itself(pod)
     schedule, marks = "", []
     for owner in owners(pod, controllers):
         if owner.kind in SCHEDULES:
@@ -305,14 +330,14 @@ def _member(
         owned = workload.uid != pod.metadata.uid
         if owned and _is_readable(workload) and OwnerKey(namespace, workload) not in controllers:
             return None
-    return _Member(pod, workload, schedule, tuple(marks))
+    return _Origin(workload, schedule, tuple(marks))
 
 
 def _takes_part(member: _Member, admitted: Collection[str]) -> bool:
     for each in member.sources:
         if JOB_LABEL in each.labels:
             return each.labels[JOB_LABEL] != "false"
-    return member.pod.metadata.namespace in admitted and member.workload.kind not in PER_NODE
+    return member.pod.metadata.namespace in admitted and member.origin.workload.kind not in PER_NODE
 
 
 def _admitted_namespaces(objects: Objects) -> frozenset[str]:
@@ -351,8 +376,8 @@ def _spec(
     entitlement: str,
     schedule: str,
     settings: tuple[tuple[str, str], ...],
-) -> tuple[Document | None, tuple[str, ...]]:
-    """Return the spec of a workload's MarketJob, and what is wrong with its annotations.
+) -> _Spec | None:
+    """Return the spec of a workload's MarketJob; None if no workload has such a name.
 
     Args:
         target: Namespace, kind and name of the workload.
@@ -364,7 +389,7 @@ def _spec(
     reference = {"apiVersion": api_version, "kind": target.kind, "name": target.name}
     spec: Document = {"entitlement": target.namespace, "targetRef": reference}
     if _problem(spec, target.namespace):
-        return None, ()
+        return None
     wrong = []
     given = dict(settings)
     wanted = [("entitlement", ENTITLEMENT_LABEL, entitlement), *_fields(given)]
@@ -376,7 +401,7 @@ def _spec(
             wrong.append(f"annotation {annotation}: {problem}")
         else:
             spec[name] = value
-    return spec, tuple(wrong)
+    return _Spec(spec, _parsed(_document("job", target.namespace, None, spec)).spec, tuple(wrong))
 
 
 def _fields(given: Mapping[str, str]) -> Iterator[tuple[str, str, Any]]:
