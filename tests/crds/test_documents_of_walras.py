@@ -62,7 +62,8 @@ def documents(folder: Path) -> Iterator[dict[str, Any]]:
     "folder", sorted(ROOT.glob("examples/*")), ids=lambda folder: str(folder.name)
 )
 def test_examples_can_be_applied(folder: Path) -> None:
-    ours = [each for each in documents(folder) if each["apiVersion"] == "walras.dev/v1alpha1"]
-    assert ours
-    for document in ours:
-        assert admit(document, SCHEMAS[document["kind"]]).problems == []
+    found = list(documents(folder))
+    assert found
+    for document in found:
+        if document["apiVersion"] == "walras.dev/v1alpha1":
+            assert admit(document, SCHEMAS[document["kind"]]).problems == []

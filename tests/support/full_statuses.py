@@ -40,6 +40,7 @@ ENTITLEMENT = entitlement.EntitlementStatus(
 )
 
 MARKET_JOB = market_job.MarketJobStatus(
+    workload="auto (Job/train)",
     conditions=READY,
     profile=market_job.UsedProfile(parallel_fraction="0.93", source="Measured", name="train"),
     counts=market_job.PodCounts(total=3, granted=2, enforced=1, unlisted=2),

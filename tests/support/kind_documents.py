@@ -169,6 +169,7 @@ WRONG = [
     _job("entitlement", entitlement=None),
     _job("spec", by_rule=True, minCores=3, maxCores=2),
     _job("spec", by_rule=True, parallelFraction="0.5", profile="p"),
+    _job("spec", by_rule=True, program="solver", profile="p"),
     _job("spec", by_rule=True, selector=None),
     _job(
         "spec",
