@@ -17,6 +17,7 @@ class LazyGroup(click.Group):
     """A group whose commands are imported when they are called or listed."""
 
     MODULES: ClassVar = {
+        "check": "walras_cli.cluster.check:check",
         "compile": "walras_cli.compile:compile_ahead",
         "explain": "walras_cli.cluster.explain.command:explain",
         "local": "walras_cli.local.command:local",

@@ -105,6 +105,22 @@ def status(made: MarketCluster, path: str) -> Document:
     return found
 
 
+def test_check_names_what_works_against_the_market(cluster: MarketCluster) -> None:
+    assert "not checked" not in run("check", "-A")
+    label = {"walras.dev/entitlement": "vision-lab"}
+    path = "/api/v1/namespaces/cli-speech"
+    cluster.change(path, {"metadata": {"labels": label}})
+    try:
+        ours = told("check", "-n", "cli-speech")["findings"]
+        (found,) = (each for each in ours if each["object"] == "Namespace cli-speech")
+        assert found["level"] == "warning"
+        assert "entitlement vision-lab does not admit namespace cli-speech" in found["message"]
+        elsewhere = told("check", "-n", "cli-vision")["findings"]
+        assert "Namespace cli-speech" not in {each["object"] for each in elsewhere}
+    finally:
+        cluster.change(path, {"metadata": {"labels": dict.fromkeys(label)}})
+
+
 @pytest.mark.parametrize(
     "command",
     ["top -A", "explain job train -n cli-vision", "explain user vision-lab", "explain node cli-1"],
