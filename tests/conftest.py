@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import urllib3  # noqa: F401 - it binds a socket when it is first imported, to learn about IPv6
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:

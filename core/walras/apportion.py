@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 SHARING_THRESHOLD = 1 - 1e-6
 """Jobs below this many cores share a pool; a little below 1, for the error of prices."""
 
+ROUNDING_ERROR = 1e-6
+"""Cores by which a sum of floors may be off."""
+
 LARGEST_WEIGHT = 100
 """Weight of the largest job of a pool, as for cgroup v2's cpu.weight."""
 
@@ -44,6 +47,7 @@ def apportion(
     minimum: Integers,
     maximum: Integers,
     promised: Integers | None = None,
+    floors: Floats | None = None,
 ) -> Apportionment:
     """Round the cores of all jobs.
 
@@ -61,25 +65,28 @@ def apportion(
             jobs on the server, then to other users' there, in proportion.
         promised: Whole cores below which rounding takes no job that has as many, if all promises
             fit, shape (k,); no promises if not given.
+        floors: Cores that each job keeps, at most ``cores`` and ``maximum``, shape (k,); none if
+            not given. Rounding keeps them, rounded up where there is room for that, else down.
 
     Returns:
         Whole cores and pools that add up to at most each server's capacity.
     """
-    lifted = _affordable(market, cores, np.minimum(minimum, maximum))
-    quota = _within_bounds(market, cores, lifted, maximum)
+    floors = np.zeros(market.jobs) if floors is None else floors
+    lifted = _affordable(market, cores, np.minimum(minimum, maximum), floors)
+    quota = _within_bounds(market, cores, np.maximum(lifted, floors), maximum)
     small = _small_jobs(market, quota)
     servers = len(market.capacities)
     pooled = np.bincount(market.server[small], quota[small], servers)
     pools = np.flatnonzero(np.bincount(market.server[small], minlength=servers))
     large = np.flatnonzero(~small)
-    floors = _floors(market, lifted, small, promised)
-    floors = np.minimum(floors, maximum)
+    least, least_of_pools = _fewest(market, lifted, small, promised, floors)
+    least = np.minimum(least, maximum)
     room_of_pools = np.bincount(market.server[small], maximum[small], servers)[pools]
     whole = round_cores(
         np.concatenate([quota[large], pooled[pools]]),
         market.capacities,
         group(np.concatenate([market.server[large], pools]), servers),
-        minimum=np.concatenate([floors[large], np.ones(len(pools), np.int64)]),
+        minimum=np.concatenate([least[large], least_of_pools[pools]]),
         maximum=np.concatenate([maximum[large], np.maximum(room_of_pools, 1).astype(np.int64)]),
     )
     own = np.zeros(market.jobs, np.int64)
@@ -97,25 +104,24 @@ def _pairs(market: AmdahlMarket) -> tuple[Integers, int]:
     return pair.astype(np.int64), len(pairs)
 
 
-def _affordable(market: AmdahlMarket, cores: Floats, minimum: Integers) -> Integers:
+def _affordable(market: AmdahlMarket, cores: Floats, minimum: Integers, floors: Floats) -> Integers:
     """Return the minimums above 1, shape (k,); 0 if the user holds too little there for all."""
     pair, pairs = _pairs(market)
     wanted = np.where(minimum > 1, minimum, 0)
     held = np.bincount(pair, cores, pairs)
-    enough = np.bincount(pair, wanted, pairs) * SHARING_THRESHOLD <= held
+    needed = np.maximum(wanted, floors)
+    enough = np.bincount(pair, needed, pairs) * SHARING_THRESHOLD <= held
     return np.where(enough[pair], wanted, 0)
 
 
-def _within_bounds(
-    market: AmdahlMarket, cores: Floats, lifted: Integers, maximum: Integers
-) -> Floats:
+def _within_bounds(market: AmdahlMarket, cores: Floats, lower: Floats, maximum: Integers) -> Floats:
     """Return cores within the bounds of jobs, moved first among a user's jobs, then among users."""
-    if not lifted.any() and (maximum >= market.capacities[market.server]).all():
+    if (lower <= cores).all() and (maximum >= market.capacities[market.server]).all():
         return cores
     pair, pairs = _pairs(market)
     held = np.asarray(np.bincount(pair, cores, pairs), np.float64)
     upper = maximum.astype(np.float64)
-    mine = water_fill(cores, lifted.astype(np.float64), upper, held, group(pair, pairs))
+    mine = water_fill(cores, lower, upper, held, group(pair, pairs))
     return water_fill(mine, np.minimum(mine, upper), upper, market.capacities, market.by_server)
 
 
@@ -132,18 +138,41 @@ def _small_jobs(market: AmdahlMarket, quota: Floats) -> Bools:
     return small
 
 
-def _floors(
-    market: AmdahlMarket, lifted: Integers, small: Bools, promised: Integers | None
-) -> Integers:
-    """Return the fewest whole cores of jobs with their own: minimums and promises, or 1."""
+def whole_floors(floors: Floats, *, up: bool = True) -> Integers:
+    """Return floors as whole cores, rounded up or down."""
+    rounded = np.ceil(floors - ROUNDING_ERROR) if up else np.floor(floors + ROUNDING_ERROR)
+    return np.maximum(rounded, 0).astype(np.int64)
+
+
+def _fewest(
+    market: AmdahlMarket,
+    lifted: Integers,
+    small: Bools,
+    promised: Integers | None,
+    floors: Floats,
+) -> tuple[Integers, Integers]:
+    """Return the fewest whole cores of jobs with their own, and of the pools of servers.
+
+    On each server, minimums, promises and floors hold where all fit together; else floors alone,
+    rounded up; else floors rounded down; else one core for each.
+    """
     servers = len(market.capacities)
-    floors = np.maximum(lifted, 1)
-    if promised is not None:
-        floors = np.maximum(floors, promised)
-    needed = np.bincount(market.server[~small], floors[~small], servers)
-    needed += np.bincount(market.server[small], minlength=servers) > 0
-    crowded = needed > market.capacities
-    return np.where(crowded[market.server], 1, floors)
+    ones = np.ones(market.jobs, np.int64)
+    shared = np.asarray(np.bincount(market.server[small], floors[small], servers), np.float64)
+    least, pool = ones, np.ones(servers, np.int64)
+    asked = np.maximum(lifted, 0 if promised is None else promised)
+    up = whole_floors(floors)
+    for whole, shared_by_pool in (
+        (whole_floors(floors, up=False), whole_floors(shared, up=False)),
+        (up, whole_floors(shared)),
+        (np.maximum(up, asked), whole_floors(shared)),
+    ):
+        own, pooled = np.maximum(whole, 1), np.maximum(shared_by_pool, 1)
+        needed = np.bincount(market.server[~small], own[~small], servers)
+        needed += np.where(np.bincount(market.server[small], minlength=servers) > 0, pooled, 0)
+        fits = needed <= market.capacities
+        least, pool = np.where(fits[market.server], own, least), np.where(fits, pooled, pool)
+    return least, pool
 
 
 def weights_of(server: Integers, quota: Floats, small: Bools) -> Integers:

@@ -18,11 +18,11 @@ from walras.apportion import apportion
 from walras.auctions import bid_outcomes, hold_auctions, promised_cores
 from walras.colocation import place_waiting_jobs
 from walras.explain import WithoutHysteresis, apply_charges, explain, explain_node_limit
+from walras.floors import bare_entitlement, budgets_above_floors, price_above_floors
 from walras.hysteresis import apply_hysteresis
 from walras.interference import add_interference_reasons, lower_fractions
 from walras.memory import divide_memory
 from walras.plan import Grant, NodeOutcome, Plan, UserOutcome
-from walras.pricing import Bounds, PricingResult, price
 from walras.sale_units import (
     UNBOUNDED,
     HeldCores,
@@ -32,16 +32,17 @@ from walras.sale_units import (
     sell_single_sockets,
     sell_whole_nodes,
 )
-from walras.snapshot import Policy
+from walras.snapshot import WITHOUT_FLOORS, Policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from walras._arrays import Integers
+    from walras._arrays import Floats, Integers
     from walras.auctions import AuctionResults
     from walras.hysteresis import HysteresisResult
     from walras.memory import MemoryDivision
     from walras.plan import Refusal
+    from walras.pricing import PricingResult
     from walras.snapshot import Job, Snapshot
 
 
@@ -81,16 +82,22 @@ def _decide(snapshot: Snapshot, policy: Policy) -> Plan:
     market = build_market(snapshot, placed.jobs, shares)
     auctioned = _hold_auctions(snapshot, market, placed.jobs, policy)
     units = _units_for_sale(snapshot, market, placed.jobs, policy, auctioned)
+    floors = units.floors_of_jobs(len(placed.jobs))
     limits = _most_nodes(snapshot, shares)
-    priced = price(units.market, _market_bounds(units), policy, auctioned, limits)
-    target = apportion(units.market, priced.cores, units.least, units.most, units.promised)
+    priced = price_above_floors(units, policy, auctioned, limits)
+    target = apportion(
+        units.market, priced.cores, units.least, units.most, units.promised, units.floors
+    )
     frozen = np.array([n.name in snapshot.frozen for n in snapshot.nodes if n.cores > 0], np.bool_)
-    settled = apply_hysteresis(snapshot.held, placed.jobs, market, units, target, policy, frozen)
+    bare = _bare_entitlement(placed.jobs, market, floors)
+    settled = apply_hysteresis(
+        snapshot.held, placed.jobs, market, units, target, bare, policy, frozen
+    )
     held = cores_held(units, len(placed.jobs), priced, settled.apportioned)
     without_hysteresis = cores_held(units, len(placed.jobs), priced, target)
     won = None if auctioned is None else auctioned.memory
     memory = divide_memory(snapshot, placed.jobs, policy, won)
-    grants = _grants(placed.jobs, market, policy, held, without_hysteresis, memory)
+    grants = _grants(placed.jobs, market, floors, policy, held, without_hysteresis, memory)
     grants = add_interference_reasons(grants, as_measured, adjusted.losses)
     cores = cores_in_hardware(units, len(placed.jobs), settled.apportioned)
     bids = () if auctioned is None else bid_outcomes(auctioned, cores, memory.granted)
@@ -98,7 +105,7 @@ def _decide(snapshot: Snapshot, policy: Policy) -> Plan:
         grants = explain_node_limit(grants, snapshot.entitlements)
     return Plan(
         grants=apply_charges(grants, bids),
-        users=_users(placed.jobs, market, held, shares),
+        users=_users(market, held, bare, shares),
         nodes=_nodes(snapshot, units, priced, settled),
         refused=admitted.refused + placed.waiting,
         mechanism=policy.cores,
@@ -165,16 +172,19 @@ def _units_for_sale(
     """
     least = np.array([job.min_cores for job in jobs], np.int64)
     most = np.array([job.max_cores or UNBOUNDED for job in jobs], np.int64)
+    keeps = policy.cores not in WITHOUT_FLOORS
+    floors = np.array([job.floor if keeps else 0.0 for job in jobs], np.float64)
     nodes = [node for node in snapshot.nodes if node.cores > 0]
     if auctioned is not None and policy.cores == "Auction":
-        return sell_whole_nodes(market, least, most, promised_cores(auctioned, market))
+        won = promised_cores(auctioned, market)
+        return sell_whole_nodes(market, least, most, floors, won)
     limited = policy.cores == "PriceAnticipating" and any(
         each.max_nodes is not None for each in snapshot.entitlements
     )
     whole = policy.sold_by == "node" or limited
     if whole or all(node.sockets == 1 for node in nodes):
-        return sell_whole_nodes(market, least, most)
-    return sell_single_sockets(market, nodes, least, most)
+        return sell_whole_nodes(market, least, most, floors)
+    return sell_single_sockets(market, nodes, least, most, floors)
 
 
 def _most_nodes(snapshot: Snapshot, shares: Mapping[str, float]) -> Integers | None:
@@ -186,23 +196,10 @@ def _most_nodes(snapshot: Snapshot, shares: Mapping[str, float]) -> Integers | N
     return np.array([most[name] or every for name in shares], np.int64)
 
 
-def _market_bounds(units: UnitMarket) -> Bounds:
-    """Return the bounds that a market enforces.
-
-    A minimum of one core and a maximum of the whole server are no bounds. Where the minimums on a
-    server add up to more than it has, none of them counts.
-    """
-    market = units.market
-    lower = np.where(units.least > 1, units.least, 0).astype(np.float64)
-    crowded = market.sum_by_server(lower) > market.capacities
-    lower[crowded[market.server]] = 0.0
-    capacity = market.capacities[market.server]
-    return Bounds(lower, np.where(units.most < capacity, units.most, np.inf))
-
-
 def _grants(
     jobs: Sequence[Job],
     market: AmdahlMarket,
+    floors: Floats,
     policy: Policy,
     held: HeldCores,
     without_hysteresis: HeldCores,
@@ -216,7 +213,8 @@ def _grants(
     target = zip(without_hysteresis.whole.tolist(), without_hysteresis.shared.tolist(), strict=True)
     targets = [WithoutHysteresis(own, part, policy.hysteresis) for own, part in target]
     speedups = metrics.speedups(market, held.cores).tolist()
-    budgets = market.budgets[market.user].tolist()
+    budgets = budgets_above_floors(market, floors)[market.user].tolist()
+    kept = floors.tolist()
     grants = []
     for k, job in enumerate(jobs):
         grant = Grant(
@@ -237,22 +235,29 @@ def _grants(
             memory=memory.granted[k],
             memory_reason=memory.reasons[k],
             fraction=job.fraction,
+            requested=job.requested,
+            floor=kept[k],
         )
         terms = budgets[k], quota[k], sharers[k]
         grants.append(explain(grant, job, *terms, policy.cores, targets[k]))
     return grants
 
 
+def _bare_entitlement(jobs: Sequence[Job], market: AmdahlMarket, floors: Floats) -> Floats:
+    """Return the cores of each job's bare entitlement that it can use, shape (k,)."""
+    most = np.array([job.max_cores or np.inf for job in jobs])
+    return np.asarray(np.minimum(bare_entitlement(market, floors), most), np.float64)
+
+
 def _users(
-    jobs: Sequence[Job], market: AmdahlMarket, held: HeldCores, shares: Mapping[str, float]
+    market: AmdahlMarket, held: HeldCores, bare: Floats, shares: Mapping[str, float]
 ) -> tuple[UserOutcome, ...]:
     cores = market.sum_by_user(held.cores)
     utility = metrics.user_progress(market, held.cores)
-    most = np.array([job.max_cores or np.inf for job in jobs])
-    bare = metrics.user_progress(market, np.minimum(metrics.bare_entitlement(market), most))
+    entitled = metrics.user_progress(market, bare)
     return tuple(
         UserOutcome(
-            name, float(market.budgets[i]), float(cores[i]), float(utility[i]), float(bare[i])
+            name, float(market.budgets[i]), float(cores[i]), float(utility[i]), float(entitled[i])
         )
         for i, name in enumerate(shares)
     )

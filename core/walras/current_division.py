@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from walras._segments import group
-from walras.apportion import Apportionment, weights_of
+from walras.apportion import Apportionment, weights_of, whole_floors
 from walras.rounding import round_cores
 from walras.sale_units import kept_parts
 from walras.snapshot import Holding, identity
@@ -44,7 +44,7 @@ def current_division(
 
     A node can keep its division if no job has come or gone, the jobs hold no more cores than are
     for sale and leave no more idle than the new division does, none is above its maximum, and
-    none is below a minimum that the new division meets.
+    none is below a minimum or a floor that the new division meets.
 
     Args:
         held: Cores that jobs hold now.
@@ -97,8 +97,9 @@ def _others_were_there(held: Mapping[JobKey, Holding], jobs: Sequence[Job], own:
 
 
 def _fewest(units: UnitMarket, target: Apportionment) -> Integers:
-    """Return the fewest cores of each part: minimums and promises that the new division meets."""
+    """Return the fewest cores of each part: those of its bounds that the new division meets."""
     least = np.maximum(np.where(units.least > 1, units.least, 0), units.promised)
+    least = np.maximum(least, whole_floors(units.floors))
     return np.minimum(least, target.whole)
 
 

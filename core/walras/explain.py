@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from walras.apportion import SHARING_THRESHOLD
+from walras.snapshot import WITHOUT_FLOORS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,6 +59,7 @@ def explain(
         _bound(grant, job, quota),
         _stay(grant, without_hysteresis) if stays else _hardware(grant, quota, sharers),
         _shortfall(grant, job),
+        _unkept_request(grant, job, mechanism),
     )
     return replace(grant, reason="; ".join(part for part in parts if part))
 
@@ -123,23 +125,29 @@ def explain_bid(bid: BidOutcome) -> str:
 
 
 def _market(grant: Grant, job: Job, budget: float, mechanism: CoreMechanism) -> str:
+    sentence = _division(grant, job, budget, mechanism)
+    if grant.floor:
+        return f"{grant.floor:.4g} cores are kept as requested, and {sentence}"
+    return sentence
+
+
+def _division(grant: Grant, job: Job, budget: float, mechanism: CoreMechanism) -> str:
+    cores = f"{grant.cores - grant.floor:.2f} cores{' more' if grant.floor else ''}"
     if mechanism == "ProportionalSharing":
-        return f"{job.entitlement}'s share of {job.node} is {grant.cores:.2f} cores for this job"
+        return f"{job.entitlement}'s share of {job.node} is {cores} for this job"
     speedup = f"a parallel fraction of {job.fraction:.3f} gives a speedup of {grant.speedup:.2f}"
     if mechanism in {"Greedy", "UpperBound"}:
         weighted = "regardless of entitlements" if mechanism == "Greedy" else "weighted by budgets"
-        return (
-            f"{grant.cores:.2f} cores of {job.node} bring the most progress, {weighted}: {speedup}"
-        )
-    bought = (
-        f"{grant.spend:.2f} of {job.entitlement}'s budget of {budget:.2f} buys "
-        f"{grant.cores:.2f} cores at {grant.price:.3f} each"
-    )
+        return f"{cores} of {job.node} bring the most progress, {weighted}: {speedup}"
     if mechanism == "Auction":
         return (
             f"a bid of {grant.spend:.2f}, of {job.entitlement}'s budget of {budget:.2f}, wins "
-            f"{grant.cores:.2f} cores of {grant.node}"
+            f"{cores} of {grant.node}"
         )
+    bought = (
+        f"{grant.spend:.2f} of {job.entitlement}'s budget of {budget:.2f} buys {cores} at "
+        f"{grant.price:.3f} each"
+    )
     if mechanism == "PriceAnticipating":
         return f"{bought}, as if every core added the same speedup"
     return f"{bought}, where {speedup}"
@@ -201,6 +209,19 @@ def _shortfall(grant: Grant, job: Job) -> str | None:
         f"short of its minCores of {job.min_cores}, since {job.entitlement}'s cores on {job.node} "
         f"do not suffice"
     )
+
+
+def _unkept_request(grant: Grant, job: Job, mechanism: CoreMechanism) -> str | None:
+    """Return why a job holds less than its pod requested; None if it does not."""
+    if grant.keeps_request:
+        return None
+    if mechanism in WITHOUT_FLOORS:
+        why = f"which {mechanism} does not keep"
+    elif job.floor:
+        why = f"since requests and a core for small jobs exceed what {job.node} sells"
+    else:
+        why = "which spec.cores.floor of the Market does not keep for it"
+    return f"less than its request of {grant.requested:.4g} cores, {why}"
 
 
 def _count(cores: int) -> str:

@@ -75,6 +75,7 @@ def apply_hysteresis(
     market: AmdahlMarket,
     units: UnitMarket,
     target: Apportionment,
+    bare: Floats,
     policy: Policy,
     frozen: Bools,
 ) -> HysteresisResult:
@@ -86,6 +87,7 @@ def apply_hysteresis(
         market: Market of the jobs, whose servers are m nodes.
         units: Market of the units that are sold.
         target: New division, by parts of jobs.
+        bare: Cores of each job's bare entitlement that it can use (V-C), shape (k,).
         policy: Policy with the threshold.
         frozen: Whether each node keeps its current division whenever it can, shape (m,).
     """
@@ -106,7 +108,7 @@ def apply_hysteresis(
     stays = frozen
     if policy.hysteresis > 0:
         stays = stays | (undecided & _gains_little(market, before, after, policy.hysteresis))
-    stays = _except_users_below_entitlement(market, before, after, most, stays, frozen)
+    stays = _except_users_below_entitlement(market, before, after, most, bare, stays, frozen)
     return HysteresisResult(_either(now, target, stays[node]), stays)
 
 
@@ -129,7 +131,13 @@ def _gains_little(market: AmdahlMarket, before: Floats, after: Floats, threshold
 
 
 def _except_users_below_entitlement(
-    market: AmdahlMarket, before: Floats, after: Floats, most: Floats, stays: Bools, frozen: Bools
+    market: AmdahlMarket,
+    before: Floats,
+    after: Floats,
+    most: Floats,
+    bare: Floats,
+    stays: Bools,
+    frozen: Bools,
 ) -> Bools:
     """Return the nodes that stay, except those that would keep a user below its entitlement."""
     nodes = len(market.capacities)
@@ -137,7 +145,7 @@ def _except_users_below_entitlement(
     user, node = pairs // nodes, pairs % nodes
     worth = _worth(market)
     gain = np.bincount(pair, worth * (after - before))
-    entitled, least = _entitled(market, most)
+    entitled, least = _entitled(market, bare, most)
     left_short = market.sum_by_user(worth * after) < entitled
     robs = np.zeros(nodes, np.bool_)
     robs[node[(gain < 0) & left_short[user]]] = True
@@ -152,12 +160,11 @@ def _except_users_below_entitlement(
     return stays
 
 
-def _entitled(market: AmdahlMarket, most: Floats) -> tuple[Floats, Floats]:
+def _entitled(market: AmdahlMarket, bare: Floats, most: Floats) -> tuple[Floats, Floats]:
     """Return users' utilities at their bare entitlements, and the least that rounding leaves.
 
     Rounding may take from one job of each user, the one where it takes most.
     """
-    bare = np.minimum(metrics.bare_entitlement(market), most)
     worth = _worth(market)
     done = worth * _speedups(market, bare, most)
     rounded = worth * _speedups(market, _least_after_rounding(bare), most)

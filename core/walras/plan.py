@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from walras.snapshot import JobKey
 
 
+HUNDREDTH = 0.01
+"""Cores that do not matter: requests are stated in thousandths, prices have errors."""
+
+
 @dataclass(frozen=True, slots=True)
 class Grant:
     """Cores and memory of one job in a plan.
@@ -29,6 +33,8 @@ class Grant:
         memory: Bytes granted; None if the job takes no part in the market for memory.
         memory_reason: Explanation of the memory, one sentence; empty if ``memory`` is None.
         fraction: Parallel fraction that the job bid with.
+        requested: Cores that its pod requested; 0 if unknown.
+        floor: Cores of them that it keeps whatever the market decides.
     """
 
     namespace: str
@@ -48,6 +54,13 @@ class Grant:
     memory: int | None = None
     memory_reason: str = ""
     fraction: float = 1.0
+    requested: float = 0.0
+    floor: float = 0.0
+
+    @property
+    def keeps_request(self) -> bool:
+        """Whether the job holds what its pod requested, as far as rounding lets it."""
+        return max(self.granted_cores, self.cores) > self.requested - HUNDREDTH
 
     @property
     def title(self) -> str:
@@ -63,7 +76,8 @@ class UserOutcome:
         entitled_cores: Cores that its share of the cluster is worth, which is also its budget.
         cores: Cores that the market allocates to its jobs, before rounding.
         utility: Weighted speedup of its jobs (eq. 4).
-        entitlement_utility: Utility with its share of every node and no trade (V-C).
+        entitlement_utility: Utility with its share of every node and no trade (V-C); 0 if others
+            keep all cores of its nodes.
     """
 
     name: str
@@ -71,6 +85,13 @@ class UserOutcome:
     cores: float
     utility: float
     entitlement_utility: float
+
+    @property
+    def gain(self) -> float | None:
+        """Part by which its utility exceeds that of its entitlement; None if that is 0."""
+        if not self.entitlement_utility:
+            return None
+        return self.utility / self.entitlement_utility - 1
 
 
 @dataclass(frozen=True, slots=True)

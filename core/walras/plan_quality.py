@@ -33,7 +33,8 @@ class PlanQuality:
         held_progress: Budget-weighted mean of users' utilities after rounding.
         entitlement_error: Mean absolute error of users' cores, as a part of those entitled (VI-D).
         uniformity: Least utility of any user over the largest, each in units of that at bare
-            entitlement ("The Proportional-Share Allocation Market", section 2, with equal budgets).
+            entitlement ("The Proportional-Share Allocation Market", section 2, with equal budgets);
+            users who are entitled to nothing do not count.
         envy_freeness: Least ratio of any user's utility to what it would have with the cores of
             another, scaled to its own budget (ibid.); 1 if no user envies another; None if there
             are too many users and jobs to compare.
@@ -58,7 +59,7 @@ def evaluate_plan(
     """
     users = plan.users
     errors = [abs(user.cores - user.entitled_cores) / user.entitled_cores for user in users]
-    gains = [user.utility / user.entitlement_utility for user in users]
+    gains = [1 + user.gain for user in users if user.gain is not None]
     return PlanQuality(
         system_progress=plan.system_progress,
         held_progress=_held_progress(snapshot, plan),

@@ -47,6 +47,8 @@ class UnitMarket:
         node: Index of each server's node, shape (servers,).
         socket: Number of each server on its node, -1 for a whole node, shape (servers,).
         promised: Whole cores that rounding must leave each part, 0 for no promise, shape (parts,).
+        floors: Cores that each part keeps whatever the market decides, shape (parts,); those of a
+            server are at most its cores.
     """
 
     market: AmdahlMarket
@@ -56,6 +58,11 @@ class UnitMarket:
     node: Integers
     socket: Integers
     promised: Integers
+    floors: Floats
+
+    def floors_of_jobs(self, jobs: int) -> Floats:
+        """Return the floors of jobs, summed over their parts, shape (jobs,)."""
+        return _sum(self, self.floors, jobs)
 
 
 class HeldCores(NamedTuple):
@@ -81,28 +88,37 @@ class HeldCores(NamedTuple):
 
 
 def sell_whole_nodes(
-    market: AmdahlMarket, least: Integers, most: Integers, promised: Integers | None = None
+    market: AmdahlMarket,
+    least: Integers,
+    most: Integers,
+    floors: Floats,
+    promised: Integers | None = None,
 ) -> UnitMarket:
     """Return the market of whole nodes; ``promised`` are whole cores that jobs must keep."""
     servers = np.arange(len(market.capacities))
     whole = np.full(len(servers), -1)
     none = np.zeros(market.jobs, np.int64)
     kept = none if promised is None else np.minimum(promised, most)
-    return UnitMarket(market, least, most, np.arange(market.jobs), servers, whole, kept)
+    floors = fitting_floors(market, np.minimum(floors, most))
+    return UnitMarket(market, least, most, np.arange(market.jobs), servers, whole, kept, floors)
 
 
 def sell_single_sockets(
-    market: AmdahlMarket, nodes: Sequence[Node], least: Integers, most: Integers
+    market: AmdahlMarket, nodes: Sequence[Node], least: Integers, most: Integers, floors: Floats
 ) -> UnitMarket:
     """Return the market of the sockets of ``nodes``, which are the servers of ``market``."""
     sizes = [_sizes(node) for node in nodes]
-    lower = np.where(least > 1, least, 0).astype(np.float64)
+    floors = fitting_floors(market, np.minimum(floors, most))
+    lower = np.maximum(np.where(least > 1, least, 0), floors)
     upper = np.where(most < UNBOUNDED, most, np.inf)
     sold = sell_by_socket(market, sizes, minimum=lower, maximum=upper)
     counts = np.diff(sold.first_socket)
     node = np.repeat(np.arange(len(nodes)), counts)
     most_of_part = np.clip(np.floor(sold.maximum), 1, UNBOUNDED).astype(np.int64)
-    least_of_part = np.clip(np.ceil(sold.minimum).astype(np.int64), 1, most_of_part)
+    parts = np.bincount(sold.job, minlength=market.jobs)[sold.job]
+    least_of_part = np.ceil(np.where(least > 1, least, 0)[sold.job] / parts).astype(np.int64)
+    least_of_part = np.clip(least_of_part, 1, most_of_part)
+    floors_of_part = np.minimum(floors[sold.job] / parts, most_of_part)
     return UnitMarket(
         sold.market,
         least_of_part,
@@ -111,6 +127,32 @@ def sell_single_sockets(
         node,
         np.arange(len(node)) - sold.first_socket[node],
         np.zeros(len(least_of_part), np.int64),
+        fitting_floors(sold.market, floors_of_part),
+    )
+
+
+def fitting_floors(market: AmdahlMarket, floors: Floats) -> Floats:
+    """Return floors scaled down on servers whose cores they exceed, shape (k,).
+
+    Jobs with a floor below one core may share a pool, which has at least one core. Where that core
+    is not left, the floors of other jobs are scaled, in proportion.
+
+    Args:
+        market: Market of the jobs.
+        floors: Cores that each job requested, at most its maximum, shape (k,).
+    """
+    large = floors >= 1
+    own = market.sum_by_server(np.where(large, floors, 0.0))
+    small = market.sum_by_server(np.where(large, 0.0, floors))
+    pool = np.where(
+        np.bincount(market.server[~large], minlength=len(own)) > 0, np.maximum(small, 1.0), 0.0
+    )
+    pool = np.minimum(pool, market.capacities)
+    room = np.maximum(market.capacities - pool, 0.0)
+    scale = np.minimum(np.divide(room, own, out=np.ones(len(own)), where=own > 0), 1.0)
+    shrink = np.minimum(np.divide(pool, small, out=np.ones(len(own)), where=small > 0), 1.0)
+    return np.asarray(
+        np.where(large, floors * scale[market.server], floors * shrink[market.server])
     )
 
 

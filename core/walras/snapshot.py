@@ -22,6 +22,9 @@ CoreMechanism = Literal[
 ]
 """Mechanisms that divide cores."""
 
+WITHOUT_FLOORS: frozenset[CoreMechanism] = frozenset({"Auction", "Greedy", "UpperBound"})
+"""Mechanisms that keep no requests: auctions promise what was won, and the others are baselines."""
+
 MemoryMechanism = Literal["Karma", "MaxMin", "Strict", "Auction"]
 """Mechanisms that divide memory."""
 
@@ -147,6 +150,8 @@ class Job:
         work: Weight of the job's speedup among the jobs of its entitlement, positive.
         min_cores: Fewest cores worth having; above 1, its user's other jobs on the node give way.
         max_cores: Most cores that the job can use; None for no bound.
+        requested: Cores that its pod requested; 0 if unknown.
+        floor: Cores that it keeps whatever the market decides; 0 for none.
         pod: Name of the job's pod; empty for a program on one machine.
         memory: Demand for memory; None if the job takes no part in the market for memory.
         program: Name of the program that the job runs; copies of a program interfere alike.
@@ -170,6 +175,8 @@ class Job:
     bandwidth: float | None = None
     placement: PlacementConstraints = PlacementConstraints()
     measured_together: bool = False
+    requested: float = 0.0
+    floor: float = 0.0
 
     @property
     def title(self) -> str:

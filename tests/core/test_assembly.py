@@ -438,4 +438,6 @@ def test_the_job_of_a_pod_has_all_fields_of_its_marketjob() -> None:
     """The copy is made field by field, for speed: a new field must not be left at its default."""
     values: dict[str, Any] = {each.name: object() for each in fields(Job)}
     job, memory = Job(**values), MemoryDemand(1, 2)
-    assert _as_pod(job, "n1", "p-0", memory) == replace(job, node="n1", pod="p-0", memory=memory)
+    assert _as_pod(job, "n1", "p-0", memory, 2.0, 1.0) == replace(
+        job, node="n1", pod="p-0", memory=memory, requested=2.0, floor=1.0
+    )

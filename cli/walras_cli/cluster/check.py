@@ -301,7 +301,7 @@ def _requests(seen: Seen) -> Iterator[Finding]:
                 f"MarketJob {_title(job)}",
                 f"{len(short)} of its pods hold less than they request (a pod that requests "
                 f"{asked:.3g} CPUs holds {held:.3g} cores): a grant replaces the request; set "
-                f"minCores, or take the pods out of the market",
+                f"spec.cores.floor of the Market to Requests, or take the pods out of the market",
             )
 
 

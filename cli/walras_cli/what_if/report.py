@@ -269,7 +269,7 @@ def _users(plan: Plan) -> Table:
             f"{user.cores:.2f}",
             f"{user.utility:.3f}",
             f"{user.entitlement_utility:.3f}",
-            f"{round(user.utility / user.entitlement_utility - 1, 4) + 0.0:+.1%}",
+            "-" if user.gain is None else f"{round(user.gain, 4) + 0.0:+.1%}",
         )
         for user in plan.users
     ]

@@ -14,7 +14,7 @@ from walras import snapshot as core
 from walras.admission import AccessPolicy
 from walras.resources.kinds import MarketSpec
 from walras.resources.selection import select
-from walras.resources.supply import closed, for_sale, taken_by
+from walras.resources.supply import MOST_CORES, closed, cores_per_cpu, for_sale, taken_by
 from walras.resources.terms import (
     ASSUMED_FRACTION,
     Name,
@@ -210,11 +210,34 @@ def _jobs(
         else:
             measured = objects.demands.get(pod.metadata.uid)
             memory = memory_of(resource, pod.memory_requested, measured)
-            jobs.append(_as_pod(pattern, node, pod.metadata.name, memory))
+            cores = _cores_requested(objects, pod, node)
+            jobs.append(_as_pod(pattern, node, pod.metadata.name, memory, *cores))
     return jobs
 
 
-def _as_pod(job: core.Job, node: str, pod: str, memory: core.MemoryDemand | None) -> core.Job:
+def _cores_requested(objects: Objects, pod: Pod, node: str) -> tuple[float, float]:
+    """Return the cores that a pod requested on its node, and those of them that it keeps.
+
+    It keeps none before its kubelet has admitted it: any user can create a pod with a ``nodeName``
+    and requests beyond the node's size.
+    """
+    rules = objects.rules.cores
+    if not node or not pod.admitted or not pod.cpus_requested:
+        return 0.0, 0.0
+    unit = cores_per_cpu(rules, objects.topologies.get(node))
+    requested = min(float(pod.cpus_requested) * float(unit), float(MOST_CORES))
+    keeps = rules.floor == "Requests" or (rules.floor == "Guaranteed" and pod.is_guaranteed)
+    return requested, requested if keeps else 0.0
+
+
+def _as_pod(
+    job: core.Job,
+    node: str,
+    pod: str,
+    memory: core.MemoryDemand | None,
+    requested: float,
+    floor: float,
+) -> core.Job:
     """Return a copy of a job for one of its pods; five times as fast as dataclasses.replace."""
     return core.Job(
         job.namespace,
@@ -233,6 +256,8 @@ def _as_pod(job: core.Job, node: str, pod: str, memory: core.MemoryDemand | None
         job.bandwidth,
         job.placement,
         job.measured_together,
+        requested,
+        floor,
     )
 
 

@@ -184,6 +184,12 @@ class _Resources(_Object):
         """Return what is requested; a limit without a request is one, as to the API server."""
         return self.requests.get(resource, self.limits.get(resource, Decimal(0)))
 
+    @property
+    def guaranteed(self) -> bool:
+        """Whether CPUs and memory are limited to what is requested."""
+        limits = [self.limits.get(resource, Decimal(0)) for resource in ("cpu", "memory")]
+        return all(limits) and limits == [self.request(each) for each in ("cpu", "memory")]
+
 
 class _Port(_Object):
     host_port: int = 0
@@ -314,6 +320,7 @@ class _PodStatus(_Object):
     phase: str = "Running"
     start_time: Annotated[str, BeforeValidator(_text)] = ""
     pod_ip: Annotated[str, Field(alias="podIP")] = ""
+    qos_class: Annotated[str, Field(alias="qosClass")] = ""
 
 
 class Pod(_Object):
@@ -338,6 +345,14 @@ class Pod(_Object):
     def is_static(self) -> bool:
         """Whether it says that it mirrors a static pod, whose cgroup has another UID."""
         return STATIC_POD_ANNOTATION in self.metadata.annotations
+
+    @property
+    def is_guaranteed(self) -> bool:
+        """Whether its quality of service class is Guaranteed."""
+        if self.status.qos_class:
+            return self.status.qos_class == "Guaranteed"
+        containers = (*self.spec.containers, *self.spec.init_containers)
+        return bool(containers) and all(each.resources.guaranteed for each in containers)
 
     @cached_property
     def cpus_requested(self) -> Decimal:

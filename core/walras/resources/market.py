@@ -51,6 +51,9 @@ class CoresPolicy(Model):
             anew.
         interference: Whether the slowdown that a program was measured to suffer beside others on
             its node lowers the parallel fraction that it bids with: counted or ignored.
+        floor: Pods that keep the CPUs that they requested, while the market divides the others: no
+            pods (None), those of the quality of service class Guaranteed (Guaranteed), or all
+            (Requests). Not used on one machine, nor with Auction, Greedy and UpperBound.
     """
 
     mechanism: CoreMechanism = "AmdahlBidding"
@@ -60,6 +63,7 @@ class CoresPolicy(Model):
     memory_nodes: Literal["any", "local"] = "any"
     hysteresis: Portion = Decimal("0.02")
     interference: Literal["counted", "ignored"] = "counted"
+    floor: Literal["None", "Guaranteed", "Requests"] = "Guaranteed"
 
 
 class MemoryPolicy(Model):

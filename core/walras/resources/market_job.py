@@ -592,8 +592,9 @@ class MarketJobStatus(ConditionedStatus):
             of the list.
         conditions: Conditions ``Ready``, ``Admitted`` (its entitlement accepts it), ``Profiled``
             (its speedup is known), ``Selected`` (it has pods, and no other job selects them), for a
-            job with a ``minimumUtility`` ``ObjectiveMet``, and for a labelled workload with invalid
-            annotations ``AnnotationsValid``.
+            job with a ``minimumUtility`` ``ObjectiveMet``, for a labelled workload with invalid
+            annotations ``AnnotationsValid``, and for a job with pods that hold less than the
+            requests that the market keeps ``RequestsKept``.
     """
 
     workload: str | None = None

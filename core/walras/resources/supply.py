@@ -76,7 +76,7 @@ def for_sale(
         notes: List to which warnings are appended.
     """
     name = node.metadata.name
-    each = _cores_of_cpu(policy, topology)
+    each = cores_per_cpu(policy, topology)
     asked = Fraction(taken.cpus.get(name, Decimal(0))) * each
     left = int(Fraction(node.cores) * each) - -(-asked // 1) - policy.reserved_cores
     if left < 1:
@@ -90,7 +90,13 @@ def for_sale(
     )
 
 
-def _cores_of_cpu(policy: CoresPolicy, topology: ProcessorCounts | None) -> Fraction:
+def cores_per_cpu(policy: CoresPolicy, topology: ProcessorCounts | None) -> Fraction:
+    """Return how many of the market's units a CPU of Kubernetes is.
+
+    Args:
+        policy: Rules for the unit of sale.
+        topology: Topology of the node; None if unknown, and then every CPU counts as a core.
+    """
     if policy.unit == "thread" or topology is None or not 0 < topology.cores < topology.threads:
         return Fraction(1)
     return Fraction(topology.cores, topology.threads)

@@ -79,8 +79,8 @@ WARNINGS = frozenset(
         "BadReport", "BelowUnusable", "CannotClear", "Cycle", "EmptySelector",
         "EntitlementUnusable", "Invalid", "LedgerUnreadable", "Leftovers", "Missed", "NoAnswer",
         "NoNamespaces", "NoSelector", "NotEnforced", "NotMeasured", "NotUsed", "OutOfReach",
-        "Overlap", "ParentMissing", "ProfileMissing", "ProfileUnusable", "Refused", "TooNoisy",
-        "Unusable",
+        "Overcommitted", "Overlap", "ParentMissing", "ProfileMissing", "ProfileUnusable", "Refused",
+        "TooNoisy", "Unusable",
     }
 )  # fmt: skip
 """Reasons that call for action; their Events are warnings."""
@@ -96,7 +96,7 @@ def events(
     """Yield Events about the difference between two statuses of an object, each reason once."""
     former, now = conditions_of(before), conditions_of(after)
     said: set[str] = set()
-    for kind in ("Admitted", "Ready", "ObjectiveMet"):
+    for kind in ("Admitted", "Ready", "ObjectiveMet", "RequestsKept"):
         condition = now.get(kind)
         if condition is None or _state(former.get(kind)) == _state(condition):
             continue

@@ -29,7 +29,7 @@ from walras_operator.conditions import (
 )
 from walras_operator.enforcement import Enforcement
 from walras_operator.numbers import figure
-from walras_operator.status.job_conditions import job_conditions, objective
+from walras_operator.status.job_conditions import job_conditions, objective, overcommitted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,6 +81,9 @@ def job_status(
     )
     if key in outcomes.annotations:
         states["AnnotationsValid"] = fails(outcomes.annotations[key])
+    short = [grant for grant in granted if grant.floor and not grant.keeps_request]
+    if short:
+        states["RequestsKept"] = overcommitted(short)
     if job.spec.auction.minimum_utility is not None:
         states["ObjectiveMet"] = objective(bid)
     runs = {"runs": outcomes.runs[key]} if key in outcomes.runs else {}

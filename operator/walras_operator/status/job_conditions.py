@@ -10,7 +10,7 @@ from walras_operator.conditions import ConditionState, Problem, fails, holds, su
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from walras.plan import BidOutcome
+    from walras.plan import BidOutcome, Grant
     from walras.resources.kinds import MarketJob
     from walras.resources.market_job import PodOutcome
     from walras_operator.validation import Validated
@@ -64,6 +64,26 @@ def objective(bid: BidOutcome | None) -> ConditionState:
         way_out = "lower spec.auction.minimumUtility, raise its budget, or wait"
         return fails(Problem("Leftovers", f"{message}; {way_out}"))
     return fails(Problem("Missed", f"{message}; lower spec.auction.minimumUtility by a core"))
+
+
+def overcommitted(short: Sequence[Grant]) -> ConditionState:
+    """Return the state of ``RequestsKept`` of a job with pods that hold less than they requested.
+
+    Args:
+        short: Grants of pods whose requests the market should keep and could not.
+    """
+    pods = [
+        f"Pod {each.pod} requested {each.requested:.4g} cores of {each.node} and keeps "
+        f"{each.granted_cores or each.cores:.4g}"
+        for each in short
+    ]
+    return fails(
+        Problem(
+            "Overcommitted",
+            f"{summarize(pods)}; requests and a core for small jobs exceed what the node sells: "
+            f"lower spec.cores.reservedCores of the Market, or move a pod to another node",
+        )
+    )
 
 
 def _ready(

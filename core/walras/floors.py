@@ -1,0 +1,166 @@
+"""Floors: jobs keep the cores that their pods requested, and the market sells the others.
+
+On x cores beyond a floor of g, a job of parallel fraction f and work w gains
+
+    w s(g + x) - w s(g) = w' s'(x)  with  f' = d / (d + 1 - f),  w' = w f / (d (d + 1 - f)),
+                                          d = f + (1 - f) g,
+
+which is again Amdahl's law (eq. 1). The cores beyond floors are therefore a market like any other.
+
+Floors count against the entitlements that hold them: a user spends on cores beyond floors what its
+budget is worth beyond its own floors. A user whose floors exceed its budget keeps a small part of
+it, since otherwise cores that nobody else can use would stay idle.
+
+Each user's utility is at least that of its *bare entitlement*: its floors, and its part of every
+node's other cores (V-C, applied to the market of these).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from walras import metrics
+from walras.amdahl.market import AmdahlMarket
+from walras.pricing import Bounds, PricingResult, price
+
+if TYPE_CHECKING:
+    from walras._arrays import Bools, Floats, Integers
+    from walras.auctions import AuctionResults
+    from walras.sale_units import UnitMarket
+    from walras.snapshot import Policy
+
+LEAST_BUDGET = 0.01
+"""Part of its budget that a user can spend, however large its floors."""
+
+NO_CORES = 1e-4
+"""Cores that count as none; requests are stated in thousandths."""
+
+
+def price_above_floors(
+    units: UnitMarket,
+    policy: Policy,
+    auctioned: AuctionResults | None,
+    limits: Integers | None,
+) -> PricingResult:
+    """Divide the cores beyond floors by the mechanism that ``policy`` names; add the floors.
+
+    Args:
+        units: Market of the units that are sold.
+        policy: Policy that names the mechanism.
+        auctioned: Outcome of auctions, if cores or memory are auctioned.
+        limits: Most servers that each user bids on, shape (n,); no bound if not given.
+
+    Returns:
+        Cores with floors, and the prices and spends of the cores beyond them. The price of a
+        server whose floors take all its cores is 0.
+
+    Raises:
+        PricingError: The market is too large for the mechanism.
+    """
+    if not units.floors.any():
+        return price(units.market, _bounds(units), policy, auctioned, limits)
+    rest = _rest_of(units)
+    above = price(
+        rest.market, rest.bounds, policy, auctioned, None if limits is None else limits[rest.users]
+    )
+    cores = units.floors.copy()
+    cores[rest.parts] += above.cores
+    prices = np.zeros(len(units.market.capacities))
+    prices[rest.servers] = above.prices
+    spends = np.zeros(len(cores))
+    paid = above.prices[rest.market.server] * above.cores
+    spends[rest.parts] = paid if above.spends is None else above.spends
+    return above._replace(cores=cores, prices=prices, spends=spends)
+
+
+def budgets_above_floors(market: AmdahlMarket, floors: Floats) -> Floats:
+    """Return what users can spend on cores beyond floors, shape (n,).
+
+    Without floors, these are the budgets; with them, they add up to the cores beyond floors.
+    """
+    if not floors.any():
+        return market.budgets
+    left = np.maximum(market.budgets - market.sum_by_user(floors), LEAST_BUDGET * market.budgets)
+    cores = market.capacities.sum() - floors.sum()
+    return np.asarray(left * (max(cores, 0.0) / left.sum()), np.float64)
+
+
+def bare_entitlement(market: AmdahlMarket, floors: Floats) -> Floats:
+    """Return each job's floor and its part of the other cores without trade, shape (k,) (V-C)."""
+    if not floors.any():
+        return metrics.bare_entitlement(market)
+    rest = market.capacities - market.sum_by_server(floors)
+    other = AmdahlMarket(
+        np.maximum(budgets_above_floors(market, floors), NO_CORES),
+        np.maximum(rest, NO_CORES),
+        market.user,
+        market.server,
+        market.fraction,
+    )
+    return np.asarray(floors + metrics.bare_entitlement(other) * (rest > NO_CORES)[market.server])
+
+
+class _Rest(NamedTuple):
+    """Market of the cores beyond floors.
+
+    Attributes:
+        parts: Indices of its jobs among the parts of jobs; those at their maximums are not in it.
+        servers: Indices of its servers among the servers; those that floors take are not in it.
+        users: Indices of its users among the users.
+    """
+
+    market: AmdahlMarket
+    bounds: Bounds
+    parts: Integers
+    servers: Integers
+    users: Integers
+
+
+def _rest_of(units: UnitMarket) -> _Rest:
+    market, floors = units.market, units.floors
+    capacities = market.capacities - market.sum_by_server(floors)
+    open_ = capacities > NO_CORES
+    buys = open_[market.server] & (units.most - floors > NO_CORES)
+    parts, servers = np.flatnonzero(buys), np.flatnonzero(open_)
+    users, user = np.unique(market.user[buys], return_inverse=True)
+    position = np.cumsum(open_) - 1
+    f, floor = market.fraction[buys], floors[buys]
+    d = f + (1 - f) * floor
+    work = market.work[buys] * f / (d * (d + 1 - f))
+    budgets = budgets_above_floors(market, floors)[users]
+    rest = AmdahlMarket(
+        budgets,
+        capacities[open_],
+        user.astype(np.int64),
+        position[market.server[buys]],
+        d / (d + 1 - f),
+        work,
+    )
+    return _Rest(rest, _bounds(units, rest, buys), parts, servers, users)
+
+
+def _bounds(
+    units: UnitMarket, rest: AmdahlMarket | None = None, buys: Bools | None = None
+) -> Bounds:
+    """Return the bounds that a market enforces, on cores beyond floors.
+
+    A minimum of one core and a maximum of the whole server are no bounds. Where the minimums on a
+    server add up to more than it has, none of them counts.
+
+    Args:
+        units: Market of the units that are sold.
+        rest: Market of the cores beyond floors; that of the units if there are no floors.
+        buys: Whether each part is a job of ``rest``, shape (parts,).
+    """
+    market = units.market if rest is None else rest
+    here = slice(None) if buys is None else buys
+    floors, most = units.floors[here], units.most[here]
+    least = np.where(units.least > 1, units.least, 0)[here]
+    lower = np.maximum(least - floors, 0.0)
+    crowded = market.sum_by_server(lower) > market.capacities
+    lower[crowded[market.server]] = 0.0
+    capacity = market.capacities[market.server]
+    upper = most - floors
+    return Bounds(lower, np.where(upper < capacity, upper, np.inf))
