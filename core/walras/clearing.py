@@ -19,7 +19,7 @@ from walras.auctions import bid_outcomes, hold_auctions, promised_cores
 from walras.colocation import place_waiting_jobs
 from walras.explain import WithoutHysteresis, apply_charges, explain, explain_node_limit
 from walras.floors import bare_entitlement, budgets_above_floors, price_above_floors
-from walras.hysteresis import apply_hysteresis
+from walras.hysteresis import apply_hysteresis, speedups_in_hardware, worth_of_jobs
 from walras.interference import add_interference_reasons, lower_fractions
 from walras.memory import divide_memory
 from walras.plan import Grant, NodeOutcome, Plan, UserOutcome
@@ -105,7 +105,7 @@ def _decide(snapshot: Snapshot, policy: Policy) -> Plan:
         grants = explain_node_limit(grants, snapshot.entitlements)
     return Plan(
         grants=apply_charges(grants, bids),
-        users=_users(market, held, bare, shares),
+        users=_users(placed.jobs, market, held, cores, bare, shares),
         nodes=_nodes(snapshot, units, priced, settled),
         refused=admitted.refused + placed.waiting,
         mechanism=policy.cores,
@@ -250,17 +250,24 @@ def _bare_entitlement(jobs: Sequence[Job], market: AmdahlMarket, floors: Floats)
 
 
 def _users(
-    market: AmdahlMarket, held: HeldCores, bare: Floats, shares: Mapping[str, float]
+    jobs: Sequence[Job],
+    market: AmdahlMarket,
+    bought: HeldCores,
+    held: Floats,
+    bare: Floats,
+    shares: Mapping[str, float],
 ) -> tuple[UserOutcome, ...]:
-    cores = market.sum_by_user(held.cores)
-    utility = metrics.user_progress(market, held.cores)
-    entitled = metrics.user_progress(market, bare)
-    return tuple(
-        UserOutcome(
-            name, float(market.budgets[i]), float(cores[i]), float(utility[i]), float(entitled[i])
-        )
-        for i, name in enumerate(shares)
+    most = np.array([job.max_cores or np.inf for job in jobs])
+    columns = (
+        market.budgets,
+        market.sum_by_user(bought.cores),
+        market.sum_by_user(held),
+        metrics.user_progress(market, bought.cores),
+        market.sum_by_user(worth_of_jobs(market) * speedups_in_hardware(market, held, most)),
+        metrics.user_progress(market, bare),
     )
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return tuple(UserOutcome(name, *row) for name, row in zip(shares, rows, strict=True))
 
 
 def _nodes(

@@ -101,8 +101,8 @@ def apply_hysteresis(
     differs[node[moved]] = True
     undecided = possible & differs
     most = np.array([job.max_cores or np.inf for job in jobs])
-    before = _speedups(market, cores_in_hardware(units, len(jobs), now), most)
-    after = _speedups(market, cores_in_hardware(units, len(jobs), target), most)
+    before = speedups_in_hardware(market, cores_in_hardware(units, len(jobs), now), most)
+    after = speedups_in_hardware(market, cores_in_hardware(units, len(jobs), target), most)
     before = np.where(undecided[market.server], before, after)
     frozen = undecided & frozen
     stays = frozen
@@ -112,12 +112,12 @@ def apply_hysteresis(
     return HysteresisResult(_either(now, target, stays[node]), stays)
 
 
-def _worth(market: AmdahlMarket) -> Floats:
+def worth_of_jobs(market: AmdahlMarket) -> Floats:
     """Return the utility that each job's user gains per unit of its speedup, shape (k,)."""
     return np.asarray(market.work / market.sum_by_user(market.work)[market.user], np.float64)
 
 
-def _speedups(market: AmdahlMarket, cores: Floats, most: Floats) -> Floats:
+def speedups_in_hardware(market: AmdahlMarket, cores: Floats, most: Floats) -> Floats:
     """Return speedups in hardware, shape (k,): that of less than a core is its part of a core."""
     usable = np.minimum(cores, most)
     return np.where(usable >= 1, metrics.speedups(market, usable), usable)
@@ -125,7 +125,7 @@ def _speedups(market: AmdahlMarket, cores: Floats, most: Floats) -> Floats:
 
 def _gains_little(market: AmdahlMarket, before: Floats, after: Floats, threshold: float) -> Bools:
     """Return whether the new division adds less than the threshold to each node's progress."""
-    weight = market.budgets[market.user] * _worth(market)
+    weight = market.budgets[market.user] * worth_of_jobs(market)
     gain = market.sum_by_server(weight * (after - before))
     return np.asarray(gain < threshold * market.sum_by_server(weight * before), np.bool_)
 
@@ -143,7 +143,7 @@ def _except_users_below_entitlement(
     nodes = len(market.capacities)
     pairs, pair = np.unique(market.user * nodes + market.server, return_inverse=True)
     user, node = pairs // nodes, pairs % nodes
-    worth = _worth(market)
+    worth = worth_of_jobs(market)
     gain = np.bincount(pair, worth * (after - before))
     entitled, least = _entitled(market, bare, most)
     left_short = market.sum_by_user(worth * after) < entitled
@@ -165,9 +165,9 @@ def _entitled(market: AmdahlMarket, bare: Floats, most: Floats) -> tuple[Floats,
 
     Rounding may take from one job of each user, the one where it takes most.
     """
-    worth = _worth(market)
-    done = worth * _speedups(market, bare, most)
-    rounded = worth * _speedups(market, _least_after_rounding(bare), most)
+    worth = worth_of_jobs(market)
+    done = worth * speedups_in_hardware(market, bare, most)
+    rounded = worth * speedups_in_hardware(market, _least_after_rounding(bare), most)
     taken = np.zeros(len(market.budgets))
     np.maximum.at(taken, market.user, done - rounded)
     utility = market.sum_by_user(done)

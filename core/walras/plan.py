@@ -75,7 +75,9 @@ class UserOutcome:
     Attributes:
         entitled_cores: Cores that its share of the cluster is worth, which is also its budget.
         cores: Cores that the market allocates to its jobs, before rounding.
-        utility: Weighted speedup of its jobs (eq. 4).
+        held_cores: Cores that its jobs hold: their own, and their parts of shared ones.
+        utility: Weighted speedup of its jobs on the allocated cores (eq. 4).
+        held_utility: Weighted speedup on the cores that they hold.
         entitlement_utility: Utility with its share of every node and no trade (V-C); 0 if others
             keep all cores of its nodes.
     """
@@ -83,15 +85,20 @@ class UserOutcome:
     name: str
     entitled_cores: float
     cores: float
+    held_cores: float
     utility: float
+    held_utility: float
     entitlement_utility: float
 
     @property
     def gain(self) -> float | None:
-        """Part by which its utility exceeds that of its entitlement; None if that is 0."""
+        """Part by which the utility of what it holds exceeds that of its entitlement.
+
+        None if its entitlement is worth nothing.
+        """
         if not self.entitlement_utility:
             return None
-        return self.utility / self.entitlement_utility - 1
+        return self.held_utility / self.entitlement_utility - 1
 
 
 @dataclass(frozen=True, slots=True)

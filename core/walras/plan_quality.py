@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,8 +10,6 @@ import numpy as np
 from walras import metrics
 from walras.amdahl.upper_bound import share_proportionally
 from walras.clearing import build_market
-from walras.forecast import expected_speedup, held_cores
-from walras.snapshot import identity
 
 if TYPE_CHECKING:
     from walras.plan import Plan
@@ -59,10 +56,10 @@ def evaluate_plan(
     """
     users = plan.users
     errors = [abs(user.cores - user.entitled_cores) / user.entitled_cores for user in users]
-    gains = [1 + user.gain for user in users if user.gain is not None]
+    gains = [u.utility / u.entitlement_utility for u in users if u.entitlement_utility]
     return PlanQuality(
         system_progress=plan.system_progress,
-        held_progress=_held_progress(snapshot, plan),
+        held_progress=_held_progress(plan),
         entitlement_error=sum(errors) / len(errors) if errors else 0.0,
         uniformity=min(gains) / max(gains) if gains and max(gains) > 0 else 1.0,
         envy_freeness=_envy_freeness(snapshot, plan, comparisons),
@@ -93,15 +90,9 @@ def _as_decided(snapshot: Snapshot, plan: Plan) -> list[Job]:
     ]
 
 
-def _held_progress(snapshot: Snapshot, plan: Plan) -> float:
-    held = held_cores(plan)
-    done: defaultdict[str, float] = defaultdict(float)
-    base: defaultdict[str, float] = defaultdict(float)
-    for grant, job in zip(plan.grants, _as_decided(snapshot, plan), strict=True):
-        done[job.entitlement] += job.work * expected_speedup(job, held[identity(grant)])
-        base[job.entitlement] += job.work
+def _held_progress(plan: Plan) -> float:
     budgets = sum(user.entitled_cores for user in plan.users)
-    progress = sum(u.entitled_cores * done[u.name] / base[u.name] for u in plan.users)
+    progress = sum(user.entitled_cores * user.held_utility for user in plan.users)
     return progress / budgets if budgets else 0.0
 
 

@@ -66,6 +66,20 @@ def test_users_are_a_tree_and_parents_sum_up_what_is_below() -> None:
     assert vision.gain == pytest.approx(vision.utility / (vision.entitlement_utility or 1) - 1)
 
 
+def test_a_user_with_less_than_its_entitlement_is_in_that_state() -> None:
+    """Of three cores, two equal users get two and one."""
+    users = [entitlement("ada"), entitlement("bob")]
+    jobs = [job(name, name, parallelFraction="0.9") for name in ("ada", "bob")]
+    facts = seen(
+        decided(market(), node("n1", "3"), *users, *jobs, *(pod(n, n) for n in ("ada", "bob")))
+    )
+    ada, bob = user_rows(facts, lambda row: row.name)
+    assert (ada.reason, bob.reason) == ("Ready", "BelowEntitlement")
+    assert "holds 1.00" in bob.message
+    assert bob.gain is not None
+    assert bob.gain < -0.2
+
+
 def test_a_namespace_without_jobs_is_told_of_once() -> None:
     page = TopPage.of(seen(tree()), TableOptions("all", "empty"))
     (line,) = [str(part) for part in page.render(wide=False) if "namespace" in str(part)]

@@ -183,11 +183,11 @@ def test_conditions_keep_their_time_until_their_status_changes() -> None:
     before = world(*SMALL)
     running = outcome(before, decide(before))
     changed = decide(with_shares(running, "vision", 9))
-    assert times(changed, "Entitlement", "vision") == [NOW]
+    assert times(changed, "Entitlement", "vision") == [NOW, NOW]
     broken = decide(replace(running, objects=replace(running.objects, entitlements=[])))
     assert times(broken, "MarketJob", "train", "lab")[0] == LATER
     found = status(changed, "Entitlement", "vision")["conditions"]
-    assert [each["observedGeneration"] for each in found] == [2]
+    assert [each["observedGeneration"] for each in found] == [2, 2]
 
 
 def times(decision: Decision, *names: str) -> list[str]:

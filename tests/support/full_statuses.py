@@ -25,7 +25,7 @@ ENTITLEMENT = entitlement.EntitlementStatus(
     pods=5,
     cores=entitlement.EntitledCores(entitled="8", allocated="7.25", held="7"),
     memory=entitlement.EntitledMemory(entitled="1024", demand="4096", allocated="2048"),
-    utility=entitlement.Utility(now="3.1", at_entitlement="2.9"),
+    utility=entitlement.Utility(now="3.1", bought="3.2", at_entitlement="2.9"),
     credits=entitlement.Credits(
         quantum=7,
         balance="1000000000000.25",

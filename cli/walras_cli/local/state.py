@@ -164,5 +164,5 @@ class RunTotals:
             user.seconds += seconds
             user.entitled += outcome.entitled_cores * seconds
             user.cores += held.get(outcome.name, 0.0) * seconds
-            user.utility += outcome.utility * seconds
+            user.utility += outcome.held_utility * seconds
             user.entitlement_utility += outcome.entitlement_utility * seconds

@@ -93,8 +93,8 @@ def _changed_users(now: Cleared, then: Cleared) -> Table:
             (
                 name,
                 *_pair(*(None if each is None else each.entitled_cores for each in pair), digits=2),
-                *_pair(*(None if each is None else each.cores for each in pair), digits=2),
-                *_pair(*(None if each is None else each.utility for each in pair), digits=3),
+                *_pair(*(None if each is None else each.held_cores for each in pair), digits=2),
+                *_pair(*(None if each is None else each.held_utility for each in pair), digits=3),
             )
         )
     columns = (
@@ -261,13 +261,21 @@ def _heads(cleared: Iterable[Cleared]) -> list[str]:
 
 
 def _users(plan: Plan) -> Table:
-    columns = ("cores\nentitled", "cores\ngranted", "utility", "at bare\nentitlement", "gain")
+    columns = (
+        "cores\nentitled",
+        "\nbought",
+        "\nheld",
+        "utility",
+        "at bare\nentitlement",
+        "gain",
+    )
     rows = [
         (
             user.name,
             f"{user.entitled_cores:.2f}",
             f"{user.cores:.2f}",
-            f"{user.utility:.3f}",
+            f"{user.held_cores:.2f}",
+            f"{user.held_utility:.3f}",
             f"{user.entitlement_utility:.3f}",
             "-" if user.gain is None else f"{round(user.gain, 4) + 0.0:+.1%}",
         )
@@ -278,7 +286,11 @@ def _users(plan: Plan) -> Table:
 
 def _cores_of_users(cleared: Sequence[Cleared]) -> RenderableType:
     rows = [
-        (each[0].name, f"{each[0].entitled_cores:.2f}", *(f"{user.cores:.2f}" for user in each))
+        (
+            each[0].name,
+            f"{each[0].entitled_cores:.2f}",
+            *(f"{user.held_cores:.2f}" for user in each),
+        )
         for each in zip(*(each.plan.users for each in cleared), strict=True)
     ]
     return _SideBySide("Cores of users", ("user", "entitled"), _heads(cleared), rows)
@@ -290,7 +302,7 @@ def _utilities_of_users(cleared: Sequence[Cleared]) -> RenderableType:
         (
             each[0].name,
             f"{each[0].entitlement_utility:.3f}",
-            *(f"{user.utility:.3f}" for user in each),
+            *(f"{user.held_utility:.3f}" for user in each),
         )
         for each in zip(*(each.plan.users for each in cleared), strict=True)
     ]

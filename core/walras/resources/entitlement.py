@@ -81,12 +81,14 @@ class Utility(Status):
     """The utility of an entitlement: the weighted mean of its jobs' predicted speedups.
 
     Attributes:
-        now: Utility of the cores that it bought.
+        now: Utility of the cores that its jobs hold.
+        bought: Utility of the cores that they bought, before rounding.
         at_entitlement: Utility of its share of every node, without trade. A market in equilibrium
-            never makes ``now`` smaller than this.
+            never makes ``bought`` smaller than this.
     """
 
     now: Decimals
+    bought: Decimals | None = None
     at_entitlement: Decimals
 
 
@@ -159,7 +161,9 @@ class EntitlementStatus(ConditionedStatus):
         spend_by_node: Nodes on which the entitlement spends most, largest first.
         other_nodes: Number of further nodes on which it spends.
         other_spend: Total spending on these further nodes.
-        conditions: Condition ``Ready``: whether its place in the tree and its namespaces are valid.
+        conditions: Conditions ``Ready`` (its place in the tree and its namespaces are valid) and,
+            for one with jobs in the market, ``Entitled`` (their cores give at least the utility of
+            its share).
     """
 
     budget_share: Decimals | None = None

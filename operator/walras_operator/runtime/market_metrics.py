@@ -30,7 +30,7 @@ _OF_ENTITLEMENTS = {
         ("memory", "allocated"),
     ),
     "utility": (
-        "Weighted mean of the predicted speedups of the entitlement's jobs.",
+        "Weighted mean of the predicted speedups of the entitlement's jobs on the cores they hold.",
         ("utility", "now"),
     ),
     "entitlement_utility": (

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from walras.forecast import held_cores
 from walras.resources.entitlement import (
     MOST_LOANS,
     MOST_SPENDS,
@@ -23,7 +22,6 @@ from walras.resources.entitlement import (
     NodeSpend,
     Utility,
 )
-from walras.snapshot import identity
 from walras_operator.conditions import ConditionState, Problem, conditions, fails, holds
 from walras_operator.numbers import figure
 
@@ -38,6 +36,10 @@ if TYPE_CHECKING:
 
 MAX_WRITES = 10
 """Most Entitlements per second whose status is written only because their credits changed."""
+
+
+BELOW = 0.01
+"""Part of a utility by which a user may be below its entitlement without a word."""
 
 
 @dataclass(slots=True)
@@ -58,7 +60,6 @@ class EntitlementOutcomes:
         shares: Part of the whole cluster that each is entitled to, from 0 to 1.
         jobs: Number of MarketJobs that draw on each.
         pods: Number of pods with a grant.
-        held: Cores held in hardware.
         spends: Budget and cores by node.
         users: Outcome of the market for cores.
         memory: Outcome of the division of memory.
@@ -71,7 +72,6 @@ class EntitlementOutcomes:
     shares: Mapping[str, float]
     jobs: Counter[str]
     pods: Counter[str]
-    held: Mapping[str, float]
     spends: Mapping[str, Mapping[str, _Spend]]
     users: Mapping[str, UserOutcome]
     memory: Mapping[str, MemoryOutcome]
@@ -83,13 +83,10 @@ class EntitlementOutcomes:
         """Index a plan by entitlement."""
         quantum = 0 if plan.quantum is None else plan.quantum.number
         seconds = validated.objects.rules.memory.quantum_seconds
-        held: defaultdict[str, float] = defaultdict(float)
         spends: defaultdict[str, defaultdict[str, _Spend]] = defaultdict(
             lambda: defaultdict(_Spend)
         )
-        cores = held_cores(plan)
         for grant in plan.grants:
-            held[grant.entitlement] += cores[identity(grant)]
             spent = spends[grant.entitlement][grant.node]
             spent.spend += grant.spend
             spent.cores += grant.cores
@@ -104,7 +101,6 @@ class EntitlementOutcomes:
                 if (job.metadata.namespace, job.metadata.name) not in validated.jobs
             ),
             Counter(grant.entitlement for grant in plan.grants),
-            held,
             spends,
             {each.name: each for each in plan.users},
             {each.name: each for each in plan.memory},
@@ -163,16 +159,16 @@ def entitlement_status(
         outcomes.spends.get(name, {}).items(), key=lambda item: (-item[1].spend, item[0])
     )
     rest = spends[MOST_SPENDS:]
-    ready = _ready(entitlement, outcomes)
+    states = {"Ready": _ready(entitlement, outcomes)}
+    if user is not None:
+        states["Entitled"] = _entitled(user)
     return EntitlementStatus(
         budget_share=None if share is None else figure(share),
         jobs=outcomes.jobs[name],
         pods=outcomes.pods[name],
-        cores=None if user is None else _cores(user, outcomes.held.get(name, 0.0)),
+        cores=None if user is None else _cores(user),
         memory=_memory(outcomes.memory.get(name)),
-        utility=None
-        if user is None
-        else Utility(now=figure(user.utility), at_entitlement=figure(user.entitlement_utility)),
+        utility=None if user is None else _utility(user),
         credits=_credits(outcomes, name, before),
         spend_by_node=[
             NodeSpend(node=node, spend=figure(each.spend), cores=figure(each.cores))
@@ -180,13 +176,39 @@ def entitlement_status(
         ],
         other_nodes=len(rest),
         other_spend=figure(sum(each.spend for _, each in rest)) if rest else None,
-        conditions=conditions({"Ready": ready}, before, now, entitlement.metadata.generation),
+        conditions=conditions(states, before, now, entitlement.metadata.generation),
     ).document()
 
 
-def _cores(user: UserOutcome, held: float) -> EntitledCores:
+def _cores(user: UserOutcome) -> EntitledCores:
     return EntitledCores(
-        entitled=figure(user.entitled_cores), allocated=figure(user.cores), held=figure(held)
+        entitled=figure(user.entitled_cores),
+        allocated=figure(user.cores),
+        held=figure(user.held_cores),
+    )
+
+
+def _utility(user: UserOutcome) -> Utility:
+    return Utility(
+        now=figure(user.held_utility),
+        bought=figure(user.utility),
+        at_entitlement=figure(user.entitlement_utility),
+    )
+
+
+def _entitled(user: UserOutcome) -> ConditionState:
+    """Return the state of ``Entitled``, with what each step of a decision did to the cores."""
+    if user.gain is None or user.gain > -BELOW:
+        return holds("AtEntitlement", "its cores give its jobs at least the utility of its share")
+    trade, rounding = user.cores - user.entitled_cores, user.held_cores - user.cores
+    return fails(
+        Problem(
+            "BelowEntitlement",
+            f"its jobs have a utility of {user.held_utility:.3g}, and its share of every node "
+            f"would give {user.entitlement_utility:.3g}: it is entitled to "
+            f"{user.entitled_cores:.2f} cores and holds {user.held_cores:.2f} (trade: "
+            f"{trade:+.2f}, rounding and hysteresis: {rounding:+.2f})",
+        )
     )
 
 

@@ -30,7 +30,18 @@ STYLE: dict[str, Any] = {
 
 _GOOD = frozenset({"Enforced", "Observing", "Ready", "Granted", "Divided"})
 _WAITING = frozenset(
-    {"Awaited", "Behind", "Changed", "NoPods", "NotDecided", "Pending", "Waiting", "Closed", "-"}
+    {
+        "Awaited",
+        "Behind",
+        "BelowEntitlement",
+        "Changed",
+        "NoPods",
+        "NotDecided",
+        "Pending",
+        "Waiting",
+        "Closed",
+        "-",
+    }
 )
 
 
@@ -50,8 +61,8 @@ class Column(NamedTuple, Generic[R]):
 
 USERS: tuple[Column[UserRow], ...] = (
     Column("cores\nentitled", lambda row: decimal(row.cores.entitled)),
-    Column("\nbought", lambda row: decimal(row.cores.allocated)),
-    Column("\nheld", lambda row: decimal(row.cores.held), wide=True),
+    Column("\nbought", lambda row: decimal(row.cores.allocated), wide=True),
+    Column("\nheld", lambda row: decimal(row.cores.held)),
     Column("\nused", lambda row: decimal(row.cores.used)),
     Column("memory\nentitled", lambda row: memory(row.memory.entitled)),
     Column("\ngranted", lambda row: memory(row.memory.allocated)),

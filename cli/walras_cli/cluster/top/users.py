@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from walras_cli.cluster.figures import number, ready_condition, total, used_by_job
+from walras_cli.cluster.figures import (
+    ConditionSummary,
+    number,
+    ready_condition,
+    total,
+    used_by_job,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -168,7 +174,7 @@ def _row(
     memory_used: float | None,
     mean_credits: Decimal,
 ) -> UserRow:
-    status, ready, balance = entry.status, ready_condition(entry), _credits(entry)
+    status, ready, balance = entry.status, _state(entry), _credits(entry)
     utility = None if status.utility is None else number(status.utility.now)
     bare = None if status.utility is None else number(status.utility.at_entitlement)
     return UserRow(
@@ -190,6 +196,15 @@ def _row(
         reason=ready.reason,
         message=ready.message,
     )
+
+
+def _state(entry: ApiObject[EntitlementStatus]) -> ConditionSummary:
+    """Return what sums up an entitlement's state: its problem, or that it has too little."""
+    ready = ready_condition(entry)
+    for each in entry.status.conditions if ready.status == "True" else ():
+        if each.type == "Entitled" and each.status == "False":
+            return ConditionSummary(ready.status, each.reason, each.message)
+    return ready
 
 
 def _cores(status: EntitlementStatus, below: Sequence[UserRow], used: float | None) -> UserCores:
