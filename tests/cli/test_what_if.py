@@ -69,6 +69,15 @@ def test_the_example_gives_the_papers_numbers() -> None:
     assert result["iterations"] >= 1
 
 
+def test_tables_fit_80_columns_and_reasons_are_sentences_below() -> None:
+    lines = walras("what-if", "-f", str(CLUSTER)).stdout.splitlines()
+    (reason,) = [number for number, line in enumerate(lines) if "alice/dedup (dedup-0): " in line]
+    assert "gives a speedup of 1.15; rounded to 1 core of its own; " in lines[reason]
+    tables = [line for line in lines if ": " not in line]
+    assert max(len(line.rstrip()) for line in tables) <= 80
+    assert reason > lines.index(next(line for line in lines if line.startswith("Jobs")))
+
+
 def test_all_mechanisms_stand_side_by_side() -> None:
     result = result_of("-f", str(CLUSTER), "--mechanism", "all")
     plans = [result, *result["alternatives"]]

@@ -14,7 +14,7 @@ from rich.text import Text
 from walras.plan import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
@@ -192,7 +192,7 @@ def render(of: Comparison) -> list[RenderableType]:
     if before is not None:
         parts += render_change(before, cleared[0])
     if len(cleared) == 1 and before is None:
-        parts += [_users(first), _nodes(cleared), _jobs(first), _whole(cleared)]
+        parts += [_users(first), _nodes(cleared), *_jobs(first), _whole(cleared)]
     elif len(cleared) > 1:
         parts += [_cores_of_users(cleared), _utilities_of_users(cleared), _nodes(cleared)]
         parts.append(_whole(cleared))
@@ -318,24 +318,27 @@ def _nodes(cleared: Sequence[Cleared]) -> RenderableType:
     return _SideBySide("Price of a core", ("node", "cores"), heads, rows)
 
 
-def _jobs(plan: Plan) -> Table:
+def _jobs(plan: Plan) -> Iterator[RenderableType]:
+    """Yield a table of jobs, and below it why each got its cores; sentences need whole lines."""
     table = Table(title="Jobs", **STYLE)
     table.add_column("job", overflow="fold")
     table.add_column("node", overflow="fold")
     for column in ("cores", "whole"):
         table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("why")
     rows = [
         (
             grant.title,
             grant.node,
             f"{grant.cores:.2f}",
             str(grant.granted_cores) if grant.granted_cores else f"of {grant.shared_cores}",
-            grant.reason + (f"; memory: {grant.memory_reason}" if grant.memory_reason else ""),
         )
         for grant in plan.grants
     ]
-    return filled(table, rows)
+    yield filled(table, rows)
+    for grant in plan.grants[:MOST_ROWS]:
+        memory = f"; memory: {grant.memory_reason}" if grant.memory_reason else ""
+        yield Text(f"{grant.title}: {grant.reason}{memory}")
+    yield Text()
 
 
 def _whole(cleared: Sequence[Cleared]) -> RenderableType:
