@@ -256,9 +256,10 @@ def test_a_node_has_the_present_division_or_the_new_one(case: Case) -> None:
         assert (grant.cores, grant.price) == (other.cores, other.price)
         # In an auction, a job pays if what it holds has its minimum utility.
         assert grant.spend == other.spend or case.policy.cores == "Auction"
-    for user, other_user in zip(plan.users, free.users, strict=True):
-        held = {"held_cores": other_user.held_cores, "held_utility": other_user.held_utility}
-        assert replace(user, **held) == other_user
+    for user, same in zip(plan.users, free.users, strict=True):
+        assert (user.entitled_cores, user.cores) == (same.entitled_cores, same.cores)
+        assert user.utility == same.utility
+        assert user.entitlement_utility == same.entitlement_utility
 
 
 @pytest.mark.long
