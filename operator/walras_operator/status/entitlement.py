@@ -38,8 +38,8 @@ MAX_WRITES = 10
 """Most Entitlements per second whose status is written only because their credits changed."""
 
 
-BELOW = 0.01
-"""Part of a utility by which a user may be below its entitlement without a word."""
+BELOW = 0.05
+"""Part of a utility by which a user may be below its entitlement, since whole cores seldom fit."""
 
 
 @dataclass(slots=True)
