@@ -38,6 +38,7 @@ _ANY: Schema = {"type": "object"}  # Kubernetes' own, which its API server check
 _PORT: Schema = {"type": "integer", "minimum": 1, "maximum": 65535}
 _SECONDS: Schema = {"type": "integer", "minimum": 1}
 _FOLDER: Schema = {"type": "string", "pattern": "^/"}
+_NAMES: Schema = {"type": "array", "uniqueItems": True, "items": {"type": "string", "minLength": 1}}
 _AUTO: Schema = {"enum": ["auto", True, False]}
 
 SHAPES: dict[str, Schema] = {
@@ -90,7 +91,22 @@ SHAPES: dict[str, Schema] = {
     "*.serviceAccount.annotations": _TEXTS,
     "hooks.installSeconds": {"type": "integer", "minimum": 10},
     "hooks.releaseSeconds": {"type": "integer", "minimum": 60},
+    "rbac.userGroups": {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {
+                "group": {"type": "string", "minLength": 1},
+                "role": {"enum": ["user", "lead", "admin"]},
+                "namespaces": _NAMES,
+                "entitlements": _NAMES,
+            },
+            "required": ["group"],
+            "additionalProperties": False,
+        },
+    },
     "admissionPolicy": _AUTO,
+    "threadsPolicy": _AUTO,
     "networkPolicy.metricsFrom": _OBJECTS,
     "networkPolicy.apiServerPorts": {"type": "array", "items": _PORT},
     "monitoring.serviceMonitor": _AUTO,

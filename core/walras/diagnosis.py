@@ -22,6 +22,10 @@ UNCERTAIN = 0.1
 """Uncertainty of F above which it cannot tell a program that scales from one that does not."""
 
 
+SCALES_WELL = 0.6
+"""Part of the ideal speedup from which a program scales well. Three threads on four cores reach
+0.75 of it."""
+
 DISTURBED = 0.1
 """Share of a run's CPUs that other programs may take before its times cannot be trusted."""
 
@@ -32,7 +36,7 @@ class FindingCode(StrEnum):
     PARALLEL_OVERHEAD = "ParallelOverhead"
     SUPER_LINEAR = "SuperLinear"
     SLOW_DOWN = "SlowDown"
-    THREADS_UNUSED = "ThreadsUnused"
+    THREADS_FIXED = "ThreadsFixed"
     BUSY_MACHINE = "BusyMachine"
     TOO_SHORT = "TooShort"
     TOO_NOISY = "TooNoisy"
@@ -111,13 +115,41 @@ def _slow_down(case: _Case) -> str | None:
     )
 
 
-def _threads_unused(case: _Case) -> str | None:
-    if max(abs(value) for value in case.fit.by_cores.values()) > TOLERANCE:
+def _threads_fixed(case: _Case) -> str | None:
+    if max(abs(value) for value in case.fit.by_cores.values()) <= TOLERANCE:
+        return (
+            "it gains nothing from more cores (F is about 0): it runs in one thread; let it start "
+            "as many as it may get cores (docs/threads.md)"
+        )
+    cores = _last_gain(case.fit)
+    if cores is None:
         return None
     return (
-        "it gains nothing from more cores (F is about 0): it runs in one thread, or its number of "
-        "threads is fixed; pass {threads} to the option that sets it"
+        f"it is about {_speedups(case.fit)[cores]:.1f} times as fast on {cores} cores as on "
+        f"one, and no faster on {max(case.fit.by_cores)}: its number of threads is fixed, or "
+        "memory bandwidth limits it; let it start as many threads as it may get cores "
+        "(docs/threads.md)"
     )
+
+
+def _last_gain(fit: SpeedupFit) -> int | None:
+    """Return the core count up to which a program scales well and beyond which it gains nothing.
+
+    Under Amdahl's law there is no such count: a program that scales well gains from more cores.
+    """
+    speedups = _speedups(fit)
+    *counts, _ = sorted(speedups)
+    for cores in counts:
+        beyond = [value for count, value in speedups.items() if count > cores]
+        flat = all(abs(value / speedups[cores] - 1) <= TOLERANCE for value in beyond)
+        if flat and speedups[cores] >= SCALES_WELL * cores:
+            return cores
+    return None
+
+
+def _speedups(fit: SpeedupFit) -> dict[int, float]:
+    """Return the speedup that a fit says was measured at each core count."""
+    return {cores: 1 / (1 - f + f / cores) for cores, f in fit.by_cores.items()}
 
 
 def _super_linear(case: _Case) -> str | None:
@@ -135,7 +167,7 @@ def _parallel_overhead(case: _Case) -> str | None:
     counts = list(case.fit.by_cores)
     fewest, most = counts[0], counts[-1]
     at_few, at_most = case.fit.by_cores[fewest], case.fit.by_cores[most]
-    if at_few - at_most <= max(TOLERANCE, case.blur):
+    if at_few - at_most <= max(TOLERANCE, case.blur) or _last_gain(case.fit) is not None:
         return None
     return (
         f"F falls from {at_few:.2f} on {fewest} cores to {at_most:.2f} on {most}: overheads grow "
@@ -217,7 +249,7 @@ def _cores(count: int) -> str:
 
 _RULES: dict[FindingCode, Callable[[_Case], str | None]] = {
     FindingCode.SLOW_DOWN: _slow_down,
-    FindingCode.THREADS_UNUSED: _threads_unused,
+    FindingCode.THREADS_FIXED: _threads_fixed,
     FindingCode.BUSY_MACHINE: _busy_machine,
     FindingCode.TOO_NOISY: _too_noisy,
     FindingCode.TOO_SHORT: _too_short,

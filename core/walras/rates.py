@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 RUNTIME_FINDINGS = frozenset(
     {
         FindingCode.SLOW_DOWN,
+        FindingCode.THREADS_FIXED,
         FindingCode.TOO_NOISY,
         FindingCode.SUPER_LINEAR,
         FindingCode.PARALLEL_OVERHEAD,

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from chart import POLICIES, of_kind, rendered
 from cluster_tools import clients
 from command_line import start, walras
 from market_cluster import DEFINITIONS, OURS, MarketCluster
@@ -395,7 +396,7 @@ def test_who_has_few_rights_sees_what_these_allow(cluster: MarketCluster, guest:
     found = told("top", "--kubeconfig", str(guest))
     assert {row["name"] for row in found["jobs"]} == {"train", "render"}
     assert "vision-lab" in {row["name"] for row in found["users"]}
-    (note,) = (each for each in found["notes"] if each.startswith("left out"))
+    (note,) = (each for each in found["notes"] if each.startswith("not shown"))
     for right in ("list nodes", "get markets.walras.dev", "list nodeallocations.walras.dev"):
         assert right in note
     explained = told("explain", "job", "train", "--kubeconfig", str(guest))
@@ -413,6 +414,85 @@ def test_who_sees_one_namespace_sees_what_is_used_there(
     assert {row["name"]: row["used"] for row in found["jobs"]} == {"train": 2.5, "render": None}
     assert all(row["cores"]["used"] is None for row in found["users"])
     assert any("no right to list nodes.metrics.k8s.io" in note for note in found["notes"])
+
+
+CHART_ROLES: dict[str, Document] = {
+    "user": {"namespaces": ["cli-vision"], "entitlements": ["vision-lab"]},
+    "lead": {"namespaces": ["cli-vision"], "entitlements": ["engineering"]},
+    "admin": {},
+}
+
+
+@pytest.fixture
+def member(
+    cluster: MarketCluster, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Path]:
+    """Yield a kubeconfig of somebody whose group the chart gives a role."""
+    group = {"group": "system:serviceaccounts:cli-vision", "role": request.param}
+    values = {"rbac": {"userGroups": [group | CHART_ROLES[request.param]]}}
+    documents = rendered(values, apis=[POLICIES])
+    prefix, paths = "/apis/rbac.authorization.k8s.io/v1", []
+    for kind, where in (
+        ("ClusterRole", prefix),
+        ("ClusterRoleBinding", prefix),
+        ("RoleBinding", f"{prefix}/namespaces/cli-vision"),
+    ):
+        for name, each in of_kind(kind, documents).items():
+            wanted = {f"walras-{request.param}", "walras-user"}  # a lead is a user, too
+            if name in wanted or name.startswith("walras-group-"):
+                paths.append(f"{where}/{kind.lower()}s/{name}")
+                cluster.api.request("POST", f"{where}/{kind.lower()}s", each)
+    try:
+        yield from _somebody(cluster, tmp_path, cluster_rules=[], rules=[])
+    finally:
+        for path in paths:
+            cluster.delete(path)
+
+
+@pytest.mark.parametrize("member", ["user"], indirect=True)
+def test_a_user_sees_its_own_share_and_jobs_and_is_told_what_is_left_out(
+    cluster: MarketCluster, member: Path
+) -> None:
+    found = told("top", "--kubeconfig", str(member))
+    assert {row["name"] for row in found["jobs"]} == {"train", "render"}
+    (own,) = found["users"]
+    assert own["name"] == "vision-lab"
+    assert own["cores"]["entitled"] > 0
+    assert own["creditsAboveMean"] is None
+    assert found["nodes"] == []
+    (note,) = (each for each in found["notes"] if each.startswith("not shown"))
+    for right in ("list entitlements.walras.dev", "list nodes", "get markets.walras.dev"):
+        assert right in note
+    elsewhere = told("top", "jobs", "-A", "--kubeconfig", str(member))
+    assert {row["namespace"] for row in elsewhere["jobs"]} == {"cli-vision"}
+    (place,) = told("explain", "user", "vision-lab", "--kubeconfig", str(member))["places"]
+    assert (place["shares"], place["of"]) == (3, None)
+    assert told("explain", "job", "train", "--kubeconfig", str(member))["budget"]["cores"] > 0
+    for kind, name in (("user", "speech-lab"), ("job", "cli-speech/decode"), ("node", "cli-1")):
+        run("explain", kind, name, "--kubeconfig", str(member), code=1 if kind == "node" else 2)
+
+
+@pytest.mark.parametrize("member", ["lead"], indirect=True)
+def test_a_lead_sees_the_tree_and_no_nodes(cluster: MarketCluster, member: Path) -> None:
+    found = told("top", "--kubeconfig", str(member))
+    assert {row["name"] for row in found["users"]} == {"engineering", "vision-lab", "speech-lab"}
+    assert {row["name"] for row in found["jobs"]} == {"train", "render"}
+    assert found["nodes"] == []
+    assert any("list nodes" in each for each in found["notes"])
+    places = told("explain", "user", "vision-lab", "--kubeconfig", str(member))["places"]
+    assert [(each["shares"], each["of"]) for each in places] == [(3, 4), (2, 2)]
+
+
+@pytest.mark.parametrize("member", ["admin"], indirect=True)
+def test_an_administrator_of_the_market_sees_all_of_it(
+    cluster: MarketCluster, member: Path
+) -> None:
+    found = told("top", "-A", "--kubeconfig", str(member))
+    assert {row["name"] for row in found["jobs"]} >= {"train", "render", "decode", "lost"}
+    assert {row["name"] for row in found["nodes"]} >= {"cli-1", "cli-2"}
+    assert not [each for each in found["notes"] if each.startswith("not shown")]
+    run("explain", "node", "cli-1", "--kubeconfig", str(member))
+    run("what-if", "--kubeconfig", str(member))
 
 
 def test_who_has_no_rights_is_told_which_are_needed(cluster: MarketCluster, stranger: Path) -> None:

@@ -24,7 +24,7 @@ CEL = celpy.Environment()
 
 
 def policy() -> Document:
-    (found,) = of_kind("ValidatingAdmissionPolicy", rendered(apis=[POLICIES])).values()
+    found = of_kind("ValidatingAdmissionPolicy", rendered(apis=[POLICIES]))["walras-agent"]
     spec: Document = found["spec"]
     return spec
 
@@ -125,6 +125,6 @@ def test_it_is_about_every_way_by_which_an_agent_writes() -> None:
 
 def test_it_is_bound_and_denies() -> None:
     documents = rendered(apis=[POLICIES])
-    (binding,) = of_kind("ValidatingAdmissionPolicyBinding", documents).values()
+    binding = of_kind("ValidatingAdmissionPolicyBinding", documents)["walras-agent"]
     assert binding["spec"]["policyName"] in of_kind("ValidatingAdmissionPolicy", documents)
     assert binding["spec"]["validationActions"] == ["Deny"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chart import NAMESPACE, needs_helm, of_kind, rendered
+from chart import NAMESPACE, POLICIES, HelmError, needs_helm, of_kind, rendered
 from rights import (
     AGENT_LEASE_RULES,
     AGENT_RULES,
@@ -15,6 +15,9 @@ from rights import (
     PLACING_RULES,
     Rule,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 pytestmark = [pytest.mark.system, needs_helm]
 
@@ -62,6 +65,74 @@ def test_no_role_has_wildcards_or_reads_secrets() -> None:
         for rule in role["rules"]:
             assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]], name
             assert "secrets" not in rule["resources"], name
+
+
+GROUP = "team:vision"
+
+
+def people(*groups: Document, apis: Sequence[str] = (POLICIES,)) -> list[Document]:
+    return rendered({"rbac": {"userGroups": list(groups)}}, apis=apis)
+
+
+def given(documents: list[Document]) -> set[tuple[str, str, str]]:
+    """Kind, namespace and role of what binds the group."""
+    return {
+        (each["kind"], each["metadata"].get("namespace", ""), each["roleRef"]["name"])
+        for kind in ("ClusterRoleBinding", "RoleBinding")
+        for each in documents
+        if each["kind"] == kind
+        and each["subjects"][0] == {**each["subjects"][0], "kind": "Group", "name": GROUP}
+    }
+
+
+def test_a_user_gets_jobs_by_namespace_and_entitlements_by_name() -> None:
+    documents = people({"group": GROUP, "namespaces": ["a", "b"], "entitlements": ["vision"]})
+    bindings = given(documents)
+    (own,) = (role for _, _, role in bindings if role.startswith("walras-group-"))
+    assert bindings == {
+        ("RoleBinding", "a", "walras-user"),
+        ("RoleBinding", "b", "walras-user"),
+        ("ClusterRoleBinding", "", own),
+    }
+    (rule,) = of_kind("ClusterRole", documents)[own]["rules"]
+    assert rule["resourceNames"] == ["vision"]
+    assert rule["verbs"] == ["get", "list", "watch"]
+
+
+def test_a_lead_also_gets_the_verb_that_its_policy_asks_for() -> None:
+    documents = people({"group": GROUP, "role": "lead", "entitlements": ["vision"]})
+    roles = {role for _, _, role in given(documents)}
+    assert "walras-lead" in roles
+    (own,) = roles - {"walras-lead"}
+    assert "divide" in of_kind("ClusterRole", documents)[own]["rules"][0]["verbs"]
+    assert "walras-leads" in of_kind("ValidatingAdmissionPolicy", documents)
+    for rule in of_kind("ClusterRole", documents)["walras-lead"]["rules"]:
+        assert "divide" not in rule["verbs"], "on all Entitlements, that would lift the policy"
+
+
+def test_an_administrator_gets_the_whole_market() -> None:
+    bindings = given(people({"group": GROUP, "role": "admin"}))
+    assert bindings == {("ClusterRoleBinding", "", "walras-admin")}
+
+
+def test_without_the_policy_nobody_is_a_lead() -> None:
+    assert "walras-lead" not in of_kind("ClusterRole", people(apis=()))
+    with pytest.raises(HelmError, match=f"{GROUP} has the role lead, which needs admissionPolicy"):
+        people({"group": GROUP, "role": "lead", "entitlements": ["vision"]}, apis=())
+
+
+@pytest.mark.parametrize(
+    ("group", "complaint"),
+    [
+        ({"role": "lead", "namespaces": ["a"]}, "nothing to hold it for; set entitlements"),
+        ({}, "nothing to hold it for; set entitlements"),
+        ({"role": "admin", "namespaces": ["a"]}, "holds for all namespaces and entitlements"),
+        ({"role": "owner"}, "userGroups"),
+    ],
+)
+def test_a_group_without_sense_is_refused(group: Document, complaint: str) -> None:
+    with pytest.raises(HelmError, match=complaint):
+        people({"group": GROUP, **group})
 
 
 def test_every_account_that_is_used_is_made() -> None:

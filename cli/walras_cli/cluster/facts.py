@@ -7,9 +7,11 @@ whatever these allow.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from urllib.parse import quote
 
 from pydantic import ValidationError
 
@@ -106,6 +108,8 @@ T = TypeVar("T")
 
 Wanted = Literal["entitlements", "jobs", "allocations", "market", "nodes", "leases", "use"]
 
+RIGHT_TO_ENTITLEMENTS = f"list {resource(ENTITLEMENTS)}"
+
 _MAIN: tuple[Wanted, ...] = ("entitlements", "jobs", "allocations", "nodes")
 """Without any of these there is nothing to show."""
 
@@ -187,12 +191,18 @@ class Facts:
     use: Use = NOT_ASKED
     withheld: tuple[str, ...] = ()
 
+    @property
+    def all_entitlements(self) -> bool:
+        """Whether all Entitlements are visible, not only those of one's own jobs."""
+        return RIGHT_TO_ENTITLEMENTS not in self.withheld
+
 
 def facts_of(
     cluster: Cluster,
     wanted: Collection[Wanted],
     namespace: str = "",
     selectors: Mapping[Wanted, str] | None = None,
+    entitlement: str = "",
 ) -> Facts:
     """Ask a cluster.
 
@@ -201,12 +211,13 @@ def facts_of(
         wanted: Facts to request.
         namespace: Namespace of jobs; empty for all.
         selectors: Label selectors by fact.
+        entitlement: Name of an Entitlement to request even if they cannot be listed.
 
     Raises:
         Failure: nothing of what is wanted can be had.
         ApiError: the API server cannot be asked, or does not know Walras's kinds.
     """
-    asking = _Asking(cluster, namespace, selectors or {})
+    asking = _Asking(cluster, namespace, selectors or {}, entitlement)
     questions: dict[Wanted, Callable[[], Any]] = {
         "entitlements": asking.entitlements,
         "jobs": asking.jobs,
@@ -231,17 +242,37 @@ def facts_of(
 class _Asking:
     """The questions that can be asked; each answers None if one has no right to know."""
 
-    def __init__(self, cluster: Cluster, namespace: str, selectors: Mapping[Wanted, str]) -> None:
+    def __init__(
+        self, cluster: Cluster, namespace: str, selectors: Mapping[Wanted, str], entitlement: str
+    ) -> None:
         self.withheld: list[str] = []
         self.namespace = namespace
-        self._cluster, self._selectors = cluster, selectors
+        self._cluster, self._selectors, self._entitlement = cluster, selectors, entitlement
 
     def entitlements(self) -> dict[str, ApiObject[EntitlementStatus]] | None:
         found = self._list(ENTITLEMENTS, self._selectors.get("entitlements", ""))
         if found is None:
+            found = self._own_entitlements()
+        if found is None:
             return None
         read = (ApiObject.read(each, EntitlementStatus) for each in found)
         return {each.name: each for each in read}
+
+    def _own_entitlements(self) -> list[Document] | None:
+        """Get one by one the Entitlements that the user's own jobs name, as far as allowed.
+
+        A role for one user names that user's Entitlement (``resourceNames``), and such a role does
+        not allow lists.
+        """
+        names = {self._entitlement} - {""}
+        with suppress(ApiError):  # whatever prevents this is reported with the jobs themselves
+            jobs = self._cluster.every(JOBS, self.namespace or self._cluster.namespace)
+            names.update(str((job.get("spec") or {}).get("entitlement", "")) for job in jobs)
+        found = []
+        for name in sorted(names - {""}):
+            with suppress(ApiError):  # forbidden or deleted: not this user's to see
+                found.append(self._cluster.get(ENTITLEMENTS.path(name=quote(name, safe=""))))
+        return found or None
 
     def jobs(self) -> dict[tuple[str, str], ApiObject[MarketJobStatus]] | None:
         labels = self._selectors.get("jobs", "")

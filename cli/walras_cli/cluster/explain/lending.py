@@ -65,7 +65,8 @@ _NOTHING = _Purchase(0.0, 0.0)
 def balances(facts: Facts, users: Collection[str]) -> tuple[NodeBalance, ...]:
     """Return the balance of some users together on every node, by node.
 
-    Nodes on which an Entitlement's status is cut short are left out.
+    Nodes on which an Entitlement's status is cut short are left out. Nothing can be told unless all
+    Entitlements are visible.
 
     Args:
         facts: statuses of all entitlements and of the Market.
@@ -74,7 +75,9 @@ def balances(facts: Facts, users: Collection[str]) -> tuple[NodeBalance, ...]:
     shares, purchases = _shares(facts), _purchases(facts)
     mine = sum(shares.get(user, 0.0) for user in users)
     found = []
-    for sold in () if facts.market is None or not mine else facts.market.status.prices:
+    if facts.market is None or not mine or not facts.all_entitlements:
+        return ()
+    for sold in facts.market.status.prices:
         here = {user: each.get(sold.node, _NOTHING) for user, each in purchases.items()}
         if any(
             each is _NOTHING and facts.entitlements[user].status.other_nodes

@@ -251,8 +251,10 @@ def _utility(row: UserRow) -> str:
 
 
 def _credits(row: UserRow) -> str:
-    if row.credits_above_mean is None:
+    if row.credits is None:
         return "none; only Karma keeps credits"
+    if row.credits_above_mean is None:
+        return f"{row.credits}; the mean of all users, to compare with, is not visible to you"
     return (
         f"{row.credits_above_mean:+.1f} relative to the mean of all users; "
         f"lending memory earns credits"
@@ -276,7 +278,8 @@ def _quantum(quantum: Quantum | None) -> list[tuple[str, str]]:
 
 def _places(user: UserExplanation) -> str:
     steps = [
-        f"{each.shares} of {each.of} shares of {each.parent or 'the cluster'}"
+        f"{each.shares}{'' if each.of is None else f' of {each.of}'} shares of "
+        f"{each.parent or 'the cluster'}"
         for each in user.places
     ]
     part = user.user.budget_share

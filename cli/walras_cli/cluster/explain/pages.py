@@ -93,7 +93,11 @@ def _job(cluster: Cluster, name: str) -> ExplainPage:
 
 
 def _user(cluster: Cluster, name: str) -> ExplainPage:
-    facts = facts_of(cluster, ("entitlements", "jobs", "allocations", "market", "leases", "use"))
+    facts = facts_of(
+        cluster,
+        ("entitlements", "jobs", "allocations", "market", "leases", "use"),
+        entitlement=name,
+    )
     if name not in facts.entitlements:
         raise _not_found(f"Entitlement {name}", name, facts.entitlements, (), "users")
     return _page("Entitlement", explain_user(facts, name), facts)

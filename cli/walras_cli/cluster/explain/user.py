@@ -24,13 +24,13 @@ class Place:
     Attributes:
         name: Name of the entitlement.
         shares: Shares of the entitlement.
-        of: shares of it and its siblings.
+        of: Shares of the entitlement and its siblings together; None if siblings are not visible.
         parent: Entitlement whose budget the shares divide; empty for the whole cluster.
     """
 
     name: str
     shares: int
-    of: int
+    of: int | None
     parent: str
 
 
@@ -155,11 +155,12 @@ def _places(facts: Facts, name: str) -> tuple[Place, ...]:
     while at is not None and at in facts.entitlements and all(at != each.name for each in found):
         spec = facts.entitlements[at].spec
         parent = spec.get("parent")
-        siblings = (
+        together = sum(
             each.spec.get("shares", 0)
             for each in facts.entitlements.values()
             if each.spec.get("parent") == parent
         )
-        found.append(Place(at, spec.get("shares", 0), sum(siblings), parent or ""))
+        of = together if facts.all_entitlements else None
+        found.append(Place(at, spec.get("shares", 0), of, parent or ""))
         at = parent
     return tuple(found)

@@ -130,7 +130,7 @@ class TopPage:
         parts: list[RenderableType] = []
         if self.users:
             parts.append(tables.users(self.users, most, wide=wide))
-        elif self.users is not None and "list entitlements.walras.dev" not in self.facts.withheld:
+        elif self.users is not None and self.facts.all_entitlements:
             parts.append(Text("There are no Entitlements; create one for each user or group."))
         namespace, elsewhere = self.options.namespace, len(self.facts.jobs) - len(self.jobs or ())
         if self.jobs:

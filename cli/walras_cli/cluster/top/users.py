@@ -67,7 +67,8 @@ class UserRow:
         entitlement_utility: Utility that it would have without any trade.
         gain: the first over the second, less 1.
         credits: Karma's, exactly.
-        credits_above_mean: Credits above the mean of all entitlements; Karma charges no more.
+        credits_above_mean: Credits above the mean of all entitlements; Karma charges no more. None
+            if some entitlements are not visible.
         ready: Status of the condition ``Ready``.
         reason: why, in a word.
         message: why, for people.
@@ -156,7 +157,9 @@ def _used(facts: Facts) -> dict[str, tuple[float | None, float | None]]:
     }
 
 
-def _mean_credits(facts: Facts) -> Decimal:
+def _mean_credits(facts: Facts) -> Decimal | None:
+    if not facts.all_entitlements:
+        return None
     known = [_credits(each) for each in facts.entitlements.values()]
     balances = [Decimal(each) for each in known if each is not None]
     return sum(balances, Decimal(0)) / max(len(balances), 1)
@@ -172,7 +175,7 @@ def _row(
     below: Sequence[UserRow],
     cores_used: float | None,
     memory_used: float | None,
-    mean_credits: Decimal,
+    mean_credits: Decimal | None,
 ) -> UserRow:
     status, ready, balance = entry.status, _state(entry), _credits(entry)
     utility = None if status.utility is None else number(status.utility.now)
@@ -191,7 +194,9 @@ def _row(
         entitlement_utility=bare,
         gain=utility / bare - 1 if utility is not None and bare else None,
         credits=balance,
-        credits_above_mean=None if balance is None else float(Decimal(balance) - mean_credits),
+        credits_above_mean=None
+        if balance is None or mean_credits is None
+        else float(Decimal(balance) - mean_credits),
         ready=ready.status,
         reason=ready.reason,
         message=ready.message,
