@@ -41,7 +41,8 @@ def main() -> None:
         node.load(archive)
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         chosen = values(node)
-        chosen["market"]["spec"]["cores"]["reservedCores"] = 1  # for pods that are not in the market
+        # Other pods need a core, too.
+        chosen["market"]["spec"]["cores"]["reservedCores"] = 1
         json.dump(chosen, file)
         file.flush()
         chart = str(ROOT / "helm" / "walras")

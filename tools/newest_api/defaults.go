@@ -18,6 +18,14 @@ func addDefaults(scheme *runtime.Scheme) {
 			namespace.Labels[core.LabelMetadataName] = namespace.Name
 		}
 	})
+	scheme.AddTypeDefaultingFunc(&admissionregistration.MutatingAdmissionPolicy{}, func(object any) {
+		spec := &object.(*admissionregistration.MutatingAdmissionPolicy).Spec
+		fill(&spec.FailurePolicy, admissionregistration.Fail)
+		matchDefaults(spec.MatchConstraints)
+	})
+	scheme.AddTypeDefaultingFunc(&admissionregistration.MutatingAdmissionPolicyBinding{}, func(object any) {
+		matchDefaults(object.(*admissionregistration.MutatingAdmissionPolicyBinding).Spec.MatchResources)
+	})
 	scheme.AddTypeDefaultingFunc(&admissionregistration.ValidatingAdmissionPolicy{}, func(object any) {
 		spec := &object.(*admissionregistration.ValidatingAdmissionPolicy).Spec
 		fill(&spec.FailurePolicy, admissionregistration.Fail)

@@ -67,6 +67,8 @@ var kinds = []kind{
 	{resource: "rolebindings", singular: "rolebinding", object: &rbac.RoleBinding{}, list: &rbac.RoleBindingList{}},
 	{resource: "clusterroles", singular: "clusterrole", object: &rbac.ClusterRole{}, list: &rbac.ClusterRoleList{}, everywhere: true},
 	{resource: "clusterrolebindings", singular: "clusterrolebinding", object: &rbac.ClusterRoleBinding{}, list: &rbac.ClusterRoleBindingList{}, everywhere: true},
+	{resource: "mutatingadmissionpolicies", singular: "mutatingadmissionpolicy", object: &admissionregistration.MutatingAdmissionPolicy{}, list: &admissionregistration.MutatingAdmissionPolicyList{}, everywhere: true},
+	{resource: "mutatingadmissionpolicybindings", singular: "mutatingadmissionpolicybinding", object: &admissionregistration.MutatingAdmissionPolicyBinding{}, list: &admissionregistration.MutatingAdmissionPolicyBindingList{}, everywhere: true},
 	{resource: "validatingadmissionpolicies", singular: "validatingadmissionpolicy", object: &admissionregistration.ValidatingAdmissionPolicy{}, list: &admissionregistration.ValidatingAdmissionPolicyList{}, everywhere: true},
 	{resource: "validatingadmissionpolicybindings", singular: "validatingadmissionpolicybinding", object: &admissionregistration.ValidatingAdmissionPolicyBinding{}, list: &admissionregistration.ValidatingAdmissionPolicyBindingList{}, everywhere: true},
 }

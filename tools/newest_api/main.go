@@ -25,7 +25,7 @@ func main() {
 	chosen.RecommendedOptions.Authentication = nil
 	chosen.RecommendedOptions.Authorization = nil
 	chosen.RecommendedOptions.Features.EnablePriorityAndFairness = false
-	chosen.RecommendedOptions.Admission.DisablePlugins = []string{"MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"}
+	chosen.RecommendedOptions.Admission.DisablePlugins = []string{"MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"}
 
 	flags := pflag.NewFlagSet(os.Args[0], pflag.ExitOnError)
 	chosen.AddFlags(flags)
