@@ -13,7 +13,7 @@ ON_ALL_CPUS := --numprocesses=auto --dist=loadgroup
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run crds chart images unit test coverage verify check bench reproduce clean
+.PHONY: help setup run crds chart images release unit test coverage verify check bench reproduce clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -26,7 +26,7 @@ $(BIN)/python:
 
 $(USABLE): pyproject.toml | $(BIN)/python
 	@echo "Installing Walras into $(VENV) (half a minute)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[cli]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[profiler]'
 	@touch $@
 
 $(READY): pyproject.toml | $(BIN)/python
@@ -45,6 +45,9 @@ chart: $(USABLE) ## Make the schema of the chart's values and their table in doc
 
 images: $(USABLE) ## Build the container images of operator and agent (IMAGE_ARGS: more options)
 	@$(BIN)/python tools/make_images.py $(IMAGE_ARGS)
+
+release: $(READY) ## Make wheel, images, chart, SBOMs and checksums (RELEASE_ARGS: more options)
+	@$(BIN)/python tools/release.py make $(RELEASE_ARGS)
 
 unit: $(READY) ## Run the tests that only compute (under a minute; PYTEST_ARGS: more options)
 	@$(BIN)/python -m pytest $(ON_ALL_CPUS) -m "not (system or long or verify)" $(PYTEST_ARGS)

@@ -30,6 +30,7 @@ NEEDS = {
     "node": "KUBECONFIG",
     "soak": "KUBECONFIG",
     "vmnode": "WALRAS_VMNODE",
+    "release": "WALRAS_REGISTRY",
     "vmnode_smt": "WALRAS_VMNODE",
     "two_nodes": "WALRAS_VMNODE",
     "scale": "KUBECONFIG",

@@ -17,7 +17,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 WHEELS = ROOT / "build" / "wheels"
 TARGETS = ("operator", "agent")
-UNUSED = {"agent": ("numba", "llvmlite")}  # the agent fits speedups, but clears no market
 BUILDERS = ("buildah", "podman", "docker")
 
 
@@ -76,8 +75,7 @@ def make_wheels(python: str) -> None:
     download = (*pip, "download", "--only-binary=:all:", "--python-version", python, "--dest")
     for target in TARGETS:
         run(*download, str(WHEELS / target), f"{walras}[{target}]")
-        for name in ("walras", *UNUSED.get(target, ())):
-            next((WHEELS / target).glob(f"{name}-*.whl")).unlink()
+        next((WHEELS / target).glob("walras-*.whl")).unlink()
 
 
 def build(builder: str, target: str, image: str, base: str | None, tag: str) -> None:

@@ -14,10 +14,12 @@ Exit status: 1 if a test failed, 0 otherwise.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import xml.etree.ElementTree as ET
 from contextlib import ExitStack, contextmanager
@@ -202,17 +204,52 @@ def newest_api() -> Iterator[Environment]:
         quiet(str(NEWEST), "down")
 
 
+@contextmanager
+def registry() -> Iterator[Environment]:
+    """Provide a registry of images on this machine, Debian's package docker-registry."""
+    program = shutil.which("docker-registry")
+    if not shutil.which("buildah") or program is None:
+        raise UnmetError("needs buildah and docker-registry (Debian's packages of these names)")
+    base, inside = base_image()
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "config.yml"
+        storage = {"filesystem": {"rootdirectory": folder}}
+        http = {"addr": f"127.0.0.1:{REGISTRY_PORT}"}
+        config.write_text(json.dumps({"version": "0.1", "storage": storage, "http": http}))
+        with subprocess.Popen(
+            [program, "serve", str(config)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        ) as server:
+            try:
+                chosen = {"WALRAS_BASE_IMAGE": base} if base else {}
+                yield (
+                    inside | on_path() | chosen | {"WALRAS_REGISTRY": f"localhost:{REGISTRY_PORT}"}
+                )
+            finally:
+                server.terminate()
+
+
 def images() -> None:
-    """Build the images of operator and agent, on the tool ``base-image``'s image if present."""
+    """Build the images of operator and agent."""
     options = os.environ.get("IMAGE_ARGS", "").split()
-    inside: Environment = {}
-    if not options and os.access(TOOLS / "base-image", os.X_OK):
-        quiet(tool("base-image"))
-        options = ["--base", "localhost/python-base:local"]
-        # Build on a machine that is itself a container.
-        inside = {"BUILDAH_ISOLATION": "chroot", "STORAGE_DRIVER": "vfs"}
+    base, inside = ("", {}) if options else base_image()
+    if base:
+        options = ["--base", base]
     script = str(ROOT / "tools" / "make_images.py")
     quiet(sys.executable, script, "--archives", str(IMAGES), *options, **inside)
+
+
+def base_image() -> tuple[str, Environment]:
+    """Return the image of the tool ``base-image``, and variables for builds on it; else nothing."""
+    if not os.access(TOOLS / "base-image", os.X_OK):
+        return "", {}
+    quiet(tool("base-image"))
+    # Build on a machine that is itself a container.
+    return "localhost/python-base:local", {
+        "BUILDAH_ISOLATION": "chroot",
+        "STORAGE_DRIVER": "vfs",
+    }
 
 
 @contextmanager
@@ -265,6 +302,8 @@ def emulated(
             quiet(machine, "down")
 
 
+REGISTRY_PORT = 15000
+
 STAGES = (
     Stage(
         "properties",
@@ -290,6 +329,7 @@ STAGES = (
     ),
     Stage("node", "an installation on a real node, from install to uninstall", node, gate=True),
     Stage("soak", "SOAK_MINUTES (20) of faults and attacks on a real node", node),
+    Stage("release", "a release, from the files to what a user installs from a registry", registry),
     Stage("vmnode", "a node with systemd, cgroup v2, eight CPUs, two NUMA nodes", virtual_node),
     Stage(
         "vmnode_smt",

@@ -5,9 +5,20 @@ from __future__ import annotations
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import click
+
+from walras_service.failures import Failure
+
+EXTRAS = {
+    "compile": "what-if",
+    "local": "profiler",
+    "profile": "profiler",
+    "simulate": "studies",
+    "what-if": "what-if",
+}
+"""Extra of the distribution that a command needs besides ``cli``, by command."""
 
 PLUGINS = "walras.commands"
 """Group of the entry points by which other packages add commands to ``walras``."""
@@ -53,6 +64,19 @@ class LazyGroup(click.Group):
                 raise
             text = f"{error.format_message()} Did you mean '{close[0]}'?"
             raise click.UsageError(text, ctx) from error
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; if its libraries are not installed, say what installs them."""
+        try:
+            return super().invoke(ctx)
+        except ModuleNotFoundError as error:
+            command = str(ctx.invoked_subcommand)
+            if command not in EXTRAS:
+                raise
+            raise Failure(
+                f"walras {command} needs {error.name}, which is not installed: "
+                f"pip install 'walras[{EXTRAS[command]}]'"
+            ) from error
 
 
 @click.group(name="walras", cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -84,7 +84,13 @@ class MarketCluster:
                     self.change(f"/api/v1/nodes/{node}/status", {"status": {"conditions": [beat]}})
 
     def read(self, path: str) -> Document | None:
-        return self.api.find(path)
+        """Return an object or a list; None if there is none, or not yet one of that kind."""
+        try:
+            return self.api.find(path)
+        except ApiError as error:
+            if "(re)initializing" in str(error):  # as a definition that is a moment old
+                return None
+            raise
 
     def namespace(self, name: str) -> None:
         """Make a namespace, once what the last test had of that name is gone."""

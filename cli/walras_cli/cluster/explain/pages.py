@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, Literal
 from rich.text import Text
 
 from walras.resources.parse import ResourceError, parse_object
-from walras_cli.cluster.connection import require_namespace
+from walras_cli.cluster.connection import JOBS, require_namespace, resource
 from walras_cli.cluster.explain.job import JobExplanation, explain_job
 from walras_cli.cluster.explain.lines import of_job, of_node, of_user
 from walras_cli.cluster.explain.node import NodeExplanation, explain_node
 from walras_cli.cluster.explain.user import UserExplanation, explain_user
-from walras_cli.cluster.facts import Facts, facts_of
+from walras_cli.cluster.facts import RIGHT_TO_ENTITLEMENTS, Facts, facts_of
 from walras_cli.cluster.notes import remarks_of, warnings_of
 from walras_cli.output import plain
 from walras_service.api_errors import ApiError
-from walras_service.failures import BadInput
-from walras_service.kinds import PODS
+from walras_service.failures import BadInput, Failure
+from walras_service.kinds import NODES, PODS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 Explanation = JobExplanation | UserExplanation | NodeExplanation
 
-RIGHT_TO_PODS = "list pods"
+RIGHT_TO_JOBS = f"list {resource(JOBS)}"
+RIGHT_TO_NODES = f"list {resource(NODES)}"
+RIGHT_TO_PODS = f"list {resource(PODS)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,8 @@ def _job(cluster: Cluster, name: str) -> ExplainPage:
     namespace = namespace or cluster.namespace
     job = facts.jobs.get((namespace, name))
     if job is None:
+        if facts.namespace not in ("", namespace):  # the only one whose jobs are visible
+            _require(cluster, facts, f"MarketJob {namespace}/{name}", RIGHT_TO_JOBS)
         require_namespace(cluster, namespace)
         titles = [each.title for each in facts.jobs.values()]
         near = [each for each in titles if each.endswith(f"/{name}")]
@@ -99,6 +103,7 @@ def _user(cluster: Cluster, name: str) -> ExplainPage:
         entitlement=name,
     )
     if name not in facts.entitlements:
+        _require(cluster, facts, f"Entitlement {name}", RIGHT_TO_ENTITLEMENTS)
         raise _not_found(f"Entitlement {name}", name, facts.entitlements, (), "users")
     return _page("Entitlement", explain_user(facts, name), facts)
 
@@ -107,6 +112,7 @@ def _node(cluster: Cluster, name: str) -> ExplainPage:
     facts = facts_of(cluster, ("nodes", "jobs", "allocations", "market", "leases", "use"))
     known = facts.nodes.keys() | facts.allocations.keys()
     if name not in known:
+        _require(cluster, facts, f"Node {name}", RIGHT_TO_NODES)
         raise _not_found(f"Node {name}", name, known, (), "nodes")
     pods = _pods(cluster, name)
     notes = () if pods is not None else (f"not shown, since you have no right to {RIGHT_TO_PODS}",)
@@ -133,6 +139,15 @@ def _pods(cluster: Cluster, node: str) -> list[Pod] | None:
             raise
         return None
     return found
+
+
+def _require(cluster: Cluster, facts: Facts, what: str, right: str) -> None:
+    """Refuse to explain what nobody can see, rather than to say that it does not exist."""
+    if right in facts.withheld:
+        raise Failure(
+            f"{cluster.host}: {what} is not visible, since you have no right to {right}; ask an "
+            f"administrator of the cluster for a role with this right"
+        )
 
 
 def _not_found(

@@ -1,0 +1,166 @@
+"""What a release consists of: by the tool alone, and from a registry as users get it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+OUT = ROOT / "build" / "release"
+REGISTRY = os.environ.get("WALRAS_REGISTRY", "")
+
+FILES = ("pyproject.toml", "CHANGELOG.md", "helm/walras/Chart.yaml", "helm/walras/values.yaml")
+
+
+def release(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(root / "tools" / "release.py"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """The files that a version is in."""
+    for name in (*FILES, "tools/release.py"):
+        target = tmp_path / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, target)
+    return tmp_path
+
+
+@pytest.mark.system
+def test_a_version_is_cut_everywhere_at_once(copy: Path) -> None:
+    changes = (copy / "CHANGELOG.md").read_text().partition("## Unreleased\n")[2]
+    done = release(copy, "cut", "7.8.9")
+    assert done.returncode == 0, done.stderr
+    chart = yaml.safe_load((copy / "helm/walras/Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == ("7.8.9", "7.8.9")
+    assert 'version = "7.8.9"' in (copy / "pyproject.toml").read_text()
+    now = (copy / "CHANGELOG.md").read_text()
+    assert now.partition("## 7.8.9 - ")[2].partition("\n")[2] == changes
+    assert "## Unreleased\n\n## 7.8.9 - " in now
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("version", "complaint"), [("1.2", "not a version"), ("1.2.3; rm", "not a version")]
+)
+def test_what_is_no_version_changes_nothing(copy: Path, version: str, complaint: str) -> None:
+    before = {name: (copy / name).read_text() for name in FILES}
+    done = release(copy, "cut", version)
+    assert done.returncode == 1
+    assert complaint in done.stderr
+    assert before == {name: (copy / name).read_text() for name in FILES}
+
+
+@pytest.mark.system
+def test_a_release_without_changes_is_refused(copy: Path) -> None:
+    assert release(copy, "cut", "7.8.9").returncode == 0
+    done = release(copy, "cut", "7.9.0")
+    assert done.returncode == 1
+    assert "Unreleased is missing or empty" in done.stderr
+
+
+def run(*command: str | Path, **options: Any) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
+    assert done.returncode == 0, f"{command}: {done.stderr}{done.stdout}"
+    printed: str = done.stdout
+    return printed
+
+
+@pytest.fixture(scope="module")
+def made() -> str:
+    """Make a release and push it; its version."""
+    base = ["--base", os.environ["WALRAS_BASE_IMAGE"]] if "WALRAS_BASE_IMAGE" in os.environ else []
+    for arguments in (
+        ("make", "--registry", REGISTRY, *base),
+        ("push", REGISTRY),
+        ("index", REGISTRY, "amd64"),
+    ):
+        done = release(ROOT, *arguments)
+        assert done.returncode == 0, done.stderr
+    return str(yaml.safe_load((ROOT / "helm/walras/Chart.yaml").read_text())["version"])
+
+
+@pytest.mark.release
+def test_the_checksums_are_those_of_all_files(made: str) -> None:
+    lines = (OUT / "SHA256SUMS").read_text().splitlines()
+    listed = {line.split()[1]: line.split()[0] for line in lines}
+    there = {each.name for each in OUT.iterdir() if not each.name.startswith(".")}
+    assert there == {*listed, "SHA256SUMS"}
+    for name, digest in listed.items():
+        assert hashlib.sha256((OUT / name).read_bytes()).hexdigest() == digest
+    assert (OUT / "notes.md").read_text().startswith("### ")
+
+
+@pytest.mark.release
+def test_the_boms_name_what_is_inside(made: str) -> None:
+    def packages(name: str) -> dict[str, str]:
+        document = json.loads((OUT / f"{name}-{made}.spdx.json").read_text())
+        assert document["spdxVersion"] == "SPDX-2.3"
+        return {each["name"].lower(): each["versionInfo"] for each in document["packages"]}
+
+    assert packages("walras") == {"walras": made}
+    assert {"kopf", "numba", "kubernetes", "walras"} <= packages("walras-operator").keys()
+    assert {"psutil", "numpy", "kubernetes", "walras"} <= packages("walras-agent").keys()
+    assert not {"numba", "kopf"} & packages("walras-agent").keys()
+
+
+@pytest.mark.release
+def test_the_command_line_installs_alone_from_the_wheel(made: str, tmp_path: Path) -> None:
+    venv.create(tmp_path, with_pip=True)
+    (wheel,) = OUT.glob("walras-*.whl")
+    pip = (tmp_path / "bin/python", "-m", "pip", "--quiet", "--disable-pip-version-check")
+    run(*pip, "install", f"walras[cli] @ file://{wheel}")
+    listed = run(*pip, "freeze", "--all").splitlines()
+    names = {each.partition("==")[0].partition(" @ ")[0].lower() for each in listed}
+    assert {"walras", "kubernetes"} <= names
+    assert not {"numba", "numpy", "kopf", "docker", "psutil"} & names
+    walras = tmp_path / "bin/walras"
+    assert made in run(walras, "--version")
+    for command in ("top", "explain", "check"):
+        assert "Examples" in run(walras, command, "--help")
+    what_if = [str(walras), "what-if", "-f", "-"]
+    done = subprocess.run(what_if, input="", capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "pip install 'walras[what-if]'" in done.stderr
+    run(*pip, "install", f"walras[what-if] @ file://{wheel}")
+    cluster = ROOT / "examples" / "what-if" / "cluster.yaml"
+    assert json.loads(run(walras, "what-if", "-f", cluster, "-o", "json"))
+
+
+@pytest.mark.release
+def test_the_chart_of_the_registry_names_images_that_are_there(made: str) -> None:
+    helm = shutil.which("helm") or str(
+        Path(run(sys.executable, ROOT / "tools/kubernetes_clients.py").strip()) / "helm"
+    )
+    chart = f"oci://{REGISTRY}/charts/walras"
+    where = (chart, "--version", made, "--plain-http")
+    rendered = run(helm, "template", "walras", *where, "--namespace", "walras-system")
+    images = {
+        container["image"]
+        for each in yaml.safe_load_all(rendered)
+        if each and each["kind"] in {"Deployment", "DaemonSet"}
+        for container in each["spec"]["template"]["spec"]["containers"]
+    }
+    assert images == {f"{REGISTRY}/walras-{each}:{made}" for each in ("operator", "agent")}
+    for image in images:
+        host, _, path = image.partition("/")
+        name, _, tag = path.partition(":")
+        kind = "application/vnd.oci.image.index.v1+json, "
+        kind += "application/vnd.docker.distribution.manifest.list.v2+json"
+        url = f"http://{host}/v2/{name}/manifests/{tag}"
+        with urlopen(Request(url, headers={"Accept": kind})) as answer:
+            (only,) = json.loads(answer.read())["manifests"]
+        assert only["platform"] == {"architecture": "amd64", "os": "linux"}
+    assert "helm install walras oci://" in run(helm, "show", "readme", *where)
