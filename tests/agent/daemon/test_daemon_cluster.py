@@ -190,7 +190,7 @@ def test_node_is_held_while_the_server_is_gone(machine: ClusterMachine) -> None:
             machine.drift("aa")
             with machine.again():
                 assert eventually(lambda: allowed(owner) == CORE)
-                assert eventually(lambda: machine.lines("cannot be reached"))
+                assert eventually(lambda: machine.lines("is unreachable"))
                 assert machine.get("/readyz") == (200, "epoch 1\n")
                 cluster.restart_server()
                 cluster.want(2, bb="1")
