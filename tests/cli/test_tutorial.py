@@ -162,7 +162,7 @@ def test_the_tutorial_shows_what_its_commands_print(tutorial: Tutorial) -> None:
     tutorial.apply("more-for-speech")
     if tutorial.cores == 2:
         assert "vision/train vision 1/1 0.75 0.75 of 1" in plain(top)
-        assert "will be measured when a pod of it has cores of its own" in job
+        assert "no pod has exclusive cores yet, which measuring needs" in job
         assert tutorial.comes_to("vision/train vision 1/1 0.25 0.25 of 1")
         return
     assert_said(shown("Programs, and what a job is")[0], top)

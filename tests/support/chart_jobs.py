@@ -96,7 +96,7 @@ class Jobs:
     def _played(self, pod: Document) -> str:
         """The phase in which a pod ends."""
         (container,) = pod["spec"]["containers"]
-        assert container["image"].startswith("walras-operator:"), container["image"]
+        assert "/walras-operator:" in container["image"], container["image"]
         account = pod["spec"]["serviceAccountName"]
         config = account_kubeconfig(self._api, self.namespace, account, self.folder)
         known = {"KUBECONFIG": str(config), "POD_NAMESPACE": self.namespace}
