@@ -161,7 +161,7 @@ def test_the_life_of_a_release(release: Release, node: ChartNode, tmp_path: Path
         uid = allocation(release, node)["metadata"]["uid"]
 
         release.helm("test")
-        assert "every node has its agent" in release.jobs.said["check"]
+        assert "every node has a live agent" in release.jobs.said["check"]
 
         release.api.request("PATCH", MARKET, {"spec": {"epochSeconds": 7}}, content_type=MERGE)
         market = {"spec": {"epochSeconds": 5, "memory": {"quantumSeconds": 20}}}
