@@ -57,6 +57,17 @@ def test_links_and_names_of_files_lead_somewhere(page: Path) -> None:
     assert lost == []
 
 
+RUN = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+"""A block of commands that tests/e2e/test_guides.py runs on a real node."""
+
+
+@pytest.mark.parametrize("guide", ["install.md", "tutorial.md"])
+def test_commands_that_are_run_on_a_node_name_no_placeholder(guide: str) -> None:
+    blocks = RUN.findall((ROOT / "docs" / guide).read_text())
+    assert blocks
+    assert [block for block in blocks if "example.com" in block or "REGISTRY" in block] == []
+
+
 def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
     """Yield a command and all below it that do something, with what they are called by."""
     if not isinstance(command, click.Group):
