@@ -84,7 +84,7 @@ class _Cleared(NamedTuple):
         validated: Objects that take part under these rules.
         snapshot: Input of the market.
         plan: Outcome of the market.
-        turn: Karma quantum to which the plan belongs.
+        quantum: Karma quantum to which the plan belongs.
         problem: Why the Market's current rules could not be used; None if they were.
     """
 
@@ -92,7 +92,7 @@ class _Cleared(NamedTuple):
     validated: Validated
     snapshot: Snapshot
     plan: Plan
-    turn: CurrentQuantum
+    quantum: CurrentQuantum
     problem: Problem | None
 
 
@@ -266,7 +266,7 @@ def _with_statuses(decision: Decision, statuses: Iterable[StatusUpdate]) -> Deci
 def _stored_ledger(world: World, found: _Cleared, before: Mapping[str, Any]) -> StoredLedger | None:
     """Return the Karma credits as they are stored; unchanged if no memory is divided."""
     if found.plan.quantum is not None:
-        return stored_ledger(found.plan.quantum, found.turn.since, world.version, before)
+        return stored_ledger(found.plan.quantum, found.quantum.since, world.version, before)
     return StoredLedger(LedgerReport.read(before["ledger"]), {}) if "ledger" in before else None
 
 
@@ -308,7 +308,7 @@ def _until(world: World, found: _Cleared) -> str:
     """Return when memory is divided again (RFC 3339); empty if it is not divided."""
     if not found.plan.memory_mechanism:
         return ""
-    since = world.now if found.plan.quantum is None else found.turn.since
+    since = world.now if found.plan.quantum is None else found.quantum.since
     return end_of(since, found.rules.memory.quantum_seconds)
 
 

@@ -1,17 +1,18 @@
 """Pure: choose the Karma quantum to which a decision belongs, and read its credits.
 
-Credits are kept in the status of the Market and nowhere else: the balances after the current
-quantum, and the change that it made, and so the balances before it. A decision settles the current
+Credits are kept in the Market's status, which names ConfigMaps with the balances that do not fit
+into it: the balances after the current quantum, and the change that it made, and so the balances
+before it. A decision settles the current
 quantum again from the balances before it, or the next quantum if this one is over. The outcome
 counts once the API server has accepted it, on condition that the Market is still the version that
 the decision was based on. Every later decision, of this leader or another, starts from what is
 stored. A settlement that failed never happened: no credit is lost, and none is counted twice.
 
-The balances of many entitlements do not fit into one object. They are then split into parts, each
-an immutable ConfigMap. All parts are written before the status that names them, with their digests,
-and deleted only after another status has taken its place. Their names contain digests of the data
-and of the Market's version that the decision was based on. A leader deletes only parts of versions
-before its own write, so it never deletes a part that a later leader is about to name.
+Balances that do not fit into the status are split into parts, each an immutable ConfigMap. All
+parts are written before the status that names them, with their digests, and deleted only after
+another status has taken its place. Their names contain digests of the data and of the Market's
+version that the decision was based on. A leader deletes only parts of versions before its own
+write, so it never deletes a part that a later leader is about to name.
 
 Time without an operator counts as no quantum, however long it is: the next decision settles one
 quantum, and the following quantum starts then.

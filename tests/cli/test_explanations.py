@@ -14,9 +14,9 @@ from seen import decided, seen
 from walras.resources.contract import COLOCATION_GATE
 from walras_cli.cluster.explain.job import explain_job
 from walras_cli.cluster.explain.lending import balances, together
-from walras_cli.cluster.explain.lines import of_job, of_user
 from walras_cli.cluster.explain.margin import Buyer, one_more
 from walras_cli.cluster.explain.node import explain_node
+from walras_cli.cluster.explain.render import render_job, render_user
 from walras_cli.cluster.explain.user import MemoryLoan, explain_user
 from worlds import enforced, entitlement, job, market, node, pod, profile
 
@@ -150,7 +150,7 @@ def test_a_user_sees_what_a_quantum_cost_it_and_whose_memory_it_has() -> None:
     loans = {each.name: each.memory for each in taker.borrowed}
     assert giver.lent == (MemoryLoan("vision", loans["speech"]),)
     assert sum(loans.values()) == int(taker.spent) << 30
-    table = of_user(explain_user(facts, "vision"), wide=False)[1]
+    table = render_user(explain_user(facts, "vision"), wide=False)[1]
     text = Console(width=200, record=True, file=StringIO())
     text.print(table)
     assert "borrowed 16Gi from nobody, 4Gi from speech" in text.export_text()
@@ -251,7 +251,7 @@ def test_who_a_pod_was_placed_beside_and_whom_it_would_rather_share_with_is_told
     assert first.co_runner.partner == "lab/b (b-1)"
     assert (first.co_runner.measured, first.co_runner.companion) == (0.1, None)
     console = Console(width=200, record=True, file=StringIO())
-    console.print(*of_job(found, wide=False))
+    console.print(*render_job(found, wide=False))
     text = console.export_text()
     assert "placed beside lab/b (b-1), where it loses 10.0% of its throughput (measured)" in text
     assert "advice: stay" in text
@@ -286,7 +286,7 @@ def test_what_a_job_bids_by_is_told_with_how_sure_that_is(auction: Document, tol
     spec: Document = {"auction": auction, "memory": {"demand": "4Gi"}}
     facts = seen(decided(market(**both), entitlement(), node(), job(**spec), pod("train-0")))
     console = Console(width=300, record=True, file=StringIO())
-    console.print(*of_job(explain_job(facts, facts.jobs["lab", "train"]), wide=False))
+    console.print(*render_job(explain_job(facts, facts.jobs["lab", "train"]), wide=False))
     (line,) = (each for each in console.export_text().splitlines() if "bids with" in each)
     assert told in line
 

@@ -82,7 +82,7 @@ class AgentMetrics:
             registry=self.registry,
         )
         self._duration = Histogram(
-            "walras_agent_look_seconds",
+            "walras_agent_reconcile_seconds",
             "Duration of a reconcile pass over the node, including writes.",
             buckets=_BUCKETS,
             registry=self.registry,
@@ -96,7 +96,7 @@ class AgentMetrics:
             "walras_agent_epoch", "Epoch of the plan in force.", registry=self.registry
         )
         self._when = Gauge(
-            "walras_agent_last_look_timestamp_seconds",
+            "walras_agent_last_reconcile_timestamp_seconds",
             "Unix time of the last reconcile pass.",
             registry=self.registry,
         )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from walras.resources.contract import AGENT_LEASES
 from walras_operator.lifecycle.requests import list_all, retry_transient
-from walras_operator.runtime.agents import Agents
+from walras_operator.runtime.agent_leases import AgentLeases
 from walras_operator.runtime.lease import next_epoch
 from walras_operator.runtime.mirror import CachedAllocation
 from walras_service.api_errors import ApiError
@@ -76,7 +76,7 @@ class Release:
     namespace: str
     tell: Callable[[str], None]
     _epoch: int = 0
-    _agents: Agents = field(default_factory=Agents)
+    _agents: AgentLeases = field(default_factory=AgentLeases)
     _printed: tuple[str, float] = ("", 0.0)
 
     def run(self, until: float, release_after: float) -> ReleaseProgress:

@@ -19,7 +19,7 @@ from walras.resources.contract import MARKET_NAME
 from walras.resources.model import Resource
 from walras.resources.parse import ResourceError, parse_allocation, parse_object
 from walras.resources.waiting import waiting_method
-from walras_operator.runtime.agents import Agents
+from walras_operator.runtime.agent_leases import AgentLeases
 from walras_operator.world import MOST_REPORTED, Broken, Reference, World
 from walras_service.kinds import WORKLOADS
 
@@ -91,7 +91,7 @@ class Mirror:
     ) -> None:
         self._kinds, self._changed, self._clock = kinds, changed, clock
         self._tables: dict[str, dict[str, CachedObject]] = {kind: {} for kind in kinds}
-        self._agents = Agents()
+        self._agents = AgentLeases()
         self._lock = threading.Lock()
 
     def hear(self, kind: str, document: Document, *, deleted: bool = False) -> None:

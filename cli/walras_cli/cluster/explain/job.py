@@ -70,7 +70,7 @@ class Worth:
 
     Attributes:
         value: Value with which the job bids.
-        lower: end of the 95 % confidence interval; None unless it is estimated.
+        lower: Lower end of the 95 % confidence interval; None unless it is estimated.
         upper: Upper end of the confidence interval; None if unknown, or if it is unbounded.
     """
 

@@ -11,8 +11,8 @@ from rich.text import Text
 from walras.resources.parse import ResourceError, parse_object
 from walras_cli.cluster.connection import JOBS, require_namespace, resource
 from walras_cli.cluster.explain.job import JobExplanation, explain_job
-from walras_cli.cluster.explain.lines import of_job, of_node, of_user
 from walras_cli.cluster.explain.node import NodeExplanation, explain_node
+from walras_cli.cluster.explain.render import render_job, render_node, render_user
 from walras_cli.cluster.explain.user import UserExplanation, explain_user
 from walras_cli.cluster.facts import RIGHT_TO_ENTITLEMENTS, Facts, facts_of
 from walras_cli.cluster.notes import remarks_of, warnings_of
@@ -58,11 +58,11 @@ class ExplainPage:
         """Return it for people."""
         parts: list[RenderableType] = [Text(line, style="bold red") for line in self.warnings]
         if isinstance(self.explanation, JobExplanation):
-            parts += of_job(self.explanation, wide=wide)
+            parts += render_job(self.explanation, wide=wide)
         elif isinstance(self.explanation, UserExplanation):
-            parts += of_user(self.explanation, wide=wide)
+            parts += render_user(self.explanation, wide=wide)
         else:
-            parts += of_node(self.explanation, wide=wide)
+            parts += render_node(self.explanation, wide=wide)
         return [*parts, *(Text(f"note: {line}", style="dim") for line in self.notes)]
 
 

@@ -70,7 +70,7 @@ def rest(there: int, shown: int) -> list[RenderableType]:
     return [] if there <= shown else [Text(f"  and {there - shown} more; -o wide shows all")]
 
 
-def of_job(job: JobExplanation, *, wide: bool) -> list[RenderableType]:
+def render_job(job: JobExplanation, *, wide: bool) -> list[RenderableType]:
     """Return a job's explanation."""
     shown = job.pods if wide else job.pods[:MOST]
     names = {pod.name for pod in shown}
@@ -194,7 +194,7 @@ def _more(more: OneMore) -> Iterable[Text]:
         )
 
 
-def of_user(user: UserExplanation, *, wide: bool) -> list[RenderableType]:
+def render_user(user: UserExplanation, *, wide: bool) -> list[RenderableType]:
     """Return an entitlement's explanation."""
     row = user.user
     parts: list[RenderableType] = [title(f"Entitlement {row.name}", user.reason, user.message)]
@@ -322,7 +322,7 @@ def _partners(user: UserExplanation) -> list[RenderableType]:
     return [line("in total", "; ".join(sentences))] if sentences else []
 
 
-def of_node(node: NodeExplanation, *, wide: bool) -> list[RenderableType]:
+def render_node(node: NodeExplanation, *, wide: bool) -> list[RenderableType]:
     """Return a node's explanation."""
     row, supply = node.node, node.supply
     parts: list[RenderableType] = [title(f"Node {row.name}", row.agent, row.message)]

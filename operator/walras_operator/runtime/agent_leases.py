@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_DURATION = 40  # seconds, for a Lease without leaseDurationSeconds
+_DEFAULT_DURATION = 40  # seconds, for a Lease without leaseDurationSeconds
 
 
 class _Seen(NamedTuple):
@@ -22,7 +22,7 @@ class _Seen(NamedTuple):
 
 
 @dataclass(slots=True)
-class Agents:
+class AgentLeases:
     """Tracks the Leases of agents."""
 
     _seen: dict[str, _Seen] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Agents:
         before = self._seen.get(uid)
         if before is not None and (before.node, before.renewed) == (node, renewed):
             return False
-        until = now + (spec.get("leaseDurationSeconds") or _DURATION)
+        until = now + (spec.get("leaseDurationSeconds") or _DEFAULT_DURATION)
         self._seen[uid] = _Seen(node, renewed, until)
         return before is None or before.node != node or before.until <= now
 
