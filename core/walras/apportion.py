@@ -48,6 +48,7 @@ def apportion(
     maximum: Integers,
     promised: Integers | None = None,
     floors: Floats | None = None,
+    credit: Floats | None = None,
 ) -> Apportionment:
     """Round the cores of all jobs.
 
@@ -67,6 +68,8 @@ def apportion(
             fit, shape (k,); no promises if not given.
         floors: Cores that each job keeps, at most ``cores`` and ``maximum``, shape (k,); none if
             not given. Rounding keeps them, rounded up where there is room for that, else down.
+        credit: Rounding credit of each job's user in units of its limit, shape (k,); none if not
+            given. Leftover cores go to the largest sums of fractional part and credit.
 
     Returns:
         Whole cores and pools that add up to at most each server's capacity.
@@ -88,6 +91,7 @@ def apportion(
         group(np.concatenate([market.server[large], pools]), servers),
         minimum=np.concatenate([least[large], least_of_pools[pools]]),
         maximum=np.concatenate([maximum[large], np.maximum(room_of_pools, 1).astype(np.int64)]),
+        credit=None if credit is None else _credits(market, quota, small, pools, credit),
     )
     own = np.zeros(market.jobs, np.int64)
     own[large] = whole[: len(large)]
@@ -136,6 +140,17 @@ def _small_jobs(market: AmdahlMarket, quota: Floats) -> Bools:
         surplus = int(claims[server] - market.capacities[server])
         small[members[np.argsort(quota[members], kind="stable")[:surplus]]] = True
     return small
+
+
+def _credits(
+    market: AmdahlMarket, quota: Floats, small: Bools, pools: Integers, credit: Floats
+) -> Floats:
+    """Return the credits of jobs with their own cores, then of pools: the means of their jobs."""
+    servers = len(market.capacities)
+    total = np.bincount(market.server[small], (quota * credit)[small], servers)[pools]
+    pooled = np.bincount(market.server[small], quota[small], servers)[pools]
+    mean = np.divide(total, pooled, out=np.zeros(len(pools)), where=pooled > 0)
+    return np.concatenate([credit[~small], mean])
 
 
 def whole_floors(floors: Floats, *, up: bool = True) -> Integers:

@@ -23,6 +23,7 @@ from walras.hysteresis import apply_hysteresis, speedups_in_hardware, worth_of_j
 from walras.interference import add_interference_reasons, lower_fractions
 from walras.memory import divide_memory
 from walras.plan import Grant, NodeOutcome, Plan, UserOutcome
+from walras.rounding_credit import NO_CREDIT, RoundingCredit
 from walras.sale_units import (
     UNBOUNDED,
     HeldCores,
@@ -54,7 +55,8 @@ def clear(snapshot: Snapshot, policy: Policy | None = None) -> Plan:
        jobs bid with by what they lose to interference.
     3. Price: divide every node's cores by the mechanism, in real numbers.
     4. Round to whole cores for jobs and a shared pool for the small ones; keep promises.
-    5. Apply hysteresis: keep the current division of nodes where another gains too little.
+    5. Apply hysteresis: keep the current division of nodes where another gains too little, unless
+       it returns cores that rounding has taken.
     6. Divide memory in slices, and charge the jobs that bid for what they got.
     7. Explain every grant to its user.
 
@@ -85,13 +87,15 @@ def _decide(snapshot: Snapshot, policy: Policy) -> Plan:
     floors = units.floors_of_jobs(len(placed.jobs))
     limits = _most_nodes(snapshot, shares)
     priced = price_above_floors(units, policy, auctioned, limits)
+    credit = _relative_credits(snapshot, policy, shares)
+    of_part = None if credit is None else credit[units.market.user]
     target = apportion(
-        units.market, priced.cores, units.least, units.most, units.promised, units.floors
+        units.market, priced.cores, units.least, units.most, units.promised, units.floors, of_part
     )
     frozen = np.array([n.name in snapshot.frozen for n in snapshot.nodes if n.cores > 0], np.bool_)
     bare = _bare_entitlement(placed.jobs, market, floors)
     settled = apply_hysteresis(
-        snapshot.held, placed.jobs, market, units, target, bare, policy, frozen
+        snapshot.held, placed.jobs, market, units, target, bare, policy, frozen, credit
     )
     held = cores_held(units, len(placed.jobs), priced, settled.apportioned)
     without_hysteresis = cores_held(units, len(placed.jobs), priced, target)
@@ -121,6 +125,7 @@ def _decide(snapshot: Snapshot, policy: Policy) -> Plan:
         memory=memory.users,
         ledger=memory.ledger,
         quantum=memory.quantum,
+        rounding={} if credit is None else _credits(snapshot, policy, market, held, cores, shares),
     )
 
 
@@ -211,7 +216,8 @@ def _grants(
     whole, shared, weight = held.whole.tolist(), held.shared.tolist(), held.weight.tolist()
     quota, sharers = held.quota.tolist(), held.sharers.tolist()
     target = zip(without_hysteresis.whole.tolist(), without_hysteresis.shared.tolist(), strict=True)
-    targets = [WithoutHysteresis(own, part, policy.hysteresis) for own, part in target]
+    averaged = _keeps_credits(policy)
+    targets = [WithoutHysteresis(own, part, policy.hysteresis, averaged) for own, part in target]
     speedups = metrics.speedups(market, held.cores).tolist()
     budgets = budgets_above_floors(market, floors)[market.user].tolist()
     kept = floors.tolist()
@@ -241,6 +247,44 @@ def _grants(
         terms = budgets[k], quota[k], sharers[k]
         grants.append(explain(grant, job, *terms, policy.cores, targets[k]))
     return grants
+
+
+def _keeps_credits(policy: Policy) -> bool:
+    """Return whether rounding gives back what it takes.
+
+    Not in auctions, where the cores that are held decide what bids reach and are charged.
+    """
+    return policy.averaging > 0 and policy.cores != "Auction"
+
+
+def _relative_credits(
+    snapshot: Snapshot, policy: Policy, shares: Mapping[str, float]
+) -> Floats | None:
+    """Return users' rounding credits in units of their limits, shape (n,); None if not kept."""
+    if not _keeps_credits(policy):
+        return None
+    known = (snapshot.rounding.get(name, NO_CREDIT) for name in shares)
+    return np.array([each.relative(policy.averaging) for each in known], np.float64)
+
+
+def _credits(
+    snapshot: Snapshot,
+    policy: Policy,
+    market: AmdahlMarket,
+    bought: HeldCores,
+    held: Floats,
+    shares: Mapping[str, float],
+) -> dict[str, RoundingCredit]:
+    """Return users' rounding credits, with what rounding takes from now on."""
+    quota = market.sum_by_user(bought.quota)
+    loss = quota - market.sum_by_user(held)
+    rows = zip(shares, loss.tolist(), quota.tolist(), strict=True)
+    return {
+        name: RoundingCredit(snapshot.rounding.get(name, NO_CREDIT).core_seconds, *amounts).clipped(
+            policy.averaging
+        )
+        for name, *amounts in rows
+    }
 
 
 def _bare_entitlement(jobs: Sequence[Job], market: AmdahlMarket, floors: Floats) -> Floats:

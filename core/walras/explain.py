@@ -25,11 +25,25 @@ class WithoutHysteresis(NamedTuple):
         own: Whole cores of its own; 0 if it would share cores.
         shared: Whole cores that it would share; 0 if its cores would be its own.
         threshold: Part of a node's progress that a new division must gain (hysteresis).
+        averaged: Whether rounding gives back what it takes, so that jobs are rounded up and down by
+            turns.
     """
 
     own: int
     shared: int
     threshold: float
+    averaged: bool
+
+    def is_withheld(self, grant: Grant, quota: float) -> bool:
+        """Return whether hysteresis makes a grant differ from these cores.
+
+        If cores are averaged, a grant that is a rounding of its quota does not count.
+        """
+        if (grant.granted_cores, grant.shared_cores) == (self.own, self.shared):
+            return False
+        if self.averaged and grant.granted_cores and self.own:
+            return abs(grant.granted_cores - quota) >= 1
+        return not (self.averaged and grant.shared_cores and self.shared)
 
 
 def explain(
@@ -52,12 +66,12 @@ def explain(
         mechanism: Mechanism that divided the cores.
         without_hysteresis: Cores that the job would get without hysteresis.
     """
-    market = without_hysteresis.own, without_hysteresis.shared
-    stays = (grant.granted_cores, grant.shared_cores) != market
     parts = (
         _market(grant, job, budget, mechanism),
         _bound(grant, job, quota),
-        _stay(grant, without_hysteresis) if stays else _hardware(grant, quota, sharers),
+        _stay(grant, without_hysteresis)
+        if without_hysteresis.is_withheld(grant, quota)
+        else _hardware(grant, quota, sharers),
         _shortfall(grant, job),
         _unkept_request(grant, job, mechanism),
     )

@@ -10,22 +10,24 @@ P is a sum over jobs, so over nodes: P = sum_j P_j. With t the threshold:
 
 1. *Gain.* Node j stays as it is if it can (`walras.current_division`) and
    P_j(new) - P_j(current) < t P_j(current).
-   A frozen node, on which nothing can change now, stays as it is whenever it can, by 2 as well.
-2. *Entitlements.* Take U_i with the nodes of 1 as they are and all others new. Where it is below
+   A frozen node, on which nothing can change now, stays as it is whenever it can, by 2 and 3 too.
+2. *Credits.* Nodes are taken as new if that returns cores to a user whose rounding credit has
+   reached its limit (`walras.rounding_credit`).
+3. *Entitlements.* Take U_i with the nodes of 1 as they are and all others new. Where it is below
    E_i, user i's utility at its bare entitlement (V-C), every node where the new division would do
    more for i is taken as new; repeat until there is none. There is one exception. Whole cores may
    allow no division that gives everybody its entitlement: of two equal users on three cores one is
-   always short, and moving the odd core back and forth helps nobody. So on nodes where the new
-   division would take from a user whom it leaves below its own E, this is done only where U_i is
-   below E_i less what rounding may take (`_least_after_rounding`).
+   short at any time. So on nodes where the new division would take from a user whom it leaves
+   below its own E, this is done only where U_i is below E_i less what rounding may take
+   (`_least_after_rounding`); and on all nodes if credits decide who is short at which time.
 
 Properties. Let r be the outcome, and K the nodes that stay.
 
 - No user whom K holds back is below E_i but by that exception, and none by more than rounding:
-  that is how 2 ends. It ends, since each round takes a node from K.
+  that is how 3 ends. It ends, since each round takes a node from K.
 - The progress foregone is sum over K of P_j(new) - P_j(r) < t sum over K of P_j(r) <= t P(r).
 - Clearing again with the same input gives r again: nodes outside K have nothing to decide, and
-  those in K pass 1 by the same figures, so that 2 starts where it ended.
+  those in K pass 1 and 2 by the same figures, so that 3 starts where it ended.
 - All jobs on a node that stays were there before, by 1.
 """
 
@@ -38,6 +40,7 @@ import numpy as np
 from walras import metrics
 from walras.apportion import Apportionment
 from walras.current_division import current_division
+from walras.rounding_credit import NEGLIGIBLE
 from walras.sale_units import cores_in_hardware, kept_parts
 
 if TYPE_CHECKING:
@@ -78,6 +81,7 @@ def apply_hysteresis(
     bare: Floats,
     policy: Policy,
     frozen: Bools,
+    credit: Floats | None = None,
 ) -> HysteresisResult:
     """Choose for every node between its current division and the new one.
 
@@ -90,6 +94,8 @@ def apply_hysteresis(
         bare: Cores of each job's bare entitlement that it can use (V-C), shape (k,).
         policy: Policy with the threshold.
         frozen: Whether each node keeps its current division whenever it can, shape (m,).
+        credit: Rounding credit of each of n users in units of its limit, shape (n,); None if no
+            credits are kept.
     """
     if not held or not jobs or (policy.hysteresis <= 0 and not frozen.any()):
         return HysteresisResult(target, np.zeros(len(market.capacities), np.bool_))
@@ -101,14 +107,22 @@ def apply_hysteresis(
     differs[node[moved]] = True
     undecided = possible & differs
     most = np.array([job.max_cores or np.inf for job in jobs])
-    before = speedups_in_hardware(market, cores_in_hardware(units, len(jobs), now), most)
-    after = speedups_in_hardware(market, cores_in_hardware(units, len(jobs), target), most)
-    before = np.where(undecided[market.server], before, after)
+    here = undecided[market.server]
+    new = cores_in_hardware(units, len(jobs), target)
+    current = np.where(here, cores_in_hardware(units, len(jobs), now), new)
+    before = speedups_in_hardware(market, current, most)
+    after = speedups_in_hardware(market, new, most)
     frozen = undecided & frozen
     stays = frozen
     if policy.hysteresis > 0:
         stays = stays | (undecided & _gains_little(market, before, after, policy.hysteresis))
-    stays = _except_users_below_entitlement(market, before, after, most, bare, stays, frozen)
+    if credit is not None:
+        quota = np.asarray(np.bincount(units.job, target.quota, len(jobs)), np.float64)
+        stays = _except_users_with_credit(market, current, new, quota, credit, stays, frozen)
+    gives_back = credit is not None
+    stays = _except_users_below_entitlement(
+        market, before, after, most, bare, stays, frozen, gives_back=gives_back
+    )
     return HysteresisResult(_either(now, target, stays[node]), stays)
 
 
@@ -138,8 +152,13 @@ def _except_users_below_entitlement(
     bare: Floats,
     stays: Bools,
     frozen: Bools,
+    *,
+    gives_back: bool,
 ) -> Bools:
-    """Return the nodes that stay, except those that would keep a user below its entitlement."""
+    """Return the nodes that stay, except those that would keep a user below its entitlement.
+
+    If rounding gives back what it takes, no user counts as below for what rounding takes.
+    """
     nodes = len(market.capacities)
     pairs, pair = np.unique(market.user * nodes + market.server, return_inverse=True)
     user, node = pairs // nodes, pairs % nodes
@@ -149,7 +168,7 @@ def _except_users_below_entitlement(
     left_short = market.sum_by_user(worth * after) < entitled
     robs = np.zeros(nodes, np.bool_)
     robs[node[(gain < 0) & left_short[user]]] = True
-    due = np.where(robs[node], least[user], entitled[user])
+    due = np.where(gives_back | robs[node], least[user], entitled[user])
     stays = stays.copy()
     while stays.any():
         done = market.sum_by_user(worth * np.where(stays[market.server], before, after))
@@ -157,6 +176,47 @@ def _except_users_below_entitlement(
         if not held_back.any():
             break
         stays[node[held_back]] = False
+    return stays
+
+
+def _except_users_with_credit(
+    market: AmdahlMarket,
+    current: Floats,
+    new: Floats,
+    quota: Floats,
+    credit: Floats,
+    stays: Bools,
+    frozen: Bools,
+) -> Bools:
+    """Return the nodes that stay, except those that bring back users whose credit is at a limit.
+
+    Nodes are taken in order, as long as such a user is still rounded down, or up if its credit is
+    at the lower limit. A node is left out if it would take from a user with a larger credit than
+    all that it gives to.
+
+    Args:
+        market: Market of k jobs, n users and m nodes.
+        current: Cores that jobs hold if their node stays, shape (k,).
+        new: Cores that jobs hold if it does not, shape (k,).
+        quota: Cores of jobs before rounding, shape (k,).
+        credit: Rounding credit of users in units of its limit, shape (n,).
+        stays: Nodes that would stay, shape (m,).
+        frozen: Nodes that stay in any case, shape (m,).
+    """
+    loss = market.sum_by_user(quota - np.where(stays[market.server], current, new))
+    change = new - current
+    helps = np.where(change > 0, credit[market.user] >= 1, credit[market.user] <= -1)
+    helps &= (change != 0) & (stays & ~frozen)[market.server]
+    stays = stays.copy()
+    start, order = market.by_server
+    for node in np.unique(market.server[helps]):
+        jobs = order[start[node] : start[node + 1]]
+        user = market.user[jobs]
+        due = helps[jobs] & (loss[user] * change[jobs] > NEGLIGIBLE)
+        gets, gives = credit[user[change[jobs] > 0]], credit[user[change[jobs] < 0]]
+        if due.any() and gets.max(initial=-np.inf) > gives.max(initial=-np.inf):
+            stays[node] = False
+            np.subtract.at(loss, user, change[jobs])
     return stays
 
 

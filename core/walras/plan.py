@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 from walras.snapshot import Holding, identity, title
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from walras.karma.ledger import Ledger
     from walras.karma.record import Account, SettledQuantum
+    from walras.rounding_credit import RoundingCredit
     from walras.snapshot import JobKey
 
 
@@ -202,6 +205,8 @@ class Plan:
         memory_mechanism: Mechanism that divided memory; empty if memory was not divided.
         ledger: Karma's credits after this decision; the snapshot's if Karma does not decide.
         quantum: Quantum that Karma settled; None if Karma does not decide.
+        rounding: Rounding credits of entitlements with jobs, by name, for the next snapshot; empty
+            if none are kept.
     """
 
     grants: tuple[Grant, ...]
@@ -221,6 +226,7 @@ class Plan:
     memory: tuple[MemoryOutcome, ...] = ()
     ledger: Ledger | None = None
     quantum: SettledQuantum | None = field(default=None, compare=False, repr=False)
+    rounding: Mapping[str, RoundingCredit] = field(default_factory=dict, compare=False, repr=False)
 
     def holdings(self) -> dict[JobKey, Holding]:
         """Return the cores of each job once the plan is enforced, for the next snapshot."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from walras._jit import kernel
 from walras._segments import stable_order
+from walras.rounding_credit import NEGLIGIBLE
 from walras.water_filling import water_fill
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 MAX_SEARCHES = 8
 """Most leftover cores of a server for which one search each is faster than sorting its jobs."""
 
-AT_MAXIMUM = -1.0
-"""Remainder of a job that is at its maximum."""
+AT_MAXIMUM = -np.inf
+"""Rank of a job that is at its maximum."""
 
 
 class RoundingError(ValueError):
@@ -35,6 +36,7 @@ def round_cores(
     *,
     minimum: ArrayLike | None = None,
     maximum: ArrayLike | None = None,
+    credit: Floats | None = None,
 ) -> Integers:
     """Round each server's fractions to whole cores that add up to its capacity.
 
@@ -48,6 +50,8 @@ def round_cores(
         groups: Jobs of each server.
         minimum: Fewest whole cores of each job, shape (k,); 0 if not given.
         maximum: Most whole cores of each job, shape (k,); no bound if not given.
+        credit: Amount by which each job's fractional part counts for more when leftover cores are
+            given out (`walras.rounding_credit`), shape (k,); 0 if not given.
 
     Returns:
         Whole cores of each job, shape (k,): their maximums on a server whose jobs may not take all
@@ -77,13 +81,20 @@ def round_cores(
                 capacities.astype(np.float64),
                 groups,
             )
+    ranked = quota if credit is None else quota + _of_fractions(quota, credit)
     whole = np.empty(len(quota), np.int64)
-    remainders = np.empty(int(np.diff(groups.start).max(initial=0)))
-    if _hamilton(quota, upper, capacities, groups.start, groups.order, remainders, whole):
-        _hamilton_by_sorting(
-            quota, upper, capacities, groups.start, groups.order, remainders, whole
-        )
+    ranks = np.empty(int(np.diff(groups.start).max(initial=0)))
+    if _hamilton(quota, ranked, upper, capacities, groups.start, groups.order, ranks, whole):
+        _hamilton_by_sorting(ranked, upper, capacities, groups.start, groups.order, ranks, whole)
     return whole
+
+
+def _of_fractions(quota: Floats, credit: Floats) -> Floats:
+    """Return the credits of jobs with fractions of cores, and such as keep whole quotas whole."""
+    fraction = quota - np.floor(quota)
+    most = 2 + 2 * np.abs(credit).max(initial=0.0)  # above all ranks of fractions
+    credit = np.where(fraction < NEGLIGIBLE, -most, credit)
+    return np.where(fraction > 1 - NEGLIGIBLE, most, credit)
 
 
 def _check_minimums(lower: Integers, capacities: Integers, groups: Grouping) -> None:
@@ -100,11 +111,12 @@ def _check_minimums(lower: Integers, capacities: Integers, groups: Grouping) -> 
 @kernel
 def _hamilton(
     quota: Floats,
+    ranked: Floats,
     upper: Integers,
     capacity: Integers,
     start: Integers,
     order: Indices,
-    remainders: Floats,
+    ranks: Floats,
     whole: Integers,
 ) -> bool:
     """Round each server's quotas, but only down if more than ``MAX_SEARCHES`` cores are left.
@@ -121,30 +133,30 @@ def _hamilton(
             k = order[first + slot]
             whole[k] = min(int(quota[k]), upper[k])
             left -= whole[k]
-            remainders[slot] = quota[k] - whole[k] if whole[k] < upper[k] else AT_MAXIMUM
+            ranks[slot] = ranked[k] - whole[k] if whole[k] < upper[k] else AT_MAXIMUM
         if left > MAX_SEARCHES:
             unfinished = True
             continue
         for _ in range(left):
             best = 0
             for slot in range(1, size):
-                if remainders[slot] > remainders[best]:
+                if ranks[slot] > ranks[best]:
                     best = slot
-            if size == 0 or remainders[best] == AT_MAXIMUM:
+            if size == 0 or ranks[best] == AT_MAXIMUM:
                 break
             whole[order[first + best]] += 1
-            remainders[best] = AT_MAXIMUM
+            ranks[best] = AT_MAXIMUM
     return unfinished
 
 
 @kernel
 def _hamilton_by_sorting(
-    quota: Floats,
+    ranked: Floats,
     upper: Integers,
     capacity: Integers,
     start: Integers,
     order: Indices,
-    remainders: Floats,
+    ranks: Floats,
     whole: Integers,
 ) -> None:
     """Give out the leftover cores of servers that have more than ``MAX_SEARCHES``."""
@@ -154,9 +166,9 @@ def _hamilton_by_sorting(
         for slot in range(size):
             k = order[first + slot]
             left -= whole[k]
-            remainders[slot] = whole[k] - quota[k] if whole[k] < upper[k] else -AT_MAXIMUM
+            ranks[slot] = whole[k] - ranked[k] if whole[k] < upper[k] else -AT_MAXIMUM
         if left > MAX_SEARCHES:
-            ranked = stable_order(remainders[:size])
+            places = stable_order(ranks[:size])
             for place in range(min(left, size)):
-                if remainders[ranked[place]] <= 0.0:
-                    whole[order[first + ranked[place]]] += 1
+                if ranks[places[place]] < -AT_MAXIMUM:
+                    whole[order[first + places[place]]] += 1

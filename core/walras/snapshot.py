@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from walras.karma.ledger import Ledger
+    from walras.rounding_credit import RoundingCredit
 
 CoreMechanism = Literal[
     "AmdahlBidding",
@@ -236,6 +237,7 @@ class Snapshot:
         earlier_demands: Bytes of memory that entitlements demanded earlier in the same quantum, by
             node and entitlement; they count until the quantum ends.
         frozen: Nodes that keep their division unless a job has come or gone.
+        rounding: Rounding credits of entitlements at this moment, by name; empty if none is kept.
     """
 
     entitlements: tuple[Entitlement, ...]
@@ -247,6 +249,7 @@ class Snapshot:
     matching: bool = True
     earlier_demands: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     frozen: frozenset[str] = frozenset()
+    rounding: Mapping[str, RoundingCredit] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +262,8 @@ class Policy:
         break_away_gain: Least gain in throughput for the advice to break away (Cooper's alpha).
         hysteresis: Gain in progress, as a part of a node's progress, that another division must
             bring before cores move there; 0 to move them for any gain.
+        averaging: Seconds over which the cores that users hold average to what they bought, since
+            rounding gives back what it takes; 0 if it does not.
         interference: Whether throughput lost beside others lowers the fractions that jobs bid with.
         guaranteed_fraction: Part of a user's memory share that others never borrow (Karma's alpha).
         exponent: Exponent of bids in auctions (Abacus's alpha).
@@ -270,6 +275,7 @@ class Policy:
     colocation: ColocationRule = "None"
     break_away_gain: float = 0.02
     hysteresis: float = 0.0
+    averaging: float = 0.0
     interference: bool = True
     tolerance: float = 1e-6
     guaranteed_fraction: Fraction = Fraction(1, 2)

@@ -26,12 +26,18 @@ from walras.resources.assembly import policy_of
 from walras.resources.contract import MARKET_NAME
 from walras.resources.kinds import Market, MarketSpec
 from walras.resources.market import LedgerReport
+from walras.rounding_credit import seconds_to_limit
 from walras_operator.allocations import allocate, with_measurements, writes
 from walras_operator.colocating.placements import placements
 from walras_operator.conditions import ConditionState, Problem, fails
 from walras_operator.enforcement import enforced
 from walras_operator.job_outcomes import JobOutcomes
-from walras_operator.last_decision import account, carried, status_of_market
+from walras_operator.last_decision import (
+    account,
+    carried,
+    rounding_credits,
+    status_of_market,
+)
 from walras_operator.measuring.measure import plan_measurements, with_results, without_measurements
 from walras_operator.quanta import (
     StoredLedger,
@@ -173,6 +179,7 @@ def _clear(
         ledger=turn.ledger,
         earlier_demands=turn.asked,
         matching=world.matching,
+        rounding=rounding_credits(before, world.now),
     )
     try:
         plan = clear(snapshot, policy_of(rules))
@@ -223,6 +230,8 @@ def _carry_out(
             held=plan.holdings(),
             quantum=0 if plan.quantum is None else plan.quantum.number,
             asked=_asked(plan, rules),
+            rounding=plan.rounding,
+            time=world.now,
         ),
         rules=rules,
         plan=plan,
@@ -231,6 +240,7 @@ def _carry_out(
         jobs=automatic.writes,
         settlement=settlement,
         until=_until(world, found),
+        rounding_due=seconds_to_limit(plan.rounding.values(), rules.cores.averaging_seconds),
         ended=ended.pods,
     )
     # What a node is to measure next may replace a report that only the profile's status keeps.

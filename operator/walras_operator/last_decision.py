@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from walras.resources.contract import MARKET_NAME
+from walras.rounding_credit import RoundingCredit
 from walras.snapshot import Holding
 from walras_operator.conditions import listed
-from walras_operator.quanta import read_credits
+from walras_operator.quanta import TIME, read_credits
 from walras_operator.world import Carried, Reference
 
 if TYPE_CHECKING:
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
     from walras_operator.world import World
 
 
+_NUMBER = re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,12})?")
+
+
 def carried(world: World) -> Carried:
     """Return the state that the last decision left, of this leader or of another.
 
@@ -27,7 +33,21 @@ def carried(world: World) -> Carried:
     """
     if world.carried is not None:
         return world.carried
-    return Carried(held=_held(world))
+    return Carried(held=_held(world), rounding=_rounding(world))
+
+
+def rounding_credits(before: Carried, now: str) -> dict[str, RoundingCredit]:
+    """Return the rounding credits of entitlements at this time, by name.
+
+    Args:
+        before: State that the last decision left.
+        now: Current time (RFC 3339).
+    """
+    seconds = 0.0
+    if before.time:
+        passed = datetime.strptime(now, TIME) - datetime.strptime(before.time, TIME)
+        seconds = max(passed.total_seconds(), 0.0)  # the clock may have been set back
+    return {name: each.after(seconds) for name, each in before.rounding.items()}
 
 
 def account(world: World) -> CreditAccount | Problem:
@@ -54,3 +74,13 @@ def _held(world: World) -> dict[JobKey, Holding]:
                 key = job.metadata.namespace, job.metadata.name, str(name), str(node)
                 held[key] = Holding(own, shared)
     return held
+
+
+def _rounding(world: World) -> dict[str, RoundingCredit]:
+    found: dict[str, RoundingCredit] = {}
+    for entitlement in world.objects.entitlements:
+        cores = (entitlement.status or {}).get("cores")
+        text = cores.get("roundingCredit") if isinstance(cores, dict) else None
+        if isinstance(text, str) and _NUMBER.fullmatch(text):
+            found[entitlement.metadata.name] = RoundingCredit(float(text))
+    return found

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from walras.resources.kinds import Market, MarketSpec
     from walras.resources.node_allocation import NodeAllocation
     from walras.resources.waiting import WaitingMethod
+    from walras.rounding_credit import RoundingCredit
     from walras.snapshot import Holding, JobKey
 
 Document = dict[str, Any]
@@ -76,12 +77,16 @@ class Carried:
         held: Cores that pods hold.
         quantum: Number of the Karma quantum that was settled last.
         asked: Bytes that entitlements demanded in that quantum, by node and entitlement.
+        rounding: Rounding credits of entitlements at the time of the decision, by name.
+        time: Time of the decision (RFC 3339); empty if unknown.
     """
 
     rules: MarketSpec | None = None
     held: Mapping[JobKey, Holding] = field(default_factory=dict)
     quantum: int = 0
     asked: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    rounding: Mapping[str, RoundingCredit] = field(default_factory=dict)
+    time: str = ""
 
 
 class Lifetime(NamedTuple):
@@ -263,6 +268,8 @@ class Decision:
         jobs: MarketJobs of labelled workloads to create, change or delete.
         settlement: Quantum that is settled; None if credits stay as they are.
         until: When memory is divided again (RFC 3339); empty if it is not divided.
+        rounding_due: Seconds after which a rounding credit reaches its limit, so that a core may
+            have to move; None if none does.
         placements: Waiting pods to bind or to leave to the scheduler.
         ended: Pods whose end must be looked up, or is known but in no status yet; None if that was
             not examined.
@@ -279,6 +286,7 @@ class Decision:
     jobs: tuple[JobWrite, ...] = ()
     settlement: Settlement | None = None
     until: str = ""
+    rounding_due: float | None = None
     placements: tuple[Placement, ...] = ()
     ended: tuple[Reference, ...] | None = None
 

@@ -51,7 +51,8 @@ class Case:
             reason="",
         )
         quota = self.cores if self.quota is None else self.quota
-        market = WithoutHysteresis(*(self.due or (self.granted, self.shared)), threshold=0.02)
+        own, shared = self.due or (self.granted, self.shared)
+        market = WithoutHysteresis(own, shared, threshold=0.02, averaged=False)
         explained = explain(grant, job, 8.0, quota, self.sharers, self.mechanism, market)
         assert replace(explained, reason="") == grant
         return explained.reason

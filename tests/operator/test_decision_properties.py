@@ -119,6 +119,7 @@ def markets(lots: Lots) -> list[Document]:
         "hysteresis": lots.choice(["0", "0.02", "1"]),
         "reservedCores": lots.randint(0, 1),
         "soldBy": lots.choice(["node", "socket"]),
+        "averagingSeconds": lots.choice([0, 600]),
     }
     memory = {"mechanism": lots.choice(get_args(MemoryMechanism))}
     mode = lots.mostly("enforce", "observe")
@@ -202,6 +203,8 @@ def test_no_node_gives_more_than_it_sells_and_no_pod_is_granted_twice(known: Wor
 def test_what_was_written_is_not_written_again(known: World, leader_changes: bool) -> None:
     first = decide(known)
     after = outcome(known, first, leader_changes=leader_changes)
+    if first.carried.rounding:
+        after = replace(after, now=known.now)  # as time passes, rounding gives back what it took
     again = decide(after)
     assert (again.events, again.nodes, again.statuses) == ((), (), ())
 

@@ -23,7 +23,9 @@ ENTITLEMENT = entitlement.EntitlementStatus(
     budget_share=decimals(2 / 3),
     jobs=2,
     pods=5,
-    cores=entitlement.EntitledCores(entitled="8", allocated="7.25", held="7"),
+    cores=entitlement.EntitledCores(
+        entitled="8", allocated="7.25", held="7", rounding_credit="2.5"
+    ),
     memory=entitlement.EntitledMemory(entitled="1024", demand="4096", allocated="2048"),
     utility=entitlement.Utility(now="3.1", bought="3.2", at_entitlement="2.9"),
     credits=entitlement.Credits(

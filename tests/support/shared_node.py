@@ -93,6 +93,10 @@ def job(team: str, program: str, work: str = "1") -> Document:
     return {"apiVersion": OURS, "kind": "MarketJob", "metadata": where, "spec": spec}
 
 
+WITHOUT_AVERAGING = {"averagingSeconds": 0}
+"""Pods keep their cores for as long as nothing changes, so that tests can compare them."""
+
+
 def values(node: Node) -> dict[str, Any]:
     """What the chart is told for one node without a network for pods.
 
@@ -100,11 +104,12 @@ def values(node: Node) -> dict[str, Any]:
     and there may be but two. One core always stays shared: where there are more than two, let it be
     the reserve.
     """
+    cores = {"reservedCores": int(CPUS > 2), **WITHOUT_AVERAGING}
     nothing = {"requests": {"cpu": "0", "memory": "32Mi"}}
     return {
         "image": {"registry": "localhost"},
         "hostNetwork": True,
-        "market": {"spec": {"epochSeconds": 5, "cores": {"reservedCores": int(CPUS > 2)}}},
+        "market": {"spec": {"epochSeconds": 5, "cores": cores}},
         "operator": {"port": 28080, "resources": nothing, "leaseSeconds": 6},
         "agent": {
             "port": 29465,

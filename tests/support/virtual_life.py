@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cluster_tools import SYSTEM, apply, helm, kubectl, pods
 from installed import CHART, begin_programs, settings_of
-from shared_node import Shared, entitlement, values
+from shared_node import WITHOUT_AVERAGING, Shared, entitlement, values
 from virtual_node import VirtualNode
 from waiting import eventually
 
@@ -30,7 +30,9 @@ class Life:
         before: What Walras may change of each of the programs' containers, as it was before.
     """
 
-    def __init__(self, folder: Path, *, kubelet: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, kubelet: Mapping[str, str] | None = None, reserved: int = 1
+    ) -> None:
         self._killed = 0
         self.node = VirtualNode()
         self.shared = Shared(self.node)
@@ -39,7 +41,8 @@ class Life:
         self.groups = self.node.cgroups.containers()
         self.groups = {name: group for name, group in self.groups.items() if name in self.before}
         chosen = values(self.node)
-        chosen["market"]["spec"]["cores"] = {"reservedCores": 1, "memoryNodes": "local"}
+        cores = {"reservedCores": reserved, "memoryNodes": "local", **WITHOUT_AVERAGING}
+        chosen["market"]["spec"]["cores"] = cores
         chosen["market"]["spec"]["profiling"] = {"sampleSeconds": 5, "repeats": 1}
         chosen["operator"]["leaseSeconds"] = 60
         chosen["agent"]["profiling"] = {"files": True}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from walras import snapshot as core
 from walras.clearing import clear
 from walras.forecast import held_cores
+from walras.rounding_credit import seconds_to_limit
 from walras_agent.cpuset import CpuSet
 from walras_agent.local.placement import PlacementError
 from walras_agent.node_plan import EnforcedGrant
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from walras.plan import Grant as PlannedGrant
     from walras.plan import Plan
+    from walras.rounding_credit import RoundingCredit
     from walras_agent.local.placement import PlacedJob as Place
     from walras_agent.status import PodStatus
     from walras_cli.local.documents import FileWatch, LocalJob, LocalMarket
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 TICK_SECONDS = 0.1
 HOLD_SECONDS = 1.0
+ROUNDING_PAUSE_SECONDS = 5.0
 
 
 class JobFailedError(Exception):
@@ -83,6 +86,8 @@ class Loop:
     _accounted: float = 0.0
     _held: float = 0.0
     _cleared: float = 0.0
+    _rounding: Mapping[str, RoundingCredit] = field(default_factory=dict)
+    _rounding_due: float | None = None
     _profiling: dict[str, _Profiling] = field(default_factory=dict)
 
     def run(self) -> None:
@@ -116,6 +121,8 @@ class Loop:
         reasons = [*self._ended(), *self._documents(), *self._profiled()]
         if not reasons and self.now - self._cleared >= self.market.rules.epoch_seconds:
             reasons = ["the epoch is over"]
+        if not reasons and self._rounding_due is not None and self.now >= self._rounding_due:
+            reasons = ["rounding gives back what it took"]
         self._account()
         if reasons:
             self._decide(", ".join(reasons))
@@ -221,7 +228,7 @@ class Loop:
 
     def _decide(self, why: str) -> None:
         """Clear the market and hand out what it gives."""
-        self._cleared = self.now
+        passed, self._cleared = self.now - self._cleared, self.now
         states = {k: state for k, state in self.jobs.items() if state.takes_part}
         if not states:
             return
@@ -230,8 +237,12 @@ class Loop:
             (core.Node(NODE, len(self.sold.units)),),
             tuple(state.in_market for state in states.values()),
             held={} if self._plan is None else self._plan.holdings(),
+            rounding={name: each.after(passed) for name, each in self._rounding.items()},
         )
         plan = clear(snapshot, self.market.policy)
+        self._rounding = plan.rounding
+        due = seconds_to_limit(plan.rounding.values(), self.market.policy.averaging)
+        self._rounding_due = None if due is None else self.now + max(due, ROUNDING_PAUSE_SECONDS)
         if plan != self._plan:
             self._announce(plan, why)
         held = held_cores(plan)

@@ -143,6 +143,7 @@ def policy_of(rules: MarketSpec) -> core.Policy:
         colocation=rules.colocation.policy,
         break_away_gain=float(rules.colocation.break_away_gain),
         hysteresis=float(rules.cores.hysteresis),
+        averaging=float(rules.cores.averaging_seconds),
         interference=rules.cores.interference == "counted",
         guaranteed_fraction=Fraction(rules.memory.guaranteed_fraction),
         slice_bytes=rules.memory.slice_size,

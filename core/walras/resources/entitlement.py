@@ -56,11 +56,14 @@ class EntitledCores(Status):
         entitled: Cores that its share of the cluster is worth, which is also its budget.
         allocated: Cores that its jobs bought in the market, before rounding.
         held: Cores that its jobs hold: exclusive cores and their part of shared cores.
+        rounding_credit: Core-seconds that rounding to whole cores has taken from it, and gives back
+            later; negative if it has given more than it took. Absent if the market keeps none.
     """
 
     entitled: Decimals
     allocated: Decimals
     held: Decimals
+    rounding_credit: Decimals | None = None
 
 
 class EntitledMemory(Status):

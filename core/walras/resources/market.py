@@ -49,6 +49,10 @@ class CoresPolicy(Model):
             (any), or only the nodes of their cores (local).
         hysteresis: Smallest relative gain in utility for which the cores of a node are divided
             anew.
+        averaging_seconds: Seconds over which the cores that each user holds average to what it
+            bought, to about 2 %: what rounding to whole cores takes from a user at one time, it
+            gives back at another, by moving single cores. At 0, users hold the same whole cores for
+            as long as nothing changes. Not used with Auction.
         interference: Whether the slowdown that a program was measured to suffer beside others on
             its node lowers the parallel fraction that it bids with: counted or ignored.
         floor: Pods that keep the CPUs that they requested, while the market divides the others: no
@@ -62,6 +66,7 @@ class CoresPolicy(Model):
     sold_by: Literal["node", "socket"] = "node"
     memory_nodes: Literal["any", "local"] = "any"
     hysteresis: Portion = Decimal("0.02")
+    averaging_seconds: NotNegativeInt = 600
     interference: Literal["counted", "ignored"] = "counted"
     floor: Literal["None", "Guaranteed", "Requests"] = "Guaranteed"
 

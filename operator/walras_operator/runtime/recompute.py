@@ -39,6 +39,7 @@ _log = logging.getLogger(__name__)
 
 _TICK = 1.0
 _LONGEST_PAUSE = 60.0
+_ROUNDING_PAUSE = 5.0  # credits of many users reach their limits at about the same time
 
 
 @dataclass(slots=True)
@@ -50,6 +51,7 @@ class _LeaderTerm:
         since: When it began.
         carried: State from the last decision.
         again: When memory is divided again; None if it is not.
+        rounding: When a rounding credit reaches its limit; None if none does.
         matched: When waiting pods were last paired.
         agents: Nodes with a live agent at the last decision.
         swept: Whether parts of the ledger that nobody needs were deleted.
@@ -59,6 +61,7 @@ class _LeaderTerm:
     since: float
     carried: Carried | None = None
     again: float | None = None
+    rounding: float | None = None
     matched: float | None = None
     agents: frozenset[str] = frozenset()
     swept: bool = False
@@ -208,7 +211,12 @@ class Recompute:
         if self._mirror.agents() != current.agents:
             self._debounce.note(now)
         last = min(self._tried, current.matched or now)
-        due = (last + self.rules.epoch_seconds, current.again, self._debounce.due())
+        due = (
+            last + self.rules.epoch_seconds,
+            current.again,
+            current.rounding,
+            self._debounce.due(),
+        )
         return min(each for each in due if each is not None)
 
     def _round(self, current: _LeaderTerm) -> PublishResult:
@@ -230,7 +238,7 @@ class Recompute:
             ends=self._ends.known,
             ledger_parts=self._read_ledger_parts(current, known, now),
         )
-        current.again = None
+        current.again = current.rounding = None
         outcome, stamp = PublishResult(), None
         deciding = _TimedParts(self._parts(world))
         for part in deciding:
@@ -239,6 +247,8 @@ class Recompute:
             if part.until:
                 end = datetime.strptime(part.until, TIME).replace(tzinfo=UTC)
                 current.again = began + (end - now).total_seconds()
+            if part.rounding_due is not None:
+                current.rounding = began + max(part.rounding_due, _ROUNDING_PAUSE)
             if stamp is None and part.writes:
                 stamp = self._stamp(known, deciding.seconds, current.term)
             if stamp is not None:

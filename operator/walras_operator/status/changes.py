@@ -32,6 +32,9 @@ NUMBERS = frozenset(
 )  # fmt: skip
 """Fields whose numbers follow prices."""
 
+WITH_OTHERS = frozenset({"roundingCredit"})
+"""Fields that change all the time, and are written when another one is."""
+
 SENTENCES = frozenset({"message", "reason"})
 """Fields whose text may contain such numbers."""
 
@@ -44,7 +47,7 @@ def worth_writing(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
 
 
 def _same(before: Any, after: Any, field: str) -> bool:
-    if before == after:
+    if before == after or field in WITH_OTHERS:
         return True
     if field in NUMBERS:
         return _near(before, after)

@@ -22,6 +22,7 @@ from walras.resources.entitlement import (
     NodeSpend,
     Utility,
 )
+from walras.rounding_credit import MOST
 from walras_operator.conditions import ConditionState, Problem, conditions, fails, holds
 from walras_operator.numbers import figure
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from walras.plan import MemoryOutcome, Plan, UserOutcome
     from walras.resources.kinds import EntitlementObject
+    from walras.rounding_credit import RoundingCredit
     from walras_operator.validation import Validated
     from walras_operator.world import Document
 
@@ -65,6 +67,8 @@ class EntitlementOutcomes:
         memory: Outcome of the division of memory.
         quantum: Number of the Karma quantum; 0 without Karma.
         due: Entitlements whose credits are written to their status in this quantum.
+        rounding: Rounding credits.
+        averaging: Seconds over which rounding makes up for what it takes; 0 if it does not.
     """
 
     problems: Mapping[str, Problem]
@@ -77,6 +81,8 @@ class EntitlementOutcomes:
     memory: Mapping[str, MemoryOutcome]
     quantum: int
     due: frozenset[str]
+    rounding: Mapping[str, RoundingCredit]
+    averaging: int
 
     @classmethod
     def of(cls, validated: Validated, plan: Plan) -> EntitlementOutcomes:
@@ -106,6 +112,8 @@ class EntitlementOutcomes:
             {each.name: each for each in plan.memory},
             quantum,
             due_in([each.name for each in plan.memory], quantum, seconds),
+            plan.rounding,
+            validated.objects.rules.cores.averaging_seconds,
         )
 
 
@@ -161,12 +169,12 @@ def entitlement_status(
     rest = spends[MOST_SPENDS:]
     states = {"Ready": _ready(entitlement, outcomes)}
     if user is not None:
-        states["Entitled"] = _entitled(user)
+        states["Entitled"] = _entitled(user, outcomes.rounding.get(name), outcomes.averaging)
     return EntitlementStatus(
         budget_share=None if share is None else figure(share),
         jobs=outcomes.jobs[name],
         pods=outcomes.pods[name],
-        cores=None if user is None else _cores(user),
+        cores=None if user is None else _cores(user, outcomes.rounding.get(name)),
         memory=_memory(outcomes.memory.get(name)),
         utility=None if user is None else _utility(user),
         credits=_credits(outcomes, name, before),
@@ -180,11 +188,12 @@ def entitlement_status(
     ).document()
 
 
-def _cores(user: UserOutcome) -> EntitledCores:
+def _cores(user: UserOutcome, credit: RoundingCredit | None) -> EntitledCores:
     return EntitledCores(
         entitled=figure(user.entitled_cores),
         allocated=figure(user.cores),
         held=figure(user.held_cores),
+        rounding_credit=None if credit is None else f"{credit.core_seconds:.1f}",
     )
 
 
@@ -196,10 +205,20 @@ def _utility(user: UserOutcome) -> Utility:
     )
 
 
-def _entitled(user: UserOutcome) -> ConditionState:
-    """Return the state of ``Entitled``, with what each step of a decision did to the cores."""
-    if user.gain is None or user.gain > -BELOW:
+def _entitled(user: UserOutcome, credit: RoundingCredit | None, averaging: int) -> ConditionState:
+    """Return the state of ``Entitled``, with what each step of a decision did to the cores.
+
+    What rounding takes for the moment does not count, unless it cannot give it back.
+    """
+    enough = user.entitlement_utility * (1 - BELOW)
+    if user.gain is None or user.held_utility > enough:
         return holds("AtEntitlement", "its cores give its jobs at least the utility of its share")
+    if credit is not None and credit.relative(averaging) < MOST and user.utility > enough:
+        return holds(
+            "AtEntitlement",
+            f"its cores give its jobs at least the utility of its share, averaged over "
+            f"{averaging} s: rounding now takes {credit.loss:.2f} cores, and gives them back later",
+        )
     trade, rounding = user.cores - user.entitled_cores, user.held_cores - user.cores
     return fails(
         Problem(
