@@ -85,8 +85,9 @@ def main() -> None:
     """Divide the cores of shared machines by a market.
 
     Users hold entitlements. Walras measures how much each job speeds up with cores, clears a
-    market in which entitlements are budgets, and holds every job to what it bought. Nobody does
-    worse than their entitlement, and cores go where they speed work up most.
+    market in which entitlements are budgets, and holds every job to what it bought. Before cores
+    are rounded to whole ones, nobody does worse than with their entitlement. Cores go where they
+    speed work up most.
     """
 
 

@@ -193,8 +193,9 @@ def cpu_manager_conflict(folder: Path) -> str:
     if policy == "none":
         return ""
     return (
-        f"the kubelet's CPU manager has the policy {policy!r} and writes cpusets itself: set "
-        "cpuManagerPolicy to none, drain the node, remove cpu_manager_state, restart the kubelet"
+        f"the kubelet's CPU manager has the policy {policy!r} and writes cpusets itself: drain the "
+        "node, stop the kubelet, set cpuManagerPolicy to none, delete cpu_manager_state in the "
+        "kubelet's folder, start the kubelet"
     )
 
 

@@ -1,4 +1,4 @@
-"""``walras check``: what else in a cluster works against the market, and what to do about it."""
+"""``walras check``: what in a cluster works against the market, and what to do about it."""
 
 from __future__ import annotations
 
@@ -68,16 +68,17 @@ class Seen:
     withheld: Sequence[str] = field(default=())
 
 
-@click.command("check", short_help="Find what else in the cluster works against the market.")
+@click.command("check", short_help="Find what works against the market, such as autoscalers.")
 @cluster_options
 @all_namespaces_option
 @form_option
 def check(*, target: Target, form: Form) -> None:
-    """Find what else in the cluster works against the market, and say what to do about it.
+    """Find objects in the cluster that work against the market, and say what to do about each.
 
-    Looks at the security of the agents' namespace, nodes whose agent cannot work, autoscalers of
-    workloads in the market, pods that request more than they hold, and namespaces that name an
-    entitlement which does not admit them. Nodes and agents are always looked at.
+    Finds a Pod Security level that admits no agents, nodes whose agent cannot enforce grants,
+    namespaces that name an Entitlement which does not admit them, autoscalers of workloads in the
+    market that act on what the market changes, and pods that hold less than they request. The
+    command checks all nodes and agents, and the other objects of one namespace or, with -A, of all.
 
     \b
     Examples:

@@ -72,7 +72,8 @@ def run(
     The files contain Entitlement, MarketJob and Market documents, as for a cluster, but each
     MarketJob has a command. Jobs without a known speedup are first profiled on parts of their data.
     Then all jobs start, pinned to the cores that the market gives them. The market is cleared again
-    when a job ends, when a file changes (jobs may be added, removed or edited), and every epoch.
+    when a job ends, when a file changes (jobs may be added, removed or edited), and at the latest
+    after epochSeconds of the Market (30 by default).
 
     The report shows each user's entitlement and cores, predicted and measured speedups, and run
     times under proportional sharing (predicted, or measured with --compare).

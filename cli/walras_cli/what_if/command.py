@@ -91,7 +91,7 @@ def what_if(
 
     Clears the market of the live cluster as the operator would, under all mechanisms, side by side.
     With -f, FILEs first change that cluster as kubectl apply would (for example other shares,
-    another Market, or a new job and its pods), and the output shows each figure now and then.
+    another Market, or a new job and its pods), and the output shows each figure before and after.
 
     If a FILE contains a Node, or with --cores, the FILEs describe a whole cluster, and no live
     cluster is read. With --from, those files describe the cluster, and -f changes it. FILEs contain

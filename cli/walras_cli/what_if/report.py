@@ -159,7 +159,7 @@ def _changed_whole(now: Cleared, then: Cleared) -> Table:
 
 
 def _pair(old: float | None, new: float | None, *, digits: int) -> tuple[str, str, str]:
-    """Return a figure now and then, and by how much that is more."""
+    """Return a figure before and after a change, and the difference."""
     shown = tuple(optional(each, digits) for each in (old, new))
     more = "" if _same(old, new) else f"{(new or 0.0) - (old or 0.0):+.{digits}f}"
     return shown[0], shown[1], more

@@ -175,9 +175,10 @@ def release(
 def check(
     namespace: str, lease_name: str, nodes: str, timeout: float, kubeconfig: str | None
 ) -> None:
-    """Check that an operator leads, the definitions exist, and agents can write on all nodes.
+    """Check that an operator leads, the definitions exist, and agents can write on their nodes.
 
-    The command observes that Leases are renewed, which takes some 15 seconds.
+    Every selected node that is not cordoned must have an agent. The command observes that Leases
+    are renewed, which takes some 15 seconds.
 
     Exit codes: 0 when nothing is missing, 1 when something is, with a line about each.
     """
@@ -221,7 +222,8 @@ def _print_progress(found: ReleaseProgress, state_folder: str) -> None:
         click.echo(f"  {node}: {reason}")
     click.echo(
         f"On each of these nodes, run `walras-agent restore --state-folder {state_folder}` as "
-        'root, run the commands under "By hand" in docs/agent.md, or reboot the node.'
+        'root, run the commands under "By hand", or reboot the node; docs/agent.md, "How to undo '
+        'it", says how.'
     )
 
 
