@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass, is_dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import click
@@ -129,11 +130,13 @@ def plain(value: Any) -> dict[str, Any]:
 
 
 def number(value: Any) -> Any:
-    """Return a value as JSON can hold it: no infinities, no more digits than mean something."""
+    """Return a value as JSON and YAML can hold it: no infinities, no needless digits, no enums."""
     if is_dataclass(value) and not isinstance(value, type):
         return plain(value)
     if isinstance(value, tuple):
         return [number(each) for each in value]
+    if isinstance(value, StrEnum):
+        return value.value
     if isinstance(value, float):
         return float(f"{value:.9g}") if abs(value) != float("inf") else None
     return value

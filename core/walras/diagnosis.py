@@ -46,12 +46,22 @@ class FindingCode(StrEnum):
     FEW_SIZES = "FewSizes"
 
 
+UNRELIABLE = frozenset({FindingCode.BUSY_MACHINE, FindingCode.TOO_SHORT})
+"""Findings after which F is not to be used: the times say more about the machine or about start-up
+than about how the program speeds up."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A fault of a profile: a stable code, and a sentence with the way out."""
+    """A fault of a profile: a stable code, and a sentence with the way out after its last colon."""
 
     code: FindingCode
     message: str
+
+    @property
+    def fault(self) -> str:
+        """The message without the way out."""
+        return self.message.rpartition(": ")[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,12 +17,16 @@ from another_user import NOBODY, another_user
 from command_line import cgroups_of, processes_with, start, walras
 from page_fields import untold
 from waiting import PATIENCE, eventually
+from walras import diagnosis
+from walras.resources.terms import ASSUMED_FRACTION
 from walras_agent.cpuset import CpuSet
 
 if TYPE_CHECKING:
     import subprocess
 
 pytestmark = pytest.mark.system
+
+UNRELIABLE = {code.value for code in diagnosis.UNRELIABLE}
 
 needs_two_cpus = pytest.mark.skipif(
     len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs to run on"
@@ -168,16 +173,29 @@ def measured_alone(folder: Folder, *options: str) -> dict[str, Any]:
     folder.write(user("ada", 1), folder.job("one", "ada", 3.0, data=samples))
     result = run_json(folder, "--compare", *options)
     (job,) = result["jobs"]
-    assert job["source"] == "measured"
-    assert job["proportionalSeconds"] == pytest.approx(job["predictedSeconds"])
+    assert used_if_reliable(job)
     assert isinstance(job, dict)
     return job
+
+
+def used_if_reliable(job: dict[str, Any]) -> bool:
+    """Whether a measured job bids with what was measured, or is told why not.
+
+    Other tests keep the machine busy, so either is right, but never a mixture.
+    """
+    if UNRELIABLE.isdisjoint(finding["code"] for finding in job["findings"]):
+        return (job["source"], job["sourceReason"]) == ("measured", "")
+    told = re.fullmatch("its second measurement is unreliable, too: .+; .+", job["sourceReason"])
+    figures = (job["fraction"], job["measuredSpeedup"], job["predictedSeconds"])
+    return job["source"] == "assumed" and bool(told) and figures == (ASSUMED_FRACTION, None, None)
 
 
 @pytest.mark.speed
 @needs_two_cpus
 def test_predictions_are_near_what_comes_to_pass(folder: Folder) -> None:
     job = measured_alone(folder)
+    assert job["source"] == "measured"
+    assert job["proportionalSeconds"] == pytest.approx(job["predictedSeconds"])
     assert 0 < job["fraction"] <= 1
     assert 0.3 < job["measuredSpeedup"] / job["predictedSpeedup"] < 3
     assert 0.3 < job["predictedSeconds"] / job["seconds"] < 3
@@ -189,15 +207,65 @@ def test_speedups_are_measured_kept_and_used_again(folder: Folder) -> None:
     profiles = folder.path / "profiles.yaml"
     job = measured_alone(folder, "--save-profiles", str(profiles))
     assert 0 <= job["fraction"] <= 1
-    for figure in ("measuredSpeedup", "predictedSpeedup", "predictedSeconds", "seconds"):
+    used = job["source"] == "measured"
+    for figure in ("measuredSpeedup", "predictedSeconds") if used else ():
         assert job[figure] > 0
-    assert job["proportionalMeasuredSeconds"] > 0
+    for figure in ("predictedSpeedup", "seconds", "proportionalMeasuredSeconds"):
+        assert job[figure] > 0
 
     done = walras("local", "run", folder.file, str(profiles))
     assert done.returncode == 0, done.stderr
-    assert "profil" not in done.stderr
-    assert f"{job['fraction']:.3f}" in done.stdout
+    assert ("profiling default/one" not in done.stderr) is used
+    assert f"{job['fraction']:.3f}" in done.stdout or not used
     assert "shared*" in done.stdout
+
+
+def too_short(name: str, user: str) -> dict[str, Any]:
+    """A job whose program ends at once, with any part of its data."""
+    return document("MarketJob", name, entitlement=user, command=["true", "{fraction}"])
+
+
+@needs_two_cpus
+def test_a_program_too_short_to_measure_is_told_at_once_and_assumed(folder: Folder) -> None:
+    profiles = folder.path / "profiles.yaml"
+    folder.write(user("ada", 1), too_short("blink", "ada"))
+    options = ("local", "run", "--save-profiles", str(profiles), folder.file)
+    done = walras(*options, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    (job,) = json.loads(done.stdout)["jobs"]
+    assert "TooShort" in {finding["code"] for finding in job["findings"]}
+    assert job["source"] == "assumed"
+    assert used_if_reliable(job)
+    for way in ("spec.data.samples", "set spec.parallelFraction"):
+        assert way in job["sourceReason"]
+
+    lines = done.stderr.splitlines()
+    told = [line for line in lines if line.startswith("default/blink: ")]
+    assert len(told) == 2
+    assert told[0].startswith("default/blink: its measurement is not used and is made again")
+    assert told[1] == (
+        f"default/blink: a parallel fraction of 0.9 is assumed, because {job['sourceReason']}"
+    )
+    assert lines.index(told[1]) < next(i for i, line in enumerate(lines) if "cleared" in line)
+    assert f"{profiles}: has no profile of default/blink" in done.stderr
+
+    done = walras(*options)
+    said = " ".join(done.stdout.split())
+    assert "warning: default/blink: a parallel fraction of 0.9 is assumed, because its" in said
+    assert "0.900?" in said
+    assert "[TooShort]" not in said
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_scripts_read_the_same_in_either_form(folder: Folder, form: str) -> None:
+    one = document(
+        "MarketJob", "nap", entitlement="ada", command=["sleep", "0.05"], parallelFraction="0.9"
+    )
+    folder.write(user("ada", 1), one)
+    done = walras("local", "run", "-o", form, folder.file)
+    assert done.returncode == 0, done.stderr
+    (job,) = yaml.safe_load(done.stdout)["jobs"]
+    assert (job["phase"], job["source"], job["sourceReason"]) == ("done", "given", "")
 
 
 def test_more_jobs_than_cores_share_by_weight(folder: Folder) -> None:
@@ -231,6 +299,7 @@ def test_a_run_held_to_one_cpu_sells_one_core_and_assumes_speedups(folder: Folde
     result = json.loads(done.stdout)
     assert result["machine"]["cpus"] == str(cpu)
     assert result["jobs"][0]["source"] == "assumed"
+    assert "it was not measured, which takes two cores" in result["jobs"][0]["sourceReason"]
     assert "speedups are assumed, not measured" in done.stderr
 
 
@@ -321,8 +390,37 @@ def test_a_job_that_arrives_unknown_is_measured_on_what_it_is_given(folder: Fold
     assert process.returncode == 0
     one_result, two_result = json.loads(out)["jobs"]
     assert (one_result["phase"], two_result["phase"]) == ("removed", "done")
-    assert two_result["source"] == "measured"
-    assert "profiling default/two on CPUs" in err
+    assert used_if_reliable(two_result)
+    assert err.count("profiling default/two on CPUs") == 1
+    assert folder.left() == []
+
+
+@needs_two_cpus
+def test_an_arriving_job_starts_with_an_assumed_speedup_if_it_cannot_be_measured(
+    folder: Folder,
+) -> None:
+    """Once a measurement failed, or was unreliable twice, it is not tried again."""
+    one = folder.job("one", "ada", 60.0, parallelFraction="0.9")
+    command = ["sh", "-c", 'test "$0" = 1 && sleep 60', "{fraction}", folder.token]
+    fails = document("MarketJob", "fails", entitlement="ada", command=command)
+    folder.write(user("ada", 1), one)
+    with start("local", "run", "-o", "json", folder.file) as process:
+        await_jobs(folder, process, 1)
+        folder.write(user("ada", 1), fails)
+        assert eventually(lambda: "started default/fails" in said_by(process)), said_by(process)
+        folder.write(user("ada", 1), too_short("blink", "ada"))
+        before = said_by(process)
+        out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+    err = before + err
+    results = {job["name"]: job for job in json.loads(out)["jobs"]}
+    assert (results["fails"]["phase"], results["fails"]["source"]) == ("removed", "assumed")
+    assert "the command failed (exit code 1)" in results["fails"]["sourceReason"]
+    assert results["blink"]["phase"] == "done"
+    assert "default/blink: its measurement is not used and is made again" in err
+    assert used_if_reliable(results["blink"])
+    for name in ("fails", "blink"):
+        assert err.count(f"profiling default/{name} on CPUs") == 1
     assert folder.left() == []
 
 

@@ -89,6 +89,8 @@ def test_every_message_is_one_sentence_with_a_way_out() -> None:
     for finding in findings:
         assert "\n" not in finding.message
         assert not finding.message.endswith(".")
+        assert finding.fault
+        assert finding.message.startswith(f"{finding.fault}: ")
         assert any(
             way in finding.message for way in ("run it", "give it", "profile", "measure", "quiet")
         ), finding.message

@@ -18,12 +18,13 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from rich.console import Console
+    from rich.progress import Progress, TaskID
 
-    from walras.diagnosis import Finding
     from walras_cli.local.documents import LocalMarket
     from walras_cli.local.host import Pin, SoldCpus
     from walras_cli.local.loop import Loop
     from walras_cli.local.measure import Measured
+    from walras_profiler.campaign import Measurement, Trial, TrialObserver
 
 
 @click.group()
@@ -54,7 +55,7 @@ def local() -> None:
     "--save-profiles",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     metavar="FILE",
-    help="Save measured SpeedupProfiles; pass FILE to the next run to skip measuring.",
+    help="Save reliable measured SpeedupProfiles; pass FILE to the next run to skip measuring.",
 )
 @output_option()
 def run(
@@ -70,10 +71,11 @@ def run(
     """Run the jobs of FILE... on this machine and divide its cores by the market.
 
     The files contain Entitlement, MarketJob and Market documents, as for a cluster, but each
-    MarketJob has a command. Jobs without a known speedup are first profiled on parts of their data.
-    Then all jobs start, pinned to the cores that the market gives them. The market is cleared again
-    when a job ends, when a file changes (jobs may be added, removed or edited), and at the latest
-    after epochSeconds of the Market (30 by default).
+    MarketJob has a command. Jobs without a known speedup are first profiled on parts of their data,
+    and once more if the machine was busy or the runs were too short; if that does not help, their
+    speedup is assumed. Then all jobs start, pinned to the cores that the market gives them. The
+    market is cleared again when a job ends, when a file changes (jobs may be added, removed or
+    edited), and at the latest after epochSeconds of the Market (30 by default).
 
     The report shows each user's entitlement and cores, predicted and measured speedups, and run
     times under proportional sharing (predicted, or measured with --compare).
@@ -114,9 +116,8 @@ def run(
     except KeyboardInterrupt:
         raise Interrupted("interrupted; all jobs were stopped and cleaned up") from None
     if save_profiles is not None:
-        _save(measured, save_profiles)
-    findings = {each.job.key: each.findings for each in measured}
-    _report(loop, placement, findings, rival, output)
+        _save(measured, save_profiles, errors)
+    _report(loop, placement, rival, output)
     failed = [state.job.title for state in loop.jobs.values() if state.phase.value == "failed"]
     if failed:
         raise Failure(f"failed: {', '.join(failed)}; the errors are above")
@@ -185,16 +186,33 @@ def _measure_missing(
                     job,
                     sold.topology,
                     pin,
-                    lambda _trial, done, task=task: bar.advance(task, 0 if done is None else 1),
+                    _shown_by(bar, task),
+                    lambda text: _say(console, text),
                 )
             except (MeasurementError, SamplingError, ValueError) as error:
                 raise Failure(f"{job.origin}: spec.command: profiling at {error}") from error
             measured.append(found)
-            fraction = found.fit.fraction_at(full_size(job.spec.data))
-            console.print(
-                f"profiled {job.title}: parallel fraction {fraction:.3f}", highlight=False
-            )
+            if not found.doubts:
+                fraction = found.fit.fraction_at(full_size(job.spec.data))
+                _say(console, f"profiled {job.title}: parallel fraction {fraction:.3f}")
     return measured
+
+
+def _say(console: Console, text: str) -> None:
+    """Print a sentence as it is, on one line if no terminal has to break it."""
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _shown_by(bar: Progress, task: TaskID) -> TrialObserver:
+    """Show the runs of a job's campaigns; each campaign begins anew, with its warm-up."""
+
+    def show(trial: Trial, measurement: Measurement | None) -> None:
+        if measurement is not None:
+            bar.advance(task)
+        elif not trial.repeat:
+            bar.reset(task)
+
+    return show
 
 
 def _run(
@@ -219,7 +237,7 @@ def _run(
         loop = Loop(market, host, view, pin, watch, keep_going)
         loop.jobs = {job.key: JobState.of(job) for job in market.jobs}
         for each in measured:
-            loop.jobs[each.job.key].take_measured(each.fit)
+            loop.jobs[each.job.key].take_measured(each)
         loop.run()
         return loop, host.description
 
@@ -238,26 +256,31 @@ def _run_rival(
     return {key: state.elapsed(other.now) for key, state in other.jobs.items()}
 
 
-def _save(measured: Sequence[Measured], file: Path) -> None:
+def _save(measured: Sequence[Measured], file: Path, console: Console) -> None:
+    """Write the reliable profiles to a file, and say which ones are left out."""
     import yaml
 
-    text = yaml.safe_dump_all([each.document for each in measured], sort_keys=False)
+    from walras_cli.local.measure import saved
+
+    text = yaml.safe_dump_all(saved(measured), sort_keys=False)
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise Failure(f"{file}: cannot be written: {error.strerror}") from error
+    if unsaved := [each.job.title for each in measured if each.doubts]:
+        names = ", ".join(unsaved)
+        _say(console, f"{file}: has no profile of {names}, which the next run measures again")
 
 
 def _report(
     loop: Loop,
     placement: str,
-    findings: dict[str, Sequence[Finding]],
     rival: dict[str, float] | None,
     output: str,
 ) -> None:
     from walras_cli.local.report import document, render, result_of
 
-    result = result_of(loop, placement, findings, rival)
+    result = result_of(loop, placement, rival)
     if output == "table":
         from rich.console import Console
 

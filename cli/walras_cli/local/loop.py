@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass, field, replace
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Protocol
 
 from walras import snapshot as core
@@ -199,13 +200,15 @@ class Loop:
             self.view.event(self.now, f"{job.title}: a changed command applies to the next run")
         state.job = job
         if job.fraction is not None:
-            state.fraction, state.source = job.fraction, FractionSource.GIVEN
-            state.fit = job.fit or state.fit
+            state.take_given(job.fraction, job.fit)
 
     def _profiled(self) -> list[str]:
         reasons = []
         for key, profiling in list(self._profiling.items()):
-            if profiling.thread.is_alive():
+            alive = profiling.thread.is_alive()  # asked first, so that no sentence is missed
+            while not profiling.told.empty():
+                self.view.event(self.now, profiling.told.get())
+            if alive:
                 continue
             del self._profiling[key]
             state = self.jobs[key]
@@ -215,12 +218,14 @@ class Loop:
                 continue
             state.phase = Phase.WAITING
             if profiling.result is None:
+                state.take_failure(profiling.problem)
                 self.view.event(
                     self.now,
-                    f"{state.job.title}: {profiling.problem}; its parallel fraction is assumed",
+                    f"{state.job.title}: its measurement failed, and its parallel fraction stays "
+                    f"{state.fraction:g} ({state.source}): {profiling.problem}",
                 )
             else:
-                state.take_measured(profiling.result.fit)
+                state.take_measured(profiling.result)
             reasons.append(f"{state.job.title} was profiled")
         return reasons
 
@@ -342,6 +347,7 @@ class Loop:
         return (
             not first
             and state.source is FractionSource.ASSUMED
+            and not state.profiled
             and state.grant is not None
             and state.grant.granted_cores > 1
             and state.job.fraction is None
@@ -389,9 +395,10 @@ def _for_agent(grant: PlannedGrant, held: float, place: Place) -> EnforcedGrant:
 
 @dataclass(slots=True)
 class _Profiling:
-    """A measurement going on beside the run."""
+    """A measurement going on beside the run, and what it told that was not passed on yet."""
 
     thread: threading.Thread
+    told: SimpleQueue[str] = field(default_factory=SimpleQueue)
     result: Measured | None = None
     problem: str = ""
 
@@ -401,7 +408,9 @@ class _Profiling:
 
         def work() -> None:
             try:
-                profiling.result = measure(job, topology, pin, lambda _trial, _measured: None)
+                profiling.result = measure(
+                    job, topology, pin, lambda _trial, _measured: None, profiling.told.put
+                )
             except (MeasurementError, PlacementError, SamplingError, ValueError) as error:
                 profiling.problem = str(error)
 

@@ -1,12 +1,17 @@
-"""Speedups of jobs that come without one: short runs on parts of their data."""
+"""Speedups of jobs that come without one: short runs on parts of their data.
+
+A measurement is unreliable if the machine was busy or the runs were too short. It is made again,
+once. If the second one is unreliable, too, its parallel fraction is not used but assumed.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from walras.diagnosis import diagnose
+from walras.diagnosis import UNRELIABLE, FindingCode, diagnose
 from walras.profile import fit_profile
+from walras.resources.terms import ASSUMED_FRACTION
 from walras_profiler.campaign import (
     default_core_counts,
     disturbance_of,
@@ -18,7 +23,7 @@ from walras_profiler.command_runner import command_runner
 from walras_profiler.document import profile_document
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from walras.diagnosis import Finding
     from walras.profile import SpeedupFit
@@ -31,6 +36,11 @@ if TYPE_CHECKING:
 REPEATS = 3
 SEED = 0
 
+_REMEDIES = {
+    FindingCode.BUSY_MACHINE: "keep other programs off the machine while it is measured",
+    FindingCode.TOO_SHORT: "measure it on larger parts of its data (spec.data.samples)",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:
@@ -41,6 +51,13 @@ class Measured:
     fit: SpeedupFit
     findings: Sequence[Finding]
 
+    @classmethod
+    def of(cls, job: LocalJob, measurements: Sequence[Measurement]) -> Measured:
+        """Fit the runs of a job, and judge the fit."""
+        samples = samples_of(measurements)
+        fit = fit_profile(samples)
+        return cls(job, measurements, fit, diagnose(samples, fit, disturbance_of(measurements)))
+
     @property
     def document(self) -> Document:
         """The SpeedupProfile document, named as the job."""
@@ -48,20 +65,88 @@ class Measured:
             self.job.name, self.job.namespace, self.measurements, self.fit, self.findings
         )
 
+    @property
+    def doubts(self) -> tuple[Finding, ...]:
+        """The findings for which its parallel fraction is not used; none if it is reliable."""
+        return tuple(finding for finding in self.findings if finding.code in UNRELIABLE)
+
+    @property
+    def faults(self) -> str:
+        """The faults that make it unreliable, as a part of a sentence; empty if it is reliable."""
+        return ", and ".join(doubt.fault for doubt in self.doubts)
+
+    @property
+    def reason_to_assume(self) -> str:
+        """Why a parallel fraction is assumed after this measurement, and the ways out of that."""
+        remedies = ", ".join(_REMEDIES[doubt.code] for doubt in self.doubts)
+        return (
+            f"its second measurement is unreliable, too: {self.faults}; {remedies}, "
+            "or set spec.parallelFraction"
+        )
+
+
+def saved(measured: Sequence[Measured]) -> list[Document]:
+    """Return documents for the next run to read: the reliable profiles, or an empty List."""
+    profiles = [each.document for each in measured if not each.doubts]
+    return profiles or [{"apiVersion": "v1", "kind": "List", "items": []}]
+
 
 def runs_needed(job: LocalJob, topology: Topology) -> int:
-    """Return how many runs `measure` makes, the warm-up included."""
+    """Return how many runs a measurement has, the warm-up included."""
     return len(default_core_counts(len(topology.cores()))) * len(job.samples) * REPEATS + 1
 
 
-def measure(job: LocalJob, topology: Topology, pin: Pin, observe: TrialObserver) -> Measured:
-    """Profile a job on the cores of ``topology``, of which there must be two or more.
+def measure(
+    job: LocalJob,
+    topology: Topology,
+    pin: Pin,
+    observe: TrialObserver,
+    tell: Callable[[str], None],
+) -> Measured:
+    """Profile a job on two cores or more, and once more if the measurement is unreliable.
+
+    Args:
+        job: Job to profile.
+        topology: Cores to profile it on, of which there must be two or more.
+        pin: How runs are held to their cores.
+        observe: Receives the progress of each campaign, which begins with its warm-up.
+        tell: Receives a sentence about each unreliable measurement, as soon as it is made.
 
     Raises:
         MeasurementError: a run failed.
         PlacementError: runs cannot be held to cores as demanded.
         SamplingError: its data cannot be sampled.
     """
+    return reliable_if_possible(job, lambda: _measure_once(job, topology, pin, observe), tell)
+
+
+def reliable_if_possible(
+    job: LocalJob, take: Callable[[], Measured], tell: Callable[[str], None]
+) -> Measured:
+    """Take a measurement, and a second one if the first is unreliable; return the last one.
+
+    Args:
+        job: Job that is measured.
+        take: Takes a measurement.
+        tell: Receives a sentence about each unreliable measurement: what is wrong with it, and
+            what happens next.
+    """
+    first = take()
+    if not first.doubts:
+        return first
+    tell(f"{job.title}: its measurement is not used and is made again, because {first.faults}")
+    second = take()
+    if second.doubts:
+        tell(assumption(job.title, second.reason_to_assume))
+    return second
+
+
+def assumption(jobs: str, reason: str) -> str:
+    """Return the sentence that a parallel fraction is assumed for some jobs, and why."""
+    return f"{jobs}: a parallel fraction of {ASSUMED_FRACTION:g} is assumed, because {reason}"
+
+
+def _measure_once(job: LocalJob, topology: Topology, pin: Pin, observe: TrialObserver) -> Measured:
     counts = default_core_counts(len(topology.cores()))
     trials = plan_trials(counts, job.samples, REPEATS, SEED)
     with command_runner(
@@ -74,6 +159,4 @@ def measure(job: LocalJob, topology: Topology, pin: Pin, observe: TrialObserver)
         seed=SEED,
     ) as runner:
         measurements = run_campaign(runner, trials, observe)
-    samples = samples_of(measurements)
-    fit = fit_profile(samples)
-    return Measured(job, measurements, fit, diagnose(samples, fit, disturbance_of(measurements)))
+    return Measured.of(job, measurements)

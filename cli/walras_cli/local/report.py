@@ -14,6 +14,7 @@ from walras import snapshot as core
 from walras.diagnosis import FindingCode
 from walras.forecast import forecast
 from walras_cli.local.documents import NODE
+from walras_cli.local.measure import assumption
 from walras_cli.local.state import FractionSource, Phase
 from walras_cli.output import number, plain
 
@@ -37,6 +38,7 @@ class JobResult:
         phase: how it ended.
         fraction: its parallel fraction.
         source: Source of the parallel fraction.
+        source_reason: Why the parallel fraction is assumed, and the ways out; empty if it is not.
         seconds: Run time.
         cpu_seconds: CPU time that it used.
         cores: Cores that it held, averaged over its run time.
@@ -57,6 +59,7 @@ class JobResult:
     phase: Phase
     fraction: float
     source: FractionSource
+    source_reason: str
     seconds: float
     cpu_seconds: float
     cores: float
@@ -68,6 +71,16 @@ class JobResult:
     proportional_measured_seconds: float | None
     price: float | None
     reason: str
+
+    @property
+    def key(self) -> str:
+        """Namespace and name, as other parts of the run know the job."""
+        return f"{self.namespace}.{self.name}"
+
+    @property
+    def title(self) -> str:
+        """Namespace and name for people."""
+        return f"{self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +115,6 @@ class RunResult:
 def result_of(
     loop: Loop,
     placement: str,
-    findings: Mapping[str, Sequence[Finding]],
     proportional: Mapping[str, float] | None = None,
 ) -> RunResult:
     """Sum a finished run up.
@@ -110,7 +122,6 @@ def result_of(
     Args:
         loop: the run.
         placement: how jobs were held to CPUs.
-        findings: about measured profiles, by job.
         proportional: measured seconds of the jobs under proportional sharing, by key.
     """
     market, ours, theirs = loop.market.rules, _forecast(loop, None), _forecast(loop, "PS")
@@ -128,6 +139,7 @@ def result_of(
                 phase=state.phase,
                 fraction=state.fraction,
                 source=state.source,
+                source_reason=state.source_reason,
                 seconds=seconds,
                 cpu_seconds=state.cpu_seconds,
                 cores=state.core_seconds / seconds if seconds else 0.0,
@@ -152,7 +164,7 @@ def result_of(
         users=tuple(_user(user, jobs) for user in loop.totals.users.values()),
         jobs=tuple(jobs),
         decisions=tuple(loop.totals.decisions),
-        findings=findings,
+        findings={key: state.findings for key, state in loop.jobs.items()},
     )
 
 
@@ -205,7 +217,7 @@ def document(result: RunResult) -> dict[str, Any]:
             | {
                 "findings": [
                     {"code": finding.code.value, "message": finding.message}
-                    for finding in result.findings.get(f"{job.namespace}.{job.name}", ())
+                    for finding in result.findings[job.key]
                 ]
             }
             for job in result.jobs
@@ -238,7 +250,7 @@ def render(result: RunResult) -> RenderableType:
     )
     why = Table("job", "why it got its first grant", **_STYLE)
     for job in result.jobs:
-        why.add_row(f"{job.namespace}/{job.name}", job.reason)
+        why.add_row(job.title, job.reason)
     return Group(head, _user_table(result), _job_table(result), why, *_warnings(result))
 
 
@@ -251,19 +263,33 @@ _NOT_WORTH_A_LINE = {FindingCode.ONE_CORE_COUNT, FindingCode.SIZES_DISAGREE}
 
 
 def _warnings(result: RunResult) -> list[Text]:
-    """Return a line for every finding about profiles, those of several jobs together."""
+    """Return a line for every reason to assume F, and for every finding about an F that is used."""
+    lines = [*_assumptions(result), *_findings(result)]
+    return [Text.assemble(("warning: ", "yellow"), line) for line in lines]
+
+
+def _assumptions(result: RunResult) -> list[str]:
+    """Return a line for every reason to assume F, which all jobs of that reason share."""
+    jobs: dict[str, list[str]] = {}
+    for job in result.jobs:
+        if job.source is FractionSource.ASSUMED:
+            jobs.setdefault(job.source_reason, []).append(job.title)
+    return [assumption(", ".join(titles), reason) for reason, titles in jobs.items()]
+
+
+def _findings(result: RunResult) -> list[str]:
+    """Return a line for every finding about a measured F, which all jobs with it share."""
     jobs: dict[str, list[str]] = {}
     message: dict[str, str] = {}
-    for key, findings in result.findings.items():
-        for finding in findings:
+    for job in result.jobs:
+        if job.source is not FractionSource.MEASURED:
+            continue
+        for finding in result.findings[job.key]:
             if finding.code in _NOT_WORTH_A_LINE:
                 continue
-            jobs.setdefault(finding.code.value, []).append(key.replace(".", "/", 1))
+            jobs.setdefault(finding.code.value, []).append(job.title)
             message.setdefault(finding.code.value, finding.message)
-    return [
-        Text.assemble(("warning: ", "yellow"), f"{', '.join(names)}: {message[code]} [{code}]")
-        for code, names in jobs.items()
-    ]
+    return [f"{', '.join(titles)}: {message[code]} [{code}]" for code, titles in jobs.items()]
 
 
 def _user_table(result: RunResult) -> Table:
@@ -298,7 +324,7 @@ def _job_table(result: RunResult) -> Table:
         mark = "" if job.phase is Phase.DONE else f" ({job.phase.value})"
         measured = job.proportional_measured_seconds
         table.add_row(
-            f"{job.namespace}/{job.name}{mark}",
+            f"{job.title}{mark}",
             f"{job.fraction:.3f}" + ("?" if job.source is FractionSource.ASSUMED else ""),
             f"{job.cores:.2f}",
             f"{job.predicted_speedup:.2f} / {_optional(job.measured_speedup, 2)}",

@@ -13,14 +13,22 @@ from walras.resources.terms import ASSUMED_FRACTION
 from walras_cli.local.documents import NODE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from walras.diagnosis import Finding
     from walras.plan import Grant, Plan
     from walras.profile import SpeedupFit
     from walras_agent.cpuset import CpuSet
     from walras_agent.local.placement import PlacedJob as Place
     from walras_cli.local.documents import LocalJob
     from walras_cli.local.host import Running
+    from walras_cli.local.measure import Measured
+
+NOT_MEASURED = (
+    "it was not measured, which takes two cores or more before it starts; "
+    "set spec.parallelFraction or spec.profile"
+)
+"""Reason for an assumed parallel fraction as long as no measurement was tried."""
 
 
 class FractionSource(StrEnum):
@@ -50,6 +58,9 @@ class JobState:
         job: The job in its current document.
         fraction: its parallel fraction.
         source: Source of the parallel fraction.
+        source_reason: Why the parallel fraction is assumed, and the ways out; empty if it is not.
+        profiled: Whether a measurement was tried, which is never done again in the same run.
+        findings: About its measurement; none without one.
         fit: its measured speedup and times; None where only a fraction is known.
         phase: Phase that the job is in.
         place: the groups of its processes, from before it starts to its end.
@@ -69,6 +80,9 @@ class JobState:
     job: LocalJob
     fraction: float
     source: FractionSource
+    source_reason: str = ""
+    profiled: bool = False
+    findings: Sequence[Finding] = ()
     fit: SpeedupFit | None = None
     phase: Phase = Phase.WAITING
     place: Place | None = None
@@ -88,8 +102,8 @@ class JobState:
     def of(cls, job: LocalJob) -> JobState:
         """Begin with what the documents say."""
         if job.fraction is None:
-            return cls(job, ASSUMED_FRACTION, FractionSource.ASSUMED)
-        return cls(job, job.fraction, FractionSource.GIVEN, job.fit)
+            return cls(job, ASSUMED_FRACTION, FractionSource.ASSUMED, NOT_MEASURED)
+        return cls(job, job.fraction, FractionSource.GIVEN, fit=job.fit)
 
     @property
     def takes_part(self) -> bool:
@@ -118,10 +132,33 @@ class JobState:
             return None
         return self.fit.predict_seconds(1, full_size(self.job.spec.data))
 
-    def take_measured(self, fit: SpeedupFit) -> None:
-        """Go by a measured speedup from now on."""
-        self.fit, self.source = fit, FractionSource.MEASURED
-        self.fraction = fit.fraction_at(full_size(self.job.spec.data))
+    def take_given(self, fraction: float, fit: SpeedupFit | None) -> None:
+        """Go by what the documents say from now on."""
+        self.fraction, self.source, self.source_reason = fraction, FractionSource.GIVEN, ""
+        self.fit = fit or self.fit
+
+    def take_measured(self, measured: Measured) -> None:
+        """Go by a measured speedup from now on if it is reliable, and else by the assumed one.
+
+        A parallel fraction that the documents give meanwhile takes precedence over both.
+        """
+        self.profiled, self.findings = True, measured.findings
+        assumed = self.source is FractionSource.ASSUMED
+        if not measured.doubts:
+            self.fit = self.fit or measured.fit
+            if assumed:
+                self.source, self.source_reason = FractionSource.MEASURED, ""
+                self.fraction = measured.fit.fraction_at(full_size(self.job.spec.data))
+        elif assumed:
+            self.source_reason = measured.reason_to_assume
+
+    def take_failure(self, problem: str) -> None:
+        """Go on with the assumed speedup, since the measurement failed."""
+        self.profiled = True
+        if self.source is FractionSource.ASSUMED:
+            self.source_reason = (
+                f"its measurement failed: {problem}; set spec.parallelFraction or spec.profile"
+            )
 
     def elapsed(self, now: float) -> float:
         """Seconds that the job ran until ``now`` or its end."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from walras.resources.kinds import MarketJob, MarketSpec, SpeedupProfile
 
 ASSUMED_FRACTION = 0.9
-"""Parallel fraction assumed for a job that has no profile and cannot be measured."""
+"""Parallel fraction assumed for a job that has no profile and no reliable measurement."""
 
 Name = tuple[str, str]
 """Namespace and name."""
