@@ -32,7 +32,7 @@ metadata: {name: zip}
 spec: {entitlement: ada, command: ["true", "{fraction}"]}
 """
 
-AGAIN = "default/zip: its measurement is not used and is made again, because"
+AGAIN = "default/zip: its measurement is not used and is made again"
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def settled(*takes: Measured) -> tuple[Measured, list[str]]:
     """Return the measurement that counts of those that are taken one after the other."""
     told: list[str] = []
     left = iter(takes)
-    result = reliable_if_possible(takes[0].job, lambda: next(left), told.append)
+    result = reliable_if_possible(takes[0].job, lambda _sizes: next(left), told.append)
     assert not list(left)
     return result, told
 
@@ -88,14 +88,35 @@ def test_a_measurement_on_a_busy_machine_is_told_and_taken_again(job: LocalJob) 
     good = measured(job)
     result, told = settled(measured(job, others=0.23), good)
     assert result is good
-    assert told == [f"{AGAIN} other programs took 23% of the CPUs during the runs"]
+    assert told == [f"{AGAIN}, because other programs took 23% of the CPUs during the runs"]
 
 
 def test_a_measurement_of_short_runs_is_told_and_taken_again(job: LocalJob) -> None:
     good = measured(job)
     result, told = settled(measured(job, seconds=10.0), good)
     assert result is good
-    assert told == [f"{AGAIN} runs on 4 cores take only 0.080 s, mostly start-up"]
+    why = "because runs on 4 cores take only 0.080 s, mostly start-up"
+    assert told == [f"{AGAIN} on larger parts of its data, {why}"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "data", "expected"),
+    [
+        (20.0, "{}", "2% 4% 7% 10%"),  # the shortest run takes 0.16 s, which is long enough
+        (10.0, "{}", "6% 12% 21% 30%"),  # 0.08 s, so three times as much takes 0.24 s
+        (0.1, "{}", "20% 40% 70% 100%"),  # there are no more data than this
+        (0.1, "{samples: [30%, 40%]}", "60% 80%"),
+        (0.1, "{samples: [60%]}", "60%"),
+        (10.0, '{size: "5000"}', "300 600 1050 1500"),
+        (0.1, '{size: "5000"}', "1000 2000 3500 5000"),
+    ],
+)
+def test_runs_that_are_too_short_are_made_again_on_more_data(
+    file: Path, seconds: float, data: str, expected: str
+) -> None:
+    file.write_text(DOCUMENTS.replace('"{fraction}"]', f'"{{fraction}}"], data: {data}'))
+    (job,) = load([file]).jobs
+    assert " ".join(map(str, measured(job, seconds=seconds).sizes_to_repeat)) == expected
 
 
 def test_after_a_second_unreliable_measurement_the_fraction_is_assumed(job: LocalJob) -> None:
@@ -119,7 +140,7 @@ def test_after_a_second_unreliable_measurement_the_fraction_is_assumed(job: Loca
 def test_each_fault_of_an_unreliable_measurement_has_a_way_out(job: LocalJob) -> None:
     bad = measured(job, seconds=1.0, others=0.5)
     assert {doubt.code for doubt in bad.doubts} == UNRELIABLE
-    for way in ("keep other programs off", "spec.data.samples", "set spec.parallelFraction"):
+    for way in ("keep other programs off", "spec.data", "set spec.parallelFraction"):
         assert way in bad.reason_to_assume
 
 

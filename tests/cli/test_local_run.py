@@ -236,13 +236,15 @@ def test_a_program_too_short_to_measure_is_told_at_once_and_assumed(folder: Fold
     assert "TooShort" in {finding["code"] for finding in job["findings"]}
     assert job["source"] == "assumed"
     assert used_if_reliable(job)
-    for way in ("spec.data.samples", "set spec.parallelFraction"):
+    for way in ("more data (spec.data)", "set spec.parallelFraction"):
         assert way in job["sourceReason"]
 
     lines = done.stderr.splitlines()
     told = [line for line in lines if line.startswith("default/blink: ")]
     assert len(told) == 2
-    assert told[0].startswith("default/blink: its measurement is not used and is made again")
+    assert told[0].startswith(
+        "default/blink: its measurement is not used and is made again on larger parts of its data, "
+    )
     assert told[1] == (
         f"default/blink: a parallel fraction of 0.9 is assumed, because {job['sourceReason']}"
     )

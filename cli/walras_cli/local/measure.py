@@ -1,17 +1,20 @@
 """Speedups of jobs that come without one: short runs on parts of their data.
 
 A measurement is unreliable if the machine was busy or the runs were too short. It is made again,
-once. If the second one is unreliable, too, its parallel fraction is not used but assumed.
+once, on larger parts if the runs were too short. If the second one is unreliable, too, its parallel
+fraction is not used but assumed.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 from typing import TYPE_CHECKING
 
-from walras.diagnosis import UNRELIABLE, FindingCode, diagnose
+from walras.diagnosis import TRUSTED_SECONDS, UNRELIABLE, FindingCode, diagnose
 from walras.profile import fit_profile
 from walras.resources.terms import ASSUMED_FRACTION
+from walras.sizes import WHOLE, DataSize
 from walras_profiler.campaign import (
     default_core_counts,
     disturbance_of,
@@ -38,8 +41,11 @@ SEED = 0
 
 _REMEDIES = {
     FindingCode.BUSY_MACHINE: "keep other programs off the machine while it is measured",
-    FindingCode.TOO_SHORT: "measure it on larger parts of its data (spec.data.samples)",
+    FindingCode.TOO_SHORT: "measure it on more data (spec.data)",
 }
+
+_MARGIN = 2
+"""How many times the shortest trusted time the shortest run is to take if it is made again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,22 @@ class Measured:
     def faults(self) -> str:
         """The faults that make it unreliable, as a part of a sentence; empty if it is reliable."""
         return ", and ".join(doubt.fault for doubt in self.doubts)
+
+    @property
+    def sizes_to_repeat(self) -> tuple[DataSize, ...]:
+        """The parts of the data for another measurement: larger ones if its runs are too short.
+
+        All parts grow by the same whole number, which leaves the largest within all of the data.
+        """
+        shortest = min(sample.typical for sample in samples_of(self.measurements))
+        if shortest >= TRUSTED_SECONDS:
+            return self.job.samples
+        whole = self.job.part(WHOLE)
+        room = int(whole.value / max(self.job.samples).value)
+        factor = max(1, min(room, ceil(_MARGIN * TRUSTED_SECONDS / shortest)))
+        return tuple(
+            DataSize((size.value * factor).normalize(), size.relative) for size in self.job.samples
+        )
 
     @property
     def reason_to_assume(self) -> str:
@@ -117,25 +139,33 @@ def measure(
         PlacementError: runs cannot be held to cores as demanded.
         SamplingError: its data cannot be sampled.
     """
-    return reliable_if_possible(job, lambda: _measure_once(job, topology, pin, observe), tell)
+    return reliable_if_possible(
+        job, lambda sizes: _measure_once(job, sizes, topology, pin, observe), tell
+    )
 
 
 def reliable_if_possible(
-    job: LocalJob, take: Callable[[], Measured], tell: Callable[[str], None]
+    job: LocalJob,
+    take: Callable[[Sequence[DataSize]], Measured],
+    tell: Callable[[str], None],
 ) -> Measured:
     """Take a measurement, and a second one if the first is unreliable; return the last one.
 
     Args:
         job: Job that is measured.
-        take: Takes a measurement.
+        take: Takes a measurement on parts of the data of these sizes.
         tell: Receives a sentence about each unreliable measurement: what is wrong with it, and
             what happens next.
     """
-    first = take()
+    first = take(job.samples)
     if not first.doubts:
         return first
-    tell(f"{job.title}: its measurement is not used and is made again, because {first.faults}")
-    second = take()
+    sizes = first.sizes_to_repeat
+    where = "" if sizes == job.samples else " on larger parts of its data"
+    tell(
+        f"{job.title}: its measurement is not used and is made again{where}, because {first.faults}"
+    )
+    second = take(sizes)
     if second.doubts:
         tell(assumption(job.title, second.reason_to_assume))
     return second
@@ -146,9 +176,15 @@ def assumption(jobs: str, reason: str) -> str:
     return f"{jobs}: a parallel fraction of {ASSUMED_FRACTION:g} is assumed, because {reason}"
 
 
-def _measure_once(job: LocalJob, topology: Topology, pin: Pin, observe: TrialObserver) -> Measured:
+def _measure_once(
+    job: LocalJob,
+    sizes: Sequence[DataSize],
+    topology: Topology,
+    pin: Pin,
+    observe: TrialObserver,
+) -> Measured:
     counts = default_core_counts(len(topology.cores()))
-    trials = plan_trials(counts, job.samples, REPEATS, SEED)
+    trials = plan_trials(counts, sizes, REPEATS, SEED)
     with command_runner(
         job.template,
         topology,
