@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from walras_cli.cluster.check import ENFORCE, CheckPage, Seen, findings
-from worlds import document, entitlement, job, pod
+from worlds import document, entitlement, job, market, pod
 
 if TYPE_CHECKING:
     from walras_operator.world import Document
@@ -128,7 +128,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str, str]] = {
         {"jobs": [market_job(0, shared=1)], "autoscalers": []},
         "warning",
         "MarketJob lab/train",
-        "a pod that requests 8 CPUs holds 0.5 cores",
+        "a pod that requests 8 CPUs holds 0.5)",
     ),
 }
 
@@ -154,3 +154,16 @@ def test_what_may_not_be_seen_is_said() -> None:
     assert page.document() == {"findings": [], "withheld": ["list nodes"]}
     blind = replace(GOOD, entitlements=[], withheld=["list entitlements.walras.dev"])
     assert said(blind) == []
+
+
+def test_a_core_of_two_hyperthreads_is_two_of_the_cpus_that_a_pod_requests() -> None:
+    """Sold by the core, four cores are the eight CPUs of the request; sold by the thread, four."""
+    made = market_job(cores=4)
+    made["status"]["pods"][0]["node"] = "n1"
+    topology = {"cores": 8, "threads": 16}
+    node = document("NodeAllocation", "n1", status={"topology": topology})
+    seen = replace(GOOD, jobs=[made], allocations=[node], markets=[market()])
+    assert said(seen) == []
+    ((_, about, message),) = said(replace(seen, markets=[market(cores={"unit": "thread"})]))
+    assert about == "MarketJob lab/train"
+    assert "requests 8 CPUs holds 4)" in message

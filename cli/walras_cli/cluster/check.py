@@ -49,6 +49,7 @@ class Seen:
         jobs: MarketJobs.
         entitlements: Entitlements.
         allocations: NodeAllocations.
+        markets: Markets.
         namespaces: Namespaces.
         pods: Pods of the namespaces that are looked at.
         agents: DaemonSets of Walras's agent.
@@ -60,6 +61,7 @@ class Seen:
     jobs: Sequence[Document] = ()
     entitlements: Sequence[Document] = ()
     allocations: Sequence[Document] = ()
+    markets: Sequence[Document] = ()
     namespaces: Sequence[Document] = ()
     pods: Sequence[Document] = ()
     agents: Sequence[Document] = ()
@@ -140,7 +142,13 @@ def seen_of(cluster: Cluster, namespace: str) -> Seen:
     Raises:
         ApiError: The API server cannot be asked, or does not know Walras's kinds.
     """
-    from walras_cli.cluster.connection import ENTITLEMENTS, JOBS, NODE_ALLOCATIONS, resource
+    from walras_cli.cluster.connection import (
+        ENTITLEMENTS,
+        JOBS,
+        MARKETS,
+        NODE_ALLOCATIONS,
+        resource,
+    )
     from walras_service.api_errors import ApiError
     from walras_service.kinds import NAMESPACES, PODS, Kind
 
@@ -170,6 +178,7 @@ def seen_of(cluster: Cluster, namespace: str) -> Seen:
             "jobs": pool.submit(every, [JOBS], namespace),
             "entitlements": pool.submit(every, [ENTITLEMENTS]),
             "allocations": pool.submit(every, [NODE_ALLOCATIONS]),
+            "markets": pool.submit(every, [MARKETS]),
             "namespaces": pool.submit(every, [NAMESPACES]),
             "pods": pool.submit(every, [PODS], namespace),
             "agents": pool.submit(every, daemons, "", AGENTS),
@@ -301,15 +310,16 @@ def _requests(seen: Seen) -> Iterator[Finding]:
                 "warning",
                 f"MarketJob {_title(job)}",
                 f"{len(short)} of its pods hold less than they request (a pod that requests "
-                f"{asked:.3g} CPUs holds {held:.3g} cores): a grant replaces the request; set "
+                f"{asked:.3g} CPUs holds {held:.3g}): a grant replaces the request; set "
                 f"spec.cores.floor of the Market to Requests, or take the pods out of the market",
             )
 
 
 def _pods(seen: Seen, job: Document) -> Iterator[tuple[float, float]]:
-    """Yield the CPUs that each granted pod of a job requests, and the cores that it holds."""
+    """Yield the CPUs that each granted pod of a job requests and holds, by Kubernetes' count."""
     from walras.resources.parse import ResourceError, parse_object
 
+    cpus_of_core = _cpus_of_core(seen)
     pods = {each["metadata"]["uid"]: each for each in seen.pods}
     for each in (job.get("status") or {}).get("pods") or ():
         pod = pods.get(each.get("podUID"))
@@ -322,7 +332,24 @@ def _pods(seen: Seen, job: Document) -> Iterator[tuple[float, float]]:
         held = each.get("grantedCores") or min(
             float(Decimal(each.get("cores") or "0")), each.get("sharedCores") or 0
         )
-        yield float(parsed.cpus_requested), float(held)
+        yield float(parsed.cpus_requested), float(held) * cpus_of_core.get(each.get("node"), 1.0)
+
+
+def _cpus_of_core(seen: Seen) -> dict[str, float]:
+    """Return how many CPUs of Kubernetes a core that the market sells is, by node."""
+    from walras.resources.contract import MARKET_NAME
+    from walras.resources.market import CoresPolicy
+
+    unit: str = CoresPolicy().unit
+    for each in seen.markets:
+        if each["metadata"]["name"] == MARKET_NAME:
+            unit = ((each.get("spec") or {}).get("cores") or {}).get("unit", unit)
+    found = {}
+    for each in seen.allocations:
+        topology = (each.get("status") or {}).get("topology") or {}
+        if unit == "core" and topology.get("cores"):
+            found[each["metadata"]["name"]] = topology["threads"] / topology["cores"]
+    return found
 
 
 def _workloads(seen: Seen) -> dict[tuple[str, str, str], Document]:
