@@ -6,6 +6,7 @@ order, placement and the kernel's answers are real.
 
 from __future__ import annotations
 
+import json
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -144,6 +145,34 @@ def test_a_changed_entitlement_moves_cores(life: Life) -> None:
     moved = lambda: life.shared.cpus() != before and not life.shared.amiss()  # noqa: E731
     assert eventually(moved, PATIENCE, pause=5), life.told()
     assert life.settles(), life.told()
+
+
+def test_over_time_users_hold_the_fractions_that_they_bought(life: Life) -> None:
+    """Seven cores are sold to two equal users, and the odd one goes to and fro in a minute."""
+    apply(entitlement("vision", 1), entitlement("speech", 1))
+    assert life.settles(), life.told()
+    average(60)
+    try:
+        held: dict[str, list[float]] = {team: [] for team in TEAMS}
+        ends = time.monotonic() + 240
+        while time.monotonic() < ends:
+            grants = life.shared.allocation()["spec"]["grants"]
+            for team, cores in held.items():
+                cores.append(
+                    sum(float(each["cores"]) for each in grants if each["namespace"] == team)
+                )
+            time.sleep(1)
+        for cores in held.values():
+            assert {3, 4} <= set(cores) <= {3, 3.5, 4}, held
+            assert sum(cores) / len(cores) == pytest.approx(3.5, abs=0.15), held
+    finally:
+        average(0)
+    assert life.settles(), life.told()
+
+
+def average(seconds: int) -> None:
+    patch = {"spec": {"cores": {"averagingSeconds": seconds}}}
+    kubectl("patch", "market", "default", "--type", "merge", "--patch", json.dumps(patch))
 
 
 RELOAD = f"systemctl daemon-reload; {READ}"
