@@ -19,8 +19,19 @@ T = TypeVar("T")
 
 STANDARD_INPUT = Path("-")
 
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+def _reading_decimals_as_text(loader: Any) -> Any:
+    """Return a YAML loader that reads 0.9 as "0.9": kinds have decimals as text, for exactness."""
+    derived = type(f"Decimal{loader.__name__}", (loader,), {})
+    derived.add_constructor("tag:yaml.org,2002:float", derived.construct_scalar)  # type: ignore[attr-defined]
+    return derived
+
+
+LOADER = _reading_decimals_as_text(getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 """libyaml's where PyYAML was built with it: dumps of clusters have many thousand lines."""
+
+EXACT_LOADER = _reading_decimals_as_text(yaml.SafeLoader)
+"""The loader in Python, whose errors say where and what is wrong."""
 
 
 class InputError(Exception):
@@ -102,7 +113,7 @@ def _loaded(text: str) -> list[Any]:
     try:
         return list(yaml.load_all(text, Loader=LOADER))
     except yaml.YAMLError:
-        return list(yaml.safe_load_all(text))
+        return list(yaml.load_all(text, Loader=EXACT_LOADER))
 
 
 def _where(error: yaml.YAMLError) -> str:
