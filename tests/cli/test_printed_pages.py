@@ -67,7 +67,11 @@ def _fill(made: MarketCluster) -> None:
         "batch": {"shares": 1, "namespaces": ["default"]},
     }
     made.make(
-        document("Market", "default", spec={"epochSeconds": 5, "cores": {"reservedCores": 1}}),
+        document(
+            "Market",
+            "default",
+            spec={"epochSeconds": 5, "cores": {"reservedCores": 1, "averagingSeconds": 0}},
+        ),
         node("node-1", "16"),
         node("node-2", "16"),
         *(document("Entitlement", name, spec=spec) for name, spec in users.items()),

@@ -70,9 +70,8 @@ def test_a_user_with_less_than_its_entitlement_is_in_that_state() -> None:
     """Of three cores, two equal users get two and one."""
     users = [entitlement("ada"), entitlement("bob")]
     jobs = [job(name, name, parallelFraction="0.9") for name in ("ada", "bob")]
-    rules = market(cores={"averagingSeconds": 0})
     facts = seen(
-        decided(rules, node("n1", "3"), *users, *jobs, *(pod(n, n) for n in ("ada", "bob")))
+        decided(market(), node("n1", "3"), *users, *jobs, *(pod(n, n) for n in ("ada", "bob")))
     )
     ada, bob = user_rows(facts, lambda row: row.name)
     assert (ada.reason, bob.reason) == ("Ready", "BelowEntitlement")

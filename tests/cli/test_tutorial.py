@@ -52,7 +52,9 @@ class Tutorial:
         self._ended = threading.Event()
         self._agent = threading.Thread(target=self._answer, daemon=True)
         self.cluster.make(
-            document("Market", "default", spec={"epochSeconds": 5}),
+            document(
+                "Market", "default", spec={"epochSeconds": 5, "cores": {"averagingSeconds": 0}}
+            ),
             with_room(node("node-a", str(cores))),
             pod("system", "system", "node-a", namespace="walras-system", cpu="120m"),
         )
