@@ -40,6 +40,7 @@ _log = logging.getLogger(__name__)
 _TICK = 1.0
 _LONGEST_PAUSE = 60.0
 _ROUNDING_PAUSE = 5.0  # credits of many users reach their limits at about the same time
+_ROUNDING_LOAD = 0.1  # most CPU time for decisions that only give back what rounding took
 
 
 @dataclass(slots=True)
@@ -248,7 +249,8 @@ class Recompute:
                 end = datetime.strptime(part.until, TIME).replace(tzinfo=UTC)
                 current.again = began + (end - now).total_seconds()
             if part.rounding_due is not None:
-                current.rounding = began + max(part.rounding_due, _ROUNDING_PAUSE)
+                pause = max(_ROUNDING_PAUSE, deciding.seconds / _ROUNDING_LOAD)
+                current.rounding = began + max(part.rounding_due, pause)
             if stamp is None and part.writes:
                 stamp = self._stamp(known, deciding.seconds, current.term)
             if stamp is not None:
