@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +19,26 @@ from walras_cli.cluster.explain.margin import Buyer, one_more
 from walras_cli.cluster.explain.node import explain_node
 from walras_cli.cluster.explain.render import render_job, render_user
 from walras_cli.cluster.explain.user import MemoryLoan, explain_user
-from worlds import enforced, entitlement, job, market, node, pod, profile
+from walras_operator.decision import decide
+from worlds import enforced, entitlement, job, market, node, outcome, pod, profile
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import RenderableType
+
     from walras_operator.world import Document
+
+
+HALF_A_MINUTE = "2026-01-31T12:00:30Z"
+"""Half a minute after the first decision of a world."""
+
+
+def printed(parts: Sequence[RenderableType]) -> str:
+    """Return what is printed on a wide terminal."""
+    console = Console(width=200, record=True, file=StringIO())
+    console.print(*parts)
+    return console.export_text()
 
 
 def buyer(**fields: Any) -> Buyer:
@@ -294,3 +311,18 @@ def test_what_a_job_bids_by_is_told_with_how_sure_that_is(auction: Document, tol
 def test_nothing_is_said_of_weights_where_nothing_is_auctioned() -> None:
     facts = seen(decided(market(), entitlement(), node(), job(), pod("train-0")))
     assert explain_job(facts, facts.jobs["lab", "train"]).weights is None
+
+
+def test_what_rounding_took_is_told_when_it_is_given_back() -> None:
+    """Of three cores, bob had one for half a minute, after which a credit is at its bound."""
+    users = [entitlement("ada"), entitlement("bob")]
+    jobs = [job(name, name, parallelFraction="0.9") for name in ("ada", "bob")]
+    rules = market(cores={"averagingSeconds": 600, "hysteresis": "0.02"})
+    pods = [pod(name, name) for name in ("ada", "bob")]
+    known = replace(decided(rules, node(cpu="3"), *users, *jobs, *pods), now=HALF_A_MINUTE)
+    facts = seen(outcome(known, decide(known)))
+    text = {
+        name: printed(render_user(explain_user(facts, name), wide=False)) for name in ("ada", "bob")
+    }
+    assert "holds 1; rounding has given it 13.5 core-seconds, and takes them back" in text["ada"]
+    assert "holds 2; rounding has taken 13.5 core-seconds, and gives them back" in text["bob"]

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 MOST = 10
 """Pods, nodes or jobs that are told of; wide tells of all."""
 
+SMALLEST_CREDIT = 0.05
+"""Core-seconds of the smallest rounding credit that is printed, half of its last digit."""
+
 
 def title(name: str, reason: str, message: str) -> Text:
     """Return what is explained, and how it is."""
@@ -228,8 +231,17 @@ def _cores(row: UserRow) -> str:
     used = "" if row.cores.used is None else f", uses {cores(row.cores.used)}"
     return (
         f"entitled to {cores(row.cores.entitled)}, its budget; bought "
-        f"{cores(row.cores.allocated)}, holds {cores(row.cores.held)}{used}"
+        f"{cores(row.cores.allocated)}, holds {cores(row.cores.held)}{used}{_rounding(row)}"
     )
+
+
+def _rounding(row: UserRow) -> str:
+    credit = row.cores.rounding_credit or 0.0
+    if abs(credit) < SMALLEST_CREDIT:
+        return ""
+    if credit > 0:
+        return f"; rounding has taken {credit:.1f} core-seconds, and gives them back"
+    return f"; rounding has given it {-credit:.1f} core-seconds, and takes them back"
 
 
 def _memory(row: UserRow) -> str:

@@ -31,12 +31,15 @@ class UserCores:
         allocated: Cores bought, a real number.
         held: after rounding.
         used: Cores that pods of its jobs use.
+        rounding_credit: Core-seconds that rounding has taken, and gives back; negative if it has
+            given them, and takes them back.
     """
 
     entitled: float | None = None
     allocated: float | None = None
     held: float | None = None
     used: float | None = None
+    rounding_credit: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +218,15 @@ def _state(entry: ApiObject[EntitlementStatus]) -> ConditionSummary:
 def _cores(status: EntitlementStatus, below: Sequence[UserRow], used: float | None) -> UserCores:
     own = [] if status.cores is None else [status.cores]
     parts = [
-        *(UserCores(float(x.entitled), float(x.allocated), float(x.held)) for x in own),
+        *(
+            UserCores(
+                float(x.entitled),
+                float(x.allocated),
+                float(x.held),
+                rounding_credit=number(x.rounding_credit),
+            )
+            for x in own
+        ),
         *(row.cores for row in below),
     ]
     return UserCores(
@@ -223,6 +234,7 @@ def _cores(status: EntitlementStatus, below: Sequence[UserRow], used: float | No
         total(each.allocated for each in parts),
         total(each.held for each in parts),
         total([used, *(each.used for each in parts)]),
+        total(each.rounding_credit for each in parts),
     )
 
 
