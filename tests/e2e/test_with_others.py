@@ -13,7 +13,7 @@ import pytest
 
 from cluster_tools import SYSTEM, ToolError, apply, containers, get, kubectl, pods
 from installed import IMAGE
-from shared_node import deployment, entitlement, namespace
+from shared_node import deployment, entitlement, job, namespace
 from waiting import eventually
 
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.node
 
 TEAM, PROGRAM = "guests", "bounded"
+RIVAL, RIVAL_PROGRAM = "vision", "train"
+FEW, MANY = 1, 9
+"""Shares of a user with less than a core, and of one with a core of its own."""
 REQUEST, LIMIT = "100m", "500m"
 BOUNDED = {"cpu.cfs_quota_us": "50000", "cpu.max": "50000 100000"}
 """The container's CPU limit, as cgroup v1 and v2 write it."""
@@ -44,7 +47,9 @@ def governed() -> list[Document]:
             **namespace(TEAM),
             "metadata": {"name": TEAM, "labels": {"walras.dev/entitlement": TEAM}},
         },
-        entitlement(TEAM, 50),
+        entitlement(TEAM, MANY),
+        entitlement(RIVAL, FEW),
+        job(RIVAL, RIVAL_PROGRAM),
         made(
             "v1",
             "LimitRange",
@@ -75,7 +80,8 @@ def program(installed: Installed) -> Iterator[Installed]:
         apply(*documents)
         yield installed
     finally:
-        for what in (["namespace", TEAM], ["entitlement", TEAM]):
+        rival = ["marketjob", RIVAL_PROGRAM, "--namespace", RIVAL]
+        for what in (["namespace", TEAM], ["entitlement", TEAM, RIVAL], rival):
             with suppress(ToolError):
                 kubectl("delete", "--ignore-not-found", "--wait=false", *what)
 
@@ -109,9 +115,9 @@ def test_a_grant_replaces_the_limit_of_a_limit_range_and_counts_in_no_quota(
 
 def test_cores_move_without_the_disruption_that_a_budget_forbids(program: Installed) -> None:
     (before,) = pods(TEAM)
-    apply(entitlement(TEAM, 1), entitlement("vision", 50))
+    apply(entitlement(TEAM, FEW), entitlement(RIVAL, MANY))
     assert eventually(lambda: limit(program) not in {"-1", "max 100000"}, 180, pause=0.5)
-    apply(entitlement(TEAM, 50), entitlement("vision", 1))
+    apply(entitlement(TEAM, MANY), entitlement(RIVAL, FEW))
     assert eventually(lambda: limit(program) in {"-1", "max 100000"}, 180, pause=0.5)
     (after,) = pods(TEAM)
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
