@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
@@ -225,6 +226,7 @@ class CpuEnforcer:
     ) -> None:
         """Set quotas and weights of granted pods, and restore those of all others."""
         kept: set[str] = set()
+        planned: dict[str, Sequence[FileWrite]] = {}
         for pod in pods:
             pod_cpus = node_cpus.pods.get(pod.uid)
             if pod_cpus is None:
@@ -233,12 +235,15 @@ class CpuEnforcer:
             steps = bandwidth_writes(self.cgroups, pod, pod_cpus)
             if steps and pod.group in fixed:
                 failed.setdefault(pod.group, _backing_off(pod.group))
-                continue
-            self.journal.record(steps, self.cgroups)
+            elif steps:
+                planned[pod.group] = steps
+        # For all pods at once, since each record is a durable write of the whole journal.
+        self.journal.record(chain.from_iterable(planned.values()), self.cgroups)
+        for group, planned_writes in planned.items():
             try:
-                self._write(steps, writes)
+                self._write(planned_writes, writes)
             except CgroupError as error:
-                _note(failed, pod.group, error)
+                _note(failed, group, error)
         lost = [
             setting
             for setting in self.journal.originals
