@@ -42,6 +42,9 @@ def test_claims_and_prices_are_those_of_the_statuses() -> None:
         "utility": claim["utility"]["now"],
         "entitlement_utility": claim["utility"]["atEntitlement"],
         "credits": claim["credits"]["balance"],
+        "spent_cores": 1.5 + 0.75,
+        "lent_memory_bytes": 1024,
+        "borrowed_memory_bytes": 2048,
     }.items():
         assert registry.get_sample_value(f"walras_operator_{metric}", team) == float(value), metric
     price = market["prices"][0]

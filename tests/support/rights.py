@@ -81,7 +81,7 @@ OPERATOR_OWN_RULES: list[Rule] = [
     {
         "apiGroups": [""],
         "resources": ["configmaps"],
-        "verbs": ["create", "delete", "get", "list"],
+        "verbs": ["create", "delete", "get", "list", "update"],
     },
 ]
 """Of the operator, in its own namespace."""

@@ -90,6 +90,15 @@ COLOCATION_GATE: Final = f"{GROUP}/colocation"
 LEDGER_LABEL: Final = f"{GROUP}/ledger"
 """Label of ConfigMaps with parts of the ledger of credits."""
 
+HISTORY_LABEL: Final = f"{GROUP}/history"
+"""Label of ConfigMaps with parts of the history: ``samples``, or ``accounts``."""
+
+HISTORY_START_LABEL: Final = f"{GROUP}/history-start"
+"""Label of these ConfigMaps: start of the time that the part is about, in seconds since 1970."""
+
+HISTORY_WRITE_ANNOTATION: Final = f"{GROUP}/history-write"
+"""Annotation of these ConfigMaps: identifier of the write that made them what they are."""
+
 PARTNER_ANNOTATION: Final = f"{GROUP}/colocated-with"
 """Annotation of a pod that Walras has placed: UID of its partner; empty if it has none."""
 
@@ -103,3 +112,13 @@ STATIC_POD_ANNOTATION: Final = "kubernetes.io/config.hash"
 def agent_lease(node: str) -> str:
     """Return the name of the Lease of a node's agent."""
     return f"{AGENT}-{node}"
+
+
+def history_part(place: int) -> str:
+    """Return the name of the ConfigMap at a place of the ring of samples."""
+    return f"walras-history-{place:02d}"
+
+
+def accounts_part(place: int) -> str:
+    """Return the name of the ConfigMap at a place of the ring of days of accounts."""
+    return f"walras-accounts-{place:03d}"

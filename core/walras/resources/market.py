@@ -5,9 +5,10 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
-from walras.resources.fields import (  # noqa: TC001 - pydantic reads them
+from walras.accounts import DAYS
+from walras.resources.fields import (
     NotNegativeInt,
     Portion,
     PositiveBytes,
@@ -29,6 +30,15 @@ MOST_BALANCES = 5000
 
 MOST_PARTS = 2000
 """Parts of a ledger, enough for several million balances."""
+
+
+def _up_to(most: int) -> WithJsonSchema:
+    return WithJsonSchema({"type": "integer", "format": "int32", "minimum": 0, "maximum": most})
+
+
+Hours = Annotated[NotNegativeInt, Field(le=24), _up_to(24)]
+
+AccountDays = Annotated[NotNegativeInt, Field(le=DAYS), _up_to(DAYS)]
 
 
 class CoresPolicy(Model):
@@ -154,6 +164,20 @@ class JobsPolicy(Model):
     create: Literal["Labelled", "Entitled", "Never"] = "Labelled"
 
 
+class HistoryPolicy(Model):
+    """How long the operator of a cluster remembers the market.
+
+    Attributes:
+        hours: Hours for which the operator keeps a sample of each minute, at most 24; at 0, it
+            takes no samples.
+        account_days: Days for which the operator keeps what each user was entitled to, held and
+            paid, by the hour, at most 400; at 0, it keeps no accounts.
+    """
+
+    hours: Hours = 24
+    account_days: AccountDays = 400
+
+
 class MarketSpec(Model):
     """The rules of the market.
 
@@ -169,6 +193,7 @@ class MarketSpec(Model):
         auction: Rules for cores or memory whose mechanism is Auction.
         profiling: How running pods are measured.
         jobs: For which workloads MarketJobs are made.
+        history: How long the operator remembers the market.
     """
 
     mode: Literal["enforce", "observe"] = "enforce"
@@ -180,6 +205,7 @@ class MarketSpec(Model):
     auction: AuctionPolicy = AuctionPolicy()
     profiling: ProfilingPolicy = ProfilingPolicy()
     jobs: JobsPolicy = JobsPolicy()
+    history: HistoryPolicy = HistoryPolicy()
 
 
 class EpochReport(Status):

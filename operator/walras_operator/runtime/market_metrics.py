@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client.core import GaugeMetricFamily
 
 from walras.resources.contract import MARKET_NAME
+from walras_operator.market_sample import loans, spent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -38,6 +39,20 @@ _OF_ENTITLEMENTS = {
         ("utility", "atEntitlement"),
     ),
     "credits": ("Karma credits of the entitlement.", ("credits", "balance")),
+}
+_COMPUTED: dict[str, tuple[str, Callable[[Mapping[str, Any]], float | None]]] = {
+    "spent_cores": (
+        "What the entitlement pays for its cores, in cores at the mean price.",
+        spent,
+    ),
+    "lent_memory_bytes": (
+        "Memory that the entitlement lends.",
+        lambda status: loans(status, "lent"),
+    ),
+    "borrowed_memory_bytes": (
+        "Memory that the entitlement borrows.",
+        lambda status: loans(status, "borrowed"),
+    ),
 }
 _OF_THE_MARKET = {
     "system_progress": (
@@ -69,6 +84,11 @@ class MarketGauges:
             family = _family(name, meaning, "entitlement")
             for entitlement, status in claims.items():
                 _add(family, [entitlement], _number(status, path))
+            yield family
+        for name, (meaning, compute) in _COMPUTED.items():
+            family = _family(name, meaning, "entitlement")
+            for entitlement, status in claims.items():
+                _add(family, [entitlement], compute(status))
             yield family
         for market in world.markets:
             if market.metadata.name == MARKET_NAME:

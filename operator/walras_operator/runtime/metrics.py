@@ -53,6 +53,16 @@ class Metrics:
             ["kind", "result"],
             registry=self.registry,
         )
+        self._history_bytes = Counter(
+            "walras_operator_history_written_bytes",
+            "Bytes of the market's history that were written.",
+            registry=self.registry,
+        )
+        self._history_failures = Counter(
+            "walras_operator_history_failures",
+            "Times that the market's history could not be sampled or written.",
+            registry=self.registry,
+        )
         self._notes = 0
 
     def decided(self, seconds: float) -> None:
@@ -72,6 +82,14 @@ class Metrics:
         self._recompute.observe(seconds)
         for labels, number in outcome.results.items():
             self._writes.labels(*labels).inc(number)
+
+    def history_written(self, size: int) -> None:
+        """Count bytes of the history that were written."""
+        self._history_bytes.inc(size)
+
+    def history_failed(self) -> None:
+        """Count a sample of the history that failed, or a write."""
+        self._history_failures.inc()
 
     @property
     def notes(self) -> int:

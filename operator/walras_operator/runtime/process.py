@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from walras.resources.contract import OPERATOR, SYSTEM_NAMESPACE
 from walras_operator.runtime.debounce import Debounce
 from walras_operator.runtime.health import HealthInputs, liveness_problems, readiness_problems
+from walras_operator.runtime.history import HistoryKeeper
+from walras_operator.runtime.history_parts import HistoryParts
 from walras_operator.runtime.kinds import Scope
 from walras_operator.runtime.leadership import Leadership
 from walras_operator.runtime.lease import Times
@@ -46,7 +48,7 @@ class Options:
         identity: Unique identity of this process.
         kubeconfig: Path of a kubeconfig; None for the in-cluster configuration.
         namespace: Namespace of the Leases of the operator and of the agents, and of parts of the
-            ledger.
+            ledger and the history.
         lease: Name of the operator's Lease.
         times: Durations of leader election.
         debounce: Seconds to wait after the last change, and at most after the first.
@@ -86,9 +88,9 @@ class Operator:
         self._options = options
         self._stopping = threading.Event()
         self.metrics = Metrics()
-        watch_api, lease_api, write_api, lookup_api = (
+        watch_api, lease_api, write_api, lookup_api, history_api = (
             Api(settings(options.kubeconfig), OPERATOR, connections)
-            for connections in (2, 1, THREADS, 2 * ASKING)
+            for connections in (2, 1, THREADS, 2 * ASKING, 1)
         )
         kinds = Scope(options.namespace).kinds
         self.mirror = Mirror(kinds, self._changed, time.monotonic)
@@ -118,6 +120,14 @@ class Operator:
             self.metrics,
             Debounce(*options.debounce),
         )
+        self.history = HistoryKeeper(
+            lambda: self.mirror.world(""),
+            lambda: self.leadership.term() if self.watches.complete else None,
+            lambda: self.recompute.rules.history,
+            HistoryParts(history_api, options.namespace),
+            self.metrics,
+            options.identity,
+        )
         self.metrics.registry.register(self._gauges())
         self.metrics.registry.register(MarketGauges(lambda: self.mirror.world("")))
 
@@ -146,12 +156,13 @@ class Operator:
 
     def run(self) -> None:
         """Run until `stop` is called; then end decisions first, and release the Lease."""
-        for part in (self.watches, self.leadership, self.recompute):
+        for part in (self.watches, self.leadership, self.recompute, self.history):
             part.start()
         while not self._stopping.wait(_SIGNAL_SECONDS):
             pass
         _log.info("ending", extra={"event": "ending"})
         self.recompute.stop()
+        self.history.stop()
         self.publisher.close()
         self.ends.close()
         self.owners.close()

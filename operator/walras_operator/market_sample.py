@@ -1,0 +1,132 @@
+"""Pure: read a sample for the market's history from the statuses that the operator knows.
+
+All figures are those that users see in statuses, so history, `walras top` and metrics agree.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from walras.history import GIB, Sample, stored
+from walras.resources.contract import MARKET_NAME
+from walras_operator.conditions import listed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from walras.blocks import Table
+    from walras_operator.world import World
+
+Status = dict[str, Any]
+
+
+def sample_of(world: World, time: int) -> Sample:
+    """Return the market as the statuses describe it. Malformed figures count as unknown.
+
+    Args:
+        world: Everything that the operator knows.
+        time: Current time, in seconds since 1970.
+    """
+    return Sample(time, {"user": _users(world), "node": _nodes(world), "job": _jobs(world)})
+
+
+def spent(status: Mapping[str, Any]) -> float | None:
+    """Return what an entitlement pays for all its cores, in cores at the cluster's mean price."""
+    spends = [_number(each, "spend") for each in listed(status, "spendByNode")]
+    known = [each for each in [*spends, _number(status, "otherSpend")] if each is not None]
+    return sum(known) if known else None
+
+
+def loans(status: Mapping[str, Any], direction: str) -> float | None:
+    """Return the bytes that an entitlement lends or borrows; None if memory is not lent.
+
+    Args:
+        status: Status of the Entitlement.
+        direction: lent or borrowed.
+    """
+    credit = status.get("credits")
+    if not isinstance(credit, dict):
+        return None
+    return sum(_number(each, "memory") or 0.0 for each in listed(credit, direction))
+
+
+def _users(world: World) -> Table:
+    found = {}
+    for each in world.objects.entitlements:
+        status = each.status or {}
+        if status.get("cores") or status.get("memory"):
+            found[each.metadata.name] = stored(_user(status), "user")
+    return found
+
+
+def _user(status: Status) -> tuple[float | None, ...]:
+    entitled, bought = _number(status, "cores", "entitled"), _number(status, "cores", "allocated")
+    trade = None if entitled is None or bought is None else bought - entitled
+    paid = spent(status)
+    return (
+        entitled,
+        bought,
+        _number(status, "cores", "held"),
+        None if trade is None else max(-trade, 0.0),
+        None if trade is None else max(trade, 0.0),
+        _number(status, "credits", "balance"),
+        paid / bought if bought and paid is not None else None,
+        paid,
+        _gib(_number(status, "memory", "entitled")),
+        _gib(_number(status, "memory", "allocated")),
+        _gib(loans(status, "lent")),
+        _gib(loans(status, "borrowed")),
+    )
+
+
+def _nodes(world: World) -> Table:
+    prices: dict[str, Any] = {}
+    for market in world.markets:
+        if market.metadata.name == MARKET_NAME:
+            prices = {str(each.get("node")): each for each in listed(market.status or {}, "prices")}
+    sold = {
+        name: float(sum(grant.cores for grant in each.spec.grants))
+        for name, each in world.allocations.items()
+    }
+    return {
+        name: stored((_number(prices.get(name), "price"), sold.get(name)), "node")
+        for name in sorted(prices.keys() | sold.keys())
+    }
+
+
+def _jobs(world: World) -> Table:
+    found = {}
+    for each in world.objects.jobs:
+        status = each.status or {}
+        if status.get("counts"):
+            row = (_held(status), _number(status, "cores"), _number(status, "speedup"))
+            found[f"{each.metadata.namespace}/{each.metadata.name}"] = stored(row, "job")
+    return found
+
+
+def _held(status: Status) -> float | None:
+    """Return the cores of all pods, counting those that the status does not list like the rest."""
+    pods = list(listed(status, "pods"))
+    known = _sum(_number(pod, "grantedCores") or _number(pod, "cores") for pod in pods)
+    if known is None or not _number(status, "counts", "unlisted"):
+        return known
+    return known * (_number(status, "counts", "total") or 0.0) / len(pods)
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    known = [each for each in values if each is not None]
+    return sum(known) if known else None
+
+
+def _gib(value: float | None) -> float | None:
+    return None if value is None else value / GIB
+
+
+def _number(status: Any, *path: str) -> float | None:
+    """Return the number at a path of a status; None if it is missing or malformed."""
+    for name in path:
+        status = status.get(name) if isinstance(status, dict) else None
+    try:
+        return float(status)
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,123 @@
+"""Accounts: sums are exact, gaps stay gaps, and no day is larger than its bound."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from walras.accounts import (
+    ACCOUNTS,
+    COLUMNS,
+    DAY,
+    HOUR,
+    LARGEST_DAY,
+    LONGEST,
+    OTHERS,
+    STEPS,
+    Day,
+    Hour,
+    coarser,
+    observed,
+    read_day,
+    stored_day,
+)
+from walras.history import FIELDS, Sample, stored
+
+START = 20_700 * DAY
+NUMBER = START // DAY
+HELD = [each.name for each in COLUMNS].index("held")
+
+VALUES = st.tuples(*(st.one_of(st.none(), st.integers(0, 10**15)) for _ in COLUMNS)).filter(
+    lambda row: any(value is not None for value in row)
+)
+HOURS = st.builds(
+    Hour, st.integers(0, HOUR), st.dictionaries(st.sampled_from(["ann", "bob", "cyd", ""]), VALUES)
+)
+
+
+@st.composite
+def days(draw: st.DrawFn) -> Day:
+    step = draw(st.sampled_from(STEPS))
+    starts = st.sampled_from(range(START, START + DAY, step))
+    return Day(NUMBER, draw(st.dictionaries(starts, HOURS, max_size=24)), step)
+
+
+def total(day: Day) -> tuple[int, list[int]]:
+    """Seconds, and the sum over all users, of all hours."""
+    rows = [values for hour in day.hours.values() for values in hour.users.values()]
+    sums = [sum(row[place] or 0 for row in rows) for place in range(len(COLUMNS))]
+    return sum(hour.seconds for hour in day.hours.values()), sums
+
+
+def sample(time: int, held: float, user: str = "ann") -> Sample:
+    row = tuple(held if each.name == "held" else None for each in FIELDS["user"])
+    return Sample(time, {"user": {user: stored(row, "user")}})
+
+
+@given(days())
+def test_a_day_comes_back_as_it_was(day: Day) -> None:
+    assert read_day(NUMBER, stored_day(day)) == day
+
+
+@given(days(), st.integers(150, 1000))
+def test_a_day_that_is_summed_further_has_the_same_sums(day: Day, largest: int) -> None:
+    data = stored_day(day, largest)
+    assert len(data) <= largest
+    if data:
+        assert total(read_day(NUMBER, data)) == total(day)
+
+
+@given(days(), days(), days())
+def test_sums_do_not_depend_on_who_added_what_first(one: Day, two: Day, three: Day) -> None:
+    assert total(one + two + three) == total(three + (two + one))
+    assert (one + two) + three == one + (two + three)
+    assert total(coarser(one, DAY)) == total(one)
+
+
+def test_all_accounts_fit_in_26_mib() -> None:
+    assert ACCOUNTS <= 26 * 2**20
+    assert LARGEST_DAY < 2**20
+
+
+def test_a_sample_counts_until_the_next_one() -> None:
+    (day,) = observed(sample(START + 60, 2.5), START + 120)
+    assert day.number == NUMBER
+    assert day.hours[START].seconds == 60
+    assert day.hours[START].users["ann"][HELD] == 60 * 2500
+
+
+def test_the_time_at_midnight_belongs_to_two_days() -> None:
+    before, after = observed(sample(START - 20, 1.0), START + 40)
+    assert (before.number, after.number) == (NUMBER - 1, NUMBER)
+    assert before.hours[START - HOUR].seconds == 20
+    assert after.hours[START].seconds == 40
+
+
+def test_a_gap_is_counted_for_nobody() -> None:
+    assert list(observed(sample(START, 1.0), START + LONGEST + 1)) == []
+    assert list(observed(sample(START, 1.0), START)) == []
+    assert list(observed(sample(START + 60, 1.0), START)) == [], "somebody has set the clock"
+
+
+def test_what_was_never_known_stays_unknown() -> None:
+    (day,) = observed(sample(START, 1.0), START + 60)
+    row = day.hours[START].users["ann"]
+    assert [value for place, value in enumerate(row) if place != HELD] == [None] * (
+        len(COLUMNS) - 1
+    )
+
+
+def test_the_smallest_users_are_summed_where_a_day_has_no_room() -> None:
+    users = {f"user-{n:03}": (n * 7919,) * len(COLUMNS) for n in range(1, 300)}
+    day = Day(NUMBER, {START: Hour(HOUR, users)})
+    back = read_day(NUMBER, stored_day(day, 1500))
+    (hour,) = back.hours.values()
+    kept = sorted(set(hour.users) - {OTHERS})
+    assert kept == sorted(users)[-len(kept) :], "those who held most"
+    assert back.without == len(users) - len(kept)
+    assert total(back) == total(day)
+
+
+def test_an_earlier_turn_of_the_ring_is_no_sum_of_this_day() -> None:
+    data = stored_day(Day(NUMBER, {START: Hour(HOUR, {"ann": (1,) * len(COLUMNS)})}))
+    assert read_day(NUMBER + 401, data) == Day(NUMBER + 401)

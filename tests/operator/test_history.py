@@ -1,0 +1,435 @@
+"""The history is complete but for stated gaps, whoever leads and whatever the API server does."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from config_maps import ConfigMaps
+from kind_documents import document
+from walras.accounts import COLUMNS, DAY, HOUR, PLACES, read_day
+from walras.history import (
+    FIELDS,
+    SLOT,
+    SLOTS,
+    STEP,
+    Part,
+    history_of_parts,
+    place_of,
+    slot_of,
+    stored,
+)
+from walras.resources.assembly import Objects
+from walras.resources.contract import accounts_part, history_part
+from walras.resources.market import HistoryPolicy
+from walras.resources.parse import parse_allocation, parse_object
+from walras_operator.market_sample import sample_of
+from walras_operator.runtime.history import USERS, WRITE, HistoryKeeper
+from walras_operator.runtime.history_parts import HistoryParts, stored_part
+from walras_operator.runtime.metrics import Metrics
+from walras_operator.world import World
+from walras_service.api import Api
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prometheus_client import CollectorRegistry
+
+START = 20_700 * DAY
+SYSTEM = pytest.mark.system
+
+
+def entitlement(name: str = "ann", **cores: str) -> Any:
+    figures = {"entitled": "8", "allocated": "10", "held": "9", **cores}
+    status = {
+        "cores": figures,
+        "memory": {"entitled": str(2**32), "demand": "1", "allocated": str(2**31)},
+        "credits": {
+            "balance": "12.5",
+            "lent": [{"entitlement": "bob", "memory": str(2**30)}, {"memory": str(2**29)}],
+        },
+        "spendByNode": [{"node": "n1", "spend": "6", "cores": "8"}],
+        "otherSpend": "2",
+    }
+    claim = {**document("Entitlement"), "metadata": {"name": name}, "status": status}
+    return parse_object(claim)
+
+
+def job(status: Any) -> Any:
+    made = {**document("MarketJob"), "metadata": {"name": "train", "namespace": "lab"}}
+    return parse_object({**made, "status": status})
+
+
+def market(status: Any) -> Any:
+    return parse_object({**document("Market"), "metadata": {"name": "default"}, "status": status})
+
+
+def named(kind: Any, row: Any) -> dict[str, float | None]:
+    return {
+        figure.name: None if value is None else value / figure.scale
+        for figure, value in zip(FIELDS[kind], row, strict=True)
+    }
+
+
+def test_a_sample_has_what_the_statuses_say() -> None:
+    pods = [{"grantedCores": 3, "cores": "3.2"}, {"sharedCores": 2, "cores": "0.5"}]
+    allocation = {**document("NodeAllocation"), "metadata": {"name": "n1"}}
+    allocation["spec"] = {
+        "epoch": 1,
+        "grants": [
+            {"podUID": "a", "name": "a", "cores": "3"},
+            {"podUID": "b", "name": "b", "cores": "0.5"},
+        ],
+    }
+    known = World(
+        "",
+        objects=Objects(
+            entitlements=[entitlement()],
+            jobs=[
+                job(
+                    {
+                        "counts": {"total": 4, "unlisted": 2},
+                        "pods": pods,
+                        "cores": "7",
+                        "speedup": "2.5",
+                    }
+                )
+            ],
+        ),
+        markets=[
+            market({"prices": [{"node": "n1", "price": "1.25"}, {"node": "n2", "price": "x"}]})
+        ],
+        allocations={"n1": parse_allocation(allocation)},
+    )
+    sample = sample_of(known, START)
+    assert named("user", sample.tables["user"]["ann"]) == {
+        "entitled": 8,
+        "bought": 10,
+        "held": 9,
+        "lent": 0,
+        "borrowed": 2,
+        "credits": 12.5,
+        "price": 0.8,
+        "paid": 8,
+        "memoryEntitled": 4,
+        "memoryHeld": 2,
+        "memoryLent": 1.5,
+        "memoryBorrowed": 0,
+    }
+    assert named("node", sample.tables["node"]["n1"]) == {"price": 1.25, "sold": 3.5}
+    assert named("node", sample.tables["node"]["n2"]) == {"price": None, "sold": None}
+    assert named("job", sample.tables["job"]["lab/train"]) == {
+        "held": 7,
+        "bought": 7,
+        "speedup": 2.5,
+    }
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"counts": 3, "pods": "x"},
+        {"counts": {"unlisted": 1}, "pods": []},
+        {"counts": {"total": 1}, "pods": [{"cores": None}], "cores": "NaN", "speedup": {}},
+    ],
+)
+def test_malformed_statuses_are_unknown(status: Any) -> None:
+    sample = sample_of(World("", objects=Objects(jobs=[job(status)])), START)
+    assert sample.tables["job"]["lab/train"] == (None, None, None)
+
+
+def test_what_is_not_decided_is_not_sampled() -> None:
+    known = World("", objects=Objects(jobs=[job(None)], entitlements=[]), markets=[market(None)])
+    assert sample_of(known, START).tables == {"user": {}, "node": {}, "job": {}}
+
+
+class Leader:
+    """An operator whose clock and lead are set by the test.
+
+    Attributes:
+        held: Cores that the user holds.
+    """
+
+    def __init__(self, server: ConfigMaps, name: str, now: float = START) -> None:
+        self.now, self.held = now, 9.0
+        self.term: int | None = 1
+        self.policy = HistoryPolicy()
+        self.metrics = Metrics()
+        self.keeper = HistoryKeeper(
+            self.world,
+            lambda: self.term,
+            lambda: self.policy,
+            HistoryParts(Api(server.settings(), "test", 1), "walras-system"),
+            self.metrics,
+            name,
+            lambda: self.now,
+        )
+
+    def world(self) -> World:
+        return World("", objects=Objects(entitlements=[entitlement(held=str(self.held))]))
+
+    def run(self, minutes: int) -> None:
+        for _ in range(minutes):
+            self.now += STEP
+            self.keeper.tick()
+
+    def counted(self, metric: str) -> float:
+        registry: CollectorRegistry = self.metrics.registry
+        return registry.get_sample_value(f"walras_operator_history_{metric}_total") or 0.0
+
+
+@pytest.fixture
+def server() -> Iterator[ConfigMaps]:
+    made = ConfigMaps()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def kept(server: ConfigMaps, now: float) -> dict[int, float]:
+    """Cores held by time, as a reader finds them."""
+    parts = []
+    for slot in range(slot_of(int(now)) - SLOTS + 1, slot_of(int(now)) + 1):
+        found = server.objects.get(history_part(place_of(slot)))
+        if found is not None:
+            parts.append(Part(slot, dict(stored_part(found).data)))  # type: ignore[arg-type]
+    history = history_of_parts(parts, int(now), DAY, STEP)
+    series = {each.name: each.values for each in history.series("user", "ann")}
+    return {
+        time: value
+        for time, value in zip(history.times, series.get("held", ()), strict=False)
+        if value is not None
+    }
+
+
+def account(server: ConfigMaps, number: int = START // DAY) -> tuple[int, float]:
+    """Seconds that were observed on a day, and core-hours that the user held."""
+    found = server.objects.get(accounts_part(number % PLACES))
+    if found is None:
+        return 0, 0.0
+    day = read_day(number, stored_part(found).data[USERS])
+    place = [each.name for each in COLUMNS].index("held")
+    held = sum(hour.users["ann"][place] or 0 for hour in day.hours.values() if hour.users)
+    assert all(hour.seconds <= day.step for hour in day.hours.values())
+    return sum(hour.seconds for hour in day.hours.values()), held / 1000 / HOUR
+
+
+@SYSTEM
+def test_a_leader_writes_every_ten_minutes_and_each_part_has_its_place(server: ConfigMaps) -> None:
+    leader = Leader(server, "one")
+    leader.run(30)
+    assert leader.counted("failures") == 0
+    assert sorted(server.objects) == sorted(
+        [
+            *(history_part(place_of(slot_of(START) + n)) for n in (0, 1)),
+            accounts_part(START // DAY % PLACES),
+        ]
+    )
+    assert len(server.writes) == 3 + 3 + 1, "two parts each time, and a slot's last samples"
+    assert set(kept(server, leader.now)) == {START + STEP * n for n in range(1, 31)}
+    assert account(server) == (29 * STEP, pytest.approx(9 * 29 / 60))
+    assert leader.counted("written_bytes") > 100
+
+
+@SYSTEM
+def test_a_second_leader_continues_and_the_gap_between_them_is_said(server: ConfigMaps) -> None:
+    one = Leader(server, "one")
+    one.run(15)  # killed: the last five minutes are lost
+    two = Leader(server, "two", one.now + 20)
+    two.held = 3.0
+    two.term = 2
+    two.run(20)
+    two.keeper.tick(write=True)
+    found = kept(server, two.now)
+    assert found[START + 5 * STEP] == 9.0
+    assert found[START + 600] == 9.0
+    assert START + 660 not in found
+    assert found[START + 17 * STEP] == 3.0
+    seconds, held = account(server)
+    assert seconds == 9 * STEP + 19 * STEP
+    assert held == pytest.approx((9 * 9 + 3 * 19) / 60)
+
+
+@SYSTEM
+def test_an_operator_that_ends_writes_what_it_has(server: ConfigMaps) -> None:
+    leader = Leader(server, "one")
+    leader.run(3)
+    assert server.objects == {}
+    leader.keeper.start()
+    leader.now += 30
+    leader.keeper.stop()
+    assert account(server)[0] == 2 * STEP + 30
+    assert len(kept(server, leader.now)) == 3
+
+
+@SYSTEM
+def test_who_does_not_lead_writes_nothing_and_time_between_terms_is_a_gap(
+    server: ConfigMaps,
+) -> None:
+    leader = Leader(server, "one")
+    leader.term = None
+    leader.run(40)
+    assert (server.writes, server.reads) == ([], 0)
+    leader.term = 3
+    leader.run(1)
+    leader.term = None
+    leader.run(1)
+    leader.term = 5
+    leader.run(2)
+    leader.keeper.tick(write=True)
+    assert account(server)[0] == STEP
+
+
+@SYSTEM
+def test_a_leader_that_loses_its_lead_while_it_writes_writes_no_more(server: ConfigMaps) -> None:
+    leader = Leader(server, "one")
+    leader.run(9)
+
+    def lose() -> None:
+        leader.term = None
+
+    server.before_write = lose
+    leader.run(1)
+    assert len(server.writes) == 1
+    assert leader.counted("failures") == 1
+
+
+@SYSTEM
+def test_former_leaders_do_not_undo_what_later_ones_wrote(server: ConfigMaps) -> None:
+    old = Leader(server, "old")
+    old.run(10)
+    new = Leader(server, "new", old.now)
+    new.run(10)
+    old.run(8)  # has stood still, and believes that it leads
+    old.keeper.tick(write=True)
+    found = kept(server, new.now)
+    assert set(found) == {START + STEP * n for n in range(1, 21)}
+    assert old.counted("failures") == 0
+
+
+@SYSTEM
+@pytest.mark.parametrize("fault", ["refuse", "lose", "conflict", "forbid"])
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_failed_write_is_made_up_for_and_nothing_counts_twice(
+    server: ConfigMaps, fault: Any, number: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    leader = Leader(server, "one")
+    leader.run(9)
+    server.faults.extend([fault] * number)
+    leader.run(21)
+    leader.keeper.tick(write=True)
+    assert account(server) == (29 * STEP, pytest.approx(9 * 29 / 60))
+    assert set(kept(server, leader.now)) == {START + STEP * n for n in range(1, 31)}
+    if fault in {"refuse", "forbid"}:
+        assert leader.counted("failures") >= 1
+        assert "history: it cannot be written: " in caplog.text
+
+
+@SYSTEM
+@pytest.mark.parametrize("seed", range(5))
+def test_nothing_counts_twice_whoever_leads_and_whatever_fails(
+    server: ConfigMaps, seed: int
+) -> None:
+    """Time that is counted is never more than the time that somebody led."""
+    rng = random.Random(seed)
+    leaders = [Leader(server, f"operator-{n}") for n in range(3)]
+    now, led = START, 0
+    for term in range(1, 25):
+        leader = rng.choice(leaders)
+        for each in leaders:
+            each.term = term if each is leader else None
+            each.now = now
+            each.keeper.tick()
+        minutes = rng.randrange(1, 40)
+        for _ in range(minutes):
+            if rng.random() < 0.3:
+                server.faults.append(rng.choice(["refuse", "lose", "conflict", None]))
+            leader.run(1)
+        now, led = int(leader.now), led + minutes * STEP
+        if rng.random() < 0.5:
+            leader.keeper.tick(write=True)
+    server.faults.clear()
+    for each in leaders:
+        each.term, each.now = 99, now
+        each.keeper.tick()
+        each.keeper.tick(write=True)
+        each.term = None
+    seconds, held = account(server)
+    assert 0.5 * led < seconds <= led
+    assert held == pytest.approx(9 * seconds / HOUR)
+    assert server.objects.keys() <= {
+        *(history_part(place) for place in range(SLOTS)),
+        *(accounts_part(place) for place in range(PLACES)),
+    }
+
+
+@SYSTEM
+def test_corrupt_parts_are_replaced_and_said(
+    server: ConfigMaps, caplog: pytest.LogCaptureFixture
+) -> None:
+    Leader(server, "one").run(10)
+    for each in server.objects.values():
+        each["binaryData"] = dict.fromkeys(each["binaryData"], "AAAA")
+    leader = Leader(server, "two", START + 10 * STEP)
+    leader.run(10)
+    assert "cannot be read" in caplog.text
+    assert set(kept(server, leader.now)) == {START + STEP * n for n in range(11, 21)}
+    assert account(server)[0] == 9 * STEP
+
+
+@SYSTEM
+def test_a_day_later_parts_are_replaced(server: ConfigMaps) -> None:
+    Leader(server, "one").run(10)
+    later = START + SLOTS * SLOT
+    leader = Leader(server, "two", later)
+    leader.run(10)
+    assert len([name for name in server.objects if name.startswith("walras-history")]) == 1
+    assert set(kept(server, leader.now)) == {later + STEP * n for n in range(1, 11)}
+
+
+@SYSTEM
+def test_samples_that_waited_too_long_do_not_replace_later_ones(server: ConfigMaps) -> None:
+    late = Leader(server, "late")
+    late.run(5)
+    later = Leader(server, "later", START + SLOTS * SLOT)
+    later.run(10)
+    before = dict(server.objects)
+    late.keeper.tick(write=True)
+    assert (
+        server.objects[history_part(place_of(slot_of(START)))]
+        == before[history_part(place_of(slot_of(START)))]
+    )
+
+
+@SYSTEM
+def test_what_is_switched_off_is_deleted_and_not_written(server: ConfigMaps) -> None:
+    leader = Leader(server, "one")
+    leader.run(10)
+    assert len(server.objects) == 2
+    leader.policy = HistoryPolicy.model_validate({"hours": 0, "accountDays": 400})
+    leader.run(10)
+    assert set(server.objects) == {accounts_part(START // DAY % PLACES)}
+    leader.policy = HistoryPolicy.model_validate({"hours": 0, "accountDays": 0})
+    leader.run(10)
+    assert server.objects == {}
+
+
+@SYSTEM
+def test_a_broken_world_fails_no_more_than_a_sample(server: ConfigMaps) -> None:
+    leader = Leader(server, "one")
+    leader.run(2)
+    leader.keeper._world = lambda: None  # type: ignore[assignment, return-value]
+    leader.run(1)
+    assert leader.counted("failures") == 1
+    leader.keeper._world = leader.world
+    leader.run(2)
+    leader.keeper.tick(write=True)
+    assert len(kept(server, leader.now)) == 4
+
+
+def test_writes_are_rarer_than_samples_and_a_slot_is_a_whole_number_of_them() -> None:
+    assert SLOT % WRITE == 0 == WRITE % STEP
+    assert stored((1.0, 2.0, 3.0), "job") == (1000, 2000, 3000)
