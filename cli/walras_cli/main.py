@@ -33,6 +33,7 @@ class LazyGroup(click.Group):
         "explain": "walras_cli.cluster.explain.command:explain",
         "local": "walras_cli.local.command:local",
         "profile": "walras_cli.profile:profile",
+        "report": "walras_cli.cluster.report.command:report",
         "top": "walras_cli.cluster.top.command:top",
         "what-if": "walras_cli.what_if.command:what_if",
     }

@@ -26,7 +26,7 @@ def walras(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_the_help_of_all_commands_needs_none() -> None:
     done = walras("--help")
     assert done.returncode == 0, done.stderr
-    for name in ("check", "explain", "local", "profile", "top", "what-if"):
+    for name in ("check", "explain", "local", "profile", "report", "top", "what-if"):
         assert name in done.stdout
         assert walras(name, "--help").returncode == 0
 
@@ -49,7 +49,7 @@ def test_a_command_whose_libraries_are_missing_says_what_installs_them(
     assert done.stderr.rstrip().endswith(f"pip install 'walras[{extra}]'")
 
 
-@pytest.mark.parametrize("command", ["top", "check"])
+@pytest.mark.parametrize("command", ["top", "check", "report"])
 def test_commands_on_a_cluster_need_none(command: str) -> None:
     done = walras(command, "--kubeconfig", "/nowhere")
     assert done.returncode == 2

@@ -1,0 +1,283 @@
+"""Facts: the market over time, as Prometheus has it from the operator's metrics.
+
+Prometheus sees every operator, and standby operators report the same figures as the leader. A time
+counts as observed if some operator led then; otherwise nobody decided, and the figures are old.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import urllib.error
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlencode, urlsplit
+
+from walras.accounts import COLUMNS, DAY, HOUR, Day, Hour
+from walras.history import FIELDS, GIB, SLOT, History, Sample, part_of, slot_of, stored
+from walras_service.failures import BadInput, Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from walras.blocks import Table
+    from walras.history import Kind
+
+RESOLUTION = 300
+"""Seconds between two points of a report: a gap is known to that precision."""
+
+PATIENCE = 60.0
+LARGEST_ANSWER = 256 * 2**20
+
+_CHUNK = 7 * DAY  # 2 016 points: Prometheus returns at most 11 000 of a series
+_ASKING = 4
+_PREFIX = "walras_operator_"
+
+_METRICS: Mapping[str, tuple[str, float]] = {
+    "entitled": ("entitled_cores", 1),
+    "bought": ("allocated_cores", 1),
+    "held": ("held_cores", 1),
+    "credits": ("credits", 1),
+    "paid": ("spent_cores", 1),
+    "memoryEntitled": ("entitled_memory_bytes", GIB),
+    "memoryHeld": ("allocated_memory_bytes", GIB),
+    "memoryLent": ("lent_memory_bytes", GIB),
+    "memoryBorrowed": ("borrowed_memory_bytes", GIB),
+}
+"""Metric of each figure of a user, and its units in one unit of the figure."""
+
+Points = dict[int, float]
+
+
+class Range(NamedTuple):
+    """The times of a query.
+
+    Attributes:
+        start: The first, in seconds since 1970.
+        end: The last.
+        step: Seconds between two.
+    """
+
+    start: int
+    end: int
+    step: int
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect, since the next host must not get the token."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Refuse."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prometheus:
+    """A Prometheus server, or what answers like one, such as Thanos or Mimir.
+
+    Attributes:
+        url: Its URL, to which ``/api/v1`` is added.
+        match: Label matchers, such as ``cluster="a"``, where it knows several clusters.
+        token: Bearer token; empty for none.
+    """
+
+    url: str
+    match: str = ""
+    token: str = ""
+
+    @classmethod
+    def at(cls, url: str, match: str = "", token_file: str | None = None) -> Prometheus:
+        """Return the server at a URL.
+
+        Raises:
+            BadInput: The URL is none of HTTP, or the file cannot be read.
+        """
+        if urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).netloc:
+            raise BadInput(f"--prometheus {url}: write a URL such as http://prometheus:9090")
+        try:
+            token = Path(token_file).read_text().strip() if token_file else ""
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadInput(f"--prometheus-token {token_file}: {error}") from error
+        return cls(url.rstrip("/"), match, token)
+
+    def query(self, metric: str, label: str, times: Range) -> dict[str, Points]:
+        """Return the largest value of a metric of the operator at each time, by a label.
+
+        Args:
+            metric: Name of the metric without its prefix.
+            label: Label; empty for the largest of all.
+            times: Times to ask for.
+
+        Raises:
+            Failure: It cannot be asked, or refuses, with what it says.
+        """
+        by = f" by ({label})" if label else ""
+        selector = f"{_PREFIX}{metric}" + (f"{{{self.match}}}" if self.match else "")
+        found = self._asked(
+            {
+                "query": f"max{by} ({selector})",
+                "start": str(times.start),
+                "end": str(times.end),
+                "step": str(times.step),
+            }
+        )
+        try:
+            return {str(each["metric"].get(label, "")): _points(each["values"]) for each in found}
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise self._failure("its answer is not one of Prometheus's range API") from error
+
+    def _asked(self, parameters: Mapping[str, str]) -> list[Any]:
+        headers = {"Accept": "application/json"}
+        if self.token:
+            headers["Authorization"] = f"Bearer {self.token}"
+        request = urllib.request.Request(  # noqa: S310 - `at` has seen to the scheme
+            f"{self.url}/api/v1/query_range?{urlencode(parameters)}", headers=headers
+        )
+        opener = urllib.request.build_opener(_NoRedirect)
+        try:
+            with opener.open(request, timeout=PATIENCE) as answer:
+                text = answer.read(LARGEST_ANSWER + 1)
+        except urllib.error.HTTPError as error:
+            with error:
+                raise self._failure(_said(error)) from error
+        except (OSError, HTTPException) as error:
+            raise self._failure(str(getattr(error, "reason", error))) from error
+        if len(text) > LARGEST_ANSWER:
+            raise self._failure("its answer is larger than 256 MiB; ask for less time")
+        try:
+            return list(json.loads(text)["data"]["result"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise self._failure("its answer is not one of Prometheus's range API") from error
+
+    def _failure(self, why: str) -> Failure:
+        return Failure(f"{self.url}: {why}; check --prometheus")
+
+
+def prometheus_history(prometheus: Prometheus, since: int, step: int, now: int) -> History:
+    """Return the history of users and nodes that Prometheus has.
+
+    Args:
+        prometheus: The server.
+        since: Seconds to look back.
+        step: Seconds between two times.
+        now: Current time, in seconds since 1970.
+
+    Raises:
+        Failure: It cannot be asked.
+    """
+    times = Range(-(-(now - since) // step) * step, now - now % step, step)
+    users = _users(prometheus, times)
+    prices = prometheus.query("core_price", "node", times)
+    samples: dict[int, Sample] = {}
+    for time in range(times.start, times.end + 1, step):
+        nodes = {
+            name: stored((points[time], None), "node")
+            for name, points in prices.items()
+            if time in points
+        }
+        tables: dict[Kind, Table] = {"user": users.get(time, {}), "node": nodes}
+        samples[time] = Sample(time, tables)
+    slots = sorted({slot_of(time) for time in samples})
+    unbounded = SLOT * LARGEST_ANSWER
+    parts = [
+        part_of(slot, [each for each in samples.values() if slot_of(each.time) == slot], unbounded)
+        for slot in slots
+    ]
+    note = "Prometheus has no figures of jobs, and not how much of a node is sold"
+    known = any(part.blocks for part in parts)
+    return History(
+        "prometheus" if known else "none",
+        step,
+        tuple(samples),
+        tuple(parts),
+        (note,) if known else (f"{prometheus.url} knows no metrics of an operator of Walras",),
+    )
+
+
+def days_of(
+    prometheus: Prometheus, start: int, end: int, step: int = RESOLUTION
+) -> tuple[Day, ...]:
+    """Return the accounts of users that follow from Prometheus's figures.
+
+    Args:
+        prometheus: The server.
+        start: Start, in seconds since 1970, a multiple of the step.
+        end: End, likewise.
+        step: Seconds for which a figure counts.
+
+    Raises:
+        Failure: It cannot be asked.
+    """
+    chunks = [
+        Range(first, min(first + _CHUNK, end) - step, step) for first in range(start, end, _CHUNK)
+    ]
+    days: dict[int, Day] = {}
+    for chunk in chunks:
+        for each in _observed(prometheus, chunk):
+            days[each.number] = days.get(each.number, Day(each.number)) + each
+    return tuple(days[number] for number in sorted(days))
+
+
+def _observed(prometheus: Prometheus, times: Range) -> Iterator[Day]:
+    led = prometheus.query("leader", "", times).get("", {})
+    users = _users(prometheus, times)
+    names = [each.name for each in FIELDS["user"]]
+    places = [names.index(each.name) for each in COLUMNS]
+    for time in sorted(led):
+        if led[time] != 1:
+            continue
+        table = {
+            name: tuple(
+                None if (value := row[place]) is None else value * times.step for place in places
+            )
+            for name, row in users.get(time, {}).items()
+        }
+        yield Day(time // DAY, {time - time % HOUR: Hour(times.step, table)})
+
+
+def _users(prometheus: Prometheus, times: Range) -> dict[int, Table]:
+    """Return the figures of all users at each time."""
+    with ThreadPoolExecutor(_ASKING) as pool:
+        answers = {
+            figure: pool.submit(prometheus.query, metric, "entitlement", times)
+            for figure, (metric, _) in _METRICS.items()
+        }
+    found = {figure: answer.result() for figure, answer in answers.items()}
+    tables: dict[int, Table] = {}
+    for name in sorted({name for series in found.values() for name in series}):
+        mine = {figure: series.get(name, {}) for figure, series in found.items()}
+        for time in sorted({time for points in mine.values() for time in points}):
+            known = {
+                figure: points[time] / _METRICS[figure][1]
+                for figure, points in mine.items()
+                if time in points
+            }
+            tables.setdefault(time, {})[name] = _row(known)
+    return tables
+
+
+def _row(known: Mapping[str, float]) -> tuple[int | None, ...]:
+    """Return the stored row of a user's figures, with those that follow from others."""
+    figures: dict[str, float | None] = dict(known)
+    entitled, bought, paid = (known.get(name) for name in ("entitled", "bought", "paid"))
+    if entitled is not None and bought is not None:
+        figures |= {"lent": max(entitled - bought, 0.0), "borrowed": max(bought - entitled, 0.0)}
+    if bought and paid is not None:
+        figures["price"] = paid / bought
+    return stored((figures.get(each.name) for each in FIELDS["user"]), "user")
+
+
+def _points(values: Any) -> Points:
+    points = {round(float(time)): float(value) for time, value in values}
+    return {time: value for time, value in points.items() if math.isfinite(value)}
+
+
+def _said(error: urllib.error.HTTPError) -> str:
+    """Return what Prometheus says of a request that it refuses."""
+    try:
+        return f"{error.code}: {json.loads(error.read(10_000))['error']}"
+    except (ValueError, KeyError, TypeError, OSError):
+        return f"HTTP status {error.code} {error.reason}"

@@ -1,0 +1,258 @@
+"""The command ``walras report``."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from walras_cli.cluster.options import cluster_options
+from walras_service.failures import BadInput, Failure
+
+if TYPE_CHECKING:
+    from walras.accounts import Day
+    from walras_cli.cluster.options import Target
+
+WRITTEN = 660
+"""Seconds after which the operator has written everything that was before."""
+
+_SPAN = re.compile(r"([1-9][0-9]{0,4})([hdw])")
+_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+
+
+class When(click.ParamType[timedelta | datetime, str]):
+    """A time: as long ago, such as 30d, or a date or time in UTC."""
+
+    name = "when"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> timedelta | datetime:
+        """Return a time or how long ago it is."""
+        if isinstance(value, timedelta | datetime):
+            return value
+        span = _SPAN.fullmatch(value)
+        if span:
+            return timedelta(**{_UNITS[span[2]]: int(span[1])})
+        try:
+            found = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(
+                f"{value!r} is no time; write how long ago, such as 30d, 12h or 4w, or a date such "
+                f"as 2026-11-01",
+                param,
+                ctx,
+            )
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+class By(click.ParamType[frozenset[str], str]):
+    """What has a row of its own."""
+
+    name = "by"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> frozenset[str]:
+        """Return the columns that tell rows apart."""
+        if isinstance(value, frozenset):
+            return value
+        found = frozenset(value.split(","))
+        if not found <= {"user", "month"}:
+            self.fail(f"{value!r}; write user, month, or user,month", param, ctx)
+        return found
+
+
+@click.command(short_help="Show what users were entitled to, held and paid over weeks or months.")
+@cluster_options
+@click.option(
+    "--since", type=When(), default="30d", show_default=True, metavar="WHEN", help="Start."
+)
+@click.option("--until", type=When(), metavar="WHEN", help="End.  [default: now]")
+@click.option(
+    "--by",
+    type=By(),
+    default="user,month",
+    show_default=True,
+    metavar="COLUMNS",
+    help="What has a row of its own: user, month, or user,month.",
+)
+@click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(["table", "csv", "json"]),
+    help="Output format.  [default: table]",
+)
+@click.option(
+    "--format",
+    "style",
+    type=click.Choice(["walras", "opencost"]),
+    default="walras",
+    show_default=True,
+    help="Form of the JSON: opencost is that of OpenCost's allocation API.",
+)
+@click.option(
+    "--core-hour-price",
+    type=click.FloatRange(min=0),
+    metavar="PRICE",
+    help="Cost of a core-hour at the market's mean price.",
+)
+@click.option(
+    "--gib-hour-price",
+    type=click.FloatRange(min=0),
+    metavar="PRICE",
+    help="Cost of a GiB of granted memory for an hour.",
+)
+@click.option("--prometheus", metavar="URL", help="Compute it from the metrics in this Prometheus.")
+@click.option(
+    "--prometheus-match",
+    default="",
+    metavar="LABELS",
+    help='Label matchers of the operator\'s metrics in it, such as cluster="a".',
+)
+@click.option("--prometheus-token", metavar="FILE", help="File with a bearer token for Prometheus.")
+def report(
+    *,
+    target: Target,
+    since: timedelta | datetime,
+    until: timedelta | datetime | None,
+    by: frozenset[str],
+    form: Literal["table", "csv", "json"] | None,
+    style: Literal["walras", "opencost"],
+    core_hour_price: float | None,
+    gib_hour_price: float | None,
+    prometheus: str | None,
+    prometheus_match: str,
+    prometheus_token: str | None,
+) -> None:
+    """Show the core-hours and GiB-hours of users, by month, and what they paid for their cores.
+
+    \b
+      entitled  what the user's share of the cluster was worth
+      bought    what its jobs bought in the market; held: the same in whole cores
+      lent      entitled and not bought; borrowed: bought beyond that
+      paid      bought times price, where 1 is the mean price of the cluster
+
+    The operator keeps these sums by the hour for 400 days. Reading them takes the right to get
+    ConfigMaps in its namespace; -n names it if it cannot be found. With --prometheus, they are
+    computed from its metrics, and no cluster is needed. Months are those of UTC. Time in which no
+    operator led is in no sum, and a note says how much it was.
+
+    \b
+    Examples:
+      walras report --since 30d
+      walras report --since 2026-10-01 --until 2026-11-01 -o csv
+      walras report --by user --core-hour-price 0.03 --gib-hour-price 0.004
+      walras report --format opencost --core-hour-price 0.03
+      walras report --prometheus http://prometheus:9090 -o json
+
+    Exit codes: 0 success, 1 the cluster or Prometheus cannot be read, 2 invalid input.
+    """  # noqa: D301 - the backspace keeps click from filling the lines
+    if style == "opencost":
+        if form in {"table", "csv"}:
+            raise BadInput(f"--format opencost is JSON; drop -o {form}")
+        if by != {"user", "month"}:
+            raise BadInput("--format opencost has rows by user and month; drop --by")
+    from walras_cli.cluster.report.page import ReportPage
+    from walras_cli.cluster.report.sums import Prices, report_of
+    from walras_cli.output import show
+
+    prices = Prices(core_hour_price, gib_hour_price)
+    if prometheus is None:
+        start, end, days, notes = _from_operator(target, since, until)
+        source = "operator"
+    else:
+        start, end, days, notes = _from_prometheus(
+            prometheus, prometheus_match, prometheus_token, since, until
+        )
+        source = "prometheus"
+    made = report_of(days, start, end, by_user="user" in by, by_month="month" in by, prices=prices)
+    page = ReportPage(made, source, notes)
+    if style == "opencost":
+        from walras_cli.cluster.report.opencost import opencost
+
+        click.echo(json.dumps(opencost(made, _one_for_cores(prices)), indent=2))
+    elif form == "csv":
+        click.echo(page.csv(), nl=False)
+    else:
+        show(page, form or "table")
+
+
+_Found = tuple[int, int, "tuple[Day, ...]", tuple[str, ...]]
+
+
+def _from_operator(
+    target: Target, since: timedelta | datetime, until: timedelta | datetime | None
+) -> _Found:
+    from walras_cli.cluster.connection import connected
+    from walras_cli.cluster.history import HistoryReader, namespace_of_operator
+
+    with connected(target) as cluster:
+        namespace = target.namespace or namespace_of_operator(cluster)
+        start, end = span_of(since, until, cluster.now, WRITTEN)
+        found = HistoryReader(cluster, namespace).accounts(start, end)
+    if found.forbidden:
+        raise Failure(*found.notes)
+    return start, end, found.days, found.notes
+
+
+def _from_prometheus(
+    url: str,
+    match: str,
+    token_file: str | None,
+    since: timedelta | datetime,
+    until: timedelta | datetime | None,
+) -> _Found:
+    from walras_cli.cluster.prometheus import RESOLUTION, Prometheus, days_of
+
+    server = Prometheus.at(url, match, token_file)
+    start, end = span_of(since, until, datetime.now(UTC), 0)
+    end -= end % RESOLUTION
+    days = days_of(server, start, end)
+    notes = () if days else (f"{url} knows no metrics of an operator of Walras at that time",)
+    return start, end, days, notes
+
+
+def span_of(
+    since: timedelta | datetime,
+    until: timedelta | datetime | None,
+    now: datetime,
+    written: int,
+) -> tuple[int, int]:
+    """Return start and end of a report, in seconds since 1970; the start is a full hour.
+
+    Args:
+        since: Start, or how long ago it is.
+        until: End, or how long ago it is; None for now.
+        now: Current time.
+        written: Seconds after which everything is known.
+
+    Raises:
+        BadInput: The end is not after the start.
+    """
+    first = int(_time(since, now).timestamp())
+    first -= first % 3600
+    last = int(now.timestamp()) - written
+    last -= last % 600
+    if until is not None:
+        last = min(last, int(_time(until, now).timestamp()))
+    if last <= first:
+        raise BadInput(
+            "--since: this time has not begun, or ends before it begins; choose an earlier start"
+        )
+    return first, last
+
+
+def _time(when: timedelta | datetime, now: datetime) -> datetime:
+    return when if isinstance(when, datetime) else now - when
+
+
+def _one_for_cores(prices: Any) -> Any:
+    from walras_cli.cluster.report.sums import Prices
+
+    core = 1.0 if prices.core_hour is None else prices.core_hour
+    return Prices(core, prices.gib_hour)

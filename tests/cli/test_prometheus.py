@@ -1,0 +1,312 @@
+"""Reports and history from Prometheus: from answers as it gives them, and from a real one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import threading
+import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import socket
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from click.testing import CliRunner
+
+from waiting import eventually
+from walras.accounts import COLUMNS, DAY, HOUR
+from walras_cli.cluster.prometheus import Prometheus, days_of, prometheus_history
+from walras_cli.cluster.report.sums import Row, report_of
+from walras_cli.main import main
+from walras_service.failures import Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.system
+
+START = 20_700 * DAY
+STEP = 300
+
+
+class Server:
+    """A server that answers queries for ranges in the format of Prometheus's documentation.
+
+    Attributes:
+        values: Value of a metric of the operator by its name, label and time; None for no point.
+        code: Status of all answers.
+        body: Body of all answers; None to answer queries.
+        asked: Paths and headers of all requests.
+    """
+
+    def __init__(self) -> None:
+        self.values: dict[str, dict[str, Callable[[int], float | None]]] = {}
+        self.code, self.body = 200, ""
+        self.asked: list[tuple[str, str | None]] = []
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                server.asked.append((self.path, self.headers.get("Authorization")))
+                body = (server.body or json.dumps(server.answer(self.path))).encode()
+                self.send_response(server.code)
+                self.send_header("Content-Length", str(len(body)))
+                if server.code == 302:
+                    self.send_header("Location", "http://127.0.0.1:1/")
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def answer(self, path: str) -> dict[str, Any]:
+        query = {key: each[0] for key, each in parse_qs(urlsplit(path).query).items()}
+        metric = query["query"].partition("(walras_operator_")[2].rstrip(")").partition("{")[0]
+        label = "entitlement" if "by (entitlement)" in query["query"] else "node"
+        times = range(int(query["start"]), int(query["end"]) + 1, int(query["step"]))
+        result = [
+            {
+                "metric": {label: name} if name else {},
+                "values": [[t, str(value)] for t in times if (value := at(t)) is not None],
+            }
+            for name, at in self.values.get(metric, {}).items()
+        ]
+        return {"status": "success", "data": {"resultType": "matrix", "result": result}}
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    made = Server()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def fill(server: Server) -> None:
+    """Two users for two hours, in which nobody led for half of one."""
+    away = range(START + HOUR, START + HOUR + 1800)
+    server.values = {
+        "leader": {"": lambda t: 0.0 if t in away else 1.0},
+        "entitled_cores": {"ann": lambda _: 4.0, "bob": lambda _: 4.0},
+        "allocated_cores": {"ann": lambda _: 5.0, "bob": lambda _: 3.0},
+        "held_cores": {"ann": lambda t: 6.0 if t < START + HOUR else 2.0, "bob": lambda _: 2.0},
+        "spent_cores": {"ann": lambda _: 4.0},
+        "allocated_memory_bytes": {"ann": lambda _: float(2**31)},
+        "credits": {"ann": lambda _: float("nan")},
+        "core_price": {"n1": lambda _: 1.25},
+    }
+
+
+def rows(server: Server) -> dict[str, Row]:
+    days = days_of(Prometheus.at(server.url), START, START + 2 * HOUR)
+    made = report_of(days, START, START + 2 * HOUR)
+    return {each.user: each for each in made.rows}
+
+
+def test_sums_follow_from_the_points_at_which_somebody_led(server: Server) -> None:
+    fill(server)
+    found = rows(server)
+    ann, bob = found["ann"], found["bob"]
+    assert ann.cores.entitled == 4 * 1.5
+    assert ann.cores.held == 6 + 2 * 0.5
+    assert (ann.cores.borrowed, ann.cores.lent) == (1.5, 0)
+    assert (bob.cores.borrowed, bob.cores.lent) == (0, 1.5)
+    assert (ann.cores.paid, ann.cores.price) == (6, 0.8)
+    assert bob.cores.paid is None
+    assert ann.memory.held == 3
+    days = days_of(Prometheus.at(server.url), START, START + 2 * HOUR)
+    (period,) = report_of(days, START, START + 2 * HOUR).periods
+    assert [gap.missing_seconds for gap in period.gaps] == [1800]
+
+
+def test_history_has_users_and_prices(server: Server) -> None:
+    fill(server)
+    now = START + 2 * HOUR
+    found = prometheus_history(Prometheus.at(server.url), 2 * HOUR, STEP, now)
+    assert found.source == "prometheus"
+    assert found.times == tuple(range(START, now + 1, STEP))
+    ann = {each.name: each.values for each in found.series("user", "ann")}
+    assert set(ann["held"]) == {6.0, 2.0}
+    assert set(ann["credits"]) == {None}
+    (price, sold) = found.series("node", "n1")
+    assert set(price.values) == {1.25}
+    assert set(sold.values) == {None}
+    server.values = {}
+    assert prometheus_history(Prometheus.at(server.url), HOUR, STEP, now).source == "none"
+
+
+def test_long_times_are_asked_for_in_parts_and_matchers_and_tokens_are_sent(
+    server: Server, tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("secret\n")
+    found = Prometheus.at(server.url + "/", 'cluster="a"', str(token))
+    days_of(found, START, START + 30 * DAY)
+    queries = [parse_qs(urlsplit(path).query) for path, _ in server.asked]
+    assert {authorization for _, authorization in server.asked} == {"Bearer secret"}
+    assert 'max (walras_operator_leader{cluster="a"})' in {each["query"][0] for each in queries}
+    assert len({each["start"][0] for each in queries}) == 5
+    for each in queries:
+        points = (int(each["end"][0]) - int(each["start"][0])) // int(each["step"][0]) + 1
+        assert points <= 11_000
+
+
+@pytest.mark.parametrize(
+    ("code", "body", "said"),
+    [
+        (
+            422,
+            '{"status": "error", "errorType": "execution", "error": "too many samples"}',
+            "422: too many samples",
+        ),
+        (401, "who are you", "HTTP status 401 Unauthorized"),
+        (302, "elsewhere", "HTTP status 302"),
+        (200, "<html>", "its answer is not one of Prometheus's range API"),
+        (200, "[]", "its answer is not one of Prometheus's range API"),
+        (200, '{"data": {"result": [{"metric": {}}]}}', "not one of Prometheus's range API"),
+        (200, '{"data": {"result": [7]}}', "not one of Prometheus's range API"),
+    ],
+)
+def test_what_prometheus_refuses_is_said(server: Server, code: int, body: str, said: str) -> None:
+    server.code, server.body = code, body
+    with pytest.raises(Failure) as caught:
+        days_of(Prometheus.at(server.url), START, START + HOUR)
+    assert said in str(caught.value)
+    assert str(caught.value).startswith(server.url)
+
+
+def test_a_server_that_is_away_is_one_line() -> None:
+    with socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+        done = CliRunner().invoke(main, ["report", "--prometheus", url], prog_name="walras")
+    assert done.exit_code == 1
+    assert "Connection refused; check --prometheus" in done.output
+
+
+def test_the_command_reports_from_prometheus(server: Server) -> None:
+    fill(server)
+    since = ["--since", "2026-09-04T00:00:00Z", "--until", "2026-09-04T02:00:00Z"]
+    assert START == 20_700 * DAY
+    server.values["leader"] = {"": lambda _: 1.0}
+    options = ["report", "--prometheus", server.url, *since]
+    done = CliRunner().invoke(main, [*options, "-o", "json"], prog_name="walras")
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.output)
+    assert document["source"] == "prometheus"
+    assert [each["user"] for each in document["rows"]] == ["ann", "bob"]
+    assert document["rows"][0]["cores"]["entitled"] == 8
+    shown = CliRunner().invoke(main, options, prog_name="walras")
+    assert "core-hours" in shown.output
+    assert "ann" in shown.output
+    cost = CliRunner().invoke(main, [*options, "--format", "opencost"], prog_name="walras")
+    assert json.loads(cost.output)["data"][0]["ann"]["cpuCost"] == 8
+
+
+BINARIES = os.environ.get("WALRAS_PROMETHEUS", "")
+PROMETHEUS = shutil.which("prometheus", path=BINARIES or None) or ""
+PROMTOOL = shutil.which("promtool", path=BINARIES or None) or ""
+needs_prometheus = pytest.mark.skipif(
+    not (PROMETHEUS and PROMTOOL),
+    reason="needs prometheus and promtool: put them on PATH, or their folder in WALRAS_PROMETHEUS "
+    "(Debian: apt install prometheus)",
+)
+
+SCRAPE = 60
+
+
+def exposition() -> Iterator[str]:
+    """Two days of two operators, as OpenMetrics; between 6:00 and 7:00 of the first, none led."""
+    times = range(START, START + 2 * DAY, SCRAPE)
+    gauges = {
+        "entitled_cores": {"ann": 4.0, "bob": 4.0},
+        "allocated_cores": {"ann": 5.0, "bob": 3.0},
+        "held_cores": {"ann": 6.0, "bob": 2.0},
+        "spent_cores": {"ann": 4.5, "bob": 3.5},
+        "allocated_memory_bytes": {"ann": float(2**31)},
+    }
+    for metric, users in gauges.items():
+        yield f"# TYPE walras_operator_{metric} gauge"
+        for user, value in users.items():
+            for pod in ("operator-0", "operator-1"):
+                labels = f'entitlement="{user}",pod="{pod}"'
+                for time in times:
+                    yield f"walras_operator_{metric}{{{labels}}} {value} {time}"
+    yield "# TYPE walras_operator_leader gauge"
+    for pod in ("operator-0", "operator-1"):
+        for time in times:
+            leads = pod == "operator-0" and not START + 6 * HOUR <= time < START + 7 * HOUR
+            yield f'walras_operator_leader{{pod="{pod}"}} {int(leads)} {time}'
+    yield "# EOF"
+
+
+@pytest.fixture(scope="module")
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("prometheus")
+    (folder / "metrics").write_text("\n".join(exposition()) + "\n")
+    (folder / "prometheus.yml").write_text("global: {}\n")
+    subprocess.run(
+        [PROMTOOL, "tsdb", "create-blocks-from", "openmetrics", "metrics", "data"],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+    )
+    with socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    options = ["--config.file=prometheus.yml", "--storage.tsdb.path=data"]
+    options += [f"--web.listen-address={address}", "--storage.tsdb.retention.time=100y"]
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen([PROMETHEUS, *options], cwd=folder, stderr=log, stdout=log)
+
+    def ready() -> bool:
+        try:
+            with urllib.request.urlopen(f"http://{address}/-/ready", timeout=5) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+    try:
+        assert eventually(ready, 60), (folder / "log").read_text()
+        yield f"http://{address}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@needs_prometheus
+def test_a_real_prometheus_gives_the_sums_of_its_samples(prometheus: str) -> None:
+    days = days_of(Prometheus.at(prometheus), START, START + 2 * DAY)
+    made = report_of(days, START, START + 2 * DAY)
+    hours = 47
+    ann, bob = made.rows
+    assert ann.cores.held == pytest.approx(6 * hours)
+    assert ann.cores.paid == pytest.approx(4.5 * hours)
+    assert bob.cores.lent == pytest.approx(hours)
+    assert ann.memory.held == pytest.approx(2 * hours)
+    (gap,) = made.periods[0].gaps
+    assert (gap.start[11:16], gap.end[11:16], gap.missing_seconds) == ("06:00", "07:00", HOUR)
+
+
+@needs_prometheus
+def test_a_real_prometheus_says_what_is_wrong_with_a_matcher(prometheus: str) -> None:
+    with pytest.raises(Failure, match=r"400: .*(parse error|invalid parameter)"):
+        days_of(Prometheus.at(prometheus, "cluster"), START, START + HOUR)
+
+
+def test_all_sums_come_from_a_figure_of_users() -> None:
+    assert {each.name for each in COLUMNS} >= {"entitled", "held", "paid", "memoryHeld"}

@@ -1,0 +1,223 @@
+"""What a report adds up, and what it says of the time that nobody observed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from walras.accounts import COLUMNS, DAY, HOUR, OTHERS, Day, Hour
+from walras_cli.cluster.report.command import span_of
+from walras_cli.cluster.report.opencost import opencost
+from walras_cli.cluster.report.page import ReportPage
+from walras_cli.cluster.report.sums import Prices, Report, report_of, rfc3339
+from walras_cli.main import main
+from walras_service.failures import BadInput
+
+OCTOBER = int(datetime(2026, 10, 31, tzinfo=UTC).timestamp())
+NOVEMBER = OCTOBER + DAY
+NAMES = [each.name for each in COLUMNS]
+
+
+def row(**values: float) -> tuple[int | None, ...]:
+    """Stored sums of core-hours and GiB-hours."""
+    return tuple(
+        None if (value := values.get(each.name)) is None else round(value * each.scale * HOUR)
+        for each in COLUMNS
+    )
+
+
+def day(start: int, hours: dict[int, Hour], step: int = HOUR, without: int = 0) -> Day:
+    return Day(start // DAY, {start + HOUR * n: hour for n, hour in hours.items()}, step, without)
+
+
+ANN = row(entitled=4, bought=5, held=6, borrowed=1, lent=0, paid=4, memoryHeld=2)
+BOB = row(entitled=4, bought=3, held=2, borrowed=0, lent=1, paid=3)
+
+
+def made(**options: Any) -> Report:
+    """Two hours of October of which half of one was observed, and one of November."""
+    days = [
+        day(OCTOBER, {22: Hour(3600, {"ann": ANN, "bob": BOB}), 23: Hour(1800, {"ann": ANN})}),
+        day(NOVEMBER, {0: Hour(3600, {"ann": ANN})}),
+    ]
+    return report_of(days, OCTOBER + 22 * HOUR, NOVEMBER + HOUR, **options)
+
+
+def test_rows_are_by_user_and_month_of_utc() -> None:
+    rows = {(each.user, each.month): each for each in made().rows}
+    assert sorted(rows) == [("ann", "2026-10"), ("ann", "2026-11"), ("bob", "2026-10")]
+    ann = rows["ann", "2026-10"]
+    assert (ann.cores.entitled, ann.cores.held, ann.cores.paid, ann.cores.price) == (8, 12, 8, 0.8)
+    assert ann.cores.used is None
+    assert (ann.memory.held, ann.memory.lent) == (4, None)
+    assert rows["bob", "2026-10"].cores.lent == 1
+
+
+def test_rows_can_be_by_user_or_by_month_alone() -> None:
+    assert [(each.user, each.month) for each in made(by_month=False).rows] == [
+        ("ann", ""),
+        ("bob", ""),
+    ]
+    assert [each.cores.held for each in made(by_user=False).rows] == [14, 6]
+
+
+def test_gaps_are_said_and_never_filled() -> None:
+    october, november = made().periods
+    assert (october.seconds, october.observed_seconds) == (7200, 5400)
+    assert [(gap.start, gap.end, gap.missing_seconds) for gap in october.gaps] == [
+        ("2026-10-31T23:00:00Z", "2026-11-01T00:00:00Z", 1800)
+    ]
+    assert (november.seconds, november.observed_seconds, november.gaps) == (3600, 3600, ())
+
+
+def test_adjacent_hours_without_an_operator_are_one_gap() -> None:
+    days = [day(OCTOBER, {0: Hour(3600), 5: Hour(3600)})]
+    (period,) = report_of(days, OCTOBER, OCTOBER + 6 * HOUR).periods
+    (gap,) = period.gaps
+    assert (gap.start, gap.end) == (rfc3339(OCTOBER + HOUR), rfc3339(OCTOBER + 5 * HOUR))
+    assert gap.missing_seconds == 4 * HOUR
+
+
+def test_a_part_of_an_hour_at_the_end_is_no_gap() -> None:
+    days = [day(OCTOBER, {0: Hour(3600), 1: Hour(600)})]
+    (period,) = report_of(days, OCTOBER, OCTOBER + HOUR + 600).periods
+    assert (period.seconds, period.gaps) == (4200, ())
+
+
+def test_sums_over_several_hours_cover_all_of_them() -> None:
+    days = [day(OCTOBER, {0: Hour(DAY - 600, {"ann": ANN})}, step=DAY)]
+    (period,) = report_of(days, OCTOBER, NOVEMBER).periods
+    assert period.observed_seconds == DAY - 600
+    assert len(period.gaps) == 1
+
+
+@given(
+    st.dictionaries(st.integers(0, 47), st.integers(0, 3600), max_size=48),
+    st.integers(0, 24),
+    st.integers(25, 48),
+)
+def test_what_is_observed_and_what_is_missing_make_up_the_whole(
+    seconds: dict[int, int], first: int, last: int
+) -> None:
+    days = [
+        day(start, {n - at: Hour(seconds[n]) for n in seconds if at <= n < at + 24})
+        for start, at in ((OCTOBER, 0), (NOVEMBER, 24))
+    ]
+    start, end = OCTOBER + first * HOUR, OCTOBER + last * HOUR
+    periods = report_of(days, start, end).periods
+    assert sum(each.seconds for each in periods) == end - start
+    for each in periods:
+        missing = sum(gap.missing_seconds for gap in each.gaps)
+        assert each.observed_seconds + missing == each.seconds
+    assert sum(each.observed_seconds for each in periods) == sum(
+        seconds.get(n, 0) for n in range(first, last)
+    )
+
+
+def test_prices_give_costs() -> None:
+    rows = made(prices=Prices(0.5, 0.25)).rows
+    assert [each.cost for each in rows] == [8 * 0.5 + 4 * 0.25, 3 * 0.5, 4 * 0.5 + 2 * 0.25]
+    assert [each.cost for each in made().rows] == [None] * 3
+
+
+def test_csv_has_a_header_and_is_empty_where_nothing_is_known() -> None:
+    text = ReportPage(made(prices=Prices(0.5)), "operator").csv()
+    first, second, _ = csv.DictReader(io.StringIO(text))
+    assert first["user"] == "ann"
+    assert first["month"] == "2026-10"
+    assert first["coreHoursHeld"] == "12"
+    assert first["coreHoursUsed"] == ""
+    assert first["gibHoursHeld"] == "4"
+    assert first["cost"] == "4"
+    assert (first["observedSeconds"], first["seconds"]) == ("5400", "7200")
+    assert second["gibHoursHeld"] == ""
+
+
+def test_json_has_rows_periods_and_notes() -> None:
+    document = ReportPage(made(), "operator", ("something",)).document()
+    assert document["start"] == "2026-10-31T22:00:00Z"
+    assert document["rows"][0]["cores"]["borrowed"] == 2
+    assert document["periods"][0]["gaps"][0]["missingSeconds"] == 1800
+    assert document["notes"] == [
+        "something",
+        (
+            "2026-10: 75.0 % of 2.0 hours were observed; 0.5 hours are in no figure, most of them "
+            "between 2026-10-31T23:00:00Z and 2026-11-01T00:00:00Z"
+        ),
+    ]
+    json.dumps(document, allow_nan=False)
+
+
+def test_users_without_a_row_are_named_as_others() -> None:
+    days = [day(OCTOBER, {0: Hour(3600, {OTHERS: BOB, "ann": ANN})}, without=7)]
+    page = ReportPage(report_of(days, OCTOBER, OCTOBER + HOUR), "operator")
+    assert [each.user for each in page.report.rows] == ["(others)", "ann"]
+    assert page.remarks() == (
+        (
+            "(others) are the users who held least, up to 7 in a day: the operator had no room for "
+            "each of them"
+        ),
+    )
+
+
+def test_opencost_has_a_set_of_allocations_for_each_month() -> None:
+    document = opencost(made(), Prices(0.5, 0.25))
+    assert (document["code"], document["status"]) == (200, "success")
+    october, november = document["data"]
+    assert sorted(october) == ["ann", "bob"]
+    ann = october["ann"]
+    assert ann["name"] == "ann"
+    assert ann["window"] == {"start": "2026-10-31T22:00:00Z", "end": "2026-11-01T00:00:00Z"}
+    assert (ann["start"], ann["end"]) == (ann["window"]["start"], ann["window"]["end"])
+    assert ann["minutes"] == 90
+    assert (ann["cpuCoreHours"], ann["cpuCores"]) == (12, 8)
+    assert ann["cpuCoreUsageAverage"] is None
+    assert (ann["ramByteHours"], ann["cpuCost"], ann["ramCost"]) == (4 * 2**30, 4, 1)
+    assert ann["totalCost"] == 5
+    assert november["ann"]["minutes"] == 60
+
+
+NOW = datetime(2026, 11, 24, 18, 40, 30, tzinfo=UTC)
+
+
+def seconds(text: str) -> int:
+    return int(datetime.fromisoformat(text).timestamp())
+
+
+def test_a_time_begins_at_a_full_hour_and_ends_with_what_is_written() -> None:
+    assert span_of(timedelta(hours=2), None, NOW, 660) == (
+        seconds("2026-11-24T16:00:00Z"),
+        seconds("2026-11-24T18:20:00Z"),
+    )
+    assert span_of(NOW - timedelta(days=20), NOW - timedelta(days=10), NOW, 660)[1] == seconds(
+        "2026-11-14T18:40:30Z"
+    )
+    with pytest.raises(BadInput, match="choose an earlier start"):
+        span_of(timedelta(days=1), timedelta(days=2), NOW, 660)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--since", "soon"], "'soon' is no time; write how long ago, such as 30d"),
+        (["--since", "0d"], "is no time"),
+        (["--by", "team"], "write user, month, or user,month"),
+        (["--format", "opencost", "-o", "csv"], "drop -o csv"),
+        (["--format", "opencost", "--by", "user"], "drop --by"),
+        (["--prometheus", "ftp://x"], "write a URL such as http://prometheus:9090"),
+        (["--prometheus", "file:///etc/passwd"], "write a URL"),
+        (["--prometheus", "http://x", "--prometheus-token", "/nowhere"], "/nowhere"),
+    ],
+)
+def test_bad_input_is_one_line(arguments: list[str], message: str) -> None:
+    done = CliRunner().invoke(main, ["report", *arguments], prog_name="walras")
+    assert done.exit_code == 2
+    assert message in done.output
