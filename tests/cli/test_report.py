@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from walras_cli.cluster.report.opencost import opencost
 from walras_cli.cluster.report.page import ReportPage
 from walras_cli.cluster.report.sums import Prices, Report, report_of, rfc3339
 from walras_cli.main import main
+from walras_cli.output import show
 from walras_service.failures import BadInput
 
 OCTOBER = int(datetime(2026, 10, 31, tzinfo=UTC).timestamp())
@@ -221,3 +223,39 @@ def test_bad_input_is_one_line(arguments: list[str], message: str) -> None:
     done = CliRunner().invoke(main, ["report", *arguments], prog_name="walras")
     assert done.exit_code == 2
     assert message in done.output
+
+
+def test_the_page_shows_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Three users for a month, in which no operator led for three hours."""
+    users = {
+        "batch": row(
+            entitled=9, bought=8.68, held=8.6, lent=0.32, borrowed=0, paid=9,
+            memoryEntitled=10, memoryHeld=0, memoryLent=3.6, memoryBorrowed=0,
+        ),
+        "speech-lab": row(
+            entitled=4.5, bought=4.4, held=4.42, lent=0.1, borrowed=0, paid=4.5,
+            memoryEntitled=5, memoryHeld=4, memoryLent=0.2, memoryBorrowed=0,
+        ),
+        "vision-lab": row(
+            entitled=13.5, bought=13.92, held=14, lent=0, borrowed=0.42, paid=13.5,
+            memoryEntitled=15, memoryHeld=12, memoryLent=0, memoryBorrowed=4.5,
+        ),
+    }  # fmt: skip
+    start = NOVEMBER - 31 * DAY
+    away = range(start + 11 * DAY + 2 * HOUR, start + 11 * DAY + 5 * HOUR)
+    days = [
+        Day(
+            first // DAY,
+            {
+                time: Hour(HOUR, users)
+                for time in range(first, first + DAY, HOUR)
+                if time not in away
+            },
+        )
+        for first in range(start, NOVEMBER, DAY)
+    ]
+    made = report_of(days, start, NOVEMBER, prices=Prices(0.03, 0.004))
+    show(ReportPage(made, "operator"), "table")
+    page = (Path(__file__).parents[2] / "docs" / "report.md").read_text()
+    shown = page.partition("```console\n$ ")[2].partition("```")[0].splitlines()[1:]
+    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == shown

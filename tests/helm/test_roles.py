@@ -110,9 +110,26 @@ def test_a_lead_also_gets_the_verb_that_its_policy_asks_for() -> None:
         assert "divide" not in rule["verbs"], "on all Entitlements, that would lift the policy"
 
 
-def test_an_administrator_gets_the_whole_market() -> None:
-    bindings = given(people({"group": GROUP, "role": "admin"}))
-    assert bindings == {("ClusterRoleBinding", "", "walras-admin")}
+def test_an_administrator_gets_the_whole_market_and_its_history() -> None:
+    documents = people({"group": GROUP, "role": "admin"})
+    assert given(documents) == {
+        ("ClusterRoleBinding", "", "walras-admin"),
+        ("RoleBinding", NAMESPACE, "walras-history"),
+    }
+    (rule,) = of_kind("Role", documents)["walras-history"]["rules"]
+    assert rule == {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}
+
+
+def test_nobody_else_may_read_the_history() -> None:
+    """It is about all users, and the operator's ConfigMaps are nobody else's business."""
+    documents = people(
+        {"group": GROUP, "namespaces": ["a"], "entitlements": ["vision"]},
+        {"group": GROUP, "role": "lead", "entitlements": ["vision"]},
+    )
+    assert "walras-history" not in {role for _, _, role in given(documents)}
+    for name, role in of_kind("ClusterRole", documents).items():
+        for rule in role["rules"]:
+            assert "configmaps" not in rule["resources"], name
 
 
 def test_without_the_policy_nobody_is_a_lead() -> None:

@@ -46,7 +46,8 @@ WRITE = 600
 USERS = "user"
 """Key of a day's block in its ConfigMap."""
 
-_MOST_SLOTS = 3  # that wait to be written; each may have some 20 MiB of samples
+_ENDING = 3.0  # seconds that an operator which ends waits for the last write
+_MOST_SLOTS = 3  # that wait to be written; each takes up to 50 MiB with 10 000 jobs
 _MOST_DAYS = 3
 _TRIES = 2
 
@@ -133,9 +134,9 @@ class HistoryKeeper:
         self._thread.start()
 
     def stop(self) -> None:
-        """Write what is new, if this operator still leads, and stop."""
+        """Write what is new, if this operator still leads and it takes no more than a moment."""
         self._stopping.set()
-        self._thread.join(timeout=30)
+        self._thread.join(timeout=_ENDING)
 
     def _run(self) -> None:
         while not self._stopping.wait(STEP - self._clock() % STEP):
