@@ -6,9 +6,11 @@ Of jobs that change every minute, fewer samples are kept, so that the ring keeps
 
 from __future__ import annotations
 
+import json
 import random
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +29,7 @@ from walras.history import LENGTH, RING, SLOT, STEP, history_of_parts, part_of  
 from walras.resources.assembly import Objects  # noqa: E402
 from walras.resources.parse import parse_object  # noqa: E402
 from walras_operator.market_sample import sample_of  # noqa: E402
+from walras_operator.runtime.pod_use import use_of  # noqa: E402
 from walras_operator.world import World  # noqa: E402
 
 if TYPE_CHECKING:
@@ -108,7 +111,7 @@ def measured(market: Market, part: float) -> list[str]:
     for number in range(SAMPLES):
         market.change(part)
         known = market.world()
-        sample, took = milliseconds(lambda n=number, w=known: sample_of(w, START + STEP * n))
+        sample, took = milliseconds(partial(sample_of, known, START + STEP * number))
         samples.append(sample)
         sampling += took
     stored, packing = milliseconds(lambda: part_of(START // SLOT, samples))
@@ -155,6 +158,18 @@ def accounts(market: Market) -> str:
     )
 
 
+def use() -> str:
+    """Return an answer of the metrics API."""
+    items = [
+        {
+            "metadata": {"namespace": "lab", "name": f"train-{n:05}-abcde"},
+            "containers": [{"name": "main", "usage": {"cpu": f"{n}n", "memory": f"{n}Ki"}}],
+        }
+        for n in range(JOBS)
+    ]
+    return json.dumps({"items": items})
+
+
 def main() -> None:
     """Print a table."""
     market = Market()
@@ -177,6 +192,9 @@ def main() -> None:
     console = Console(width=120)
     console.print(table)
     console.print(accounts(market))
+    answer = use()
+    _, took = milliseconds(lambda: use_of(json.loads(answer)))
+    console.print(f"to read what {JOBS} pods use: {took:.0f} ms")
 
 
 if __name__ == "__main__":

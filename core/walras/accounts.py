@@ -45,18 +45,20 @@ LONGEST = 150
 OTHERS = ""
 """Name of the row of users for whom a day has no room; no Entitlement can be called so."""
 
-STEPS = tuple(HOUR * hours for hours in (1, 2, 3, 4, 6, 8, 12, 24))
-"""Seconds over which the hours of a day may be summed."""
+STEPS = tuple(HOUR * hours for hours in (1, 2, 4, 8, 24))
+"""Seconds over which the hours of a day may be summed; each divides the next one."""
 
 _SUMMED = (
     "entitled",
     "bought",
     "held",
+    "used",
     "lent",
     "borrowed",
     "paid",
     "memoryEntitled",
     "memoryHeld",
+    "memoryUsed",
     "memoryLent",
     "memoryBorrowed",
 )

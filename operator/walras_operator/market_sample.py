@@ -5,14 +5,16 @@ All figures are those that users see in statuses, so history, `walras top` and m
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walras.history import GIB, Sample, stored
 from walras.resources.contract import MARKET_NAME
 from walras_operator.conditions import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from walras.blocks import Table
     from walras_operator.world import World
@@ -20,14 +22,71 @@ if TYPE_CHECKING:
 Status = dict[str, Any]
 
 
-def sample_of(world: World, time: int) -> Sample:
+class Used(NamedTuple):
+    """What a pod, or all pods of a user, use.
+
+    Attributes:
+        cores: CPUs of a pod, as Kubernetes counts them; cores of a user, as the market sells them.
+        memory: Bytes.
+    """
+
+    cores: float
+    memory: float
+
+
+Use = Mapping[tuple[str, str], Used]
+"""What pods use, by namespace and name."""
+
+
+def sample_of(world: World, time: int, use: Use | None = None) -> Sample:
     """Return the market as the statuses describe it. Malformed figures count as unknown.
 
     Args:
         world: Everything that the operator knows.
         time: Current time, in seconds since 1970.
+        use: What pods use; None if that is unknown.
     """
-    return Sample(time, {"user": _users(world), "node": _nodes(world), "job": _jobs(world)})
+    used = {} if use is None else used_by_users(world, use)
+    return Sample(time, {"user": _users(world, used), "node": _nodes(world), "job": _jobs(world)})
+
+
+def used_by_users(world: World, use: Use) -> dict[str, Used]:
+    """Return what the pods of each user's jobs use, without users of whom not all is known.
+
+    Args:
+        world: Everything that the operator knows.
+        use: What pods use.
+    """
+    of_cpu = _cores_of_cpu(world)
+    found: defaultdict[str, list[Used]] = defaultdict(list)
+    unknown = set()
+    for each in world.objects.jobs:
+        status, user = each.status or {}, each.spec.entitlement
+        if _number(status, "counts", "unlisted"):
+            unknown.add(user)
+        for pod in listed(status, "pods"):
+            mine = use.get((each.metadata.namespace, str(pod.get("name"))))
+            if mine is not None:
+                cores = mine.cores * of_cpu.get(str(pod.get("node")), 1.0)
+                found[user].append(Used(cores, mine.memory))
+    return {
+        user: Used(sum(each.cores for each in pods), sum(each.memory for each in pods))
+        for user, pods in found.items()
+        if user not in unknown
+    }
+
+
+def _cores_of_cpu(world: World) -> dict[str, float]:
+    """Return how many of the cores that are sold one CPU of each node is; 1 where unknown."""
+    units = {each.spec.cores.unit for each in world.markets if each.metadata.name == MARKET_NAME}
+    if units != {"core"}:
+        return {}
+    found = {}
+    for node, each in world.allocations.items():
+        cores, threads = (_number(each.status, "topology", name) for name in ("cores", "threads"))
+        if cores and threads:
+            found[node] = cores / threads
+    return found
 
 
 def spent(status: Mapping[str, Any]) -> float | None:
@@ -50,16 +109,16 @@ def loans(status: Mapping[str, Any], direction: str) -> float | None:
     return sum(_number(each, "memory") or 0.0 for each in listed(credit, direction))
 
 
-def _users(world: World) -> Table:
+def _users(world: World, used: Mapping[str, Used]) -> Table:
     found = {}
     for each in world.objects.entitlements:
         status = each.status or {}
         if status.get("cores") or status.get("memory"):
-            found[each.metadata.name] = stored(_user(status), "user")
+            found[each.metadata.name] = stored(_user(status, used.get(each.metadata.name)), "user")
     return found
 
 
-def _user(status: Status) -> tuple[float | None, ...]:
+def _user(status: Status, used: Used | None) -> tuple[float | None, ...]:
     entitled, bought = _number(status, "cores", "entitled"), _number(status, "cores", "allocated")
     trade = None if entitled is None or bought is None else bought - entitled
     paid = spent(status)
@@ -67,6 +126,7 @@ def _user(status: Status) -> tuple[float | None, ...]:
         entitled,
         bought,
         _number(status, "cores", "held"),
+        None if used is None else used.cores,
         None if trade is None else max(-trade, 0.0),
         None if trade is None else max(trade, 0.0),
         _number(status, "credits", "balance"),
@@ -74,6 +134,7 @@ def _user(status: Status) -> tuple[float | None, ...]:
         paid,
         _gib(_number(status, "memory", "entitled")),
         _gib(_number(status, "memory", "allocated")),
+        None if used is None else _gib(used.memory),
         _gib(loans(status, "lent")),
         _gib(loans(status, "borrowed")),
     )

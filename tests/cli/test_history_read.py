@@ -21,6 +21,7 @@ from walras_cli.cluster.connection import Cluster
 from walras_cli.cluster.history import USERS, HistoryReader, history_of
 from walras_cli.cluster.report.sums import rfc3339
 from walras_cli.main import main
+from walras_operator.market_sample import Used
 from walras_operator.runtime.history import HistoryKeeper
 from walras_operator.runtime.history_parts import HistoryParts, StoredPart
 from walras_operator.runtime.metrics import Metrics
@@ -152,6 +153,7 @@ def test_a_report_has_what_an_operator_wrote(server: ConfigMaps, tmp_path: Path)
     world = World("", objects=Objects(entitlements=[ann.model_copy(update={"status": status})]))
     keeper = HistoryKeeper(
         lambda: world,
+        lambda: {("lab", "a"): Used(2.0, 2**30)},
         lambda: 1,
         HistoryPolicy,
         HistoryParts(Api(server.settings(), "test", 1), PLACE),

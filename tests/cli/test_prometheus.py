@@ -105,6 +105,7 @@ def fill(server: Server) -> None:
         "allocated_cores": {"ann": lambda _: 5.0, "bob": lambda _: 3.0},
         "held_cores": {"ann": lambda t: 6.0 if t < START + HOUR else 2.0, "bob": lambda _: 2.0},
         "spent_cores": {"ann": lambda _: 4.0},
+        "used_cores": {"ann": lambda _: 1.5},
         "allocated_memory_bytes": {"ann": lambda _: float(2**31)},
         "credits": {"ann": lambda _: float("nan")},
         "core_price": {"n1": lambda _: 1.25},
@@ -123,6 +124,7 @@ def test_sums_follow_from_the_points_at_which_somebody_led(server: Server) -> No
     ann, bob = found["ann"], found["bob"]
     assert ann.cores.entitled == 4 * 1.5
     assert ann.cores.held == 6 + 2 * 0.5
+    assert (ann.cores.used, bob.cores.used) == (1.5 * 1.5, None)
     assert (ann.cores.borrowed, ann.cores.lent) == (1.5, 0)
     assert (bob.cores.borrowed, bob.cores.lent) == (0, 1.5)
     assert (ann.cores.paid, ann.cores.price) == (6, 0.8)

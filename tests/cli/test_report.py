@@ -40,7 +40,7 @@ def day(start: int, hours: dict[int, Hour], step: int = HOUR, without: int = 0) 
     return Day(start // DAY, {start + HOUR * n: hour for n, hour in hours.items()}, step, without)
 
 
-ANN = row(entitled=4, bought=5, held=6, borrowed=1, lent=0, paid=4, memoryHeld=2)
+ANN = row(entitled=4, bought=5, held=6, used=1.5, borrowed=1, lent=0, paid=4, memoryHeld=2)
 BOB = row(entitled=4, bought=3, held=2, borrowed=0, lent=1, paid=3)
 
 
@@ -58,7 +58,7 @@ def test_rows_are_by_user_and_month_of_utc() -> None:
     assert sorted(rows) == [("ann", "2026-10"), ("ann", "2026-11"), ("bob", "2026-10")]
     ann = rows["ann", "2026-10"]
     assert (ann.cores.entitled, ann.cores.held, ann.cores.paid, ann.cores.price) == (8, 12, 8, 0.8)
-    assert ann.cores.used is None
+    assert ann.cores.used == 3
     assert (ann.memory.held, ann.memory.lent) == (4, None)
     assert rows["bob", "2026-10"].cores.lent == 1
 
@@ -136,7 +136,7 @@ def test_csv_has_a_header_and_is_empty_where_nothing_is_known() -> None:
     assert first["user"] == "ann"
     assert first["month"] == "2026-10"
     assert first["coreHoursHeld"] == "12"
-    assert first["coreHoursUsed"] == ""
+    assert (first["coreHoursUsed"], second["coreHoursUsed"]) == ("3", "")
     assert first["gibHoursHeld"] == "4"
     assert first["cost"] == "4"
     assert (first["observedSeconds"], first["seconds"]) == ("5400", "7200")
@@ -181,7 +181,9 @@ def test_opencost_has_a_set_of_allocations_for_each_month() -> None:
     assert (ann["start"], ann["end"]) == (ann["window"]["start"], ann["window"]["end"])
     assert ann["minutes"] == 90
     assert (ann["cpuCoreHours"], ann["cpuCores"]) == (12, 8)
-    assert ann["cpuCoreUsageAverage"] is None
+    assert ann["cpuCoreUsageAverage"] == 2
+    assert ann["cpuEfficiency"] == 0.25
+    assert ann["ramByteUsageAverage"] is None
     assert (ann["ramByteHours"], ann["cpuCost"], ann["ramCost"]) == (4 * 2**30, 4, 1)
     assert ann["totalCost"] == 5
     assert november["ann"]["minutes"] == 60
@@ -229,16 +231,16 @@ def test_the_page_shows_what_is_printed(capsys: pytest.CaptureFixture[str]) -> N
     """Three users for a month, in which no operator led for three hours."""
     users = {
         "batch": row(
-            entitled=9, bought=8.68, held=8.6, lent=0.32, borrowed=0, paid=9,
-            memoryEntitled=10, memoryHeld=0, memoryLent=3.6, memoryBorrowed=0,
+            entitled=9, bought=8.68, held=8.6, used=7.9, lent=0.32, borrowed=0, paid=9,
+            memoryEntitled=10, memoryHeld=0, memoryUsed=6.1, memoryLent=3.6, memoryBorrowed=0,
         ),
         "speech-lab": row(
-            entitled=4.5, bought=4.4, held=4.42, lent=0.1, borrowed=0, paid=4.5,
-            memoryEntitled=5, memoryHeld=4, memoryLent=0.2, memoryBorrowed=0,
+            entitled=4.5, bought=4.4, held=4.42, used=2.85, lent=0.1, borrowed=0, paid=4.5,
+            memoryEntitled=5, memoryHeld=4, memoryUsed=3.2, memoryLent=0.2, memoryBorrowed=0,
         ),
         "vision-lab": row(
-            entitled=13.5, bought=13.92, held=14, lent=0, borrowed=0.42, paid=13.5,
-            memoryEntitled=15, memoryHeld=12, memoryLent=0, memoryBorrowed=4.5,
+            entitled=13.5, bought=13.92, held=14, used=13.1, lent=0, borrowed=0.42, paid=13.5,
+            memoryEntitled=15, memoryHeld=12, memoryUsed=10.4, memoryLent=0, memoryBorrowed=4.5,
         ),
     }  # fmt: skip
     start = NOVEMBER - 31 * DAY

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +24,9 @@ from walras.accounts import (
     stored_day,
 )
 from walras.history import FIELDS, Sample, stored
+
+if TYPE_CHECKING:
+    from walras.blocks import Table
 
 START = 20_700 * DAY
 NUMBER = START // DAY
@@ -108,7 +113,7 @@ def test_what_was_never_known_stays_unknown() -> None:
 
 
 def test_the_smallest_users_are_summed_where_a_day_has_no_room() -> None:
-    users = {f"user-{n:03}": (n * 7919,) * len(COLUMNS) for n in range(1, 300)}
+    users: Table = {f"user-{n:03}": (n * 7919,) * len(COLUMNS) for n in range(1, 300)}
     day = Day(NUMBER, {START: Hour(HOUR, users)})
     back = read_day(NUMBER, stored_day(day, 1500))
     (hour,) = back.hours.values()

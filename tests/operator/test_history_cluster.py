@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = [needs_cluster, pytest.mark.xdist_group("operator")]
+pytestmark = needs_cluster
 
 
 @pytest.fixture

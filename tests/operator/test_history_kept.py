@@ -25,12 +25,14 @@ from walras.resources.assembly import Objects
 from walras.resources.contract import accounts_part, history_part
 from walras.resources.market import HistoryPolicy
 from walras.resources.parse import parse_allocation, parse_object
-from walras_operator.market_sample import sample_of
+from walras_operator.market_sample import Used, sample_of, used_by_users
 from walras_operator.runtime.history import USERS, WRITE, HistoryKeeper
 from walras_operator.runtime.history_parts import HistoryParts, stored_part
 from walras_operator.runtime.metrics import Metrics
+from walras_operator.runtime.pod_use import PAUSE, PodUse
 from walras_operator.world import World
 from walras_service.api import Api
+from walras_service.api_errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,6 +110,7 @@ def test_a_sample_has_what_the_statuses_say() -> None:
         "entitled": 8,
         "bought": 10,
         "held": 9,
+        "used": None,
         "lent": 0,
         "borrowed": 2,
         "credits": 12.5,
@@ -115,6 +118,7 @@ def test_a_sample_has_what_the_statuses_say() -> None:
         "paid": 8,
         "memoryEntitled": 4,
         "memoryHeld": 2,
+        "memoryUsed": None,
         "memoryLent": 1.5,
         "memoryBorrowed": 0,
     }
@@ -125,6 +129,80 @@ def test_a_sample_has_what_the_statuses_say() -> None:
         "bought": 7,
         "speedup": 2.5,
     }
+
+
+def using(unlisted: int = 0, unit: str = "core") -> dict[str, Used]:
+    """What the user of a job with two pods uses; one runs on a node with two threads a core."""
+    pods = [{"name": "a", "node": "n1"}, {"name": "b", "node": "n2"}, {"name": "new"}]
+    allocation = {**document("NodeAllocation"), "metadata": {"name": "n1"}}
+    allocation["status"] = {"topology": {"cores": 4, "threads": 8}}
+    rules: Any = parse_object(
+        {**document("Market"), "metadata": {"name": "default"}, "spec": {"cores": {"unit": unit}}}
+    )
+    train = job({"counts": {"unlisted": unlisted}, "pods": pods})
+    known = World(
+        "",
+        objects=Objects(entitlements=[entitlement(train.spec.entitlement)], jobs=[train]),
+        markets=[rules],
+        allocations={"n1": parse_allocation(allocation)},
+    )
+    use = {
+        ("lab", "a"): Used(3.0, 2**30),
+        ("lab", "b"): Used(1.0, 2**29),
+        ("elsewhere", "a"): Used(50.0, 2**40),
+    }
+    sample = sample_of(known, START, use)
+    (row,) = sample.tables["user"].values()
+    found = used_by_users(known, use)
+    assert named("user", row)["used"] == (found[train.spec.entitlement].cores if found else None)
+    return found
+
+
+def test_use_is_that_of_the_users_pods_in_the_unit_that_is_sold() -> None:
+    assert list(using().values()) == [Used(3 / 2 + 1, 2**30 + 2**29)]
+    assert list(using(unit="thread").values()) == [Used(4, 2**30 + 2**29)]
+    assert using(unlisted=3) == {}, "not all of its pods are known"
+
+
+POD = {
+    "metadata": {"namespace": "lab", "name": "a"},
+    "containers": [
+        {"usage": {"cpu": "250m", "memory": "1Gi"}},
+        {"usage": {"cpu": "1500000000n"}},
+        {},
+    ],
+}
+
+
+def test_use_is_read_from_the_metrics_api_and_its_absence_is_no_failure(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    now = 0.0
+    answers: list[Any] = [{"items": [POD]}, ApiError("no such kind", "missing"), {"items": [7]}]
+
+    class Scripted(Api):
+        def __init__(self) -> None:
+            pass
+
+        def request(self, *_: Any, **__: Any) -> Any:
+            answer = answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+    use = PodUse(Scripted(), lambda: now)
+    assert use.read() == {("lab", "a"): Used(1.75, 2**30)}
+    assert use.known is not None
+    now += 60
+    with caplog.at_level("INFO"):
+        assert use.read() is None
+    assert "use of pods is unknown: no such kind" in caplog.text
+    assert use.read() is None, "it is not asked again at once"
+    assert len(answers) == 1
+    now += PAUSE
+    assert use.known is None, "too old"
+    assert use.read() is None
+    assert answers == []
 
 
 @pytest.mark.parametrize(
@@ -159,6 +237,7 @@ class Leader:
         self.metrics = Metrics()
         self.keeper = HistoryKeeper(
             self.world,
+            lambda: None,
             lambda: self.term,
             lambda: self.policy,
             HistoryParts(Api(server.settings(), "test", 1), "walras-system"),
@@ -230,7 +309,9 @@ def test_a_leader_writes_every_ten_minutes_and_each_part_has_its_place(server: C
     )
     assert len(server.writes) == 3 + 3 + 1, "two parts each time, and a slot's last samples"
     assert set(kept(server, leader.now)) == {START + STEP * n for n in range(1, 31)}
-    assert account(server) == (29 * STEP, pytest.approx(9 * 29 / 60))
+    seconds, held = account(server)
+    assert seconds == 29 * STEP
+    assert held == pytest.approx(9 * 29 / 60)
     assert leader.counted("written_bytes") > 100
 
 
@@ -321,7 +402,9 @@ def test_a_failed_write_is_made_up_for_and_nothing_counts_twice(
     server.faults.extend([fault] * number)
     leader.run(21)
     leader.keeper.tick(write=True)
-    assert account(server) == (29 * STEP, pytest.approx(9 * 29 / 60))
+    seconds, held = account(server)
+    assert seconds == 29 * STEP
+    assert held == pytest.approx(9 * 29 / 60)
     assert set(kept(server, leader.now)) == {START + STEP * n for n in range(1, 31)}
     if fault in {"refuse", "forbid"}:
         assert leader.counted("failures") >= 1
@@ -415,6 +498,18 @@ def test_what_is_switched_off_is_deleted_and_not_written(server: ConfigMaps) -> 
     leader.policy = HistoryPolicy.model_validate({"hours": 0, "accountDays": 0})
     leader.run(10)
     assert server.objects == {}
+    assert leader.counted("failures") == 0
+
+
+@SYSTEM
+def test_what_somebody_deletes_is_written_anew(server: ConfigMaps) -> None:
+    leader = Leader(server, "one")
+    leader.run(10)
+    server.objects.clear()
+    leader.run(10)
+    assert set(kept(server, leader.now)) == {START + STEP * n for n in range(1, 21)}
+    assert account(server)[0] == 10 * STEP, "sums that are gone stay gone"
+    assert leader.counted("failures") == 0
 
 
 @SYSTEM

@@ -45,6 +45,7 @@ OPERATOR_RULES: list[Rule] = [
     {"apiGroups": [""], "resources": ["namespaces", "nodes", "pods"], "verbs": ["list", "watch"]},
     {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["list", "watch"]},
+    {"apiGroups": ["metrics.k8s.io"], "resources": ["pods"], "verbs": ["list"]},
     {
         "apiGroups": ["apps"],
         "resources": ["deployments", "statefulsets"],

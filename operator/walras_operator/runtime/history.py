@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from walras.history import Sample
     from walras.resources.market import HistoryPolicy
+    from walras_operator.market_sample import Use
     from walras_operator.runtime.history_parts import HistoryParts
     from walras_operator.runtime.metrics import Metrics
     from walras_operator.world import World
@@ -96,12 +97,22 @@ class _State:
     attempts: dict[int, _Attempt] = field(default_factory=dict)
     swept: HistoryPolicy | None = None
 
+    def forget(self, policy: HistoryPolicy) -> None:
+        """Forget what is not to be kept any more."""
+        if not policy.hours:
+            self.samples.clear()
+            self.bases.clear()
+        if not policy.account_days:
+            self.days.clear()
+            self.attempts.clear()
+
 
 class HistoryKeeper:
     """Keeps the history.
 
     Args:
         world: Returns everything that the operator knows.
+        use: Returns what pods use; None if that is unknown.
         term: Returns the leader term in which this operator leads with a complete cache; None if it
             does not. Called before each write.
         policy: Returns how long to keep the history.
@@ -114,6 +125,7 @@ class HistoryKeeper:
     def __init__(
         self,
         world: Callable[[], World],
+        use: Callable[[], Use | None],
         term: Callable[[], int | None],
         policy: Callable[[], HistoryPolicy],
         parts: HistoryParts,
@@ -121,7 +133,7 @@ class HistoryKeeper:
         identity: str,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._world, self._term, self._policy = world, term, policy
+        self._world, self._use, self._term, self._policy = world, use, term, policy
         self._parts, self._metrics, self._clock = parts, metrics, clock
         self._writes = (f"{identity}/{number}" for number in itertools.count())
         self._state = _State()
@@ -164,7 +176,11 @@ class HistoryKeeper:
             state.bases.clear()
         if term is None:
             return
-        before, state.last = state.last, sample_of(self._world(), now)
+        state.forget(policy)
+        if not policy.hours and not policy.account_days:
+            self._sweep(now, policy)
+            return
+        before, state.last = state.last, sample_of(self._world(), now, self._use())
         if policy.hours:
             state.samples.setdefault(slot_of(now), []).append(state.last)
         if policy.account_days and before is not None:
@@ -263,7 +279,7 @@ class HistoryKeeper:
             return Day(number)
 
     def _put(self, name: str, kind: str, part: StoredPart) -> StoredPart | None:
-        """Write a part; return None if somebody else has changed it.
+        """Write a part; return None if somebody else has changed or deleted it.
 
         Raises:
             ApiError: It could not be written, or this operator leads no longer.
@@ -273,7 +289,7 @@ class HistoryKeeper:
         try:
             written = self._parts.write(name, kind, part)
         except ApiError as error:
-            if error.reason == "conflict":
+            if error.reason in {"conflict", "missing"}:
                 return None
             raise
         self._metrics.history_written(sum(map(len, part.data.values())))

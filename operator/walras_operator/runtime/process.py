@@ -21,6 +21,7 @@ from walras_operator.runtime.lookups import ASKING, Ends, Owners
 from walras_operator.runtime.market_metrics import MarketGauges
 from walras_operator.runtime.metrics import Metrics, OperatorGauges, age
 from walras_operator.runtime.mirror import Mirror
+from walras_operator.runtime.pod_use import PodUse, UseGauges
 from walras_operator.runtime.publisher import THREADS, Publisher
 from walras_operator.runtime.recompute import Recompute
 from walras_operator.runtime.watch import SWEEP, Watches
@@ -120,8 +121,10 @@ class Operator:
             self.metrics,
             Debounce(*options.debounce),
         )
+        use = PodUse(history_api)
         self.history = HistoryKeeper(
             lambda: self.mirror.world(""),
+            use.read,
             lambda: self.leadership.term() if self.watches.complete else None,
             lambda: self.recompute.rules.history,
             HistoryParts(history_api, options.namespace),
@@ -130,6 +133,7 @@ class Operator:
         )
         self.metrics.registry.register(self._gauges())
         self.metrics.registry.register(MarketGauges(lambda: self.mirror.world("")))
+        self.metrics.registry.register(UseGauges(lambda: self.mirror.world(""), use))
 
     def listen(self) -> None:
         """Start the HTTP server.

@@ -50,6 +50,7 @@ def _allocation(row: Row, period: Period, prices: Prices) -> dict[str, Any]:
     cpu_cost = _times(row.cores.paid, prices.core_hour)
     ram_cost = _times(row.memory.held, prices.gib_hour)
     window = {"start": period.start, "end": period.end}
+    used = row.memory.used
     ram_bytes = None if row.memory.held is None else row.memory.held * GIB
     return {
         "name": row.user,
@@ -62,13 +63,13 @@ def _allocation(row: Row, period: Period, prices: Prices) -> dict[str, Any]:
         "cpuCoreUsageAverage": _mean(row.cores.used, hours),
         "cpuCoreHours": row.cores.held,
         "cpuCost": cpu_cost,
-        "cpuEfficiency": None,
+        "cpuEfficiency": _part(row.cores.used, row.cores.held),
         "ramBytes": _mean(ram_bytes, hours),
         "ramByteRequestAverage": _mean(ram_bytes, hours),
-        "ramByteUsageAverage": _mean(row.memory.used, hours),
+        "ramByteUsageAverage": _mean(None if used is None else used * GIB, hours),
         "ramByteHours": ram_bytes,
         "ramCost": ram_cost,
-        "ramEfficiency": None,
+        "ramEfficiency": _part(row.memory.used, row.memory.held),
         **dict.fromkeys(_NOTHING, 0),
         "totalCost": cpu_cost + ram_cost,
         "totalEfficiency": None,
@@ -77,6 +78,10 @@ def _allocation(row: Row, period: Period, prices: Prices) -> dict[str, Any]:
 
 def _times(amount: float | None, price: float | None) -> float:
     return (amount or 0.0) * (price or 0.0)
+
+
+def _part(amount: float | None, whole: float | None) -> float | None:
+    return None if amount is None or not whole else amount / whole
 
 
 def _mean(amount: float | None, hours: float) -> float | None:

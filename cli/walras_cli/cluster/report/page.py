@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from walras_cli.cluster.report.sums import Period, Report, Row
 
-_CORES = ("entitled", "bought", "held", "lent", "borrowed", "paid", "price")
-_MEMORY = ("entitled", "held", "lent", "borrowed")
+_CORES = ("entitled", "bought", "held", "used", "lent", "borrowed", "paid", "price")
+_MEMORY = ("entitled", "held", "used", "lent", "borrowed")
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,8 @@ MONTH = "%Y-%m"
 OTHER_USERS = "(others)"
 """Name of the row of users for whom the operator had no room."""
 
+_AS_STORED = ("entitled", "bought", "held", "used", "lent", "borrowed")
+
 NOTICEABLE = 60
 """Seconds of an hour that may be missing without a note for people; documents have them all."""
 
@@ -34,7 +36,7 @@ class CoreHours:
         entitled: What its share was worth.
         bought: What it bought in the market, before rounding.
         held: What its jobs held.
-        used: What its pods used. The operator does not know it.
+        used: What its pods used, if the cluster measures that.
         lent: What it was entitled to and did not buy.
         borrowed: What it bought beyond that.
         paid: Price times cores bought, at the cluster's mean price of 1.
@@ -206,14 +208,14 @@ def _row(user: str, month: str, values: Values, prices: Prices) -> Row:
     }
     paid, bought = figures["paid"], figures["bought"]
     cores = CoreHours(
-        **{each: figures[each] for each in ("entitled", "bought", "held", "lent", "borrowed")},
+        **{name: figures[name] for name in _AS_STORED},
         paid=paid,
         price=paid / bought if paid is not None and bought else None,
     )
     memory = GibHours(
         figures["memoryEntitled"],
         figures["memoryHeld"],
-        None,
+        figures["memoryUsed"],
         figures["memoryLent"],
         figures["memoryBorrowed"],
     )
