@@ -83,7 +83,8 @@ FIELDS: Mapping[Kind, tuple[Field, ...]] = {
     "node": (Field("price", "price"), Field("sold", "cores")),
     "job": (Field("held", "cores"), Field("bought", "cores"), Field("speedup", "times")),
 }
-"""Figures of each kind. A job is named by namespace and name, as ``vision/train``."""
+"""Figures of each kind. A job is named by namespace and name, as ``vision/train``. Credits are
+those above the mean of all users, which `walras top` shows, too."""
 
 _REMEMBERED = 2000
 """Most rows of a block that stays unpacked."""

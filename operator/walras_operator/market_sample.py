@@ -111,17 +111,20 @@ def loans(status: Mapping[str, Any], direction: str) -> float | None:
 
 def _users(world: World, used: Mapping[str, Used]) -> Table:
     found = {}
-    for each in world.objects.entitlements:
-        status = each.status or {}
+    statuses = {each.metadata.name: each.status or {} for each in world.objects.entitlements}
+    balances = [_number(each, "credits", "balance") for each in statuses.values()]
+    known = [each for each in balances if each is not None]
+    mean = sum(known) / max(len(known), 1)
+    for name, status in statuses.items():
         if status.get("cores") or status.get("memory"):
-            found[each.metadata.name] = stored(_user(status, used.get(each.metadata.name)), "user")
+            found[name] = stored(_user(status, used.get(name), mean), "user")
     return found
 
 
-def _user(status: Status, used: Used | None) -> tuple[float | None, ...]:
+def _user(status: Status, used: Used | None, mean_credits: float) -> tuple[float | None, ...]:
     entitled, bought = _number(status, "cores", "entitled"), _number(status, "cores", "allocated")
     trade = None if entitled is None or bought is None else bought - entitled
-    paid = spent(status)
+    paid, balance = spent(status), _number(status, "credits", "balance")
     return (
         entitled,
         bought,
@@ -129,7 +132,7 @@ def _user(status: Status, used: Used | None) -> tuple[float | None, ...]:
         None if used is None else used.cores,
         None if trade is None else max(-trade, 0.0),
         None if trade is None else max(trade, 0.0),
-        _number(status, "credits", "balance"),
+        None if balance is None else balance - mean_credits,
         paid / bought if bought and paid is not None else None,
         paid,
         _gib(_number(status, "memory", "entitled")),

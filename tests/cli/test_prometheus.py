@@ -107,7 +107,7 @@ def fill(server: Server) -> None:
         "spent_cores": {"ann": lambda _: 4.0},
         "used_cores": {"ann": lambda _: 1.5},
         "allocated_memory_bytes": {"ann": lambda _: float(2**31)},
-        "credits": {"ann": lambda _: float("nan")},
+        "credits": {"ann": lambda t: float("nan") if t == START else 5.0, "bob": lambda _: 1.0},
         "core_price": {"n1": lambda _: 1.25},
     }
 
@@ -143,7 +143,7 @@ def test_history_has_users_and_prices(server: Server) -> None:
     assert found.times == tuple(range(START, now + 1, STEP))
     ann = {each.name: each.values for each in found.series("user", "ann")}
     assert set(ann["held"]) == {6.0, 2.0}
-    assert set(ann["credits"]) == {None}
+    assert ann["credits"][:2] == (None, 2.0), "above the mean of all users"
     (price, sold) = found.series("node", "n1")
     assert set(price.values) == {1.25}
     assert set(sold.values) == {None}

@@ -113,7 +113,7 @@ def test_a_sample_has_what_the_statuses_say() -> None:
         "used": None,
         "lent": 0,
         "borrowed": 2,
-        "credits": 12.5,
+        "credits": 0,
         "price": 0.8,
         "paid": 8,
         "memoryEntitled": 4,
@@ -129,6 +129,15 @@ def test_a_sample_has_what_the_statuses_say() -> None:
         "bought": 7,
         "speedup": 2.5,
     }
+
+
+def test_credits_are_those_above_the_mean() -> None:
+    rich, poor = entitlement("rich"), entitlement("poor")
+    status = {**poor.status, "credits": {"balance": "2.5"}}
+    poor = poor.model_copy(update={"status": status})
+    users = sample_of(World("", objects=Objects(entitlements=[rich, poor])), START).tables["user"]
+    assert named("user", users["rich"])["credits"] == 5
+    assert named("user", users["poor"])["credits"] == -5
 
 
 def using(unlisted: int = 0, unit: str = "core") -> dict[str, Used]:

@@ -248,6 +248,7 @@ def _users(prometheus: Prometheus, times: Range) -> dict[int, Table]:
             for figure, (metric, _) in _METRICS.items()
         }
     found = {figure: answer.result() for figure, answer in answers.items()}
+    found["credits"] = _above_mean(found["credits"])
     tables: dict[int, Table] = {}
     for name in sorted({name for series in found.values() for name in series}):
         mine = {figure: series.get(name, {}) for figure, series in found.items()}
@@ -259,6 +260,19 @@ def _users(prometheus: Prometheus, times: Range) -> dict[int, Table]:
             }
             tables.setdefault(time, {})[name] = _row(known)
     return tables
+
+
+def _above_mean(series: Mapping[str, Points]) -> dict[str, Points]:
+    """Return how far each user's value is above the mean of all users at that time."""
+    values: dict[int, list[float]] = {}
+    for points in series.values():
+        for time, value in points.items():
+            values.setdefault(time, []).append(value)
+    means = {time: sum(each) / len(each) for time, each in values.items()}
+    return {
+        name: {time: value - means[time] for time, value in points.items()}
+        for name, points in series.items()
+    }
 
 
 def _row(known: Mapping[str, float]) -> tuple[int | None, ...]:
