@@ -127,15 +127,17 @@ def _hold(bids: Bids, some: Integers, policy: Policy) -> _Result:
         )
     weights = np.zeros((len(who), len(lots)))
     weights[row, column] = bids.weight[some]
+    limits = np.ones_like(weights)
+    limits[row, column] = bids.useful[some]
     logarithmic, minima = bids.logarithmic[who], bids.minima[who]
-    auction = Auction(bids.budgets[who], weights, logarithmic=logarithmic, alpha=policy.exponent)
+    auction = Auction(
+        bids.budgets[who], weights, logarithmic=logarithmic, alpha=policy.exponent, limits=limits
+    )
     if (minima == NO_MINIMUM).all():
         plain = run_auction(auction)
         won, paid = plain.shares[row, column], plain.sub_budgets[row, column]
         return _Result(won, paid, who, plain.iterations, plain.gain, plain.converged)
-    useful = np.ones_like(weights)
-    useful[row, column] = bids.useful[some]
-    pool = run_pool_auction(auction, minima, useful=useful, seed=policy.seed)
+    pool = run_pool_auction(auction, minima, seed=policy.seed)
     paid = np.zeros_like(weights)
     paid[pool.prolific] = pool.auction.sub_budgets
     inner = pool.auction

@@ -268,3 +268,18 @@ def test_bids_have_a_table(tmp_path: Path) -> None:
     assert all(each["charge"] == each["budget"] == 5 for each in bids.values())
     assert all(each["prolific"] and each["utility"] == 0.5 for each in bids.values())
     assert "served by" in walras("what-if", "-f", file, "-m", "Auction").stdout
+
+
+def test_what_a_job_cannot_use_is_promised_to_another(tmp_path: Path) -> None:
+    """Of node-1's ten cores, dedup can use two, so that x264 can be promised three quarters."""
+    documents = items()
+    for each in documents:
+        if each["kind"] == "MarketJob" and each["metadata"]["name"] == "dedup":
+            each["spec"].update(maxCores=2, auction={"minimumUtility": "0.2"})
+        if each["kind"] == "MarketJob" and each["metadata"]["name"] == "x264":
+            each["spec"]["auction"] = {"minimumUtility": "0.75"}
+    found = result_of("-f", written(tmp_path, documents), "-m", "Auction")
+    bids = {each["name"]: each for each in found["bids"]}
+    assert all(bids[name]["prolific"] and bids[name]["charge"] for name in ("dedup", "x264"))
+    cores = {each["name"]: each["grantedCores"] for each in found["jobs"]}
+    assert (cores["dedup"], cores["x264"]) == (2, 8)

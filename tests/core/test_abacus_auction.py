@@ -58,12 +58,20 @@ def auctions(draw: st.DrawFn, most_jobs: int = 6) -> Auction:
     if draw(st.booleans()):
         weights *= random.random((jobs, resources)) < 0.7
         weights[np.arange(jobs), random.integers(0, resources, jobs)] = 1
+    limited = draw(st.booleans())
+    limits = np.where(random.random(weights.shape) < 0.6, random.random(weights.shape), 1.0)
     return Auction(
         np.exp(random.standard_normal(jobs)),
         weights,
         logarithmic=random.random(jobs) < 0.5,
-        alpha=draw(st.sampled_from([0.1, 0.25, 0.5, 0.75, 1.0])),
+        alpha=draw(st.sampled_from([0.1, 0.25, 0.5] if limited else [0.1, 0.25, 0.5, 0.75, 1.0])),
+        limits=limits if limited else 1.0,
     )
+
+
+def contested(auction: Auction) -> NDArray[np.bool_]:
+    """Return for each resource whether the jobs that want it can use more of it than there is."""
+    return np.asarray(((auction.weights > 0) * auction.limits).sum(axis=0) > 1)
 
 
 def shares_of(sub_budgets: Floats, alpha: float) -> Floats:
@@ -78,9 +86,9 @@ def utility_of_split(auction: Auction, outcome: AuctionOutcome, job: int, split:
     bids[job] = split
     powers = np.where(bids > 0, bids, 0) ** auction.alpha * (bids > 0)
     totals = powers.sum(axis=0)
-    alone = (auction.weights > 0).sum(axis=0) == 1
+    free = ~contested(auction)
     shares = np.where(totals > 0, powers / np.where(totals > 0, totals, 1), 0)
-    shares[:, alone] = (auction.weights > 0)[:, alone]
+    shares[:, free] = ((auction.weights > 0) * auction.limits)[:, free]
     return float(auction.utilities(shares)[job])
 
 
@@ -123,20 +131,26 @@ def test_first_move_of_the_example_takes_two_applications_of_algorithm_2() -> No
 @settings(max_examples=200, deadline=None)
 @given(auctions())
 def test_budgets_are_spent_and_resources_shared_out(auction: Auction) -> None:
-    """Equation 1, and sub-budgets that add up to budgets, but where nobody contends."""
+    """Equation 1 within limits; budgets are spent, but where jobs get all they can use for less."""
     result = run_auction(auction)
     wanted = auction.weights > 0
-    contended = wanted & (wanted.sum(axis=0) > 1)
+    useful = wanted * auction.limits
+    contended = wanted & contested(auction)
+    full = result.shares > useful - 1e-6
     spent = result.sub_budgets.sum(axis=1)
-    np.testing.assert_allclose(spent, auction.budgets * contended.any(axis=1), rtol=1e-9)
-    np.testing.assert_allclose(result.shares.sum(axis=0), wanted.any(axis=0), atol=1e-9)
+    keeps = (full | ~contended).all(axis=1)
+    np.testing.assert_allclose(spent[~keeps], auction.budgets[~keeps], rtol=1e-9)
+    assert (spent <= auction.budgets * (1 + 1e-6)).all()
+    sold = np.minimum(useful.sum(axis=0), 1.0)
+    np.testing.assert_allclose(result.shares.sum(axis=0), sold, atol=1e-9)
     assert (result.sub_budgets >= 0).all()
-    assert (result.shares[~wanted] == 0).all()
+    assert (result.shares <= useful).all()
     positive = np.where(contended, result.sub_budgets, 1.0)
     powers = np.where(contended, positive**auction.alpha, 0)
     for column in np.flatnonzero(contended.any(axis=0)):
         expected = powers[:, column] / powers[:, column].sum()
-        np.testing.assert_allclose(result.shares[:, column], expected, atol=1e-9)
+        near = 1e-5 if auction.limited else 1e-9  # the last round may leave a bid above its limit
+        np.testing.assert_allclose(result.shares[:, column], expected, atol=near)
 
 
 @settings(max_examples=100, deadline=None)
@@ -189,6 +203,16 @@ def test_no_job_gains_by_dividing_its_budget_itself(auction: Auction, seed: int)
             assert found <= result.utilities[job] + (result.gains[job] + 1e-9) * worth
 
 
+def replace_budgets(auction: Auction, budgets: Floats) -> Auction:
+    return Auction(
+        budgets,
+        auction.weights,
+        logarithmic=auction.logarithmic,
+        alpha=auction.alpha,
+        limits=auction.limits,
+    )
+
+
 @settings(max_examples=100, deadline=None)
 @given(auctions(), st.floats(1.01, 10), st.integers(0, 5))
 def test_a_larger_budget_never_lowers_utility(auction: Auction, factor: float, job: int) -> None:
@@ -196,7 +220,7 @@ def test_a_larger_budget_never_lowers_utility(auction: Auction, factor: float, j
     job %= len(auction.budgets)
     budgets = np.array(auction.budgets)
     budgets[job] *= factor
-    richer = Auction(budgets, auction.weights, logarithmic=auction.logarithmic, alpha=auction.alpha)
+    richer = replace_budgets(auction, budgets)
     before = run_auction(auction, tolerance=1e-8, max_iterations=3000)
     after = run_auction(richer, tolerance=1e-8, max_iterations=3000)
     slack = 1e-6 * auction.weights[job].sum()
@@ -425,6 +449,74 @@ def test_logarithms_of_nothing_are_minus_infinity_only_where_something_is_wanted
 
 
 @pytest.mark.parametrize("alpha", [0.5, 1.0])
+def test_what_a_job_cannot_use_of_a_resource_goes_to_the_others_by_their_bids(
+    alpha: float,
+) -> None:
+    """Budgets 4, 2, 1 and limits .2 and 1: the others share the remaining .8 as by equation 1."""
+    auction = Auction([4, 2, 1], np.ones((3, 1)), alpha=alpha, limits=[[0.2], [1], [1]])
+    result = run_auction(auction)
+    parts = np.array([2.0, 1.0]) ** alpha
+    np.testing.assert_allclose(result.shares[1:, 0], 0.8 * parts / parts.sum(), rtol=1e-9)
+    assert result.shares[0, 0] == pytest.approx(0.2)
+    assert result.sub_budgets[0, 0] < 4
+    assert result.sub_budgets[1:, 0] == pytest.approx([2, 1])
+
+
+def test_a_job_at_its_limit_spends_the_rest_of_its_budget_elsewhere() -> None:
+    """Without the limit, it would put half of its budget where a tenth is all it can use."""
+    plain = run_auction(Auction([1, 1], np.ones((2, 2))))
+    bounded = run_auction(Auction([1, 1], np.ones((2, 2)), limits=[[0.1, 1], [1, 1]]))
+    np.testing.assert_allclose(plain.shares, 0.5)
+    assert bounded.shares[0, 0] == pytest.approx(0.1)
+    assert bounded.sub_budgets[0].sum() == pytest.approx(1)
+    assert bounded.shares[0, 1] > 0.53
+    assert bounded.utilities[1] > plain.utilities[1]
+
+
+def test_what_is_enough_for_all_is_free() -> None:
+    result = run_auction(Auction([1, 5], np.ones((2, 2)), limits=[[0.4, 1], [0.6, 1]]))
+    np.testing.assert_allclose(result.shares[:, 0], [0.4, 0.6])
+    assert not result.sub_budgets[:, 0].any()
+    assert result.sub_budgets[:, 1] == pytest.approx([1, 5])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_jobs_divide_budgets_within_limits_as_a_general_optimiser_would(seed: int) -> None:
+    """Lemma 2 with limits: no division that a general method finds is better by 1e-6."""
+    random = np.random.default_rng(seed)
+    auction = Auction(
+        random.uniform(0.5, 2, 4),
+        random.uniform(0.5, 2, (4, 3)),
+        logarithmic=random.random(4) < 0.5,
+        limits=random.uniform(0.1, 0.8, (4, 3)),
+    )
+    result = run_auction(auction, tolerance=1e-9)
+    assert result.converged
+    for job, budget in enumerate(auction.budgets):
+        for start in random.dirichlet(np.ones(3), 8):
+            best = minimize(
+                lambda split, job=job: -utility_of_split(auction, result, job, split),
+                budget * start,
+                bounds=[(1e-9, None)] * 3,
+                constraints={"type": "ineq", "fun": lambda split, b=budget: b - split.sum()},
+                options={"ftol": 1e-15},
+            )
+            assert result.utilities[job] >= -best.fun - 1e-6
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1e-6, 0.01, 0.9, 1.0])
+def test_limits_hold_at_every_exponent(alpha: float) -> None:
+    random = np.random.default_rng(3)
+    limits = random.uniform(0.05, 0.5, (9, 4))
+    weights = random.uniform(0.5, 2, (9, 4))
+    auction = Auction(random.uniform(1, 9, 9), weights, alpha=alpha, limits=limits)
+    result = run_auction(auction)
+    assert result.converged
+    assert (result.shares <= limits).all()
+    np.testing.assert_allclose(result.shares.sum(axis=0), np.minimum(limits.sum(axis=0), 1))
+
+
+@pytest.mark.parametrize("alpha", [0.5, 1.0])
 def test_thousands_of_jobs_share_one_resource_by_budget(alpha: float) -> None:
     budgets = np.random.default_rng(0).uniform(1, 5, 5000)
     result = run_auction(Auction(budgets, np.ones((5000, 1)), alpha=alpha))
@@ -494,6 +586,12 @@ def test_an_auction_without_jobs_is_over() -> None:
         (([1], [[0, 0]]), {}, r"weights\[0\] has no positive entry: give the job a"),
         (([1], [[1]]), {"alpha": 1.5}, r"alpha = 1\.5 is outside 0\.\.1"),
         (([1], [[1]]), {"logarithmic": [True, False]}, r"one truth value, or 1, one per job"),
+        (([1], [[1]]), {"limits": [[1.5]]}, r"limits\[0, 0\] = 1\.5 is outside 0\.\.1"),
+        (
+            ([1], [[1]]),
+            {"limits": [[1, 1]]},
+            r"limits has shape \(1, 2\): 1 x 1 entries are needed",
+        ),
         (([1], [[1]]), {"logarithmic": 1}, r"one truth value, or 1, one per job"),
     ],
 )

@@ -14,7 +14,6 @@ from scipy.stats import t as student
 
 from walras.abacus.auction import Auction, AuctionError, run_auction
 from walras.abacus.estimation import (
-    average_share,
     estimate_utility,
     fit_non_negative,
     student_quantile,
@@ -144,12 +143,6 @@ def test_too_few_or_too_similar_runs_leave_intervals_open() -> None:
         np.testing.assert_allclose(np.array(shares) @ found.weights, np.array(shares).sum(axis=1))
 
 
-def test_average_share_weighs_periods_by_their_length() -> None:
-    """Section 5: gamma s(2) + (1 - gamma) s(3)."""
-    found = average_share([[0.2, 0.8], [0.6, 0.4]], [3, 1])
-    np.testing.assert_allclose(found, [0.3, 0.7])
-
-
 @pytest.mark.parametrize(
     ("shares", "utilities", "options", "message"),
     [
@@ -166,8 +159,3 @@ def test_senseless_runs_are_refused(
 ) -> None:
     with pytest.raises(AuctionError, match=message):
         estimate_utility(shares, utilities, **options)
-
-
-def test_a_run_of_no_length_is_refused() -> None:
-    with pytest.raises(AuctionError, match="durations are all 0"):
-        average_share([[0.5]], [0])

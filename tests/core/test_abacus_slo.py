@@ -52,6 +52,25 @@ def test_who_waits_first_depends_on_the_seed_alone() -> None:
     assert tuple(again.standby) == tuple(run_pool_auction(auction, minima, seed=3).standby)
 
 
+def test_a_limit_leaves_room_for_the_minimum_of_another_job() -> None:
+    """Budgets 2 to 1: a quarter is all that the first can use, and .75 is enough for the second."""
+    auction = Auction([2, 1], np.ones((2, 1)), limits=[[0.25], [1]])
+    result = run_pool_auction(auction, [0.2, 0.6])
+    assert result.prolific.all()
+    np.testing.assert_allclose(result.shares[:, 0], [0.25, 0.75])
+    assert result.charges.tolist() == [2, 1]
+    unlimited = run_pool_auction(Auction([2, 1], np.ones((2, 1))), [0.2, 0.6])
+    assert unlimited.prolific.tolist() == [True, False]
+
+
+def test_leftovers_are_divided_up_to_what_each_waiting_job_can_use() -> None:
+    auction = Auction([9, 3, 2], np.ones((3, 1)), alpha=0, limits=[[0.5], [0.3], [0.9]])
+    result = run_pool_auction(auction, [0.5, 0.3, 0.9])
+    assert result.prolific.tolist() == [True, True, False]
+    np.testing.assert_allclose(result.shares[:, 0], [0.5, 0.3, 0.2])
+    assert result.charges.tolist() == [9, 3, 0]
+
+
 def test_a_lower_budget_can_pay() -> None:
     """Erratum: Lemma 5's proof leaves out the move from outside into the pool by bidding less."""
     minima = [0.6, 0.3]
@@ -94,6 +113,7 @@ def test_promises_are_kept_and_only_kept_ones_paid(
         random.uniform(1, 5, jobs),
         random.uniform(0.5, 2, (jobs, resources)),
         logarithmic=logarithmic,
+        limits=np.where(random.random((jobs, resources)) < 0.5, random.random(), 1.0),
     )
     whole = auction.weights.sum(axis=1)
     minima = whole * (np.log if logarithmic else np.asarray)(random.uniform(0.05, 0.6, jobs))
@@ -107,7 +127,12 @@ def test_promises_are_kept_and_only_kept_ones_paid(
     for job in result.standby:  # the pool is maximal at its end for those who came last
         if auction.budgets[job] < auction.budgets[inside].min(initial=np.inf):
             trial = [*inside, job]
-            wider = Auction(auction.budgets[trial], auction.weights[trial], logarithmic=logarithmic)
+            wider = Auction(
+                auction.budgets[trial],
+                auction.weights[trial],
+                logarithmic=logarithmic,
+                limits=auction.limits[trial],
+            )
             assert (run_auction(wider).utilities < minima[trial] + 1e-4).any()
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 GIB = 1024**3
 CORES = Policy("Auction")
 BOTH = Policy("Auction", memory="Auction")
-SHARES = {"rich": 4}
+SHARES = {"rich": 4, "double": 2}
 
 
 def user(name: str, shares: int = 1) -> Entitlement:
@@ -45,7 +45,7 @@ def job(
 
 
 def market(*jobs: Job, nodes: tuple[Node, ...] = (Node("n", 30, 30 * GIB),)) -> Snapshot:
-    """A market in which entitlement ``rich`` has four times the shares of others."""
+    """A market in which entitlement ``rich`` has four times the shares of most others."""
     users = {
         each.entitlement: user(each.entitlement, SHARES.get(each.entitlement, 1)) for each in jobs
     }
@@ -155,12 +155,23 @@ def test_leftovers_that_suffice_are_paid_for() -> None:
         job("rich", "rich", bid=Bid(minimum_utility=0.6), most=20),
         job("poor", "y", bid=Bid(minimum_utility=0.34)),
     )
-    outcome = bids(clear(market(*jobs), replace(CORES, exponent=1.0)))
+    outcome = bids(clear(market(*jobs), replace(CORES, exponent=0.25)))
     assert (outcome["poor"].prolific, outcome["poor"].charge) == (False, 0)
     lower = replace(jobs[1], bid=Bid(minimum_utility=0.3))
-    outcome = bids(clear(market(jobs[0], lower), replace(CORES, exponent=1.0)))
+    outcome = bids(clear(market(jobs[0], lower), replace(CORES, exponent=0.25)))
     assert not outcome["poor"].prolific
     assert outcome["poor"].charge == outcome["poor"].budget
+
+
+def test_what_a_job_cannot_use_counts_for_the_promises_of_others() -> None:
+    """Of 16 cores one job can use 4 and needs 3.2, and the other needs 9.6: both are promised."""
+    jobs = (
+        job("few", "double", bid=Bid(minimum_utility=0.2), most=4),
+        job("many", "y", bid=Bid(minimum_utility=0.6)),
+    )
+    plan = clear(market(*jobs, nodes=(Node("n", 16),)), CORES)
+    assert held(plan) == {"few": 4, "many": 12}
+    assert all(each.prolific and each.charge == each.budget for each in plan.bids)
 
 
 def test_a_job_without_a_minimum_pays_nothing_for_leftovers() -> None:

@@ -14,6 +14,8 @@ logarithms. For k of at least 1/2, r**(1 / k) is replaced by r (r + c) / (c r + 
 which agrees with it to the third order around 1, has no poles, and costs neither a logarithm nor
 another division. Linear utilities at alpha = 1, where k vanishes with s and sub-budgets
 of 0 can be best, are those of the proportional-share market.
+
+Jobs with limits on their shares take other turns: see `walras.abacus._limited`.
 """
 
 from __future__ import annotations
@@ -26,9 +28,13 @@ import numpy as np
 from walras._checks import check_finite, refuse, refuse_zero_rows
 from walras._jit import kernel
 from walras._segments import read_only
+from walras.abacus._limited import limited_gains, limited_sweep, shares_within_limits, trim
+from walras.abacus._turns import LARGEST_POWER, LEAST_BID, column_sums, others_total
 from walras.price_anticipating._response import respond
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import ArrayLike
 
     from walras._arrays import Bools, Floats
@@ -37,14 +43,14 @@ LEAST_START = 1e-6
 """Smallest initial sub-budget on a contested resource, as a part of the budget."""
 
 PATIENCE = 20
-"""Rounds without smaller moves after which jobs are taken to cycle, and move half as far."""
+"""Rounds without smaller moves after which jobs are taken to cycle, and move half as far.
+
+Only at alpha above 0.5: below, moves become smaller (Theorem 1), if slowly where the limits of two
+jobs add up to just more than a resource."""
 
 
-LEAST_BID = 1e-18
-"""Smallest bid on a resource that a job wants, as a part of its budget: no bid sticks at 0."""
-
-LARGEST_POWER = 16.0
-"""Largest power of a ratio of margins: with more, a linear job at alpha near 1 would overshoot."""
+ENOUGH = 1e-9
+"""Share by which limits may add up to more than a resource while it counts as enough for all."""
 
 LARGEST_FACTOR = 1e18
 """Largest growth of a sub-budget in a turn: from the smallest bid to the whole budget."""
@@ -59,7 +65,9 @@ class Auction:
     """Jobs that want shares of resources, and the exponent of their bids.
 
     A job's utility is sum_j w_j s_j, for resources that can substitute each other, or
-    sum_j w_j log s_j, for jobs that need some of every resource with a weight (section 3).
+    sum_j w_j log s_j, for jobs that need some of every resource with a weight (section 3). Shares
+    above a job's limit are worth no more than the limit, min(s_j, c_j), which is among the concave
+    functions that the paper allows.
 
     Attributes:
         budgets: Budget of each job, positive, shape (n,).
@@ -69,6 +77,8 @@ class Auction:
             value applies to all jobs.
         alpha: Fairness exponent of bids (eq. 1): from 0, equal shares for all bidders, to 1, shares
             in proportion to sub-budgets.
+        limits: Largest share of each resource that each job can use, from 0 to 1, shape (n, m); one
+            number applies to all.
 
     Raises:
         AuctionError: An array has the wrong shape, or an entry is outside its range.
@@ -78,6 +88,7 @@ class Auction:
     weights: Floats
     logarithmic: Bools
     alpha: float
+    limits: Floats
 
     def __init__(
         self,
@@ -86,6 +97,7 @@ class Auction:
         *,
         logarithmic: ArrayLike = False,
         alpha: float = 0.5,
+        limits: ArrayLike = 1.0,
     ) -> None:
         money = checked_budgets(budgets)
         weight_rows = check_finite("weights", weights, (len(money), None), AuctionError)
@@ -101,15 +113,22 @@ class Auction:
         object.__setattr__(self, "weights", weight_rows)
         object.__setattr__(self, "logarithmic", forms)
         object.__setattr__(self, "alpha", checked_alpha(alpha))
+        object.__setattr__(self, "limits", _checked_limits(limits, weight_rows.shape))
+
+    @property
+    def limited(self) -> bool:
+        """Whether any job cannot use all of some resource."""
+        return bool((self.limits < 1).any())
 
     def utilities(self, shares: Floats) -> Floats:
         """Return each job's utility of ``shares``, shape (n,); -inf where a needed share is 0."""
-        value = shares
+        used = np.minimum(shares, self.limits) if self.limited else shares
+        value = used
         if self.logarithmic.any():
-            value = np.array(shares)
+            value = np.array(used)
             needed = self.logarithmic[:, None] & (self.weights > 0)
             with np.errstate(divide="ignore"):
-                np.log(shares, out=value, where=needed)
+                np.log(used, out=value, where=needed)
         return np.asarray(np.einsum("ij,ij->i", self.weights, value))
 
 
@@ -119,9 +138,10 @@ class AuctionOutcome:
 
     Attributes:
         sub_budgets: Spending of each job on each resource, shape (n, m). Each row adds up to the
-            budget, except for jobs without competitors: a resource that one job alone wants is
-            free.
-        shares: Share of each job in each resource, shape (n, m); add up to 1, or 0 if unwanted.
+            budget, except for jobs that get all they can use for less: what is enough for all who
+            want it, or wanted by one job alone, is free.
+        shares: Share of each job in each resource, shape (n, m); add up to 1, or to the limits of
+            the jobs that want it if these are less.
         utilities: Utility of each job, shape (n,).
         iterations: Rounds in which every job had a turn.
         change: Largest change of any sub-budget in the last round, relative to its budget.
@@ -161,10 +181,16 @@ def run_auction(
     Round-robin over the jobs from even sub-budgets, as in the paper, but each turn goes most
     of the way to the job's best sub-budgets where Algorithm 2 goes part of it (see above); the
     fixed points are the same. The paper proves that Algorithm 2 converges for alpha <= 0.5.
-    Where moves do not become smaller for 20 rounds, jobs move half as far from then on.
+    Where moves do not become smaller for 20 rounds at a larger one, jobs move half as far from then
+    on.
 
-    The paper leaves three cases open. A resource that one job alone wants goes to that job, for
-    free; one that no job wants goes to none. At alpha = 0, where a bid of 0 counts as much as any
+    A job never bids more on a resource than what brings it to its limit there, and spends what this
+    saves on other resources, or keeps it. So the others get what it cannot use, by their bids. Its
+    utility min(s, c) of a share s stays concave in its sub-budgets, so that Lemmas 1 to 3 hold.
+
+    The paper leaves three cases open. A resource of which there is enough for all who want it goes
+    to them for free, up to their limits: to a job that alone wants it, all of it; one that no job
+    wants goes to none. At alpha = 0, where a bid of 0 counts as much as any
     other, the jobs that want a resource share it equally, which is the limit of small alphas. And
     no bid sticks at 0: jobs always bid at least 1e-18 of their budget on what they want.
 
@@ -182,33 +208,63 @@ def run_auction(
     Returns:
         Sub-budgets and shares, with proven bounds on what any job could still gain.
     """
-    wanted = auction.weights > 0
-    bidders = contested_bids(wanted)
-    weights = auction.weights if bidders is wanted else read_only(auction.weights * bidders)
+    wanted = (auction.weights > 0) & (auction.limits > 0)
+    bidders = contested_bids(wanted, auction.limits)
+    weights = auction.weights if bidders.all() else read_only(auction.weights * bidders)
     sub_budgets = first_sub_budgets(auction.budgets, bidders, start)
     powers = np.sqrt(sub_budgets) if auction.alpha == 0.5 else sub_budgets**auction.alpha
     powers[~bidders] = 0
+    turns = _limited_turns if auction.limited else _unlimited_turns
     gains = np.full(len(weights), np.inf)
     change, least, step, done = np.inf, np.inf, 1.0, 0
     while done < max_iterations and (change > tolerance or gains.max(initial=0.0) > tolerance):
-        change = sweep(
-            weights, auction.logarithmic, auction.budgets, auction.alpha, sub_budgets, powers, step
-        )
+        change, gains_now = turns(auction, weights, sub_budgets, powers, step)
         done += 1
-        if done % PATIENCE == 0:
+        if auction.alpha > 0.5 and done % PATIENCE == 0:
             step, least = (step, change) if change < least else (step / 2, least)
         if change <= tolerance or done == max_iterations:
-            gains = possible_gains(weights, auction.logarithmic, auction.alpha, sub_budgets, powers)
-    shares = divide_in_proportion(powers, wanted)
+            gains = gains_now()
+    if auction.limited:
+        shares = np.where(bidders, 0.0, wanted * auction.limits)
+        shares_within_limits(powers, auction.limits, shares)
+    else:
+        shares = divide_in_proportion(powers, wanted)
     utilities = auction.utilities(shares)
     return AuctionOutcome(sub_budgets, shares, utilities, done, change, gains, tolerance)
 
 
-def contested_bids(wanted: Bools) -> Bools:
-    """Return whether each job bids on each resource: it does if others want the resource, too."""
-    if len(wanted) > 1 and wanted.all():
-        return wanted
-    return np.asarray(wanted & (wanted.sum(axis=0) > 1))
+def _unlimited_turns(
+    auction: Auction, weights: Floats, sub_budgets: Floats, powers: Floats, step: float
+) -> tuple[float, Callable[[], Floats]]:
+    """Let each job in turn move; return the largest change, and how to bound what is to gain."""
+    log, alpha = auction.logarithmic, auction.alpha
+    change = sweep(weights, log, auction.budgets, alpha, sub_budgets, powers, step)
+    return change, lambda: possible_gains(weights, log, alpha, sub_budgets, powers)
+
+
+def _limited_turns(
+    auction: Auction, weights: Floats, sub_budgets: Floats, powers: Floats, step: float
+) -> tuple[float, Callable[[], Floats]]:
+    """Do the same where jobs have limits."""
+    log, alpha, budgets, limits = (
+        auction.logarithmic,
+        auction.alpha,
+        auction.budgets,
+        auction.limits,
+    )
+    trim(alpha, limits, sub_budgets, powers)
+    change = limited_sweep(weights, log, budgets, alpha, limits, sub_budgets, powers, step)
+    return change, lambda: limited_gains(weights, log, budgets, alpha, limits, sub_budgets, powers)
+
+
+def contested_bids(wanted: Bools, limits: ArrayLike = 1.0) -> Bools:
+    """Return whether each job bids on each resource: not where there is enough for all.
+
+    Args:
+        wanted: Whether each job wants each resource, shape (n, m).
+        limits: Largest share that it can use, shape (n, m) or one number.
+    """
+    return np.asarray(wanted & ((wanted * np.asarray(limits)).sum(axis=0) > 1 + ENOUGH))
 
 
 def first_sub_budgets(budgets: Floats, bidders: Bools, start: ArrayLike | None) -> Floats:
@@ -253,6 +309,15 @@ def checked_alpha(alpha: float) -> float:
     if not 0 <= alpha <= 1:
         raise AuctionError(f"alpha = {alpha} is outside 0..1: utility is not concave there")
     return float(alpha)
+
+
+def _checked_limits(limits: ArrayLike, shape: tuple[int, ...]) -> Floats:
+    """Return limits as an array of this shape, if all are from 0 to 1."""
+    given = np.asarray(limits, np.float64)
+    every = np.full(shape, given) if given.shape == () else given
+    checked = check_finite("limits", every, shape, AuctionError)
+    refuse("limits", checked, (checked < 0) | (checked > 1), "is outside 0..1", AuctionError)
+    return checked
 
 
 @kernel
@@ -365,27 +430,3 @@ def possible_gains(
         if gradient_sum > 0.0:
             gains[i] = alpha * max(0.0, spent * best - value) / gradient_sum
     return gains
-
-
-@kernel
-def column_sums(values: Floats) -> Floats:
-    """Return the sum of each column."""
-    totals = np.zeros(values.shape[1])
-    for i in range(values.shape[0]):
-        for j in range(values.shape[1]):
-            totals[j] += values[i, j]
-    return totals
-
-
-@kernel
-def others_total(powers: Floats, job: int, resource: int) -> float:
-    """Return the sum of other jobs' ``powers`` on a resource, added up anew.
-
-    For jobs with more than half of a resource, where the difference of the total and their own
-    would lose digits; there is rarely more than one per resource.
-    """
-    total = 0.0
-    for i in range(len(powers)):
-        if i != job:
-            total += powers[i, resource]
-    return total

@@ -42,24 +42,6 @@ class UtilityEstimate:
     converged: bool
 
 
-def average_share(shares: ArrayLike, durations: ArrayLike) -> Floats:
-    """Return a job's time-averaged share of each resource in a run, shape (m,) (Definition 1).
-
-    Args:
-        shares: Shares of the job in each period between auctions, shape (t, m).
-        durations: Lengths of the periods in any unit, not negative, some positive, shape (t,).
-
-    Raises:
-        AuctionError: An array has the wrong shape, or an entry is outside its range.
-    """
-    lengths = check_finite("durations", durations, (None,), AuctionError)
-    rows = check_finite("shares", shares, (len(lengths), None), AuctionError)
-    refuse("durations", lengths, lengths < 0, "is negative", AuctionError)
-    if not lengths.any():
-        raise AuctionError("durations are all 0: at least one must be positive")
-    return np.asarray(lengths @ rows / lengths.sum())
-
-
 def estimate_utility(
     shares: ArrayLike, utilities: ArrayLike, *, logarithmic: bool = False, confidence: float = 0.95
 ) -> UtilityEstimate:
@@ -71,7 +53,7 @@ def estimate_utility(
     with at least the given confidence.
 
     Args:
-        shares: Average shares of the job in each run, from 0 to 1, shape (k, m).
+        shares: Average shares of the job in each run (Definition 1), from 0 to 1, shape (k, m).
         utilities: Utility of each run, as the inverse of its time or a throughput, shape (k,).
         logarithmic: Whether utility is in the logarithms of shares.
         confidence: Confidence of each interval, between 0 and 1, exclusive.

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras._checks import check_finite
-from walras.abacus.auction import Auction, AuctionError, AuctionOutcome, run_auction
+from walras.abacus.auction import (
+    ENOUGH,
+    Auction,
+    AuctionError,
+    AuctionOutcome,
+    run_auction,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +39,7 @@ class PoolOutcome:
         prolific: Whether each job is in the prolific pool, which gets its minimums, shape (n,).
         standby: Jobs outside the pool, in the random order in which they are offered leftovers.
         shares: Shares of each job, in the pool or of leftovers, shape (n, m).
-        utilities: Utility of each job of the useful part of its shares, shape (n,).
+        utilities: Utility of each job, shape (n,).
         charges: Payment of each job, shape (n,): its budget where its minimum is met, else 0.
         auction: Outcome of the auction in the pool, a row per prolific job in their order.
     """
@@ -50,7 +56,6 @@ def run_pool_auction(
     auction: Auction,
     minima: ArrayLike,
     *,
-    useful: ArrayLike = 1.0,
     seed: int = 0,
     tolerance: float = 1e-6,
     max_iterations: int = 1000,
@@ -59,9 +64,9 @@ def run_pool_auction(
 
     From the largest budget down, a job joins the pool if the auction in it then still gives every
     member its minimum. Many are admitted at once where all of them fit, since a job that joins
-    leaves the others no more than they had. A resource that no member wants goes to the first job
-    that wants it in a random order of the rest; the paper picks one at random whenever a unit is
-    idle.
+    leaves the others no more than they had. What members cannot use or do not want of a resource
+    goes to the rest in a random order, as much as each can use; the paper picks one at random
+    whenever a unit is idle.
 
     **Errata.** Lemma 5 holds that a false budget never pays, but its proof leaves out that a lower
     one can bring a job into the pool, where a higher one would cost another member its minimum.
@@ -72,32 +77,28 @@ def run_pool_auction(
         auction: Jobs, resources and exponent.
         minima: Least utility that each job needs, in the units of its weights, shape (n,); below
             any possible utility for jobs without a minimum.
-        useful: Share of each resource beyond which more is of no use to a job, shape (n, m) or one
-            number.
         seed: Seed of the random order.
         tolerance: Tolerance of each auction; see `run_auction`.
         max_iterations: Most rounds of each auction.
 
     Raises:
-        AuctionError: ``minima`` or ``useful`` has the wrong shape, or an entry that is not finite.
+        AuctionError: ``minima`` has the wrong shape, or an entry that is not finite.
     """
-    shape = auction.weights.shape
     least = check_finite("minima", minima, auction.budgets.shape, AuctionError)
     least = least - SLACK * auction.weights.sum(axis=1)
-    most = check_finite("useful", np.full(shape, 1.0) * np.asarray(useful), shape, AuctionError)
 
     def admit(outcome: AuctionOutcome, jobs: list[int]) -> AuctionOutcome | None:
         """Return the auction of ``jobs``, members first; None if one misses its minimum."""
-        start = np.zeros((len(jobs), shape[1]))
+        start = np.zeros((len(jobs), auction.weights.shape[1]))
         start[: len(outcome.sub_budgets)] = outcome.sub_budgets
         subauction = _subauction(auction, jobs)
         result = run_auction(
             subauction, tolerance=tolerance, max_iterations=max_iterations, start=start
         )
-        got = subauction.utilities(np.minimum(result.shares, most[jobs]))
-        return result if result.converged and (got >= least[jobs]).all() else None
+        kept = (result.utilities >= least[jobs]).all()
+        return result if result.converged and kept else None
 
-    within_reach = auction.utilities(np.minimum(most, 1.0)) >= least
+    within_reach = auction.utilities(auction.limits) >= least
     richest_first = np.argsort(-auction.budgets, kind="stable").tolist()
     candidates = [job for job in richest_first if within_reach[job]]
     members, outcome = _in_job_order(
@@ -109,7 +110,7 @@ def run_pool_auction(
     prolific[members] = True
     standby = np.random.default_rng(seed).permutation(np.flatnonzero(~prolific))
     _hand_out_leftovers(auction, standby, shares)
-    utilities = auction.utilities(np.minimum(shares, most))
+    utilities = auction.utilities(shares)
     charges = np.where(utilities >= least, auction.budgets, 0.0)
     return PoolOutcome(prolific, standby, shares, utilities, charges, outcome)
 
@@ -153,12 +154,15 @@ def _subauction(auction: Auction, jobs: list[int]) -> Auction:
         auction.weights[jobs],
         logarithmic=auction.logarithmic[jobs],
         alpha=auction.alpha,
+        limits=auction.limits[jobs],
     )
 
 
 def _hand_out_leftovers(auction: Auction, standby: Integers, shares: Floats) -> None:
-    """Give resources without a share to the first job on ``standby`` that wants them."""
-    for resource in np.flatnonzero(shares.sum(axis=0) == 0):
-        takers = standby[auction.weights[standby, resource] > 0]
-        if len(takers):
-            shares[takers[0], resource] = 1
+    """Give what is left of resources to the jobs on ``standby`` in turn, up to their limits."""
+    left = 1 - shares.sum(axis=0)
+    left[left < ENOUGH] = 0
+    for job in standby.tolist():
+        taken = np.where(auction.weights[job] > 0, np.minimum(auction.limits[job], left), 0.0)
+        shares[job] += taken
+        left -= taken

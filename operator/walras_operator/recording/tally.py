@@ -1,5 +1,7 @@
 """Pure: accumulate what a running pod has held, in exact integers, and compute its mean.
 
+The mean is the average job resource of Abacus (section 5, Definition 1).
+
 Time is divided into periods with one grant. Earlier periods are kept as sums; the current one as
 its start and shares, so that a pod with an unchanged grant needs no write. Sums are exact, and
 there is one division at the end: after any number of changes, a mean is at most the largest share.
