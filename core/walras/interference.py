@@ -42,19 +42,20 @@ def lower_fractions(
 
     Of several programs on a node, the one beside which a job loses most counts: penalties are
     measured in pairs, and how those of more programs add up is not known. Pairs that were not
-    measured lose nothing. A fraction that was measured beside the node's programs stays as it is.
+    measured lose nothing. A fraction that was measured beside a program has that loss in it, so
+    what the job loses there does not count again.
 
     Args:
         jobs: Jobs that have a node.
         penalties: Part of its throughput that a program loses, by program and co-runner.
     """
-    worst = _worst(jobs, penalties)
-    if not worst:
+    if not penalties:
         return AdjustedJobs(tuple(jobs), {})
+    worst = _WorstLosses(jobs, penalties)
     losses: dict[JobKey, ThroughputLoss] = {}
     result = []
     for job in jobs:
-        loss = None if job.measured_together else worst.get((job.node, job.program))
+        loss = worst.of(job)
         if loss is None:
             result.append(job)
         else:
@@ -90,21 +91,29 @@ def add_interference_reasons(
     return result
 
 
-def _worst(
-    jobs: Iterable[Job], penalties: Mapping[tuple[str, str], float]
-) -> dict[tuple[str, str], ThroughputLoss]:
-    """Return the largest loss above 0 of each program on each node."""
-    if not penalties:
-        return {}
-    there: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for job in jobs:
-        there[job.node][job.program] += 1
-    found = {}
-    for node, programs in there.items():
-        for mine, copies in programs.items():
-            others = [other for other in programs if other != mine or copies > 1]
-            losses = [ThroughputLoss(penalties.get((mine, other), 0.0), other) for other in others]
-            worst = max(losses, default=ThroughputLoss(0.0, ""))
-            if worst.part > 0:
-                found[node, mine] = worst
-    return found
+class _WorstLosses:
+    """The largest losses of programs on nodes, each computed once."""
+
+    def __init__(self, jobs: Iterable[Job], penalties: Mapping[tuple[str, str], float]) -> None:
+        self._penalties = penalties
+        self._there: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._known: dict[tuple[str, str, frozenset[str]], ThroughputLoss] = {}
+        for job in jobs:
+            self._there[job.node][job.program] += 1
+
+    def of(self, job: Job) -> ThroughputLoss | None:
+        """Return what a job loses on its node that its fraction does not contain, if anything."""
+        if job.measured_beside is None:
+            return None
+        key = job.node, job.program, job.measured_beside
+        if key not in self._known:
+            self._known[key] = self._largest(*key)
+        return self._known[key] if self._known[key].part > 0 else None
+
+    def _largest(self, node: str, program: str, contained: frozenset[str]) -> ThroughputLoss:
+        losses = [
+            ThroughputLoss(self._penalties.get((program, other), 0.0), other)
+            for other, copies in self._there[node].items()
+            if (other != program or copies > 1) and other not in contained
+        ]
+        return max(losses, default=ThroughputLoss(0.0, ""))

@@ -157,7 +157,8 @@ class Job:
         memory: Demand for memory; None if the job takes no part in the market for memory.
         program: Name of the program that the job runs; copies of a program interfere alike.
         bandwidth: Memory bandwidth that the job draws when it runs alone, GB/s; None if unknown.
-        measured_together: Whether the fraction contains the loss by interference on its node.
+        measured_beside: Programs beside which the fraction was measured, so that it contains what
+            the job loses beside them; None if it may contain all losses.
     """
 
     namespace: str
@@ -175,7 +176,7 @@ class Job:
     program: str = ""
     bandwidth: float | None = None
     placement: PlacementConstraints = PlacementConstraints()
-    measured_together: bool = False
+    measured_beside: frozenset[str] | None = frozenset()
     requested: float = 0.0
     floor: float = 0.0
 

@@ -135,7 +135,7 @@ class Reconciler:
             plan.epoch,
             plan.mode,
             pods=tuple(
-                pod_status(grant, pods.get(grant.pod), done, limits_held, numa.pods)
+                pod_status(grant, pods.get(grant.pod), done, limits_held, numa.pods, topology)
                 for grant in plan.grants
             ),
             shared=done.node_cpus.shared,

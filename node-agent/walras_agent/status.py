@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from walras_agent.memory.numa import NumaBinding
     from walras_agent.node_plan import EnforcedGrant, Mode
     from walras_agent.observe import ObservedPod
+    from walras_agent.topology import Topology
     from walras_agent.tree import CgroupFile
 
 
@@ -36,6 +37,7 @@ class PodStatus:
         limit: Number of exclusive cores that a measurement limits all containers to; None without
             a measurement, or while a container is not limited yet.
         demand: Bytes of memory that the pod could use; None if that is not measured.
+        sockets: Sockets that the pod's CPUs are on; None while it has no container on this node.
     """
 
     pod: str
@@ -48,6 +50,7 @@ class PodStatus:
     memory_nodes: CpuSet | None = None
     limit: int | None = None
     demand: int | None = None
+    sockets: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,7 @@ def pod_status(
     done: CpuRound,
     memory: MemoryStep,
     bindings: Mapping[str, NumaBinding],
+    topology: Topology,
 ) -> PodStatus:
     """Return the status of one grant.
 
@@ -96,6 +100,7 @@ def pod_status(
         done: Result of the step for CPUs.
         memory: Result of the step for memory.
         bindings: NUMA bindings of pods, by UID.
+        topology: CPUs of the node.
     """
     if pod is None or not pod.containers:
         return PodStatus(
@@ -113,6 +118,7 @@ def pod_status(
         memory_nodes=bindings[grant.pod].nodes if grant.pod in bindings else None,
         limit=pod_cpus.limit.units if pod_cpus.limit else None,
         demand=memory.demands.get(grant.pod),
+        sockets=topology.sockets_of(pod_cpus.cpus),
     )
     groups = {pod.group, *(each.group.name for each in pod.containers)}
     failures = [each for each in done.failures if each.group in groups]

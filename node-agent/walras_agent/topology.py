@@ -87,6 +87,10 @@ class Topology:
         """All CPUs of the topology."""
         return CpuSet(cpu.id for cpu in self.cpus)
 
+    def sockets_of(self, cpus: CpuSet) -> tuple[int, ...]:
+        """Return the numbers of the sockets that some of these CPUs belong to, ascending."""
+        return tuple(sorted({cpu.socket for cpu in self.cpus if cpu.id in cpus}))
+
     def cores(self, unit: Unit = "core") -> tuple[CpuSet, ...]:
         """Return the CPUs of every unit that the market sells, in assignment order.
 

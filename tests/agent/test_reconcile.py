@@ -40,6 +40,8 @@ def test_plan_is_held_and_told(node: Node) -> None:
     status = node.step()
     assert states(status) == {"a": "Enforced", "c": "Absent"}
     assert status.pods[0].cpus == node.cpus(node.container("a"))
+    assert status.pods[0].sockets == (0,)
+    assert status.pods[1].sockets is None
     assert node.cpus(node.container("b")) == status.shared
     assert not status.settled
     assert node.step().writes == ()

@@ -68,6 +68,8 @@ def test_two_sockets_are_read_with_their_siblings_caches_and_nodes(
     assert cores[0] == CpuSet([0, 24])
     assert cores[12] == CpuSet([12, 36])
     assert len(cores) == 24
+    assert topology.sockets_of(CpuSet([0, 36])) == (0, 1)
+    assert topology.sockets_of(CpuSet([12, 36])) == (1,)
 
 
 def test_cores_keep_apart_although_core_ids_repeat_per_socket(tmp_path: Path) -> None:

@@ -58,8 +58,14 @@ def test_a_gain_beside_another_is_no_loss() -> None:
 
 
 def test_what_was_measured_among_neighbours_has_the_loss_in_it() -> None:
-    mine = replace(job("j", "stream"), measured_together=True)
-    assert fractions(mine, job("k", "solve")) == pytest.approx([0.9, 0.72])
+    for beside in (None, frozenset({"solve"})):
+        mine = replace(job("j", "stream"), measured_beside=beside)
+        assert fractions(mine, job("k", "solve")) == pytest.approx([0.9, 0.72])
+
+
+def test_what_was_measured_beside_one_program_loses_beside_another() -> None:
+    mine = replace(job("j", "stream"), measured_beside=frozenset({"other"}))
+    assert fractions(mine, job("k", "solve"))[0] == pytest.approx(0.81)
 
 
 def test_losses_lower_bids_and_the_sentence_says_so() -> None:

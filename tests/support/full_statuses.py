@@ -136,6 +136,8 @@ SPEEDUP_PROFILE = speedup_profile.SpeedupProfileStatus(
             profile="serve",
             namespace="web",
             penalty="0.1",
+            error="0.02",
+            cores=4,
             source="instructions",
             looks=2,
             finished=NOW,
@@ -163,6 +165,7 @@ SPEEDUP_PROFILE = speedup_profile.SpeedupProfileStatus(
                     speedup_profile.OnlineSample(cores=1, seconds="2.000104", progress="123456789")
                 ],
                 memory_bandwidth="11.5",
+                co_runners=["web/serve"],
                 warnings=["waiting in a loop counts as work"],
             )
         ],
@@ -177,7 +180,15 @@ SPEEDUP_PROFILE = speedup_profile.SpeedupProfileStatus(
         ),
         co_runners=[
             speedup_profile.CoRunnerProgress(
-                profile="serve", namespace="web", ratio="0.9", looks=2, finished=NOW
+                profile="serve",
+                namespace="web",
+                cores=4,
+                source="instructions",
+                together=True,
+                ratio="0.9",
+                deviation="0.02",
+                looks=2,
+                finished=NOW,
             ),
         ],
     ),
@@ -236,6 +247,7 @@ NODE_ALLOCATION = node.NodeAllocationStatus(
             namespace="vision",
             name="train-0",
             cpus="1-3",
+            sockets=[0],
             memory="1024",
             memory_demand="2048",
             state="Pending",

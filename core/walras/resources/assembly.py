@@ -256,7 +256,7 @@ def _as_pod(
         job.program,
         job.bandwidth,
         job.placement,
-        job.measured_together,
+        job.measured_beside,
         requested,
         floor,
     )
@@ -319,7 +319,7 @@ class _Known:
             program=f"{namespace}/{resource.profile_name}",
             bandwidth=None if bandwidth is None else float(bandwidth),
             placement=placing_of(resource),
-            measured_together=self.speedups[_key(resource)].source == "Online",
+            measured_beside=self.speedups[_key(resource)].beside,
         )
 
 

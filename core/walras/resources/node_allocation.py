@@ -18,6 +18,9 @@ Number = str
 MOST_GRANTS = 1000
 """Maximum number of grants of a node, which is more pods than any node runs."""
 
+MOST_SOCKETS = 256
+"""Maximum number of sockets of a node."""
+
 
 def _address(value: str) -> str:
     try:
@@ -158,6 +161,8 @@ class GrantStatus(Status):
         name: Name of the pod.
         cpus: CPUs that the pod may use now, as ``0-3,8``; absent while the pod has no container on
             the node.
+        sockets: Numbers of the sockets that these CPUs are on; absent while the pod has no
+            container on the node.
         memory: Memory limit that is enforced, in bytes; absent if the pod's memory is left alone.
         memory_demand: Memory that the pod could use, in bytes, as estimated from kernel statistics;
             absent if the pod's memory is left alone. It is updated when it grows, or falls by a
@@ -171,6 +176,7 @@ class GrantStatus(Status):
     namespace: str
     name: str
     cpus: str | None = None
+    sockets: Annotated[list[int], Field(max_length=MOST_SOCKETS)] | None = None
     memory: str | None = None
     memory_demand: str | None = None
     state: Literal["Enforced", "Pending", "Failed", "Absent"]

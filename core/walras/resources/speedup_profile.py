@@ -35,6 +35,10 @@ MOST_CO_RUNNERS = 100
 """Co-runners for which a SpeedupProfile's status keeps progress checks: the latest."""
 
 
+MOST_COMPANY = 32
+"""Co-runners during a measurement that a SpeedupProfile's status names."""
+
+
 class ProfileMeasurement(Model):
     """The run times of one program at one core count and one data size.
 
@@ -145,6 +149,8 @@ class OnlineMeasurement(Status):
         samples: Samples in the order in which they were taken.
         memory_bandwidth: Memory bandwidth of the pod on all its cores, in gigabytes (10**9 bytes)
             per second; absent if it was not measured.
+        co_runners: Programs of the other pods of the market on the pod's sockets, as
+            ``namespace/profile``; empty if the pod was alone there, absent if that is not known.
         warnings: Limits of the measurement, and reasons to doubt its result.
     """
 
@@ -158,6 +164,7 @@ class OnlineMeasurement(Status):
         default_factory=list
     )
     memory_bandwidth: Decimals | None = None
+    co_runners: Annotated[list[str], Field(max_length=MOST_COMPANY)] | None = None
     warnings: Annotated[list[str], Field(max_length=32)] = Field(default_factory=list)
 
 
@@ -220,21 +227,29 @@ class OnlineCheck(Status):
 
 
 class CoRunnerProgress(Status):
-    """Measured against predicted progress beside one co-runner.
+    """Measured against predicted progress on one number of cores, alone or beside one co-runner.
 
     Attributes:
-        profile: Name of the SpeedupProfile of the only co-runner on the node; absent for checks of
-            pods that ran alone.
-        namespace: Namespace of the co-runner's SpeedupProfile; absent for checks of pods that ran
-            alone.
+        profile: Name of the SpeedupProfile of the only co-runner on the socket; absent for pods
+            that ran alone there.
+        namespace: Namespace of the co-runner's SpeedupProfile; absent for pods that ran alone.
+        cores: Number of cores that the pod used.
+        source: Progress counter: instructions, cpuTime, file or http.
+        together: Whether the prediction is from a measurement of a pod that was not alone. Such
+            progress shows whether the program has changed, but no penalties.
         ratio: Ratio of measured to predicted progress, as the mean of the last checks.
+        deviation: Standard deviation of a single check; absent if it is not known.
         looks: Number of checks that the mean is of.
         finished: Time at which the last check ended.
     """
 
     profile: str | None = None
     namespace: str | None = None
+    cores: int | None = None
+    source: Literal["instructions", "cpuTime", "file", "http"] | None = None
+    together: bool = False
     ratio: Decimals
+    deviation: Decimals | None = None
     looks: int
     finished: Time
 
@@ -249,8 +264,9 @@ class OnlineProfile(Status):
             found to have changed.
         look_failure: Failure of progress checks; absent after a successful check.
         check: Last progress check; absent until the first check after the last measurement.
-        co_runners: Progress checks since the last measurement of pods that were alone on their node
-            or beside one other pod of the market, by co-runner.
+        co_runners: Progress since the last measurement of pods that were alone on their socket or
+            beside one other pod of the market, by co-runner and number of cores. Measurements of
+            pods that were alone count, too.
     """
 
     request: OnlineRequest | None = None
@@ -312,7 +328,12 @@ class MeasuredPenalty(Status):
         profile: Name of the other program's SpeedupProfile.
         namespace: Namespace of the other program's SpeedupProfile.
         penalty: 1 - throughput together / throughput alone.
-        source: Progress counter that measures throughput: instructions, cpuTime, file or http.
+        error: Standard error of the penalty, including that of comparing different numbers of
+            cores.
+        cores: Number of cores on which the program ran beside the other one.
+        source: Progress counter that measures throughput: instructions, cpuTime, file or http. A
+            penalty by cpuTime is reported, but predictions are used: CPU time cannot see that
+            memory is slow.
         looks: Number of progress checks that the penalty is the mean of.
         finished: Time at which the last of these checks ended.
     """
@@ -320,6 +341,8 @@ class MeasuredPenalty(Status):
     profile: str
     namespace: str
     penalty: Decimals
+    error: Decimals | None = None
+    cores: int | None = None
     source: Literal["instructions", "cpuTime", "file", "http"]
     looks: int
     finished: Time

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 ASSUMED_FRACTION = 0.9
 """Parallel fraction assumed for a job that has no profile and no reliable measurement."""
 
+MOST_ERROR = 0.1
+"""Error of a measured penalty above which a prediction is better."""
+
 Name = tuple[str, str]
 """Namespace and name."""
 
@@ -34,11 +38,14 @@ class Speedup(NamedTuple):
         source: Given (by the job), Written (in a profile), Measured (by a profile's measurements),
             Online (while it ran, as its profile's status says) or Assumed.
         profile: Name of the profile that it is from; empty if none.
+        beside: Programs beside which all its online measurements were made; None if that is not
+            known.
     """
 
     fraction: float
     source: Literal["Given", "Written", "Measured", "Online", "Assumed"]
     profile: str = ""
+    beside: frozenset[str] | None = frozenset()
 
 
 def bid_of(resource: MarketJob, rules: MarketSpec) -> core.Bid:
@@ -106,18 +113,39 @@ def measured_online(status: Mapping[str, Any] | None) -> Speedup | None:
         return None
     if re.fullmatch(DECIMAL, text) is None:
         return None
-    return Speedup(market_fraction(float(text)), "Online")
+    return Speedup(market_fraction(float(text)), "Online", beside=_measured_beside(reported))
+
+
+def _measured_beside(status: Mapping[str, Any]) -> frozenset[str] | None:
+    """Return the programs beside which all of a profile's measurements were made, if known."""
+    online = status.get("online")
+    measurements = online.get("measurements") if isinstance(online, dict) else None
+    company: list[frozenset[str]] = []
+    for each in measurements if isinstance(measurements, list) else ():
+        names = each.get("coRunners") if isinstance(each, dict) else None
+        if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+            return None
+        company.append(frozenset(names))
+    return frozenset.intersection(*company) if company else None
 
 
 def measured_penalties(status: Mapping[str, Any] | None) -> Iterator[tuple[str, float]]:
-    """Yield the co-runners in a profile's status, as ``namespace/profile``, and penalties."""
+    """Yield the co-runners in a profile's status, as ``namespace/profile``, and penalties.
+
+    Only those that are better than a prediction: CPU time cannot see that memory is slow, so a
+    penalty by it is left out, and so is one that is too uncertain. Of the others, that part counts
+    which is not within the error.
+    """
     reported = (status or {}).get("penalties")
     for each in reported if isinstance(reported, list) else ():
         try:
             found = MeasuredPenalty.read(each)
         except ValidationError:
             continue
-        yield f"{found.namespace}/{found.profile}", min(float(found.penalty), 1.0)
+        penalty, error = float(found.penalty), float(found.error or 0)
+        if found.source != "cpuTime" and 0 <= error <= MOST_ERROR:
+            certain = max(abs(penalty) - error, 0.0)
+            yield f"{found.namespace}/{found.profile}", min(math.copysign(certain, penalty), 1.0)
 
 
 def memory_of(

@@ -105,6 +105,7 @@ def _holding(pod: PodStatus) -> GrantStatus:
         namespace=namespace,
         name=name,
         cpus=None if pod.cpus is None else str(pod.cpus),
+        sockets=None if pod.sockets is None else list(pod.sockets),
         memory=None if pod.memory is None else str(pod.memory),
         memory_demand=None if pod.demand is None else str(pod.demand),
         state=pod.state,

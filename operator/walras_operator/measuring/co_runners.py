@@ -1,27 +1,42 @@
-"""Pure: derive penalties between programs from progress checks that are made anyway.
+"""Pure: derive penalties between programs from measurements that are made anyway.
 
-No pod is throttled or moved for it. A check compares a pod's progress with what its profile
-predicts on its cores, so checks on other core counts, and of other pods, are comparable. If a pod
-was alone on its node in some checks and beside one other pod in others, the penalty is the
-difference (Cooper, section III-B). Pods outside the market are not considered.
+No pod is throttled or moved for it. Pods on the same socket share its last-level cache and its
+memory bandwidth, and a socket is where a pair of pods is placed. A pod that was alone on its socket
+in some checks, and beside one other pod of the market in others, has a penalty: what its progress
+beside the other pod lacks of its progress alone (Cooper, section III-B). Pods outside the market
+are not considered.
+
+Both are compared on equal numbers of cores where that is possible: the measurement of a pod that is
+alone samples many of them. Between these, progress alone is interpolated, and the error of that is
+part of the penalty's.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import math
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from walras.resources.speedup_profile import MOST_CO_RUNNERS, CoRunnerProgress, MeasuredPenalty
 from walras_operator.conditions import listed
 from walras_operator.numbers import figure
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from walras.resources.speedup_profile import OnlineRequest
-    from walras_operator.world import World
+    from walras_operator.world import Document, World
 
 MEAN_LENGTH = 8
 """Approximate number of checks in a running mean, so that it follows programs that change."""
+
+MOST_ALONE = 32
+"""Numbers of cores at which the progress of a program alone is kept: the latest."""
+
+UNKNOWN_DEVIATION = 0.1
+"""Deviation of a check that is assumed where a single sample shows none, and likewise the error of
+comparing numbers of cores where the program alone was seen at one only."""
+
+Source = Literal["instructions", "cpuTime", "file", "http"]
 
 
 class CoRunner(NamedTuple):
@@ -34,94 +49,253 @@ class CoRunner(NamedTuple):
 ALONE = CoRunner()
 
 
-def find_co_runner(world: World, request: OnlineRequest, namespace: str) -> CoRunner | None:
-    """Return the co-runner of a pod on its node; None if there are several.
+class Observation(NamedTuple):
+    """One look at a pod's progress.
+
+    Attributes:
+        co_runner: The only other pod's program on the pod's socket, or `ALONE`.
+        cores: Number of cores that the pod used.
+        source: Progress counter.
+        ratio: Measured progress divided by predicted progress.
+        deviation: Standard deviation of the ratio; None if a single sample shows none.
+        together: Whether the prediction is from a measurement of a pod that was not alone.
+    """
+
+    co_runner: CoRunner
+    cores: int
+    source: Source
+    ratio: float
+    deviation: float | None = None
+    together: bool = False
+
+
+def find_company(world: World, request: OnlineRequest, namespace: str) -> list[CoRunner]:
+    """Return the programs of the other pods of the market on a pod's sockets, one for each pod.
+
+    A pod counts as on all sockets of its node if the agent does not report its sockets.
 
     Args:
-        world: Contains the grants of all jobs' pods.
+        world: Contains the grants of all jobs' pods, and the reports of agents.
         request: Request that names the pod.
         namespace: Namespace of the pod.
     """
-    others = [
-        CoRunner(job.metadata.namespace, job.profile_name)
-        for job in world.objects.jobs
-        for pod in listed(job.status or {}, "pods")
-        if pod.get("node") == request.node
-        and (job.metadata.namespace, pod.get("name")) != (namespace, request.pod)
+    return [program for program, _ in _neighbours(world, request, namespace)]
+
+
+def find_co_runner(world: World, request: OnlineRequest, namespace: str) -> CoRunner | None:
+    """Return the co-runner of a pod on its socket; None if there are several, or only partly one.
+
+    A pod that spans several sockets of which it shares one loses less there than a pod that does
+    not, so it shows no penalty.
+
+    Args:
+        world: Contains the grants of all jobs' pods, and the reports of agents.
+        request: Request that names the pod.
+        namespace: Namespace of the pod.
+    """
+    company = _neighbours(world, request, namespace)
+    if not company:
+        return ALONE
+    mine = _sockets(world, request.node).get((namespace, request.pod))
+    whole = all(each is None or len(each) == 1 for each in (mine, *(there for _, there in company)))
+    return company[0][0] if len(company) == 1 and whole else None
+
+
+def _neighbours(
+    world: World, request: OnlineRequest, namespace: str
+) -> list[tuple[CoRunner, frozenset[int] | None]]:
+    """Return the programs of other pods on a pod's sockets, with all the sockets of each."""
+    sockets = _sockets(world, request.node)
+    me = namespace, request.pod
+    mine = sockets.get(me)
+    return [
+        (program, sockets.get(pod))
+        for pod, program in _pods_on(world, request.node)
+        if pod != me and not _apart(mine, sockets.get(pod))
     ]
-    return None if len(others) > 1 else (*others, ALONE)[0]
+
+
+def _pods_on(world: World, node: str) -> Iterable[tuple[tuple[str, str], CoRunner]]:
+    """Yield the jobs' pods on a node, by namespace and name, with their programs."""
+    for job in world.objects.jobs:
+        namespace = job.metadata.namespace
+        for pod in listed(job.status or {}, "pods"):
+            if pod.get("node") == node:
+                yield (namespace, str(pod.get("name"))), CoRunner(namespace, job.profile_name)
+
+
+def _sockets(world: World, node: str) -> Mapping[tuple[str, str], frozenset[int]]:
+    """Return the sockets of pods on a node that its agent reports, by namespace and name."""
+    allocation = world.allocations.get(node)
+    if allocation is None:
+        return {}
+    reported = {each.get("podUID"): each for each in listed(allocation.status or {}, "pods")}
+    return {
+        (grant.namespace, grant.name): found
+        for grant in allocation.spec.grants
+        if (found := _socket_numbers(reported.get(grant.pod_uid, {})))
+    }
+
+
+def _socket_numbers(pod: Document) -> frozenset[int]:
+    numbers: Any = pod.get("sockets")
+    if not isinstance(numbers, list):
+        return frozenset()
+    return frozenset(number for number in numbers if type(number) is int)
+
+
+def _apart(one: frozenset[int] | None, other: frozenset[int] | None) -> bool:
+    """Return whether two pods are known to share no socket."""
+    return one is not None and other is not None and one.isdisjoint(other)
 
 
 def relative_departure(
-    observations: Sequence[CoRunnerProgress], co_runner: CoRunner | None, departure: float
+    observations: Sequence[CoRunnerProgress], look: Observation, departure: float
 ) -> float:
     """Return the relative deviation of a check from what was expected beside a co-runner.
 
     Interference is no change of the program. Beside one co-runner, a program is expected to
     progress as in earlier checks beside it, and in the first such check at most as fast as
-    predicted. Alone, or beside several, it is expected to progress as predicted.
+    predicted. Alone, it is expected to progress as predicted.
 
     Args:
         observations: Observations so far.
-        co_runner: Co-runner of the pod; None for several.
+        look: The check.
         departure: Relative deviation of measured from predicted progress.
     """
-    if co_runner is None or co_runner == ALONE:
+    if look.co_runner == ALONE:
         return departure
-    before = next((float(each.ratio) for each in observations if _beside(each) == co_runner), 0.0)
-    return (1 + departure) / before - 1 if before > 0 else max(departure, 0.0)
+    before = [
+        each
+        for each in observations
+        if (_beside(each), each.source, each.together)
+        == (look.co_runner, look.source, look.together)
+    ]
+    if not before:
+        return max(departure, 0.0)
+    nearest = min(before, key=lambda each: _distance(each.cores or 0, look.cores))
+    return (1 + departure) / float(nearest.ratio) - 1 if float(nearest.ratio) > 0 else departure
 
 
 def with_observation(
-    observations: Sequence[CoRunnerProgress], co_runner: CoRunner, ratio: float, now: str
+    observations: Sequence[CoRunnerProgress], look: Observation, now: str
 ) -> list[CoRunnerProgress]:
     """Return observations with one more, which comes last; the oldest other one makes room.
 
     Args:
         observations: Observations so far.
-        co_runner: Co-runner of the pod.
-        ratio: Measured progress divided by predicted progress.
+        look: The new one.
         now: Current time (RFC 3339).
     """
-    mine = [each for each in observations if _beside(each) == co_runner]
-    others = [each for each in observations if _beside(each) != co_runner]
-    checks, mean = (mine[0].looks, float(mine[0].ratio)) if mine else (0, 0.0)
-    latest = CoRunnerProgress(
-        profile=co_runner.profile or None,
-        namespace=co_runner.namespace or None,
-        ratio=figure(mean + (ratio - mean) / min(checks + 1, MEAN_LENGTH)),
-        looks=checks + 1,
+    key = look.co_runner, look.cores, look.source, look.together
+    others = [each for each in observations if _key(each) != key and each.cores is not None]
+    before = next((each for each in observations if _key(each) == key), None)
+    alone = [each for each in others if _beside(each) == ALONE][-MOST_ALONE + 1 :]
+    rest = [each for each in others if _beside(each) != ALONE]
+    return [*alone, *rest[-(MOST_CO_RUNNERS - MOST_ALONE) :], _averaged(before, look, now)]
+
+
+def _averaged(before: CoRunnerProgress | None, look: Observation, now: str) -> CoRunnerProgress:
+    """Return the running mean and deviation of looks of one kind with one more."""
+    looks, mean, variance = 0, 0.0, 0.0
+    if before is not None:
+        looks, mean = before.looks, float(before.ratio)
+        variance = float(before.deviation or 0.0) ** 2
+    mine = UNKNOWN_DEVIATION if look.deviation is None else look.deviation
+    count = min(looks + 1, MEAN_LENGTH)
+    new = mean + (look.ratio - mean) / count
+    square = max((look.ratio - mean) * (look.ratio - new), 0.0) if looks else mine**2
+    variance += (square - variance) / count
+    return CoRunnerProgress(
+        profile=look.co_runner.profile or None,
+        namespace=look.co_runner.namespace or None,
+        cores=look.cores,
+        source=look.source,
+        together=look.together,
+        ratio=figure(new),
+        deviation=figure(math.sqrt(variance)),
+        looks=looks + 1,
         finished=now,
     )
-    alone = [each for each in others if _beside(each) == ALONE]
-    rest = [each for each in others if _beside(each) != ALONE]
-    return [*alone, *rest[-(MOST_CO_RUNNERS - 2) :], latest]
 
 
-def penalties_of(observations: Sequence[CoRunnerProgress], source: str) -> list[MeasuredPenalty]:
+def penalties_of(observations: Sequence[CoRunnerProgress]) -> list[MeasuredPenalty]:
     """Return the penalties beside co-runners; empty without an observation of the program alone.
 
-    Args:
-        observations: Observations.
-        source: Source of the progress counter.
+    Of several numbers of cores at which a program ran beside another, the one with the smallest
+    error of its penalty counts.
     """
-    alone = next((float(each.ratio) for each in observations if _beside(each) == ALONE), 0.0)
-    if alone <= 0:
-        return []
-    return [
-        MeasuredPenalty.model_validate(
-            {
-                "profile": each.profile,
-                "namespace": each.namespace,
-                "penalty": figure(1 - float(each.ratio) / alone),
-                "source": source,
-                "looks": each.looks,
-                "finished": each.finished,
-            }
-        )
-        for each in observations
-        if _beside(each) != ALONE
-    ]
+    usable = [each for each in observations if each.cores is not None and not each.together]
+    best: dict[tuple[CoRunner, str], MeasuredPenalty] = {}
+    for each in usable:
+        alone = [
+            other
+            for other in usable
+            if _beside(other) == ALONE and other.source == each.source and float(other.ratio) > 0
+        ]
+        if _beside(each) == ALONE or not alone:
+            continue
+        found = _penalty(each, alone)
+        key = _beside(each), found.source
+        if key not in best or float(found.error or 0) < float(best[key].error or 0):
+            best[key] = found
+    return list(best.values())
+
+
+def _penalty(beside: CoRunnerProgress, alone: Sequence[CoRunnerProgress]) -> MeasuredPenalty:
+    """Return a penalty and its error: 1 - beside / alone, at the same number of cores."""
+    expected, error = _progress_alone(alone, beside.cores or 1)
+    ratio = float(beside.ratio) / expected
+    of_beside = _error_of_mean(beside) / expected
+    return MeasuredPenalty.model_validate(
+        {
+            "profile": beside.profile,
+            "namespace": beside.namespace,
+            "penalty": figure(1 - ratio),
+            "error": figure(math.hypot(of_beside, ratio * error / expected)),
+            "cores": beside.cores,
+            "source": beside.source,
+            "looks": beside.looks,
+            "finished": beside.finished,
+        }
+    )
+
+
+def _progress_alone(alone: Sequence[CoRunnerProgress], cores: int) -> tuple[float, float]:
+    """Return the progress of a program alone on a number of cores, and its standard error.
+
+    Between the nearest numbers of cores at which it was seen, it is interpolated, and the
+    difference of these two is part of the error; beyond the last one, the range of all.
+    """
+    seen = sorted(alone, key=lambda each: each.cores or 0)
+    ratios = {each.cores or 0: float(each.ratio) for each in seen}
+    errors = {each.cores or 0: _error_of_mean(each) for each in seen}
+    if cores in ratios:
+        return ratios[cores], errors[cores]
+    below = [each for each in ratios if each < cores]
+    above = [each for each in ratios if each > cores]
+    if below and above:
+        low, high = below[-1], above[0]
+        part = math.log(cores / low) / math.log(high / low)
+        between = (1 - part) * ratios[low] + part * ratios[high]
+        bridged = abs(ratios[high] - ratios[low])
+        return between, math.hypot(bridged, errors[low], errors[high])
+    nearest = (below or above)[-1 if below else 0]
+    spread = max(ratios.values()) - min(ratios.values())
+    bridged = spread if len(ratios) > 1 else UNKNOWN_DEVIATION
+    return ratios[nearest], math.hypot(bridged, errors[nearest])
+
+
+def _error_of_mean(each: CoRunnerProgress) -> float:
+    return float(each.deviation or 0) / math.sqrt(min(max(each.looks, 1), MEAN_LENGTH))
+
+
+def _distance(one: int, other: int) -> float:
+    return abs(math.log(max(one, 1) / max(other, 1)))
+
+
+def _key(each: CoRunnerProgress) -> tuple[CoRunner, int | None, str | None, bool]:
+    return _beside(each), each.cores, each.source, each.together
 
 
 def _beside(each: CoRunnerProgress) -> CoRunner:

@@ -9,7 +9,8 @@ from the record, so later reports about it are ignored.
 
 from __future__ import annotations
 
-from statistics import fmean, median
+import math
+from statistics import fmean, median, stdev
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from pydantic import Field, ValidationError, model_validator
@@ -18,6 +19,7 @@ from walras.diagnosis import diagnose
 from walras.profile import fit_profile
 from walras.rates import RUNTIME_FINDINGS, Progress, rate_on_one_core, samples_of_progress
 from walras.resources.speedup_profile import (
+    MOST_COMPANY,
     MOST_MEASUREMENTS,
     FractionAt,
     OnlineCheck,
@@ -30,21 +32,39 @@ from walras.resources.speedup_profile import (
 )
 from walras.speedup import speedup
 from walras_operator.conditions import MAX_REASON, clipped
-from walras_operator.measuring.co_runners import penalties_of, relative_departure, with_observation
+from walras_operator.measuring.co_runners import (
+    ALONE,
+    CoRunner,
+    Observation,
+    penalties_of,
+    relative_departure,
+    with_observation,
+)
 from walras_operator.measuring.times import later
 from walras_operator.numbers import figure
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from decimal import Decimal
 
     from walras.profile import Sample, SpeedupFit
-    from walras.resources.speedup_profile import OnlineRequest
+    from walras.resources.speedup_profile import CoRunnerProgress, OnlineRequest
     from walras_operator.conditions import Problem
-    from walras_operator.measuring.co_runners import CoRunner
     from walras_operator.world import Document
 
 _DAY = 86400
+
+MEDIAN_ERROR = math.sqrt(math.pi / 2)
+"""Standard error of a median in units of that of a mean, for many Gaussian numbers."""
+
+BY_CPU_TIME = ProfileFinding(
+    code="PenaltiesByCPUTime",
+    message=(
+        "penalties were measured by CPU time, which cannot see that memory is slow, so predictions "
+        "are used instead: let the job count its own progress, or let the agent count "
+        "instructions (agent.profiling.instructions)"
+    ),
+)
 
 DEPARTURES = 2
 """Checks in a row that must find a deviation before a job is measured again."""
@@ -116,15 +136,51 @@ def without_request(record: ProfileRecord) -> ProfileRecord:
     return record.model_copy(update={"request": None})
 
 
-def with_measurement(record: ProfileRecord, measured: StoredMeasurement) -> ProfileRecord:
+def with_measurement(
+    record: ProfileRecord, measured: StoredMeasurement, company: Sequence[CoRunner] | None = None
+) -> ProfileRecord:
     """Return the record with a new measurement.
 
     If the job has changed, it replaces all others; otherwise it is added to those of other pods. It
-    changes the predicted progress, so observations beside co-runners are forgotten.
+    changes the predicted progress, so observations beside co-runners are forgotten. What remains is
+    the progress of pods that were alone, on every number of cores at which they were measured.
+
+    Args:
+        record: Record so far.
+        measured: The new measurement.
+        company: Programs of the other pods on the pod's sockets; None if they are not known.
     """
+    names = None if company is None else sorted({f"{n}/{p}" for n, p in company})[:MOST_COMPANY]
+    new = measured.model_copy(update={"co_runners": names})
     others = () if has_changed(record) else record.measurements
     kept = [each for each in others if each.pod_uid != measured.pod_uid]
-    return ProfileRecord(measurements=[*kept, measured][-MOST_MEASUREMENTS:])
+    result = ProfileRecord(measurements=[*kept, new][-MOST_MEASUREMENTS:])
+    seen: list[CoRunnerProgress] = []
+    for each in result.measurements:
+        for look in _looks_alone(result, each):
+            seen = with_observation(seen, look, each.finished)
+    return result.model_copy(update={"co_runners": seen})
+
+
+def _looks_alone(record: ProfileRecord, measured: StoredMeasurement) -> Iterator[Observation]:
+    """Yield the progress of a measured pod on each number of cores, if it was alone."""
+    if measured.co_runners != []:
+        return
+    samples = samples_of(measured)
+    one, fraction = rate_on_one_core(samples), _fit(record).fraction
+    for cores in sorted({each.cores for each in samples}):
+        rates = [each.rate for each in samples if each.cores == cores]
+        predicted = one * speedup(cores, fraction)
+        yield Observation(
+            ALONE, cores, measured.source, median(rates) / predicted, _deviation(rates, predicted)
+        )
+
+
+def _deviation(rates: Sequence[float], predicted: float) -> float | None:
+    """Return the standard error of rates' median in units of the prediction; None for one rate."""
+    if len(rates) == 1:
+        return None
+    return MEDIAN_ERROR * stdev(rates) / math.sqrt(len(rates)) / predicted
 
 
 def with_failure(record: ProfileRecord, problem: Problem, now: str) -> ProfileRecord:
@@ -159,13 +215,16 @@ def with_check(
     """Return the record after a check of a pod's progress against the prediction.
 
     If the progress counter has changed, the check counts as a deviation. Checks of a pod that is
-    alone, or beside one co-runner, are kept by co-runner; later checks are compared with them. A
-    deviation is not kept, since the job may have changed.
+    alone, or beside one co-runner, are kept by co-runner and number of cores; later checks are
+    compared with them. A deviation is not kept, since the job may have changed.
     """
-    departure = _departure(record, counted)
+    own = _reference(record, counted)
+    look = None if own is None else _look(record, own, counted, co_runner or ALONE)
+    departure = None if look is None else look.ratio - 1
     deviates = (
-        departure is None
-        or abs(relative_departure(record.co_runners, co_runner, departure)) > threshold
+        look is None
+        or departure is None
+        or abs(relative_departure(record.co_runners, look, departure)) > threshold
     )
     before = 0 if record.check is None else record.check.departures
     check = OnlineCheck(
@@ -176,8 +235,9 @@ def with_check(
         departures=min(before + 1, DEPARTURES) if deviates else 0,
     )
     co_runners = record.co_runners
-    if co_runner is not None and departure is not None and not deviates:
-        co_runners = with_observation(co_runners, co_runner, 1 + departure, now)
+    if co_runner is not None and look is not None and not deviates:
+        for each in _looks(record, look, counted, co_runner):
+            co_runners = with_observation(co_runners, each, now)
     # A failure from before the job changed was that of another program.
     failure = None if check.departures >= DEPARTURES else record.failure
     return record.model_copy(
@@ -219,6 +279,7 @@ def measured_status(record: ProfileRecord) -> Document:
     if not record.measurements:
         return online
     fit = _fit(record)
+    penalties = penalties_of(record.co_runners)
     bandwidths = [float(each.memory_bandwidth or 0) for each in record.measurements]
     found = SpeedupProfileStatus(
         source="Online",
@@ -229,11 +290,14 @@ def measured_status(record: ProfileRecord) -> Document:
             FractionAt(cores=cores, value=figure(value)) for cores, value in fit.by_cores.items()
         ],
         memory_bandwidth=figure(fmean(bandwidths)) if all(bandwidths) else None,
-        penalties=penalties_of(record.co_runners, record.measurements[-1].source),
+        penalties=penalties,
         findings=[
-            ProfileFinding(code=each.code.value, message=each.message)
-            for each in diagnose(_times(record), fit)
-            if each.code in RUNTIME_FINDINGS
+            *(
+                ProfileFinding(code=each.code.value, message=each.message)
+                for each in diagnose(_times(record), fit)
+                if each.code in RUNTIME_FINDINGS
+            ),
+            *([BY_CPU_TIME] if any(each.source == "cpuTime" for each in penalties) else []),
         ],
     )
     return {**found.document(), **online}
@@ -245,20 +309,58 @@ def with_record(status: Mapping[str, Any] | None, record: ProfileRecord) -> Docu
     return {**kept, "online": record.document()} if record != EMPTY else kept
 
 
-def _departure(record: ProfileRecord, counted: CountedProgress) -> float | None:
-    """Return (measured - predicted) / predicted progress per second on the pod's cores.
+def _reference(
+    record: ProfileRecord, counted: CountedProgress, *, alone: bool = False
+) -> StoredMeasurement | None:
+    """Return the measurement whose rate on one core a check is compared with.
 
-    The prediction follows Amdahl's law from the rate on one core of this pod if it was measured,
-    else of the pod that was measured last. None if that one used another counter.
+    That of this pod if there is one, else of the pod that was measured last; None if that one used
+    another counter.
+
+    Args:
+        record: Record with the measurements.
+        counted: The check.
+        alone: Whether to use measurements of pods that were alone only.
     """
-    now, samples = counted.measurement, counted.samples
-    own = [each for each in record.measurements if each.pod_uid == now.pod_uid]
-    (reference,) = (own or record.measurements)[-1:] or (None,)
-    if reference is None or reference.source != now.source:
-        return None
+    now = counted.measurement
+    able = [each for each in record.measurements if not alone or each.co_runners == []]
+    own = [each for each in able if each.pod_uid == now.pod_uid]
+    (reference,) = (own or able)[-1:] or (None,)
+    return None if reference is None or reference.source != now.source else reference
+
+
+def _look(
+    record: ProfileRecord,
+    reference: StoredMeasurement,
+    counted: CountedProgress,
+    co_runner: CoRunner,
+) -> Observation:
+    """Return a check as the ratio of measured and predicted progress per second.
+
+    The prediction follows Amdahl's law from the rate of the reference on one core.
+    """
+    samples = counted.samples
     cores = samples[-1].cores
     predicted = rate_on_one_core(samples_of(reference)) * speedup(cores, _fit(record).fraction)
-    return median(each.rate for each in samples if each.cores == cores) / predicted - 1
+    rates = [each.rate for each in samples if each.cores == cores]
+    return Observation(
+        co_runner,
+        cores,
+        reference.source,
+        median(rates) / predicted,
+        _deviation(rates, predicted),
+        together=reference.co_runners != [],
+    )
+
+
+def _looks(
+    record: ProfileRecord, look: Observation, counted: CountedProgress, co_runner: CoRunner
+) -> Iterator[Observation]:
+    """Yield a check, and, if it is not so already, as compared with a pod that was alone."""
+    yield look
+    reference = _reference(record, counted, alone=True) if look.together else None
+    if reference is not None:
+        yield _look(record, reference, counted, co_runner)
 
 
 def _times(record: ProfileRecord) -> list[Sample]:

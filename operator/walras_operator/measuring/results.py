@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from walras_operator.conditions import Problem
-from walras_operator.measuring.co_runners import find_co_runner
+from walras_operator.measuring.co_runners import find_co_runner, find_company
 from walras_operator.measuring.record import (
     EMPTY,
     measured_status,
@@ -96,7 +96,8 @@ def _status_with_result(
         if isinstance(result, Problem):
             return measured_status(with_failure(record, result, now))
         if request.purpose == "Speedup":
-            return measured_status(with_measurement(record, result.measurement))
+            company = find_company(world, request, namespace)
+            return measured_status(with_measurement(record, result.measurement, company))
         co_runner = find_co_runner(world, request, namespace)
         return measured_status(with_check(record, request, result, threshold, now, co_runner))
     except (ValueError, ArithmeticError) as error:

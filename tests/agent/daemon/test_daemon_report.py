@@ -31,7 +31,13 @@ if TYPE_CHECKING:
 
 TOPOLOGY = machine(nodes=2, cores=2, threads=2)
 HELD = PodStatus(
-    "u1", "vision/train", CpuSet([0, 4]), 1 << 30, "Enforced", exclusive=CpuSet([0, 4])
+    "u1",
+    "vision/train",
+    CpuSet([0, 4]),
+    1 << 30,
+    "Enforced",
+    exclusive=CpuSet([0, 4]),
+    sockets=(0, 1),
 )
 WAITING = PodStatus("u2", "vision/web", CpuSet([1]), None, "Pending", "memory comes down in steps")
 STUCK = PodStatus(
@@ -110,6 +116,7 @@ def test_document() -> None:
             "namespace": "vision",
             "name": "train",
             "cpus": "0,4",
+            "sockets": [0, 1],
             "memory": str(1 << 30),
             "state": "Enforced",
             "reason": "",
