@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AbacusSize:
-    """How often each auction is repeated, and what is varied."""
+    """How many draws there are, how often each repeats its auctions, and what is varied."""
 
+    draws: int
     repeats: int
     users: tuple[int, ...]
     resources: tuple[int, ...]
@@ -62,8 +63,8 @@ class AbacusRows:
 def run(seed: int, size: AbacusSize, progress: Progress) -> AbacusRows:
     """Run every auction."""
     counted: list[Rounds] = []
-    for kind in steps(list(_kinds(size)), progress, "auctions"):
-        counted += rounds(*kind, size.repeats, [seed])
+    for kind, number in steps(list(product(_kinds(size), range(size.draws))), progress, "auctions"):
+        counted += rounds(*kind, number, size.repeats, [seed, number])
     promises = [
         promise(deadlines, rate, size.jobs, number, [seed])
         for deadlines, rate, number in product(DEADLINES, size.rates, range(size.promises))
@@ -95,7 +96,8 @@ def _means(
     rows: AbacusRows, varied: str, form: str, method: str = "printed"
 ) -> list[tuple[float, float]]:
     chosen = pick(rows.rounds, varied=varied, form=form, method=method)
-    return sorted((float(getattr(row, varied)), row.mean) for row in chosen)
+    values = sorted({float(getattr(row, varied)) for row in chosen})
+    return [(value, mean(chosen, "mean", **{varied: value})) for value in values]
 
 
 def _few(rows: AbacusRows) -> Finding:
@@ -120,7 +122,7 @@ def _ends(rows: AbacusRows, varied: str, *, grows: bool, reason: str) -> Finding
         told.append(f"{form} {points[0][1]:.1f} to {points[-1][1]:.1f}")
         more = points[-1][1] - points[0][1]
         holds.append(more > 0.05 if grows else more < -0.05)
-    return Finding(", ".join(told), any(holds), all(holds), reason="" if all(holds) else reason)
+    return Finding(", ".join(told), all(holds), reason="" if all(holds) else reason)
 
 
 def _by_users(rows: AbacusRows) -> Finding:
@@ -128,7 +130,7 @@ def _by_users(rows: AbacusRows) -> Finding:
         rows,
         "users",
         grows=False,
-        reason="with linear utilities more users are more who may still move",
+        reason="so with logarithms; with linear utilities, more users are more who may still move",
     )
 
 
@@ -160,7 +162,11 @@ def _log_alpha(rows: AbacusRows) -> Finding:
 
 def _quantiles(rows: AbacusRows) -> Finding:
     printed = pick(rows.rounds, method="printed", varied="users")
-    apart = max(row.quantile_95 - row.mean for row in printed)
+    apart = max(
+        mean(printed, "quantile_95", users=users, form=form)
+        - mean(printed, "mean", users=users, form=form)
+        for users, form in {(row.users, row.form) for row in printed}
+    )
     return Finding(f"at most {apart:.1f} rounds above the mean", apart <= 5)
 
 
@@ -290,12 +296,12 @@ STUDY = Study(
         "sub-budget moves by a hundredth of its budget. Utilities are those of the model: no "
         "Hadoop runs. In place of ARIA stands a scheduler that gives jobs just what they need, "
         "earliest deadlines first; the means of the normal deadlines are not printed (5 here). "
-        "Runs to estimate a utility from have a noise of 10 %. Total completion times against "
-        "FIFO (7.1.3, 7.2.2) hang on Hadoop's switching costs and are not studied."
+        "Runs to estimate a utility from have a noise of 10 %."
     ),
     run=run,
     full=AbacusSize(
-        100,
+        20,
+        10,
         (4, 8, 16, 32, 64, 128),
         (2, 4, 8, 16),
         (0.1, 0.3, 0.5, 0.7, 0.9),
@@ -304,7 +310,7 @@ STUDY = Study(
         20,
         2000,
     ),
-    quick=AbacusSize(5, (4, 32), (2, 8), (0.5, 0.9), (0.5, 2.0), 4, 12, 300),
+    quick=AbacusSize(1, 5, (4, 32), (2, 8), (0.5, 0.9), (0.5, 2.0), 4, 12, 300),
     claims=(
         Claim(
             "7.1.1, fig. 6a",
@@ -326,7 +332,13 @@ STUDY = Study(
             _linear_alpha,
         ),
         Claim("7.1.1, fig. 6c", "log utilities: the same for every alpha", "constant", _log_alpha),
-        Claim("7.1.1, fig. 7", "95 % quantiles are close to the means", "close", _quantiles),
+        Claim(
+            "7.1.1, fig. 7",
+            "95 % quantiles are close to the means",
+            "close",
+            _quantiles,
+            of_spread=True,
+        ),
         Claim(
             "7.1.2, fig. 9a",
             "who spends more has more, at falling returns, and others less",
@@ -361,4 +373,14 @@ STUDY = Study(
         Claim("7.1.4, fig. 11b", "the variance plunges with more runs", "plunges", _variance),
     ),
     charts=_charts,
+    missing=(
+        (
+            "7.1.3, fig. 10; 7.2, fig. 12 and 13",
+            (
+                "completion times against FIFO hang on Hadoop's costs of switching jobs, which are "
+                "not printed"
+            ),
+        ),
+        ("7.1.1, fig. 8", "computation times are in the study `overheads`"),
+    ),
 )

@@ -52,6 +52,7 @@ class Rounds:
     users: int
     resources: int
     alpha: float
+    number: int
     method: str
     mean: float
     quantile_95: float
@@ -132,7 +133,13 @@ def draw_auction(
 
 
 def rounds(
-    varied: str, users: int, resources: int, alpha: float, repeats: int, seed: list[int]
+    varied: str,
+    users: int,
+    resources: int,
+    alpha: float,
+    number: int,
+    repeats: int,
+    seed: list[int],
 ) -> Iterator[Rounds]:
     """Yield how many rounds auctions of this kind take, in both forms and by both methods."""
     for form in ("linear", "log"):
@@ -163,6 +170,7 @@ def rounds(
                 users,
                 resources,
                 alpha,
+                number,
                 method,
                 float(np.mean(values)),
                 float(np.quantile(values, 0.95)),

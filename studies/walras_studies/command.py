@@ -39,7 +39,8 @@ def simulate(
 ) -> None:
     """Run each STUDY, or all of them, and hold what the papers claim against it.
 
-    The same seed gives the same tables to the bit, but for measured times.
+    The same seed gives the same tables to the bit, but for measured times. The study programs
+    takes about an hour on a server, and judges parallel fractions only on eight cores or more.
 
     \b
     Studies:
@@ -94,6 +95,7 @@ def carry_out(name: str, seed: int, out: Path | None, *, quick: bool) -> Result:
         machine(),
         judge(study, rows),
         tuple((chart.name, chart.title) for chart in study.charts(rows)),
+        study.missing,
     )
     if out is not None:
         write(study, rows, result, out / name)
@@ -144,11 +146,20 @@ def _print_tables(results: list[Result]) -> None:
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
     for result in results:
         table = Table(
-            "where", "claim", "paper", "ours", "verdict", title=result.title, title_justify="left"
+            "where",
+            "claim",
+            "paper",
+            "ours",
+            "verdict",
+            "draws",
+            title=result.title,
+            title_justify="left",
         )
         for each in result.judgements:
             verdict = each.verdict + (f": {each.reason}" if each.reason else "")
-            cells = (each.where, each.claim, each.paper, each.ours, verdict)
+            cells = (each.where, each.claim, each.paper, each.ours, verdict, each.spread)
             table.add_row(*(Text(cell) for cell in cells))
         console.print(table)
         console.print(Text(f"{result.stands_in}\n"))
+        for where, reason in result.missing:
+            console.print(Text(f"not repeated: {where}: {reason}"))

@@ -26,6 +26,9 @@ from walras_studies.study import Claim, Finding, Progress, Study, mean, pick, st
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+TOLERANCE = 0.1
+"""Loss that systems with thresholds accept (VI-B)."""
+
 POLICIES = ("GR", "CO", "SMP", "SMR", "SR")
 
 
@@ -198,6 +201,17 @@ def _cheaper_than_co(rows: CooperRows) -> Finding:
     )
 
 
+def _tolerated(rows: CooperRows) -> Finding:
+    def told(world: str) -> tuple[str, bool]:
+        ends = {name: _median(rows, "whisker", name, world) for name in POLICIES}
+        text = ", ".join(f"{name} {value:.1%}" for name, value in ends.items())
+        return text, max(ends["SMP"], ends["SMR"], ends["SR"]) <= TOLERANCE
+
+    return _in_worlds(
+        told, "the penalties of our models are larger than those of Cooper's jobs, under GR, too"
+    )
+
+
 def _mixes(rows: CooperRows) -> Finding:
     def told(world: str) -> tuple[str, bool]:
         lost = {mix: mean(rows.colocated, "penalty", world=world, mix=mix) for mix in MIXES}
@@ -223,14 +237,16 @@ def _right(profiled: float, printed: float) -> Claim[CooperRows]:
             name: mean(rows.predicted, "right", profiled=profiled, predictor=name)
             for name in PREDICTORS
         }
-        ours, theirs = means["Walras"], means["Cooper's filtering"]
-        close = ours >= printed - 0.02
+        theirs = means["Cooper's filtering"]
+        close = theirs >= printed - 0.02
         return Finding(
             ", ".join(f"{name} {value:.0%}" for name, value in means.items()),
-            ours > theirs,
+            theirs > 0.5,
             close,
-            ours > printed + 0.005,
-            "" if close else "our penalties have noise that nothing predicts",
+            reason=""
+            if close
+            else "by the paper's own filtering, which is what it printed this of: our penalties "
+            "have noise that nothing predicts",
         )
 
     return Claim(
@@ -360,6 +376,12 @@ STUDY = Study(
         ),
         Claim(
             "VI-B, fig. 11",
+            "upper whiskers of stable policies are within a tolerance of 10 %",
+            "within",
+            _tolerated,
+        ),
+        Claim(
+            "VI-B, fig. 11",
             "penalties are largest in the memory-intensive mix",
             "Beta-High",
             _mixes,
@@ -372,6 +394,7 @@ STUDY = Study(
             "random marriage is fairer, and more surely so, among more agents",
             "strengthens",
             _grows,
+            of_spread=True,
         ),
     ),
     charts=_charts,

@@ -44,6 +44,8 @@ class Colocated:
         number: Number of the population.
         policy: Policy that paired the agents.
         penalty: mean disutility.
+        whisker: upper whisker of disutilities, three times the inter-quartile range above the third
+            quartile, or the largest if that is smaller.
         over_greedy: Ratio of that value to the one under greedy.
         fairness: rank correlation of jobs' mean penalty and bandwidth.
         no_worse_than_greedy: part of the agents that lose no more than under greedy.
@@ -56,6 +58,7 @@ class Colocated:
     number: int
     policy: str
     penalty: float
+    whisker: float
     over_greedy: float
     fairness: float
     no_worse_than_greedy: float
@@ -112,6 +115,7 @@ def colocated(
             number,
             SHORT[name],
             float(lost[name].mean()),
+            upper_whisker(lost[name]),
             float(lost[name].mean() / greedy.mean()),
             fairness(lost[name], bandwidth),
             float((lost[name] <= greedy).mean()),
@@ -121,6 +125,12 @@ def colocated(
         for alpha in ALPHAS if mix == "Uniform" else ():
             count = len(blocking_pairs(disutility, each.partner, alpha))
             yield Blocking(world, number, SHORT[name], alpha, count)
+
+
+def upper_whisker(lost: Floats) -> float:
+    """Return the largest loss within three inter-quartile ranges of the third quartile."""
+    low, high = np.quantile(lost, [0.25, 0.75])
+    return float(lost[lost <= high + 3 * (high - low)].max())
 
 
 def fairness(lost: Floats, bandwidth: Floats) -> float:

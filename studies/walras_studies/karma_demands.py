@@ -22,8 +22,10 @@ STANDS_IN = (
     "The Snowflake trace is not to be had. Users want slices in phases, on and off, ten on "
     "average: of 70 % the standard deviation is at least half the mean, bursts are up to 17 times "
     "the mean (section 2, fig. 1), and a phase lasts 20 quanta on average, which is assumed. "
-    "Throughput is not measured but worked out: a query takes 1 in memory and 75 beyond it (the "
-    "paper: 50 to 100 times), and clients always have one in flight."
+    "Throughput is not measured but worked out, in proportion to the part of its demand that a "
+    "user has in memory, as the paper says of what it measured. Beside it stands that of clients "
+    "with one query in flight, which takes 1 in memory and 75 beyond it (the paper: 50 to 100 "
+    "times)."
 )
 
 

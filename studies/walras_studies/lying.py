@@ -211,7 +211,7 @@ STUDY = Study(
         "greedy."
     ),
     run=run,
-    full=LyingSize(5, (2, 4, 8, 16, 32, 64, 128, 256), 8, 400),
+    full=LyingSize(20, (2, 4, 8, 16, 32, 64, 128, 256), 8, 400),
     quick=LyingSize(2, (2, 64), 2, 100),
     claims=(
         Claim(

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 IMAGES = "images/reproduction"
 
-_OURS_ONLY = ("claim", "ours", "verdict")
-
 HEAD = """\
 # What the papers report, and what Walras does
 
@@ -32,8 +30,15 @@ study; none of it was chosen to make a figure agree. Verdicts:
 - **better**: and ours is better;
 - **direction only**: it is so here, but the printed figure is not met, with the reason;
 - **not reproduced**: it is not so here, with the reason;
-- **not judged**: the run cannot tell, with the reason: times were measured on a busy machine;
+- **not judged**: the run cannot tell, with the reason: times were measured on a busy machine, or
+  on one with too few cores;
 - **holds**, **holds in part**, **does not hold**: of what no paper claims, and we asked ourselves.
+
+What is drawn has a spread: the column *draws* says in how many of 20 parts of the draws, each from
+seeds of its own, the claim is so, and in how many the printed figure is met, if that differs. A
+verdict is **better** only if our figure is so in nine tenths of them, and **reproduced** only if it
+is in three quarters of them. Where this column is missing, nothing was drawn, times were measured,
+or, in `month`, there is one world only: twenty would take most of an hour.
 """
 
 
@@ -77,15 +82,28 @@ def _study(result: Result) -> Iterator[str]:
         f"{' `--quick`' if result.quick else ''}, {result.seconds:.0f} s on {result.machine}."
     )
     yield ""
-    heads = ("where", "claim", "paper", "ours", "verdict") if result.paper else _OURS_ONLY
-    yield f"| {' | '.join(heads)} |"
+    heads = _heads(result)
+    yield f"| {' | '.join('draws' if head == 'spread' else head for head in heads)} |"
     yield "|---" * len(heads) + "|"
     for each in result.judgements:
         yield _row(each, heads)
     yield ""
+    if result.missing:
+        yield "Not repeated:"
+        yield ""
+        yield from (f"- {where}: {reason}." for where, reason in result.missing)
+        yield ""
     for name, title in result.charts:
         yield f"![{title}]({IMAGES}/{image(result, name)})"
         yield ""
+
+
+def _heads(result: Result) -> tuple[str, ...]:
+    """Return the columns of a study's claims: without papers or draws if it has none."""
+    heads: tuple[str, ...] = ("claim", "ours", "verdict")
+    if result.paper:
+        heads = ("where", "claim", "paper", "ours", "verdict")
+    return (*heads, "spread") if any(each.spread for each in result.judgements) else heads
 
 
 def _row(each: Judgement, heads: tuple[str, ...]) -> str:

@@ -7,20 +7,38 @@ import json
 import math
 import platform
 import re
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import asdict, astuple, dataclass, fields, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from walras_studies.study import IN_PLAIN_WORDS, tables
+from walras_studies.study import IN_PLAIN_WORDS, draws, tables
 
 if TYPE_CHECKING:
-    from walras_studies.study import Study
+    from collections.abc import Sequence
+
+    from walras_studies.study import Finding, Study
+
+ENOUGH = 0.75
+"""Part of the draws in which a figure must be met for the verdict to be that it is reproduced."""
+
+MOST = 0.9
+"""Part of the draws in which a figure must be better for the verdict to be that."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A claim with what a run says about it: one line of the report."""
+    """A claim with what a run says about it: one line of the report.
+
+    Attributes:
+        where: section and figure of the paper.
+        claim: Text of the claim.
+        paper: the printed figure.
+        ours: our figure, in words.
+        verdict: the verdict on all draws.
+        reason: why it is not a better one.
+        spread: in how many parts of the draws the same is so; empty if nothing was drawn.
+    """
 
     where: str
     claim: str
@@ -28,6 +46,7 @@ class Judgement:
     ours: str
     verdict: str
     reason: str
+    spread: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +64,7 @@ class Result:
         machine: Machine that it ran on.
         judgements: Judgements of all claims.
         charts: names and titles of the plots.
+        missing: Figures that are not repeated, each with the reason.
     """
 
     study: str
@@ -57,13 +77,16 @@ class Result:
     machine: str
     judgements: tuple[Judgement, ...]
     charts: tuple[tuple[str, str], ...]
+    missing: tuple[tuple[str, str], ...] = ()
 
 
 def judge(study: Study[Any, Any], rows: Any) -> tuple[Judgement, ...]:
-    """Judge every claim of a study by its rows."""
+    """Judge every claim of a study by its rows, and by each part of its draws."""
+    parts = [] if study.measured else draws(rows)
     judgements = []
     for claim in study.claims:
-        found = claim.judge(rows)
+        judged = [] if claim.of_spread else [claim.judge(each) for each in parts]
+        found, spread = _spread(claim.judge(rows), judged)
         verdict = found.verdict if study.paper else IN_PLAIN_WORDS[found.verdict]
         judgements.append(
             Judgement(
@@ -73,9 +96,28 @@ def judge(study: Study[Any, Any], rows: Any) -> tuple[Judgement, ...]:
                 _spaced(found.ours),
                 verdict,
                 _spaced(found.reason),
+                spread,
             )
         )
     return tuple(judgements)
+
+
+def _spread(found: Finding, parts: Sequence[Finding]) -> tuple[Finding, str]:
+    """Return a finding that is no better than most parts of the draws, and how many agree.
+
+    Nothing is said of what does not depend on draws.
+    """
+    if len({each.ours for each in parts}) <= 1:
+        return found, ""
+    so = sum(each.direction for each in parts)
+    met = sum(each.direction and each.figure for each in parts)
+    spread = f"{so} of {len(parts)}" + (f", figure {met}" if met != so else "")
+    if sum(each.better for each in parts) < MOST * len(parts):
+        found = replace(found, better=False)
+    if found.direction and found.figure and met < ENOUGH * len(parts):
+        reason = f"so on average, but in {met} of {len(parts)} draws only"
+        found = replace(found, figure=False, reason=reason)
+    return found, spread
 
 
 def _spaced(text: str) -> str:
@@ -106,7 +148,8 @@ def read(folder: Path) -> Result:
     found = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     judgements = tuple(Judgement(**each) for each in found.pop("judgements"))
     charts = tuple((name, title) for name, title in found.pop("charts"))
-    return Result(**found, judgements=judgements, charts=charts)
+    missing = tuple((where, reason) for where, reason in found.pop("missing"))
+    return Result(**found, judgements=judgements, charts=charts, missing=missing)
 
 
 def machine() -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 if TYPE_CHECKING:
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 Size = TypeVar("Size")
 Rows = TypeVar("Rows")
 Item = TypeVar("Item")
+
+DRAWS = 20
+"""Parts of the draws of a study, each from seeds of its own, over which verdicts are spread."""
 
 Progress = Callable[[float, str], None]
 """Is told which part of the work, 0..1, is done, and what comes next."""
@@ -71,12 +74,14 @@ class Claim(Generic[Rows]):
         claim: Text of the claim.
         paper: the printed figure, or what is said in its place.
         judge: the finding of a run.
+        of_spread: whether it is about the spread of draws itself, which a part of them cannot tell.
     """
 
     where: str
     claim: str
     paper: str
     judge: Callable[[Rows], Finding]
+    of_spread: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,7 @@ class Study(Generic[Size, Rows]):
         claims: Claims of the paper.
         charts: plots of the rows.
         measured: whether rows have measured times, and so differ from run to run.
+        missing: Figures of the paper that are not repeated, each with the reason.
     """
 
     title: str
@@ -106,6 +112,7 @@ class Study(Generic[Size, Rows]):
     claims: tuple[Claim[Rows], ...]
     charts: Callable[[Rows], tuple[Chart, ...]]
     measured: bool = False
+    missing: tuple[tuple[str, str], ...] = ()
 
 
 def silent(part: float, doing: str) -> None:
@@ -123,6 +130,31 @@ def steps(items: Sequence[Item], progress: Progress, name: str) -> Iterator[Item
 def tables(rows: Any) -> dict[str, tuple[Any, ...]]:
     """Return the tables of a study's rows by name."""
     return {each.name: getattr(rows, each.name) for each in fields(rows)}
+
+
+def draws(rows: Any) -> list[Any]:
+    """Return the rows of each of `DRAWS` parts of the draws; none if there are too few draws.
+
+    Draws are numbered in the column ``number``. Tables without it are in every part.
+    """
+    found = tables(rows)
+    counts = [
+        len({row.number for row in table})
+        for table in found.values()
+        if table and hasattr(table[0], "number")
+    ]
+    if not counts or min(counts) < DRAWS:
+        return []
+    return [
+        replace(rows, **{name: _of_draw(table, part) for name, table in found.items()})
+        for part in range(DRAWS)
+    ]
+
+
+def _of_draw(table: tuple[Any, ...], part: int) -> tuple[Any, ...]:
+    if not hasattr(table[0], "number"):
+        return table
+    return tuple(row for row in table if row.number % DRAWS == part)
 
 
 def pick(rows: Iterable[Item], **wanted: object) -> list[Item]:

@@ -453,7 +453,7 @@ def test_what_a_job_cannot_use_of_a_resource_goes_to_the_others_by_their_bids(
     alpha: float,
 ) -> None:
     """Budgets 4, 2, 1 and limits .2 and 1: the others share the remaining .8 as by equation 1."""
-    auction = Auction([4, 2, 1], np.ones((3, 1)), alpha=alpha, limits=[[0.2], [1], [1]])
+    auction = Auction([4, 2, 1], np.ones((3, 1)), alpha=alpha, limits=[[0.2], [1.0], [1.0]])
     result = run_auction(auction)
     parts = np.array([2.0, 1.0]) ** alpha
     np.testing.assert_allclose(result.shares[1:, 0], 0.8 * parts / parts.sum(), rtol=1e-9)
@@ -465,7 +465,7 @@ def test_what_a_job_cannot_use_of_a_resource_goes_to_the_others_by_their_bids(
 def test_a_job_at_its_limit_spends_the_rest_of_its_budget_elsewhere() -> None:
     """Without the limit, it would put half of its budget where a tenth is all it can use."""
     plain = run_auction(Auction([1, 1], np.ones((2, 2))))
-    bounded = run_auction(Auction([1, 1], np.ones((2, 2)), limits=[[0.1, 1], [1, 1]]))
+    bounded = run_auction(Auction([1, 1], np.ones((2, 2)), limits=[[0.1, 1.0], [1.0, 1.0]]))
     np.testing.assert_allclose(plain.shares, 0.5)
     assert bounded.shares[0, 0] == pytest.approx(0.1)
     assert bounded.sub_budgets[0].sum() == pytest.approx(1)
@@ -474,7 +474,7 @@ def test_a_job_at_its_limit_spends_the_rest_of_its_budget_elsewhere() -> None:
 
 
 def test_what_is_enough_for_all_is_free() -> None:
-    result = run_auction(Auction([1, 5], np.ones((2, 2)), limits=[[0.4, 1], [0.6, 1]]))
+    result = run_auction(Auction([1, 5], np.ones((2, 2)), limits=[[0.4, 1.0], [0.6, 1.0]]))
     np.testing.assert_allclose(result.shares[:, 0], [0.4, 0.6])
     assert not result.sub_budgets[:, 0].any()
     assert result.sub_budgets[:, 1] == pytest.approx([1, 5])

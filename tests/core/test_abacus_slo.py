@@ -54,7 +54,7 @@ def test_who_waits_first_depends_on_the_seed_alone() -> None:
 
 def test_a_limit_leaves_room_for_the_minimum_of_another_job() -> None:
     """Budgets 2 to 1: a quarter is all that the first can use, and .75 is enough for the second."""
-    auction = Auction([2, 1], np.ones((2, 1)), limits=[[0.25], [1]])
+    auction = Auction([2, 1], np.ones((2, 1)), limits=[[0.25], [1.0]])
     result = run_pool_auction(auction, [0.2, 0.6])
     assert result.prolific.all()
     np.testing.assert_allclose(result.shares[:, 0], [0.25, 0.75])

@@ -197,7 +197,8 @@ def test_the_same_number_of_cores_comes_first() -> None:
     """Looks at 4 cores, where the program was seen alone, and at 6, where it was not."""
     looks = looked((ALONE, 1.0, 4), (ALONE, 0.8, 8), (SERVE, 0.7, 4), (SERVE, 0.5, 6))
     (found,) = penalties_of(looks)
-    assert (found.cores, float(found.penalty)) == (4, pytest.approx(0.3))
+    assert found.cores == 4
+    assert float(found.penalty) == pytest.approx(0.3)
     assert float(found.error or 0) < 0.02
     (bridged,) = penalties_of(looks[:2] + looks[3:])
     assert float(bridged.error or 0) > 0.1
@@ -235,14 +236,15 @@ def test_looks_that_differ_make_a_penalty_uncertain(ratios: list[float]) -> None
 def test_a_penalty_counts_if_it_is_better_than_a_prediction(
     source: str, error: str | None, counts: float | None
 ) -> None:
-    found = {"profile": "serve", "namespace": "web", "penalty": "0.2", "source": source}
-    found |= {"looks": 1, "finished": NOW} | ({} if error is None else {"error": error})
+    found: Document = {"profile": "serve", "namespace": "web", "penalty": "0.2", "looks": 1}
+    found |= {"source": source, "finished": NOW} | ({} if error is None else {"error": error})
     expected = {} if counts is None else {"web/serve": pytest.approx(counts)}
     assert dict(measured_penalties({"penalties": [found]})) == expected
 
 
 def test_a_profile_says_that_its_penalties_are_by_cpu_time() -> None:
-    for source, said in (("cpuTime", True), ("file", False)):
+    sources: list[tuple[Source, bool]] = [("cpuTime", True), ("file", False)]
+    for source, said in sources:
         first = StoredMeasurement.read({**measurement("a-0", {1: 1, 4: 3}), "source": source})
         record = with_measurement(EMPTY, first, [])
         record = looked_at(record, "a-0", 2.0, SERVE, "9", source=source)
@@ -388,11 +390,12 @@ def test_a_look_that_departs_leaves_penalties_as_they_are() -> None:
 def test_an_online_fraction_is_lowered_beside_what_it_was_seen_to_lose_by() -> None:
     """The whole way: the profile's status, the market, and the sentence of the grant."""
     first = StoredMeasurement.read({**measurement("a-0", {1: 1, 4: 3}), "source": "file"})
-    for company, source, lowered in (
+    cases: list[tuple[list[CoRunner], Source, bool]] = [
         ([], "file", True),
         ([B], "file", False),  # the loss is in the fraction
         ([], "cpuTime", False),  # a proxy that sees no interference
-    ):
+    ]
+    for company, source, lowered in cases:
         counted_by = first.model_copy(update={"source": source})
         record = with_measurement(EMPTY, counted_by, [])
         record = looked_at(record, "a-0", 2.4, B, "9", source=source)

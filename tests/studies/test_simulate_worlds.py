@@ -12,7 +12,7 @@ import pytest
 from walras_studies.amdahl_populations import FRACTIONS, draw_population
 from walras_studies.cooper_worlds import BANDWIDTH, MIXES, WORLDS, draw_jobs, losses
 from walras_studies.karma_demands import FAIR_SHARE, draw_demands
-from walras_studies.karma_runs import BEYOND_MEMORY, throughput
+from walras_studies.karma_runs import BEYOND_MEMORY, closed_throughput
 from walras_studies.lying_runs import JOBS_OF_USER, SERVERS, draw_market
 from walras_studies.month_policies import POLICIES, live_through
 from walras_studies.month_world import CORES, MEMORY, MonthWorld, draw_world
@@ -55,7 +55,7 @@ def test_throughput_is_that_of_hits_and_misses_in_turn() -> None:
     slices = np.array([[4, 0, 1, 0], [0, 0, 2, 9]])
     half = 2 / (1 + BEYOND_MEMORY)
     expected = [1, 1 / BEYOND_MEMORY, (half + 1) / 2]  # and nothing of who never wants anything
-    assert throughput(slices, demands).tolist() == pytest.approx(expected)
+    assert closed_throughput(slices, demands).tolist() == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("world", WORLDS)

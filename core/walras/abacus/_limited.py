@@ -202,8 +202,10 @@ def margin_at(j: int, bid: float, linear_game: bool, state: Floats) -> float:
     """Return the logarithm of the margin at which a job bids this much on resource j."""
     if linear_game:
         other = state[OTHERS, j]
-        return np.log(state[MARGIN, j] * other) - 2.0 * np.log(bid + other)
-    return state[MARGIN, j] + np.log(state[BID, j] / bid) / state[POWER, j]
+        exact: float = np.log(state[MARGIN, j] * other) - 2.0 * np.log(bid + other)
+        return exact
+    near: float = state[MARGIN, j] + np.log(state[BID, j] / bid) / state[POWER, j]
+    return near
 
 
 @kernel

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from walras.resources.speedup_profile import OnlineRequest
-    from walras_operator.world import Document, World
+    from walras_operator.world import World
 
 MEAN_LENGTH = 8
 """Approximate number of checks in a running mean, so that it follows programs that change."""
@@ -137,7 +137,7 @@ def _sockets(world: World, node: str) -> Mapping[tuple[str, str], frozenset[int]
     }
 
 
-def _socket_numbers(pod: Document) -> frozenset[int]:
+def _socket_numbers(pod: Mapping[str, Any]) -> frozenset[int]:
     numbers: Any = pod.get("sockets")
     if not isinstance(numbers, list):
         return frozenset()

@@ -29,6 +29,7 @@ def bid(
     *,
     tolerance: float = 1e-6,
     step: float | None = None,
+    absolute: bool = False,
     max_iterations: int = 100_000,
 ) -> Equilibrium:
     """Run Amdahl Bidding until prices are proven right, or, with ``step``, until they move little.
@@ -38,6 +39,8 @@ def bid(
         tolerance: Largest relative error of prices, as proven.
         step: The paper's stopping rule instead: the largest relative change of any price in an
             iteration at which to stop.
+        absolute: Whether ``step`` is the largest change itself, in units of budget for a core: the
+            paper stops when prices "change by less than a small threshold".
         max_iterations: Iterations after which to give up; ``converged`` of the result is False
             then.
 
@@ -64,6 +67,7 @@ def bid(
             bids,
             prices,
             threshold,
+            step is not None and absolute,
             max_iterations - done,
         )
         error = price_error(market, prices)
@@ -94,9 +98,13 @@ def _iterate(
     bids: Floats,
     prices: Floats,
     threshold: float,
+    absolute: bool,
     max_iterations: int,
 ) -> int:
-    """Bid, in place, until no price moves by ``threshold`` (relative); return the iterations."""
+    """Bid, in place, until no price moves by ``threshold``; return the iterations.
+
+    Moves are relative to prices, or ``absolute``.
+    """
     utility = np.empty(len(user))
     spread = np.empty(len(budgets))
     before = np.empty(len(prices))
@@ -117,7 +125,8 @@ def _iterate(
         moved = 0.0
         for j in range(len(prices)):
             if prices[j] > 0.0:
-                moved = max(moved, abs(before[j] / prices[j] - 1.0))
+                unit = 1.0 if absolute else prices[j]
+                moved = max(moved, abs(before[j] - prices[j]) / unit)
         if moved < threshold:
             return iteration
     return max_iterations

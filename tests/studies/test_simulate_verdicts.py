@@ -1,0 +1,172 @@
+"""How verdicts come about: by all draws and by parts of them, by rules, by what a machine has."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from walras_studies.amdahl_bidding import ABSOLUTE_STEP
+from walras_studies.amdahl_populations import draw_population
+from walras_studies.karma_runs import BEYOND_MEMORY, closed_throughput, throughput
+from walras_studies.page import page
+from walras_studies.procedures.amdahl_bidding import bid
+from walras_studies.programs import STUDY as PROGRAMS
+from walras_studies.programs import Fraction, ProgramRows, Simulated, Time
+from walras_studies.results import Result, judge
+from walras_studies.study import DRAWS, Claim, Finding, Study, draws, mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    number: int
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Worked:
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    drawn: tuple[Drawn, ...]
+    worked: tuple[Worked, ...] = (Worked(1.0),)
+
+
+def study(judged: Callable[[Rows], Finding], *, measured: bool = False) -> Study[None, Rows]:
+    return Study(
+        "title",
+        "paper",
+        "data",
+        lambda *_: Rows(()),
+        None,
+        None,
+        (Claim("1", "it grows", "2", judged),),
+        lambda _: (),
+        measured=measured,
+        missing=(("fig. 3", "its machine is not to be had"),),
+    )
+
+
+def above(rows: Rows) -> Finding:
+    """The claim: values are above 0; the figure: above 1; better: above 2."""
+    value = mean(rows.drawn, "value")
+    return Finding(f"{value:.2f}", value > 0, value > 1, better=value > 2, reason="too few")
+
+
+def drawn(*values: float) -> Rows:
+    """Return forty draws, two in each part, of these values in turn."""
+    return Rows(tuple(Drawn(k, values[k % DRAWS % len(values)]) for k in range(2 * DRAWS)))
+
+
+@pytest.mark.parametrize(
+    ("values", "verdict", "spread"),
+    [
+        ((1.5, 1.6), "reproduced", "20 of 20"),
+        ((1.5, 2.6, 2.8), "reproduced", "20 of 20"),  # better on average, not in nine tenths
+        ((2.5, 2.6), "better", "20 of 20"),
+        # One draw of four makes up for three that do not meet the figure.
+        ((0.5, 0.6, 0.5, 9.0), "direction only", "20 of 20, figure 5"),
+        # Two draws of three are not enough.
+        ((1.5, 1.6, 0.9), "direction only", "20 of 20, figure 14"),
+        ((-1.0, -2.0, 1.2, 0.2), "not reproduced", "10 of 20, figure 5"),
+    ],
+)
+def test_a_verdict_is_no_better_than_most_draws(
+    values: tuple[float, ...], verdict: str, spread: str
+) -> None:
+    (found,) = judge(study(above), drawn(*values))
+    assert (found.verdict, found.spread) == (verdict, spread)
+    if verdict == "direction only":
+        assert re.fullmatch(r"so on average, but in (5|14) of 20 draws only", found.reason)
+
+
+def test_what_is_not_drawn_has_no_spread() -> None:
+    for rows in (drawn(1.5), Rows(drawn(1.5, 1.6).drawn[: DRAWS - 1])):
+        (found,) = judge(study(above), rows)
+        assert found.spread == ""
+    (measured,) = judge(study(above, measured=True), drawn(1.5, 1.6))
+    assert measured.spread == ""
+
+
+def test_parts_share_no_draw_and_have_all_that_is_not_drawn() -> None:
+    parts = draws(drawn(1.0, 2.0))
+    numbers = [row.number for part in parts for row in part.drawn]
+    assert sorted(numbers) == list(range(2 * DRAWS))
+    assert len(parts) == DRAWS
+    assert all(part.worked == (Worked(1.0),) for part in parts)
+
+
+def test_the_page_lists_what_is_not_repeated_and_the_spread() -> None:
+    of = study(above)
+    result = Result(
+        "s", of.title, of.paper, of.stands_in, 1, False, 1.0, "a machine",
+        judge(of, drawn(1.5, 1.6)), (), of.missing,
+    )  # fmt: skip
+    text = page([result])
+    assert "| where | claim | paper | ours | verdict | draws |" in text
+    assert "| **reproduced**: too few | 20 of 20 |" in text
+    assert "- fig. 3: its machine is not to be had." in text
+
+
+def test_by_an_absolute_rule_more_servers_take_fewer_iterations() -> None:
+    """Fig. 13: prices fall as servers share the bids, and their changes with them."""
+    count = {}
+    for absolute, step in ((True, ABSOLUTE_STEP), (False, 1e-2)):
+        for servers in (0.25, 4.0):
+            found = [
+                bid(draw_population(200, servers, 12, [1, k]), step=step, absolute=absolute)
+                for k in range(3)
+            ]
+            count[absolute, servers] = np.mean([each.iterations for each in found])
+    assert count[True, 4.0] < count[True, 0.25]
+    assert count[False, 4.0] > count[False, 0.25]
+
+
+def test_throughput_is_in_proportion_to_slices_and_falls_faster_with_one_query() -> None:
+    demands = np.array([[10, 0], [10, 4]])
+    slices = np.array([[5, 3], [10, 1]])
+    np.testing.assert_allclose(throughput(slices, demands), [0.75, 0.25])
+    waiting = 2 / (1 + BEYOND_MEMORY)
+    expected = [(waiting + 1) / 2, 1 / (0.25 + 0.75 * BEYOND_MEMORY)]
+    np.testing.assert_allclose(closed_throughput(slices, demands), expected)
+
+
+def measured_on(cores: int, disturbed: float = 0.0) -> ProgramRows:
+    programs = [
+        Fraction(name, "", value + 0.01, value, value, disturbed)
+        for name, value in (("a", 0.8), ("b", 0.95))
+    ]
+    times = [Time("a", each, 1.0, 1.05, -0.05) for each in (1, cores)]
+    return ProgramRows(tuple(programs), tuple(times), (Simulated("a", 8, 2, 0.9),) * 2)
+
+
+def test_parallel_fractions_need_eight_cores_and_the_reason_names_the_command() -> None:
+    found = {each.claim: each for each in judge(PROGRAMS, measured_on(2))}
+    fractions = found["F from sampled data is close to F on all of it"]
+    assert fractions.verdict == "not judged"
+    assert "this machine has 2" in fractions.reason
+    assert "`walras simulate programs`" in fractions.reason
+    on_eight = {each.claim: each.verdict for each in judge(PROGRAMS, measured_on(8))}
+    assert on_eight["F from sampled data is close to F on all of it"] == "reproduced"
+    busy = judge(PROGRAMS, measured_on(8, disturbed=0.3))
+    assert all(each.verdict == "not judged" for each in busy)
+
+
+def test_the_guide_to_karma_has_the_studys_figures() -> None:
+    text = (DOCS / "reproduction.md").read_text(encoding="utf-8")
+    (row,) = (line for line in text.splitlines() if "users gain by becoming conformant" in line)
+    ours = [float(each) for each in re.findall(r"(\d\.\d\d) at \d+ %", row)]
+    guide = (DOCS / "mechanisms/karma.md").read_text(encoding="utf-8")
+    (said,) = re.findall(r"gains a factor of (\d\.\d\d) [^)]*\) to (\d\.\d\d)", guide)
+    assert [float(each) for each in said] == [min(ours), max(ours)]
