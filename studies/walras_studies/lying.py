@@ -27,6 +27,10 @@ class LyingSize:
     quanta: int
 
 
+NEGLIGIBLE = 1e-4
+"""Gain that is worth no lie."""
+
+
 @dataclass(frozen=True, slots=True)
 class LyingRows:
     """All tables of the study."""
@@ -68,6 +72,11 @@ def _ends(rows: LyingRows, about: str, mechanism: str, lie: str = "") -> tuple[f
     return float(np.mean(first)), float(np.mean(last)), max(last)
 
 
+def _falls(ends: tuple[float, float, float], to: float = 1.0) -> bool:
+    """Return whether gains are below this part among most users, or nothing worth a lie there."""
+    return ends[1] < to * ends[0] or ends[1] < NEGLIGIBLE
+
+
 def _in_words(rows: LyingRows, ends: tuple[float, float, float]) -> str:
     few, many = rows.users[0], rows.users[-1]
     return (
@@ -80,7 +89,7 @@ def _market(rows: LyingRows) -> Finding:
     ends = _ends(rows, "F", "Amdahl market")
     return Finding(
         _in_words(rows, ends),
-        ends[1] < ends[0] / 4,
+        _falls(ends, to=0.25),
         ends[2] < 0.01,
         reason="" if ends[2] < 0.01 else "some user of few gains more than a hundredth",
     )
@@ -96,7 +105,7 @@ def _pays(mechanism: str) -> Callable[[LyingRows], Finding]:
 
 def _nash(rows: LyingRows) -> Finding:
     ends = _ends(rows, "F", "best response")
-    return Finding(_in_words(rows, ends), ends[1] < ends[0])
+    return Finding(_in_words(rows, ends), _falls(ends))
 
 
 def _unasked(rows: LyingRows) -> Finding:
@@ -108,7 +117,7 @@ def _weights(rows: LyingRows) -> Finding:
     ends = {name: _ends(rows, "weights", name) for name in ("auction", "price-anticipating")}
     return Finding(
         "; ".join(f"{name} {_in_words(rows, end)}" for name, end in ends.items()),
-        all(end[1] < end[0] for end in ends.values()),
+        all(map(_falls, ends.values())),
         all(end[2] < 0.01 for end in ends.values()),
         reason=""
         if all(end[2] < 0.01 for end in ends.values())
