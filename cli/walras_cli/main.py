@@ -13,6 +13,7 @@ from walras_service.failures import Failure
 
 EXTRAS = {
     "compile": "what-if",
+    "dashboard": "dashboard",
     "local": "profiler",
     "profile": "profiler",
     "simulate": "studies",

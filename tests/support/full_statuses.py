@@ -238,7 +238,14 @@ NODE_ALLOCATION = node.NodeAllocationStatus(
     enforced_epoch=40,
     mode="observe",
     topology=node.NodeTopology(
-        cpus="0-7", cores=4, threads=8, sockets=1, numa_nodes=1, reserved="0", memory="1024"
+        cpus="0-7",
+        cores=4,
+        threads=8,
+        sockets=1,
+        numa_nodes=1,
+        reserved="0",
+        memory="1024",
+        layout=[node.CorePlace(socket=0, numa_node=0, cpus="0,4")],
     ),
     shared_cpus="4-7",
     pods=[

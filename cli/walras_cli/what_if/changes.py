@@ -58,6 +58,15 @@ def documents_of(files: Iterable[Path]) -> Documents:
         found = [each.resource for each in read(files, parse_object)]
     except InputError as error:
         raise BadInput(*error.problems) from error
+    return sorted_by_kind(found)
+
+
+def sorted_by_kind(found: Sequence[object]) -> Documents:
+    """Sort objects by kind.
+
+    Raises:
+        BadInput: There is no Market of the name that is used, but another.
+    """
 
     def those(kind: type[T]) -> list[T]:
         return [each for each in found if isinstance(each, kind)]

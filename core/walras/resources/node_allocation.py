@@ -183,6 +183,24 @@ class GrantStatus(Status):
     reason: str = ""
 
 
+class CorePlace(Status):
+    """The place of a physical core.
+
+    Attributes:
+        socket: Number of its socket.
+        numa_node: Number of its NUMA node.
+        cpus: Its hardware threads among the CPUs that the agent manages, as ``0,24``.
+    """
+
+    socket: int
+    numa_node: int
+    cpus: str
+
+
+MOST_CORES = 4096
+"""Physical cores that a NodeAllocation's status lists, more than any node has."""
+
+
 class NodeTopology(Status):
     """The processors and memory of the node.
 
@@ -194,6 +212,7 @@ class NodeTopology(Status):
         numa_nodes: Number of NUMA nodes with CPUs.
         reserved: CPUs that are never assigned to a pod exclusively.
         memory: Memory of the whole node, in bytes.
+        layout: Place of each physical core, sorted by socket, NUMA node and CPU.
     """
 
     cpus: str
@@ -203,6 +222,7 @@ class NodeTopology(Status):
     numa_nodes: int
     reserved: str = ""
     memory: str
+    layout: Annotated[list[CorePlace], Field(max_length=MOST_CORES)] = Field(default_factory=list)
 
 
 class PlannedWrite(Status):

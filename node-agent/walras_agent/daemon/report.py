@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 from walras.resources.node_allocation import (
+    CorePlace,
     GrantStatus,
     MeasuredFraction,
     NodeAllocationCondition,
@@ -17,11 +18,11 @@ from walras.resources.node_allocation import (
     ProfilingStatus,
 )
 from walras.resources.status import decimals
+from walras_agent.cpuset import CpuSet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from walras_agent.cpuset import CpuSet
     from walras_agent.profiling.request import MeasurementReport
     from walras_agent.status import NodeStatus, PodStatus
     from walras_agent.topology import Topology
@@ -129,7 +130,20 @@ def topology_of(topology: Topology, reserved: CpuSet, memory: int) -> NodeTopolo
         numa_nodes=len({cpu.numa for cpu in topology.cpus}),
         reserved=str(reserved),
         memory=str(memory),
+        layout=_layout(topology),
     )
+
+
+def _layout(topology: Topology) -> list[CorePlace]:
+    cores: dict[tuple[int, int, int], list[int]] = {}
+    for cpu in topology.cpus:
+        cores.setdefault((cpu.socket, cpu.numa, cpu.core), []).append(cpu.id)
+    return [
+        CorePlace(socket=socket, numa_node=numa, cpus=str(CpuSet(cpus)))
+        for (socket, numa, _), cpus in sorted(
+            cores.items(), key=lambda each: (*each[0][:2], min(each[1]))
+        )
+    ]
 
 
 def profiling_status(report: MeasurementReport) -> ProfilingStatus:

@@ -9,7 +9,7 @@ from walras_cli.cluster.explain.margin import Buyer, OneMore, one_more
 from walras_cli.cluster.figures import amount, held, number, ready_condition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from walras.resources.market_job import (
         AuctionReport,
@@ -318,13 +318,13 @@ def _buyers(job: ApiObject[MarketJobStatus]) -> Iterator[Buyer]:
 
 
 def _faults(facts: Facts, job: ApiObject[MarketJobStatus]) -> Iterator[Fault]:
-    yield from _failing(f"MarketJob {job.title}", job.status.conditions)
+    yield from failing(f"MarketJob {job.title}", job.status.conditions)
     entitlement = facts.entitlements.get(str(job.spec.get("entitlement")))
     if entitlement is not None:
-        yield from _failing(f"Entitlement {entitlement.name}", entitlement.status.conditions)
+        yield from failing(f"Entitlement {entitlement.name}", entitlement.status.conditions)
 
 
-def _failing(title: str, conditions: list[Condition]) -> Iterator[Fault]:
+def failing(title: str, conditions: Iterable[Condition]) -> Iterator[Fault]:
     """Yield what does not hold, each message once: Ready sums up the others."""
     seen: set[str] = set()
     for each in sorted(conditions, key=lambda each: each.type == "Ready"):

@@ -7,10 +7,10 @@ that is lending and borrowing, of which nobody keeps accounts but the market's p
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from walras_cli.cluster.facts import Facts
 
@@ -98,6 +98,60 @@ def balances(facts: Facts, users: Collection[str]) -> tuple[NodeBalance, ...]:
             )
         )
     return tuple(found)
+
+
+def partners_of_each(
+    facts: Facts, groups: Mapping[str, Collection[str]]
+) -> dict[str, tuple[Partner, ...]]:
+    """Return what `balances` and `together` say of each of many groups of users.
+
+    It computes in arrays, since each group takes all users on all nodes.
+
+    Args:
+        facts: statuses of all entitlements and of the Market.
+        groups: Entitlements that are taken together, by the name of the group.
+    """
+    import numpy as np
+
+    shares, purchases = _shares(facts), _purchases(facts)
+    users = list(shares)
+    if facts.market is None or not users or not facts.all_entitlements:
+        return dict.fromkeys(groups, ())
+    sold = facts.market.status.prices
+    row = {each.node: number for number, each in enumerate(sold)}
+    cores = np.zeros((len(sold), len(users)))
+    listed = np.ones(len(sold), dtype=bool)
+    for column, user in enumerate(users):
+        here = {node: each for node, each in purchases[user].items() if node in row}
+        for node, each in here.items():
+            cores[row[node], column] = each.cores
+    for user, each in facts.entitlements.items():
+        if each.status.other_nodes:
+            listed &= np.isin([each_.node for each_ in sold], list(purchases[user]))
+    share = np.array([shares[user] for user in users])
+    lent = np.outer([each.cores for each in sold], share) - cores
+    lent = lent[listed]
+    return {
+        name: _partners_of(lent, users, np.array([user in members for user in users]))
+        for name, members in groups.items()
+    }
+
+
+def _partners_of(lent: Any, users: Sequence[str], mine: Any) -> tuple[Partner, ...]:
+    """Return likewise the partners of one group, from cores lent by node and user."""
+    import numpy as np
+
+    own = lent[:, mine].sum(axis=1)
+    opposite = np.where(mine[None, :] | (lent * own[:, None] >= 0), 0.0, lent)
+    whole = opposite.sum(axis=1)
+    counts = (np.abs(own) >= VISIBLE) & (whole != 0)
+    parts = own[counts, None] * opposite[counts] / whole[counts, None]
+    sums = np.where(np.abs(parts) >= VISIBLE, parts, 0.0).sum(axis=0)
+    return tuple(
+        Partner(user, float(sums[column]))
+        for column, user in sorted(enumerate(users), key=lambda each: each[1])
+        if abs(sums[column]) >= VISIBLE
+    )
 
 
 def together(balances_: Collection[NodeBalance]) -> tuple[Partner, ...]:

@@ -90,7 +90,7 @@ def _job(cluster: Cluster, name: str) -> ExplainPage:
         require_namespace(cluster, namespace)
         titles = [each.title for each in facts.jobs.values()]
         near = [each for each in titles if each.endswith(f"/{name}")]
-        raise _not_found(
+        raise not_found(
             f"MarketJob {namespace}/{name}", f"{namespace}/{name}", titles, near, "jobs -A"
         )
     return _page("MarketJob", explain_job(facts, job), facts)
@@ -104,7 +104,7 @@ def _user(cluster: Cluster, name: str) -> ExplainPage:
     )
     if name not in facts.entitlements:
         _require(cluster, facts, f"Entitlement {name}", RIGHT_TO_ENTITLEMENTS)
-        raise _not_found(f"Entitlement {name}", name, facts.entitlements, (), "users")
+        raise not_found(f"Entitlement {name}", name, facts.entitlements, (), "users")
     return _page("Entitlement", explain_user(facts, name), facts)
 
 
@@ -113,7 +113,7 @@ def _node(cluster: Cluster, name: str) -> ExplainPage:
     known = facts.nodes.keys() | facts.allocations.keys()
     if name not in known:
         _require(cluster, facts, f"Node {name}", RIGHT_TO_NODES)
-        raise _not_found(f"Node {name}", name, known, (), "nodes")
+        raise not_found(f"Node {name}", name, known, (), "nodes")
     pods = _pods(cluster, name)
     notes = () if pods is not None else (f"not shown, since you have no right to {RIGHT_TO_PODS}",)
     return _page("Node", explain_node(facts, name, pods), facts, notes)
@@ -144,15 +144,21 @@ def _pods(cluster: Cluster, node: str) -> list[Pod] | None:
 def _require(cluster: Cluster, facts: Facts, what: str, right: str) -> None:
     """Refuse to explain what nobody can see, rather than to say that it does not exist."""
     if right in facts.withheld:
-        raise Failure(
-            f"{cluster.host}: {what} is not visible, since you have no right to {right}; ask an "
-            f"administrator of the cluster for a role with this right"
-        )
+        raise not_visible(cluster.host, what, right)
 
 
-def _not_found(
+def not_visible(host: str, what: str, right: str) -> Failure:
+    """Return the error for an object that may exist, for all that one may see."""
+    return Failure(
+        f"{host}: {what} is not visible, since you have no right to {right}; ask an "
+        f"administrator of the cluster for a role with this right"
+    )
+
+
+def not_found(
     what: str, asked: str, names: Iterable[str], near: Iterable[str], table: str
 ) -> BadInput:
+    """Return the error for an object that does not exist, with names that are similar."""
     close = [*near, *get_close_matches(asked, list(names), n=3)]
     hint = f"did you mean {' or '.join(dict.fromkeys(close))}?" if close else ""
     return BadInput(f"{what} does not exist; {hint or f'`walras top {table}` lists those that do'}")

@@ -174,43 +174,41 @@ def _co_runner(co_runner: PodCoRunner) -> str:
 
 
 def _more(more: OneMore) -> Iterable[Text]:
+    first, *others = one_more_sentences(more)
+    yield line(more.pod, first)
+    for each in others:
+        yield line("", each, "dim")
+
+
+def one_more_sentences(more: OneMore) -> tuple[str, ...]:
+    """Return what one more core costs and brings, and how it could be paid for."""
     part = "" if more.cost_part is None else f", {more.cost_part:.1%} of the budget,"
     if not more.cost:
-        yield line(more.pod, "cores have no price under this mechanism")
-        return
-    yield line(
-        more.pod,
+        return ("cores have no price under this mechanism",)
+    first = (
         f"on {more.node} it costs {more.cost:.3f}{part} and brings {more.gain:+.3f} of speedup "
         f"({more.speedup:.2f} to {more.speedup + more.gain:.2f})"
-        + ("; its maxCores forbids it: raise maxCores" if more.bound else ""),
+        + ("; its maxCores forbids it: raise maxCores" if more.bound else "")
     )
     if more.instead is None:
-        yield line("", "no other pod of its user can pay for it; it takes more shares", "dim")
-    elif not more.bound:
-        worth = "worth it" if more.worthwhile else "not worth it"
-        yield line(
-            "",
-            f"the cheapest way to pay: {more.instead.cores:.2f} fewer cores for {more.instead.pod} "
-            f"({more.instead.job}) on {more.instead.node}, which loses {more.instead.loss:.3f}: "
-            f"{worth}",
-            "dim",
-        )
+        return (first, "no other pod of its user can pay for it; it takes more shares")
+    if more.bound:
+        return (first,)
+    worth = "worth it" if more.worthwhile else "not worth it"
+    cheapest = (
+        f"the cheapest way to pay: {more.instead.cores:.2f} fewer cores for {more.instead.pod} "
+        f"({more.instead.job}) on {more.instead.node}, which loses {more.instead.loss:.3f}: "
+        f"{worth}",
+    )
+    return (first, cheapest)
 
 
 def render_user(user: UserExplanation, *, wide: bool) -> list[RenderableType]:
     """Return an entitlement's explanation."""
-    row = user.user
-    parts: list[RenderableType] = [title(f"Entitlement {row.name}", user.reason, user.message)]
-    parts.append(
-        facts(
-            ("shares", _places(user)),
-            ("cores", _cores(row)),
-            ("memory", _memory(row)),
-            ("utility", _utility(row)),
-            ("credits", _credits(row)),
-            *_quantum(user.quantum),
-        )
-    )
+    parts: list[RenderableType] = [
+        title(f"Entitlement {user.user.name}", user.reason, user.message),
+        facts(*user_facts(user)),
+    ]
     shown = user.nodes if wide else _largest(user.nodes)
     if shown:
         parts += [heading("Nodes"), _balances(shown), *rest(len(user.nodes), len(shown))]
@@ -223,6 +221,19 @@ def render_user(user: UserExplanation, *, wide: bool) -> list[RenderableType]:
         parts += [line(f"{job.namespace}/{job.name}", job.message) for job in listed]
         parts += rest(len(user.jobs), len(listed))
     return parts
+
+
+def user_facts(user: UserExplanation) -> tuple[tuple[str, str], ...]:
+    """Return what is said about an entitlement, each after its name."""
+    row = user.user
+    return (
+        ("shares", _places(user)),
+        ("cores", _cores(row)),
+        ("memory", _memory(row)),
+        ("utility", _utility(row)),
+        ("credits", _credits(row)),
+        *_quantum(user.quantum),
+    )
 
 
 def _cores(row: UserRow) -> str:
@@ -324,14 +335,19 @@ def _balances(nodes: Sequence[NodeBalance]) -> Table:
 
 
 def _partners(user: UserExplanation) -> list[RenderableType]:
+    sentence = partners_sentence(user)
+    return [line("in total", sentence)] if sentence else []
+
+
+def partners_sentence(user: UserExplanation) -> str:
+    """Return to whom an entitlement lends and from whom it borrows; empty if to and from none."""
     lent = [f"{each.cores:.2f} to {each.name}" for each in user.partners if each.cores > 0]
     borrowed = [f"{-each.cores:.2f} from {each.name}" for each in user.partners if each.cores < 0]
-    sentences = [
+    return "; ".join(
         f"{verb} {', '.join(whom)}"
         for verb, whom in (("lends", lent), ("borrows", borrowed))
         if whom
-    ]
-    return [line("in total", "; ".join(sentences))] if sentences else []
+    )
 
 
 def render_node(node: NodeExplanation, *, wide: bool) -> list[RenderableType]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from walras_cli.cluster.explain.job import Fault, failing
 from walras_cli.cluster.explain.lending import NodeBalance, Partner, balances, together
 from walras_cli.cluster.figures import ready_condition
 from walras_cli.cluster.top.jobs import JobRow, job_rows
@@ -79,6 +80,7 @@ class UserExplanation:
         partners: Cores lent (positive) or borrowed on all nodes together, by user.
         quantum: Last Karma quantum; None if no credits are kept.
         jobs: Jobs that draw on it, if they may be seen.
+        faults: Problems of the entitlement.
         ready: Status of the condition ``Ready``.
         reason: Reason of the condition ``Ready``.
         message: Message of the condition ``Ready``.
@@ -92,15 +94,29 @@ class UserExplanation:
     partners: tuple[Partner, ...]
     quantum: Quantum | None
     jobs: tuple[JobRow, ...]
+    faults: tuple[Fault, ...]
     ready: str
     reason: str
     message: str
 
 
-def explain_user(facts: Facts, name: str) -> UserExplanation:
-    """Explain an entitlement that is among the facts."""
-    rows = {row.name: row for row in user_rows(facts, lambda row: row.name)}
-    members = _with_all_below(facts, name)
+def explain_user(
+    facts: Facts,
+    name: str,
+    users: Iterable[UserRow] | None = None,
+    jobs: Iterable[JobRow] | None = None,
+) -> UserExplanation:
+    """Explain an entitlement that is among the facts.
+
+    Args:
+        facts: Facts about the cluster.
+        name: Name of the entitlement.
+        users: Rows of all entitlements; computed if None.
+        jobs: Rows of all jobs; computed if None.
+    """
+    known = user_rows(facts, lambda row: row.name) if users is None else users
+    rows = {row.name: row for row in known}
+    members = with_all_below(facts, name)
     nodes = balances(facts, members)
     ready = ready_condition(facts.entitlements[name])
     return UserExplanation(
@@ -111,7 +127,10 @@ def explain_user(facts: Facts, name: str) -> UserExplanation:
         unlisted_nodes=sum(facts.entitlements[each].status.other_nodes for each in members),
         partners=together(nodes),
         quantum=_quantum(facts.entitlements[name].status.credits),
-        jobs=tuple(row for row in job_rows(facts) if row.entitlement in members),
+        jobs=tuple(
+            row for row in (job_rows(facts) if jobs is None else jobs) if row.entitlement in members
+        ),
+        faults=tuple(failing(f"Entitlement {name}", facts.entitlements[name].status.conditions)),
         ready=ready.status,
         reason=ready.reason,
         message=ready.message,
@@ -134,7 +153,8 @@ def _loans(loans: Iterable[Loan]) -> tuple[MemoryLoan, ...]:
     return tuple(MemoryLoan(each.entitlement or "", int(each.memory)) for each in loans)
 
 
-def _with_all_below(facts: Facts, name: str) -> set[str]:
+def with_all_below(facts: Facts, name: str) -> set[str]:
+    """Return an entitlement and all below it."""
     found, pending = {name}, [name]
     while pending:
         parent = pending.pop()

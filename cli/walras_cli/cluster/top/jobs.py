@@ -87,10 +87,11 @@ class JobRow:
 def job_rows(facts: Facts, namespace: str = "") -> list[JobRow]:
     """Return the jobs of a namespace, or of all, by name."""
     jobs = facts.jobs
-    return [_row(facts, jobs[key]) for key in sorted(jobs) if namespace in {"", key[0]}]
+    return [job_row(facts, jobs[key]) for key in sorted(jobs) if namespace in {"", key[0]}]
 
 
-def _row(facts: Facts, job: ApiObject[MarketJobStatus]) -> JobRow:
+def job_row(facts: Facts, job: ApiObject[MarketJobStatus]) -> JobRow:
+    """Return the row of a job; it depends on the Market, its nodes' topologies and use, too."""
     status, counts, ready = job.status, job.status.counts, ready_condition(job)
     profile = status.profile
     cores, spend = number(status.cores), number(status.spend)

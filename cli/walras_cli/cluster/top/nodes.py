@@ -13,6 +13,7 @@ from walras_cli.cluster.figures import number, used_by_node
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from walras.resources.market import NodePrice
     from walras.resources.node_allocation import NodeAllocationStatus
     from walras_cli.cluster.facts import ApiObject, Facts
 
@@ -59,36 +60,45 @@ def node_rows(facts: Facts, *, selected: bool = False) -> list[NodeRow]:
         facts: Facts about the cluster.
         selected: whether only those count whose Node is known: they were asked for by labels.
     """
-    market = facts.market
-    prices = {} if market is None else {each.node: each for each in market.status.prices}
+    prices = prices_of(facts)
     names = set(facts.nodes)
     if not selected:
         names |= prices.keys() | facts.allocations.keys()
-    rows = []
-    for name in sorted(names):
-        sells = prices.get(name)
-        used, memory_used = used_by_node(facts, name)
-        allocation = facts.allocations.get(name)
-        grants = [] if allocation is None else allocation.spec.get("grants") or []
-        agent, message = agent_of(facts, name)
-        rows.append(
-            NodeRow(
-                name=name,
-                cores=None if sells is None else sells.cores,
-                sold=None if allocation is None else float(_sum(grants, "cores")),
-                pods=len(grants),
-                used=used,
-                memory=None if allocation is None else int(_sum(grants, "memory")) or None,
-                memory_used=memory_used,
-                price=None if sells is None else number(sells.price),
-                mode=None if allocation is None else allocation.spec.get("mode"),
-                epoch=None if allocation is None else allocation.spec.get("epoch"),
-                enforced_epoch=None if allocation is None else allocation.status.enforced_epoch,
-                agent=agent,
-                message=message,
-            )
-        )
-    return rows
+    return [node_row(facts, name, prices.get(name)) for name in sorted(names)]
+
+
+def prices_of(facts: Facts) -> dict[str, NodePrice]:
+    """Return what each node sells, by node."""
+    return {} if facts.market is None else {each.node: each for each in facts.market.status.prices}
+
+
+def node_row(facts: Facts, name: str, sells: NodePrice | None) -> NodeRow:
+    """Return the row of a node.
+
+    Args:
+        facts: Facts about the cluster.
+        name: Name of the node.
+        sells: What it sells (`prices_of`); None if it sells nothing.
+    """
+    used, memory_used = used_by_node(facts, name)
+    allocation = facts.allocations.get(name)
+    grants = [] if allocation is None else allocation.spec.get("grants") or []
+    agent, message = agent_of(facts, name)
+    return NodeRow(
+        name=name,
+        cores=None if sells is None else sells.cores,
+        sold=None if allocation is None else float(_sum(grants, "cores")),
+        pods=len(grants),
+        used=used,
+        memory=None if allocation is None else int(_sum(grants, "memory")) or None,
+        memory_used=memory_used,
+        price=None if sells is None else number(sells.price),
+        mode=None if allocation is None else allocation.spec.get("mode"),
+        epoch=None if allocation is None else allocation.spec.get("epoch"),
+        enforced_epoch=None if allocation is None else allocation.status.enforced_epoch,
+        agent=agent,
+        message=message,
+    )
 
 
 def agent_of(facts: Facts, name: str) -> tuple[str, str]:

@@ -1,0 +1,93 @@
+"""``walras dashboard``: options to a source, a source to a server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from walras_cli.cluster.options import cluster_options
+from walras_service.failures import BadInput
+
+if TYPE_CHECKING:
+    from walras_cli.cluster.options import Target
+    from walras_dashboard.sources import Source
+
+
+@click.command("dashboard", short_help="Show the market in the browser.")
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Documents of a cluster to show instead of a live one, or the record of a local run.",
+)
+@cluster_options
+@click.option(
+    "--port",
+    type=click.IntRange(min=0, max=65535),
+    default=8765,
+    show_default=True,
+    help="Port of the page; 0 chooses a free one.",
+)
+@click.option(
+    "--listen",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="ADDRESS",
+    help="Address to listen on. Others can then see the traffic, token included.",
+)
+def dashboard(*, files: tuple[Path, ...], target: Target, port: int, listen: str) -> None:
+    """Show the market in the browser: prices, users, jobs, nodes, and what-if by hand.
+
+    Prints one URL and serves it until Ctrl-C. The URL has a token, so that no other user of this
+    machine can open it. The page shows what your kubeconfig may see, follows the cluster as it
+    changes, and writes nothing to it. With -f, it shows a cluster in files, as `walras what-if -f`
+    reads them.
+
+    \b
+    Examples:
+      walras dashboard
+      walras dashboard --context production -n vision
+      walras dashboard -f examples/what-if/cluster.yaml
+      kubectl get ent,mj,sp,mkt,nalloc,nodes,pods,ns -A -o yaml > cluster.yaml
+      walras dashboard -f cluster.yaml
+
+    Exit codes: 0 ended by Ctrl-C, 1 the port is in use or the cluster cannot be read, 2 invalid
+    input.
+    """  # noqa: D301 - the backspace keeps click from filling the lines
+    from starlette.middleware import Middleware
+
+    from walras_dashboard.access import LocalAccess, LocalGate
+    from walras_dashboard.app import make_app
+    from walras_dashboard.serving import bound, names_of, serve
+    from walras_dashboard.viewers import OneViewer
+
+    source = source_of(files, target)
+    try:
+        names = names_of(listen)
+    except ValueError as error:
+        raise BadInput(f"--listen {listen}: is not an IP address; write one such as ::1") from error
+    with bound(listen, port) as on:
+        chosen = int(on.getsockname()[1])
+        access = LocalAccess.to(chosen, names)
+        app = make_app(OneViewer(source), [Middleware(LocalGate, access=access)])
+        click.echo(f"http://{names[0]}:{chosen}/?token={access.token}")
+        click.echo("Open this URL in a browser; Ctrl-C ends.", err=True)
+        serve(app, on)
+
+
+def source_of(files: tuple[Path, ...], target: Target) -> Source:
+    """Return what to show.
+
+    Raises:
+        BadInput: The files or the kubeconfig cannot be used.
+    """
+    if files:
+        from walras_dashboard.dump import Dump
+
+        return Dump.of(files)
+    raise BadInput("the live cluster comes next")

@@ -1,0 +1,224 @@
+"""Facts: a cluster in files, with the statuses that are in them, or those it would be given.
+
+Documents of a cluster that an operator has decided on have its statuses. To others, such as an
+example or a plan for a new cluster, the operator's own decision adds them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from uuid import NAMESPACE_URL, uuid5
+
+from walras.resources import cluster, kinds
+from walras.resources.contract import MARKET_NAME
+from walras.resources.entitlement import EntitlementStatus
+from walras.resources.market import MarketStatus
+from walras.resources.market_job import MarketJobStatus
+from walras.resources.node_allocation import NodeAllocation, NodeAllocationStatus
+from walras.resources.parse import ResourceError, parse_allocation, parse_object
+from walras_cli.cluster.facts import ApiObject, Facts
+from walras_cli.documents import InputError, read
+from walras_cli.what_if.changes import sorted_by_kind
+from walras_dashboard.state import Origin, State
+from walras_operator.decision import decide
+from walras_operator.world import Reference, World
+from walras_service.failures import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from walras.resources.cluster import Pod
+    from walras_cli.documents import Located
+    from walras_operator.world import Decision
+
+Document = dict[str, Any]
+
+DERIVED = (
+    "the files have no statuses of an operator: the figures are what the market would decide for "
+    "this cluster, and no agent has reported on its CPUs"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """A cluster in files.
+
+    Attributes:
+        current: What is in the files.
+        known: The cluster as the operator would know it.
+    """
+
+    current: State
+    known: World
+
+    @classmethod
+    def of(cls, files: Sequence[Path]) -> Dump:
+        """Read files.
+
+        Raises:
+            BadInput: They cannot be read, or used.
+        """
+        try:
+            located = read(files, _parsed)
+        except InputError as error:
+            raise BadInput(*error.problems) from error
+        return dump_of(located, ", ".join(map(str, files)), datetime.now(UTC))
+
+    def state(self) -> State:
+        """Return what is in the files."""
+        return self.current
+
+    def world(self) -> World:
+        """Return the cluster as the operator would know it."""
+        return self.known
+
+    def pods_on(self, node: str) -> Sequence[Pod]:
+        """Return the pods that run on a node."""
+        return [each for each in self.known.objects.pods if each.spec.node_name == node]
+
+    def listen(self, hear: Callable[[str], None]) -> Callable[[], None]:  # noqa: ARG002 - nothing changes
+        """Return what ends a watch of files, which do not change."""
+        return lambda: None
+
+
+def _parsed(document: object) -> object:
+    if isinstance(document, dict) and document.get("kind") == "NodeAllocation":
+        return parse_allocation(document)
+    return parse_object(document)
+
+
+def dump_of(located: Sequence[Located[Any]], names: str, now: datetime) -> Dump:
+    """Make a state of documents.
+
+    Args:
+        located: The documents.
+        names: Names of their files.
+        now: Time of the state.
+
+    Raises:
+        BadInput: They are not those of a cluster.
+    """
+    found = [each.resource for each in located]
+    documents = sorted_by_kind(found)
+    objects = replace(documents.objects, pods=[_with_uid(each) for each in documents.objects.pods])
+    if not objects.entitlements and not objects.jobs:
+        raise BadInput(
+            f"{names}: contains neither Entitlements nor MarketJobs; make the file by "
+            f"`kubectl get ent,mj,sp,mkt,nalloc,nodes,pods,ns -A -o yaml`"
+        )
+    allocations = {each.metadata.name: each for each in found if isinstance(each, NodeAllocation)}
+    world = World(
+        now=now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        objects=objects,
+        markets=documents.markets or _default_market(),
+        allocations=allocations,
+        agents=frozenset(node.metadata.name for node in objects.nodes),
+    )
+    plain = [dict(each.document) for each in located]
+    decided = any(each.get("kind") in _DECIDED and each.get("status") for each in plain)
+    notes: tuple[str, ...] = ()
+    if not decided:
+        plain, notes = with_statuses(plain, decide(world)), (DERIVED,)
+    state = State(
+        origin=Origin("file", names, live=False),
+        facts=replace(facts_in(plain), now=now),
+        profiles={(each.metadata.namespace, each.metadata.name): each for each in objects.profiles},
+        notes=notes,
+    )
+    return Dump(state, world)
+
+
+def _with_uid(pod: Pod) -> Pod:
+    """Give a pod of an example an UID, without which the operator grants it nothing."""
+    if pod.metadata.uid:
+        return pod
+    uid = str(uuid5(NAMESPACE_URL, f"{pod.metadata.namespace}/{pod.metadata.name}"))
+    return pod.model_copy(update={"metadata": pod.metadata.model_copy(update={"uid": uid})})
+
+
+_DECIDED = frozenset({"Entitlement", "MarketJob"})
+
+
+def _default_market() -> tuple[kinds.Market, ...]:
+    return (
+        kinds.Market.model_validate(
+            {"apiVersion": "walras.dev/v1alpha1", "kind": "Market", "metadata": {"name": "default"}}
+            | {"spec": {}}
+        ),
+    )
+
+
+def with_statuses(documents: Iterable[Document], decision: Decision) -> list[Document]:
+    """Add to documents what a decision would write: statuses and NodeAllocations (pure)."""
+    statuses = {each.object: each.status for each in decision.statuses}
+    found = []
+    for each in documents:
+        status = statuses.pop(_reference(each), None)
+        found.append(each if status is None else {**each, "status": status})
+    for reference, status in statuses.items():
+        found.append(
+            {"kind": reference.kind, "metadata": {"name": reference.name}, "status": status}
+        )
+    found += [
+        {
+            "kind": "NodeAllocation",
+            "metadata": {"name": each.node},
+            "spec": {"epoch": 1, **each.spec},
+        }
+        for each in decision.nodes
+    ]
+    return found
+
+
+def _reference(document: Mapping[str, Any]) -> Reference:
+    metadata = document["metadata"]
+    namespaced = document["kind"] in kinds.NAMESPACED
+    return Reference(
+        document["kind"],
+        metadata["name"],
+        metadata.get("namespace", "default") if namespaced else "",
+    )
+
+
+def facts_in(documents: Iterable[Document]) -> Facts:
+    """Return what documents say, like `facts_of` does of a live cluster (pure)."""
+    by_kind: dict[str, list[Document]] = {}
+    for each in documents:
+        by_kind.setdefault(str(each.get("kind")), []).append(each)
+    entitlements = [ApiObject.read(x, EntitlementStatus) for x in by_kind.get("Entitlement", ())]
+    jobs = [
+        ApiObject.read(_in_namespace(each), MarketJobStatus)
+        for each in by_kind.get("MarketJob", ())
+    ]
+    allocations = [
+        ApiObject.read(each, NodeAllocationStatus) for each in by_kind.get("NodeAllocation", ())
+    ]
+    markets = [ApiObject.read(each, MarketStatus) for each in by_kind.get("Market", ())]
+    return Facts(
+        entitlements={each.name: each for each in entitlements},
+        jobs={(each.namespace, each.name): each for each in jobs},
+        allocations={each.name: each for each in allocations},
+        market=next((each for each in markets if each.name == MARKET_NAME), None),
+        nodes=_nodes(by_kind.get("Node", ())),
+    )
+
+
+def _in_namespace(document: Document) -> Document:
+    """Add the namespace that a document without one is in."""
+    metadata = document["metadata"]
+    return {**document, "metadata": {"namespace": "default", **metadata}}
+
+
+def _nodes(documents: Iterable[Document]) -> dict[str, cluster.NodeObject]:
+    found = {}
+    for each in documents:
+        try:
+            node = parse_object(each)
+        except ResourceError:
+            continue
+        if isinstance(node, cluster.NodeObject):
+            found[node.metadata.name] = node
+    return found

@@ -1,0 +1,85 @@
+"""Facts: what happens, as server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import TYPE_CHECKING
+
+from walras_service.api_errors import ApiError
+from walras_service.failures import Failure
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from walras_dashboard.viewers import Viewer
+
+PAUSE = 0.25
+"""Least seconds between two changes."""
+
+PING = 15.0
+"""Seconds without an event after which a comment says that the connection lives."""
+
+
+async def stream(viewer: Viewer) -> AsyncIterator[str]:
+    """Yield events from now on: a change at once, and then each as it comes."""
+    loop, news = asyncio.get_running_loop(), _News()
+    stop = viewer.source.listen(lambda lost: _tell(loop, news, lost))
+    try:
+        yield ": connected\n\n"
+        async for event in _events(viewer, news):
+            yield event
+    finally:
+        stop()
+
+
+class _News:
+    """What has happened since it was last looked at; many changes are one."""
+
+    def __init__(self) -> None:
+        self.lost = ""
+        self.happened = asyncio.Event()
+
+    def hear(self, lost: str) -> None:
+        self.lost = lost
+        self.happened.set()
+
+
+def _tell(loop: asyncio.AbstractEventLoop, news: _News, lost: str) -> None:
+    """Pass on news from another thread; the loop may have ended meanwhile."""
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(news.hear, lost)
+
+
+async def _events(viewer: Viewer, news: _News) -> AsyncIterator[str]:
+    lost, revision = "", 0
+    news.happened.set()
+    while True:
+        try:
+            await asyncio.wait_for(news.happened.wait(), PING)
+        except TimeoutError:
+            yield ": ping\n\n"
+            continue
+        news.happened.clear()
+        began = time.monotonic()
+        if news.lost != lost:
+            lost = news.lost
+            yield _event("lost", {"reason": lost}) if lost else _event("restored", {})
+        latest = await asyncio.to_thread(_revision, viewer)
+        if latest not in {None, revision}:
+            revision = latest or 0
+            yield _event("change", {"revision": revision})
+        await asyncio.sleep(max(0.0, PAUSE - (time.monotonic() - began)))
+
+
+def _revision(viewer: Viewer) -> int | None:
+    """Return the number of the state that is seen now; None where nothing is."""
+    try:
+        return viewer.source.state().revision
+    except (ApiError, Failure):
+        return None
+
+
+def _event(name: str, data: object) -> str:
+    return f"event: {name}\ndata: {json.dumps(data)}\n\n"

@@ -1,0 +1,66 @@
+"""Facts: a server on a port of this machine, from its socket to its end."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from walras_service.failures import Failure
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """Return a socket that listens.
+
+    Raises:
+        Failure: The address cannot be used.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = socket.socket(family)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((host, port))
+    except (OSError, OverflowError) as error:
+        made.close()
+        why = getattr(error, "strerror", None) or str(error)
+        raise Failure(
+            f"{host} port {port}: cannot listen: {why}; choose another with --port "
+            f"(0 chooses a free one) or --listen"
+        ) from error
+    made.listen(128)
+    return made
+
+
+def names_of(host: str) -> tuple[str, ...]:
+    """Return the names by which a server on an address is known to browsers."""
+    if ipaddress.ip_address(host).is_loopback:
+        return ("127.0.0.1", "localhost", "[::1]")
+    if ipaddress.ip_address(host).is_unspecified:
+        return ("127.0.0.1", "localhost", "[::1]", socket.gethostname(), socket.getfqdn())
+    return (f"[{host}]" if ":" in host else host,)
+
+
+def serve(app: FastAPI, on: socket.socket) -> None:
+    """Serve until the process is interrupted."""
+    server_of(app).run(sockets=[on])
+
+
+def server_of(app: FastAPI) -> uvicorn.Server:
+    """Return a server that ends a second after it is told to, whatever is still open."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=1,
+            lifespan="off",
+            proxy_headers=False,
+            ws="none",
+        )
+    )

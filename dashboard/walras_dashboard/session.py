@@ -1,0 +1,108 @@
+"""What a server has seen since it began: figures over time, where nothing else keeps them.
+
+Samples are taken when something changes, at most every ten seconds. When there are too many, every
+second one is dropped, so that the first is kept for as long as the server runs.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from walras_dashboard.models import User
+    from walras_dashboard.views import Views
+
+Kind = Literal["user", "job", "node"]
+
+FIELDS: Mapping[Kind, tuple[tuple[str, str], ...]] = {
+    "user": (
+        ("entitled", "cores"),
+        ("bought", "cores"),
+        ("held", "cores"),
+        ("used", "cores"),
+        ("lent", "cores"),
+        ("borrowed", "cores"),
+        ("credits", "credits"),
+        ("price", "price"),
+    ),
+    "job": (("held", "cores"), ("bought", "cores"), ("price", "price"), ("speedup", "speedup")),
+    "node": (("price", "price"), ("sold", "cores")),
+}
+"""Figures that are kept, with their units."""
+
+LEAST_SECONDS = 10.0
+MOST_SAMPLES = 720
+MOST_JOBS = 2_000
+"""Jobs above which their figures are not kept: they would take hundreds of megabytes."""
+
+Figures = tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Figures at one time, by kind and name."""
+
+    time: float
+    figures: Mapping[Kind, Mapping[str, Figures]]
+
+
+class Session:
+    """The samples; it may be used by several threads at once."""
+
+    def __init__(self) -> None:
+        self._samples: list[Sample] = []
+        self._spacing = LEAST_SECONDS
+        self._lock = threading.Lock()
+
+    def take(self, time: float, views: Views) -> None:
+        """Take a sample, if the last one is long enough ago.
+
+        Args:
+            time: Seconds since 1970.
+            views: What is seen at that time.
+        """
+        with self._lock:
+            if self._samples and time - self._samples[-1].time < self._spacing:
+                return
+            self._samples.append(sample_of(time, views))
+            if len(self._samples) > MOST_SAMPLES:
+                del self._samples[1::2]
+                self._spacing *= 2
+
+    def samples(self, since: float) -> Sequence[Sample]:
+        """Return the samples from a time on."""
+        with self._lock:
+            return [each for each in self._samples if each.time >= since]
+
+
+def sample_of(time: float, views: Views) -> Sample:
+    """Return what is seen as a sample (pure)."""
+    overview, rows = views.overview, views.job_rows
+    return Sample(
+        time,
+        {
+            "user": {each.name: _of_user(each) for each in overview.users},
+            "node": {each.name: (each.price, each.sold) for each in overview.nodes},
+            "job": {
+                f"{row.namespace}/{row.name}": (row.held, row.cores, row.price, row.speedup)
+                for row in (rows if len(rows) <= MOST_JOBS else ())
+            },
+        },
+    )
+
+
+def _of_user(user: User) -> Figures:
+    return (
+        user.entitled,
+        user.bought,
+        user.held,
+        user.used,
+        user.lent,
+        user.borrowed,
+        user.credits,
+        user.price,
+    )

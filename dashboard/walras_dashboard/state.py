@@ -1,0 +1,64 @@
+"""Pure: everything that one viewer may see of a cluster at one moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from walras_cli.cluster.facts import Facts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from walras.resources.speedup_profile import SpeedupProfile
+
+ProfileKey = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a state comes from.
+
+    Attributes:
+        kind: A live cluster, a dump of a cluster in a file, or a local run.
+        name: Address of the API server, or names of files.
+        live: Whether it changes by itself.
+    """
+
+    kind: Literal["cluster", "file", "local"]
+    name: str
+    live: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A change of who has which CPUs of a node.
+
+    Attributes:
+        time: When it was seen (RFC 3339).
+        what: The change in a sentence.
+    """
+
+    time: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Everything that one viewer may see.
+
+    Attributes:
+        origin: Where it comes from.
+        revision: Number that grows with each change.
+        facts: What ``walras top`` and ``walras explain`` would read.
+        profiles: SpeedupProfiles by namespace and name, as far as they can be read.
+        moved: Last changes of CPUs by node, newest first.
+        notes: What is left out, besides the notes on the facts.
+    """
+
+    origin: Origin
+    revision: int = 1
+    facts: Facts = field(default_factory=Facts)
+    profiles: Mapping[ProfileKey, SpeedupProfile] = field(default_factory=dict)
+    moved: Mapping[str, tuple[Moved, ...]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,88 @@
+"""Facts: whoever asks the server, and what each of them may see."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Protocol
+
+from walras_dashboard.session import Session
+from walras_dashboard.views import Views
+from walras_dashboard.what_if import Tries
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from walras_dashboard.models import WhatIf, WhatIfAnswer
+    from walras_dashboard.sources import Source
+
+
+class UnauthenticatedError(Exception):
+    """A request does not say on whose behalf it is made, or not so that it can be believed."""
+
+
+class Viewer:
+    """Someone with a browser.
+
+    Args:
+        source: What the viewer may see.
+
+    Attributes:
+        source: What the viewer may see.
+        session: What the viewer could have seen since the server began.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.session = Session()
+        self._tries = Tries()
+        self._views: Views | None = None
+        self._lock = threading.Lock()
+
+    def views(self) -> Views:
+        """Return the answers for what may be seen now.
+
+        Raises:
+            Failure: Nothing may be seen.
+            ApiError: The cluster cannot be asked.
+        """
+        state = self.source.state()
+        with self._lock:
+            if self._views is None or self._views.state is not state:
+                self._views = Views(state, self._views)
+            return self._views
+
+    def try_out(self, changes: WhatIf) -> WhatIfAnswer:
+        """Clear the market with changes.
+
+        Raises:
+            InvalidChangesError: The changes cannot be tried.
+            Failure: The viewer may not see all that the market depends on.
+            ApiError: The cluster cannot be asked.
+        """
+        return self._tries.answer(self.source.world(), changes)
+
+
+class Viewers(Protocol):
+    """All who may ask."""
+
+    def viewer(self, request: Request) -> Viewer:
+        """Return who asks.
+
+        Raises:
+            UnauthenticatedError: That cannot be told.
+        """
+
+
+class OneViewer:
+    """The user of a local server, whose rights are those of its kubeconfig.
+
+    Args:
+        source: What the user may see.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._viewer = Viewer(source)
+
+    def viewer(self, request: Request) -> Viewer:  # noqa: ARG002 - the gate let the request in
+        """Return the one who asks."""
+        return self._viewer

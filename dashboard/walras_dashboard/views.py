@@ -1,0 +1,553 @@
+"""Pure: the answers of the API, from a state, by the functions of ``walras top`` and ``explain``.
+
+A `Views` belongs to one state. It computes a view when it is first asked for, and keeps it. Rows of
+jobs and nodes that did not change are taken over from the views of the state before.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+
+from walras.resources.market import CoresPolicy, MemoryPolicy
+from walras.snapshot import CoreMechanism
+from walras_cli.cluster.explain.job import explain_job
+from walras_cli.cluster.explain.lending import partners_of_each
+from walras_cli.cluster.explain.node import explain_node
+from walras_cli.cluster.explain.pages import (
+    RIGHT_TO_JOBS,
+    RIGHT_TO_NODES,
+    not_found,
+    not_visible,
+)
+from walras_cli.cluster.explain.render import (
+    one_more_sentences,
+    partners_sentence,
+    user_facts,
+)
+from walras_cli.cluster.explain.user import explain_user, with_all_below
+from walras_cli.cluster.facts import RIGHT_TO_ENTITLEMENTS
+from walras_cli.cluster.notes import EPOCHS, headline_of, remarks_of, warnings_of
+from walras_cli.cluster.top.jobs import job_row
+from walras_cli.cluster.top.nodes import node_row, prices_of
+from walras_cli.cluster.top.users import user_rows
+from walras_dashboard.curve import curve_of
+from walras_dashboard.models import (
+    Budget,
+    CoRunner,
+    Fault,
+    Grant,
+    JobDetail,
+    JobPage,
+    JobPod,
+    Ledger,
+    LedgerLoan,
+    Loan,
+    Move,
+    NodeDetail,
+    OneMore,
+    OtherPod,
+    Overview,
+    Owner,
+    SourceInfo,
+    Supply,
+    Totals,
+    UserDetail,
+)
+from walras_dashboard.rows import (
+    SORTED_BY,
+    figure_of,
+    job_figures,
+    job_of,
+    loans_of,
+    node_figures,
+    node_of_top,
+    user_figures,
+    user_of,
+)
+from walras_dashboard.topology import Ownership
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from walras.resources.cluster import Pod
+    from walras_cli.cluster.explain.job import Fault as ExplainedFault
+    from walras_cli.cluster.explain.job import PodCoRunner, PodReason
+    from walras_cli.cluster.explain.lending import Partner
+    from walras_cli.cluster.explain.node import Holder, NodeExplanation
+    from walras_cli.cluster.explain.user import Quantum
+    from walras_cli.cluster.facts import Facts
+    from walras_cli.cluster.top.jobs import JobRow as TopJob
+    from walras_cli.cluster.top.nodes import NodeRow as TopNode
+    from walras_cli.cluster.top.users import UserRow as TopUser
+    from walras_dashboard.state import State
+    from walras_service.failures import Failure
+
+MECHANISMS: tuple[str, ...] = get_args(CoreMechanism)
+
+
+class _Kept(NamedTuple):
+    """A row, and what it depends on."""
+
+    on: tuple[object, ...]
+    row: Any
+
+    def holds_for(self, on: tuple[object, ...]) -> bool:
+        return len(on) == len(self.on) and all(map(operator.is_, on, self.on))
+
+
+@dataclass(frozen=True, slots=True)
+class JobQuery:
+    """Which jobs to list.
+
+    Attributes:
+        user: Entitlement that pays for them; empty for all.
+        node: Node that a pod of them runs on; empty for all.
+        text: A part of their namespace, name or Entitlement; empty for all.
+        sort: Field to sort by, descending after a minus sign; empty for namespace and name.
+        offset: Number of jobs to pass over.
+        limit: Largest number of jobs to list.
+    """
+
+    user: str = ""
+    node: str = ""
+    text: str = ""
+    sort: str = ""
+    offset: int = 0
+    limit: int = 200
+
+    @property
+    def is_sortable(self) -> bool:
+        """Whether there is such a field."""
+        return not self.sort or _field(self.sort) in SORTED_BY
+
+
+def _field(sort: str) -> str:
+    """Return the name in Python of a field of the API."""
+    name = sort.removeprefix("-")
+    return "".join(f"_{each.lower()}" if each.isupper() else each for each in name)
+
+
+class Views:
+    """The answers for one state.
+
+    Args:
+        state: The state.
+        before: Views of an earlier state, whose rows are taken over where nothing changed.
+    """
+
+    def __init__(self, state: State, before: Views | None = None) -> None:
+        self.state = state
+        self.facts: Facts = state.facts
+        self._jobs: dict[tuple[str, str], _Kept] = {} if before is None else before._jobs
+        self._nodes: dict[str, _Kept] = {} if before is None else before._nodes
+
+    @cached_property
+    def job_rows(self) -> tuple[TopJob, ...]:
+        """Rows of all jobs by namespace and name."""
+        facts, kept = self.facts, {}
+        # cores_of_cpu depends on the Market's spec and on topologies, which change very rarely.
+        topologies = self._topologies
+        for key in sorted(facts.jobs):
+            job = facts.jobs[key]
+            on = (job, facts.use, *(topologies.get(pod.node or "") for pod in job.status.pods))
+            unit = None if facts.market is None else facts.market.spec.get("cores")
+            before = self._jobs.get(key)
+            depends = (*on, unit)
+            if before is not None and before.holds_for(depends):
+                kept[key] = before
+            else:
+                kept[key] = _Kept(depends, job_row(facts, job))
+        self._jobs = kept
+        return tuple(each.row for each in kept.values())
+
+    @cached_property
+    def _topologies(self) -> Mapping[str, object]:
+        if self.facts.use.pods is None:
+            return {}
+        return {name: each.status.topology for name, each in self.facts.allocations.items()}
+
+    @cached_property
+    def node_rows(self) -> tuple[TopNode, ...]:
+        """Rows of all nodes by name."""
+        facts, kept = self.facts, {}
+        prices = prices_of(facts)
+        for name in sorted({*facts.nodes, *prices, *facts.allocations}):
+            sells = prices.get(name)
+            alive = facts.leases.agents.get(name) if facts.leases.known else facts.leases.known
+            on = (facts.nodes.get(name), facts.allocations.get(name), sells, facts.use, alive)
+            before = self._nodes.get(name)
+            if before is not None and before.holds_for(on):
+                kept[name] = before
+            else:
+                kept[name] = _Kept(on, node_row(facts, name, sells))
+        self._nodes = kept
+        return tuple(each.row for each in kept.values())
+
+    @cached_property
+    def user_rows(self) -> tuple[TopUser, ...]:
+        """Rows of all Entitlements, children after their parents, siblings by name."""
+        return tuple(user_rows(self.facts, lambda row: row.name))
+
+    @cached_property
+    def partners(self) -> Mapping[str, tuple[Partner, ...]] | None:
+        """To whom each Entitlement lends, and from whom it borrows; None if that is not known."""
+        if self.facts.market is None or not self.facts.all_entitlements:
+            return None
+        groups = {name: with_all_below(self.facts, name) for name in self.facts.entitlements}
+        return partners_of_each(self.facts, groups)
+
+    @cached_property
+    def lending(self) -> list[Loan]:
+        """Loans among Entitlements that have jobs of their own."""
+        own = [name for name, each in self.facts.entitlements.items() if each.status.cores]
+        partners = self.partners or {}
+        with_credits = [n for n, each in self.facts.entitlements.items() if each.status.credits]
+        return loans_of(self.facts, {name: partners.get(name, ()) for name in own}, with_credits)
+
+    @property
+    def notes(self) -> list[str]:
+        """What is left out."""
+        return [*remarks_of(self.facts), *self.state.notes]
+
+    @property
+    def source(self) -> SourceInfo:
+        """Where the figures come from."""
+        origin = self.state.origin
+        return SourceInfo(
+            kind=origin.kind, name=origin.name, live=origin.live, namespace=self.facts.namespace
+        )
+
+    @cached_property
+    def overview(self) -> Overview:
+        """The whole cluster."""
+        facts, partners = self.facts, self.partners
+        market = facts.market
+        spec = {} if market is None else market.spec
+        cores, memory = spec.get("cores") or {}, spec.get("memory") or {}
+        epoch = None if market is None else market.status.epoch
+        nodes = [node_of_top(facts, row) for row in self.node_rows]
+        return Overview(
+            time=facts.now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            revision=self.state.revision,
+            source=self.source,
+            notes=self.notes,
+            warnings=list(warnings_of(facts)),
+            headline=headline_of(facts),
+            mechanism=_known(cores.get("mechanism"), CoresPolicy().mechanism),
+            memory_mechanism=_known(memory.get("mechanism"), MemoryPolicy().mechanism),
+            mechanisms=list(MECHANISMS),
+            core_unit="thread" if cores.get("unit") == "thread" else "core",
+            epoch=None if epoch is None else epoch.number % EPOCHS,
+            totals=self._totals,
+            users=[
+                user_of(facts, row, None if partners is None else partners.get(row.name, ()))
+                for row in self.user_rows
+            ],
+            nodes=nodes,
+            lending=self.lending,
+        )
+
+    @cached_property
+    def overview_json(self) -> str:
+        """The whole cluster as JSON."""
+        return self.overview.model_dump_json(by_alias=True)
+
+    def has_node(self, name: str) -> bool:
+        """Say whether a node is among the facts."""
+        return name in self.facts.nodes or name in self.facts.allocations
+
+    def absent(self, kind: Literal["job", "user", "node"], name: str) -> Failure:
+        """Return why an object is not among the facts: it does not exist, or may not be seen."""
+        what, right, names, table = {
+            "job": (
+                "MarketJob",
+                RIGHT_TO_JOBS,
+                [f"{each}/{job}" for each, job in self.facts.jobs],
+                "jobs -A",
+            ),
+            "user": ("Entitlement", RIGHT_TO_ENTITLEMENTS, [*self.facts.entitlements], "users"),
+            "node": (
+                "Node",
+                RIGHT_TO_NODES,
+                [*self.facts.nodes, *self.facts.allocations],
+                "nodes",
+            ),
+        }[kind]
+        if any(each.startswith(right) for each in self.facts.withheld):
+            return not_visible(self.state.origin.name, f"{what} {name}", right)
+        return not_found(f"{what} {name}", name, names, (), table)
+
+    @cached_property
+    def _totals(self) -> Totals:
+        rows = self.node_rows
+        cores, sold = _sum(row.cores for row in rows), _sum(row.sold for row in rows)
+        memory = [node_figures(self.facts, row)["memory"] for row in rows]
+        return Totals(
+            nodes=len(rows),
+            jobs=len(self.facts.jobs),
+            pods=sum(row.pods for row in rows),
+            cores=cores,
+            sold=sold,
+            free=None if cores is None else max(cores - (sold or 0.0), 0.0),
+            memory=_sum(memory),
+            memory_granted=_sum(row.memory for row in rows),
+        )
+
+    def jobs(self, query: JobQuery) -> JobPage:
+        """Return a part of the jobs."""
+        rows: Sequence[TopJob] = [row for row in self.job_rows if _matches(row, query)]
+        if query.sort:
+            rows = _sorted(rows, query.sort)
+        part = rows[query.offset : query.offset + query.limit]
+        return JobPage(
+            revision=self.state.revision, total=len(rows), jobs=[job_of(row) for row in part]
+        )
+
+    def job(self, namespace: str, name: str) -> JobDetail | None:
+        """Return everything about a job; None if it is not among the facts."""
+        facts, key = self.facts, (namespace, name)
+        job = facts.jobs.get(key)
+        if job is None:
+            return None
+        found, row = explain_job(facts, job), job_row(facts, job)
+        profile = job.status.profile
+        named = job.spec.get("profile") or job.spec.get("program") or name
+        used = named if profile is None or profile.name is None else profile.name
+        return JobDetail(
+            **job_figures(row),
+            message=found.message,
+            budget=Budget(
+                entitlement=found.budget.entitlement,
+                cores=found.budget.cores,
+                spend=found.budget.spend,
+                part=found.budget.part,
+            ),
+            source_text=found.source_text,
+            curve=curve_of(
+                found.parallel_fraction,
+                float(job.spec.get("work", 1)),
+                [pod.cores for pod in found.pods if pod.cores is not None],
+                self.state.profiles.get((namespace, str(used))),
+            ),
+            pods=[_pod(pod) for pod in found.pods],
+            unlisted=found.unlisted,
+            one_more=[
+                OneMore(
+                    pod=each.pod,
+                    node=each.node,
+                    text="; ".join(one_more_sentences(each)),
+                    gain=each.gain,
+                    cost=each.cost,
+                )
+                for each in found.one_more
+            ],
+            faults=_faults(found.faults),
+            notes=self.notes,
+        )
+
+    def user(self, name: str) -> UserDetail | None:
+        """Return everything about an Entitlement; None if it is not among the facts."""
+        facts = self.facts
+        if name not in facts.entitlements:
+            return None
+        found = explain_user(facts, name, self.user_rows, self.job_rows)
+        partners = self.partners
+        mine = () if partners is None else partners.get(name, ())
+        sentence = partners_sentence(found)
+        return UserDetail(
+            **user_figures(facts, found.user, None if partners is None else mine),
+            children=sorted(
+                each
+                for each, child in facts.entitlements.items()
+                if child.spec.get("parent") == name
+            ),
+            jobs=[job_of(row) for row in found.jobs],
+            ledger=_ledger(found.quantum),
+            lending=self._loans_of(name, mine, found.quantum),
+            text=[
+                found.message,
+                *(f"{subject}: {text}" for subject, text in user_facts(found)),
+                *([sentence] if sentence else []),
+            ],
+            faults=_faults(found.faults),
+            notes=self.notes,
+        )
+
+    def _loans_of(
+        self, name: str, partners: Sequence[Partner], quantum: Quantum | None
+    ) -> list[Loan]:
+        """Return what an Entitlement lends, and then what it borrows."""
+        lent = loans_of(self.facts, {name: partners}, [name])
+        cores = {each.name: -each.cores for each in partners if each.cores < 0}
+        memory = {} if quantum is None else {each.name: each.memory for each in quantum.borrowed}
+        borrowed = [
+            Loan(lender=other, borrower=name, cores=cores.get(other), memory=memory.get(other))
+            for other in {**cores, **memory}
+        ]
+        return [*lent, *sorted(borrowed, key=lambda each: (-(each.cores or 0.0), each.lender))]
+
+    def node(self, name: str, pods: Sequence[Pod] | None) -> NodeDetail | None:
+        """Return everything about a node; None if it is not among the facts.
+
+        Args:
+            name: Name of the node.
+            pods: Pods that run on it; None if they may not be seen.
+        """
+        facts = self.facts
+        if not self.has_node(name):
+            return None
+        found = explain_node(facts, name, pods)
+        allocation = facts.allocations.get(name)
+        owners = self._owners(name, found.holders)
+        placed = None if allocation is None else Ownership(allocation.status, owners)
+        return NodeDetail(
+            **node_figures(facts, found.node),
+            topology=None if placed is None else placed.topology(),
+            pools=[] if placed is None else placed.pools(),
+            grants=self._grants(name, found.holders),
+            moved=[Move(time=each.time, what=each.what) for each in self.state.moved.get(name, ())],
+            supply=_supply(found),
+            faults=_faults(found.faults),
+            notes=self.notes,
+        )
+
+    def _owners(self, node: str, holders: Iterable[Holder]) -> dict[str, Owner]:
+        """Return pods with a grant by UID."""
+        known = {(each.namespace, each.pod): each for each in holders}
+        found = {}
+        for grant in self.facts.allocations[node].spec.get("grants") or () if known else ():
+            holder = known.get((grant.get("namespace", "default"), grant["name"]))
+            if holder is not None:
+                found[str(grant.get("podUID"))] = Owner(
+                    namespace=holder.namespace, pod=holder.pod, job=holder.job, user=holder.user
+                )
+        return found
+
+    def _grants(self, node: str, holders: Iterable[Holder]) -> list[Grant]:
+        allocation, used = self.facts.allocations.get(node), self.facts.use.pods or {}
+        limits = (
+            {}
+            if allocation is None
+            else {(each.namespace, each.name): each.memory for each in allocation.status.pods}
+        )
+        return [
+            Grant(
+                namespace=each.namespace,
+                pod=each.pod,
+                job=each.job,
+                user=each.user,
+                cores=each.cores,
+                cpus=each.cpus,
+                memory=each.memory,
+                memory_limit=_bytes(limits.get((each.namespace, each.pod))),
+                memory_used=None
+                if (use := used.get((each.namespace, each.pod))) is None
+                else use.memory,
+                spend=each.spend,
+                state=each.state,
+                reason=each.reason,
+            )
+            for each in holders
+        ]
+
+
+def _known(given: object, default: str) -> str:
+    return given if isinstance(given, str) and given else default
+
+
+def _bytes(text: str | None) -> float | None:
+    return float(text) if text is not None and text.isdecimal() else None
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    known = [each for each in values if each is not None]
+    return float(sum(known)) if known else None
+
+
+def _matches(row: TopJob, query: JobQuery) -> bool:
+    if query.user and row.entitlement != query.user:
+        return False
+    if query.node and all(pod.node != query.node for pod in row.each):
+        return False
+    text = query.text.casefold()
+    return not text or any(
+        text in each.casefold() for each in (f"{row.namespace}/{row.name}", row.entitlement)
+    )
+
+
+def _sorted(rows: Iterable[TopJob], sort: str) -> list[TopJob]:
+    """Sort by a field; what is not known is last in both orders, and equals stay by name."""
+    field = _field(sort)
+    pairs = [(figure_of(row, field), row) for row in rows]
+    known = [pair for pair in pairs if pair[0] is not None]
+    known.sort(key=lambda pair: pair[0], reverse=sort.startswith("-"))
+    return [row for _, row in known] + [row for figure, row in pairs if figure is None]
+
+
+def _faults(found: Iterable[ExplainedFault]) -> list[Fault]:
+    return [
+        Fault(
+            object=each.object, condition=each.condition, reason=each.reason, message=each.message
+        )
+        for each in found
+    ]
+
+
+def _pod(pod: PodReason) -> JobPod:
+    return JobPod(
+        name=pod.name,
+        node=pod.node,
+        state=pod.state,
+        held_cores=pod.cores,
+        shared_cores=pod.shared_cores or None,
+        bought=pod.bought,
+        price=pod.price,
+        spend=pod.spend,
+        speedup=pod.speedup,
+        memory=pod.memory,
+        reason=pod.reason,
+        memory_reason=pod.memory_reason,
+        cpus=pod.cpus,
+        co_runner=_co_runner(pod.co_runner),
+    )
+
+
+def _co_runner(found: PodCoRunner | None) -> CoRunner | None:
+    if found is None:
+        return None
+    return CoRunner(
+        partner=found.partner,
+        predicted=found.predicted,
+        measured=found.measured,
+        companion=found.companion,
+        gain=found.gain,
+    )
+
+
+def _ledger(quantum: Quantum | None) -> Ledger | None:
+    if quantum is None:
+        return None
+    return Ledger(
+        number=quantum.number,
+        earned=float(quantum.earned),
+        spent=float(quantum.spent),
+        lent=[LedgerLoan(name=each.name, memory=each.memory) for each in quantum.lent],
+        borrowed=[LedgerLoan(name=each.name, memory=each.memory) for each in quantum.borrowed],
+    )
+
+
+def _supply(found: NodeExplanation) -> Supply:
+    supply = found.supply
+    return Supply(
+        cpus=supply.cpus,
+        cores=supply.cores,
+        reserved=supply.reserved,
+        unmanaged=supply.unmanaged,
+        others=[
+            OtherPod(namespace=each.namespace, name=each.name, cpus=each.cpus, memory=each.memory)
+            for each in supply.others
+        ],
+    )
