@@ -13,7 +13,7 @@ ON_ALL_CPUS := --numprocesses=auto --dist=loadgroup
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run crds chart images release unit test coverage verify check bench reproduce clean
+.PHONY: help setup run crds openapi chart images release unit test coverage verify check bench reproduce clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -35,15 +35,18 @@ $(READY): pyproject.toml | $(BIN)/python
 	@touch $(USABLE) $@
 
 run: $(USABLE) ## Profile, clear and pin three users' real programs on this machine (under two minutes)
-	@PATH="$(CURDIR)/$(BIN):$$PATH" walras local run examples/one-machine/market.yaml
+	@PATH="$(CURDIR)/$(BIN):$$PATH" walras local run --record build/local-run.json examples/one-machine/market.yaml
 
 crds: $(USABLE) ## Make crds/ anew from the models in core/walras/resources
 	@$(BIN)/python tools/make_crds.py
 
+openapi: $(READY) ## Make dashboard/openapi.json anew from the dashboard's models
+	@$(BIN)/python tools/make_openapi.py
+
 chart: $(USABLE) ## Make the schema of the chart's values and their table in docs/chart.md anew
 	@$(BIN)/python tools/make_chart.py
 
-images: $(USABLE) ## Build the container images of operator and agent (IMAGE_ARGS: more options)
+images: $(USABLE) ## Build the container images of operator, agent and dashboard (IMAGE_ARGS: more options)
 	@$(BIN)/python tools/make_images.py $(IMAGE_ARGS)
 
 release: $(READY) ## Make wheel, images, chart, SBOMs and checksums (RELEASE_ARGS: more options)
@@ -67,7 +70,7 @@ check: $(READY) ## Lint, types and import contracts
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-BENCHMARKS := amdahl_market amdahl_rivals karma cooper_matching cooper_prediction abacus price_anticipating agent new_container operator_decision history $(if $(KUBECONFIG),operator_change colocation_dispatch)
+BENCHMARKS := amdahl_market amdahl_rivals karma cooper_matching cooper_prediction abacus price_anticipating agent new_container operator_decision history dashboard_what_if $(if $(KUBECONFIG),operator_change colocation_dispatch)
 ifneq ($(and $(KUBECONFIG),$(WALRAS_KUBE)),)
 BENCHMARKS += cluster_change
 endif

@@ -135,7 +135,7 @@ def _add_views(app: FastAPI, viewers: Viewers) -> None:
 def _add_objects(app: FastAPI, viewers: Viewers) -> None:
     """Add everything about one object."""
 
-    @app.get(f"{PREFIX}/jobs/{{namespace}}/{{name}}", responses=FAILURES)
+    @app.get(f"{PREFIX}/jobs/{{namespace}}/{{name}}", responses={**FAILURES, **UNPROCESSABLE})
     def job(request: Request, namespace: str, name: str) -> JobDetail:
         """Return everything about a job."""
         views = viewers.viewer(request).views()
@@ -144,7 +144,7 @@ def _add_objects(app: FastAPI, viewers: Viewers) -> None:
             raise views.absent("job", f"{namespace}/{name}")
         return _json(found)  # type: ignore[return-value]
 
-    @app.get(f"{PREFIX}/users/{{name}}", responses=FAILURES)
+    @app.get(f"{PREFIX}/users/{{name}}", responses={**FAILURES, **UNPROCESSABLE})
     def user(request: Request, name: str) -> UserDetail:
         """Return everything about an Entitlement."""
         views = viewers.viewer(request).views()
@@ -153,7 +153,7 @@ def _add_objects(app: FastAPI, viewers: Viewers) -> None:
             raise views.absent("user", name)
         return _json(found)  # type: ignore[return-value]
 
-    @app.get(f"{PREFIX}/nodes/{{name}}", responses=FAILURES)
+    @app.get(f"{PREFIX}/nodes/{{name}}", responses={**FAILURES, **UNPROCESSABLE})
     def node(request: Request, name: str) -> NodeDetail:
         """Return everything about a node."""
         viewer = viewers.viewer(request)

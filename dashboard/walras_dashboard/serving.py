@@ -11,6 +11,8 @@ import uvicorn
 from walras_service.failures import Failure
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from fastapi import FastAPI
 
 
@@ -45,12 +47,16 @@ def names_of(host: str) -> tuple[str, ...]:
     return (f"[{host}]" if ":" in host else host,)
 
 
-def serve(app: FastAPI, on: socket.socket) -> None:
-    """Serve until the process is interrupted."""
-    server_of(app).run(sockets=[on])
+def serve(
+    app: FastAPI, on: socket.socket, certificate: Path | None = None, key: Path | None = None
+) -> None:
+    """Serve until the process is interrupted; by HTTPS if there is a certificate."""
+    server_of(app, certificate, key).run(sockets=[on])
 
 
-def server_of(app: FastAPI) -> uvicorn.Server:
+def server_of(
+    app: FastAPI, certificate: Path | None = None, key: Path | None = None
+) -> uvicorn.Server:
     """Return a server that ends a second after it is told to, whatever is still open."""
     return uvicorn.Server(
         uvicorn.Config(
@@ -62,5 +68,7 @@ def server_of(app: FastAPI) -> uvicorn.Server:
             lifespan="off",
             proxy_headers=False,
             ws="none",
+            ssl_certfile=certificate,
+            ssl_keyfile=key,
         )
     )

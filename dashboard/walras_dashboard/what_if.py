@@ -112,8 +112,7 @@ class Tries:
             now = self._cleared.get(anew)
             if now is None:
                 now = self._cleared[anew] = _cleared(today.situation, anew=anew)
-            changed_world, objects = _changed(today, changes)
-            then_situation = situation_of_world(changed_world, objects)
+            then_situation = changed_situation(today, changes)
             then = _cleared(then_situation, anew=anew)
         moved, unchanged = _moved(now.plan, then.plan)
         notes = tuple(dict.fromkeys((*then_situation.notes, *_notes(today.objects, changes))))
@@ -177,6 +176,22 @@ def _problems(objects: Objects, changes: WhatIf) -> Iterator[tuple[tuple[str | i
             ("body", "mechanism"),
             f"there is no mechanism {changes.mechanism}; use one of {known}",
         )
+
+
+def changed_situation(today: Today, changes: WhatIf) -> Situation:
+    """Return the market with changes."""
+    if changes == WhatIf(shares=changes.shares):
+        return _with_other_shares(today.situation, changes.shares)
+    return situation_of_world(*_changed(today, changes))
+
+
+def _with_other_shares(situation: Situation, shares: Mapping[str, int]) -> Situation:
+    """Return the same as for changed objects, in less than half of the time: sliders move often."""
+    entitlements = tuple(
+        replace(each, shares=shares.get(each.name, each.shares))
+        for each in situation.snapshot.entitlements
+    )
+    return replace(situation, snapshot=replace(situation.snapshot, entitlements=entitlements))
 
 
 def _changed(today: Today, changes: WhatIf) -> tuple[World, Objects]:

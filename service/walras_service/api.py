@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 
 from kubernetes.client import ApiClient, Configuration
 from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
+from urllib3 import HTTPHeaderDict
 from yaml import YAMLError
 
 from walras_service.api_errors import ApiError, explained, refusal, said
@@ -77,16 +78,23 @@ class Api:
         found: Address and credentials (`settings`).
         program: Name of the program, sent as User-Agent for the API server's audit log.
         connections: Maximum number of connections that are kept open.
+        headers: Headers of every request, such as those of impersonation; names may be repeated.
 
     Attributes:
         found: Address and credentials.
     """
 
-    def __init__(self, found: Configuration, program: str, connections: int = 4) -> None:
+    def __init__(
+        self,
+        found: Configuration,
+        program: str,
+        connections: int = 4,
+        headers: Sequence[tuple[str, str]] = (),
+    ) -> None:
         self.found = found
         found.connection_pool_maxsize = connections
         self._client = ApiClient(found)
-        self._program = program
+        self._program, self._headers = program, tuple(headers)
 
     @property
     def host(self) -> str:
@@ -208,9 +216,12 @@ class Api:
         """
         headers["User-Agent"] = self._program
         self._client.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
+        sent = HTTPHeaderDict(headers)
+        for name, value in self._headers:
+            sent.add(name, value)
         asked = urlencode({key: _text(value) for key, value in (query or {}).items()})
         url = f"{self.host}{path}{'?' if asked else ''}{asked}"
-        answer = self._client.call_api(method, url, headers, body, _request_timeout=timeout)
+        answer = self._client.call_api(method, url, sent, body, _request_timeout=timeout)
         if not 200 <= answer.status < 300:
             text, wait = said(answer.status, answer.read()), answer.getheader("Retry-After")
             raise refusal(self.host, method, path, answer.status, text, wait)

@@ -20,12 +20,14 @@ from kubernetes.config import (
 from yaml import YAMLError
 
 from walras_service.api import Api
-from walras_service.api_errors import ApiError, explained
+from walras_service.api_errors import ApiError, explained, refusal
 from walras_service.failures import BadInput, Failure
 from walras_service.kinds import OURS, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from urllib3 import BaseHTTPResponse
 
     from walras_cli.cluster.options import Target
 
@@ -48,6 +50,9 @@ Document = dict[str, Any]
 PATIENCE = (5.0, 60.0)
 """Seconds to connect, and for each read: a page of a large cluster takes its time."""
 
+SILENCE = 90.0
+"""Seconds after which a silent watch counts as dead; bookmarks come about every minute."""
+
 PAGE = 500
 CONNECTIONS = 8
 
@@ -60,15 +65,23 @@ class Cluster:
     Args:
         found: Address and credentials of the API server.
         namespace: Default namespace of requests.
+        headers: Headers of every request, such as those of impersonation.
+        connections: Maximum number of connections that are kept open.
 
     Attributes:
         now: The API server's time when it answered last, so that this machine's may be wrong.
     """
 
-    def __init__(self, found: Configuration, namespace: str) -> None:
+    def __init__(
+        self,
+        found: Configuration,
+        namespace: str,
+        headers: Sequence[tuple[str, str]] = (),
+        connections: int = CONNECTIONS,
+    ) -> None:
         self.namespace = namespace
         self.now = datetime.now(UTC)
-        self._api = Api(found, "walras", CONNECTIONS)
+        self._api = Api(found, "walras", connections, headers)
 
     @property
     def host(self) -> str:
@@ -98,25 +111,94 @@ class Cluster:
         Raises:
             ApiError: They cannot be listed.
         """
+        for page in self._pages(kind, namespace, selectors):
+            yield from _items(kind, page)
+
+    def listed(
+        self, kind: Kind, namespace: str = "", **selectors: str
+    ) -> tuple[list[Document], str]:
+        """Return the same, and the resourceVersion from which `watch` goes on.
+
+        Raises:
+            ApiError: They cannot be listed.
+        """
+        found: list[Document] = []
+        version = ""
+        for page in self._pages(kind, namespace, selectors):
+            found += _items(kind, page)
+            version = str(page["metadata"].get("resourceVersion", ""))
+        return found, version
+
+    def _pages(
+        self, kind: Kind, namespace: str, selectors: Mapping[str, str]
+    ) -> Iterator[Document]:
         asked: dict[str, str | int] = {key: text for key, text in selectors.items() if text}
         more = ""
         while True:
             query = {**asked, "limit": PAGE, **({"continue": more} if more else {})}
             page = self.get(kind.path(namespace), query)
-            head = {"apiVersion": kind.api_version, "kind": str(page["kind"]).removesuffix("List")}
-            for item in page["items"] or ():
-                yield {**head, **item}  # lists of built-in kinds leave these out
+            yield page
             more = page["metadata"].get("continue", "")
             if not more:
                 return
+
+    def watch(
+        self, kind: Kind, namespace: str, version: str, seconds: int, **selectors: str
+    ) -> Iterator[tuple[str, Document]]:
+        """Begin a watch; return an iterator over the type and the object of each event.
+
+        Args:
+            kind: Kind to watch.
+            namespace: Namespace of the objects; empty for all namespaces.
+            version: The resourceVersion after which to begin.
+            seconds: Time after which the API server ends the watch.
+            selectors: ``labelSelector`` and ``fieldSelector``; empty ones are left out.
+
+        Raises:
+            ApiError: They cannot be watched. The iterator raises it, too: ``expired`` if the
+                objects have to be listed again.
+        """
+        path = kind.path(namespace)
+        query: dict[str, str | int | bool] = {
+            **{key: text for key, text in selectors.items() if text},
+            "watch": True,
+            "allowWatchBookmarks": True,
+            "resourceVersion": version,
+            "timeoutSeconds": seconds,
+        }
+        answer = self._api.opened(path, query=query, timeout=(PATIENCE[0], SILENCE))
+        return self._events(path, answer)
+
+    def _events(self, path: str, answer: BaseHTTPResponse) -> Iterator[tuple[str, Document]]:
+        with closing(answer), explained(self.host, "GET", path):
+            for line in answer:
+                event: Document = json.loads(line)
+                if event["type"] == "ERROR":
+                    raise _ended(self.host, path, event["object"])
+                yield str(event["type"]), event["object"]
 
     def _set_clock(self, date: str | None) -> None:
         if date:
             self.now = parsedate_to_datetime(date)
 
 
-def connect(target: Target) -> Cluster:
+def _items(kind: Kind, page: Document) -> Iterator[Document]:
+    head = {"apiVersion": kind.api_version, "kind": str(page["kind"]).removesuffix("List")}
+    for item in page["items"] or ():
+        yield {**head, **item}  # lists of built-in kinds leave these out
+
+
+def _ended(host: str, path: str, status: Document) -> ApiError:
+    """Return the error for the last event of a watch."""
+    return refusal(host, "GET", path, int(status.get("code") or 500), str(status.get("message")))
+
+
+def connect(target: Target, connections: int = CONNECTIONS) -> Cluster:
     """Find the cluster that is meant.
+
+    Args:
+        target: What was given on the command line.
+        connections: Maximum number of connections that are kept open.
 
     Raises:
         BadInput: There is no such file or context.
@@ -125,7 +207,7 @@ def connect(target: Target) -> Cluster:
     file = target.kubeconfig or os.environ.get("KUBECONFIG") or str(Path("~/.kube/config"))
     known = any(Path(each).expanduser().is_file() for each in file.split(os.pathsep))
     if not known and not target.kubeconfig and "KUBERNETES_SERVICE_HOST" in os.environ:
-        return _in_pod(target)
+        return _in_pod(target, connections)
     if not known:
         raise BadInput(f"{file}: the kubeconfig does not exist; set --kubeconfig or KUBECONFIG")
     found = Configuration()
@@ -135,7 +217,7 @@ def connect(target: Target) -> Cluster:
     except (ConfigException, OSError, YAMLError, ValueError, TypeError) as error:
         why = " ".join(str(error).removeprefix("Invalid kube-config file. ").split())
         raise BadInput(f"{file}: the kubeconfig is invalid: {why}; correct it") from error
-    return _cluster(found, target.namespace or namespace)
+    return _cluster(found, target.namespace or namespace, connections)
 
 
 def _namespace_of_context(file: str, wanted: str | None) -> str:
@@ -148,7 +230,7 @@ def _namespace_of_context(file: str, wanted: str | None) -> str:
     return str((chosen.get("context") or {}).get("namespace") or "default")
 
 
-def _in_pod(target: Target) -> Cluster:
+def _in_pod(target: Target, connections: int) -> Cluster:
     found = Configuration()
     try:
         load_incluster_config(client_configuration=found)
@@ -157,12 +239,12 @@ def _in_pod(target: Target) -> Cluster:
         raise Failure(
             f"this pod has no ServiceAccount token: {error}; mount one, or set --kubeconfig"
         ) from error
-    return _cluster(found, target.namespace or namespace)
+    return _cluster(found, target.namespace or namespace, connections)
 
 
-def _cluster(found: Configuration, namespace: str) -> Cluster:
+def _cluster(found: Configuration, namespace: str, connections: int) -> Cluster:
     found.retries = False  # a person sees the error sooner, and asks again
-    return Cluster(found, namespace)
+    return Cluster(found, namespace, connections=connections)
 
 
 def require_namespace(cluster: Cluster, namespace: str) -> None:

@@ -297,7 +297,7 @@ class _Asking:
         found = self._list(NODES, self._selectors.get("nodes", ""))
         if found is None:
             return None
-        read = filter(None, map(_node, found))
+        read = filter(None, map(node_of, found))
         return {each.metadata.name: each for each in read}
 
     def market(self) -> ApiObject[MarketStatus] | None:
@@ -334,7 +334,7 @@ class _Asking:
             return None
 
 
-def _node(document: Document) -> NodeObject | None:
+def node_of(document: Document) -> NodeObject | None:
     """Read a node; one that cannot be understood is as good as absent, to the operator too."""
     try:
         found: Any = parse_object(document)

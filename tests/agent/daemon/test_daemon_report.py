@@ -129,6 +129,14 @@ def test_document() -> None:
             "reason": "no container",
         },
     ]
+    layout = document["topology"].pop("layout")
+    places = [(each["socket"], each["numaNode"], each["cpus"]) for each in layout]
+    assert places == [
+        (cpu.socket, cpu.numa, str(core))
+        for core in sorted(TOPOLOGY.cores(), key=lambda core: min(core))
+        for cpu in TOPOLOGY.cpus
+        if cpu.id == min(core)
+    ]
     assert document["topology"] == {
         "cpus": "0-7",
         "cores": 4,

@@ -125,9 +125,9 @@ def partners_of_each(
         here = {node: each for node, each in purchases[user].items() if node in row}
         for node, each in here.items():
             cores[row[node], column] = each.cores
-    for user, each in facts.entitlements.items():
-        if each.status.other_nodes:
-            listed &= np.isin([each_.node for each_ in sold], list(purchases[user]))
+    for user, entitlement in facts.entitlements.items():
+        if entitlement.status.other_nodes:
+            listed &= np.isin(list(row), list(purchases[user]))
     share = np.array([shares[user] for user in users])
     lent = np.outer([each.cores for each in sold], share) - cores
     lent = lent[listed]

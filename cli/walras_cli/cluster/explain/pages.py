@@ -114,7 +114,7 @@ def _node(cluster: Cluster, name: str) -> ExplainPage:
     if name not in known:
         _require(cluster, facts, f"Node {name}", RIGHT_TO_NODES)
         raise not_found(f"Node {name}", name, known, (), "nodes")
-    pods = _pods(cluster, name)
+    pods = pods_of(cluster, name)
     notes = () if pods is not None else (f"not shown, since you have no right to {RIGHT_TO_PODS}",)
     return _page("Node", explain_node(facts, name, pods), facts, notes)
 
@@ -125,7 +125,7 @@ def _page(
     return ExplainPage(kind, explanation, warnings_of(facts), (*remarks_of(facts), *notes))
 
 
-def _pods(cluster: Cluster, node: str) -> list[Pod] | None:
+def pods_of(cluster: Cluster, node: str) -> list[Pod] | None:
     """Return the pods of a node; None if they may not be seen."""
     found: list[Any] = []
     try:

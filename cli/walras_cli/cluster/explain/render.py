@@ -198,7 +198,7 @@ def one_more_sentences(more: OneMore) -> tuple[str, ...]:
     cheapest = (
         f"the cheapest way to pay: {more.instead.cores:.2f} fewer cores for {more.instead.pod} "
         f"({more.instead.job}) on {more.instead.node}, which loses {more.instead.loss:.3f}: "
-        f"{worth}",
+        f"{worth}"
     )
     return (first, cheapest)
 

@@ -1,0 +1,400 @@
+"""Facts: a live cluster, as far as one viewer may see it, kept up to date by watches.
+
+Every kind has a `Feed`. What feeds say is collected, and at most four times a second it becomes a
+new immutable `State`. Leases and use are asked for periodically, since they change all the time
+without mattering to anyone. Threads start when a viewer first looks.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from walras.resources.contract import MARKET_NAME
+from walras.resources.entitlement import EntitlementStatus
+from walras.resources.market import MarketStatus
+from walras.resources.market_job import MarketJobStatus
+from walras.resources.node_allocation import NodeAllocationStatus
+from walras.resources.parse import ResourceError, parse_object
+from walras.resources.speedup_profile import SpeedupProfile
+from walras_cli.cluster.connection import ENTITLEMENTS, JOBS, MARKETS, NODE_ALLOCATIONS
+from walras_cli.cluster.explain.pages import pods_of
+from walras_cli.cluster.facts import ApiObject, Facts, Leases, node_of
+from walras_cli.cluster.live import world_of
+from walras_cli.cluster.use import NOT_ASKED, Use, use_of
+from walras_dashboard.feed import Feed
+from walras_dashboard.moves import moves
+from walras_dashboard.state import Moved, Origin, State
+from walras_service.api_errors import ApiError
+from walras_service.failures import Failure
+from walras_service.kinds import NODES, OURS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from walras.resources.cluster import Pod
+    from walras_cli.cluster.connection import Cluster, Document
+    from walras_operator.world import World
+
+CONNECTIONS = 24
+"""Connections that are kept open: one for each watch, and those of requests meanwhile."""
+
+PAUSE = 0.25
+"""Least seconds between two states."""
+
+PATIENCE = 30.0
+"""Seconds to wait for the first state."""
+
+LEASE_SECONDS = 5.0
+USE_SECONDS = 15.0
+OWN_SECONDS = 1.0
+"""Seconds between two looks at Leases, at use, and at Entitlements that may not be listed."""
+
+WORLD_SECONDS = (20.0, 120.0)
+"""Age from which the objects for a what-if are read anew meanwhile, and above which they are
+read before it is answered."""
+
+MOST_MOVES = 20
+
+_MAIN = frozenset({"entitlements", "jobs", "allocations", "nodes"})
+"""Without any of these there is nothing to show."""
+
+
+def _profile(document: Document) -> SpeedupProfile | None:
+    try:
+        found = parse_object(document)
+    except ResourceError:
+        return None
+    return found if isinstance(found, SpeedupProfile) else None
+
+
+_READ: dict[str, Callable[[Document], Any]] = {
+    "entitlements": lambda document: ApiObject.read(document, EntitlementStatus),
+    "jobs": lambda document: ApiObject.read(document, MarketJobStatus),
+    "allocations": lambda document: ApiObject.read(document, NodeAllocationStatus),
+    "market": lambda document: ApiObject.read(document, MarketStatus),
+    "nodes": node_of,
+    "profiles": _profile,
+}
+
+
+def _key(document: Document) -> tuple[str, str]:
+    metadata = document["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
+
+
+class Live:
+    """A live cluster.
+
+    Args:
+        cluster: Connection with the rights of the viewer.
+        namespace: Namespace whose jobs are shown; empty for all, or where these may not be listed
+            for that of the connection.
+    """
+
+    def __init__(self, cluster: Cluster, namespace: str = "") -> None:
+        self._cluster, self._namespace = cluster, namespace
+        self._objects: dict[str, dict[tuple[str, str], Any]] = {name: {} for name in _READ}
+        self._withheld: dict[str, str] = {}
+        self._hidden: set[str] = set()
+        self._problems: dict[str, ApiError] = {}
+        self._of_jobs = namespace
+        self._leases = Leases()
+        self._use: Use = NOT_ASKED
+        self._moved: dict[str, tuple[Moved, ...]] = {}
+        self._known: set[str] = set()
+        self._state: State | None = None
+        self._changed = threading.Event()
+        self._ready = threading.Event()
+        self._stopping = threading.Event()
+        self._lock = threading.RLock()
+        self._listeners: dict[object, Callable[[str], None]] = {}
+        self._feeds = self._make_feeds()
+        self._started = False
+        self._world: tuple[float, World] | None = None
+        self._world_lock = threading.Lock()
+        self._asked_own = False
+
+    def _make_feeds(self) -> tuple[Feed, ...]:
+        jobs = dict.fromkeys([self._namespace, self._namespace or self._cluster.namespace])
+        only = {"fieldSelector": f"metadata.name={MARKET_NAME}"}
+
+        def feed(name: str, kind: Any, where: Sequence[str] = ("",), **selectors: str) -> Feed:
+            return Feed(self._cluster, name, kind, tuple(where), self, selectors)
+
+        return (
+            feed("entitlements", ENTITLEMENTS),
+            feed("jobs", JOBS, tuple(jobs)),
+            feed("allocations", NODE_ALLOCATIONS),
+            feed("market", MARKETS, **only),
+            feed("nodes", NODES),
+            feed("profiles", OURS["SpeedupProfile"], tuple(jobs)),
+        )
+
+    # For viewers.
+
+    def state(self) -> State:
+        """Return what may be seen now."""
+        self._start()
+        self._ready.wait(PATIENCE)
+        with self._lock:
+            state, problems = self._state, tuple(self._problems.values())
+            refused = self._hidden >= _MAIN
+            withheld = sorted(self._withheld.values())
+        if state is None:
+            host = self._cluster.host
+            raise problems[0] if problems else ApiError(f"{host}: does not answer", "unreachable")
+        if refused:
+            raise Failure(
+                f"{self._cluster.host}: you have no right to {', '.join(withheld)}; ask an "
+                f"administrator of the cluster for a role with these rights"
+            )
+        return state
+
+    def pods_on(self, node: str) -> Sequence[Pod] | None:
+        """Return the pods that run on a node; None if they may not be seen."""
+        return pods_of(self._cluster, node)
+
+    def world(self) -> World:
+        """Return what the operator decides from."""
+        with self._world_lock:
+            known = self._world
+            age = time.monotonic() - known[0] if known else WORLD_SECONDS[1]
+            if known is None or age >= WORLD_SECONDS[1]:
+                return self._read_world()
+        if age >= WORLD_SECONDS[0]:
+            threading.Thread(target=self._renew_world, name="world", daemon=True).start()
+        return known[1]
+
+    def _renew_world(self) -> None:
+        if self._world_lock.acquire(blocking=False):
+            try:
+                with suppress(ApiError, Failure):  # the next one waits for it, and is told
+                    self._read_world()
+            finally:
+                self._world_lock.release()
+
+    def _read_world(self) -> World:
+        world = world_of(self._cluster)
+        self._world = (time.monotonic(), world)
+        return world
+
+    def listen(self, hear: Callable[[str], None]) -> Callable[[], None]:
+        """Call a function whenever there is news, until the result is called."""
+        self._start()
+        key = object()
+        with self._lock:
+            self._listeners[key] = hear
+        hear(self._lost())
+
+        def stop() -> None:
+            with self._lock:
+                self._listeners.pop(key, None)
+
+        return stop
+
+    @property
+    def listened_to(self) -> bool:
+        """Whether anyone waits for news."""
+        return bool(self._listeners)
+
+    def stop(self) -> None:
+        """Let all threads end."""
+        self._stopping.set()
+        self._changed.set()
+        for each in self._feeds:
+            each.stop()
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._started:
+                return
+            self._started = True
+        for each in self._feeds:
+            each.start()
+        for work in (self._collect, self._look_at_leases, self._look_at_use, self._look_at_own):
+            threading.Thread(target=work, name=work.__name__, daemon=True).start()
+
+    # For feeds.
+
+    def replace(self, name: str, documents: Sequence[Document], namespace: str) -> None:
+        """Take all objects of a kind."""
+        read = _READ[name]
+        found = {_key(each): read(each) for each in documents}
+        with self._lock:
+            before = self._objects[name]
+            self._objects[name] = {
+                key: before[key] if before.get(key) == each else each
+                for key, each in found.items()
+                if each is not None
+            }
+            if name == "jobs":
+                self._of_jobs = namespace
+            if name == "allocations":
+                for key, each in self._objects[name].items():
+                    self._note_moves(before.get(key), each)
+            self._withheld.pop(name, None)
+            self._hidden.discard(name)
+        self._heard(name)
+
+    def change(self, name: str, event: str, document: Document) -> None:
+        """Take an object that was added, modified or deleted."""
+        key, read = _key(document), _READ[name](document)
+        with self._lock:
+            objects = self._objects[name]
+            before = objects.get(key)
+            if event == "DELETED" or read is None:
+                objects.pop(key, None)
+            elif before == read:
+                return
+            else:
+                objects[key] = read
+            if name == "allocations":
+                self._note_moves(before, objects.get(key))
+        self._heard(name)
+
+    def refuse(self, name: str, right: str, *, nothing: bool) -> None:
+        """Take note of a right that is missing, and whether nothing can be seen without it."""
+        with self._lock:
+            self._withheld[name] = right
+            if nothing:
+                self._hidden.add(name)
+        self._heard(name)
+
+    def report(self, name: str, problem: ApiError | None) -> None:
+        """Take note that the API server cannot be asked, or can again."""
+        with self._lock:
+            before = self._lost()
+            if problem is None:
+                self._problems.pop(name, None)
+            else:
+                self._problems[name] = problem
+            lost = self._lost()
+            if self._state is None and problem is not None:
+                self._ready.set()  # the viewer is told at once
+        if lost != before:
+            self._tell()
+
+    def _lost(self) -> str:
+        return next((str(each) for each in list(self._problems.values())), "")
+
+    def _heard(self, name: str) -> None:
+        self._known.add(name)
+        self._changed.set()
+
+    def _note_moves(self, before: Any, after: Any) -> None:
+        said = moves(before, after)
+        if not said:
+            return
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        name = (after or before).name
+        new = tuple(Moved(now, each) for each in said)
+        self._moved[name] = (*new, *self._moved.get(name, ()))[:MOST_MOVES]
+
+    # Threads.
+
+    def _collect(self) -> None:
+        """Make a state of what was heard, again and again."""
+        every = {each.name for each in self._feeds}
+        while not self._stopping.is_set():
+            self._changed.wait()
+            self._changed.clear()
+            if not every <= self._known:
+                continue
+            with self._lock:
+                self._state = self._made(1 if self._state is None else self._state.revision + 1)
+            self._ready.set()
+            self._tell()
+            self._stopping.wait(PAUSE)
+
+    def _made(self, revision: int) -> State:
+        objects = self._objects
+        facts = Facts(
+            now=self._cluster.now,
+            namespace=self._of_jobs,
+            entitlements={name: each for (_, name), each in objects["entitlements"].items()},
+            jobs=dict(objects["jobs"]),
+            allocations={name: each for (_, name), each in objects["allocations"].items()},
+            market=objects["market"].get(("", MARKET_NAME)),
+            nodes={name: each for (_, name), each in objects["nodes"].items()},
+            leases=self._leases,
+            use=self._use,
+            withheld=tuple(sorted(set(self._withheld.values()))),
+        )
+        return State(
+            Origin("cluster", self._cluster.host, live=True),
+            revision,
+            facts,
+            profiles=dict(objects["profiles"]),
+            moved=dict(self._moved),
+        )
+
+    def _tell(self) -> None:
+        with self._lock:
+            listeners, lost = list(self._listeners.values()), self._lost()
+        for hear in listeners:
+            hear(lost)
+
+    def _look_at_leases(self) -> None:
+        """See which operator and agents are alive, again and again."""
+        while not self._stopping.is_set():
+            try:
+                found = Leases.of(self._cluster)
+            except ApiError as error:
+                found = Leases()
+                if error.reason != "forbidden":
+                    self._stopping.wait(LEASE_SECONDS)
+                    continue
+                with self._lock:
+                    if "leases" not in self._withheld:
+                        self._withheld["leases"] = "list leases.coordination.k8s.io"
+                        self._changed.set()
+            if _who(found) != _who(self._leases):
+                self._leases = found
+                self._changed.set()
+            self._stopping.wait(LEASE_SECONDS)
+
+    def _look_at_use(self) -> None:
+        """See what pods and nodes use, again and again."""
+        while not self._stopping.is_set():
+            with suppress(ApiError):  # feeds report it
+                found = use_of(self._cluster, self._namespace)
+                if found != self._use:
+                    self._use = found
+                    self._changed.set()
+            self._stopping.wait(USE_SECONDS)
+
+    def _look_at_own(self) -> None:
+        """See the Entitlements of the viewer's jobs one by one, if they may not be listed.
+
+        A role for one user names that user's Entitlement (``resourceNames``), and such a role does
+        not allow lists.
+        """
+        while not self._stopping.wait(OWN_SECONDS):
+            with self._lock:
+                if "entitlements" not in self._withheld:
+                    continue
+                jobs = list(self._objects["jobs"].values())
+            names = {str(job.spec.get("entitlement", "")) for job in jobs} - {""}
+            found = []
+            for name in sorted(names):
+                with suppress(ApiError):  # forbidden or deleted: not this user's to see
+                    found.append(self._cluster.get(ENTITLEMENTS.path(name=quote(name, safe=""))))
+            self._take_own(found)
+
+    def _take_own(self, found: Sequence[Document]) -> None:
+        read = {_key(each): _READ["entitlements"](each) for each in found}
+        with self._lock:
+            if "entitlements" in self._withheld and read != self._objects["entitlements"]:
+                self._objects["entitlements"] = read
+                self._changed.set()
+
+
+def _who(leases: Leases) -> object:
+    """Return what matters of Leases, which are renewed all the time."""
+    return replace(leases, operator=None if leases.operator_alive else leases.operator)

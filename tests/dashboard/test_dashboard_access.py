@@ -1,0 +1,106 @@
+"""A local server answers only the browser that opened its URL, and only by its own name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from starlette.middleware import Middleware
+
+from dashboards import EXAMPLE, served
+from walras_dashboard.access import LocalAccess, LocalGate
+from walras_dashboard.app import PREFIX, make_app
+from walras_dashboard.dump import Dump
+from walras_dashboard.serving import names_of
+from walras_dashboard.viewers import OneViewer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import httpx
+
+pytestmark = pytest.mark.system
+
+HOST = "127.0.0.1:8765"
+OVERVIEW = f"{PREFIX}/overview"
+ACCESS = LocalAccess.to(8765, names_of("127.0.0.1"))
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[httpx.Client]:
+    app = make_app(OneViewer(Dump.of([EXAMPLE])), [Middleware(LocalGate, access=ACCESS)])
+    with served(app) as made:
+        made.headers["host"] = HOST
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def _forgetful(client: httpx.Client) -> None:
+    client.cookies.clear()
+
+
+def test_the_url_sets_a_cookie_that_scripts_and_other_sites_cannot_use(
+    client: httpx.Client,
+) -> None:
+    answer = client.get("/", params={"token": ACCESS.token})
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/"  # the token leaves the address bar
+    cookie = answer.headers["set-cookie"]
+    assert cookie.startswith(f"walras-8765={ACCESS.token};")
+    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= {each.strip() for each in cookie.split(";")}
+    inside = client.get(OVERVIEW, headers={"cookie": f"walras-8765={ACCESS.token}"})
+    assert inside.status_code == 200
+    assert inside.headers["cache-control"] == "no-store"
+
+
+def test_a_bearer_token_is_as_good_as_the_cookie(client: httpx.Client) -> None:
+    headers = {"authorization": f"Bearer {ACCESS.token}"}
+    assert client.get(OVERVIEW, headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"cookie": "walras-8765=wrong"},
+        {"cookie": f"walras-1={ACCESS.token}"},
+        {"cookie": "walras-8765=\u00e9".encode().decode("latin-1")},
+        {"authorization": "Bearer wrong"},
+        {"authorization": "Bearer"},
+    ],
+)
+def test_without_the_token_nothing_is_told(client: httpx.Client, headers: dict[str, str]) -> None:
+    encoded = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+    for path in ("overview", "events", "openapi.json", "jobs", "no-such"):
+        answer = client.get(f"{PREFIX}/{path}", headers=encoded)
+        assert answer.status_code == 401
+        assert "URL" in answer.json()["error"]
+
+
+def test_a_wrong_token_in_the_url(client: httpx.Client) -> None:
+    answer = client.get("/?token=wrong")
+    assert answer.status_code == 401
+    assert "set-cookie" not in answer.headers
+
+
+@pytest.mark.parametrize("host", ["evil.example:8765", "127.0.0.1", "127.0.0.1:1", ""])
+def test_a_name_that_others_point_to_this_machine_is_refused(
+    client: httpx.Client, host: str
+) -> None:
+    headers = {"host": host, "authorization": f"Bearer {ACCESS.token}"}
+    for path in ("/", OVERVIEW, "/healthz"):
+        assert client.get(path, headers=headers).status_code in {400, 421}
+
+
+def test_a_page_of_another_origin_is_refused(client: httpx.Client) -> None:
+    headers = {"authorization": f"Bearer {ACCESS.token}", "origin": "https://evil.example"}
+    assert client.get(OVERVIEW, headers=headers).status_code == 403
+    headers["origin"] = f"http://{HOST}"
+    assert client.get(OVERVIEW, headers=headers).status_code == 200
+    assert "access-control-allow-origin" not in client.get(OVERVIEW, headers=headers).headers
+
+
+def test_tokens_are_long_and_differ() -> None:
+    other = LocalAccess.to(8765, ["127.0.0.1"])
+    assert len(other.token) >= 43
+    assert other.token != ACCESS.token

@@ -1,0 +1,170 @@
+"""A live cluster is followed: changes, outages, outdated versions, and viewers with few rights."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dashboards import decided
+from played_api import PlayedApi
+from waiting import eventually
+from walras_cli.cluster.connection import Cluster
+from walras_dashboard.live import Live
+from walras_service.api_errors import ApiError
+from walras_service.failures import Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.system
+
+
+@pytest.fixture
+def api() -> Iterator[PlayedApi]:
+    made = PlayedApi(decided())
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def live(api: PlayedApi) -> Iterator[Live]:
+    made = Live(Cluster(api.configuration(), "alice", connections=24))
+    yield made
+    made.stop()
+
+
+def _shares(live: Live, name: str = "alice") -> Any:
+    return live.state().facts.entitlements[name].spec["shares"]
+
+
+def _with_shares(api: PlayedApi, shares: int) -> None:
+    before = api.get("Entitlement", "alice")
+    api.put({**before, "spec": {**before["spec"], "shares": shares}})
+
+
+def test_what_is_there_and_what_changes(api: PlayedApi, live: Live) -> None:
+    first = live.state()
+    assert {*first.facts.jobs} == {
+        ("alice", "dedup"),
+        ("alice", "bodytrack"),
+        ("bob", "x264"),
+        ("bob", "raytrace"),
+    }
+    _with_shares(api, 7)
+    assert eventually(lambda: _shares(live) == 7)
+    assert live.state().revision > first.revision
+    api.delete("MarketJob", "dedup", "alice")
+    assert eventually(lambda: ("alice", "dedup") not in live.state().facts.jobs)
+
+
+def test_what_does_not_change_makes_no_new_state(api: PlayedApi, live: Live) -> None:
+    live.state()
+    _with_shares(api, 7)
+    assert eventually(lambda: _shares(live) == 7)
+    revision = live.state().revision
+    api.put(api.get("Node", "node-1"))
+    _with_shares(api, 8)
+    assert eventually(lambda: _shares(live) == 8)
+    assert live.state().revision == revision + 1
+
+
+def test_an_outage_is_told_and_what_happened_meanwhile_is_seen_afterwards(
+    api: PlayedApi, live: Live
+) -> None:
+    heard: list[str] = []
+    live.listen(heard.append)
+    assert _shares(live) == 1
+    api.stop()
+    assert eventually(lambda: bool(heard) and "is unreachable" in heard[-1])
+    assert _shares(live) == 1  # the last known figures stay
+    _with_shares(api, 5)
+    api.start()
+    assert eventually(lambda: _shares(live) == 5 and heard[-1] == "")
+
+
+def test_an_outdated_version_is_listed_anew(api: PlayedApi, live: Live) -> None:
+    assert _shares(live) == 1
+    api.stop()
+    _with_shares(api, 9)
+    api.delete("MarketJob", "dedup", "alice")
+    api.outdate()
+    api.start()
+    assert eventually(lambda: _shares(live) == 9)
+    assert eventually(lambda: ("alice", "dedup") not in live.state().facts.jobs)
+
+
+def test_moved_cpus_are_told_of(api: PlayedApi, live: Live) -> None:
+    live.state()
+    node = api.get("NodeAllocation", "node-1")
+    uid = node["spec"]["grants"][0]["podUID"]
+    for cpus in ("0-8", "0-7"):
+        holding = {"podUID": uid, "namespace": "bob", "name": "x264-0", "cpus": cpus}
+        api.put({**node, "status": {"pods": [{**holding, "state": "Enforced"}]}})
+        assert eventually(partial(_has_cpus, live, cpus))
+    (last, first) = live.state().moved["node-1"]
+    assert first.what == "bob/x264-0 got CPUs 0-8"
+    assert last.what == "bob/x264-0 moved from CPUs 0-8 to 0-7"
+
+
+def _has_cpus(live: Live, cpus: str) -> bool:
+    pods = live.state().facts.allocations["node-1"].status.pods
+    return bool(pods) and pods[0].cpus == cpus
+
+
+def test_a_viewer_sees_what_a_role_for_one_namespace_allows(api: PlayedApi) -> None:
+    every = {"entitlements", "marketjobs", "markets", "nodeallocations", "nodes"}
+    api.forbidden["ada"] = {*every, "speedupprofiles", "leases"}
+    api.allowed["ada"] = {"alice/marketjobs", "alice/speedupprofiles", "alice/entitlements"}
+    live = Live(Cluster(api.configuration("ada"), "alice", connections=24))
+    try:
+        assert eventually(lambda: {*live.state().facts.entitlements} == {"alice"})
+        facts = live.state().facts
+        assert {namespace for namespace, _ in facts.jobs} == {"alice"}
+        assert facts.namespace == "alice"
+        assert not facts.nodes
+        assert not facts.allocations
+        assert facts.market is None
+        assert {
+            "list entitlements.walras.dev",
+            "list marketjobs.walras.dev",
+            "list nodes",
+        } <= {*facts.withheld}
+        _with_shares(api, 4)
+        assert eventually(lambda: _shares(live) == 4)
+    finally:
+        live.stop()
+
+
+def test_a_viewer_without_rights_is_told_so(api: PlayedApi) -> None:
+    api.forbidden["eve"] = {
+        "entitlements",
+        "marketjobs",
+        "markets",
+        "nodeallocations",
+        "nodes",
+        "speedupprofiles",
+        "leases",
+    }
+    live = Live(Cluster(api.configuration("eve"), "default", connections=24))
+    try:
+        with pytest.raises(Failure, match=r"you have no right to .*list nodes"):
+            live.state()
+    finally:
+        live.stop()
+
+
+def test_a_cluster_that_is_away_from_the_beginning(api: PlayedApi, live: Live) -> None:
+    api.stop()
+    with pytest.raises(ApiError, match="is unreachable"):
+        live.state()
+    api.start()
+    assert eventually(lambda: _is_there(live))
+
+
+def _is_there(live: Live) -> bool:
+    try:
+        return bool(live.state().facts.jobs)
+    except ApiError:
+        return False
