@@ -107,6 +107,7 @@ SHAPES: dict[str, Schema] = {
     },
     "admissionPolicy": _AUTO,
     "threadsPolicy": _AUTO,
+    "dashboard.proxyHeaders.from": _OBJECTS,
     "networkPolicy.metricsFrom": _OBJECTS,
     "networkPolicy.apiServerPorts": {"type": "array", "items": _PORT},
     "monitoring.serviceMonitor": _AUTO,

@@ -1,4 +1,4 @@
-"""Build the container images of the operator and the agent, with buildah, podman or docker.
+"""Build the images of operator, agent and dashboard, with buildah, podman or docker.
 
     python tools/make_images.py [--base IMAGE] [--python 3.11] [--prefix REGISTRY/]
 
@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 WHEELS = ROOT / "build" / "wheels"
-TARGETS = ("operator", "agent")
+TARGETS = ("operator", "agent", "dashboard")
 BUILDERS = ("buildah", "podman", "docker")
 
 

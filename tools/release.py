@@ -40,7 +40,7 @@ OUT = ROOT / "build" / "release"
 WHEELS = ROOT / "build" / "wheels"
 CHART = ROOT / "helm" / "walras"
 CHANGELOG = ROOT / "CHANGELOG.md"
-TARGETS = ("operator", "agent")
+TARGETS = ("operator", "agent", "dashboard")
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 VERSION = re.compile(r"\d+\.\d+\.\d+(-[0-9A-Za-z.]+)?")
 

@@ -153,7 +153,8 @@ def test_the_chart_of_the_registry_names_images_that_are_there(made: str) -> Non
         if each and each["kind"] in {"Deployment", "DaemonSet"}
         for container in each["spec"]["template"]["spec"]["containers"]
     }
-    assert images == {f"{REGISTRY}/walras-{each}:{made}" for each in ("operator", "agent")}
+    parts = ("operator", "agent", "dashboard")
+    assert images == {f"{REGISTRY}/walras-{each}:{made}" for each in parts}
     for image in images:
         host, _, path = image.partition("/")
         name, _, tag = path.partition(":")

@@ -1,0 +1,203 @@
+"""In a cluster, each viewer sees what they may see themselves, whoever else looks."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from starlette.middleware import Middleware
+
+from dashboards import decided, served
+from played_api import PlayedApi
+from waiting import eventually
+from walras_dashboard.app import PREFIX, make_app
+from walras_dashboard.in_cluster import (
+    IDLE_SECONDS,
+    ClusterViewers,
+    NamespaceGate,
+    ProxyIdentities,
+    TokenIdentities,
+    connections,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import httpx
+
+pytestmark = pytest.mark.system
+
+OVERVIEW = f"{PREFIX}/overview"
+SECRET = "s3cret-of-the-proxy"  # noqa: S105 - of no real proxy
+EVERY = {"entitlements", "marketjobs", "markets", "nodeallocations", "nodes", "leases"}
+
+
+@pytest.fixture
+def api() -> Iterator[PlayedApi]:
+    made = PlayedApi(decided())
+    yield made
+    made.stop()
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.ahead
+
+
+@pytest.fixture
+def clock() -> _Clock:
+    return _Clock()
+
+
+@pytest.fixture
+def by_token(api: PlayedApi, clock: _Clock) -> Iterator[httpx.Client]:
+    viewers = ClusterViewers(TokenIdentities(), connections(api.configuration(), "default"), clock)
+    with served(make_app(viewers, [Middleware(NamespaceGate)])) as client:
+        yield client
+
+
+@pytest.fixture
+def by_proxy(api: PlayedApi) -> Iterator[httpx.Client]:
+    identities = ProxyIdentities(SECRET, "X-Forwarded-User", "X-Forwarded-Groups")
+    viewers = ClusterViewers(identities, connections(api.configuration("own"), "default"))
+    with served(make_app(viewers)) as client:
+        yield client
+
+
+def _as(token: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"}
+
+
+def test_without_a_token_nothing_is_told_or_asked(api: PlayedApi, by_token: httpx.Client) -> None:
+    for headers in ({}, {"authorization": "Basic eDp5"}, {"authorization": "Bearer"}):
+        answer = by_token.get(OVERVIEW, headers=headers)
+        assert answer.status_code == 401
+        assert answer.headers["www-authenticate"] == "Bearer"
+    assert not api.asked
+
+
+def test_a_token_that_the_cluster_does_not_know(api: PlayedApi, by_token: httpx.Client) -> None:
+    api.unknown.add("stolen")
+    answer = by_token.get(OVERVIEW, headers=_as("stolen"))
+    assert answer.status_code == 401
+    assert {path for path, *_ in api.asked} == {"/apis/walras.dev/v1alpha1"}
+
+
+def test_each_viewer_sees_with_their_own_token(api: PlayedApi, by_token: httpx.Client) -> None:
+    api.forbidden["ada"] = EVERY
+    api.allowed["ada"] = {"alice/marketjobs", "alice/entitlements"}
+    everything = by_token.get(f"{PREFIX}/jobs", headers=_as("root")).json()
+    assert everything["total"] == 4
+    chosen = by_token.get("/", params={"namespace": "alice"})
+    assert chosen.status_code == 303
+    cookie = {"cookie": chosen.headers["set-cookie"].partition(";")[0]}
+    own = by_token.get(f"{PREFIX}/jobs", headers={**_as("ada"), **cookie}).json()
+    assert {each["namespace"] for each in own["jobs"]} == {"alice"}
+    overview = by_token.get(OVERVIEW, headers={**_as("ada"), **cookie}).json()
+    assert overview["nodes"] == []
+    assert any("list nodes" in each for each in overview["notes"])
+    other = by_token.get(f"{PREFIX}/jobs/bob/x264", headers={**_as("ada"), **cookie})
+    assert other.status_code in {403, 404}
+    hidden = by_token.get(f"{PREFIX}/nodes/node-1", headers={**_as("ada"), **cookie})
+    assert hidden.status_code == 403
+    assert {token for _, token, *_ in api.asked} == {"ada", "root"}
+
+
+def test_a_viewer_without_rights(api: PlayedApi, by_token: httpx.Client) -> None:
+    api.forbidden["eve"] = EVERY
+    answer = by_token.get(OVERVIEW, headers=_as("eve"))
+    assert answer.status_code == 403
+    assert "you have no right to" in answer.json()["error"]
+
+
+def test_a_token_that_expires_is_refused_a_minute_later(
+    api: PlayedApi, by_token: httpx.Client, clock: _Clock
+) -> None:
+    assert by_token.get(OVERVIEW, headers=_as("brief")).status_code == 200
+    api.unknown.add("brief")
+    clock.ahead += 61
+    assert by_token.get(OVERVIEW, headers=_as("brief")).status_code == 401
+
+
+def test_an_idle_viewer_is_forgotten(api: PlayedApi, by_token: httpx.Client, clock: _Clock) -> None:
+    by_token.get(OVERVIEW, headers=_as("one"))
+    clock.ahead += IDLE_SECONDS + 1
+    by_token.get(OVERVIEW, headers=_as("two"))
+    before = len([asker for _, asker, *_ in api.asked if asker == "one"])
+    assert by_token.get(OVERVIEW, headers=_as("one")).status_code == 200
+    assert len([asker for _, asker, *_ in api.asked if asker == "one"]) > before + 5
+
+
+def _through(user: str, groups: str = "", secret: str = SECRET) -> dict[str, str]:
+    return {
+        "x-walras-proxy-secret": secret,
+        "x-forwarded-user": user,
+        "x-forwarded-groups": groups,
+    }
+
+
+def test_the_proxy_names_the_viewer(api: PlayedApi, by_proxy: httpx.Client) -> None:
+    headers = _through("ada", "vision, speech,vision")
+    assert by_proxy.get(OVERVIEW, headers=headers).status_code == 200
+    assert {(token, user, tuple(groups)) for _, token, user, groups in api.asked} == {
+        ("own", "ada", ("vision", "speech"))
+    }
+
+
+@pytest.mark.parametrize(
+    ("headers", "text"),
+    [
+        (_through("ada", secret=SECRET[:-1]), "does not come from the authenticating proxy"),
+        (_through("ada", secret=""), "does not come from the authenticating proxy"),
+        (_through(""), "names no user"),
+        (_through("system:admin"), "belongs to Kubernetes"),
+        (_through("ada", "system:masters"), "belongs to Kubernetes"),
+        (_through("ada", "vision,system:masters"), "belongs to Kubernetes"),
+        (_as("own"), "does not come from the authenticating proxy"),
+    ],
+)
+def test_what_the_proxy_may_not_say(
+    api: PlayedApi, by_proxy: httpx.Client, headers: dict[str, str], text: str
+) -> None:
+    answer = by_proxy.get(OVERVIEW, headers=headers)
+    assert answer.status_code == 401
+    assert text in answer.json()["error"]
+    assert not api.asked
+
+
+def test_events_tell_of_changes_outages_and_returns(api: PlayedApi, by_token: httpx.Client) -> None:
+    with by_token.stream("GET", f"{PREFIX}/events", headers=_as("root")) as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        lines = answer.iter_lines()
+        assert next(lines).startswith(":")  # at once
+        assert _next(lines) == "change"
+        before = api.get("Entitlement", "alice")
+        api.put({**before, "spec": {**before["spec"], "shares": 9}})
+        assert _next(lines) == "change"
+        api.stop()
+        assert _next(lines) == "lost"
+        api.start()
+        while (event := _next(lines)) != "restored":
+            assert event in {"lost", "change"}
+    overview = by_token.get(OVERVIEW, headers=_as("root")).json()
+    assert [each["shares"] for each in overview["users"]] == [9, 1]
+    assert eventually(lambda: True)
+
+
+def _next(lines: Iterator[str]) -> Any:
+    return next(each for each in lines if each.startswith("event: ")).removeprefix("event: ")
+
+
+@pytest.mark.parametrize("chosen", ["", "vision"])
+def test_a_namespace_is_chosen_by_the_address(by_token: httpx.Client, chosen: str) -> None:
+    answer = by_token.get("/", params={"namespace": chosen})
+    assert answer.headers["set-cookie"].startswith(f"walras-namespace={chosen};")
+
+
+@pytest.mark.parametrize("chosen", ["../x", "UPPER", "a;b", "a" * 64])
+def test_what_is_no_namespace_is_not_chosen(by_token: httpx.Client, chosen: str) -> None:
+    assert "set-cookie" not in by_token.get("/", params={"namespace": chosen}).headers
