@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Documents of a cluster to show instead of a live one, or the record of a local run.",
 )
+@click.option(
+    "--follow",
+    is_flag=True,
+    help="Wait until the files of -f are there, and show them anew whenever they change.",
+)
 @cluster_options
 @click.option(
     "--port",
@@ -40,7 +45,9 @@ if TYPE_CHECKING:
     metavar="ADDRESS",
     help="Address to listen on. Others can then see the traffic, token included.",
 )
-def dashboard(*, files: tuple[Path, ...], target: Target, port: int, listen: str) -> None:
+def dashboard(
+    *, files: tuple[Path, ...], follow: bool, target: Target, port: int, listen: str
+) -> None:
     """Show the market in the browser: prices, users, jobs, nodes, and what-if by hand.
 
     Prints one URL and serves it until Ctrl-C. The URL has a token, so that no other user of this
@@ -53,7 +60,7 @@ def dashboard(*, files: tuple[Path, ...], target: Target, port: int, listen: str
       walras dashboard
       walras dashboard --context production -n vision
       walras dashboard -f examples/what-if/cluster.yaml
-      kubectl get ent,mj,sp,mkt,nalloc,nodes,pods,ns -A -o yaml > cluster.yaml
+      kubectl get ent,mj,sp,mkt,na,nodes,pods,ns -A -o yaml > cluster.yaml
       walras dashboard -f cluster.yaml
 
     Exit codes: 0 ended by Ctrl-C, 1 the port is in use or the cluster cannot be read, 2 invalid
@@ -66,7 +73,11 @@ def dashboard(*, files: tuple[Path, ...], target: Target, port: int, listen: str
     from walras_dashboard.serving import bound, names_of, serve
     from walras_dashboard.viewers import OneViewer
 
-    source = source_of(files, target)
+    if follow and not files:
+        raise BadInput(
+            "--follow needs files; name them by -f, or drop it: a cluster is followed anyway"
+        )
+    source = source_of(files, target, follow=follow)
     try:
         names = names_of(listen)
     except ValueError as error:
@@ -80,14 +91,21 @@ def dashboard(*, files: tuple[Path, ...], target: Target, port: int, listen: str
         serve(app, on)
 
 
-def source_of(files: tuple[Path, ...], target: Target) -> Source:
+def source_of(files: tuple[Path, ...], target: Target, *, follow: bool = False) -> Source:
     """Return what to show.
 
     Raises:
         BadInput: The files or the kubeconfig cannot be used.
     """
+    if follow:
+        from walras_dashboard.following import FollowedFiles
+
+        return FollowedFiles(files)
     if files:
         from walras_dashboard.dump import Dump
 
         return Dump.of(files)
-    raise BadInput("the live cluster comes next")
+    from walras_cli.cluster.connection import connect
+    from walras_dashboard.live import CONNECTIONS, Live
+
+    return Live(connect(target, CONNECTIONS), target.namespace or "")

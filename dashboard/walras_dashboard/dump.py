@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import NAMESPACE_URL, uuid5
 
 from walras.resources import cluster, kinds
-from walras.resources.contract import MARKET_NAME
+from walras.resources.contract import LOCAL_RUN_LABEL, MARKET_NAME
 from walras.resources.entitlement import EntitlementStatus
 from walras.resources.market import MarketStatus
 from walras.resources.market_job import MarketJobStatus
@@ -107,7 +107,7 @@ def dump_of(located: Sequence[Located[Any]], names: str, now: datetime) -> Dump:
     if not objects.entitlements and not objects.jobs:
         raise BadInput(
             f"{names}: contains neither Entitlements nor MarketJobs; make the file by "
-            f"`kubectl get ent,mj,sp,mkt,nalloc,nodes,pods,ns -A -o yaml`"
+            f"`kubectl get ent,mj,sp,mkt,na,nodes,pods,ns -A -o yaml`"
         )
     allocations = {each.metadata.name: each for each in found if isinstance(each, NodeAllocation)}
     world = World(
@@ -123,12 +123,17 @@ def dump_of(located: Sequence[Located[Any]], names: str, now: datetime) -> Dump:
     if not decided:
         plain, notes = with_statuses(plain, decide(world)), (DERIVED,)
     state = State(
-        origin=Origin("file", names, live=False),
+        origin=Origin(_kind(objects.nodes), names, live=False),
         facts=replace(facts_in(plain), now=now),
         profiles={(each.metadata.namespace, each.metadata.name): each for each in objects.profiles},
         notes=notes,
     )
     return Dump(state, world)
+
+
+def _kind(nodes: Iterable[cluster.NodeObject]) -> Literal["file", "local"]:
+    local = any(LOCAL_RUN_LABEL in each.metadata.labels for each in nodes)
+    return "local" if local else "file"
 
 
 def _with_uid(pod: Pod) -> Pod:

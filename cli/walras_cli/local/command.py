@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
+import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,6 +60,15 @@ def local() -> None:
     metavar="FILE",
     help="Save reliable measured SpeedupProfiles; pass FILE to the next run to skip measuring.",
 )
+@click.option(
+    "--record",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    metavar="FILE",
+    help="Keep a record of the run in FILE, for `walras dashboard -f FILE`.",
+)
+@click.option(
+    "--dashboard", is_flag=True, help="Show the run in the browser while it goes on; prints a URL."
+)
 @output_option()
 def run(
     *,
@@ -66,6 +78,8 @@ def run(
     keep_going: bool,
     logs: Path | None,
     save_profiles: Path | None,
+    record: Path | None,
+    dashboard: bool,
     output: Form,
 ) -> None:
     """Run the jobs of FILE... on this machine and divide its cores by the market.
@@ -84,6 +98,7 @@ def run(
     Examples:
       walras local run examples/one-machine/market.yaml
       walras local run --compare -o json market.yaml jobs/*.yaml
+      walras local run --dashboard market.yaml
       walras local run --save-profiles profiles.yaml market.yaml
       walras local run market.yaml profiles.yaml
 
@@ -103,9 +118,18 @@ def run(
             market = load(files)
             sold = _sold(market, files)
             measured = _measure_missing(market, sold, pin, errors)
-            loop, placement = _run(
-                market, sold, pin, errors, measured, files=files, logs=logs, keep_going=keep_going
-            )
+            with _recorded(record, show=dashboard) as file:
+                loop, placement = _run(
+                    market,
+                    sold,
+                    pin,
+                    errors,
+                    measured,
+                    files=files,
+                    logs=logs,
+                    keep_going=keep_going,
+                    record=file,
+                )
             rival = _run_rival(loop, pin, errors, measured) if compare else None
     except InputError as error:
         raise BadInput(*error.problems) from error
@@ -118,6 +142,8 @@ def run(
     if save_profiles is not None:
         _save(measured, save_profiles, errors)
     _report(loop, placement, rival, output)
+    if record is not None:
+        _say(errors, f"to see the run in the browser: walras dashboard -f {record}")
     failed = [state.job.title for state in loop.jobs.values() if state.phase.value == "failed"]
     if failed:
         raise Failure(f"failed: {', '.join(failed)}; the errors are above")
@@ -138,6 +164,27 @@ def _termination_as_interrupt() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def _recorded(record: Path | None, *, show: bool) -> Iterator[Path | None]:
+    """Find a file for the record, if there is to be one, and let a dashboard follow it.
+
+    The dashboard is a process of its own, so that it cannot delay the run.
+    """
+    if not show:
+        yield record
+        return
+    with tempfile.TemporaryDirectory(prefix="walras-record-") as folder:
+        file = record or Path(folder) / "run.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-m", "walras_cli", "dashboard", "--follow", "-f", str(file)]
+        shown = subprocess.Popen([*command, "--port", "0"])
+        try:
+            yield file
+        finally:
+            shown.terminate()
+            shown.wait()
 
 
 def _sold(market: LocalMarket, files: Sequence[Path]) -> SoldCpus:
@@ -225,6 +272,7 @@ def _run(
     files: Sequence[Path] | None,
     logs: Path | None,
     keep_going: bool,
+    record: Path | None = None,
 ) -> tuple[Loop, str]:
     from walras_cli.local.documents import FileWatch
     from walras_cli.local.host import open_host
@@ -238,7 +286,17 @@ def _run(
         loop.jobs = {job.key: JobState.of(job) for job in market.jobs}
         for each in measured:
             loop.jobs[each.job.key].take_measured(each)
-        loop.run()
+        if record is None:
+            loop.run()
+        else:
+            from walras_cli.local.record import Recording
+
+            recording = Recording(view, loop, record)
+            loop.view = recording
+            try:
+                loop.run()
+            finally:
+                recording.close()
         return loop, host.description
 
 

@@ -106,11 +106,12 @@ class LocalJob:
 
 @dataclass(frozen=True, slots=True)
 class LocalMarket:
-    """Everything that a local run's documents say."""
+    """Everything that a local run's documents say, and the documents themselves."""
 
     entitlements: tuple[core.Entitlement, ...]
     jobs: tuple[LocalJob, ...]
     rules: MarketSpec
+    resources: tuple[AnyResource, ...] = ()
 
     @property
     def policy(self) -> core.Policy:
@@ -162,7 +163,8 @@ def _assemble(found: Sequence[Located[AnyResource]], problems: list[str]) -> Loc
                 jobs.append(_job(each, resource, profiles))
             except ValueError as error:
                 problems.append(f"{each.origin}: {error}")
-    return LocalMarket(tuple(entitlements), tuple(jobs), rules)
+    resources = tuple(each.resource for each in found)
+    return LocalMarket(tuple(entitlements), tuple(jobs), rules, resources)
 
 
 def _job(

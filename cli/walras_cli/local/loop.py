@@ -108,6 +108,11 @@ class Loop:
                 self._close(state)
 
     @property
+    def plan(self) -> Plan | None:
+        """The plan in force; None before the first."""
+        return self._plan
+
+    @property
     def sold(self) -> SoldCpus:
         """The part of the machine that is for sale."""
         return self.host.sold

@@ -87,6 +87,9 @@ SOCKETS_LABEL: Final = f"{GROUP}/sockets"
 COLOCATION_GATE: Final = f"{GROUP}/colocation"
 """Scheduling gate, or scheduler name, of pods that wait to be placed in pairs."""
 
+LOCAL_RUN_LABEL: Final = f"{GROUP}/local-run"
+"""Label of the one Node in the record of a local run."""
+
 LEDGER_LABEL: Final = f"{GROUP}/ledger"
 """Label of ConfigMaps with parts of the ledger of credits."""
 

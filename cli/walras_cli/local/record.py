@@ -1,0 +1,279 @@
+"""A local run as documents of a cluster, for ``walras dashboard``.
+
+The run's jobs become pods of one node, and the operator's code writes the statuses of the run's own
+plan, so that a run looks like a cluster with one node.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from uuid import NAMESPACE_URL, uuid5
+
+from walras.plan_quality import evaluate_plan
+from walras.resources import kinds
+from walras.resources.assembly import Objects
+from walras.resources.contract import API_VERSION, LOCAL_RUN_LABEL, MARKET_NAME
+from walras_agent.cpuset import CpuSet
+from walras_agent.daemon.report import topology_of
+from walras_cli.local.documents import NODE
+from walras_cli.local.state import FractionSource
+from walras_cli.what_if.changes import on_one_node
+from walras_operator.enforcement import Enforcement
+from walras_operator.job_outcomes import JobOutcomes
+from walras_operator.status.entitlement import EntitlementOutcomes
+from walras_operator.status.market import cleared, market_status
+from walras_operator.status.objects import participant_statuses
+from walras_operator.validation import validate
+from walras_operator.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from walras.plan import Plan
+    from walras_cli.local.loop import Loop, View
+    from walras_cli.local.state import JobState
+
+Document = dict[str, Any]
+
+SECONDS = 1.0
+"""Least seconds between two records of a run."""
+
+
+@dataclass(slots=True)
+class Recording:
+    """A view that also keeps a record of the run in a file, for others to follow.
+
+    Attributes:
+        view: The view of the user who started the run.
+        loop: The run.
+        file: File of the record.
+    """
+
+    view: View
+    loop: Loop
+    file: Path
+    _written: float = -SECONDS
+    _most: int = 0
+    _fullest: list[Document] = field(default_factory=list)
+
+    def event(self, now: float, text: str) -> None:
+        """Receive an event."""
+        self.view.event(now, text)
+
+    def refresh(self, now: float, jobs: Mapping[str, JobState]) -> None:
+        """Write the record, if the last time is long enough ago."""
+        self.view.refresh(now, jobs)
+        if now - self._written < SECONDS:
+            return
+        self._written = now
+        documents = documents_of_run(self.loop)
+        pods = sum(each["kind"] == "Pod" for each in documents)
+        if pods:
+            self._write(documents)
+        if pods >= self._most:
+            self._most, self._fullest = pods, documents
+
+    def close(self) -> None:
+        """Leave the record of the time when most jobs ran, at last."""
+        if self._fullest:
+            self._write(self._fullest)
+
+    def _write(self, documents: Iterable[Document]) -> None:
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = self.file.with_name(f".{self.file.name}.{os.getpid()}")
+        text = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(documents)})
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(self.file)
+
+
+def documents_of_run(loop: Loop) -> list[Document]:
+    """Return a run as it is now; only its Entitlements and its Market while no job has a grant."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    states = {
+        (state.job.namespace, state.job.name): state
+        for state in loop.jobs.values()
+        if state.takes_part and state.grant is not None
+    }
+    objects, market = _objects(loop, states)
+    world = World(now, objects, (market,), agents=frozenset({NODE}))
+    validated = validate(world, objects.rules)
+    plan = _plan(loop, states)
+    documents = [_document(each, {}) for each in (market, *objects.entitlements, *objects.jobs)]
+    if plan is not None:
+        enforced = {(NODE, _uid(key)): _enforcement(state) for key, state in states.items()}
+        outcomes = JobOutcomes.of(validated, plan, {}, enforced)
+        snapshot = validated.assembled.snapshot
+        scores = evaluate_plan(snapshot, plan)
+        status = market_status(
+            market, objects.rules, snapshot, plan, scores, cleared(plan), None, {}, now
+        )
+        documents = [_document(market, status)]
+        by_reference = {
+            (each.metadata.namespace, each.metadata.name): each for each in objects.jobs
+        }
+        by_name = {each.metadata.name: each for each in objects.entitlements}
+        for update in participant_statuses(
+            world, outcomes, EntitlementOutcomes.of(validated, plan)
+        ):
+            reference = update.object
+            if reference.kind == "Entitlement":
+                documents.append(_document(by_name[reference.name], update.after))
+            else:
+                key = reference.namespace, reference.name
+                documents.append(
+                    _document(by_reference[key], _with_source(update.after, states[key]))
+                )
+    return [*documents, *_machine(loop, states, objects, now)]
+
+
+def _objects(
+    loop: Loop, states: Mapping[tuple[str, str], JobState]
+) -> tuple[Objects, kinds.Market]:
+    resources = loop.market.resources
+    jobs = [
+        _with_fraction(each, states[each.metadata.namespace, each.metadata.name])
+        for each in resources
+        if isinstance(each, kinds.MarketJob)
+        and (each.metadata.namespace, each.metadata.name) in states
+    ]
+    head = {"apiVersion": API_VERSION, "kind": "Market", "metadata": {"name": MARKET_NAME}}
+    given = next((each for each in resources if isinstance(each, kinds.Market)), None)
+    market = given or kinds.Market.model_validate({**head, "spec": {}})
+    objects = Objects(
+        entitlements=[each for each in resources if isinstance(each, kinds.EntitlementObject)],
+        jobs=jobs,
+        rules=market.spec,
+    )
+    objects = on_one_node(objects, len(loop.sold.units))
+    pods = [
+        pod.model_copy(
+            update={
+                "metadata": pod.metadata.model_copy(
+                    update={"uid": _uid((pod.metadata.namespace, pod.metadata.name))}
+                )
+            }
+        )
+        for pod in objects.pods
+    ]
+    return replace(objects, pods=pods), market.model_copy(update={"spec": objects.rules})
+
+
+def _uid(key: tuple[str, str]) -> str:
+    return str(uuid5(NAMESPACE_URL, "/".join(key)))
+
+
+def _with_fraction(job: kinds.MarketJob, state: JobState) -> kinds.MarketJob:
+    """Return a job with the parallel fraction that it bids with."""
+    given = {"parallelFraction": f"{state.fraction:.6f}", "profile": None}
+    spec = job.spec.model_dump(by_alias=True, mode="json", exclude_unset=True, exclude_none=True)
+    made = type(job.spec).model_validate(
+        {name: each for name, each in {**spec, **given}.items() if each is not None}
+    )
+    return job.model_copy(update={"spec": made})
+
+
+def _plan(loop: Loop, states: Mapping[tuple[str, str], JobState]) -> Plan | None:
+    """Return the plan in force, each job's grant as that of its one pod."""
+    plan = loop.plan
+    if plan is None or not states:
+        return None
+    grants = tuple(
+        replace(each, pod=each.name)
+        for each in plan.grants
+        if (each.namespace, each.name) in states
+    )
+    return replace(plan, grants=grants)
+
+
+def _enforcement(state: JobState) -> Enforcement:
+    return Enforcement("Failed", state.trouble) if state.trouble else Enforcement("Enforced")
+
+
+def _with_source(status: Document, state: JobState) -> Document:
+    sources = {FractionSource.MEASURED: "Measured", FractionSource.ASSUMED: "Assumed"}
+    profile = status.get("profile")
+    if profile is None or state.source not in sources:
+        return status
+    return {**status, "profile": {**profile, "source": sources[state.source]}}
+
+
+def _document(resource: Any, status: Document) -> Document:
+    metadata = {"name": resource.metadata.name}
+    if resource.kind in kinds.NAMESPACED:
+        metadata["namespace"] = resource.metadata.namespace
+    spec = resource.spec.model_dump(
+        by_alias=True, mode="json", exclude_unset=True, exclude_none=True
+    )
+    made = {"apiVersion": API_VERSION, "kind": resource.kind, "metadata": metadata, "spec": spec}
+    return {**made, "status": status} if status else made
+
+
+def _ready(loop: Loop, states: Mapping[tuple[str, str], JobState], now: str) -> Document:
+    """Return the condition that says whether every job has its CPUs."""
+    failed = [state.job.title for state in states.values() if state.trouble]
+    if failed:
+        what = {"status": "False", "reason": "Failed", "message": f"not held: {', '.join(failed)}"}
+    elif loop.market.rules.mode == "observe":
+        what = {"status": "True", "reason": "Observed", "message": "nothing is enforced"}
+    else:
+        what = {"status": "True", "reason": "Enforced", "message": "every grant is enforced"}
+    return {"type": "Ready", "lastTransitionTime": now, **what}
+
+
+def _machine(
+    loop: Loop, states: Mapping[tuple[str, str], JobState], objects: Objects, now: str
+) -> list[Document]:
+    """Return the node, what its agent would report, and the pods."""
+    topology = loop.sold.topology
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": NODE, "labels": {LOCAL_RUN_LABEL: "true"}},
+        "status": {"allocatable": {"cpu": str(len(topology.cpus)), "memory": str(memory)}},
+    }
+    grants, holdings = [], []
+    for key, state in states.items():
+        whose = {"podUID": _uid(key), "namespace": key[0], "name": key[1]}
+        grants.append({**whose, "cores": f"{state.held:.3f}"})
+        holding = {**whose, "state": "Failed" if state.trouble else "Enforced"}
+        if state.cpus is not None:
+            holding["cpus"] = str(state.cpus)
+        holdings.append({**holding, "reason": state.trouble} if state.trouble else holding)
+    allocation = {
+        "apiVersion": API_VERSION,
+        "kind": "NodeAllocation",
+        "metadata": {"name": NODE},
+        "spec": {
+            "epoch": len(loop.totals.decisions),
+            "mode": loop.market.rules.mode,
+            "unit": loop.sold.unit,
+            "grants": grants,
+        },
+        "status": {
+            "epoch": len(loop.totals.decisions),
+            "topology": topology_of(topology, CpuSet(), memory).document(),
+            "pods": holdings,
+            "conditions": [_ready(loop, states, now)],
+        },
+    }
+    pods = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": each.metadata.name,
+                "namespace": each.metadata.namespace,
+                "uid": each.metadata.uid,
+            },
+            "spec": {"nodeName": NODE},
+            "status": {"phase": "Running"},
+        }
+        for each in objects.pods
+    ]
+    return [node, allocation, *pods]

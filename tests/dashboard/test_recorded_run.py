@@ -1,0 +1,84 @@
+"""A local run can be looked at while it goes on, and afterwards."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from command_line import walras
+from walras_dashboard.dump import Dump
+from walras_dashboard.following import FollowedFiles
+from walras_dashboard.views import JobQuery, Views
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.system
+
+MARKET = """
+apiVersion: walras.dev/v1alpha1
+kind: Entitlement
+metadata: {name: ada}
+spec: {shares: 1, namespaces: [vision]}
+---
+apiVersion: walras.dev/v1alpha1
+kind: MarketJob
+metadata: {name: count, namespace: vision}
+spec: {entitlement: ada, command: [sleep, "2"], parallelFraction: "0.9"}
+"""
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    (folder / "market.yaml").write_text(MARKET)
+    file = folder / "records" / "run.json"
+    options = ("--pin", "affinity", "--record", str(file))
+    ended = walras("local", "run", *options, str(folder / "market.yaml"))
+    assert ended.returncode == 0, ended.stderr
+    assert f"walras dashboard -f {file}" in ended.stderr
+    return file
+
+
+def test_a_record_shows_the_run_as_a_cluster_of_one_node(record: Path) -> None:
+    dump = Dump.of([record])
+    views = Views(dump.state())
+    assert views.overview.source.kind == "local"
+    assert [(each.name, each.state) for each in views.overview.nodes] == [("localhost", "Enforced")]
+    (job,) = views.jobs(JobQuery()).jobs
+    assert (job.namespace, job.name, job.user, job.state) == ("vision", "count", "ada", "Enforced")
+    assert job.parallel_fraction == pytest.approx(0.9)
+    node = views.node("localhost", dump.pods_on("localhost"))
+    assert node is not None
+    assert node.topology is not None
+    owners = {
+        thread.owner.job
+        for socket in node.topology.sockets
+        for numa in socket.numa_nodes
+        for core in numa.cores
+        for thread in core.threads
+        if thread.owner is not None
+    }
+    assert owners == {"count"}
+
+
+def test_a_record_that_is_not_there_yet_is_awaited_and_followed(
+    record: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "run.json"
+    followed = FollowedFiles([file])
+    first = followed.state()
+    assert "is not there yet" in first.notes[0]
+    assert Views(first).overview.nodes == []
+    file.write_text("{")
+    assert "is not YAML" in followed.state().notes[0]
+    file.write_text(record.read_text())
+    assert len(followed.state().facts.jobs) == 1
+    document = json.loads(record.read_text())
+    document["items"] = [each for each in document["items"] if each["kind"] != "MarketJob"]
+    file.write_text(json.dumps(document))
+    latest = followed.state()
+    assert not latest.facts.jobs
+    assert latest.revision > first.revision
