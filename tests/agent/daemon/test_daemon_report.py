@@ -133,7 +133,7 @@ def test_document() -> None:
     places = [(each["socket"], each["numaNode"], each["cpus"]) for each in layout]
     assert places == [
         (cpu.socket, cpu.numa, str(core))
-        for core in sorted(TOPOLOGY.cores(), key=lambda core: min(core))
+        for core in sorted(TOPOLOGY.cores(), key=min)
         for cpu in TOPOLOGY.cpus
         if cpu.id == min(core)
     ]
