@@ -13,7 +13,7 @@ ON_ALL_CPUS := --numprocesses=auto --dist=loadgroup
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run crds openapi chart images release unit test coverage verify check bench reproduce clean
+.PHONY: help setup run crds openapi page chart images release unit test coverage verify check bench reproduce clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -45,6 +45,9 @@ openapi: $(READY) ## Make dashboard/openapi.json anew from the dashboard's model
 
 chart: $(USABLE) ## Make the schema of the chart's values and their table in docs/chart.md anew
 	@$(BIN)/python tools/make_chart.py
+
+page: ## Build the dashboard's page anew from dashboard/web (needs npm of Node 20 or later)
+	@cd dashboard/web && npm ci --no-audit --no-fund && npm run --silent types && npm run --silent build
 
 images: $(USABLE) ## Build the container images of operator, agent and dashboard (IMAGE_ARGS: more options)
 	@$(BIN)/python tools/make_images.py $(IMAGE_ARGS)

@@ -1,0 +1,36 @@
+// Names for the server's answers, whose shapes `npm run types` makes from ../openapi.json.
+
+import type { components } from "./schema";
+
+type Schemas = components["schemas"];
+
+/** A number, or null where it is not known or may not be seen. */
+export type Maybe = number | null;
+
+export type Budget = Schemas["Budget"];
+export type Changes = Required<Schemas["WhatIf"]>;
+export type CoRunner = Schemas["CoRunner"];
+export type Curve = Schemas["Curve"];
+export type Division = Schemas["Division"];
+export type Fault = Schemas["Fault"];
+export type Grant = Schemas["Grant"];
+export type History = Schemas["History"];
+export type JobDetail = Schemas["JobDetail"];
+export type JobPage = Schemas["JobPage"];
+export type JobPod = Schemas["JobPod"];
+export type JobRow = Schemas["JobRow"];
+export type Ledger = Schemas["Ledger"];
+export type Loan = Schemas["Loan"];
+export type NodeDetail = Schemas["NodeDetail"];
+export type NodeRow = Schemas["NodeRow"];
+export type NumaNode = Schemas["NumaNode"];
+export type OneMore = Schemas["OneMore"];
+export type Overview = Schemas["Overview"];
+export type Owner = Schemas["Owner"];
+export type Series = Schemas["Series"];
+export type Socket = Schemas["Socket"];
+export type Thread = Schemas["Thread"];
+export type ThreadState = Thread["state"];
+export type User = Schemas["User"];
+export type UserDetail = Schemas["UserDetail"];
+export type WhatIfAnswer = Schemas["WhatIfAnswer"];

@@ -1,0 +1,148 @@
+// The columns of users, nodes and jobs, which several views show.
+
+import type { JobRow, Loan, NodeRow, User } from "../api/types";
+import * as text from "../format";
+import { link } from "../router";
+import { Bar, Name, State } from "./basics";
+import type { Column } from "./table";
+
+function figure<Row>(
+  key: keyof Row & string,
+  title: string,
+  format: (value: number | null) => string,
+  about?: string,
+): Column<Row> {
+  const value = (row: Row) => (row[key] as number | null | undefined) ?? null;
+  return {
+    key,
+    title,
+    numeric: true,
+    sort: value,
+    cell: (row) => format(value(row)),
+    ...(about === undefined ? {} : { about }),
+  };
+}
+
+export function userFigures(): Column<User>[] {
+  return [
+    figure("shares", "Shares", text.whole, "Weight among the entitlements of the same parent"),
+    figure("entitled", "Entitled", text.exactCores, "Cores that the entitlement is worth"),
+    figure("bought", "Bought", text.exactCores, "Cores that the market assigned, before rounding"),
+    figure("held", "Held", text.exactCores, "Cores that its jobs hold, in whole cores and parts"),
+    figure("used", "Used", text.exactCores, "Cores that its jobs keep busy, as measured"),
+    figure("lent", "Lent", text.exactCores, "Cores of its part that others have"),
+    figure("borrowed", "Borrowed", text.exactCores, "Cores of others' parts that it has"),
+    figure("utility", "Utility", text.utility, "Mean speedup of its jobs, weighted by work"),
+    figure("gain", "Gain", text.signedPercent, "Utility compared with its part of every node"),
+    figure("credits", "Credits", text.credits, "Credits for memory, relative to the mean"),
+  ];
+}
+
+export function nodeColumns(): Column<NodeRow>[] {
+  return [
+    {
+      key: "name",
+      title: "Node",
+      header: true,
+      sort: (row) => row.name,
+      cell: (row) => <Name of={row.name} href={link("nodes", row.name)} />,
+    },
+    figure("cores", "For sale", text.cores, "Cores that the node sells"),
+    {
+      ...figure<NodeRow>("sold", "Sold", text.cores, "Cores that jobs hold"),
+      cell: (row) => (
+        <span class="with-bar">
+          <Bar part={row.cores ? (row.sold ?? 0) / row.cores : 0} />
+          {text.cores(row.sold)}
+        </span>
+      ),
+    },
+    figure("free", "Free", text.cores, "Cores that nobody holds"),
+    figure("used", "Used", text.exactCores, "Cores that are busy, as measured"),
+    figure("price", "Price", text.price, "Price of a core; 1 is the average of the cluster"),
+    figure("memory", "Memory", text.bytes, "Memory that the node divides"),
+    figure("memoryGranted", "Granted", text.bytes, "Memory that jobs have been granted"),
+    figure("pods", "Pods", text.whole, "Pods of the market"),
+    {
+      key: "pool",
+      title: "Pool",
+      sort: (row) => row.pool,
+      cell: (row) => (row.pool ? <Name of={row.pool} /> : <span class="muted">–</span>),
+    },
+    {
+      key: "state",
+      title: "Agent",
+      about: "State that the node's agent reports",
+      sort: (row) => row.state,
+      cell: (row) => <State of={row.state} title={row.message} />,
+    },
+  ];
+}
+
+export function jobName(row: { namespace: string; name: string }): string {
+  return `${row.namespace}/${row.name}`;
+}
+
+export function jobColumns(): Column<JobRow>[] {
+  return [
+    {
+      key: "name",
+      title: "Job",
+      header: true,
+      sort: jobName,
+      cell: (row) => <Name of={jobName(row)} href={link("jobs", row.namespace, row.name)} />,
+    },
+    {
+      key: "user",
+      title: "User",
+      sort: (row) => row.user,
+      cell: (row) =>
+        row.user === "" ? (
+          <span class="muted">–</span>
+        ) : (
+          <Name of={row.user} href={link("users", row.user)} />
+        ),
+    },
+    {
+      key: "node",
+      title: "Node",
+      sort: (row) => row.node,
+      cell: (row) => (row.node ? <Name of={row.node} /> : <span class="muted">–</span>),
+    },
+    figure("pods", "Pods", text.whole),
+    figure("bought", "Bought", text.exactCores, "Cores that the market assigned, before rounding"),
+    figure("held", "Held", text.exactCores, "Cores that its pods hold"),
+    figure("used", "Used", text.exactCores, "Cores that its pods keep busy, as measured"),
+    figure("speedup", "Speedup", text.speedup, "Predicted, against one core"),
+    figure("price", "Price", text.price, "Mean price of a core of its pods"),
+    figure("memory", "Memory", text.bytes, "Memory that it has been granted"),
+    figure("parallelFraction", "F", text.fraction, "Part of its work that more cores speed up"),
+    {
+      key: "state",
+      title: "State",
+      sort: (row) => row.state,
+      cell: (row) => <State of={row.state} title={row.reason} />,
+    },
+  ];
+}
+
+export function loanColumns(): Column<Loan>[] {
+  const who = (key: "from" | "to", title: string): Column<Loan> => ({
+    key,
+    title,
+    header: key === "from",
+    sort: (row) => row[key],
+    cell: (row) =>
+      row[key] === "" ? (
+        <span class="muted">nobody</span>
+      ) : (
+        <Name of={row[key]} href={link("users", row[key])} />
+      ),
+  });
+  return [
+    who("from", "Lender"),
+    who("to", "Borrower"),
+    figure("cores", "Cores", text.exactCores),
+    figure("memory", "Memory", text.bytes),
+  ];
+}

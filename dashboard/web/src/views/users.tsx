@@ -1,0 +1,64 @@
+import type { Overview, User } from "../api/types";
+import { Card, Heading, Name, State } from "../components/basics";
+import { userFigures } from "../components/columns";
+import type { Column } from "../components/table";
+import { LocalTable } from "../components/table";
+import { count, whole } from "../format";
+import { link } from "../router";
+
+const columns: Column<User>[] = [
+  {
+    key: "name",
+    title: "User",
+    header: true,
+    sort: (row) => row.name,
+    cell: (row) => <Name of={row.name} href={link("users", row.name)} />,
+  },
+  {
+    key: "parent",
+    title: "Part of",
+    sort: (row) => row.parent,
+    cell: (row) =>
+      row.parent === null ? (
+        <span class="muted">–</span>
+      ) : (
+        <Name of={row.parent} href={link("users", row.parent)} />
+      ),
+  },
+  ...userFigures(),
+  {
+    key: "jobs",
+    title: "Jobs",
+    numeric: true,
+    sort: (row) => row.jobs,
+    cell: (row) => whole(row.jobs),
+  },
+  {
+    key: "state",
+    title: "State",
+    sort: (row) => row.state,
+    cell: (row) => <State of={row.state} title={row.message} />,
+  },
+];
+
+export function Users({ overview }: { overview: Overview }) {
+  return (
+    <>
+      <Heading title="Users" below={<p>{count(overview.users.length, "entitlement")}.</p>}>
+        Users
+      </Heading>
+      <Card title="All users" wide>
+        <LocalTable
+          label="All users"
+          columns={columns}
+          rows={overview.users}
+          rowKey={(row) => row.name}
+          filter={(row) => `${row.name} ${row.parent ?? ""} ${row.state}`}
+          filterLabel="Name, parent or state"
+          initial={{ key: "gain", descending: false }}
+          empty="There are no entitlements that you may see."
+        />
+      </Card>
+    </>
+  );
+}
