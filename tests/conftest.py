@@ -34,6 +34,7 @@ NEEDS = {
     "vmnode_smt": "WALRAS_VMNODE",
     "two_nodes": "WALRAS_VMNODE",
     "scale": "KUBECONFIG",
+    "browser": "",
 }
 """Environment variables that tests with a marker need."""
 

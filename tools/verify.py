@@ -123,6 +123,16 @@ def nothing() -> Iterator[Environment]:
 
 
 @contextmanager
+def browser() -> Iterator[Environment]:
+    """Check for Chromium and its driver, and install what looks at the page and what builds it."""
+    for program in ("chromium", "chromedriver", "npm"):
+        if shutil.which(program) is None:
+            raise UnmetError(f"needs {program} (Debian's packages chromium, chromium-driver, npm)")
+    quiet("npm", "--prefix", str(ROOT / "dashboard" / "web"), "ci", "--no-audit", "--no-fund")
+    yield {}
+
+
+@contextmanager
 def new_examples() -> Iterator[Environment]:
     """Make property tests draw new random examples."""
     yield {"WALRAS_NEW_EXAMPLES": "yes"}
@@ -312,6 +322,7 @@ STAGES = (
         runs=(("--numprocesses=auto", "-m", "not (system or verify)"),),
     ),
     Stage("speed", "accuracy of measurements of real programs", nothing),
+    Stage("browser", "the dashboard's page in Chromium, and its bundle", browser),
     Stage("docker", "profiling of containers by a Docker engine", docker),
     Stage(
         "guest",

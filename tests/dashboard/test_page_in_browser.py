@@ -1,0 +1,386 @@
+"""The page of the dashboard in a real browser, on the real server: `make verify STAGES=browser`."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlsplit
+
+import httpx
+import pytest
+
+from browser import chromium, missing
+from command_line import start
+from dashboard_clusters import lab, large, leases, write
+from dashboard_server import Gateway, served
+from kubeconfigs import kubeconfig
+from played_api import PlayedApi
+from waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from browser import Browser
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(bool(missing()), reason=missing() or "nothing is missing"),
+]
+
+PICTURES = Path(__file__).parents[2] / "docs" / "images" / "dashboard"
+MOST_BYTES = 200 * 1024
+
+VIEWS = {
+    "cluster": ("cluster", "Entitlements"),
+    "nodes": ("nodes", "node-2"),
+    "node": ("nodes/node-3", "Shared pools"),
+    "jobs": ("jobs", "vision/train"),
+    "job": ("jobs/vision/train", "One more core"),
+    "users": ("users", "astronomy"),
+    "user": ("users/vision-lab", "Ledger"),
+    "time": ("time", "Cores over time"),
+    "what-if": ("what-if", "Jobs that change"),
+}
+"""Address of each view, and a text that is there once it has its figures."""
+
+HTML_JOB = "<b onclick=alert(3)>render</b>"
+HTML = "<img src=x onerror=alert(1)><b>bold</b>"
+LONG = "long-" + "x" * 248
+LONG_NODE = "node-" + "y" * 248
+RIGHT_TO_LEFT = "\u202eexe.\u05e9\u05dc\u05d5\u05dd"
+HOSTILE = {
+    "vision-lab": HTML,
+    "speech-lab": LONG,
+    "batch": RIGHT_TO_LEFT,
+    "render": HTML_JOB,
+    "node-3": LONG_NODE,
+}
+
+STILL = 100.0  # milliseconds that a page may not answer
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server of the lab's cluster; its URL."""
+    path = write(tmp_path_factory.mktemp("lab") / "cluster.json", lab())
+    with served("-f", str(path)) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def window() -> Iterator[Browser]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def page(window: Browser, url: str) -> Browser:
+    """The cluster's view of the lab; nothing has been complained of yet."""
+    window.look(1440)
+    window.open(url)
+    window.complaints()
+    return window
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_view_has_its_figures_and_nothing_is_wrong_with_it(page: Browser, view: str) -> None:
+    address, text = VIEWS[view]
+    for width, theme in ((1920, "light"), (1920, "dark"), (360, "light"), (360, "dark")):
+        page.look(width, theme)
+        page.view(address)
+        assert page.shows(text), page.text("main")
+        assert page.overflow() <= 0, width
+        assert page.audit() == [], (width, theme)
+    assert page.complaints() == []
+    assert page.hosts() == {urlsplit(page.address).netloc}
+
+
+def test_headings_are_in_order_and_a_view_says_its_name(page: Browser) -> None:
+    for address, _ in VIEWS.values():
+        page.view(address)
+        levels = page.script(
+            "return [...document.querySelectorAll('h1,h2,h3,h4')].map(e => +e.tagName[1])"
+        )
+        assert levels[0] == 1
+        assert levels.count(1) == 1
+        assert all(after - before <= 1 for before, after in pairwise(levels))
+        assert page.driver.title.endswith(" \u2013 Walras")
+
+
+def test_a_reader_without_a_mouse_gets_everywhere(page: Browser) -> None:
+    """Every link and control can be focused, is seen when it is, and the first one skips."""
+    page.view("cluster")
+    page.script("document.activeElement.blur(); scrollTo(0, 0)")
+    page.press("\ue004")  # Tab
+    assert page.script("return document.activeElement.textContent") == "Skip to the content"
+    page.press("\ue007")  # Enter
+    assert page.script("return document.activeElement.id") == "main"
+    seen = set()
+    for _ in range(80):
+        page.press("\ue004")
+        focused = page.script(
+            "const e = document.activeElement; const s = getComputedStyle(e);"
+            "return [e.tagName, e.textContent.slice(0, 30), s.outlineStyle,"
+            " e.matches('input.hidden')]"
+        )
+        assert focused[2] != "none" or focused[3] or focused[0] == "BODY", focused
+        seen.add(focused[1])
+    assert {"astronomy", "engineering", "node-1"} <= seen
+
+
+def test_each_chart_has_its_numbers_in_a_table(page: Browser) -> None:
+    page.view("jobs/vision/train")
+    page.click(".chart details summary")
+    assert page.shows("from \u2013 to", ".chart details")
+    rows = page.script("return document.querySelectorAll('.chart details tbody tr').length")
+    assert rows >= 12
+
+
+def test_a_chosen_theme_stays(page: Browser) -> None:
+    ground = "return getComputedStyle(document.documentElement).backgroundColor"
+    page.look(1440, "light")
+    light = page.script(ground)
+    page.click("input[value=dark] + span")
+    dark = page.script(ground)
+    assert dark != light
+    page.driver.refresh()
+    page.settle()
+    assert page.script(ground) == dark
+    page.click("input[value=system] + span")
+    assert page.script(ground) == light
+
+
+def test_the_colour_of_a_cpu_is_never_its_only_sign(page: Browser) -> None:
+    page.view("nodes/node-3")
+    signs = page.script(
+        "return [...document.querySelectorAll('.sockets .cpu')].map("
+        "e => [e.querySelector('.cpu-owner').textContent, getComputedStyle(e).backgroundColor])"
+    )
+    assert len(signs) == 16
+    owners: dict[str, set[str]] = {}
+    for letters, colour in signs:
+        assert letters
+        owners.setdefault(letters, set()).add(colour)
+    assert len(owners) >= 3
+    assert all(len(colours) == 1 for colours in owners.values())
+    grants = page.script(
+        "return [...document.querySelectorAll('.owner-mark')].map(e => e.textContent)"
+    )
+    assert {each for each in owners if each.isalpha()} <= set(grants)
+
+
+def test_a_slider_moves_the_whole_division_and_gives_yaml(page: Browser) -> None:
+    page.view("what-if")
+    assert page.shows("Today's division")
+    page.slide("astronomy", 6)
+    assert page.shows("1 change")
+    assert page.shows("+", ".change-up")
+    yaml = page.text(".yaml")
+    assert "kind: Entitlement" in yaml
+    assert "astronomy" in yaml
+    page.slide("astronomy", 2)
+    assert page.shows("Today's division")
+
+
+def test_only_the_last_of_many_changes_is_shown(page: Browser) -> None:
+    """A slider that is dragged asks a few times, and the answer to the last question stays."""
+    page.view("what-if")
+    assert page.shows("Today's division")
+    for shares in (*range(3, 11), *range(10, 2, -1), *range(3, 10)):
+        page.slide("astronomy", shares)
+    last = page.text(".outcome-line")
+    assert eventually(lambda: "computing" not in page.text(".outcome-line"), 30), last
+    assert "shares: 9" in page.text(".yaml")
+    page.click(".controls .card-head .button")
+    assert page.shows("Today's division")
+    assert page.complaints() == []
+
+
+def test_nodes_and_speedups_and_mechanisms_can_be_changed(page: Browser) -> None:
+    page.view("what-if")
+    page.choose("select", "ProportionalSharing")
+    assert page.shows("1 change")
+    page.script("document.querySelectorAll('.field-row .button')[0].click()")
+    assert page.shows("2 changes")
+    page.script("document.querySelector('.chip-button').click()")
+    page.click(".controls .card-head .button")
+    assert page.shows("Today's division")
+
+
+def test_what_is_not_there_says_so_and_the_others_stay_usable(page: Browser) -> None:
+    page.view("jobs/vision/nothing")
+    assert page.shows("nothing")
+    assert page.text(".notice")
+    page.view("no-such-view")
+    assert page.shows("There is no such view")
+    page.click("main a")
+    assert page.shows("Entitlements")
+
+
+def test_a_lost_connection_is_noticed_and_what_comes_back_is_right(
+    window: Browser, url: str
+) -> None:
+    gateway = Gateway(url)
+    try:
+        window.open(gateway.url)
+        assert window.shows("As read", ".live")
+        gateway.stop()
+        assert window.shows("is lost", ".messages", 60)
+        assert window.text(".live").startswith("Not connected")
+        assert window.shows("astronomy")  # what was there stays, and says how old it is
+        assert window.audit() == []
+        gateway.start()
+        assert eventually(lambda: not window.text(".messages"), 60)
+        assert window.shows("As read", ".live")
+        window.view("users")
+        assert window.shows("astronomy")
+    finally:
+        gateway.stop()
+        window.complaints()  # of the requests that nobody answered
+
+
+def test_another_server_asks_for_its_own_token(window: Browser, tmp_path: Path) -> None:
+    """A page that outlives its server says so; the token of the new one opens it."""
+    path = str(write(tmp_path / "cluster.json", lab()))
+    with served("-f", path) as first:
+        window.open(first)
+        port = str(urlsplit(first).port)
+    assert window.shows("is lost", ".messages", 60)
+    with start("dashboard", "-f", path, "--port", port) as process:
+        assert process.stdout is not None
+        token = process.stdout.readline().strip().partition("token=")[2]
+        assert window.shows("Sign in", "main", 60)
+        assert window.audit() == []
+        window.write("#token", token)
+        window.click("main form button")
+        assert window.shows("Entitlements", "main", 60)
+        process.terminate()
+        process.communicate(timeout=60)
+    window.complaints()
+
+
+def test_hostile_names_are_text(window: Browser, url: str) -> None:
+    """Names of HTML, of 253 characters and from right to left, in every view."""
+    gateway = Gateway(url, HOSTILE)
+    try:
+        window.look(1440)
+        window.open(gateway.url)
+        window.complaints()
+        views = [each.replace("node-3", quote(LONG_NODE)) for each, _ in VIEWS.values()]
+        views = [each.replace("vision-lab", quote(HTML, safe="")) for each in views]
+        for view in [*views, f"jobs/vision/{quote(HTML_JOB, safe='')}"]:
+            for width in (360, 1440):
+                window.look(width)
+                window.view(view)
+                assert window.shows(" ", "main")
+                assert window.overflow() <= 0, (view, width)
+                assert not window.script(
+                    "return document.querySelectorAll('main b, main img').length"
+                )
+        window.view("users")
+        names = window.script(
+            "return [...document.querySelectorAll('tbody th .name')].map("
+            "e => [e.title, getComputedStyle(e.firstChild).unicodeBidi, e.clientWidth])"
+        )
+        assert {HTML, LONG, RIGHT_TO_LEFT} <= {title for title, _, _ in names}
+        assert {bidi for _, bidi, _ in names} == {"isolate"}
+        assert all(width < 400 for _, _, width in names)
+        assert window.complaints() == []
+    finally:
+        gateway.stop()
+
+
+@pytest.fixture(scope="module")
+def huge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    path = write(tmp_path_factory.mktemp("large") / "cluster.json", large())
+    with served("-f", str(path)) as url:
+        yield url
+
+
+def test_a_thousand_nodes_and_ten_thousand_jobs_never_stop_the_page(
+    window: Browser, huge: str
+) -> None:
+    """What stops the page does so each time; what else the machine does, only now and then."""
+    window.look(1920)
+    window.open(huge)
+    assert window.shows("10\u202f000")
+    window.stalls()  # its scripts were compiled
+    for _ in range(3):
+        long = _long_stalls(window)
+        if not long:
+            break
+    assert long == {}
+    assert window.complaints() == []
+
+
+def _long_stalls(window: Browser) -> dict[str, float]:
+    """Go everywhere; how long which step stopped the page."""
+    stalls = {}
+    for view in ("cluster", "nodes", "nodes/node-7", "jobs", "jobs/lab/job-7", "users", "time"):
+        window.view(view)
+        stalls[view] = window.stalls()
+    window.view("nodes")
+    window.write("input[type=search]", "node-99")
+    assert window.shows("11 of 1\u202f000 rows")
+    window.click("th[scope=col]:nth-child(6) button")
+    stalls["filter and sort"] = window.stalls()
+    window.view("jobs")
+    window.click("[aria-label='Last page']")
+    assert window.shows("10\u202f000 of 10\u202f000")
+    window.write("input[type=search]", "job-4242")
+    assert window.shows("1 found")
+    stalls["find a job"] = window.stalls()
+    window.view("what-if")
+    assert window.shows("Today's division")
+    window.slide("user-11", 9)
+    assert window.shows("1 change")
+    stalls["what-if"] = window.stalls()
+    window.click(".controls .card-head .button")
+    return {view: max(found) for view, found in stalls.items() if found and max(found) > STILL}
+
+
+@pytest.fixture(scope="module")
+def lively(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server of a cluster that has changed for a while; its URL."""
+    api = PlayedApi([*lab(), *leases(["node-1", "node-2", "node-3"])])
+    try:
+        config = kubeconfig(tmp_path_factory.mktemp("lively") / "config", api.url)
+        with served("--kubeconfig", str(config)) as url:
+            for count, shares in enumerate((2, 3, 4, 4, 3, 2, 1, 2), start=1):
+                assert eventually(partial(_sampled, api, url, shares, count), 120, pause=1)
+            yield url
+    finally:
+        api.stop()
+
+
+def _sampled(api: PlayedApi, url: str, shares: int, count: int) -> bool:
+    """Change the cluster; whether the server has so many samples of what it has seen."""
+    for each in lab(shares):
+        api.put(each)
+    base, _, token = url.partition("?token=")
+    path = "api/v1/history?kind=cluster&since=3600&step=5"
+    headers = {"Authorization": f"Bearer {token}"}
+    found = httpx.get(f"{base}{path}", headers=headers, timeout=60).json()
+    return len(found["times"]) >= count
+
+
+@pytest.mark.skipif(
+    not os.environ.get("WALRAS_SCREENSHOTS"), reason="WALRAS_SCREENSHOTS is not set"
+)
+@pytest.mark.parametrize("view", VIEWS)
+def test_pictures_for_the_documentation(window: Browser, lively: str, view: str) -> None:
+    address, text = VIEWS[view]
+    window.look(1280, "dark" if view in {"time", "node"} else "light")
+    window.open(lively)
+    window.view(address)
+    assert window.shows(text)
+    if view == "what-if":
+        window.slide("astronomy", 6)
+        assert window.shows("1 change")
+        assert eventually(lambda: "computing" not in window.text(".outcome-line"), 30)
+    path = PICTURES / f"{view}.png"
+    window.picture(path)
+    assert path.stat().st_size < MOST_BYTES

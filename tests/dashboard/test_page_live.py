@@ -1,0 +1,136 @@
+"""What the page shows while the cluster changes, is lost and comes back, in a real browser."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from browser import chromium, missing
+from dashboard_clusters import lab
+from dashboard_server import served
+from kubeconfigs import kubeconfig
+from market_cluster import OURS, MarketCluster
+from played_api import PlayedApi
+from real_cluster import KUBECONFIG
+from waiting import eventually
+from worlds import document, job, market, node, pod
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from browser import Browser
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "nothing is missing")
+
+SOON = 3.0
+"""Seconds within which a change of the cluster is on the page."""
+
+Document = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def window() -> Iterator[Browser]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def api() -> Iterator[PlayedApi]:
+    made = PlayedApi(lab())
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def url(api: PlayedApi, tmp_path: Path) -> Iterator[str]:
+    config = str(kubeconfig(tmp_path / "config", api.url))
+    with served("--kubeconfig", config) as url:
+        yield url
+
+
+def _shares(window: Browser, user: str) -> str:
+    """What the table of entitlements says of the shares of a user."""
+    found = window.script(
+        "const row = [...document.querySelectorAll('tbody tr')].find("
+        "e => e.querySelector('.name')?.title === arguments[0]);"
+        "return row ? row.querySelectorAll('td.numeric')[0].textContent : ''",
+        user,
+    )
+    return str(found)
+
+
+@pytest.mark.browser
+def test_a_change_is_on_the_page_at_once(window: Browser, api: PlayedApi, url: str) -> None:
+    window.open(url)
+    assert window.shows("Live", ".live")
+    assert _shares(window, "astronomy") == "2"
+    before = api.get("Entitlement", "astronomy")
+    api.put({**before, "spec": {**before["spec"], "shares": 9}})
+    began = time.monotonic()
+    assert eventually(lambda: _shares(window, "astronomy") == "9", 60)
+    assert time.monotonic() - began < SOON
+    assert window.complaints() == []
+
+
+@pytest.mark.browser
+def test_a_lost_cluster_is_noticed_and_what_changed_meanwhile_is_shown(
+    window: Browser, api: PlayedApi, url: str
+) -> None:
+    window.open(url)
+    assert window.shows("Live", ".live")
+    api.stop()
+    assert window.shows("has lost the cluster", ".messages", 120), window.text("main")
+    assert window.audit() == []
+    assert _shares(window, "batch") == "1"
+    before = api.get("Entitlement", "batch")
+    api.put({**before, "spec": {**before["spec"], "shares": 7}})
+    api.start()
+    assert eventually(lambda: _shares(window, "batch") == "7", 120), window.text("main")
+    assert eventually(lambda: not window.text(".messages"), 60)
+    assert window.shows("Live", ".live")
+    window.complaints()  # of what could not be asked meanwhile
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[MarketCluster]:
+    """A node, two users and two jobs on a real API server, with the real operator."""
+    made = MarketCluster(KUBECONFIG, tmp_path)
+    try:
+        made.namespace("page-lab")
+        made.make(
+            market(epochSeconds=5),
+            node("page-1", "16"),
+            *(_user(name) for name in ("page-ada", "page-bob")),
+            job("left", "page-ada", "page-lab"),
+            job("right", "page-bob", "page-lab"),
+            pod("left-0", "left", "page-1", namespace="page-lab"),
+            pod("right-0", "right", "page-1", namespace="page-lab"),
+        )
+        made.agents_live(["page-1"])
+        made.start_operator()
+        assert eventually(lambda: made.read(f"{OURS}/nodeallocations/page-1"))
+        yield made
+    finally:
+        made.close()
+
+
+def _user(name: str) -> Document:
+    return document("Entitlement", name, spec={"shares": 1, "namespaces": ["page-lab"]})
+
+
+@pytest.mark.api_server
+def test_a_change_on_a_real_cluster_is_on_the_page(window: Browser, cluster: MarketCluster) -> None:
+    with served("--kubeconfig", KUBECONFIG) as url:
+        window.open(url)
+        assert window.shows("Live", ".live", 60)
+        assert eventually(lambda: _shares(window, "page-ada") == "1", 60)
+        cluster.change(f"{OURS}/entitlements/page-ada", {"spec": {"shares": 3}})
+        began = time.monotonic()
+        assert eventually(lambda: _shares(window, "page-ada") == "3", 60)
+        assert time.monotonic() - began < SOON
+        window.view("users/page-ada")
+        assert window.shows("12", ".facts", 60)  # of 16 cores, once the operator has decided
+        assert window.complaints() == []

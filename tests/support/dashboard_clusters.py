@@ -1,0 +1,238 @@
+"""Clusters in files for the dashboard: decided on by the operator, and reported on by agents."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from large_worlds import cluster
+from walras.resources.contract import MARKET_NAME, OPERATOR
+from walras_agent.cpuset import CpuSet
+from walras_operator.decision import decide
+from walras_service.kinds import LEASES
+from worlds import NOW, allocation, document, entitlement, job, market, node, outcome, pod, world
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from walras.resources.node_allocation import NodeAllocation, PodGrant
+
+Document = dict[str, Any]
+
+SOCKETS = 2
+
+
+def lab(shares: int = 2) -> list[Document]:
+    """Return three nodes of two sockets, four users in a tree, and jobs of all sizes.
+
+    Args:
+        shares: Shares of one of the users.
+    """
+    documents = [
+        market(
+            MARKET_NAME,
+            epochSeconds=5,
+            cores={"reservedCores": 1},
+            memory={"sliceSize": "1Gi"},
+        ),
+        _node("node-1", 32, "large"),
+        _node("node-2", 32, "large"),
+        _node("node-3", 16, "small"),
+        entitlement("engineering", shares=3),
+        entitlement("vision-lab", shares=2, parent="engineering", namespaces=["vision"]),
+        entitlement("speech-lab", shares=1, parent="engineering", namespaces=["speech"]),
+        entitlement("batch", shares=1, namespaces=["batch"]),
+        entitlement("astronomy", shares=shares, namespaces=["astronomy"]),
+    ]
+    documents += [
+        _profile("train", "vision", 0.985),
+        _profile("simulate", "astronomy", 0.94),
+        *_job("train", "vision-lab", "vision", "12Gi", ["node-1", "node-2"], profile="train"),
+        *_job("render", "vision-lab", "vision", "3Gi", ["node-1"], parallelFraction="0.82"),
+        *_job("label", "vision-lab", "vision", "1Gi", ["node-3"], parallelFraction="0.1"),
+        *_job("decode", "speech-lab", "speech", "6Gi", ["node-2", "node-3"]),
+        *_job("align", "speech-lab", "speech", "2Gi", ["node-1"], parallelFraction="0.7"),
+        *_job("serve", "speech-lab", "speech", "1Gi", ["node-3"], parallelFraction="0.05"),
+        *_job("index", "batch", "batch", "16Gi", ["node-2"], parallelFraction="0.96"),
+        *_job("report", "batch", "batch", "2Gi", ["node-3"], parallelFraction="0.6"),
+        *_job("simulate", "astronomy", "astronomy", "9Gi", ["node-1"], profile="simulate"),
+        *_job("reduce", "astronomy", "astronomy", "4Gi", ["node-3"], parallelFraction="0.88"),
+        job("lost", "nobody", "batch"),
+        pod("web-0", "web", "node-2", namespace="default", cpu="1500m"),
+    ]
+    return _decided(documents)
+
+
+def leases(nodes: list[str]) -> list[Document]:
+    """Return the Leases of an operator and of agents that are alive for a day."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return [
+        {
+            "apiVersion": LEASES.api_version,
+            "kind": "Lease",
+            "metadata": {"name": name, "namespace": "walras-system", "labels": labels},
+            "spec": {"holderIdentity": holder, "leaseDurationSeconds": 86400, "renewTime": now},
+        }
+        for name, holder, labels in (
+            (OPERATOR, OPERATOR, {}),
+            *((f"walras-agent-{each}", each, {"walras.dev/lease": "agent"}) for each in nodes),
+        )
+    ]
+
+
+def large(nodes: int = 1000, pods: int = 10_000) -> list[Document]:
+    """Return nodes, and as many jobs of one pod each as there are pods, of a hundred users."""
+    documents = [each for each in cluster(nodes, 0, "64Gi") if each["kind"] != "MarketJob"]
+    documents[0]["metadata"]["name"] = MARKET_NAME
+    for index in range(pods):
+        user, fraction = f"user-{index % 100}", f"0.{500 + index * 37 % 490}"
+        memory = {"demand": f"{1 + index % 4}Gi"}
+        name = f"job-{index}"
+        documents.append(job(name, user, parallelFraction=fraction, memory=memory))
+        documents.append(pod(f"{name}-0", name, f"node-{(index + index // 100 * 37) % nodes}"))
+    return _decided(documents)
+
+
+def write(path: Path, documents: list[Document]) -> Path:
+    """Write documents into a file, as a list like kubectl prints it."""
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": documents}))
+    return path
+
+
+def _node(name: str, cpus: int, pool: str) -> Document:
+    made = node(name, str(cpus))
+    made["metadata"]["labels"] = {"pool": pool}
+    made["status"]["allocatable"]["memory"] = f"{cpus}Gi"
+    return made
+
+
+def _job(
+    name: str, user: str, namespace: str, memory: str, nodes: list[str], **spec: Any
+) -> list[Document]:
+    pods = [
+        pod(f"{name}-{index}", name, place, namespace=namespace)
+        for index, place in enumerate(nodes)
+    ]
+    return [job(name, user, namespace, memory={"demand": memory}, **spec), *pods]
+
+
+def _profile(name: str, namespace: str, fraction: float) -> Document:
+    """Return measurements that scatter around a parallel fraction, always the same."""
+    measurements = []
+    for index, cores in enumerate((1, 2, 4, 8, 12)):
+        mean = 60 * (1 - fraction + fraction / cores) * (1 + 0.004 * (cores - 1))
+        scatter = 0.03 * (1 + index % 3) / 2
+        seconds = [f"{mean * (1 + each * scatter):.3f}" for each in (-1, 0.2, 0.8)]
+        measurements.append({"cores": cores, "seconds": seconds})
+    made = document("SpeedupProfile", name, namespace, spec={"measurements": measurements})
+    made["metadata"].pop("generation")
+    return made
+
+
+def _decided(documents: list[Document]) -> list[Document]:
+    """Return documents with the statuses after a decision that agents have enforced."""
+    nodes = [each for each in documents if each["kind"] == "Node"]
+    known = {
+        each["metadata"]["name"]: allocation(
+            each["metadata"]["name"], {"epoch": 0}, {"topology": _topology(each)}
+        )
+        for each in nodes
+    }
+    at = world(*documents, allocations=known)
+    at = outcome(at, decide(at))
+    at = replace(at, allocations={name: _reported(each) for name, each in at.allocations.items()})
+    at = outcome(at, decide(at))
+    found = [*at.objects.entitlements, *at.objects.jobs, *at.objects.profiles, *at.markets]
+    statuses = {each.metadata.uid: dict(each.status) for each in found if each.status}
+    for each in at.markets:
+        statuses[each.metadata.uid]["epoch"] = {
+            "number": 19,
+            "time": NOW,
+            "durationMilliseconds": 4,
+        }
+    return [_with_status(each, statuses) for each in documents] + [
+        _document_of(each) for each in at.allocations.values()
+    ]
+
+
+def _document_of(of: NodeAllocation) -> Document:
+    made: Document = of.model_dump(mode="json", by_alias=True, exclude_none=True)
+    metadata = {"name": of.metadata.name, "uid": f"NodeAllocation-{of.metadata.name}"}
+    return {**made, "metadata": {**metadata, "generation": 1}, "status": of.status}
+
+
+def _with_status(of: Document, statuses: dict[str, Document]) -> Document:
+    status = statuses.get(of["metadata"]["uid"])
+    return of if status is None else {**of, "status": status}
+
+
+def _topology(of: Document) -> Document:
+    """Return two threads for each core, the second ones numbered after all first ones."""
+    cpus = int(of["status"]["allocatable"]["cpu"])
+    cores = cpus // 2
+    layout = [
+        {
+            "socket": core * SOCKETS // cores,
+            "numaNode": core * SOCKETS // cores,
+            "cpus": f"{core},{core + cores}",
+        }
+        for core in range(cores)
+    ]
+    return {
+        "cpus": f"0-{cpus - 1}",
+        "cores": cores,
+        "threads": cpus,
+        "sockets": SOCKETS,
+        "numaNodes": SOCKETS,
+        "reserved": f"0,{cores}",
+        "memory": str(cpus * 2**30),
+        "layout": layout,
+    }
+
+
+def _reported(of: NodeAllocation) -> NodeAllocation:
+    """Return a plan with the report of an agent that has given whole cores in their order."""
+    status: Document = dict(of.status or {})
+    cores = status["topology"]["cores"]
+    free = list(range(cores - 1, 0, -1))  # the first is reserved
+    reports = []
+    for grant in sorted(of.spec.grants, key=lambda each: -Fraction(each.cores)):
+        own = [free.pop() for _ in range(int(Fraction(grant.cores))) if free]
+        cpus = [*own, *(core + cores for core in own)]
+        reports.append((grant, cpus))
+    shared = [0, cores, *free, *(core + cores for core in free)]
+    pods = [_report(grant, cpus or shared) for grant, cpus in reports]
+    status |= {
+        "epoch": of.spec.epoch,
+        "enforcedEpoch": of.spec.epoch,
+        "mode": "enforce",
+        "sharedCpus": str(CpuSet(shared)),
+        "pods": pods,
+        "conditions": [_condition(len(pods))],
+    }
+    return of.model_copy(update={"status": status})
+
+
+def _condition(grants: int) -> Document:
+    return {
+        "type": "Ready",
+        "status": "True",
+        "reason": "Enforced",
+        "message": f"{grants} grants enforced",
+        "lastTransitionTime": NOW,
+    }
+
+
+def _report(grant: PodGrant, cpus: list[int]) -> Document:
+    report = {
+        "podUID": grant.pod_uid,
+        "namespace": grant.namespace,
+        "name": grant.name,
+        "cpus": str(CpuSet(cpus)),
+        "state": "Enforced",
+        "reason": "",
+    }
+    return report if grant.memory is None else {**report, "memory": str(grant.memory)}
