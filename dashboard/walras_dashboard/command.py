@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from walras_service.failures import BadInput
 if TYPE_CHECKING:
     from walras_cli.cluster.options import Target
     from walras_dashboard.sources import Source
+    from walras_dashboard.viewers import Record
 
 
 @click.command("dashboard", short_help="Show the market in the browser.")
@@ -31,6 +33,14 @@ if TYPE_CHECKING:
     help="Wait until the files of -f are there, and show them anew whenever they change.",
 )
 @cluster_options
+@click.option("--prometheus", metavar="URL", help="Show the history that this Prometheus has.")
+@click.option(
+    "--prometheus-match",
+    default="",
+    metavar="MATCHERS",
+    help='Label matchers where it knows several clusters, such as cluster="a".',
+)
+@click.option("--prometheus-token", metavar="FILE", help="File with a bearer token for Prometheus.")
 @click.option(
     "--port",
     type=click.IntRange(min=0, max=65535),
@@ -46,7 +56,15 @@ if TYPE_CHECKING:
     help="Address to listen on. Others can then see the traffic, token included.",
 )
 def dashboard(
-    *, files: tuple[Path, ...], follow: bool, target: Target, port: int, listen: str
+    *,
+    files: tuple[Path, ...],
+    follow: bool,
+    target: Target,
+    prometheus: str | None,
+    prometheus_match: str,
+    prometheus_token: str | None,
+    port: int,
+    listen: str,
 ) -> None:
     """Show the market in the browser: prices, users, jobs, nodes, and what-if by hand.
 
@@ -54,6 +72,9 @@ def dashboard(
     machine can open it. The page shows what your kubeconfig may see, follows the cluster as it
     changes, and writes nothing to it. With -f, it shows a cluster in files, as `walras what-if -f`
     reads them.
+
+    History comes from Prometheus if you name it; otherwise from the operator, if you have the right
+    to get ConfigMaps in its namespace; otherwise it begins when you start this command.
 
     \b
     Examples:
@@ -77,7 +98,10 @@ def dashboard(
         raise BadInput(
             "--follow needs files; name them by -f, or drop it: a cluster is followed anyway"
         )
-    source = source_of(files, target, follow=follow)
+    if files and prometheus:
+        raise BadInput("--prometheus is about a live cluster; drop it, or drop -f")
+    record = _from_prometheus(prometheus, prometheus_match, prometheus_token)
+    source, of_operator = source_of(files, target, follow=follow)
     try:
         names = names_of(listen)
     except ValueError as error:
@@ -85,14 +109,18 @@ def dashboard(
     with bound(listen, port) as on:
         chosen = int(on.getsockname()[1])
         access = LocalAccess.to(chosen, names)
-        app = make_app(OneViewer(source), [Middleware(LocalGate, access=access)])
+        app = make_app(
+            OneViewer(source, record or of_operator), [Middleware(LocalGate, access=access)]
+        )
         click.echo(f"http://{names[0]}:{chosen}/?token={access.token}")
         click.echo("Open this URL in a browser; Ctrl-C ends.", err=True)
         serve(app, on)
 
 
-def source_of(files: tuple[Path, ...], target: Target, *, follow: bool = False) -> Source:
-    """Return what to show.
+def source_of(
+    files: tuple[Path, ...], target: Target, *, follow: bool = False
+) -> tuple[Source, Record | None]:
+    """Return what to show, and the history that the operator of a live cluster keeps.
 
     Raises:
         BadInput: The files or the kubeconfig cannot be used.
@@ -100,12 +128,28 @@ def source_of(files: tuple[Path, ...], target: Target, *, follow: bool = False) 
     if follow:
         from walras_dashboard.following import FollowedFiles
 
-        return FollowedFiles(files)
+        return FollowedFiles(files), None
     if files:
         from walras_dashboard.dump import Dump
 
-        return Dump.of(files)
+        return Dump.of(files), None
     from walras_cli.cluster.connection import connect
+    from walras_cli.cluster.history import HistoryReader
     from walras_dashboard.live import CONNECTIONS, Live
 
-    return Live(connect(target, CONNECTIONS), target.namespace or "")
+    cluster = connect(target, CONNECTIONS)
+    return Live(cluster, target.namespace or ""), HistoryReader(cluster).read
+
+
+def _from_prometheus(url: str | None, match: str, token_file: str | None) -> Record | None:
+    """Return what reads the history from Prometheus, if that is wanted.
+
+    Raises:
+        BadInput: The URL or the file cannot be used.
+    """
+    if url is None:
+        return None
+    from walras_cli.cluster.prometheus import Prometheus, prometheus_history
+
+    server = Prometheus.at(url, match, token_file)
+    return lambda since, step: prometheus_history(server, since, step, int(time.time()))

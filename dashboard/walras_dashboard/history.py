@@ -1,16 +1,23 @@
-"""Facts: how something changed, from whichever source has it."""
+"""Facts: how something changed, from whichever source has it.
+
+What the operator or Prometheus has kept comes first; what this server has seen since then follows.
+"""
 
 from __future__ import annotations
 
 import time
+from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
 from walras_dashboard.models import History, Series
 from walras_dashboard.session import FIELDS, MOST_JOBS
+from walras_service.api_errors import ApiError
+from walras_service.failures import Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from walras.history import History as Recorded
     from walras_dashboard.session import Kind, Sample
     from walras_dashboard.viewers import Viewer
 
@@ -38,8 +45,100 @@ def history_of(
     """
     now = time.time()
     viewer.session.take(now, viewer.views())
-    samples = in_steps(viewer.session.samples(now - since), step)
-    return of_session(samples, kind, name, step)
+    try:
+        recorded = viewer.recorded(since, step)
+    except (ApiError, Failure) as error:
+        recorded, notes = None, [str(error)]
+    else:
+        notes = [] if recorded is None else list(recorded.notes)
+    kept = None if recorded is None else of_recorded(recorded, kind, name)
+    from_then = kept.times[-1] + step if kept else now - since
+    samples = in_steps(viewer.session.samples(max(from_then, now - since)), step)
+    seen = of_session(samples, kind, name, step)
+    if kept is None:
+        return seen.model_copy(update={"notes": [*notes, *seen.notes]})
+    return joined(kept, seen)
+
+
+def of_recorded(
+    recorded: Recorded, kind: Literal["user", "job", "node", "cluster"], name: str
+) -> History | None:
+    """Return what was recorded, up to the last figure; None if nothing was (pure)."""
+    found = (
+        _recorded_cluster(recorded) if kind == "cluster" else _recorded_one(recorded, kind, name)
+    )
+    series = list(found)
+    known = [
+        place for each in series for place, value in enumerate(each.values) if value is not None
+    ]
+    if recorded.source == "none" or not known:
+        return None
+    length = max(known) + 1
+    return History(
+        source=recorded.source,
+        step=recorded.step,
+        times=[float(each) for each in recorded.times[:length]],
+        series=[each.model_copy(update={"values": each.values[:length]}) for each in series],
+        notes=list(recorded.notes),
+    )
+
+
+def _recorded_one(recorded: Recorded, kind: Kind, name: str) -> Iterator[Series]:
+    found = {each.name: list(each.values) for each in recorded.series(kind, name)}
+    for field, unit in FIELDS[kind]:
+        if field in found:
+            yield Series(name=field, unit=unit, values=found[field])
+
+
+def _recorded_cluster(recorded: Recorded) -> Iterator[Series]:
+    """Yield what `_of_cluster` yields of a session."""
+    users = _with_most(recorded, "user", "held", MOST_USERS)
+    nodes = _with_most(recorded, "node", "sold", MOST_NODES)
+    for figures, field in ((users, "held"), (users, "credits"), (nodes, "price")):
+        for name, found in figures.items():
+            if any(value is not None for value in found[field].values):
+                yield found[field].model_copy(update={"name": name})
+
+
+def _with_most(
+    recorded: Recorded, kind: Kind, field: str, most: int
+) -> Mapping[str, Mapping[str, Series]]:
+    """Return the figures of the users or nodes whose last figure is largest, by name."""
+    found = {
+        name: {each.name: each for each in _recorded_one(recorded, kind, name)}
+        for name in recorded.names(kind)
+    }
+    last = {
+        name: next((each for each in reversed(figures[field].values) if each is not None), 0.0)
+        for name, figures in found.items()
+    }
+    order = sorted(last, key=lambda name: (-(last[name] or 0.0), name))
+    return {name: found[name] for name in sorted(order[:most])}
+
+
+def joined(first: History, then: History) -> History:
+    """Return one history after the other, without values where one has no such figure (pure)."""
+    names = dict.fromkeys((each.name, each.unit) for each in chain(first.series, then.series))
+    return first.model_copy(
+        update={
+            "times": [*first.times, *then.times],
+            "series": [
+                Series(
+                    name=name,
+                    unit=unit,
+                    values=[*_values(first, name, unit), *_values(then, name, unit)],
+                )
+                for name, unit in names
+            ],
+        }
+    )
+
+
+def _values(history: History, name: str, unit: str) -> Iterable[float | None]:
+    for each in history.series:
+        if (each.name, each.unit) == (name, unit):
+            return each.values
+    return [None] * len(history.times)
 
 
 def in_steps(samples: Sequence[Sample], step: int) -> list[Sample]:

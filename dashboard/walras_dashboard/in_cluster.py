@@ -20,6 +20,7 @@ from starlette.responses import RedirectResponse
 
 from walras.resources.contract import API_VERSION
 from walras_cli.cluster.connection import Cluster
+from walras_cli.cluster.history import HistoryReader
 from walras_dashboard.live import CONNECTIONS, Live
 from walras_dashboard.viewers import UnauthenticatedError, Viewer
 from walras_service.api_errors import ApiError
@@ -205,7 +206,8 @@ class ClusterViewers:
                         "busy",
                     )
                 live = Live(cluster, identity.namespace)
-                kept = self._kept[identity.key] = _Kept(Viewer(live), live, cluster, now, now)
+                viewer = Viewer(live, HistoryReader(cluster).read)
+                kept = self._kept[identity.key] = _Kept(viewer, live, cluster, now, now)
             kept.used = kept.checked = now
             return kept.viewer
 

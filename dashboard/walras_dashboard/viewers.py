@@ -10,10 +10,15 @@ from walras_dashboard.views import Views
 from walras_dashboard.what_if import Tries
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from starlette.requests import Request
 
+    from walras.history import History
     from walras_dashboard.models import WhatIf, WhatIfAnswer
     from walras_dashboard.sources import Source
+
+    Record = Callable[[int, int], History]
 
 
 class UnauthenticatedError(Exception):
@@ -25,15 +30,18 @@ class Viewer:
 
     Args:
         source: What the viewer may see.
+        record: Returns what somebody else has recorded, for the last seconds at a step; None if
+            nobody records anything.
 
     Attributes:
         source: What the viewer may see.
         session: What the viewer could have seen since the server began.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, record: Record | None = None) -> None:
         self.source = source
         self.session = Session()
+        self._record, self._recording = record, threading.Lock()
         self._tries = Tries()
         self._views: Views | None = None
         self._lock = threading.Lock()
@@ -50,6 +58,18 @@ class Viewer:
             if self._views is None or self._views.state is not state:
                 self._views = Views(state, self._views)
             return self._views
+
+    def recorded(self, since: int, step: int) -> History | None:
+        """Return what was recorded of the last seconds; None if nobody records anything.
+
+        Raises:
+            Failure: The record cannot be read.
+            ApiError: The cluster cannot be asked.
+        """
+        if self._record is None:
+            return None
+        with self._recording:
+            return self._record(since, step)
 
     def try_out(self, changes: WhatIf) -> WhatIfAnswer:
         """Clear the market with changes.
@@ -78,10 +98,11 @@ class OneViewer:
 
     Args:
         source: What the user may see.
+        record: Returns what was recorded; see `Viewer`.
     """
 
-    def __init__(self, source: Source) -> None:
-        self._viewer = Viewer(source)
+    def __init__(self, source: Source, record: Record | None = None) -> None:
+        self._viewer = Viewer(source, record)
 
     def viewer(self, request: Request) -> Viewer:  # noqa: ARG002 - the gate let the request in
         """Return the one who asks."""
