@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.node
 
 TEAM, PROGRAM = "guests", "bounded"
-RIVAL, RIVAL_PROGRAM = "vision", "train"
+RIVAL, RIVAL_PROGRAMS = "vision", ("train", "index")
+"""The user with whom the program competes: three pods on two cores, so that one is shared."""
 FEW, MANY = 1, 9
 """Shares of a user with less than a core, and of one with a core of its own."""
 REQUEST, LIMIT = "100m", "500m"
@@ -49,7 +50,8 @@ def governed() -> list[Document]:
         },
         entitlement(TEAM, MANY),
         entitlement(RIVAL, FEW),
-        job(RIVAL, RIVAL_PROGRAM),
+        job(RIVAL, "train", work="2"),
+        job(RIVAL, "index"),
         made(
             "v1",
             "LimitRange",
@@ -80,7 +82,7 @@ def program(installed: Installed) -> Iterator[Installed]:
         apply(*documents)
         yield installed
     finally:
-        rival = ["marketjob", RIVAL_PROGRAM, "--namespace", RIVAL]
+        rival = ["marketjob", *RIVAL_PROGRAMS, "--namespace", RIVAL]
         for what in (["namespace", TEAM], ["entitlement", TEAM, RIVAL], rival):
             with suppress(ToolError):
                 kubectl("delete", "--ignore-not-found", "--wait=false", *what)
