@@ -35,7 +35,7 @@ from walras_operator.world import World  # noqa: E402
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from walras.history import Part, Sample
+    from walras.history import MarketSample, Part
 
 JOBS, USERS, NODES = 10_000, 100, 1_000
 CHANGING = (0.0, 0.05, 0.5, 1.0)
@@ -106,7 +106,7 @@ def milliseconds(do: Callable[[], Any]) -> tuple[Any, float]:
 
 def measured(market: Market, part: float) -> list[str]:
     """Return a row of the table: a slot in which a part of all jobs changes every minute."""
-    samples: list[Sample] = []
+    samples: list[MarketSample] = []
     sampling = 0.0
     for number in range(SAMPLES):
         market.change(part)

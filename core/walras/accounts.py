@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from walras.blocks import Values
-    from walras.history import Sample
+    from walras.history import MarketSample
 
 HOUR = 3600
 DAY = 86_400
@@ -71,7 +71,7 @@ _HELD = next(place for place, each in enumerate(COLUMNS) if each.name == "held")
 
 
 @dataclass(frozen=True, slots=True)
-class Hour:
+class HourSums:
     """The sums of an hour, or of several.
 
     Attributes:
@@ -82,12 +82,12 @@ class Hour:
     seconds: int = 0
     users: Table = field(default_factory=dict)
 
-    def __add__(self, other: Hour) -> Hour:
+    def __add__(self, other: HourSums) -> HourSums:
         users = dict(self.users)
         for name, values in other.users.items():
             before = users.get(name)
             users[name] = values if before is None else _sum(before, values)
-        return Hour(self.seconds + other.seconds, users)
+        return HourSums(self.seconds + other.seconds, users)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Day:
     """
 
     number: int
-    hours: Mapping[int, Hour] = field(default_factory=dict)
+    hours: Mapping[int, HourSums] = field(default_factory=dict)
     step: int = HOUR
     without: int = 0
 
@@ -110,11 +110,11 @@ class Day:
         step = max(self.step, other.step)
         hours = dict(coarser(self, step).hours)
         for start, hour in coarser(other, step).hours.items():
-            hours[start] = hours.get(start, Hour()) + hour
+            hours[start] = hours.get(start, HourSums()) + hour
         return Day(self.number, hours, step, max(self.without, other.without))
 
 
-def observed(before: Sample, now: int) -> Iterator[Day]:
+def observed(before: MarketSample, now: int) -> Iterator[Day]:
     """Yield what follows from a sample for the time until the next one.
 
     Args:
@@ -134,7 +134,7 @@ def observed(before: Sample, now: int) -> Iterator[Day]:
             )
             for name, values in before.tables.get("user", {}).items()
         }
-        yield Day(start // DAY, {hour: Hour(end - start, users)})
+        yield Day(start // DAY, {hour: HourSums(end - start, users)})
         start = end
 
 
@@ -142,10 +142,10 @@ def coarser(day: Day, step: int) -> Day:
     """Return a day summed over a longer time; the day itself if it is that coarse already."""
     if step <= day.step:
         return day
-    hours: dict[int, Hour] = {}
+    hours: dict[int, HourSums] = {}
     for start, hour in day.hours.items():
         first = start - start % step
-        hours[first] = hours.get(first, Hour()) + hour
+        hours[first] = hours.get(first, HourSums()) + hour
     return Day(day.number, hours, step, day.without)
 
 
@@ -183,7 +183,7 @@ def read_day(number: int, data: bytes) -> Day:
     return Day(
         number,
         {
-            time: Hour(observed_, table)
+            time: HourSums(observed_, table)
             for time, observed_, table in zip(block.times, seconds, tables, strict=True)
         },
         block.step,
@@ -217,12 +217,12 @@ def _without_smallest(day: Day, most: int) -> Day:
     return Day(day.number, hours, day.step, day.without + len(rest))
 
 
-def _with_others(hour: Hour, kept: frozenset[str]) -> Hour:
+def _with_others(hour: HourSums, kept: frozenset[str]) -> HourSums:
     users = {name: values for name, values in hour.users.items() if name in kept}
     others: Sequence[Values] = [values for name, values in hour.users.items() if name not in kept]
     if others:
         users[OTHERS] = _sums(others)
-    return Hour(hour.seconds, users)
+    return HourSums(hour.seconds, users)
 
 
 def _sums(rows: Iterable[Values]) -> Values:

@@ -94,7 +94,7 @@ _RANKS: Mapping[Kind, int] = {"user": 0, "node": 1, "job": 0}
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class MarketSample:
     """The market at one moment.
 
     Attributes:
@@ -143,11 +143,11 @@ class History:
     """The market over time.
 
     Attributes:
-        source: Where it was kept; none if it is not available.
+        source: Program that kept it; none if it is not available.
         step: Seconds between two times.
         times: Multiples of the step, in seconds since 1970. A value is the last one in its step.
         parts: Parts that it consists of, in any order.
-        notes: What is left out, for people, a line each.
+        notes: Lines for people about figures that are left out.
     """
 
     source: Literal["operator", "prometheus", "none"]
@@ -219,7 +219,7 @@ def place_of(slot: int) -> int:
     return slot % SLOTS
 
 
-def part_of(slot: int, samples: Iterable[Sample], largest: int = LARGEST_PART) -> Part:
+def part_of(slot: int, samples: Iterable[MarketSample], largest: int = LARGEST_PART) -> Part:
     """Return the part of a slot; samples of other slots are left out.
 
     Args:
@@ -237,9 +237,9 @@ def part_of(slot: int, samples: Iterable[Sample], largest: int = LARGEST_PART) -
     return Part(slot, blocks)
 
 
-def merged(samples: Iterable[Sample]) -> list[Sample]:
+def merged(samples: Iterable[MarketSample]) -> list[MarketSample]:
     """Return samples in the order of time; kinds of several samples at one time are joined."""
-    found: dict[int, Sample] = {}
+    found: dict[int, MarketSample] = {}
     for each in samples:
         before = found.get(each.time)
         tables = {**(before.tables if before else {}), **each.tables}
@@ -247,9 +247,9 @@ def merged(samples: Iterable[Sample]) -> list[Sample]:
     return [found[time] for time in sorted(found)]
 
 
-def samples_of(part: Part) -> tuple[list[Sample], list[str]]:
+def samples_of(part: Part) -> tuple[list[MarketSample], list[str]]:
     """Return the samples of a part, and a line about each block that cannot be read."""
-    found: list[Sample] = []
+    found: list[MarketSample] = []
     notes = []
     for kind, data in part.blocks.items():
         try:
@@ -259,7 +259,7 @@ def samples_of(part: Part) -> tuple[list[Sample], list[str]]:
             continue
         tables = block.tables([figure.name for figure in FIELDS[kind]])
         found += [
-            Sample(time, {kind: table})
+            MarketSample(time, {kind: table})
             for time, table in zip(block.times, tables, strict=True)
             if slot_of(time) == part.slot
         ]
@@ -314,7 +314,7 @@ def _readable(part: Part) -> tuple[Part, list[str]]:
     return replace(part, blocks=blocks), lines
 
 
-def _fitted(samples: Sequence[Sample], kind: Kind, largest: int) -> bytes:
+def _fitted(samples: Sequence[MarketSample], kind: Kind, largest: int) -> bytes:
     """Return the packed block of a kind, thinned until it fits; empty if nothing does."""
     step, without = STEP, 0
     chosen, names = list(samples), [figure.name for figure in FIELDS[kind]]

@@ -18,13 +18,13 @@ from walras_dashboard.access import BoundedBody, SecureHeaders
 from walras_dashboard.events import stream
 from walras_dashboard.history import history_of
 from walras_dashboard.models import (
-    History,
+    ErrorBody,
     Invalid,
     JobDetail,
     JobPage,
     NodeDetail,
     Overview,
-    Problem,
+    RecordedFigures,
     UserDetail,
     WhatIf,
     WhatIfAnswer,
@@ -50,7 +50,7 @@ STATUS = {"forbidden": 403, "unauthorized": 401, "missing": 404, "unreachable": 
 """Status of an answer by the reason for which the API server was of no help; 502 for others."""
 
 FAILURES: dict[int | str, dict[str, Any]] = {
-    status: {"model": Problem, "description": description}
+    status: {"model": ErrorBody, "description": description}
     for status, description in {
         401: "The request does not say on whose behalf it is made.",
         403: "The viewer may see nothing of this.",
@@ -69,8 +69,8 @@ def make_app(viewers: Viewers, gates: Sequence[Middleware] = ()) -> FastAPI:
     """Make the server.
 
     Args:
-        viewers: Who may ask, and what they may see.
-        gates: What lets requests in.
+        viewers: Viewers who may ask, with what each may see.
+        gates: Middleware that admits requests.
     """
     app = FastAPI(
         title="Walras dashboard",
@@ -177,7 +177,7 @@ def _add_questions(app: FastAPI, viewers: Viewers) -> None:
         namespace: Name = "",
         since: Annotated[int, Query(ge=60, le=86_400)] = 3600,
         step: Annotated[int, Query(ge=1, le=86_400)] = 60,
-    ) -> History:
+    ) -> RecordedFigures:
         """Return how something changed in the last seconds."""
         asked = f"{namespace}/{name}" if kind == "job" else name
         return _json(history_of(viewers.viewer(request), kind, asked, since, step))  # type: ignore[return-value]

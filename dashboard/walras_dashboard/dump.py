@@ -21,7 +21,7 @@ from walras.resources.parse import ResourceError, parse_allocation, parse_object
 from walras_cli.cluster.facts import ApiObject, Facts
 from walras_cli.documents import InputError, read
 from walras_cli.what_if.changes import sorted_by_kind
-from walras_dashboard.state import Origin, State
+from walras_dashboard.state import MarketState, Origin
 from walras_operator.decision import decide
 from walras_operator.world import Reference, World
 from walras_service.failures import BadInput
@@ -47,16 +47,16 @@ class Dump:
     """A cluster in files.
 
     Attributes:
-        current: What is in the files.
+        current: Objects in the files.
         known: The cluster as the operator would know it.
     """
 
-    current: State
+    current: MarketState
     known: World
 
     @classmethod
     def of(cls, files: Sequence[Path]) -> Dump:
-        """Read files.
+        """Read the documents of a cluster from files.
 
         Raises:
             BadInput: They cannot be read, or used.
@@ -67,7 +67,7 @@ class Dump:
             raise BadInput(*error.problems) from error
         return dump_of(located, ", ".join(map(str, files)), datetime.now(UTC))
 
-    def state(self) -> State:
+    def state(self) -> MarketState:
         """Return what is in the files."""
         return self.current
 
@@ -122,7 +122,7 @@ def dump_of(located: Sequence[Located[Any]], names: str, now: datetime) -> Dump:
     notes: tuple[str, ...] = ()
     if not decided:
         plain, notes = with_statuses(plain, decide(world)), (DERIVED,)
-    state = State(
+    state = MarketState(
         origin=Origin(_kind(objects.nodes), names, live=False),
         facts=replace(facts_in(plain), now=now),
         profiles={(each.metadata.namespace, each.metadata.name): each for each in objects.profiles},

@@ -35,7 +35,7 @@ async def stream(viewer: Viewer) -> AsyncIterator[str]:
 
 
 class _News:
-    """What has happened since it was last looked at; many changes are one."""
+    """News since the last look; many changes are one."""
 
     def __init__(self) -> None:
         self.lost = ""

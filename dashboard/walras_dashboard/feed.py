@@ -41,7 +41,7 @@ ROUND = 0.5
 """Least seconds between two watches."""
 
 
-class Listener(Protocol):
+class FeedListener(Protocol):
     """Whoever is told of the objects; each method may be called by several threads at once."""
 
     def replace(self, name: str, documents: Sequence[Document], namespace: str) -> None:
@@ -75,7 +75,7 @@ class Feed:
         name: str,
         kind: Kind,
         namespaces: Sequence[str],
-        listener: Listener,
+        listener: FeedListener,
         selectors: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name

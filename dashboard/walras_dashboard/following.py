@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from walras_dashboard.dump import Dump
-from walras_dashboard.state import Origin, State
+from walras_dashboard.state import MarketState, Origin
 from walras_service.failures import BadInput
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ class FollowedFiles:
         self._lock = threading.Lock()
         names = ", ".join(map(str, files))
         note = f"{names}: is not there yet; the page shows it once it is"
-        self._state = State(Origin("local", names, live=True), revision=0, notes=(note,))
+        self._state = MarketState(Origin("local", names, live=True), revision=0, notes=(note,))
 
-    def state(self) -> State:
+    def state(self) -> MarketState:
         """Return what is in the files."""
         with self._lock:
             seen = tuple(_stamp(each) for each in self._files)

@@ -9,7 +9,7 @@ import time
 from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
-from walras_dashboard.models import History, Series
+from walras_dashboard.models import FigureSeries, RecordedFigures
 from walras_dashboard.session import FIELDS, MOST_JOBS
 from walras_service.api_errors import ApiError
 from walras_service.failures import Failure
@@ -17,8 +17,8 @@ from walras_service.failures import Failure
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from walras.history import History as Recorded
-    from walras_dashboard.session import Kind, Sample
+    from walras.history import History
+    from walras_dashboard.session import Kind, SessionSample
     from walras_dashboard.viewers import Viewer
 
 MOST_USERS = 30
@@ -33,12 +33,12 @@ def history_of(
     name: str,
     since: int,
     step: int,
-) -> History:
+) -> RecordedFigures:
     """Return how something changed, at most one value in each step.
 
     Args:
-        viewer: Who asks.
-        kind: What changed.
+        viewer: Viewer who asks.
+        kind: Kind of what changed.
         name: Name of it; empty for the cluster.
         since: Seconds before now.
         step: Seconds between values.
@@ -61,8 +61,8 @@ def history_of(
 
 
 def of_recorded(
-    recorded: Recorded, kind: Literal["user", "job", "node", "cluster"], name: str
-) -> History | None:
+    recorded: History, kind: Literal["user", "job", "node", "cluster"], name: str
+) -> RecordedFigures | None:
     """Return what was recorded, up to the last figure; None if nothing was (pure)."""
     found = (
         _recorded_cluster(recorded) if kind == "cluster" else _recorded_one(recorded, kind, name)
@@ -74,7 +74,7 @@ def of_recorded(
     if recorded.source == "none" or not known:
         return None
     length = max(known) + 1
-    return History(
+    return RecordedFigures(
         source=recorded.source,
         step=recorded.step,
         times=[float(each) for each in recorded.times[:length]],
@@ -83,14 +83,14 @@ def of_recorded(
     )
 
 
-def _recorded_one(recorded: Recorded, kind: Kind, name: str) -> Iterator[Series]:
+def _recorded_one(recorded: History, kind: Kind, name: str) -> Iterator[FigureSeries]:
     found = {each.name: list(each.values) for each in recorded.series(kind, name)}
     for field, unit in FIELDS[kind]:
         if field in found:
-            yield Series(name=field, unit=unit, values=found[field])
+            yield FigureSeries(name=field, unit=unit, values=found[field])
 
 
-def _recorded_cluster(recorded: Recorded) -> Iterator[Series]:
+def _recorded_cluster(recorded: History) -> Iterator[FigureSeries]:
     """Yield what `_of_cluster` yields of a session."""
     users = _with_most(recorded, "user", "held", MOST_USERS)
     nodes = _with_most(recorded, "node", "sold", MOST_NODES)
@@ -101,8 +101,8 @@ def _recorded_cluster(recorded: Recorded) -> Iterator[Series]:
 
 
 def _with_most(
-    recorded: Recorded, kind: Kind, field: str, most: int
-) -> Mapping[str, Mapping[str, Series]]:
+    recorded: History, kind: Kind, field: str, most: int
+) -> Mapping[str, Mapping[str, FigureSeries]]:
     """Return the figures of the users or nodes whose last figure is largest, by name."""
     found = {
         name: {each.name: each for each in _recorded_one(recorded, kind, name)}
@@ -116,14 +116,14 @@ def _with_most(
     return {name: found[name] for name in sorted(order[:most])}
 
 
-def joined(first: History, then: History) -> History:
+def joined(first: RecordedFigures, then: RecordedFigures) -> RecordedFigures:
     """Return one history after the other, without values where one has no such figure (pure)."""
     names = dict.fromkeys((each.name, each.unit) for each in chain(first.series, then.series))
     return first.model_copy(
         update={
             "times": [*first.times, *then.times],
             "series": [
-                Series(
+                FigureSeries(
                     name=name,
                     unit=unit,
                     values=[*_values(first, name, unit), *_values(then, name, unit)],
@@ -134,31 +134,31 @@ def joined(first: History, then: History) -> History:
     )
 
 
-def _values(history: History, name: str, unit: str) -> Iterable[float | None]:
+def _values(history: RecordedFigures, name: str, unit: str) -> Iterable[float | None]:
     for each in history.series:
         if (each.name, each.unit) == (name, unit):
             return each.values
     return [None] * len(history.times)
 
 
-def in_steps(samples: Sequence[Sample], step: int) -> list[Sample]:
+def in_steps(samples: Sequence[SessionSample], step: int) -> list[SessionSample]:
     """Return the last sample in each step (pure)."""
     last = {int(each.time // step): each for each in samples}
     return list(last.values())
 
 
 def of_session(
-    samples: Sequence[Sample],
+    samples: Sequence[SessionSample],
     kind: Literal["user", "job", "node", "cluster"],
     name: str,
     step: int,
-) -> History:
+) -> RecordedFigures:
     """Return the history in samples (pure)."""
     series = list(_of_cluster(samples) if kind == "cluster" else _of_one(samples, kind, name))
     notes = [SESSION]
     if kind == "job" and not any(each.figures["job"] for each in samples):
         notes.append(f"figures of jobs are kept for up to {MOST_JOBS} jobs only")
-    return History(
+    return RecordedFigures(
         source="session" if series else "none",
         step=step,
         times=[each.time for each in samples],
@@ -167,16 +167,16 @@ def of_session(
     )
 
 
-def _of_one(samples: Sequence[Sample], kind: Kind, name: str) -> Iterator[Series]:
+def _of_one(samples: Sequence[SessionSample], kind: Kind, name: str) -> Iterator[FigureSeries]:
     rows = [each.figures[kind].get(name) for each in samples]
     if all(row is None for row in rows):
         return
     for index, (field, unit) in enumerate(FIELDS[kind]):
         values = [None if row is None else row[index] for row in rows]
-        yield Series(name=field, unit=unit, values=values)
+        yield FigureSeries(name=field, unit=unit, values=values)
 
 
-def _of_cluster(samples: Sequence[Sample]) -> Iterator[Series]:
+def _of_cluster(samples: Sequence[SessionSample]) -> Iterator[FigureSeries]:
     """Yield the cores that users hold and their credits, and the prices of nodes."""
     for name in _largest(samples, "user", "held", MOST_USERS):
         yield _series(samples, "user", name, "held")
@@ -188,7 +188,7 @@ def _of_cluster(samples: Sequence[Sample]) -> Iterator[Series]:
         yield _series(samples, "node", name, "price")
 
 
-def _largest(samples: Sequence[Sample], kind: Kind, field: str, most: int) -> list[str]:
+def _largest(samples: Sequence[SessionSample], kind: Kind, field: str, most: int) -> list[str]:
     """Return the names with the largest last figures, by name."""
     if not samples:
         return []
@@ -198,11 +198,11 @@ def _largest(samples: Sequence[Sample], kind: Kind, field: str, most: int) -> li
     return sorted(order[:most])
 
 
-def _series(samples: Sequence[Sample], kind: Kind, name: str, field: str) -> Series:
+def _series(samples: Sequence[SessionSample], kind: Kind, name: str, field: str) -> FigureSeries:
     fields = [each for each, _ in FIELDS[kind]]
     index = fields.index(field)
     unit = FIELDS[kind][index][1]
     rows = [each.figures[kind].get(name) for each in samples]
-    return Series(
+    return FigureSeries(
         name=name, unit=unit, values=[None if row is None else row[index] for row in rows]
     )

@@ -53,10 +53,10 @@ RESERVED = "system:"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """On whose behalf requests are made.
+    """The user on whose behalf requests are made.
 
     Attributes:
-        key: What tells viewers apart; holds no secret.
+        key: Key that distinguishes viewers; holds no secret.
         token: Bearer token of the viewer; empty if the server impersonates the viewer.
         headers: Headers of impersonation.
         namespace: Namespace that the viewer has chosen; empty for all.
@@ -165,7 +165,7 @@ class ClusterViewers:
         """Return who asks.
 
         Raises:
-            UnauthenticatedError: That cannot be told.
+            UnauthenticatedError: The request does not say who asks.
             ApiError: The API server does not know the viewer, or there are too many viewers.
         """
         namespace = request.cookies.get(NAMESPACE_COOKIE, "")

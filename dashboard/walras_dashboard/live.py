@@ -1,8 +1,8 @@
 """Facts: a live cluster, as far as one viewer may see it, kept up to date by watches.
 
 Every kind has a `Feed`. What feeds say is collected, and at most four times a second it becomes a
-new immutable `State`. Leases and use are asked for periodically, since they change all the time
-without mattering to anyone. Threads start when a viewer first looks.
+new immutable `MarketState`. Leases and use are asked for periodically, since they change all the
+time without mattering to anyone. Threads start when a viewer first looks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from walras_cli.cluster.live import world_of
 from walras_cli.cluster.use import NOT_ASKED, Use, use_of
 from walras_dashboard.feed import Feed
 from walras_dashboard.moves import moves
-from walras_dashboard.state import Moved, Origin, State
+from walras_dashboard.state import MarketState, Moved, Origin
 from walras_service.api_errors import ApiError
 from walras_service.failures import Failure
 from walras_service.kinds import NODES, OURS
@@ -108,7 +108,7 @@ class Live:
         self._use: Use = NOT_ASKED
         self._moved: dict[str, tuple[Moved, ...]] = {}
         self._known: set[str] = set()
-        self._state: State | None = None
+        self._state: MarketState | None = None
         self._changed = threading.Event()
         self._ready = threading.Event()
         self._stopping = threading.Event()
@@ -138,7 +138,7 @@ class Live:
 
     # For viewers.
 
-    def state(self) -> State:
+    def state(self) -> MarketState:
         """Return what may be seen now."""
         self._start()
         self._ready.wait(PATIENCE)
@@ -312,7 +312,7 @@ class Live:
             self._tell()
             self._stopping.wait(PAUSE)
 
-    def _made(self, revision: int) -> State:
+    def _made(self, revision: int) -> MarketState:
         objects = self._objects
         facts = Facts(
             now=self._cluster.now,
@@ -326,7 +326,7 @@ class Live:
             use=self._use,
             withheld=tuple(sorted(set(self._withheld.values()))),
         )
-        return State(
+        return MarketState(
             Origin("cluster", self._cluster.host, live=True),
             revision,
             facts,

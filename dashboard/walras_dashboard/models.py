@@ -14,7 +14,7 @@ from pydantic.alias_generators import to_camel
 Number = float | None
 
 
-class Answer(BaseModel):
+class ApiModel(BaseModel):
     """A part of an answer."""
 
     model_config = ConfigDict(
@@ -22,8 +22,8 @@ class Answer(BaseModel):
     )
 
 
-class SourceInfo(Answer):
-    """Where the figures come from.
+class SourceInfo(ApiModel):
+    """The source of the figures.
 
     Attributes:
         kind: A live cluster, a dump of a cluster in a file, or a local run.
@@ -38,7 +38,7 @@ class SourceInfo(Answer):
     namespace: str
 
 
-class Totals(Answer):
+class Totals(ApiModel):
     """Sums over the whole cluster.
 
     Attributes:
@@ -62,7 +62,7 @@ class Totals(Answer):
     memory_granted: Number
 
 
-class UserFigures(Answer):
+class UserFigures(ApiModel):
     """Figures of an Entitlement; the figures of a parent are sums of what is below it.
 
     Attributes:
@@ -128,8 +128,8 @@ class User(UserFigures):
     jobs: int
 
 
-class NodeRow(Answer):
-    """A node.
+class NodeSummary(ApiModel):
+    """A node of the cluster, with what it sells.
 
     Attributes:
         name: Name of the node.
@@ -162,8 +162,8 @@ class NodeRow(Answer):
     pods: int
 
 
-class Loan(Answer):
-    """What one Entitlement lends to another.
+class Lending(ApiModel):
+    """Cores and memory that one Entitlement lends to another.
 
     Attributes:
         lender: Entitlement that lends.
@@ -178,15 +178,15 @@ class Loan(Answer):
     memory: Number
 
 
-class Overview(Answer):
+class Overview(ApiModel):
     """The whole cluster except its jobs, which ``/jobs`` lists.
 
     Attributes:
         time: Time of the figures (RFC 3339).
         revision: Number that grows with each change.
-        source: Where the figures come from.
-        notes: What is left out, and the way out.
-        warnings: What makes the figures doubtful, and the way out.
+        source: Source of the figures.
+        notes: Figures that are left out, and the way out.
+        warnings: Reasons to doubt the figures, and the way out.
         headline: The market in a line; empty if it is not known.
         mechanism: Mechanism that divides cores.
         memory_mechanism: Mechanism that divides memory.
@@ -212,11 +212,11 @@ class Overview(Answer):
     epoch: int | None
     totals: Totals
     users: list[User]
-    nodes: list[NodeRow]
-    lending: list[Loan]
+    nodes: list[NodeSummary]
+    lending: list[Lending]
 
 
-class JobFigures(Answer):
+class JobFigures(ApiModel):
     """Figures of a MarketJob.
 
     Attributes:
@@ -256,7 +256,7 @@ class JobFigures(Answer):
     source: str | None
 
 
-class JobRow(JobFigures):
+class JobSummary(JobFigures):
     """A MarketJob in a list.
 
     Attributes:
@@ -266,7 +266,7 @@ class JobRow(JobFigures):
     pods: int
 
 
-class JobPage(Answer):
+class JobPage(ApiModel):
     """A part of the jobs.
 
     Attributes:
@@ -277,10 +277,10 @@ class JobPage(Answer):
 
     revision: int
     total: int
-    jobs: list[JobRow]
+    jobs: list[JobSummary]
 
 
-class Fault(Answer):
+class FailedCondition(ApiModel):
     """A condition that does not hold.
 
     Attributes:
@@ -296,7 +296,7 @@ class Fault(Answer):
     message: str
 
 
-class Owner(Answer):
+class Owner(ApiModel):
     """A pod that has CPUs.
 
     Attributes:
@@ -312,7 +312,7 @@ class Owner(Answer):
     user: str | None
 
 
-class Thread(Answer):
+class Thread(ApiModel):
     """A hardware thread.
 
     Attributes:
@@ -327,14 +327,14 @@ class Thread(Answer):
     state: Literal["owned", "shared", "reserved", "free", "outside", "unknown"]
 
 
-class Core(Answer):
+class Core(ApiModel):
     """A physical core, named after its lowest thread."""
 
     id: int
     threads: list[Thread]
 
 
-class NumaNode(Answer):
+class NumaNode(ApiModel):
     """A NUMA node; its memory is null where the agent does not report it."""
 
     id: int
@@ -342,20 +342,20 @@ class NumaNode(Answer):
     cores: list[Core]
 
 
-class Socket(Answer):
-    """A processor."""
+class Socket(ApiModel):
+    """A processor package."""
 
     id: int
     numa_nodes: list[NumaNode]
 
 
-class Topology(Answer):
+class CpuLayout(ApiModel):
     """The processors of a node."""
 
     sockets: list[Socket]
 
 
-class Pool(Answer):
+class Pool(ApiModel):
     """CPUs that several pods share.
 
     Attributes:
@@ -367,8 +367,8 @@ class Pool(Answer):
     owners: list[Owner]
 
 
-class Grant(Answer):
-    """What a pod has of a node.
+class NodeGrant(ApiModel):
+    """Cores and memory that a pod has of a node.
 
     Attributes:
         namespace: Namespace of the pod.
@@ -399,7 +399,7 @@ class Grant(Answer):
     reason: str
 
 
-class Move(Answer):
+class CpuMove(ApiModel):
     """A change of who has which CPUs.
 
     Attributes:
@@ -411,7 +411,7 @@ class Move(Answer):
     what: str
 
 
-class OtherPod(Answer):
+class OtherPod(ApiModel):
     """A pod outside the market.
 
     Attributes:
@@ -427,7 +427,7 @@ class OtherPod(Answer):
     memory: float
 
 
-class Supply(Answer):
+class NodeSupply(ApiModel):
     """How it comes to what a node sells.
 
     Attributes:
@@ -445,7 +445,7 @@ class Supply(Answer):
     others: list[OtherPod]
 
 
-class NodeDetail(NodeRow):
+class NodeDetail(NodeSummary):
     """Everything about a node.
 
     Attributes:
@@ -454,26 +454,26 @@ class NodeDetail(NodeRow):
         grants: Pods with a grant, the most cores first.
         moved: Last changes of who has which CPUs, newest first, since this server began.
         supply: How it comes to what it sells.
-        faults: What is wrong with it.
-        notes: What is left out, and the way out.
+        faults: Its conditions that do not hold.
+        notes: Figures that are left out, and the way out.
     """
 
-    topology: Topology | None
+    topology: CpuLayout | None
     pools: list[Pool]
-    grants: list[Grant]
-    moved: list[Move]
-    supply: Supply
-    faults: list[Fault]
+    grants: list[NodeGrant]
+    moved: list[CpuMove]
+    supply: NodeSupply
+    faults: list[FailedCondition]
     notes: list[str]
 
 
-class Budget(Answer):
+class JobBudget(ApiModel):
     """The budget that pays for a job.
 
     Attributes:
         entitlement: Entitlement that has the budget.
         cores: Cores that it is entitled to, which is its budget.
-        spend: What all pods of the job spend.
+        spend: Amount that all pods of the job spend.
         part: Part of the budget that this is, from 0 to 1.
     """
 
@@ -483,14 +483,14 @@ class Budget(Answer):
     part: Number
 
 
-class CurvePoint(Answer):
+class CurvePoint(ApiModel):
     """A predicted speedup."""
 
     cores: float
     speedup: float
 
 
-class MeasuredPoint(Answer):
+class MeasuredPoint(ApiModel):
     """A measured speedup, with the least and the largest of the repeated measurements."""
 
     cores: float
@@ -499,7 +499,7 @@ class MeasuredPoint(Answer):
     high: float
 
 
-class Curve(Answer):
+class Curve(ApiModel):
     """How a job speeds up with cores.
 
     Attributes:
@@ -515,7 +515,7 @@ class Curve(Answer):
     measured: list[MeasuredPoint]
 
 
-class CoRunner(Answer):
+class PodPartner(ApiModel):
     """The pod that a pod was placed beside, and the advice to its user.
 
     Attributes:
@@ -533,7 +533,7 @@ class CoRunner(Answer):
     gain: Number
 
 
-class JobPod(Answer):
+class JobPod(ApiModel):
     """A pod of a job.
 
     Attributes:
@@ -566,16 +566,16 @@ class JobPod(Answer):
     reason: str
     memory_reason: str | None
     cpus: str | None
-    co_runner: CoRunner | None
+    co_runner: PodPartner | None
 
 
-class OneMore(Answer):
+class OneMoreCore(ApiModel):
     """One more core for a pod.
 
     Attributes:
         pod: Name of the pod.
         node: Node of the pod.
-        text: What it costs, brings, and who could pay, as ``walras explain`` says it.
+        text: Its cost, its gain, and who could pay, as ``walras explain`` says it.
         gain: Speedup that it brings.
         cost: Price of the core, in the unit of the budget.
     """
@@ -598,30 +598,30 @@ class JobDetail(JobFigures):
         pods: Its pods by name.
         unlisted: Number of pods for which its status has no room.
         one_more: One more core for each pod that bought cores.
-        faults: What is wrong with it or its Entitlement.
-        notes: What is left out, and the way out.
+        faults: Conditions of it or its Entitlement that do not hold.
+        notes: Figures that are left out, and the way out.
     """
 
     message: str
-    budget: Budget
+    budget: JobBudget
     source_text: str
     curve: Curve
     pods: list[JobPod]
     unlisted: int
-    one_more: list[OneMore]
-    faults: list[Fault]
+    one_more: list[OneMoreCore]
+    faults: list[FailedCondition]
     notes: list[str]
 
 
-class LedgerLoan(Answer):
+class LedgerLoan(ApiModel):
     """Memory lent or borrowed in a quantum; the name is empty for memory that nobody owns."""
 
     name: str
     memory: float
 
 
-class Ledger(Answer):
-    """What Karma's last quantum did to an Entitlement.
+class QuantumLedger(ApiModel):
+    """The last quantum of Karma as an Entitlement saw it.
 
     Attributes:
         number: Number of the quantum.
@@ -645,22 +645,22 @@ class UserDetail(UserFigures):
         children: Entitlements that divide its budget directly.
         jobs: Jobs that draw on it or on what is below it, if they may be seen.
         ledger: Last quantum of its credits; null if no credits are kept.
-        lending: What it lends and borrows.
+        lending: Its loans to and from others.
         text: The sentences of ``walras explain``.
-        faults: What is wrong with it.
-        notes: What is left out, and the way out.
+        faults: Its conditions that do not hold.
+        notes: Figures that are left out, and the way out.
     """
 
     children: list[str]
-    jobs: list[JobRow]
-    ledger: Ledger | None
-    lending: list[Loan]
+    jobs: list[JobSummary]
+    ledger: QuantumLedger | None
+    lending: list[Lending]
     text: list[str]
-    faults: list[Fault]
+    faults: list[FailedCondition]
     notes: list[str]
 
 
-class Series(Answer):
+class FigureSeries(ApiModel):
     """Figures over time, one for each time; null where none is known.
 
     Attributes:
@@ -674,29 +674,29 @@ class Series(Answer):
     values: list[Number]
 
 
-class History(Answer):
+class RecordedFigures(ApiModel):
     """How something changed.
 
     Attributes:
-        source: Where the figures come from: Prometheus, the operator's last day, or what this
+        source: Source of the figures: Prometheus, the operator's last day, or what this
             server has seen since it began.
         step: Seconds between times.
         times: Seconds since 1970.
         series: Figures.
-        notes: What is missing, and the way out.
+        notes: Figures that are missing, and the way out.
     """
 
     source: Literal["prometheus", "operator", "session", "none"]
     step: int
     times: list[float]
-    series: list[Series]
+    series: list[FigureSeries]
     notes: list[str]
 
 
 Text = Annotated[str, Field(min_length=1, max_length=600)]
 
 
-class NewNodes(Answer):
+class NewNodes(ApiModel):
     """Nodes to add.
 
     Attributes:
@@ -708,7 +708,7 @@ class NewNodes(Answer):
     count: Annotated[int, Field(ge=1, le=1000)]
 
 
-class WhatIf(Answer):
+class WhatIf(ApiModel):
     """Changes to try.
 
     Attributes:
@@ -730,8 +730,8 @@ class WhatIf(Answer):
     mechanism: Annotated[str, Field(max_length=100)] | None = None
 
 
-class DividedUser(Answer):
-    """What an Entitlement gets in a division of cores."""
+class DividedUser(ApiModel):
+    """The part of an Entitlement in a division of cores."""
 
     name: str
     entitled: float
@@ -741,16 +741,16 @@ class DividedUser(Answer):
     gain: Number
 
 
-class DividedNode(Answer):
-    """What a node sells in a division of cores."""
+class DividedNode(ApiModel):
+    """Cores and price of a node in a division of cores."""
 
     name: str
     cores: int
     price: float
 
 
-class DividedJob(Answer):
-    """What a pod of a job gets in a division of cores."""
+class DividedJob(ApiModel):
+    """The part of a pod in a division of cores."""
 
     namespace: str
     name: str
@@ -761,14 +761,14 @@ class DividedJob(Answer):
     speedup: float
 
 
-class Figure(Answer):
+class Figure(ApiModel):
     """A figure of a whole division, as ``walras what-if`` prints it."""
 
     name: str
     value: str
 
 
-class Division(Answer):
+class DividedCores(ApiModel):
     """A division of the cluster's cores.
 
     Attributes:
@@ -786,14 +786,14 @@ class Division(Answer):
     figures: list[Figure]
 
 
-class RefusedJob(Answer):
+class RefusedJob(ApiModel):
     """A job that would get nothing, and why."""
 
     job: str
     reason: str
 
 
-class WhatIfAnswer(Answer):
+class WhatIfAnswer(ApiModel):
     """Today's division, and the one with the changes.
 
     Attributes:
@@ -802,33 +802,33 @@ class WhatIfAnswer(Answer):
         then: Division with the changes.
         unchanged_jobs: Number of pods whose cores are the same in both.
         yaml: The changes as documents for ``kubectl apply``; empty if there are none to apply.
-        notes: What takes no part or is not known.
+        notes: Objects that take no part, and figures that are unknown.
         refused: Jobs that would get nothing.
     """
 
     seconds: float
-    now: Division
-    then: Division
+    now: DividedCores
+    then: DividedCores
     unchanged_jobs: int
     yaml: str
     notes: list[str]
     refused: list[RefusedJob]
 
 
-class Problem(Answer):
+class ErrorBody(ApiModel):
     """Why a request failed: the object and the way out, in one sentence."""
 
     error: str
 
 
-class InvalidField(Answer):
+class InvalidField(ApiModel):
     """A field of a request that is invalid."""
 
     loc: list[str | int]
     msg: str
 
 
-class Invalid(Answer):
+class Invalid(ApiModel):
     """A request that is invalid."""
 
     detail: list[InvalidField]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from walras_dashboard.models import JobFigures, JobRow, Loan, NodeRow, User
+from walras_dashboard.models import JobFigures, JobSummary, Lending, NodeSummary, User
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from walras.resources.entitlement import EntitlementStatus
     from walras_cli.cluster.explain.lending import Partner
     from walras_cli.cluster.facts import Facts
-    from walras_cli.cluster.top.jobs import JobRow as TopJob
-    from walras_cli.cluster.top.nodes import NodeRow as TopNode
+    from walras_cli.cluster.top.jobs import JobRow
+    from walras_cli.cluster.top.nodes import NodeRow
     from walras_cli.cluster.top.users import UserRow as TopUser
 
 POOL_LABELS = (
@@ -28,7 +28,7 @@ POOL_LABELS = (
 """Labels by which providers name the pool of a node, in order of precedence."""
 
 
-def job_figures(row: TopJob) -> dict[str, Any]:
+def job_figures(row: JobRow) -> dict[str, Any]:
     """Return the figures of a job by field of `JobFigures`."""
     enforced = bool(row.pods) and row.enforced == row.pods
     return {
@@ -51,28 +51,28 @@ def job_figures(row: TopJob) -> dict[str, Any]:
     }
 
 
-def node_of(row: TopJob) -> str:
+def node_of(row: JobRow) -> str:
     """Return the node of a job's pods, or how many nodes they have."""
     nodes = {pod.node for pod in row.each if pod.node}
     return next(iter(nodes)) if len(nodes) == 1 else f"{len(nodes)} nodes" if nodes else ""
 
 
-def job_of(row: TopJob) -> JobRow:
+def job_of(row: JobRow) -> JobSummary:
     """Return a job in a list."""
-    return JobRow(**job_figures(row), pods=row.pods)
+    return JobSummary(**job_figures(row), pods=row.pods)
 
 
 SORTED_BY = frozenset({*JobFigures.model_fields, "pods"})
 """Fields of a job that a list can be sorted by."""
 
 
-def figure_of(row: TopJob, field: str) -> Any:
+def figure_of(row: JobRow, field: str) -> Any:
     """Return one figure of a job, without making its row."""
     return row.pods if field == "pods" else job_figures(row)[field]
 
 
-def node_figures(facts: Facts, row: TopNode) -> dict[str, Any]:
-    """Return the figures of a node by field of `NodeRow`."""
+def node_figures(facts: Facts, row: NodeRow) -> dict[str, Any]:
+    """Return the figures of a node by field of `NodeSummary`."""
     node = facts.nodes.get(row.name)
     free = None if row.cores is None else max(row.cores - (row.sold or 0.0), 0.0)
     return {
@@ -92,9 +92,9 @@ def node_figures(facts: Facts, row: TopNode) -> dict[str, Any]:
     }
 
 
-def node_of_top(facts: Facts, row: TopNode) -> NodeRow:
+def node_of_top(facts: Facts, row: NodeRow) -> NodeSummary:
     """Return a node in a list."""
-    return NodeRow(**node_figures(facts, row))
+    return NodeSummary(**node_figures(facts, row))
 
 
 def _pool(labels: Mapping[str, str]) -> str | None:
@@ -116,7 +116,7 @@ def user_figures(facts: Facts, row: TopUser, partners: Sequence[Partner] | None)
     Args:
         facts: Facts about the cluster.
         row: Row of the Entitlement.
-        partners: To whom it lends and from whom it borrows; None if that cannot be told.
+        partners: Users that it lends to or borrows from; None if they are unknown.
     """
     status = facts.entitlements[row.name].status
     return {
@@ -171,7 +171,7 @@ def user_of(facts: Facts, row: TopUser, partners: Sequence[Partner] | None) -> U
 
 def loans_of(
     facts: Facts, partners: Mapping[str, Sequence[Partner]], memory_of: Iterable[str]
-) -> list[Loan]:
+) -> list[Lending]:
     """Return what Entitlements lend, the most cores first.
 
     Args:
@@ -191,7 +191,7 @@ def loans_of(
         for loan in () if credits_ is None else credits_.lent:
             memory[lender, loan.entitlement or ""] = float(loan.memory)
     found = [
-        Loan(lender=lender, borrower=borrower, cores=cores.get(key), memory=memory.get(key))
+        Lending(lender=lender, borrower=borrower, cores=cores.get(key), memory=memory.get(key))
         for key in {**cores, **memory}
         for lender, borrower in (key,)
     ]

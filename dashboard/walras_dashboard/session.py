@@ -1,4 +1,4 @@
-"""What a server has seen since it began: figures over time, where nothing else keeps them.
+"""Figures over time that a server has seen since it began, where nothing else keeps them.
 
 Samples are taken when something changes, at most every ten seconds. When there are too many, every
 second one is dropped, so that the first is kept for as long as the server runs.
@@ -43,7 +43,7 @@ Figures = tuple[float | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class SessionSample:
     """Figures at one time, by kind and name."""
 
     time: float
@@ -54,7 +54,7 @@ class Session:
     """The samples; it may be used by several threads at once."""
 
     def __init__(self) -> None:
-        self._samples: list[Sample] = []
+        self._samples: list[SessionSample] = []
         self._spacing = LEAST_SECONDS
         self._lock = threading.Lock()
 
@@ -63,7 +63,7 @@ class Session:
 
         Args:
             time: Seconds since 1970.
-            views: What is seen at that time.
+            views: Views at that time.
         """
         with self._lock:
             if self._samples and time - self._samples[-1].time < self._spacing:
@@ -73,16 +73,16 @@ class Session:
                 del self._samples[1::2]
                 self._spacing *= 2
 
-    def samples(self, since: float) -> Sequence[Sample]:
+    def samples(self, since: float) -> Sequence[SessionSample]:
         """Return the samples from a time on."""
         with self._lock:
             return [each for each in self._samples if each.time >= since]
 
 
-def sample_of(time: float, views: Views) -> Sample:
+def sample_of(time: float, views: Views) -> SessionSample:
     """Return what is seen as a sample (pure)."""
     overview, rows = views.overview, views.job_rows
-    return Sample(
+    return SessionSample(
         time,
         {
             "user": {each.name: _of_user(each) for each in overview.users},

@@ -8,14 +8,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from walras.resources.cluster import Pod
-    from walras_dashboard.state import State
+    from walras_dashboard.state import MarketState
     from walras_operator.world import World
 
 
 class Source(Protocol):
-    """What one viewer may see, now and whenever it changes."""
+    """Source of the states that one viewer may see, now and whenever they change."""
 
-    def state(self) -> State:
+    def state(self) -> MarketState:
         """Return what may be seen now.
 
         Raises:

@@ -17,7 +17,7 @@ ProfileKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a state comes from.
+    """The source of a state.
 
     Attributes:
         kind: A live cluster, a dump of a cluster in a file, or a local run.
@@ -44,16 +44,16 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class MarketState:
     """Everything that one viewer may see.
 
     Attributes:
-        origin: Where it comes from.
+        origin: Source of the state.
         revision: Number that grows with each change.
-        facts: What ``walras top`` and ``walras explain`` would read.
+        facts: Facts that ``walras top`` and ``walras explain`` would read.
         profiles: SpeedupProfiles by namespace and name, as far as they can be read.
         moved: Last changes of CPUs by node, newest first.
-        notes: What is left out, besides the notes on the facts.
+        notes: Lines about figures that are left out, besides those of the facts.
     """
 
     origin: Origin

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from walras_agent.cpuset import CpuSet
-from walras_dashboard.models import Core, NumaNode, Owner, Pool, Socket, Thread, Topology
+from walras_dashboard.models import Core, CpuLayout, NumaNode, Owner, Pool, Socket, Thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ def cpus_in(text: str) -> CpuSet:
 
 
 class Ownership:
-    """Who has which CPUs of a node.
+    """Owners of the CPUs of a node.
 
     Args:
         status: Report of the node's agent.
@@ -55,13 +55,13 @@ class Ownership:
             return Thread(cpu=cpu, owner=None, state="shared")
         return Thread(cpu=cpu, owner=None, state="reserved" if cpu in self._reserved else "free")
 
-    def topology(self) -> Topology | None:
+    def topology(self) -> CpuLayout | None:
         """Return the processors; None where the agent has not reported where its CPUs are."""
         reported = self._status.topology
         if reported is None or not reported.layout:
             return None
         places = sorted(reported.layout, key=lambda each: (each.socket, each.numa_node))
-        return Topology(
+        return CpuLayout(
             sockets=[
                 Socket(id=socket, numa_nodes=self._numa_nodes(list(of_socket)))
                 for socket, of_socket in groupby(places, key=lambda each: each.socket)

@@ -29,13 +29,13 @@ class Viewer:
     """Someone with a browser.
 
     Args:
-        source: What the viewer may see.
+        source: Source of what the viewer may see.
         record: Returns what somebody else has recorded, for the last seconds at a step; None if
             nobody records anything.
 
     Attributes:
-        source: What the viewer may see.
-        session: What the viewer could have seen since the server began.
+        source: Source of what the viewer may see.
+        session: Figures that the viewer could have seen since the server began.
     """
 
     def __init__(self, source: Source, record: Record | None = None) -> None:
@@ -89,7 +89,7 @@ class Viewers(Protocol):
         """Return who asks.
 
         Raises:
-            UnauthenticatedError: That cannot be told.
+            UnauthenticatedError: The request does not say who asks.
         """
 
 
@@ -97,7 +97,7 @@ class OneViewer:
     """The user of a local server, whose rights are those of its kubeconfig.
 
     Args:
-        source: What the user may see.
+        source: Source of what the user may see.
         record: Returns what was recorded; see `Viewer`.
     """
 

@@ -35,24 +35,24 @@ from walras_cli.cluster.top.nodes import node_row, prices_of
 from walras_cli.cluster.top.users import user_rows
 from walras_dashboard.curve import curve_of
 from walras_dashboard.models import (
-    Budget,
-    CoRunner,
-    Fault,
-    Grant,
+    CpuMove,
+    FailedCondition,
+    JobBudget,
     JobDetail,
     JobPage,
     JobPod,
-    Ledger,
     LedgerLoan,
-    Loan,
-    Move,
+    Lending,
     NodeDetail,
-    OneMore,
+    NodeGrant,
+    NodeSupply,
+    OneMoreCore,
     OtherPod,
     Overview,
     Owner,
+    PodPartner,
+    QuantumLedger,
     SourceInfo,
-    Supply,
     Totals,
     UserDetail,
 )
@@ -73,16 +73,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from walras.resources.cluster import Pod
-    from walras_cli.cluster.explain.job import Fault as ExplainedFault
-    from walras_cli.cluster.explain.job import PodCoRunner, PodReason
+    from walras_cli.cluster.explain.job import Fault, PodCoRunner, PodReason
     from walras_cli.cluster.explain.lending import Partner
     from walras_cli.cluster.explain.node import Holder, NodeExplanation
     from walras_cli.cluster.explain.user import Quantum
     from walras_cli.cluster.facts import Facts
-    from walras_cli.cluster.top.jobs import JobRow as TopJob
-    from walras_cli.cluster.top.nodes import NodeRow as TopNode
+    from walras_cli.cluster.top.jobs import JobRow
+    from walras_cli.cluster.top.nodes import NodeRow
     from walras_cli.cluster.top.users import UserRow as TopUser
-    from walras_dashboard.state import State
+    from walras_dashboard.state import MarketState
     from walras_service.failures import Failure
 
 MECHANISMS: tuple[str, ...] = get_args(CoreMechanism)
@@ -100,7 +99,7 @@ class _Kept(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JobQuery:
-    """Which jobs to list.
+    """Filter and order of a list of jobs.
 
     Attributes:
         user: Entitlement that pays for them; empty for all.
@@ -138,14 +137,14 @@ class Views:
         before: Views of an earlier state, whose rows are taken over where nothing changed.
     """
 
-    def __init__(self, state: State, before: Views | None = None) -> None:
+    def __init__(self, state: MarketState, before: Views | None = None) -> None:
         self.state = state
         self.facts: Facts = state.facts
         self._jobs: dict[tuple[str, str], _Kept] = {} if before is None else before._jobs
         self._nodes: dict[str, _Kept] = {} if before is None else before._nodes
 
     @cached_property
-    def job_rows(self) -> tuple[TopJob, ...]:
+    def job_rows(self) -> tuple[JobRow, ...]:
         """Rows of all jobs by namespace and name."""
         facts, kept = self.facts, {}
         # cores_of_cpu depends on the Market's spec and on topologies, which change very rarely.
@@ -170,7 +169,7 @@ class Views:
         return {name: each.status.topology for name, each in self.facts.allocations.items()}
 
     @cached_property
-    def node_rows(self) -> tuple[TopNode, ...]:
+    def node_rows(self) -> tuple[NodeRow, ...]:
         """Rows of all nodes by name."""
         facts, kept = self.facts, {}
         prices = prices_of(facts)
@@ -193,14 +192,14 @@ class Views:
 
     @cached_property
     def partners(self) -> Mapping[str, tuple[Partner, ...]] | None:
-        """To whom each Entitlement lends, and from whom it borrows; None if that is not known."""
+        """Return lenders and borrowers of each Entitlement; None if they are unknown."""
         if self.facts.market is None or not self.facts.all_entitlements:
             return None
         groups = {name: with_all_below(self.facts, name) for name in self.facts.entitlements}
         return partners_of_each(self.facts, groups)
 
     @cached_property
-    def lending(self) -> list[Loan]:
+    def lending(self) -> list[Lending]:
         """Loans among Entitlements that have jobs of their own."""
         own = [name for name, each in self.facts.entitlements.items() if each.status.cores]
         partners = self.partners or {}
@@ -209,12 +208,12 @@ class Views:
 
     @property
     def notes(self) -> list[str]:
-        """What is left out."""
+        """Return lines about figures that are left out."""
         return [*remarks_of(self.facts), *self.state.notes]
 
     @property
     def source(self) -> SourceInfo:
-        """Where the figures come from."""
+        """Return the source of the figures."""
         origin = self.state.origin
         return SourceInfo(
             kind=origin.kind, name=origin.name, live=origin.live, namespace=self.facts.namespace
@@ -298,7 +297,7 @@ class Views:
 
     def jobs(self, query: JobQuery) -> JobPage:
         """Return a part of the jobs."""
-        rows: Sequence[TopJob] = [row for row in self.job_rows if _matches(row, query)]
+        rows: Sequence[JobRow] = [row for row in self.job_rows if _matches(row, query)]
         if query.sort:
             rows = _sorted(rows, query.sort)
         part = rows[query.offset : query.offset + query.limit]
@@ -319,7 +318,7 @@ class Views:
         return JobDetail(
             **job_figures(row),
             message=found.message,
-            budget=Budget(
+            budget=JobBudget(
                 entitlement=found.budget.entitlement,
                 cores=found.budget.cores,
                 spend=found.budget.spend,
@@ -335,7 +334,7 @@ class Views:
             pods=[_pod(pod) for pod in found.pods],
             unlisted=found.unlisted,
             one_more=[
-                OneMore(
+                OneMoreCore(
                     pod=each.pod,
                     node=each.node,
                     text="; ".join(one_more_sentences(each)),
@@ -378,13 +377,13 @@ class Views:
 
     def _loans_of(
         self, name: str, partners: Sequence[Partner], quantum: Quantum | None
-    ) -> list[Loan]:
+    ) -> list[Lending]:
         """Return what an Entitlement lends, and then what it borrows."""
         lent = loans_of(self.facts, {name: partners}, [name])
         cores = {each.name: -each.cores for each in partners if each.cores < 0}
         memory = {} if quantum is None else {each.name: each.memory for each in quantum.borrowed}
         borrowed = [
-            Loan(lender=other, borrower=name, cores=cores.get(other), memory=memory.get(other))
+            Lending(lender=other, borrower=name, cores=cores.get(other), memory=memory.get(other))
             for other in {**cores, **memory}
         ]
         return [*lent, *sorted(borrowed, key=lambda each: (-(each.cores or 0.0), each.lender))]
@@ -408,7 +407,9 @@ class Views:
             topology=None if placed is None else placed.topology(),
             pools=[] if placed is None else placed.pools(),
             grants=self._grants(name, found.holders),
-            moved=[Move(time=each.time, what=each.what) for each in self.state.moved.get(name, ())],
+            moved=[
+                CpuMove(time=each.time, what=each.what) for each in self.state.moved.get(name, ())
+            ],
             supply=_supply(found),
             faults=_faults(found.faults),
             notes=self.notes,
@@ -426,7 +427,7 @@ class Views:
                 )
         return found
 
-    def _grants(self, node: str, holders: Iterable[Holder]) -> list[Grant]:
+    def _grants(self, node: str, holders: Iterable[Holder]) -> list[NodeGrant]:
         allocation, used = self.facts.allocations.get(node), self.facts.use.pods or {}
         limits = (
             {}
@@ -434,7 +435,7 @@ class Views:
             else {(each.namespace, each.name): each.memory for each in allocation.status.pods}
         )
         return [
-            Grant(
+            NodeGrant(
                 namespace=each.namespace,
                 pod=each.pod,
                 job=each.job,
@@ -467,7 +468,7 @@ def _sum(values: Iterable[float | None]) -> float | None:
     return float(sum(known)) if known else None
 
 
-def _matches(row: TopJob, query: JobQuery) -> bool:
+def _matches(row: JobRow, query: JobQuery) -> bool:
     if query.user and row.entitlement != query.user:
         return False
     if query.node and all(pod.node != query.node for pod in row.each):
@@ -478,7 +479,7 @@ def _matches(row: TopJob, query: JobQuery) -> bool:
     )
 
 
-def _sorted(rows: Iterable[TopJob], sort: str) -> list[TopJob]:
+def _sorted(rows: Iterable[JobRow], sort: str) -> list[JobRow]:
     """Sort by a field; what is not known is last in both orders, and equals stay by name."""
     field = _field(sort)
     pairs = [(figure_of(row, field), row) for row in rows]
@@ -487,9 +488,9 @@ def _sorted(rows: Iterable[TopJob], sort: str) -> list[TopJob]:
     return [row for _, row in known] + [row for figure, row in pairs if figure is None]
 
 
-def _faults(found: Iterable[ExplainedFault]) -> list[Fault]:
+def _faults(found: Iterable[Fault]) -> list[FailedCondition]:
     return [
-        Fault(
+        FailedCondition(
             object=each.object, condition=each.condition, reason=each.reason, message=each.message
         )
         for each in found
@@ -515,10 +516,10 @@ def _pod(pod: PodReason) -> JobPod:
     )
 
 
-def _co_runner(found: PodCoRunner | None) -> CoRunner | None:
+def _co_runner(found: PodCoRunner | None) -> PodPartner | None:
     if found is None:
         return None
-    return CoRunner(
+    return PodPartner(
         partner=found.partner,
         predicted=found.predicted,
         measured=found.measured,
@@ -527,10 +528,10 @@ def _co_runner(found: PodCoRunner | None) -> CoRunner | None:
     )
 
 
-def _ledger(quantum: Quantum | None) -> Ledger | None:
+def _ledger(quantum: Quantum | None) -> QuantumLedger | None:
     if quantum is None:
         return None
-    return Ledger(
+    return QuantumLedger(
         number=quantum.number,
         earned=float(quantum.earned),
         spent=float(quantum.spent),
@@ -539,9 +540,9 @@ def _ledger(quantum: Quantum | None) -> Ledger | None:
     )
 
 
-def _supply(found: NodeExplanation) -> Supply:
+def _supply(found: NodeExplanation) -> NodeSupply:
     supply = found.supply
-    return Supply(
+    return NodeSupply(
         cpus=supply.cpus,
         cores=supply.cores,
         reserved=supply.reserved,

@@ -21,10 +21,10 @@ from walras_cli.what_if.changes import Situation, situation_of_world
 from walras_cli.what_if.comparison import Cleared
 from walras_cli.what_if.report import FIGURES
 from walras_dashboard.models import (
+    DividedCores,
     DividedJob,
     DividedNode,
     DividedUser,
-    Division,
     Figure,
     RefusedJob,
     WhatIf,
@@ -312,9 +312,9 @@ def _differ(one: tuple[float, float] | None, other: tuple[float, float] | None) 
     return any(abs(a - b) >= VISIBLE for a, b in zip(one, other, strict=True))
 
 
-def _division(cleared: Cleared, moved: frozenset[tuple[str, str, str]]) -> Division:
+def _division(cleared: Cleared, moved: frozenset[tuple[str, str, str]]) -> DividedCores:
     plan = cleared.plan
-    return Division(
+    return DividedCores(
         mechanism=plan.mechanism,
         users=[
             DividedUser(

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walras.history import GIB, Sample, stored
+from walras.history import GIB, MarketSample, stored
 from walras.resources.contract import MARKET_NAME
 from walras_operator.conditions import listed
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 Status = dict[str, Any]
 
 
-class Used(NamedTuple):
-    """What a pod, or all pods of a user, use.
+class PodUsage(NamedTuple):
+    """Cores and memory that a pod, or all pods of a user, use.
 
     Attributes:
         cores: CPUs of a pod, as Kubernetes counts them; cores of a user, as the market sells them.
@@ -34,31 +34,33 @@ class Used(NamedTuple):
     memory: float
 
 
-Use = Mapping[tuple[str, str], Used]
-"""What pods use, by namespace and name."""
+Use = Mapping[tuple[str, str], PodUsage]
+"""Use of pods, by namespace and name."""
 
 
-def sample_of(world: World, time: int, use: Use | None = None) -> Sample:
+def sample_of(world: World, time: int, use: Use | None = None) -> MarketSample:
     """Return the market as the statuses describe it. Malformed figures count as unknown.
 
     Args:
         world: Everything that the operator knows.
         time: Current time, in seconds since 1970.
-        use: What pods use; None if that is unknown.
+        use: Use of pods; None if it is unknown.
     """
     used = {} if use is None else used_by_users(world, use)
-    return Sample(time, {"user": _users(world, used), "node": _nodes(world), "job": _jobs(world)})
+    return MarketSample(
+        time, {"user": _users(world, used), "node": _nodes(world), "job": _jobs(world)}
+    )
 
 
-def used_by_users(world: World, use: Use) -> dict[str, Used]:
+def used_by_users(world: World, use: Use) -> dict[str, PodUsage]:
     """Return what the pods of each user's jobs use, without users of whom not all is known.
 
     Args:
         world: Everything that the operator knows.
-        use: What pods use.
+        use: Use of pods.
     """
     of_cpu = _cores_of_cpu(world)
-    found: defaultdict[str, list[Used]] = defaultdict(list)
+    found: defaultdict[str, list[PodUsage]] = defaultdict(list)
     unknown = set()
     for each in world.objects.jobs:
         status, user = each.status or {}, each.spec.entitlement
@@ -68,9 +70,9 @@ def used_by_users(world: World, use: Use) -> dict[str, Used]:
             mine = use.get((each.metadata.namespace, str(pod.get("name"))))
             if mine is not None:
                 cores = mine.cores * of_cpu.get(str(pod.get("node")), 1.0)
-                found[user].append(Used(cores, mine.memory))
+                found[user].append(PodUsage(cores, mine.memory))
     return {
-        user: Used(sum(each.cores for each in pods), sum(each.memory for each in pods))
+        user: PodUsage(sum(each.cores for each in pods), sum(each.memory for each in pods))
         for user, pods in found.items()
         if user not in unknown
     }
@@ -109,7 +111,7 @@ def loans(status: Mapping[str, Any], direction: str) -> float | None:
     return sum(_number(each, "memory") or 0.0 for each in listed(credit, direction))
 
 
-def _users(world: World, used: Mapping[str, Used]) -> Table:
+def _users(world: World, used: Mapping[str, PodUsage]) -> Table:
     found = {}
     statuses = {each.metadata.name: each.status or {} for each in world.objects.entitlements}
     balances = [_number(each, "credits", "balance") for each in statuses.values()]
@@ -121,7 +123,7 @@ def _users(world: World, used: Mapping[str, Used]) -> Table:
     return found
 
 
-def _user(status: Status, used: Used | None, mean_credits: float) -> tuple[float | None, ...]:
+def _user(status: Status, used: PodUsage | None, mean_credits: float) -> tuple[float | None, ...]:
     entitled, bought = _number(status, "cores", "entitled"), _number(status, "cores", "allocated")
     trade = None if entitled is None or bought is None else bought - entitled
     paid, balance = spent(status), _number(status, "credits", "balance")

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 from config_maps import ConfigMaps
 from kind_documents import document
-from walras.accounts import COLUMNS, DAY, HOUR, Day, Hour, stored_day
-from walras.history import FIELDS, SLOT, STEP, Sample, part_of, place_of, slot_of, stored
+from walras.accounts import COLUMNS, DAY, HOUR, Day, HourSums, stored_day
+from walras.history import FIELDS, SLOT, STEP, MarketSample, part_of, place_of, slot_of, stored
 from walras.resources.assembly import Objects
 from walras.resources.contract import accounts_part, history_part
 from walras.resources.market import HistoryPolicy
@@ -21,7 +21,7 @@ from walras_cli.cluster.connection import Cluster
 from walras_cli.cluster.history import USERS, HistoryReader, history_of
 from walras_cli.cluster.report.sums import rfc3339
 from walras_cli.main import main
-from walras_operator.market_sample import Used
+from walras_operator.market_sample import PodUsage
 from walras_operator.runtime.history import HistoryKeeper
 from walras_operator.runtime.history_parts import HistoryParts, StoredPart
 from walras_operator.runtime.metrics import Metrics
@@ -61,15 +61,15 @@ def put(server: ConfigMaps, name: str, start: int, data: dict[str, bytes]) -> No
     parts.write(name, "samples", StoredPart("", start, "w", data))
 
 
-def put_samples(server: ConfigMaps, *samples: Sample) -> None:
+def put_samples(server: ConfigMaps, *samples: MarketSample) -> None:
     for slot in {slot_of(each.time) for each in samples}:
         blocks = {str(kind): data for kind, data in part_of(slot, samples).blocks.items()}
         put(server, history_part(place_of(slot)), slot * SLOT, blocks)
 
 
-def user(time: int, held: float) -> Sample:
+def user(time: int, held: float) -> MarketSample:
     row = tuple(held if each.name == "held" else None for each in FIELDS["user"])
-    return Sample(time, {"user": {"ann": stored(row, "user")}})
+    return MarketSample(time, {"user": {"ann": stored(row, "user")}})
 
 
 def test_what_was_kept_is_read(server: ConfigMaps) -> None:
@@ -123,7 +123,7 @@ def test_parts_of_an_earlier_turn_of_the_ring_are_not_shown(server: ConfigMaps) 
 
 def test_accounts_are_those_of_the_days_and_corrupt_ones_are_named(server: ConfigMaps) -> None:
     number = now(server) // DAY - 3
-    day = Day(number, {number * DAY: Hour(HOUR, {"ann": (3600,) * len(COLUMNS)})})
+    day = Day(number, {number * DAY: HourSums(HOUR, {"ann": (3600,) * len(COLUMNS)})})
     put(server, accounts_part(number % 401), number * DAY, {USERS: stored_day(day)})
     put(server, accounts_part((number + 1) % 401), (number + 1) * DAY, {USERS: b"x"})
     put(server, accounts_part((number + 2) % 401), (number - 399) * DAY, {USERS: stored_day(day)})
@@ -153,7 +153,7 @@ def test_a_report_has_what_an_operator_wrote(server: ConfigMaps, tmp_path: Path)
     world = World("", objects=Objects(entitlements=[ann.model_copy(update={"status": status})]))
     keeper = HistoryKeeper(
         lambda: world,
-        lambda: {("lab", "a"): Used(2.0, 2**30)},
+        lambda: {("lab", "a"): PodUsage(2.0, 2**30)},
         lambda: 1,
         HistoryPolicy,
         HistoryParts(Api(server.settings(), "test", 1), PLACE),

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walras.accounts import COLUMNS, DAY, HOUR, OTHERS, Day, Hour
+from walras.accounts import COLUMNS, DAY, HOUR, OTHERS, Day, HourSums
 from walras_cli.cluster.report.command import span_of
 from walras_cli.cluster.report.opencost import opencost
 from walras_cli.cluster.report.page import ReportPage
@@ -36,7 +36,7 @@ def row(**values: float) -> tuple[int | None, ...]:
     )
 
 
-def day(start: int, hours: dict[int, Hour], step: int = HOUR, without: int = 0) -> Day:
+def day(start: int, hours: dict[int, HourSums], step: int = HOUR, without: int = 0) -> Day:
     return Day(start // DAY, {start + HOUR * n: hour for n, hour in hours.items()}, step, without)
 
 
@@ -47,8 +47,11 @@ BOB = row(entitled=4, bought=3, held=2, borrowed=0, lent=1, paid=3)
 def made(**options: Any) -> Report:
     """Two hours of October of which half of one was observed, and one of November."""
     days = [
-        day(OCTOBER, {22: Hour(3600, {"ann": ANN, "bob": BOB}), 23: Hour(1800, {"ann": ANN})}),
-        day(NOVEMBER, {0: Hour(3600, {"ann": ANN})}),
+        day(
+            OCTOBER,
+            {22: HourSums(3600, {"ann": ANN, "bob": BOB}), 23: HourSums(1800, {"ann": ANN})},
+        ),
+        day(NOVEMBER, {0: HourSums(3600, {"ann": ANN})}),
     ]
     return report_of(days, OCTOBER + 22 * HOUR, NOVEMBER + HOUR, **options)
 
@@ -81,7 +84,7 @@ def test_gaps_are_said_and_never_filled() -> None:
 
 
 def test_adjacent_hours_without_an_operator_are_one_gap() -> None:
-    days = [day(OCTOBER, {0: Hour(3600), 5: Hour(3600)})]
+    days = [day(OCTOBER, {0: HourSums(3600), 5: HourSums(3600)})]
     (period,) = report_of(days, OCTOBER, OCTOBER + 6 * HOUR).periods
     (gap,) = period.gaps
     assert (gap.start, gap.end) == (rfc3339(OCTOBER + HOUR), rfc3339(OCTOBER + 5 * HOUR))
@@ -89,13 +92,13 @@ def test_adjacent_hours_without_an_operator_are_one_gap() -> None:
 
 
 def test_a_part_of_an_hour_at_the_end_is_no_gap() -> None:
-    days = [day(OCTOBER, {0: Hour(3600), 1: Hour(600)})]
+    days = [day(OCTOBER, {0: HourSums(3600), 1: HourSums(600)})]
     (period,) = report_of(days, OCTOBER, OCTOBER + HOUR + 600).periods
     assert (period.seconds, period.gaps) == (4200, ())
 
 
 def test_sums_over_several_hours_cover_all_of_them() -> None:
-    days = [day(OCTOBER, {0: Hour(DAY - 600, {"ann": ANN})}, step=DAY)]
+    days = [day(OCTOBER, {0: HourSums(DAY - 600, {"ann": ANN})}, step=DAY)]
     (period,) = report_of(days, OCTOBER, NOVEMBER).periods
     assert period.observed_seconds == DAY - 600
     assert len(period.gaps) == 1
@@ -110,7 +113,7 @@ def test_what_is_observed_and_what_is_missing_make_up_the_whole(
     seconds: dict[int, int], first: int, last: int
 ) -> None:
     days = [
-        day(start, {n - at: Hour(seconds[n]) for n in seconds if at <= n < at + 24})
+        day(start, {n - at: HourSums(seconds[n]) for n in seconds if at <= n < at + 24})
         for start, at in ((OCTOBER, 0), (NOVEMBER, 24))
     ]
     start, end = OCTOBER + first * HOUR, OCTOBER + last * HOUR
@@ -159,7 +162,7 @@ def test_json_has_rows_periods_and_notes() -> None:
 
 
 def test_users_without_a_row_are_named_as_others() -> None:
-    days = [day(OCTOBER, {0: Hour(3600, {OTHERS: BOB, "ann": ANN})}, without=7)]
+    days = [day(OCTOBER, {0: HourSums(3600, {OTHERS: BOB, "ann": ANN})}, without=7)]
     page = ReportPage(report_of(days, OCTOBER, OCTOBER + HOUR), "operator")
     assert [each.user for each in page.report.rows] == ["(others)", "ann"]
     assert page.remarks() == (
@@ -249,7 +252,7 @@ def test_the_page_shows_what_is_printed(capsys: pytest.CaptureFixture[str]) -> N
         Day(
             first // DAY,
             {
-                time: Hour(HOUR, users)
+                time: HourSums(HOUR, users)
                 for time in range(first, first + DAY, HOUR)
                 if time not in away
             },

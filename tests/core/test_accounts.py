@@ -17,13 +17,13 @@ from walras.accounts import (
     OTHERS,
     STEPS,
     Day,
-    Hour,
+    HourSums,
     coarser,
     observed,
     read_day,
     stored_day,
 )
-from walras.history import FIELDS, Sample, stored
+from walras.history import FIELDS, MarketSample, stored
 
 if TYPE_CHECKING:
     from walras.blocks import Table
@@ -36,7 +36,9 @@ VALUES = st.tuples(*(st.one_of(st.none(), st.integers(0, 10**15)) for _ in COLUM
     lambda row: any(value is not None for value in row)
 )
 HOURS = st.builds(
-    Hour, st.integers(0, HOUR), st.dictionaries(st.sampled_from(["ann", "bob", "cyd", ""]), VALUES)
+    HourSums,
+    st.integers(0, HOUR),
+    st.dictionaries(st.sampled_from(["ann", "bob", "cyd", ""]), VALUES),
 )
 
 
@@ -54,9 +56,9 @@ def total(day: Day) -> tuple[int, list[int]]:
     return sum(hour.seconds for hour in day.hours.values()), sums
 
 
-def sample(time: int, held: float, user: str = "ann") -> Sample:
+def sample(time: int, held: float, user: str = "ann") -> MarketSample:
     row = tuple(held if each.name == "held" else None for each in FIELDS["user"])
-    return Sample(time, {"user": {user: stored(row, "user")}})
+    return MarketSample(time, {"user": {user: stored(row, "user")}})
 
 
 @given(days())
@@ -114,7 +116,7 @@ def test_what_was_never_known_stays_unknown() -> None:
 
 def test_the_smallest_users_are_summed_where_a_day_has_no_room() -> None:
     users: Table = {f"user-{n:03}": (n * 7919,) * len(COLUMNS) for n in range(1, 300)}
-    day = Day(NUMBER, {START: Hour(HOUR, users)})
+    day = Day(NUMBER, {START: HourSums(HOUR, users)})
     back = read_day(NUMBER, stored_day(day, 1500))
     (hour,) = back.hours.values()
     kept = sorted(set(hour.users) - {OTHERS})
@@ -124,5 +126,5 @@ def test_the_smallest_users_are_summed_where_a_day_has_no_room() -> None:
 
 
 def test_an_earlier_turn_of_the_ring_is_no_sum_of_this_day() -> None:
-    data = stored_day(Day(NUMBER, {START: Hour(HOUR, {"ann": (1,) * len(COLUMNS)})}))
+    data = stored_day(Day(NUMBER, {START: HourSums(HOUR, {"ann": (1,) * len(COLUMNS)})}))
     assert read_day(NUMBER + 401, data) == Day(NUMBER + 401)

@@ -22,8 +22,8 @@ from walras.history import (
     SLOTS,
     STEP,
     Kind,
+    MarketSample,
     Part,
-    Sample,
     history_of_parts,
     merged,
     part_of,
@@ -47,27 +47,27 @@ def tables(kind: Kind) -> st.SearchStrategy[Table]:
 
 
 @st.composite
-def samples(draw: st.DrawFn, most: int = 12) -> list[Sample]:
+def samples(draw: st.DrawFn, most: int = 12) -> list[MarketSample]:
     """Samples of one slot, in the order of time."""
     times = draw(st.lists(st.integers(START, START + SLOT - 1), max_size=most, unique=True))
     return [
-        Sample(time, {kind: table for kind in KINDS if (table := draw(tables(kind)))})
+        MarketSample(time, {kind: table for kind in KINDS if (table := draw(tables(kind)))})
         for time in sorted(times)
     ]
 
 
-def sampled(number: int, held: float | None, jobs: int = 1) -> Sample:
+def sampled(number: int, held: float | None, jobs: int = 1) -> MarketSample:
     table = {f"lab/job-{job:05}": stored((held, held, 1.0), "job") for job in range(jobs)}
-    return Sample(START + STEP * number, {"job": table})
+    return MarketSample(START + STEP * number, {"job": table})
 
 
-def same(one: list[Sample], other: list[Sample]) -> bool:
+def same(one: list[MarketSample], other: list[MarketSample]) -> bool:
     """Whether samples are the same, apart from those of which nothing is known."""
     return [each for each in one if each.tables] == [each for each in other if each.tables]
 
 
 @given(samples())
-def test_what_fits_comes_back_as_it_was(given: list[Sample]) -> None:
+def test_what_fits_comes_back_as_it_was(given: list[MarketSample]) -> None:
     part = part_of(slot_of(START), given)
     back, notes = samples_of(part)
     assert same(back, given)
@@ -76,7 +76,7 @@ def test_what_fits_comes_back_as_it_was(given: list[Sample]) -> None:
 
 @given(samples(), st.integers(0, 2000))
 def test_no_part_is_larger_than_its_bound_and_the_rest_is_in_order(
-    given: list[Sample], largest: int
+    given: list[MarketSample], largest: int
 ) -> None:
     part = part_of(slot_of(START), given, largest)
     assert part.size <= largest
@@ -99,7 +99,7 @@ def test_the_ring_fits_in_32_mib() -> None:
 
 def test_what_does_not_fit_is_thinned_evenly_and_the_newest_stays() -> None:
     given = [
-        Sample(
+        MarketSample(
             START + STEP * number,
             {"job": {f"lab/{job}": (job * number**3, number, 7) for job in range(200)}},
         )
@@ -118,7 +118,7 @@ def test_what_does_not_fit_is_thinned_evenly_and_the_newest_stays() -> None:
 def test_users_stay_when_there_is_no_room_for_jobs_and_small_jobs_go_first() -> None:
     user = stored([1.0] * len(FIELDS["user"]), "user")
     jobs = {f"lab/{job:04}": stored((float(job), 1.0, 1.0), "job") for job in range(1000)}
-    given = Sample(START, {"user": {"ann": user}, "job": jobs})
+    given = MarketSample(START, {"user": {"ann": user}, "job": jobs})
     part = part_of(slot_of(START), [given], 3000)
     (back,), _ = samples_of(part)
     assert back.tables["user"] == {"ann": user}
@@ -130,7 +130,7 @@ def test_users_stay_when_there_is_no_room_for_jobs_and_small_jobs_go_first() -> 
 
 @given(samples(), samples())
 def test_a_second_leader_continues_the_part_of_the_first(
-    first: list[Sample], second: list[Sample]
+    first: list[MarketSample], second: list[MarketSample]
 ) -> None:
     slot = slot_of(START)
     stored_samples, _ = samples_of(part_of(slot, first))

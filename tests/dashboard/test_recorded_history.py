@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from dashboards import EXAMPLE
-from walras.history import FIELDS, SLOT, STEP, Sample, history_of_parts, part_of, stored
+from walras.history import FIELDS, SLOT, STEP, MarketSample, history_of_parts, part_of, stored
 from walras_dashboard.dump import Dump
 from walras_dashboard.history import history_of
 from walras_dashboard.viewers import Viewer
@@ -25,7 +25,7 @@ def recorded(since: int, step: int) -> History:
     last = (now // SLOT - 1) * SLOT
     times = range(last, last + STEPS * STEP, STEP)
     samples = [
-        Sample(
+        MarketSample(
             each,
             {
                 "user": {"ada": stored([2.0, 1.5, number / 8, *REST], "user")},

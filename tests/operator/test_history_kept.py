@@ -25,7 +25,7 @@ from walras.resources.assembly import Objects
 from walras.resources.contract import accounts_part, history_part
 from walras.resources.market import HistoryPolicy
 from walras.resources.parse import parse_allocation, parse_object
-from walras_operator.market_sample import Used, sample_of, used_by_users
+from walras_operator.market_sample import PodUsage, sample_of, used_by_users
 from walras_operator.runtime.history import USERS, WRITE, HistoryKeeper
 from walras_operator.runtime.history_parts import HistoryParts, stored_part
 from walras_operator.runtime.metrics import Metrics
@@ -140,7 +140,7 @@ def test_credits_are_those_above_the_mean() -> None:
     assert named("user", users["poor"])["credits"] == -5
 
 
-def using(unlisted: int = 0, unit: str = "core") -> dict[str, Used]:
+def using(unlisted: int = 0, unit: str = "core") -> dict[str, PodUsage]:
     """What the user of a job with two pods uses; one runs on a node with two threads a core."""
     pods = [{"name": "a", "node": "n1"}, {"name": "b", "node": "n2"}, {"name": "new"}]
     allocation = {**document("NodeAllocation"), "metadata": {"name": "n1"}}
@@ -156,9 +156,9 @@ def using(unlisted: int = 0, unit: str = "core") -> dict[str, Used]:
         allocations={"n1": parse_allocation(allocation)},
     )
     use = {
-        ("lab", "a"): Used(3.0, 2**30),
-        ("lab", "b"): Used(1.0, 2**29),
-        ("elsewhere", "a"): Used(50.0, 2**40),
+        ("lab", "a"): PodUsage(3.0, 2**30),
+        ("lab", "b"): PodUsage(1.0, 2**29),
+        ("elsewhere", "a"): PodUsage(50.0, 2**40),
     }
     sample = sample_of(known, START, use)
     (row,) = sample.tables["user"].values()
@@ -168,8 +168,8 @@ def using(unlisted: int = 0, unit: str = "core") -> dict[str, Used]:
 
 
 def test_use_is_that_of_the_users_pods_in_the_unit_that_is_sold() -> None:
-    assert list(using().values()) == [Used(3 / 2 + 1, 2**30 + 2**29)]
-    assert list(using(unit="thread").values()) == [Used(4, 2**30 + 2**29)]
+    assert list(using().values()) == [PodUsage(3 / 2 + 1, 2**30 + 2**29)]
+    assert list(using(unit="thread").values()) == [PodUsage(4, 2**30 + 2**29)]
     assert using(unlisted=3) == {}, "not all of its pods are known"
 
 
@@ -200,7 +200,7 @@ def test_use_is_read_from_the_metrics_api_and_its_absence_is_no_failure(
             return answer
 
     use = PodUse(Scripted(), lambda: now)
-    assert use.read() == {("lab", "a"): Used(1.75, 2**30)}
+    assert use.read() == {("lab", "a"): PodUsage(1.75, 2**30)}
     assert use.known is not None
     now += 60
     with caplog.at_level("INFO"):

@@ -41,11 +41,11 @@ USERS = "user"
 
 
 class Accounts(NamedTuple):
-    """What users were entitled to, held and paid.
+    """Sums of what users were entitled to, held and paid.
 
     Attributes:
         days: Days of which anything is known.
-        notes: What is left out, for people.
+        notes: Lines for people about figures that are left out.
         forbidden: Whether one may not know any of it.
     """
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from walras.accounts import COLUMNS, DAY, HOUR, Day, Hour
-from walras.history import FIELDS, GIB, SLOT, History, Sample, part_of, slot_of, stored
+from walras.accounts import COLUMNS, DAY, HOUR, Day, HourSums
+from walras.history import FIELDS, GIB, SLOT, History, MarketSample, part_of, slot_of, stored
 from walras_service.failures import BadInput, Failure
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """Follows no redirect, since the next host must not get the token."""
 
     def redirect_request(self, *_: Any) -> None:
-        """Refuse."""
+        """Follow no redirect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ def prometheus_history(prometheus: Prometheus, since: int, step: int, now: int) 
     times = Range(-(-(now - since) // step) * step, now - now % step, step)
     users = _users(prometheus, times)
     prices = prometheus.query("core_price", "node", times)
-    samples: dict[int, Sample] = {}
+    samples: dict[int, MarketSample] = {}
     for time in range(times.start, times.end + 1, step):
         nodes = {
             name: stored((points[time], None), "node")
@@ -181,7 +181,7 @@ def prometheus_history(prometheus: Prometheus, since: int, step: int, now: int) 
             if time in points
         }
         tables: dict[Kind, Table] = {"user": users.get(time, {}), "node": nodes}
-        samples[time] = Sample(time, tables)
+        samples[time] = MarketSample(time, tables)
     slots = sorted({slot_of(time) for time in samples})
     unbounded = SLOT * LARGEST_ANSWER
     parts = [
@@ -237,7 +237,7 @@ def _observed(prometheus: Prometheus, times: Range) -> Iterator[Day]:
             )
             for name, row in users.get(time, {}).items()
         }
-        yield Day(time // DAY, {time - time % HOUR: Hour(times.step, table)})
+        yield Day(time // DAY, {time - time % HOUR: HourSums(times.step, table)})
 
 
 def _users(prometheus: Prometheus, times: Range) -> dict[int, Table]:

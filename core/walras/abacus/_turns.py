@@ -1,4 +1,4 @@
-"""What the turns of jobs with and without limits share: bounds of their moves, and sums."""
+"""Bounds of moves, and sums, that the turns of jobs with and without limits share."""
 
 from __future__ import annotations
 

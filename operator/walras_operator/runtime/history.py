@@ -32,7 +32,7 @@ from walras_service.api_errors import ApiError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from walras.history import Sample
+    from walras.history import MarketSample
     from walras.resources.market import HistoryPolicy
     from walras_operator.market_sample import Use
     from walras_operator.runtime.history_parts import HistoryParts
@@ -71,13 +71,13 @@ class _Base(NamedTuple):
     """
 
     version: str
-    samples: list[Sample]
+    samples: list[MarketSample]
     later: bool = False
 
 
 @dataclass(slots=True)
 class _State:
-    """What this operator has seen and not written yet.
+    """Samples and sums that this operator has not written yet.
 
     Attributes:
         term: Leader term to which the following belong; None before the first.
@@ -90,9 +90,9 @@ class _State:
     """
 
     term: int | None = None
-    last: Sample | None = None
+    last: MarketSample | None = None
     bases: dict[int, _Base] = field(default_factory=dict)
-    samples: dict[int, list[Sample]] = field(default_factory=dict)
+    samples: dict[int, list[MarketSample]] = field(default_factory=dict)
     days: dict[int, Day] = field(default_factory=dict)
     attempts: dict[int, _Attempt] = field(default_factory=dict)
     swept: HistoryPolicy | None = None

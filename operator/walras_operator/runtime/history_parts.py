@@ -68,7 +68,7 @@ class HistoryParts:
 
         Args:
             name: Name of the part.
-            kind: What it is a part of: samples or accounts.
+            kind: The record that it belongs to: samples or accounts.
             part: The part, with the version that it replaces.
 
         Raises:

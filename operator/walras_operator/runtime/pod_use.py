@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client.core import GaugeMetricFamily
 
 from walras.resources.cluster import quantity
-from walras_operator.market_sample import Used, used_by_users
+from walras_operator.market_sample import PodUsage, used_by_users
 from walras_service.api_errors import ApiError
 from walras_service.kinds import Kind
 
@@ -78,7 +78,7 @@ class UseGauges:
 
     Args:
         world: Returns everything that the operator knows.
-        use: What pods use.
+        use: Use of pods.
     """
 
     def __init__(self, world: Callable[[], World], use: PodUse) -> None:
@@ -109,10 +109,10 @@ def use_of(pods: Document) -> Use:
     return dict(map(_pod, pods["items"] or ()))
 
 
-def _pod(document: Any) -> tuple[tuple[str, str], Used]:
+def _pod(document: Any) -> tuple[tuple[str, str], PodUsage]:
     metadata = document["metadata"]
     usages = [each.get("usage") or {} for each in document.get("containers") or ()]
-    return (metadata["namespace"], metadata["name"]), Used(
+    return (metadata["namespace"], metadata["name"]), PodUsage(
         float(sum(quantity(each.get("cpu", 0)) for each in usages)),
         float(sum(quantity(each.get("memory", 0)) for each in usages)),
     )

@@ -50,7 +50,7 @@ class When(click.ParamType[timedelta | datetime, str]):
 
 
 class By(click.ParamType[frozenset[str], str]):
-    """What has a row of its own."""
+    """Dimensions by which rows are separated."""
 
     name = "by"
 

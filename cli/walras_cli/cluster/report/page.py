@@ -29,8 +29,8 @@ class ReportPage:
 
     Attributes:
         report: The report.
-        source: Where its figures come from: operator or prometheus.
-        notes: What is left out, for people.
+        source: Source of its figures: operator or prometheus.
+        notes: Lines for people about figures that are left out.
     """
 
     report: Report

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from walras.accounts import COLUMNS, HOUR, OTHERS, Hour
+from walras.accounts import COLUMNS, HOUR, OTHERS, HourSums
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,12 +33,12 @@ class CoreHours:
     """Core-hours of a user; None where nothing is known.
 
     Attributes:
-        entitled: What its share was worth.
-        bought: What it bought in the market, before rounding.
-        held: What its jobs held.
-        used: What its pods used, if the cluster measures that.
-        lent: What it was entitled to and did not buy.
-        borrowed: What it bought beyond that.
+        entitled: Amount to which it was entitled.
+        bought: Amount that it bought in the market, before rounding.
+        held: Amount that its jobs held.
+        used: Amount that its pods used, if the cluster measures it.
+        lent: Amount to which it was entitled and that it did not buy.
+        borrowed: Amount that it bought beyond its entitlement.
         paid: Price times cores bought, at the cluster's mean price of 1.
         price: Mean price of a core that it bought.
     """
@@ -73,7 +73,7 @@ class Row:
         month: Month, as 2026-11; empty for the whole time.
         cores: Core-hours.
         memory: GiB-hours.
-        cost: What the user is charged; None without prices.
+        cost: Charge to the user; None without prices.
     """
 
     user: str
@@ -121,7 +121,7 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What a core-hour at the mean price and a GiB-hour cost, in any currency; None for nothing."""
+    """Costs of a core-hour at the mean price and of a GiB-hour, in any currency; or none."""
 
     core_hour: float | None = None
     gib_hour: float | None = None
@@ -129,7 +129,7 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A report.
+    """Sums of users over a time, with their prices.
 
     Attributes:
         start: Start, in seconds since 1970.
@@ -165,7 +165,7 @@ def report_of(
         end: End, in seconds since 1970.
         by_user: Whether each user has a row.
         by_month: Whether each month has a row.
-        prices: What core-hours and GiB-hours cost.
+        prices: Costs of core-hours and GiB-hours.
     """
     known = sorted(days, key=lambda day: day.number)
     chosen = [
@@ -174,11 +174,11 @@ def report_of(
         for time in sorted(day.hours)
         if start <= time < end
     ]
-    sums: dict[tuple[str, str], Hour] = {}
+    sums: dict[tuple[str, str], HourSums] = {}
     for time, _, hour in chosen:
         for name, values in hour.users.items():
             key = ((name or OTHER_USERS) if by_user else "", _month(time) if by_month else "")
-            sums[key] = sums.get(key, Hour()) + Hour(0, {"": values})
+            sums[key] = sums.get(key, HourSums()) + HourSums(0, {"": values})
     rows = (
         _row(user, month, sums[user, month].users[""], prices or Prices())
         for user, month in sorted(sums, key=lambda key: (key[1], key[0]))
@@ -224,7 +224,7 @@ def _row(user: str, month: str, values: Values, prices: Prices) -> Row:
     return Row(user, month, cores, memory, sum(known) if known else None)
 
 
-def _periods(chosen: Sequence[tuple[int, int, Hour]], start: int, end: int) -> Iterator[Period]:
+def _periods(chosen: Sequence[tuple[int, int, HourSums]], start: int, end: int) -> Iterator[Period]:
     """Yield each month with its gaps."""
     observed: dict[int, int] = {}
     for time, step, hour in chosen:

@@ -169,49 +169,6 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         /**
-         * Budget
-         * @description The budget that pays for a job.
-         *
-         *     Attributes:
-         *         entitlement: Entitlement that has the budget.
-         *         cores: Cores that it is entitled to, which is its budget.
-         *         spend: What all pods of the job spend.
-         *         part: Part of the budget that this is, from 0 to 1.
-         */
-        Budget: {
-            /** Entitlement */
-            entitlement: string;
-            /** Cores */
-            cores: number | null;
-            /** Spend */
-            spend: number | null;
-            /** Part */
-            part: number | null;
-        };
-        /**
-         * CoRunner
-         * @description The pod that a pod was placed beside, and the advice to its user.
-         *
-         *     Attributes:
-         *         partner: Pod beside it; null if it has a socket to itself.
-         *         predicted: Part of its throughput that it was predicted to lose.
-         *         measured: Part that it was measured to lose.
-         *         companion: Pod with which both would gain; null if the advice is to stay.
-         *         gain: Part of its throughput that it would gain beside the companion.
-         */
-        CoRunner: {
-            /** Partner */
-            partner: string | null;
-            /** Predicted */
-            predicted: number | null;
-            /** Measured */
-            measured: number | null;
-            /** Companion */
-            companion: string | null;
-            /** Gain */
-            gain: number | null;
-        };
-        /**
          * Core
          * @description A physical core, named after its lowest thread.
          */
@@ -220,6 +177,28 @@ export interface components {
             id: number;
             /** Threads */
             threads: components["schemas"]["Thread"][];
+        };
+        /**
+         * CpuLayout
+         * @description The processors of a node.
+         */
+        CpuLayout: {
+            /** Sockets */
+            sockets: components["schemas"]["Socket"][];
+        };
+        /**
+         * CpuMove
+         * @description A change of who has which CPUs.
+         *
+         *     Attributes:
+         *         time: When this server saw it (RFC 3339).
+         *         what: The change in a sentence.
+         */
+        CpuMove: {
+            /** Time */
+            time: string;
+            /** What */
+            what: string;
         };
         /**
          * Curve
@@ -252,8 +231,31 @@ export interface components {
             speedup: number;
         };
         /**
+         * DividedCores
+         * @description A division of the cluster's cores.
+         *
+         *     Attributes:
+         *         mechanism: Mechanism that divides cores.
+         *         users: Entitlements with jobs.
+         *         nodes: Nodes that sell cores.
+         *         jobs: Pods whose cores differ between the two divisions.
+         *         figures: Progress and fairness of the whole.
+         */
+        DividedCores: {
+            /** Mechanism */
+            mechanism: string;
+            /** Users */
+            users: components["schemas"]["DividedUser"][];
+            /** Nodes */
+            nodes: components["schemas"]["DividedNode"][];
+            /** Jobs */
+            jobs: components["schemas"]["DividedJob"][];
+            /** Figures */
+            figures: components["schemas"]["Figure"][];
+        };
+        /**
          * DividedJob
-         * @description What a pod of a job gets in a division of cores.
+         * @description The part of a pod in a division of cores.
          */
         DividedJob: {
             /** Namespace */
@@ -273,7 +275,7 @@ export interface components {
         };
         /**
          * DividedNode
-         * @description What a node sells in a division of cores.
+         * @description Cores and price of a node in a division of cores.
          */
         DividedNode: {
             /** Name */
@@ -285,7 +287,7 @@ export interface components {
         };
         /**
          * DividedUser
-         * @description What an Entitlement gets in a division of cores.
+         * @description The part of an Entitlement in a division of cores.
          */
         DividedUser: {
             /** Name */
@@ -302,30 +304,15 @@ export interface components {
             gain: number | null;
         };
         /**
-         * Division
-         * @description A division of the cluster's cores.
-         *
-         *     Attributes:
-         *         mechanism: Mechanism that divides cores.
-         *         users: Entitlements with jobs.
-         *         nodes: Nodes that sell cores.
-         *         jobs: Pods whose cores differ between the two divisions.
-         *         figures: Progress and fairness of the whole.
+         * ErrorBody
+         * @description Why a request failed: the object and the way out, in one sentence.
          */
-        Division: {
-            /** Mechanism */
-            mechanism: string;
-            /** Users */
-            users: components["schemas"]["DividedUser"][];
-            /** Nodes */
-            nodes: components["schemas"]["DividedNode"][];
-            /** Jobs */
-            jobs: components["schemas"]["DividedJob"][];
-            /** Figures */
-            figures: components["schemas"]["Figure"][];
+        ErrorBody: {
+            /** Error */
+            error: string;
         };
         /**
-         * Fault
+         * FailedCondition
          * @description A condition that does not hold.
          *
          *     Attributes:
@@ -334,7 +321,7 @@ export interface components {
          *         reason: Reason in a word.
          *         message: The field or object to change, and how.
          */
-        Fault: {
+        FailedCondition: {
             /** Object */
             object: string;
             /** Condition */
@@ -355,75 +342,21 @@ export interface components {
             value: string;
         };
         /**
-         * Grant
-         * @description What a pod has of a node.
+         * FigureSeries
+         * @description Figures over time, one for each time; null where none is known.
          *
          *     Attributes:
-         *         namespace: Namespace of the pod.
-         *         pod: Name of the pod.
-         *         job: Its MarketJob; null if that may not be seen.
-         *         user: Its Entitlement; null if that may not be seen.
-         *         cores: Cores granted; a part of one in thousandths.
-         *         cpus: Numbers of the CPUs that the agent assigned.
-         *         memory: Memory granted.
-         *         memory_limit: Limit that the agent enforces.
-         *         memory_used: Memory that the pod uses.
-         *         spend: Part of its Entitlement's budget that it spends.
-         *         state: State of the grant, as the agent reports it.
-         *         reason: Why it is not enforced.
+         *         name: Name of the figure.
+         *         unit: Unit of the figure.
+         *         values: Figures.
          */
-        Grant: {
-            /** Namespace */
-            namespace: string;
-            /** Pod */
-            pod: string;
-            /** Job */
-            job: string | null;
-            /** User */
-            user: string | null;
-            /** Cores */
-            cores: number;
-            /** Cpus */
-            cpus: string | null;
-            /** Memory */
-            memory: number | null;
-            /** Memorylimit */
-            memoryLimit: number | null;
-            /** Memoryused */
-            memoryUsed: number | null;
-            /** Spend */
-            spend: number | null;
-            /** State */
-            state: string;
-            /** Reason */
-            reason: string;
-        };
-        /**
-         * History
-         * @description How something changed.
-         *
-         *     Attributes:
-         *         source: Where the figures come from: Prometheus, the operator's last day, or what this
-         *             server has seen since it began.
-         *         step: Seconds between times.
-         *         times: Seconds since 1970.
-         *         series: Figures.
-         *         notes: What is missing, and the way out.
-         */
-        History: {
-            /**
-             * Source
-             * @enum {string}
-             */
-            source: "prometheus" | "operator" | "session" | "none";
-            /** Step */
-            step: number;
-            /** Times */
-            times: number[];
-            /** Series */
-            series: components["schemas"]["Series"][];
-            /** Notes */
-            notes: string[];
+        FigureSeries: {
+            /** Name */
+            name: string;
+            /** Unit */
+            unit: string;
+            /** Values */
+            values: (number | null)[];
         };
         /**
          * Invalid
@@ -444,6 +377,26 @@ export interface components {
             msg: string;
         };
         /**
+         * JobBudget
+         * @description The budget that pays for a job.
+         *
+         *     Attributes:
+         *         entitlement: Entitlement that has the budget.
+         *         cores: Cores that it is entitled to, which is its budget.
+         *         spend: Amount that all pods of the job spend.
+         *         part: Part of the budget that this is, from 0 to 1.
+         */
+        JobBudget: {
+            /** Entitlement */
+            entitlement: string;
+            /** Cores */
+            cores: number | null;
+            /** Spend */
+            spend: number | null;
+            /** Part */
+            part: number | null;
+        };
+        /**
          * JobDetail
          * @description Everything about a MarketJob.
          *
@@ -455,8 +408,8 @@ export interface components {
          *         pods: Its pods by name.
          *         unlisted: Number of pods for which its status has no room.
          *         one_more: One more core for each pod that bought cores.
-         *         faults: What is wrong with it or its Entitlement.
-         *         notes: What is left out, and the way out.
+         *         faults: Conditions of it or its Entitlement that do not hold.
+         *         notes: Figures that are left out, and the way out.
          */
         JobDetail: {
             /** Namespace */
@@ -493,7 +446,7 @@ export interface components {
             source: string | null;
             /** Message */
             message: string;
-            budget: components["schemas"]["Budget"];
+            budget: components["schemas"]["JobBudget"];
             /** Sourcetext */
             sourceText: string;
             curve: components["schemas"]["Curve"];
@@ -502,9 +455,9 @@ export interface components {
             /** Unlisted */
             unlisted: number;
             /** Onemore */
-            oneMore: components["schemas"]["OneMore"][];
+            oneMore: components["schemas"]["OneMoreCore"][];
             /** Faults */
-            faults: components["schemas"]["Fault"][];
+            faults: components["schemas"]["FailedCondition"][];
             /** Notes */
             notes: string[];
         };
@@ -523,7 +476,7 @@ export interface components {
             /** Total */
             total: number;
             /** Jobs */
-            jobs: components["schemas"]["JobRow"][];
+            jobs: components["schemas"]["JobSummary"][];
         };
         /**
          * JobPod
@@ -572,16 +525,16 @@ export interface components {
             memoryReason: string | null;
             /** Cpus */
             cpus: string | null;
-            coRunner: components["schemas"]["CoRunner"] | null;
+            coRunner: components["schemas"]["PodPartner"] | null;
         };
         /**
-         * JobRow
+         * JobSummary
          * @description A MarketJob in a list.
          *
          *     Attributes:
          *         pods: Number of its pods that are alive.
          */
-        JobRow: {
+        JobSummary: {
             /** Namespace */
             namespace: string;
             /** Name */
@@ -618,29 +571,6 @@ export interface components {
             pods: number;
         };
         /**
-         * Ledger
-         * @description What Karma's last quantum did to an Entitlement.
-         *
-         *     Attributes:
-         *         number: Number of the quantum.
-         *         earned: Credits earned.
-         *         spent: Credits spent.
-         *         lent: Memory lent, by borrower.
-         *         borrowed: Memory borrowed, by lender.
-         */
-        Ledger: {
-            /** Number */
-            number: number;
-            /** Earned */
-            earned: number;
-            /** Spent */
-            spent: number;
-            /** Lent */
-            lent: components["schemas"]["LedgerLoan"][];
-            /** Borrowed */
-            borrowed: components["schemas"]["LedgerLoan"][];
-        };
-        /**
          * LedgerLoan
          * @description Memory lent or borrowed in a quantum; the name is empty for memory that nobody owns.
          */
@@ -651,8 +581,8 @@ export interface components {
             memory: number;
         };
         /**
-         * Loan
-         * @description What one Entitlement lends to another.
+         * Lending
+         * @description Cores and memory that one Entitlement lends to another.
          *
          *     Attributes:
          *         lender: Entitlement that lends.
@@ -660,7 +590,7 @@ export interface components {
          *         cores: Cores lent; null if it lends none.
          *         memory: Memory lent in the last quantum; null if it lends none.
          */
-        Loan: {
+        Lending: {
             /** From */
             from: string;
             /** To */
@@ -683,20 +613,6 @@ export interface components {
             low: number;
             /** High */
             high: number;
-        };
-        /**
-         * Move
-         * @description A change of who has which CPUs.
-         *
-         *     Attributes:
-         *         time: When this server saw it (RFC 3339).
-         *         what: The change in a sentence.
-         */
-        Move: {
-            /** Time */
-            time: string;
-            /** What */
-            what: string;
         };
         /**
          * NewNodes
@@ -722,8 +638,8 @@ export interface components {
          *         grants: Pods with a grant, the most cores first.
          *         moved: Last changes of who has which CPUs, newest first, since this server began.
          *         supply: How it comes to what it sells.
-         *         faults: What is wrong with it.
-         *         notes: What is left out, and the way out.
+         *         faults: Its conditions that do not hold.
+         *         notes: Figures that are left out, and the way out.
          */
         NodeDetail: {
             /** Name */
@@ -752,22 +668,66 @@ export interface components {
             agentAlive: boolean | null;
             /** Pods */
             pods: number;
-            topology: components["schemas"]["Topology"] | null;
+            topology: components["schemas"]["CpuLayout"] | null;
             /** Pools */
             pools: components["schemas"]["Pool"][];
             /** Grants */
-            grants: components["schemas"]["Grant"][];
+            grants: components["schemas"]["NodeGrant"][];
             /** Moved */
-            moved: components["schemas"]["Move"][];
-            supply: components["schemas"]["Supply"];
+            moved: components["schemas"]["CpuMove"][];
+            supply: components["schemas"]["NodeSupply"];
             /** Faults */
-            faults: components["schemas"]["Fault"][];
+            faults: components["schemas"]["FailedCondition"][];
             /** Notes */
             notes: string[];
         };
         /**
-         * NodeRow
-         * @description A node.
+         * NodeGrant
+         * @description Cores and memory that a pod has of a node.
+         *
+         *     Attributes:
+         *         namespace: Namespace of the pod.
+         *         pod: Name of the pod.
+         *         job: Its MarketJob; null if that may not be seen.
+         *         user: Its Entitlement; null if that may not be seen.
+         *         cores: Cores granted; a part of one in thousandths.
+         *         cpus: Numbers of the CPUs that the agent assigned.
+         *         memory: Memory granted.
+         *         memory_limit: Limit that the agent enforces.
+         *         memory_used: Memory that the pod uses.
+         *         spend: Part of its Entitlement's budget that it spends.
+         *         state: State of the grant, as the agent reports it.
+         *         reason: Why it is not enforced.
+         */
+        NodeGrant: {
+            /** Namespace */
+            namespace: string;
+            /** Pod */
+            pod: string;
+            /** Job */
+            job: string | null;
+            /** User */
+            user: string | null;
+            /** Cores */
+            cores: number;
+            /** Cpus */
+            cpus: string | null;
+            /** Memory */
+            memory: number | null;
+            /** Memorylimit */
+            memoryLimit: number | null;
+            /** Memoryused */
+            memoryUsed: number | null;
+            /** Spend */
+            spend: number | null;
+            /** State */
+            state: string;
+            /** Reason */
+            reason: string;
+        };
+        /**
+         * NodeSummary
+         * @description A node of the cluster, with what it sells.
          *
          *     Attributes:
          *         name: Name of the node.
@@ -784,7 +744,7 @@ export interface components {
          *         agent_alive: Whether its agent renews its Lease; null if that may not be seen.
          *         pods: Number of pods with a grant.
          */
-        NodeRow: {
+        NodeSummary: {
             /** Name */
             name: string;
             /** Pool */
@@ -813,6 +773,29 @@ export interface components {
             pods: number;
         };
         /**
+         * NodeSupply
+         * @description How it comes to what a node sells.
+         *
+         *     Attributes:
+         *         cpus: CPUs that the kubelet lets pods use.
+         *         cores: These in the unit that is sold.
+         *         reserved: Cores that the Market keeps back.
+         *         unmanaged: Cores that pods outside the market requested, rounded up.
+         *         others: These pods, the largest request first.
+         */
+        NodeSupply: {
+            /** Cpus */
+            cpus: number | null;
+            /** Cores */
+            cores: number | null;
+            /** Reserved */
+            reserved: number;
+            /** Unmanaged */
+            unmanaged: number | null;
+            /** Others */
+            others: components["schemas"]["OtherPod"][];
+        };
+        /**
          * NumaNode
          * @description A NUMA node; its memory is null where the agent does not report it.
          */
@@ -825,17 +808,17 @@ export interface components {
             cores: components["schemas"]["Core"][];
         };
         /**
-         * OneMore
+         * OneMoreCore
          * @description One more core for a pod.
          *
          *     Attributes:
          *         pod: Name of the pod.
          *         node: Node of the pod.
-         *         text: What it costs, brings, and who could pay, as ``walras explain`` says it.
+         *         text: Its cost, its gain, and who could pay, as ``walras explain`` says it.
          *         gain: Speedup that it brings.
          *         cost: Price of the core, in the unit of the budget.
          */
-        OneMore: {
+        OneMoreCore: {
             /** Pod */
             pod: string;
             /** Node */
@@ -874,9 +857,9 @@ export interface components {
          *     Attributes:
          *         time: Time of the figures (RFC 3339).
          *         revision: Number that grows with each change.
-         *         source: Where the figures come from.
-         *         notes: What is left out, and the way out.
-         *         warnings: What makes the figures doubtful, and the way out.
+         *         source: Source of the figures.
+         *         notes: Figures that are left out, and the way out.
+         *         warnings: Reasons to doubt the figures, and the way out.
          *         headline: The market in a line; empty if it is not known.
          *         mechanism: Mechanism that divides cores.
          *         memory_mechanism: Mechanism that divides memory.
@@ -917,9 +900,9 @@ export interface components {
             /** Users */
             users: components["schemas"]["User"][];
             /** Nodes */
-            nodes: components["schemas"]["NodeRow"][];
+            nodes: components["schemas"]["NodeSummary"][];
             /** Lending */
-            lending: components["schemas"]["Loan"][];
+            lending: components["schemas"]["Lending"][];
         };
         /**
          * Owner
@@ -942,6 +925,29 @@ export interface components {
             user: string | null;
         };
         /**
+         * PodPartner
+         * @description The pod that a pod was placed beside, and the advice to its user.
+         *
+         *     Attributes:
+         *         partner: Pod beside it; null if it has a socket to itself.
+         *         predicted: Part of its throughput that it was predicted to lose.
+         *         measured: Part that it was measured to lose.
+         *         companion: Pod with which both would gain; null if the advice is to stay.
+         *         gain: Part of its throughput that it would gain beside the companion.
+         */
+        PodPartner: {
+            /** Partner */
+            partner: string | null;
+            /** Predicted */
+            predicted: number | null;
+            /** Measured */
+            measured: number | null;
+            /** Companion */
+            companion: string | null;
+            /** Gain */
+            gain: number | null;
+        };
+        /**
          * Pool
          * @description CPUs that several pods share.
          *
@@ -956,12 +962,54 @@ export interface components {
             owners: components["schemas"]["Owner"][];
         };
         /**
-         * Problem
-         * @description Why a request failed: the object and the way out, in one sentence.
+         * QuantumLedger
+         * @description The last quantum of Karma as an Entitlement saw it.
+         *
+         *     Attributes:
+         *         number: Number of the quantum.
+         *         earned: Credits earned.
+         *         spent: Credits spent.
+         *         lent: Memory lent, by borrower.
+         *         borrowed: Memory borrowed, by lender.
          */
-        Problem: {
-            /** Error */
-            error: string;
+        QuantumLedger: {
+            /** Number */
+            number: number;
+            /** Earned */
+            earned: number;
+            /** Spent */
+            spent: number;
+            /** Lent */
+            lent: components["schemas"]["LedgerLoan"][];
+            /** Borrowed */
+            borrowed: components["schemas"]["LedgerLoan"][];
+        };
+        /**
+         * RecordedFigures
+         * @description How something changed.
+         *
+         *     Attributes:
+         *         source: Source of the figures: Prometheus, the operator's last day, or what this
+         *             server has seen since it began.
+         *         step: Seconds between times.
+         *         times: Seconds since 1970.
+         *         series: Figures.
+         *         notes: Figures that are missing, and the way out.
+         */
+        RecordedFigures: {
+            /**
+             * Source
+             * @enum {string}
+             */
+            source: "prometheus" | "operator" | "session" | "none";
+            /** Step */
+            step: number;
+            /** Times */
+            times: number[];
+            /** Series */
+            series: components["schemas"]["FigureSeries"][];
+            /** Notes */
+            notes: string[];
         };
         /**
          * RefusedJob
@@ -974,25 +1022,8 @@ export interface components {
             reason: string;
         };
         /**
-         * Series
-         * @description Figures over time, one for each time; null where none is known.
-         *
-         *     Attributes:
-         *         name: Name of the figure.
-         *         unit: Unit of the figure.
-         *         values: Figures.
-         */
-        Series: {
-            /** Name */
-            name: string;
-            /** Unit */
-            unit: string;
-            /** Values */
-            values: (number | null)[];
-        };
-        /**
          * Socket
-         * @description A processor.
+         * @description A processor package.
          */
         Socket: {
             /** Id */
@@ -1002,7 +1033,7 @@ export interface components {
         };
         /**
          * SourceInfo
-         * @description Where the figures come from.
+         * @description The source of the figures.
          *
          *     Attributes:
          *         kind: A live cluster, a dump of a cluster in a file, or a local run.
@@ -1024,29 +1055,6 @@ export interface components {
             namespace: string;
         };
         /**
-         * Supply
-         * @description How it comes to what a node sells.
-         *
-         *     Attributes:
-         *         cpus: CPUs that the kubelet lets pods use.
-         *         cores: These in the unit that is sold.
-         *         reserved: Cores that the Market keeps back.
-         *         unmanaged: Cores that pods outside the market requested, rounded up.
-         *         others: These pods, the largest request first.
-         */
-        Supply: {
-            /** Cpus */
-            cpus: number | null;
-            /** Cores */
-            cores: number | null;
-            /** Reserved */
-            reserved: number;
-            /** Unmanaged */
-            unmanaged: number | null;
-            /** Others */
-            others: components["schemas"]["OtherPod"][];
-        };
-        /**
          * Thread
          * @description A hardware thread.
          *
@@ -1065,14 +1073,6 @@ export interface components {
              * @enum {string}
              */
             state: "owned" | "shared" | "reserved" | "free" | "outside" | "unknown";
-        };
-        /**
-         * Topology
-         * @description The processors of a node.
-         */
-        Topology: {
-            /** Sockets */
-            sockets: components["schemas"]["Socket"][];
         };
         /**
          * Totals
@@ -1173,10 +1173,10 @@ export interface components {
          *         children: Entitlements that divide its budget directly.
          *         jobs: Jobs that draw on it or on what is below it, if they may be seen.
          *         ledger: Last quantum of its credits; null if no credits are kept.
-         *         lending: What it lends and borrows.
+         *         lending: Its loans to and from others.
          *         text: The sentences of ``walras explain``.
-         *         faults: What is wrong with it.
-         *         notes: What is left out, and the way out.
+         *         faults: Its conditions that do not hold.
+         *         notes: Figures that are left out, and the way out.
          */
         UserDetail: {
             /** Name */
@@ -1230,14 +1230,14 @@ export interface components {
             /** Children */
             children: string[];
             /** Jobs */
-            jobs: components["schemas"]["JobRow"][];
-            ledger: components["schemas"]["Ledger"] | null;
+            jobs: components["schemas"]["JobSummary"][];
+            ledger: components["schemas"]["QuantumLedger"] | null;
             /** Lending */
-            lending: components["schemas"]["Loan"][];
+            lending: components["schemas"]["Lending"][];
             /** Text */
             text: string[];
             /** Faults */
-            faults: components["schemas"]["Fault"][];
+            faults: components["schemas"]["FailedCondition"][];
             /** Notes */
             notes: string[];
         };
@@ -1278,14 +1278,14 @@ export interface components {
          *         then: Division with the changes.
          *         unchanged_jobs: Number of pods whose cores are the same in both.
          *         yaml: The changes as documents for ``kubectl apply``; empty if there are none to apply.
-         *         notes: What takes no part or is not known.
+         *         notes: Objects that take no part, and figures that are unknown.
          *         refused: Jobs that would get nothing.
          */
         WhatIfAnswer: {
             /** Seconds */
             seconds: number;
-            now: components["schemas"]["Division"];
-            then: components["schemas"]["Division"];
+            now: components["schemas"]["DividedCores"];
+            then: components["schemas"]["DividedCores"];
             /** Unchangedjobs */
             unchangedJobs: number;
             /** Yaml */
@@ -1328,7 +1328,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description The viewer may see nothing of this. */
@@ -1337,7 +1337,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description There is no such object. */
@@ -1346,7 +1346,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description The API server cannot be asked. */
@@ -1355,7 +1355,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
         };
@@ -1391,7 +1391,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description The viewer may see nothing of this. */
@@ -1400,7 +1400,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description There is no such object. */
@@ -1409,7 +1409,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description The request is invalid. */
@@ -1427,7 +1427,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
         };
@@ -1459,7 +1459,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description The viewer may see nothing of this. */
@@ -1468,7 +1468,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description There is no such object. */
@@ -1477,7 +1477,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description The request is invalid. */
@@ -1495,7 +1495,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
         };
@@ -1526,7 +1526,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description The viewer may see nothing of this. */
@@ -1535,7 +1535,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description There is no such object. */
@@ -1544,7 +1544,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description The request is invalid. */
@@ -1562,7 +1562,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
         };
@@ -1593,7 +1593,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description The viewer may see nothing of this. */
@@ -1602,7 +1602,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description There is no such object. */
@@ -1611,7 +1611,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description The request is invalid. */
@@ -1629,7 +1629,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
         };
@@ -1655,7 +1655,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["History"];
+                    "application/json": components["schemas"]["RecordedFigures"];
                 };
             };
             /** @description The request does not say on whose behalf it is made. */
@@ -1664,7 +1664,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description The viewer may see nothing of this. */
@@ -1673,7 +1673,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description There is no such object. */
@@ -1682,7 +1682,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description The request is invalid. */
@@ -1700,7 +1700,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
         };
@@ -1733,7 +1733,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description The viewer may see nothing of this. */
@@ -1742,7 +1742,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description There is no such object. */
@@ -1751,7 +1751,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description The request is invalid. */
@@ -1769,7 +1769,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
         };
@@ -1798,7 +1798,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description The viewer may see nothing of this. */
@@ -1807,7 +1807,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description There is no such object. */
@@ -1816,7 +1816,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description The API server cannot be asked. */
@@ -1825,7 +1825,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
         };
