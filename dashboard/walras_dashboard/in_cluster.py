@@ -222,6 +222,13 @@ class ClusterViewers:
         for key in idle:
             self._forget(key)
 
+    def stop(self) -> None:
+        """Forget all viewers, and let their threads end."""
+        with self._lock:
+            keys = list(self._kept)
+        for key in keys:
+            self._forget(key)
+
     def _forget(self, key: tuple[str, ...]) -> None:
         with self._lock:
             kept = self._kept.pop(key, None)

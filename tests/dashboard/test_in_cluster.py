@@ -58,6 +58,7 @@ def by_token(api: PlayedApi, clock: _Clock) -> Iterator[httpx.Client]:
     viewers = ClusterViewers(TokenIdentities(), connections(api.configuration(), "default"), clock)
     with served(make_app(viewers, [Middleware(NamespaceGate)])) as client:
         yield client
+    viewers.stop()
 
 
 @pytest.fixture
@@ -66,6 +67,7 @@ def by_proxy(api: PlayedApi) -> Iterator[httpx.Client]:
     viewers = ClusterViewers(identities, connections(api.configuration("own"), "default"))
     with served(make_app(viewers)) as client:
         yield client
+    viewers.stop()
 
 
 def _as(token: str) -> dict[str, str]:
