@@ -63,6 +63,14 @@ slider.value = arguments[1];
 slider.dispatchEvent(new Event("input", { bubbles: true }));
 """
 
+PART = """
+const card = [...document.querySelectorAll("main .card")].find(
+  (each) => each.querySelector("h2")?.textContent === arguments[0]);
+const view = document.querySelector("main").getBoundingClientRect();
+return [view.left, view.top, view.right, card.getBoundingClientRect().bottom + 16];
+"""
+"""Edges of the part of a view that ends with the card of a heading."""
+
 AUDIT = """
 const done = arguments[arguments.length - 1];
 axe.run(document, {resultTypes: ["violations"]}).then(
@@ -228,8 +236,15 @@ class Browser:
             if entry["level"] in {"SEVERE", "WARNING"}
         ]
 
-    def picture(self, path: Path, most: int = 1800) -> None:
-        """Save the whole page as a picture, up to a height in pixels."""
+    def picture(self, path: Path, most: int = 1800, through: str = "") -> None:
+        """Save the page as a picture.
+
+        Args:
+            path: File of the picture.
+            most: Most pixels of its height.
+            through: Heading of the last card to show, without what is around the view; empty for
+                the whole page.
+        """
         size = "const e = document.documentElement; return [e.clientWidth, e.scrollHeight]"
         width, height = self.script(size)
         metrics = {
@@ -242,4 +257,7 @@ class Browser:
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
         path.parent.mkdir(parents=True, exist_ok=True)
         shot = Image.open(io.BytesIO(self.driver.get_screenshot_as_png())).convert("RGB")
+        if through:
+            left, top, right, bottom = map(round, self.script(PART, through))
+            shot = shot.crop((left, top, right, bottom))
         shot.quantize(COLOURS).save(path, optimize=True)

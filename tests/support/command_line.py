@@ -13,14 +13,23 @@ from waiting import PATIENCE
 WALRAS = [sys.executable, "-m", "walras_cli"]
 
 
-def start(*arguments: str, user: int | None = None, **more: str) -> subprocess.Popen[str]:
-    """Start ``walras`` with arguments, as another user if one is named, with more environment."""
+def start(
+    *arguments: str, user: int | None = None, folder: str | Path = "/", **more: str
+) -> subprocess.Popen[str]:
+    """Start ``walras`` with arguments in a folder, with more environment.
+
+    Args:
+        arguments: Arguments.
+        user: Another user to start it as; None for the one that the tests run as.
+        folder: Working directory.
+        more: Environment variables.
+    """
     return subprocess.Popen(
         [*WALRAS, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        cwd="/",
+        cwd=folder,
         env={**os.environ, "NO_COLOR": "1", "COLUMNS": "200", **more},
         user=user,
         group=user,

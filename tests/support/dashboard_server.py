@@ -15,14 +15,15 @@ from waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
 LARGEST = 2**24
 
 
 @contextmanager
-def served(*arguments: str) -> Iterator[str]:
-    """A dashboard's server; the URL with the token by which it is opened."""
-    with start("dashboard", *arguments, "--port", "0") as process:
+def served(*arguments: str, folder: str | Path = "/") -> Iterator[str]:
+    """A dashboard's server, started in a folder; the URL with the token by which it is opened."""
+    with start("dashboard", *arguments, "--port", "0", folder=folder) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         try:
