@@ -140,11 +140,15 @@ class TutorialCluster(Cluster):
     def documents(self, others: Iterable[Document]) -> list[Document]:
         """Return all objects with their statuses, as kubectl prints them."""
         objects = self.world.objects
-        ours = [*objects.entitlements, *objects.jobs, *objects.profiles]
-        allocations = self.world.allocations.values()
+        ours: list[AnyResource | NodeAllocation] = [
+            *objects.entitlements,
+            *objects.jobs,
+            *objects.profiles,
+        ]
+        ours += self.world.allocations.values()
         return [
             *others,
-            *map(_document_of, [*ours, *allocations]),
+            *map(_document_of, ours),
             *(self._market_of(each) for each in self.world.markets),
         ]
 
