@@ -255,6 +255,9 @@ class Browser:
         }
         self.script("document.activeElement.blur(); scrollTo(0, 0)")
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        away = {"type": "mouseMoved", "x": 0, "y": 0}  # from what lights up below the pointer
+        self.driver.execute_cdp_cmd("Input.dispatchMouseEvent", away)
+        assert eventually(lambda: self.script("return document.getAnimations().length === 0"), 20)
         path.parent.mkdir(parents=True, exist_ok=True)
         shot = Image.open(io.BytesIO(self.driver.get_screenshot_as_png())).convert("RGB")
         if through:
