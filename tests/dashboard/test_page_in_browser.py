@@ -78,7 +78,8 @@ def window() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(window: Browser, url: str) -> Browser:
-    """The cluster's view of the lab; nothing has been complained of yet."""
+    """The cluster's view of the lab; no other host is known, and nothing complained of yet."""
+    window.hosts()
     window.look(1440)
     window.open(url)
     window.complaints()

@@ -213,9 +213,10 @@ class Browser:
         return found
 
     def hosts(self) -> set[str]:
-        """Return the hosts that the browser has asked since it began."""
+        """Return the hosts that the browser has asked, and forget them."""
         self._read()
-        return set(self._hosts)
+        found, self._hosts = self._hosts, set()
+        return found
 
     def complaints(self) -> list[str]:
         """Return what the browser's console has complained of, and forget it."""
