@@ -35,7 +35,7 @@ $(READY): pyproject.toml | $(BIN)/python
 	@touch $(USABLE) $@
 
 run: $(USABLE) ## Profile, clear and pin three users' real programs on this machine (under two minutes)
-	@PATH="$(CURDIR)/$(BIN):$$PATH" walras local run --record build/local-run.json examples/one-machine/market.yaml
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/walras local run --record build/local-run.json examples/one-machine/market.yaml
 
 crds: $(USABLE) ## Make crds/ anew from the models in core/walras/resources
 	@$(BIN)/python tools/make_crds.py

@@ -143,7 +143,7 @@ def run(
         _save(measured, save_profiles, errors)
     _report(loop, placement, rival, output)
     if record is not None:
-        _say(errors, f"to see the run in the browser: walras dashboard -f {record}")
+        _say(errors, f"to see the run in the browser: {_program()} dashboard -f {record}")
     failed = [state.job.title for state in loop.jobs.values() if state.phase.value == "failed"]
     if failed:
         raise Failure(f"failed: {', '.join(failed)}; the errors are above")
@@ -164,6 +164,12 @@ def _termination_as_interrupt() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _program() -> str:
+    """Return how this program was called, if by a relative path: it may not be on the PATH then."""
+    called = Path(sys.argv[0])
+    return "walras" if called.is_absolute() or len(called.parts) == 1 else str(called)
 
 
 @contextmanager
