@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
+from cgroup_folders import cgroups_named
 from real_jobs import (
     BOTH_WAYS,
     BURNER,
@@ -236,9 +237,12 @@ def test_cpus_changed_by_others_are_put_right() -> None:
         job = machine.start("a")
         machine.grant({"a": 1})
         (own,) = cpus_of(job)
-        run = Path(job.pod).parent.name
-        (file,) = Path("/sys/fs/cgroup").rglob(f"{run}/job-a/main/cpuset.cpus")
-        file.write_text(str(TOPOLOGY.cpuset))
+        (group,) = (
+            group / "job-a/main"
+            for group in cgroups_named(Path(job.pod).parent.name)
+            if (group / "job-a/main/cpuset.cpus").exists()
+        )
+        (group / "cpuset.cpus").write_text(str(TOPOLOGY.cpuset))
         assert machine.step().repaired == (job.container,)
         assert cpus_of(job) == {own}
     finally:

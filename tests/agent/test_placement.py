@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from another_user import NOBODY, another_user
+from cgroup_folders import cgroups_named
 from real_jobs import (
     ALLOWED,
     BOTH_WAYS,
@@ -34,7 +35,6 @@ from waiting import eventually
 from walras_agent import procfs
 from walras_agent.cpuset import CpuSet
 from walras_agent.local.affinity import nice_of
-from walras_agent.local.hierarchies import read_hierarchies
 from walras_agent.local.placement import (
     JobPlacer,
     PlacedJob,
@@ -132,10 +132,6 @@ def place_until_settled(job: PlacedJob, cpus: CpuSet) -> None:
         return right_in_a_row == 5
 
     assert eventually(settled, seconds=300)
-
-
-def run_folders(run: str) -> list[Path]:
-    return [path for h in read_hierarchies() for path in h.mount.rglob(f"walras-{run}")]
 
 
 def has_processes(process_group: int) -> bool:
@@ -245,14 +241,14 @@ def test_closing_leaves_no_process_and_no_cgroup(placer: JobPlacer, start: Start
     members = pids_of(job)
     run, _ = job.environment["WALRAS_RUN"].split("/")
     if placer.description != "CPU affinity":
-        assert run_folders(run)
+        assert cgroups_named(f"walras-{run}")
 
     placer.close()
     placer.close()
 
     assert not any(is_alive(pid) for pid in members)
     assert process.wait() == -signal.SIGKILL
-    assert not run_folders(run)
+    assert not cgroups_named(f"walras-{run}")
 
 
 def test_a_group_may_be_closed_twice(job: PlacedJob, start: Start) -> None:
@@ -368,7 +364,7 @@ def test_what_a_crashed_run_left_is_killed_and_removed_and_a_living_run_is_not()
         assert run in remove_stale_runs()
 
         assert not is_alive(int(orphan))
-        assert not run_folders(run)
+        assert not cgroups_named(f"walras-{run}")
         assert run not in remove_stale_runs()
         living.open("default.job").place(FIRST)
     finally:

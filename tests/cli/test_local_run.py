@@ -14,7 +14,8 @@ import pytest
 import yaml
 
 from another_user import NOBODY, another_user
-from command_line import cgroups_of, processes_with, start, walras
+from cgroup_folders import cgroups_named
+from command_line import processes_with, start, walras
 from page_fields import untold
 from waiting import PATIENCE, eventually
 from walras import diagnosis
@@ -508,7 +509,7 @@ def test_no_process_and_no_cgroup_outlives_the_run(
         _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == status
     assert eventually(lambda: not folder.left())
-    assert eventually(lambda: not cgroups_of(process.pid))
+    assert eventually(lambda: not cgroups_named(f"walras-{process.pid}-*"))
     if status == 130:
         assert err.splitlines()[-1].startswith("walras: interrupted; all jobs were stopped")
         assert "Traceback" not in err

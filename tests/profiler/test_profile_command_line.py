@@ -13,6 +13,7 @@ import yaml
 from click.testing import CliRunner
 
 from another_user import NOBODY, another_user
+from cgroup_folders import cgroups_named
 from waiting import PATIENCE, eventually
 from walras_cli.main import main
 
@@ -200,13 +201,12 @@ def test_interrupted_campaign_leaves_nothing_behind(
         env=dict(os.environ) | {"TMPDIR": str(tmp_path)},
         start_new_session=True,
     ) as running:
-        own = f"walras-{running.pid}-"
         assert eventually(lambda: len(traces(seconds, tmp_path)) == 4), "the run did not get going"
         os.killpg(running.pid, number)  # as a terminal does, which the run itself must not get
         _, said = running.communicate(timeout=PATIENCE)
     assert running.returncode == exit_code
     assert eventually(lambda: traces(seconds, tmp_path) == [])
-    assert eventually(lambda: not list(Path("/sys/fs/cgroup").glob(f"*/{own}*")))
+    assert eventually(lambda: not cgroups_named(f"walras-{running.pid}-*"))
     if number == signal.SIGINT:
         assert said.endswith("walras: interrupted; all runs were stopped and cleaned up\n")
 

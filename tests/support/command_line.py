@@ -64,13 +64,3 @@ def processes_with(text: str) -> list[int]:
         if text.encode() in command and int(entry.name) != os.getpid():
             found.append(int(entry.name))
     return found
-
-
-def cgroups_of(pid: int) -> list[Path]:
-    """Return the cgroups of all runs that a process has begun; they may be going meanwhile."""
-    return [
-        Path(folder, name)
-        for folder, names, _ in os.walk("/sys/fs/cgroup")
-        for name in names
-        if name.startswith(f"walras-{pid}-")
-    ]
