@@ -189,7 +189,7 @@ class Overview(ApiModel):
         warnings: Reasons to doubt the figures, and the way out.
         headline: The market in a line; empty if it is not known.
         mechanism: Mechanism that divides cores.
-        memory_mechanism: Mechanism that divides memory.
+        memory_mechanism: Mechanism that divided memory; empty if memory was not divided.
         mechanisms: Mechanisms for cores that a what-if may try.
         core_unit: Unit in which cores are sold.
         epoch: Number of the last decision.

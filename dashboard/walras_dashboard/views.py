@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
-from walras.resources.market import CoresPolicy, MemoryPolicy
+from walras.resources.market import CoresPolicy
 from walras.snapshot import CoreMechanism
 from walras_cli.cluster.explain.job import explain_job
 from walras_cli.cluster.explain.lending import partners_of_each
@@ -225,7 +225,7 @@ class Views:
         facts, partners = self.facts, self.partners
         market = facts.market
         spec = {} if market is None else market.spec
-        cores, memory = spec.get("cores") or {}, spec.get("memory") or {}
+        cores = spec.get("cores") or {}
         epoch = None if market is None else market.status.epoch
         nodes = [node_of_top(facts, row) for row in self.node_rows]
         return Overview(
@@ -236,7 +236,7 @@ class Views:
             warnings=list(warnings_of(facts)),
             headline=headline_of(facts),
             mechanism=_known(cores.get("mechanism"), CoresPolicy().mechanism),
-            memory_mechanism=_known(memory.get("mechanism"), MemoryPolicy().mechanism),
+            memory_mechanism=(market and market.status.memory_mechanism) or "",
             mechanisms=list(MECHANISMS),
             core_unit="thread" if cores.get("unit") == "thread" else "core",
             epoch=None if epoch is None else epoch.number % EPOCHS,

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from seen import decided, seen
 from walras.resources.contract import COLOCATION_GATE
+from walras.resources.market_job import MarketJobStatus
 from walras_cli.cluster.explain.job import explain_job
 from walras_cli.cluster.explain.lending import balances, together
 from walras_cli.cluster.explain.margin import Buyer, one_more
@@ -216,6 +217,29 @@ def test_what_is_wrong_is_put_down_to_the_object_to_change() -> None:
     (alone,) = explain_job(facts, facts.jobs["lab", "b"]).faults
     assert (alone.object, alone.condition) == ("MarketJob lab/b", "Admitted")
     assert "create it" in alone.message
+
+
+def test_a_measurement_under_way_is_told_with_f_and_is_no_problem() -> None:
+    facts = seen(decided(market(), entitlement(), node(), job("a"), pod("a-0", "a")))
+    found = facts.jobs["lab", "a"]
+    running = {
+        "type": "Profiled",
+        "status": "False",
+        "reason": "Measuring",
+        "message": "measuring pod lab/a-0 on node n1 since 2026-01-01T00:00:00Z",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    conditions = [
+        running if each.type == "Profiled" else each.document() for each in found.status.conditions
+    ]
+    status = {
+        **found.status.document(),
+        "conditions": conditions,
+        "profile": {"parallelFraction": "0.9", "source": "Assumed"},
+    }
+    shown = explain_job(facts, replace(found, status=MarketJobStatus.read(status)))
+    assert shown.faults == ()
+    assert shown.source_text == f"assumed; {running['message']}"
 
 
 def test_a_nodes_arithmetic_comes_to_what_it_sells() -> None:

@@ -56,6 +56,7 @@ def test_overview(client: httpx.Client) -> None:
     assert [each["name"] for each in found["users"]] == ["alice", "bob"]
     assert [each["price"] for each in found["nodes"]] == [1.00232, 0.997677]
     assert found["source"]["kind"] == "file"
+    assert (found["mechanism"], found["memoryMechanism"]) == ("AmdahlBidding", "Karma")
     (loan,) = [each for each in found["lending"] if each["cores"]]
     assert (loan["from"], loan["to"]) == ("bob", "alice")
 

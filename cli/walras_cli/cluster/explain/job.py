@@ -15,7 +15,6 @@ if TYPE_CHECKING:
         AuctionReport,
         MarketJobStatus,
         PodOutcome,
-        UsedProfile,
         WeightReport,
     )
     from walras.resources.status import Condition
@@ -28,6 +27,9 @@ SOURCES: Mapping[str, str] = {
     "Online": "measured while it ran (SpeedupProfile {name})",
     "Assumed": "assumed until it is measured; to set it, use spec.parallelFraction or a profile",
 }
+
+MEASURING = "Measuring"
+"""Reason of a condition while the speedup is measured and no attempt has failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +215,7 @@ def explain_job(facts: Facts, job: ApiObject[MarketJobStatus]) -> JobExplanation
         budget=budget,
         parallel_fraction=None if profile is None else number(profile.parallel_fraction),
         source=None if profile is None else profile.source,
-        source_text=_source_text(profile),
+        source_text=_source_text(status),
         speedup=number(status.speedup),
         weights=_auction_weights(status.auction),
         pods=tuple(_pod(facts, pod) for pod in status.pods),
@@ -223,9 +225,13 @@ def explain_job(facts: Facts, job: ApiObject[MarketJobStatus]) -> JobExplanation
     )
 
 
-def _source_text(profile: UsedProfile | None) -> str:
+def _source_text(status: MarketJobStatus) -> str:
+    profile = status.profile
     if profile is None:
         return "not known yet"
+    measuring = [each.message for each in status.conditions if each.reason == MEASURING]
+    if measuring and profile.source == "Assumed":
+        return f"assumed; {measuring[0]}"
     return SOURCES[profile.source].format(name=profile.name)
 
 
@@ -325,9 +331,12 @@ def _faults(facts: Facts, job: ApiObject[MarketJobStatus]) -> Iterator[Fault]:
 
 
 def failing(title: str, conditions: Iterable[Condition]) -> Iterator[Fault]:
-    """Yield what does not hold, each message once: Ready sums up the others."""
+    """Yield what does not hold, each message once: Ready sums up the others.
+
+    A measurement under way is no problem.
+    """
     seen: set[str] = set()
     for each in sorted(conditions, key=lambda each: each.type == "Ready"):
-        if each.status == "False" and each.message not in seen:
+        if each.status == "False" and each.reason != MEASURING and each.message not in seen:
             seen.add(each.message)
             yield Fault(title, each.type, each.reason, each.message)

@@ -94,7 +94,7 @@ function Summary({ overview }: { overview: Overview }) {
         <>
           <strong>{mechanism}</strong> divides{" "}
           {totals.cores === null ? "the" : text.cores(totals.cores)} cores
-          {memoryMechanism !== "" && (
+          {memoryMechanism !== "" && (totals.memoryGranted ?? 0) > 0 && (
             <>
               , and <strong>{memoryMechanism}</strong> the memory,
             </>
