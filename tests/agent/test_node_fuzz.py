@@ -26,8 +26,11 @@ if TYPE_CHECKING:
     from walras_agent.status import NodeStatus
 
 STEPS = int(os.environ.get("WALRAS_FUZZ_STEPS", "5000"))
+WITHDRAWN_EVERY = 500
+"""Steps after which all grants end once."""
+
 LIMIT = 400 * MIB
-"""The hard limit of every pod and container."""
+"""The hard limit of every pod and container, once it has been written."""
 
 
 class FaultyDisk:
@@ -69,6 +72,7 @@ class Fuzz:
         self.pods: dict[str, set[int]] = {}
         self.grants: dict[str, int] = {}
         self.limits: dict[str, int] = {}
+        self.hard_limits: dict[str, str] = {}
         self.limited = 0
         self.local = 0
         self.count = 0
@@ -153,7 +157,9 @@ class Fuzz:
             uid = self.random.choice(several)
             number = self.random.choice(sorted(self.pods[uid]))
             self.pods[uid].remove(number)
-            self.node.kernel.remove(self.node.container(uid, number))
+            group = self.node.container(uid, number)
+            self.node.kernel.remove(group)
+            self.hard_limits.pop(group, None)
 
     def drift(self) -> None:
         names = self.containers()
@@ -233,6 +239,7 @@ class Fuzz:
                     text = self.node.kernel.read(limit)
                     self.lowered += text.isdecimal() and LIMIT < int(text) <= 2 * LIMIT
                     self.node.kernel.set_by_others(limit, str(LIMIT))
+                    self.hard_limits[group] = str(LIMIT)
 
     def groups(self, uid: str) -> tuple[str, ...]:
         pod = self.node.pod(uid)
@@ -255,6 +262,23 @@ class Fuzz:
         finally:
             for group in self.containers():
                 self.node.kernel.memory_of(group).growth = 0
+
+    def withdraw(self) -> None:
+        """End all grants, after which every value is what it was or what others have written."""
+        self.node.plan()
+        for _ in range(20):
+            status = self.step(100.0)
+        assert status is not None
+        assert status.writes == ()
+        assert dict(self.node.journal.originals) == {}
+        file, unlimited = {
+            1: ("memory.limit_in_bytes", "9223372036854771712"),
+            2: ("memory.max", "max"),
+        }[self.node.kernel.version]
+        for uid in self.pods:
+            for group in self.groups(uid):
+                limit = self.node.kernel.read(CgroupFile("memory", group, file))
+                assert limit == self.hard_limits.get(group, unlimited), group
 
     def is_throttled(self, uid: str) -> bool:
         """Whether a quota binds the pod or one of its containers."""
@@ -301,7 +325,9 @@ def test_anything_may_happen_ten_thousand_times(
     kernel = (CpusetDisabled if version == 2 else ModelKernel)(version, cpus=CORES, numa=2)
     fuzz = Fuzz(Node(kernel, tmp_path, numa=2), FaultyDisk(monkeypatch), seed=version)
     enforced = 0
-    for _ in range(STEPS):
+    for number in range(1, STEPS + 1):
+        if number % WITHDRAWN_EVERY == 0:
+            fuzz.withdraw()
         fuzz.happen()
         status = fuzz.step(fuzz.random.choice([0.1, 1.0, 30.0]))
         if status is None:
@@ -315,13 +341,4 @@ def test_anything_may_happen_ten_thousand_times(
     assert fuzz.disk.failures > 0.01 * STEPS
     assert fuzz.lowered > 0.01 * STEPS
     assert fuzz.lost > 0.01 * STEPS or version == 1
-    fuzz.node.plan()
-    for _ in range(20):
-        status = fuzz.step(100.0)
-    assert status is not None
-    assert status.writes == ()
-    assert dict(fuzz.node.journal.originals) == {}
-    file = {1: "memory.limit_in_bytes", 2: "memory.max"}[version]
-    for uid in fuzz.pods:
-        limits = {kernel.read(CgroupFile("memory", group, file)) for group in fuzz.groups(uid)}
-        assert limits == {str(LIMIT)}
+    fuzz.withdraw()
