@@ -51,26 +51,15 @@ def url(api: PlayedApi, tmp_path: Path) -> Iterator[str]:
         yield url
 
 
-def _shares(window: Browser, user: str) -> str:
-    """What the table of entitlements says of the shares of a user."""
-    found = window.script(
-        "const row = [...document.querySelectorAll('tbody tr')].find("
-        "e => e.querySelector('.name')?.title === arguments[0]);"
-        "return row ? row.querySelectorAll('td.numeric')[0].textContent : ''",
-        user,
-    )
-    return str(found)
-
-
 @pytest.mark.browser
 def test_a_change_is_on_the_page_at_once(window: Browser, api: PlayedApi, url: str) -> None:
     window.open(url)
     assert window.shows("Live", ".live")
-    assert _shares(window, "astronomy") == "2"
+    assert window.shares("astronomy") == "2"
     before = api.get("Entitlement", "astronomy")
     api.put({**before, "spec": {**before["spec"], "shares": 9}})
     began = time.monotonic()
-    assert eventually(lambda: _shares(window, "astronomy") == "9", 60)
+    assert eventually(lambda: window.shares("astronomy") == "9", 60)
     assert time.monotonic() - began < SOON
     assert window.complaints() == []
 
@@ -84,11 +73,11 @@ def test_a_lost_cluster_is_noticed_and_what_changed_meanwhile_is_shown(
     api.stop()
     assert window.shows("has lost the cluster", ".messages", 120), window.text("main")
     assert window.audit() == []
-    assert _shares(window, "batch") == "1"
+    assert window.shares("batch") == "1"
     before = api.get("Entitlement", "batch")
     api.put({**before, "spec": {**before["spec"], "shares": 7}})
     api.start()
-    assert eventually(lambda: _shares(window, "batch") == "7", 120), window.text("main")
+    assert eventually(lambda: window.shares("batch") == "7", 120), window.text("main")
     assert eventually(lambda: not window.text(".messages"), 60)
     assert window.shows("Live", ".live")
     window.complaints()  # of what could not be asked meanwhile
@@ -126,10 +115,10 @@ def test_a_change_on_a_real_cluster_is_on_the_page(window: Browser, cluster: Mar
     with served("--kubeconfig", KUBECONFIG) as url:
         window.open(url)
         assert window.shows("Live", ".live", 60)
-        assert eventually(lambda: _shares(window, "page-ada") == "1", 60)
+        assert eventually(lambda: window.shares("page-ada") == "1", 60)
         cluster.change(f"{OURS}/entitlements/page-ada", {"spec": {"shares": 3}})
         began = time.monotonic()
-        assert eventually(lambda: _shares(window, "page-ada") == "3", 60)
+        assert eventually(lambda: window.shares("page-ada") == "3", 60)
         assert time.monotonic() - began < SOON
         window.view("users/page-ada")
         assert window.shows("12", ".facts", 60)  # of 16 cores, once the operator has decided

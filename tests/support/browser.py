@@ -63,6 +63,12 @@ slider.value = arguments[1];
 slider.dispatchEvent(new Event("input", { bubbles: true }));
 """
 
+SHARES = """
+const row = [...document.querySelectorAll("tbody tr")].find(
+  (each) => each.querySelector(".name")?.title === arguments[0]);
+return row ? row.querySelectorAll("td.numeric")[0].textContent : "";
+"""
+
 PART = """
 const card = [...document.querySelectorAll("main .card")].find(
   (each) => each.querySelector("h2")?.textContent === arguments[0]);
@@ -190,6 +196,10 @@ class Browser:
     def shows(self, text: str, selector: str = "main", seconds: float = 20) -> bool:
         """Return whether a text is to be seen within a time."""
         return bool(eventually(lambda: text in self.text(selector), seconds))
+
+    def shares(self, user: str) -> str:
+        """Return what the table of entitlements says of the shares of a user."""
+        return str(self.script(SHARES, user))
 
     def overflow(self) -> int:
         """Return by how many pixels the page is wider than its window."""
