@@ -21,7 +21,7 @@ from starlette.responses import RedirectResponse
 from walras.resources.contract import API_VERSION
 from walras_cli.cluster.connection import Cluster
 from walras_cli.cluster.history import HistoryReader
-from walras_dashboard.live import CONNECTIONS, Live
+from walras_dashboard.live import CONNECTIONS, Live, SharedObjects
 from walras_dashboard.viewers import UnauthenticatedError, Viewer
 from walras_service.api_errors import ApiError
 
@@ -159,6 +159,7 @@ class ClusterViewers:
     ) -> None:
         self._identities, self._connection, self._now = identities, connection, now
         self._kept: dict[tuple[str, ...], _Kept] = {}
+        self._shared = SharedObjects()
         self._lock = threading.Lock()
 
     def viewer(self, request: Request) -> Viewer:
@@ -205,7 +206,7 @@ class ClusterViewers:
                         f"{MOST_VIEWERS} people look at the dashboard already; try again later",
                         "busy",
                     )
-                live = Live(cluster, identity.namespace)
+                live = Live(cluster, identity.namespace, self._shared)
                 viewer = Viewer(live, HistoryReader(cluster).read)
                 kept = self._kept[identity.key] = _Kept(viewer, live, cluster, now, now)
             kept.used = kept.checked = now

@@ -14,6 +14,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
+from weakref import WeakValueDictionary
 
 from walras.resources.contract import MARKET_NAME
 from walras.resources.entitlement import EntitlementStatus
@@ -88,6 +89,31 @@ def _key(document: Document) -> tuple[str, str]:
     return metadata.get("namespace", ""), metadata["name"]
 
 
+class SharedObjects:
+    """Objects that viewers of one cluster see, kept once for as long as any viewer has them.
+
+    Viewers still see only what the API server gives to themselves: what is shared is the memory of
+    the same version of an object.
+    """
+
+    def __init__(self) -> None:
+        self._known: WeakValueDictionary[tuple[str, str, str], Any] = WeakValueDictionary()
+
+    def read(self, name: str, document: Document) -> Any:
+        """Return the object in a document of a feed; None if it is malformed."""
+        metadata = document["metadata"]
+        uid, version = metadata.get("uid"), metadata.get("resourceVersion")
+        if not uid or not version:
+            return _READ[name](document)
+        key = name, str(uid), str(version)
+        known = self._known.get(key)
+        if known is None:
+            known = _READ[name](document)
+            if known is not None:
+                self._known[key] = known
+        return known
+
+
 class Live:
     """A live cluster.
 
@@ -95,10 +121,14 @@ class Live:
         cluster: Connection with the rights of the viewer.
         namespace: Namespace whose jobs are shown; empty for all, or where these may not be listed
             for that of the connection.
+        shared: Objects that other viewers of the cluster have.
     """
 
-    def __init__(self, cluster: Cluster, namespace: str = "") -> None:
+    def __init__(
+        self, cluster: Cluster, namespace: str = "", shared: SharedObjects | None = None
+    ) -> None:
         self._cluster, self._namespace = cluster, namespace
+        self._shared = shared or SharedObjects()
         self._objects: dict[str, dict[tuple[str, str], Any]] = {name: {} for name in _READ}
         self._withheld: dict[str, str] = {}
         self._hidden: set[str] = set()
@@ -224,8 +254,7 @@ class Live:
 
     def replace(self, name: str, documents: Sequence[Document], namespace: str) -> None:
         """Take all objects of a kind."""
-        read = _READ[name]
-        found = {_key(each): read(each) for each in documents}
+        found = {_key(each): self._shared.read(name, each) for each in documents}
         with self._lock:
             before = self._objects[name]
             self._objects[name] = {
@@ -244,7 +273,7 @@ class Live:
 
     def change(self, name: str, event: str, document: Document) -> None:
         """Take an object that was added, modified or deleted."""
-        key, read = _key(document), _READ[name](document)
+        key, read = _key(document), self._shared.read(name, document)
         with self._lock:
             objects = self._objects[name]
             before = objects.get(key)
@@ -341,8 +370,11 @@ class Live:
             hear(lost)
 
     def _look_at_leases(self) -> None:
-        """See which operator and agents are alive, again and again."""
+        """See which operator and agents are alive, and forget an old world, again and again."""
         while not self._stopping.is_set():
+            world = self._world
+            if world is not None and time.monotonic() - world[0] >= WORLD_SECONDS[1]:
+                self._world = None
             try:
                 found = Leases.of(self._cluster)
             except ApiError as error:
@@ -388,7 +420,7 @@ class Live:
             self._take_own(found)
 
     def _take_own(self, found: Sequence[Document]) -> None:
-        read = {_key(each): _READ["entitlements"](each) for each in found}
+        read = {_key(each): self._shared.read("entitlements", each) for each in found}
         with self._lock:
             if "entitlements" in self._withheld and read != self._objects["entitlements"]:
                 self._objects["entitlements"] = read

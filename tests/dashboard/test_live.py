@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from dashboards import decided
 from played_api import PlayedApi
 from waiting import eventually
 from walras_cli.cluster.connection import Cluster
-from walras_dashboard.live import Live
+from walras_dashboard.live import Live, SharedObjects
 from walras_service.api_errors import ApiError
 from walras_service.failures import Failure
 
@@ -168,3 +169,32 @@ def _is_there(live: Live) -> bool:
         return bool(live.state().facts.jobs)
     except ApiError:
         return False
+
+
+def test_viewers_share_the_memory_of_what_both_see(api: PlayedApi) -> None:
+    api.forbidden["eve"] = {"marketjobs"}
+    api.allowed["eve"] = {"alice/marketjobs"}
+    shared = SharedObjects()
+    ada, eve = (
+        Live(Cluster(api.configuration(token), "alice", connections=24), "", shared)
+        for token in ("ada", "eve")
+    )
+    try:
+        every, own = ada.state().facts.jobs, eve.state().facts.jobs
+        assert {namespace for namespace, _ in every} == {"alice", "bob"}
+        assert {namespace for namespace, _ in own} == {"alice"}
+        assert all(each is every[key] for key, each in own.items())
+    finally:
+        ada.stop()
+        eve.stop()
+
+
+def test_an_object_is_forgotten_with_its_last_viewer() -> None:
+    shared = SharedObjects()
+    document = decided()[0] | {"kind": "MarketJob"}
+    document["metadata"] |= {"uid": "u", "resourceVersion": "1"}
+    first = shared.read("jobs", document)
+    assert shared.read("jobs", document) is first
+    gone = weakref.ref(first)
+    del first
+    assert gone() is None

@@ -116,8 +116,11 @@ class PlayedApi:
         key = _key(document)
         with self._news:
             self._version += 1
-            metadata = {**document["metadata"], "resourceVersion": str(self._version)}
-            event = "MODIFIED" if key in self._objects else "ADDED"
+            known = self._objects.get(key, {}).get("metadata", {})
+            uid = known.get("uid", f"uid-{self._version}")
+            version = {"resourceVersion": str(self._version)}
+            metadata = {"uid": uid, **document["metadata"], **version}
+            event = "MODIFIED" if known else "ADDED"
             made = {**document, "metadata": metadata}
             self._objects[key] = made
             self._events.append((self._version, event, made))

@@ -114,7 +114,7 @@ _MAIN: tuple[Wanted, ...] = ("entitlements", "jobs", "allocations", "nodes")
 """Without any of these there is nothing to show."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class ApiObject(Generic[S]):
     """An object of Walras, as far as people are told of it.
 
