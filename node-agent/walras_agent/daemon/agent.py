@@ -148,6 +148,7 @@ class Agent:
             self._problems = ()
             if self._plan is not None:
                 self._apply(withdrawn.empty_plan, reset_epoch=True)
+                self._forget_measurement()
         else:
             if plan is not None:
                 self._problems = ()
@@ -212,6 +213,12 @@ class Agent:
             self._save(lambda: self.state.save_measurement(status))
             self._last_measurement = status
         return status
+
+    def _forget_measurement(self) -> None:
+        """Forget the last measurement with the plan, as after an uninstall."""
+        self.node.profiler.forget()
+        self._last_measurement = None
+        self._save(self.state.forget_measurement)
 
     def _pause(self, report: ReconcileReport) -> float:
         """Return the seconds until the next reconcile pass is due."""

@@ -127,6 +127,7 @@ def restore(paths: HostPaths, state_folder: Path, wait: float) -> None:
     with cli_errors(), open_state(state_folder) as state:
         tree, _ = paths.pods()
         state.forget_plan()
+        state.forget_measurement()
         possible = possible_cpus(paths.host)
         until = time.monotonic() + wait
         while True:

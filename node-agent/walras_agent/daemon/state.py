@@ -68,11 +68,7 @@ class State:
         Raises:
             StateError: The file cannot be deleted.
         """
-        path = self.folder / "plan.json"
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            raise StateError(f"{path}: cannot be deleted: {error.strerror}") from error
+        self._delete("plan.json")
 
     def last_measurement(self) -> ProfilingStatus | None:
         """Return the last measurement; None if there is none or it is unreadable."""
@@ -85,6 +81,14 @@ class State:
             StateError: The file cannot be written.
         """
         self._write("measurement.json", measured)
+
+    def forget_measurement(self) -> None:
+        """Delete the last measurement, so that no later installation reports it.
+
+        Raises:
+            StateError: The file cannot be deleted.
+        """
+        self._delete("measurement.json")
 
     def _read(self, name: str, parse: Callable[[bytes], T]) -> T | None:
         path = self.folder / name
@@ -103,6 +107,13 @@ class State:
             replace_file(path, document.model_dump_json(by_alias=True, exclude_none=True).encode())
         except OSError as error:
             raise StateError(f"{path}: cannot be written: {error.strerror}") from error
+
+    def _delete(self, name: str) -> None:
+        path = self.folder / name
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise StateError(f"{path}: cannot be deleted: {error.strerror}") from error
 
 
 @contextlib.contextmanager

@@ -69,6 +69,11 @@ class Profiler:
             self._last = PodMeasurement(request, self._open_meter, now + request.lease_seconds, now)
             _log.info("measurement %s of pod %s begins", request.id, request.pod)
 
+    def forget(self) -> None:
+        """Forget the report of the last measurement, unless it is still running."""
+        if self._last is not None and not self._last.running:
+            self._last = None
+
     def limits(self, now: float) -> Mapping[str, int]:
         """Return how many of its own cores a pod may use in the next pass, by UID."""
         running = self._running(now)

@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ from walras_agent.cpuset import CpuSet
 from walras_agent.daemon.agent import Agent
 from walras_agent.daemon.inotify import ChangeWaiter
 from walras_agent.daemon.node import HostPaths, NodeComponents
-from walras_agent.daemon.plans import PlanFile
+from walras_agent.daemon.plans import PlanFile, PlanWithdrawn
 from walras_agent.daemon.state import open_state
 from walras_agent.topology import Cpu, Topology
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from walras.resources.node_allocation import ProfilingStatus
+    from walras_agent.daemon.agent import Listener, PlanSource
     from walras_agent.daemon.report import ReconcileReport
 
 pytestmark = needs_pods
@@ -67,19 +68,33 @@ def pods() -> Iterator[MeasuredPods]:
     made.close()
 
 
-def run_until_measured(pods: MeasuredPods, folder: Path) -> Reports:
-    """Run an agent until it knows how a measurement went."""
-    reports = Reports()
+class DeletedPlan:
+    """A source of plans whose plan has been deleted."""
+
+    def changed(self) -> None:
+        raise PlanWithdrawn("node-1")
+
+
+@contextmanager
+def resumed(
+    pods: MeasuredPods, folder: Path, plans: PlanSource, *listeners: Listener
+) -> Iterator[Agent]:
+    """An agent that goes on from what the one before it left in the folder."""
     with ExitStack() as stack:
         state = stack.enter_context(open_state(folder / "state"))
         waiter = stack.enter_context(ChangeWaiter(folder / "plan.json"))
         node = NodeComponents.open(HostPaths(root=pods.layout.root), state.journal, waiter)
         node.reconciler.topology = lambda: KNOWN
         node.reconciler.enforcer.reserved = lambda: CpuSet([RESERVED])
-        agent = Agent(
-            node, PlanFile(folder / "plan.json"), state, waiter, (reports,), period=3600.0
-        )
+        agent = Agent(node, plans, state, waiter, listeners, period=3600.0)
         agent.resume()
+        yield agent
+
+
+def run_until_measured(pods: MeasuredPods, folder: Path) -> Reports:
+    """Run an agent until it knows how a measurement went."""
+    reports = Reports()
+    with resumed(pods, folder, PlanFile(folder / "plan.json"), reports) as agent:
         loop = threading.Thread(target=agent.run)
         loop.start()
         assert eventually(lambda: reports.last is not None and reports.last.state != "Running")
@@ -116,6 +131,16 @@ def test_pod_is_measured_once_and_the_result_is_kept(pods: MeasuredPods, tmp_pat
     assert again.cores == {2}, "what is done is not done again"
     ask(tmp_path, "second")
     assert (run_until_measured(pods, tmp_path).last or measured).id == "second"
+
+
+def test_a_measurement_is_forgotten_with_a_deleted_plan(pods: MeasuredPods, tmp_path: Path) -> None:
+    ask(tmp_path, "first")
+    assert run_until_measured(pods, tmp_path).last is not None
+    with resumed(pods, tmp_path, DeletedPlan()) as agent:
+        assert agent.reconcile().profiling is None
+    with resumed(pods, tmp_path, DeletedPlan()) as agent:
+        assert agent.reconcile().profiling is None
+    assert not (tmp_path / "state" / "measurement.json").exists()
 
 
 @pytest.mark.speed
