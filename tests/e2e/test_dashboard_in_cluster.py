@@ -16,7 +16,7 @@ import pytest
 
 from browser import chromium, missing
 from cluster_tools import SYSTEM, ToolError, api, apply, containers, helm, kubectl, pods
-from installed import CHART
+from installed import CHART, IMAGES
 from node_cgroups import parse_cpus
 from shared_node import TEAMS, entitlement, job
 from waiting import eventually
@@ -73,6 +73,7 @@ def dashboard(
     given = {"dashboard": {"enabled": True, "port": PORT, "resources": resources}}
     file = tmp_path_factory.mktemp("dashboard") / "values.json"
     file.write_text(json.dumps(given))
+    installed.node.load(IMAGES / "walras-dashboard.tar")
     helm("upgrade", "walras", CHART, *installed.options(), "--values", str(file))
     named = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": VIEWERS}}
     apply(named, account("ada"), account("eve"), binding("ada"))

@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from cluster_tools import ROOT, SYSTEM, Node, ToolError, clients, get, helm, kubectl
-from installed import IMAGES
+from installed import PARTS
 from node_watcher import ALLOCATIONS
 from shared_node import values
 from waiting import eventually
@@ -71,7 +71,7 @@ class Reader:
 
 @pytest.fixture
 def reader(tmp_path: Path, node: Node) -> Iterator[Reader]:
-    for archive in sorted(IMAGES.glob("walras-*.tar")):
+    for archive in PARTS:
         node.load(archive)
     chosen = values(node)
     for part in ("operator", "agent", "hooks"):

@@ -37,7 +37,7 @@ from cluster_tools import (
     helm,
     kubectl,
 )
-from installed import CHART, IMAGE, IMAGES, Installed, begin_programs, withdraw
+from installed import CHART, IMAGE, PARTS, Installed, begin_programs, withdraw
 from shared_node import OURS, TEAMS, deployment, entitlement, job, namespace
 from waiting import eventually
 from walras.resources.contract import PARTNER_ANNOTATION, STATIC_POD_ANNOTATION
@@ -369,7 +369,7 @@ def soak(node: Node, tmp_path: Path) -> Iterator[Soak]:
     made = Soak(installed, random.Random(SEED))
     with small_disk():
         try:
-            for archive in sorted(IMAGES.glob("walras-*.tar")):
+            for archive in PARTS:
                 node.load(archive)
             begin_programs(installed.shared)
             made.expected = installed.settings()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cluster_tools import SYSTEM, Node, apply, containers, get, helm, kubectl, pods, ready
-from installed import CHART, IMAGE, IMAGES, withdraw
+from installed import CHART, IMAGE, PARTS, withdraw
 from node_watcher import ALLOCATIONS
 from shared_node import WITHOUT_AVERAGING, deployment, entitlement, job, namespace, values
 from virtual_node import VirtualNode
@@ -47,7 +47,7 @@ class Cluster:
     def __init__(self, folder: Path) -> None:
         self.virtual = VirtualNode()
         self.real = Node(without=self.virtual.name)
-        for archive in sorted(IMAGES.glob("walras-*.tar")):
+        for archive in PARTS:
             self.real.load(archive)
         apply(namespace("ann"), namespace("bob"))
         for team in ("ann", "bob"):

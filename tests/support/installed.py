@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from shared_node import Cgroups
 
 IMAGES = Path(os.environ.get("WALRAS_IMAGES", ROOT / "build" / "images"))
+PARTS = tuple(IMAGES / f"walras-{part}.tar" for part in ("operator", "agent"))
+"""Archives of what every installation runs; loading one takes a slow node minutes."""
+
 IMAGE = f"localhost/walras-agent:{version('walras')}"
 """What programs run in: it has Python, and the nodes have it."""
 
@@ -48,7 +51,7 @@ class Installed:
 
     def install(self) -> None:
         """Begin the programs, look at them, and install Walras."""
-        for archive in sorted(IMAGES.glob("walras-*.tar")):
+        for archive in PARTS:
             self.node.load(archive)
         begin_programs(self.shared)
         self.before = self.settings()
