@@ -171,6 +171,7 @@ def cases() -> Iterator[Case]:
     yield one_quantum("100k users by weight, scarce", 100_000, 1.2, 2, weights)
     yield several_pools(1000, 100, 5, 20)
     yield several_pools(1000, 1000, 5, 60)
+    yield several_pools(100, 1000, 100, 100)
 
 
 if __name__ == "__main__":
