@@ -30,7 +30,7 @@ class NodeRow:
         used: cores, by whatever runs on it.
         memory: granted to pods, bytes.
         memory_used: Bytes of memory used by everything on the node.
-        price: Price of a core; 1 is the average of the cluster.
+        price: Price of a core; 1 is the average of the cluster. None where nobody buys any.
         mode: enforce, or observe.
         epoch: Epoch of its plan.
         enforced_epoch: Epoch of the last plan that was enforced in full.
@@ -92,7 +92,7 @@ def node_row(facts: Facts, name: str, sells: NodePrice | None) -> NodeRow:
         used=used,
         memory=None if allocation is None else int(_sum(grants, "memory")) or None,
         memory_used=memory_used,
-        price=None if sells is None else number(sells.price),
+        price=None if sells is None else number(sells.price) or None,
         mode=None if allocation is None else allocation.spec.get("mode"),
         epoch=None if allocation is None else allocation.spec.get("epoch"),
         enforced_epoch=None if allocation is None else allocation.status.enforced_epoch,
