@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from cluster_tools import ROOT, SYSTEM, ToolError, apply, helm, kubectl, pods
 from node_watcher import Watcher
-from shared_node import TEAMS, Shared, deployment, namespace, values
+from shared_node import PROGRAM, QUIET_PROGRAM, TEAMS, Shared, deployment, namespace, values
 from waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from cluster_tools import Node
     from shared_node import Cgroups
@@ -80,11 +80,14 @@ class Installed:
         yield from story()
 
 
-def begin_programs(shared: Shared, patience: float = PATIENCE) -> None:
-    """Begin the teams' programs, and wait until all of them run."""
+def begin_programs(
+    shared: Shared, patience: float = PATIENCE, quiet: Collection[str] = frozenset()
+) -> None:
+    """Begin the teams' programs, of which some hardly use their CPUs, and wait until all run."""
     apply(*map(namespace, TEAMS))
     programs = [(team, each) for team, programs in TEAMS.items() for each in programs]
-    apply(*(deployment(team, program, IMAGE) for team, program in programs))
+    scripts = {each: QUIET_PROGRAM if each in quiet else PROGRAM for _, each in programs}
+    apply(*(deployment(team, each, IMAGE, scripts[each]) for team, each in programs))
     assert eventually(lambda: len(shared.cpus()) == len(programs), patience, pause=0.5)
 
 

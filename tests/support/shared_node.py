@@ -31,6 +31,10 @@ for _ in range(4):
 """
 
 
+QUIET_PROGRAM = PROGRAM.replace("sleep(0.5)", "sleep(20)")
+"""The same program, for nodes so slow that four of the other one take all of their CPUs."""
+
+
 class Cgroups(Protocol):
     """The cgroups of a node; see `node_cgroups.NodeCgroups`."""
 

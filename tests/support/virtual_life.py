@@ -36,7 +36,7 @@ class Life:
         self._killed = 0
         self.node = VirtualNode()
         self.shared = Shared(self.node)
-        begin_programs(self.shared, PATIENCE)
+        begin_programs(self.shared, PATIENCE, quiet={"index", "decode", "align"})
         self.before = self.settings()
         self.groups = self.node.cgroups.containers()
         self.groups = {name: group for name, group in self.groups.items() if name in self.before}
