@@ -83,9 +83,9 @@ def _decide(snapshot: Snapshot, policy: Policy) -> Plan:
     shares = divide_by_shares(snapshot.entitlements, {job.entitlement for job in placed.jobs})
     market = build_market(snapshot, placed.jobs, shares)
     auctioned = _hold_auctions(snapshot, market, placed.jobs, policy)
-    units = _units_for_sale(snapshot, market, placed.jobs, policy, auctioned)
+    units = units_for_sale(snapshot, market, placed.jobs, policy, auctioned)
     floors = units.floors_of_jobs(len(placed.jobs))
-    limits = _most_nodes(snapshot, shares)
+    limits = most_nodes(snapshot, shares)
     priced = price_above_floors(units, policy, auctioned, limits)
     credit = _relative_credits(snapshot, policy, shares)
     of_part = None if credit is None else credit[units.market.user]
@@ -163,7 +163,7 @@ def _hold_auctions(
     return hold_auctions(market, jobs, nodes, policy)
 
 
-def _units_for_sale(
+def units_for_sale(
     snapshot: Snapshot,
     market: AmdahlMarket,
     jobs: Sequence[Job],
@@ -192,7 +192,7 @@ def _units_for_sale(
     return sell_single_sockets(market, nodes, least, most, floors)
 
 
-def _most_nodes(snapshot: Snapshot, shares: Mapping[str, float]) -> Integers | None:
+def most_nodes(snapshot: Snapshot, shares: Mapping[str, float]) -> Integers | None:
     """Return the most nodes that each user bids on, shape (n,); None if no user has a bound."""
     most = {each.name: each.max_nodes for each in snapshot.entitlements}
     if all(most[name] is None for name in shares):

@@ -39,6 +39,15 @@ ColocationRule = Literal[
 ]
 """Rules that choose which waiting jobs share a socket."""
 
+DEFAULT_POOL = "default"
+"""Name of the pool of all nodes whose labels name none."""
+
+MOST_POOLS = 50
+"""Node pools whose signals are computed; of more, those with the most cores."""
+
+MOST_USERS = 3
+"""Users that are named as gaining or losing by a node."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entitlement:
@@ -71,6 +80,7 @@ class Node:
         memory: Bytes for sale.
         sockets: Number of sockets; one pair of jobs can be placed on each.
         room: Amounts that pods may still request there, by resource; None for no bound.
+        pool: Name of the node pool that it belongs to.
     """
 
     name: str
@@ -78,6 +88,7 @@ class Node:
     memory: int = 0
     sockets: int = 1
     room: Mapping[str, int] | None = None
+    pool: str = DEFAULT_POOL
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,3 +294,22 @@ class Policy:
     slice_bytes: int = 128 * 1024**2
     exponent: float = 0.5
     seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PoolPrices:
+    """What nodes cost and what work is worth, in one currency.
+
+    Attributes:
+        node_hour: Price of a node for an hour, positive, by pool.
+        core_hour: Worth of the work that one core does in an hour for a job that has no other,
+            positive; None if unknown, and then no number of nodes is recommended.
+    """
+
+    node_hour: Mapping[str, float] = field(default_factory=dict)
+    core_hour: float | None = None
+
+    def least_speedup(self, pool: str) -> float | None:
+        """Return the total speedup for which a node of a pool is worth its price, if known."""
+        price = self.node_hour.get(pool)
+        return None if price is None or self.core_hour is None else price / self.core_hour

@@ -14,7 +14,14 @@ from walras import snapshot as core
 from walras.admission import AccessPolicy
 from walras.resources.kinds import MarketSpec
 from walras.resources.selection import select
-from walras.resources.supply import MOST_CORES, closed, cores_per_cpu, for_sale, taken_by
+from walras.resources.supply import (
+    MOST_CORES,
+    closed,
+    cores_per_cpu,
+    for_sale,
+    pool_of,
+    taken_by,
+)
 from walras.resources.terms import (
     ASSUMED_FRACTION,
     Name,
@@ -33,7 +40,7 @@ from walras.resources.waiting import (
     room_of,
     waiting_method,
 )
-from walras.snapshot import PlacementConstraints
+from walras.snapshot import PlacementConstraints, PoolPrices
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -152,6 +159,15 @@ def policy_of(rules: MarketSpec) -> core.Policy:
     )
 
 
+def pool_prices_of(rules: MarketSpec) -> PoolPrices:
+    """Return what a Market says that nodes cost and work is worth."""
+    priced, worth = rules.node_pools.prices, rules.node_pools.value_per_core_hour
+    return PoolPrices(
+        {each.pool: float(each.per_node_hour) for each in priced},
+        None if worth is None else float(worth),
+    )
+
+
 def entitlement_of(resource: EntitlementObject) -> core.Entitlement:
     """Return an Entitlement as it stands in a snapshot."""
     spec = resource.spec
@@ -186,7 +202,8 @@ def _nodes(
         why = None if name in frozen else closed(node)
         if why is None:
             topology = objects.topologies.get(name)
-            nodes.append(for_sale(node, taken, objects.rules.cores, topology, notes))
+            pool = pool_of(node, objects.rules.node_pools.pool_labels)
+            nodes.append(for_sale(node, taken, objects.rules.cores, topology, notes, pool))
         else:
             notes.append(f"Node {name}: {why}; it sells nothing")
     return nodes

@@ -25,6 +25,8 @@ NOT_ZERO = "[1-9]"
 QUANTITY = r"([0-9]{1,18}(\.[0-9]{1,9})?)([EPTGMk]|[EPTGMK]i)?"
 _NAME_PART = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 NAME = rf"{_NAME_PART}(\.{_NAME_PART})*"
+_LABEL_PART = "[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
+LABEL_KEY = rf"({NAME}/)?{_LABEL_PART}"
 _BINARY = {unit: 1024**power for power, unit in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)}
 _METRIC = {unit: 1000**power for power, unit in enumerate("kMGTPE", 1)}
 BYTES_OF_UNIT = {"": 1} | _BINARY | _METRIC
@@ -32,6 +34,8 @@ BYTES_OF_UNIT = {"": 1} | _BINARY | _METRIC
 LONGEST_DECIMAL = 25
 LONGEST_QUANTITY = 30
 LONGEST_NAME = 253
+LONGEST_LABEL = 63
+"""Characters of a label's value, and of its key without the prefix."""
 
 MOST_INT32 = 2**31 - 1
 MOST_EXACT = 2**53 - 1
@@ -98,6 +102,27 @@ def _name(value: Any) -> str:
         raise ValueError(
             f"is {shown(value)}; a name has lower-case letters, digits, '-' and '.', "
             f"and begins and ends with a letter or digit"
+        )
+    return value
+
+
+def _label_key(value: Any) -> str:
+    prefix, slash, name = value.rpartition("/") if isinstance(value, str) else ("", "", "")
+    good = len(prefix) <= LONGEST_NAME and len(name) <= LONGEST_LABEL
+    if not good or re.fullmatch(LABEL_KEY, prefix + slash + name) is None:
+        raise ValueError(f"is {shown(value)}; write the key of a label, such as example.com/pool")
+    return prefix + slash + name
+
+
+def _label_value(value: Any) -> str:
+    if (
+        not isinstance(value, str)
+        or len(value) > LONGEST_LABEL
+        or re.fullmatch(_LABEL_PART, value) is None
+    ):
+        raise ValueError(
+            f"is {shown(value)}; the value of a label has at most {LONGEST_LABEL} letters, digits, "
+            f"'-', '_' and '.', and begins and ends with a letter or digit"
         )
     return value
 
@@ -205,6 +230,20 @@ PositiveBytes = Annotated[
 
 Name = Annotated[str, BeforeValidator(_name), _schema(LONGEST_NAME, NAME)]
 """The name of an object (RFC 1123 subdomain)."""
+
+LabelKey = Annotated[
+    str,
+    BeforeValidator(_label_key),
+    _schema(
+        LONGEST_NAME + 1 + LONGEST_LABEL,
+        LABEL_KEY,
+        rf"^([^/]{{1,{LONGEST_NAME}}}/)?[^/]{{1,{LONGEST_LABEL}}}$",
+    ),
+]
+"""The key of a label, with or without a prefix."""
+
+LabelValue = Annotated[str, BeforeValidator(_label_value), _schema(LONGEST_LABEL, _LABEL_PART)]
+"""The value of a label, not empty."""
 
 PositiveInt = Annotated[
     int,

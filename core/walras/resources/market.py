@@ -3,30 +3,50 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, WithJsonSchema
 
 from walras.accounts import DAYS
 from walras.resources.fields import (
+    LabelKey,
+    LabelValue,
     NotNegativeInt,
     Portion,
     PositiveBytes,
+    PositiveDecimal,
     PositiveInt,
+    Unique,
 )
 from walras.resources.model import Model, Resource
 from walras.resources.status import Amount, ConditionedStatus, Decimals, Status, Time
-from walras.snapshot import (  # noqa: TC001 - pydantic reads them
+from walras.snapshot import (
+    MOST_POOLS,
+    MOST_USERS,
     ColocationRule,
     CoreMechanism,
     MemoryMechanism,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MOST_NODES = 5000
 """Nodes that the Market's status lists; Kubernetes supports as many."""
 
 MOST_BALANCES = 5000
 """Balances that the Market's status lists; more are kept in parts, outside of it."""
+
+MOST_LABELS = 16
+"""Labels of nodes that may name a pool."""
+
+POOL_LABELS = (
+    "cloud.google.com/gke-nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "kubernetes.azure.com/agentpool",
+    "karpenter.sh/nodepool",
+)
+"""Labels by which GKE, EKS, AKS and Karpenter name the pool of a node."""
 
 MOST_PARTS = 2000
 """Parts of a ledger, enough for several million balances."""
@@ -178,6 +198,44 @@ class HistoryPolicy(Model):
     account_days: AccountDays = 400
 
 
+class NodePoolPrice(Model):
+    """The price of a node of one pool.
+
+    Attributes:
+        pool: Name of the node pool, as its nodes' labels have it.
+        per_node_hour: Price of one node for one hour, in the currency of ``valuePerCoreHour``.
+    """
+
+    pool: LabelValue
+    per_node_hour: PositiveDecimal
+
+
+class NodePoolsPolicy(Model):
+    """How nodes are grouped in pools, and what they cost.
+
+    Attributes:
+        labels: Labels of nodes whose value names the node's pool; the first that a node has counts.
+            If empty, those of GKE, EKS, AKS and Karpenter. Nodes without any of them are the pool
+            ``default``.
+        value_per_core_hour: What the work that one core does in an hour is worth, for a job that
+            has no other core, in any currency. Without it, no number of nodes is recommended.
+        prices: What a node of each pool costs, in the same currency.
+    """
+
+    labels: Annotated[list[LabelKey], Field(max_length=MOST_LABELS), Unique("labels")] = Field(
+        default_factory=list
+    )
+    value_per_core_hour: PositiveDecimal | None = None
+    prices: Annotated[
+        list[NodePoolPrice], Field(max_length=MOST_POOLS), Unique("prices of pool", key="pool")
+    ] = Field(default_factory=list)
+
+    @property
+    def pool_labels(self) -> Sequence[str]:
+        """Labels that name the pool of a node, in the order in which they count."""
+        return self.labels or POOL_LABELS
+
+
 class MarketSpec(Model):
     """The rules of the market.
 
@@ -194,6 +252,7 @@ class MarketSpec(Model):
         profiling: How running pods are measured.
         jobs: For which workloads MarketJobs are made.
         history: How long the operator remembers the market.
+        node_pools: How nodes are grouped in pools, and what they cost.
     """
 
     mode: Literal["enforce", "observe"] = "enforce"
@@ -206,6 +265,7 @@ class MarketSpec(Model):
     profiling: ProfilingPolicy = ProfilingPolicy()
     jobs: JobsPolicy = JobsPolicy()
     history: HistoryPolicy = HistoryPolicy()
+    node_pools: NodePoolsPolicy = NodePoolsPolicy()
 
 
 class EpochReport(Status):
@@ -301,6 +361,73 @@ class NodePrice(Status):
     price: Decimals
 
 
+class UserChangeReport(Status):
+    """A user whose progress another number of nodes would change.
+
+    Attributes:
+        user: Name of the entitlement.
+        utility: Relative change of its utility.
+        part: Its part of what all users that change in the same direction gain or lose, counted
+            with their budgets, from 0 to 1.
+    """
+
+    user: str
+    utility: Decimals
+    part: Decimals
+
+
+class NodesEffectReport(Status):
+    """What one node more or less in a pool would change.
+
+    Attributes:
+        progress: Relative change of ``status.scores.systemProgress``.
+        speedup: Change of the total speedup, where a job alone on one core counts as 1.
+        gaining: Users that gain most, as last computed.
+        losing: Users that lose most, as last computed.
+    """
+
+    progress: Decimals
+    speedup: Decimals
+    gaining: Annotated[list[UserChangeReport], Field(max_length=MOST_USERS)] = Field(
+        default_factory=list
+    )
+    losing: Annotated[list[UserChangeReport], Field(max_length=MOST_USERS)] = Field(
+        default_factory=list
+    )
+
+
+class NodePoolReport(Status):
+    """What more nodes of a pool are worth. All numbers are smoothed over ten minutes.
+
+    Attributes:
+        name: Name of the node pool.
+        nodes: Number of nodes that sell cores.
+        cores: Number of cores that they sell.
+        price: Mean price of a core, relative to the cluster's average.
+        core_value: Total speedup that one more core would add, where a job alone on one core counts
+            as 1; absent if cores are auctioned, or if the market could not be solved.
+        one_more: Effect of one more node, once jobs have spread over it; absent like ``coreValue``.
+        one_less: Effect of one node less; absent like ``coreValue``, and for a pool's only node.
+        recommended_nodes: Number of nodes, from half to twice the present one, at which the last
+            node is worth its price and another is not; absent without ``spec.nodePools`` prices.
+        unmet_memory: Memory that jobs on the pool's nodes could use beyond their grants, in bytes;
+            absent unless Karma or MaxMin divides memory.
+        memory_value: Part of one more GiB, spread over the nodes, that jobs would use at once, from
+            0 to 1; absent like ``unmetMemory``.
+    """
+
+    name: str
+    nodes: int
+    cores: int
+    price: Decimals
+    core_value: Decimals | None = None
+    one_more: NodesEffectReport | None = None
+    one_less: NodesEffectReport | None = None
+    recommended_nodes: int | None = None
+    unmet_memory: Amount | None = None
+    memory_value: Decimals | None = None
+
+
 class CreditBalance(Status):
     """The Karma credits of one entitlement.
 
@@ -364,6 +491,8 @@ class MarketStatus(ConditionedStatus):
         scores: Measures of the decision's quality.
         size: Size of the market.
         prices: Price of each node's cores.
+        node_pools: What more nodes of each pool are worth, for the pools with the most cores.
+        other_node_pools: Number of pools that are not listed.
         memory_mechanism: Mechanism that divided memory; absent if memory was not divided.
         ledger: Karma credits; absent if memory is not divided by Karma.
         conditions: Condition ``Ready``: whether the market is cleared and its plan is published.
@@ -375,6 +504,10 @@ class MarketStatus(ConditionedStatus):
     scores: ScoreReport | None = None
     size: MarketSize | None = None
     prices: Annotated[list[NodePrice], Field(max_length=MOST_NODES)] = Field(default_factory=list)
+    node_pools: Annotated[list[NodePoolReport], Field(max_length=MOST_POOLS)] = Field(
+        default_factory=list
+    )
+    other_node_pools: int | None = None
     memory_mechanism: MemoryMechanism | None = None
     ledger: LedgerReport | None = None
 

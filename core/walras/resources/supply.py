@@ -8,10 +8,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from walras.resources.contract import SOCKETS_LABEL
+from walras.snapshot import DEFAULT_POOL
 from walras.snapshot import Node as Supply
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from walras.resources.cluster import NodeObject, Pod
     from walras.resources.kinds import CoresPolicy
@@ -59,12 +60,19 @@ def closed(node: NodeObject) -> str | None:
     return None if node.ready else "is not ready"
 
 
+def pool_of(node: NodeObject, labels: Sequence[str]) -> str:
+    """Return the node pool of a node: the value of the first of the labels that it has."""
+    values = (node.metadata.labels.get(label) for label in labels)
+    return next(filter(None, values), DEFAULT_POOL)
+
+
 def for_sale(
     node: NodeObject,
     taken: Taken,
     policy: CoresPolicy,
     topology: ProcessorCounts | None,
     notes: list[str],
+    pool: str = DEFAULT_POOL,
 ) -> Supply:
     """Return the resources that a node sells, in whole cores of the market's unit.
 
@@ -74,6 +82,7 @@ def for_sale(
         policy: Rules for the reserved cores and the unit of sale.
         topology: Topology of the node; None if unknown, and then every CPU counts as a core.
         notes: List to which warnings are appended.
+        pool: Node pool of the node.
     """
     name = node.metadata.name
     each = cores_per_cpu(policy, topology)
@@ -87,6 +96,7 @@ def for_sale(
         min(max(left, 0), MOST_CORES),
         min(max(memory, 0), MOST_MEMORY),
         _sockets(node, topology, notes),
+        pool=pool,
     )
 
 

@@ -1,0 +1,357 @@
+"""What more nodes of a pool are worth agrees with clearing the larger market itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, get_args
+
+import numpy as np
+import pytest
+
+from walras.clearing import clear
+from walras.node_pools import WITHOUT_VALUES, NodePool, node_pools, recommend
+from walras.snapshot import (
+    MOST_POOLS,
+    MOST_USERS,
+    CoreMechanism,
+    Entitlement,
+    Job,
+    MemoryDemand,
+    Node,
+    Policy,
+    PoolPrices,
+    Snapshot,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+GIB = 2**30
+
+
+def user(name: str, shares: int = 1) -> Entitlement:
+    return Entitlement(name, shares, None, frozenset({"a"}))
+
+
+def job(name: str, of: str, node: str, fraction: float = 0.9, **fields: object) -> Job:
+    return replace(Job("a", name, of, node, fraction), **fields)  # type: ignore[arg-type]
+
+
+def cluster(cores: int = 12, *, pools: tuple[str, ...] = ("x", "x", "x", "y")) -> Snapshot:
+    """Three users on nodes of some cores each, in pools."""
+    nodes = tuple(Node(f"n{i}", cores, pool=pool) for i, pool in enumerate(pools))
+    users = tuple(user(f"u{i}", 1 + i) for i in range(3))
+    jobs = tuple(
+        job(f"j{i}", f"u{i % 3}", f"n{i % len(nodes)}", 0.7 + 0.29 * (i % 5) / 5, work=1.0 + i % 2)
+        for i in range(3 * len(nodes))
+    )
+    return Snapshot(users, nodes, jobs)
+
+
+def drawn(seed: int, pools: int) -> Snapshot:
+    """Up to five nodes of very different sizes, with very different jobs."""
+    random = np.random.default_rng(seed)
+    nodes = tuple(
+        Node(f"n{i}", int(random.choice([2, 8, 16, 48])), pool=f"p{random.integers(pools)}")
+        for i in range(random.integers(2, 6))
+    )
+    users = tuple(user(f"u{i}", int(random.integers(1, 20))) for i in range(random.integers(1, 5)))
+    jobs = tuple(
+        job(
+            f"j{i}",
+            users[random.integers(len(users))].name,
+            nodes[random.integers(len(nodes))].name,
+            float(random.choice([0.1, 0.5, 0.9, 0.99, 0.999])),
+            work=float(random.choice([0.1, 1, 1, 5])),
+        )
+        for i in range(random.integers(1, 12))
+    )
+    return Snapshot(users, nodes, jobs)
+
+
+def signals(
+    snapshot: Snapshot, policy: Policy | None = None, prices: PoolPrices | None = None
+) -> dict[str, NodePool]:
+    policy = policy or Policy()
+    return {
+        each.name: each
+        for each in node_pools(snapshot, clear(snapshot, policy), policy, prices).pools
+    }
+
+
+def with_cores(snapshot: Snapshot, pool: str, cores: int) -> Snapshot:
+    return replace(
+        snapshot,
+        nodes=tuple(
+            replace(node, cores=cores) if node.pool == pool else node for node in snapshot.nodes
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "mechanism", ["AmdahlBidding", "ProportionalSharing", "UpperBound", "PriceAnticipating"]
+)
+@pytest.mark.parametrize(("number", "cores"), [(4, 16), (2, 8)])
+def test_another_node_is_worth_what_the_larger_nodes_are_when_they_are_cleared(
+    mechanism: CoreMechanism, number: int, cores: int
+) -> None:
+    """Three nodes of 12 cores become 3 of 16 or 8, which is a node more or less."""
+    policy = Policy(mechanism)
+    known = signals(cluster(), policy)["x"]
+    effect = known.one_more if number == 4 else known.one_less
+    assert effect is not None
+    before = clear(cluster(), policy)
+    after = clear(with_cores(cluster(), "x", cores), policy)
+    change = after.system_progress / before.system_progress - 1
+    assert effect.progress == pytest.approx(change, abs=1e-5)
+    assert effect.speedup == pytest.approx(
+        len(before.grants) * (after.system_progress - before.system_progress), abs=1e-3
+    )
+    utilities = {each.name: each.utility for each in before.users}
+    for each in after.users:
+        named = {change.user: change for change in (*effect.gaining, *effect.losing)}
+        if each.name in named:
+            gain = each.utility / utilities[each.name] - 1
+            assert named[each.name].utility == pytest.approx(gain, abs=1e-5)
+
+
+def test_the_value_of_a_core_is_the_limit_of_finite_differences() -> None:
+    snapshot = cluster(pools=("x",) * 40 + ("y",) * 8)
+    x = signals(snapshot)["x"]
+    assert x.core_value is not None
+    assert x.one_more is not None
+    assert x.one_less is not None
+    assert -x.one_less.speedup / 12 > x.core_value > x.one_more.speedup / 12 > 0
+    central = (x.one_more.speedup - x.one_less.speedup) / 24
+    assert x.core_value == pytest.approx(central, rel=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_another_node_of_the_only_pool_never_lowers_progress_and_harms_nobody(seed: int) -> None:
+    (known,) = signals(drawn(seed, 1)).values()
+    assert known.one_more is not None
+    assert known.one_more.progress >= -1e-9
+    assert known.one_more.losing == ()
+    assert known.core_value is not None
+    assert known.core_value >= -1e-9
+
+
+def test_a_node_that_makes_others_poorer_elsewhere_counts_as_a_loss() -> None:
+    """A user that cannot use more on x bids more on y, where another user's job would do more."""
+    snapshot = Snapshot(
+        (user("both"), user("one")),
+        (Node("n1", 16, pool="x"), Node("n2", 16, pool="y")),
+        (
+            job("a", "both", "n1", 0.5),
+            job("b", "both", "n2", 0.5),
+            job("c", "one", "n2", 0.99),
+        ),
+    )
+    effect = signals(snapshot)["x"].one_more
+    assert effect is not None
+    assert effect.progress < -0.01
+    assert [each.user for each in effect.gaining] == ["both"]
+    assert [each.user for each in effect.losing] == ["one"]
+    assert effect.losing[0].utility < 0
+    assert effect.losing[0].part == 1
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_recommended_number_is_the_best_of_all_where_gains_decrease(seed: int) -> None:
+    snapshot = drawn(seed, 2)
+    prices = dict.fromkeys(("p0", "p1"), 0.2 + 0.4 * (seed % 7))
+    known = signals(snapshot, prices=PoolPrices(prices, 0.5))
+    for name, pool in known.items():
+        numbers = range(max(-(-pool.nodes // 2), 1), 2 * pool.nodes + 1)
+        worth = {
+            number: 0.5 * _total_speedup(snapshot, name, pool.nodes, number) for number in numbers
+        }
+        gains = [worth[number + 1] - worth[number] for number in numbers if number + 1 in worth]
+        if any(later > earlier + 1e-6 for earlier, later in pairwise(gains)):
+            continue
+        net = {number: worth[number] - number * prices[name] for number in numbers}
+        assert pool.recommended in numbers
+        assert net[pool.recommended or 0] == pytest.approx(max(net.values()), abs=1e-4)
+
+
+def _total_speedup(snapshot: Snapshot, pool: str, nodes: int, number: int) -> float:
+    """The total speedup of as many nodes, by clearing nodes of as many more cores each.
+
+    All cores are multiplied by the number of nodes first, so that they stay whole; jobs are slowed
+    down to match, by which a core is worth that much less.
+    """
+    used = {each.node for each in snapshot.jobs}
+    with_jobs = {node.pool for node in snapshot.nodes if node.name in used}
+    here = [node for node in snapshot.nodes if node.pool == pool]
+    whole = {
+        name: sum(node.cores for node in snapshot.nodes if node.pool == name)
+        / sum(n.cores for n in snapshot.nodes if n.pool == name and n.name in used)
+        for name in with_jobs
+    }
+    assert len(here) == nodes
+    scale = 720 * nodes
+    cores = {
+        node.name: node.cores
+        * whole.get(node.pool, 1.0)
+        * (number / nodes if node.pool == pool and pool in with_jobs else 1.0)
+        * scale
+        for node in snapshot.nodes
+        if node.name in used or node.pool not in with_jobs
+    }
+    grown = tuple(
+        replace(node, cores=round(cores[node.name]))
+        for node in snapshot.nodes
+        if node.name in cores
+    )
+    # s(x) = x / (f + (1 - f) x) with x = y / c is y / (c f + (1 - f) y): a job of another fraction.
+    jobs = tuple(
+        replace(
+            each,
+            fraction=scale * each.fraction / (scale * each.fraction + 1 - each.fraction),
+            work=each.work / (scale * each.fraction + 1 - each.fraction),
+        )
+        for each in snapshot.jobs
+    )
+    plan = clear(replace(snapshot, nodes=grown, jobs=jobs))
+    budgets = {each.name: each.shares for each in snapshot.entitlements}
+    present = {each.entitlement for each in snapshot.jobs}
+    total = sum(budgets[name] for name in present)
+    progress = 0.0
+    for name in present:
+        mine = [each for each in snapshot.jobs if each.entitlement == name]
+        bought = {grant.name: grant.cores / scale for grant in plan.grants}
+        done = sum(
+            each.work
+            * bought[each.name]
+            / (each.fraction + (1 - each.fraction) * bought[each.name])
+            for each in mine
+        )
+        progress += budgets[name] / total * done / sum(each.work for each in mine)
+    return len(snapshot.jobs) * progress
+
+
+@pytest.mark.parametrize(
+    ("gain", "least", "nodes", "number"),
+    [
+        (lambda n: 10 / n, 2.0, 4, 5),
+        (lambda n: 10 / n, 2.0, 20, 10),  # half of the present number
+        (lambda n: 10 / n, 0.1, 4, 8),  # twice the present number
+        (lambda n: 10 / n, 11.0, 1, 1),
+        (lambda n: 10 / n, 10.0, 3, 2),
+        (lambda _: 0.0, 0.1, 7, 4),
+    ],
+)
+def test_the_last_recommended_node_gains_enough_and_one_more_does_not(
+    gain: Callable[[int], float], least: float, nodes: int, number: int
+) -> None:
+    assert recommend(nodes, gain, least) == number
+
+
+def test_empty_nodes_count_as_spread_over_so_that_they_call_for_no_more() -> None:
+    """An autoscaler that follows the number must not see it grow with the nodes it adds."""
+    prices = PoolPrices({"x": 1.0, "y": 1.0}, 0.45)
+    before = signals(cluster(), prices=prices)["x"]
+    assert before.recommended == 5
+    nodes = cluster().nodes
+    more = replace(cluster(), nodes=(*nodes, Node("n4", 12, pool="x"), Node("n5", 12, pool="x")))
+    after = signals(more, prices=prices)["x"]
+    assert (after.nodes, after.cores) == (5, 60)
+    assert after.recommended == before.recommended
+
+
+def test_nothing_is_recommended_without_both_prices() -> None:
+    known = signals(cluster(), prices=PoolPrices({"x": 1.0}, 0.3))
+    assert known["x"].recommended is not None
+    assert known["y"].recommended is None
+    assert signals(cluster(), prices=PoolPrices({"x": 1.0}))["x"].recommended is None
+
+
+def test_a_pool_without_jobs_is_worth_nothing() -> None:
+    idle = replace(cluster(), nodes=(*cluster().nodes, Node("n9", 8, pool="idle")))
+    known = signals(idle, prices=PoolPrices({"idle": 1.0}, 1.0))["idle"]
+    assert known.core_value == 0
+    assert known.one_more is not None
+    assert known.one_more.progress == known.one_more.speedup == 0
+    assert known.one_less is None
+    assert known.recommended == 1
+
+
+def test_cores_that_no_job_can_use_are_worth_nothing() -> None:
+    full = replace(cluster(), jobs=tuple(replace(each, max_cores=1) for each in cluster().jobs))
+    known = signals(full)["x"]
+    assert known.core_value == pytest.approx(0, abs=1e-9)
+
+
+def test_requests_are_kept_in_the_smaller_pool_as_far_as_they_fit() -> None:
+    floors = replace(
+        cluster(),
+        jobs=tuple(replace(each, requested=4.0, floor=4.0) for each in cluster().jobs),
+    )
+    effect = signals(floors)["x"].one_less
+    assert effect is not None
+    assert effect.progress < 0
+
+
+def test_pods_that_wait_for_a_node_are_not_counted() -> None:
+    waiting = replace(cluster(), jobs=(*cluster().jobs, job("w", "u0", "")))
+    assert signals(waiting)["x"].one_more == signals(cluster())["x"].one_more
+
+
+def test_the_order_of_objects_does_not_matter() -> None:
+    turned = Snapshot(cluster().entitlements[::-1], cluster().nodes[::-1], cluster().jobs[::-1])
+    assert signals(turned) == signals(cluster())
+
+
+@pytest.mark.parametrize("sold_by", ["node", "socket"])
+@pytest.mark.parametrize("mechanism", get_args(CoreMechanism))
+def test_every_mechanism_has_prices_and_most_have_values(
+    mechanism: CoreMechanism, sold_by: str
+) -> None:
+    sockets = replace(cluster(), nodes=tuple(replace(n, sockets=2) for n in cluster().nodes))
+    known = signals(sockets, Policy(mechanism, sold_by=sold_by))  # type: ignore[arg-type]
+    for each in known.values():
+        assert each.price >= 0
+        assert (each.core_value is None) == (mechanism in WITHOUT_VALUES)
+        assert (each.one_more is None) == (mechanism in WITHOUT_VALUES)
+
+
+def test_memory_that_jobs_lack_is_worth_what_they_would_use() -> None:
+    """One node of the pool is short of a GiB and more, the other of nothing."""
+    nodes = (Node("n1", 4, 4 * GIB, pool="x"), Node("n2", 4, 12 * GIB, pool="x"))
+    jobs = (
+        job("a", "u", "n1", memory=MemoryDemand(6 * GIB)),
+        job("b", "u", "n2", memory=MemoryDemand(3 * GIB)),
+    )
+    snapshot = Snapshot((user("u"),), nodes, jobs)
+    for mechanism in ("Karma", "MaxMin"):
+        known = signals(snapshot, Policy(memory=mechanism))["x"]
+        assert known.unmet_memory == 2 * GIB
+        assert known.memory_value == pytest.approx(0.25)
+    assert signals(snapshot, Policy(memory="Strict"))["x"].memory_value is None
+    assert signals(snapshot)["x"].unmet_memory is None
+
+
+def test_the_largest_pools_are_looked_at_and_the_others_counted() -> None:
+    nodes = tuple(Node(f"n{i}", 1 + i, pool=f"p{i:03d}") for i in range(MOST_POOLS + 3))
+    snapshot = Snapshot((user("u"),), nodes, (job("j", "u", "n0"),))
+    found = node_pools(snapshot, clear(snapshot), Policy())
+    assert [each.name for each in found.pools] == [f"p{i:03d}" for i in range(3, MOST_POOLS + 3)]
+    assert found.others == 3
+
+
+def test_a_few_users_are_named() -> None:
+    users = tuple(user(f"u{i}") for i in range(9))
+    jobs = tuple(job(f"j{i}", f"u{i}", "n", 0.9 + i / 100) for i in range(9))
+    effect = signals(Snapshot(users, (Node("n", 40),), jobs))["default"].one_more
+    assert effect is not None
+    assert [each.user for each in effect.gaining] == ["u8", "u7", "u6"]
+    assert len(effect.gaining) == MOST_USERS
+    parts = [each.part for each in effect.gaining]
+    assert parts == sorted(parts, reverse=True)
+    assert 1 / 3 < sum(parts) < 1
+
+
+def test_an_empty_cluster_has_no_pools() -> None:
+    empty = Snapshot((), (), ())
+    assert node_pools(empty, clear(empty), Policy()).pools == ()
