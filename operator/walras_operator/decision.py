@@ -235,6 +235,7 @@ def _carry_out(
         ),
         rules=rules,
         plan=plan,
+        snapshot=found.snapshot,
         notes=_notes(world, validated),
         profiles=measuring.created,
         jobs=automatic.writes,
@@ -259,7 +260,16 @@ def _carry_out(
         scores = evaluate_plan(found.snapshot, plan, COMPARISONS)
         ready = cleared(plan) if found.problem is None else _rules_kept(found.problem)
         after = market_status(
-            market, rules, found.snapshot, plan, scores, ready, ledger, status, world.now
+            market,
+            rules,
+            found.snapshot,
+            plan,
+            scores,
+            ready,
+            ledger,
+            world.node_pools,
+            status,
+            world.now,
         )
         statuses.append(StatusUpdate(reference_of(market), status, after))
     elif plan.quantum is not None and ledger is not None:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from walras.resources.node_allocation import NodeAllocation
     from walras.resources.waiting import WaitingMethod
     from walras.rounding_credit import RoundingCredit
-    from walras.snapshot import Holding, JobKey
+    from walras.snapshot import Holding, JobKey, Snapshot
+    from walras_operator.pool_averages import NodePoolReports
 
 Document = dict[str, Any]
 """Plain data, as parsed from JSON."""
@@ -121,6 +122,7 @@ class World:
         unplaceable: Why the API server last refused to let this operator place pods; empty if it
             did not.
         ends: Lifetimes of ended pods that were looked up, by UID; None for pods that leave no run.
+        node_pools: Signals of node pools for the Market's status; None to keep those in it.
     """
 
     now: str
@@ -136,6 +138,7 @@ class World:
     matching: bool = True
     unplaceable: str = ""
     ends: Mapping[str, Lifetime | None] = field(default_factory=dict)
+    node_pools: NodePoolReports | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +266,7 @@ class Decision:
         carried: State for the next world.
         rules: Rules of the decision; None if there were none that could be used.
         plan: Plan of the market; None if it could not be cleared.
+        snapshot: Snapshot that was cleared; None as for the plan.
         notes: A line about each problem that no status shows.
         profiles: SpeedupProfiles to create.
         jobs: MarketJobs of labelled workloads to create, change or delete.
@@ -281,6 +285,7 @@ class Decision:
     carried: Carried
     rules: MarketSpec | None = None
     plan: Plan | None = None
+    snapshot: Snapshot | None = None
     notes: tuple[str, ...] = ()
     profiles: tuple[ProfileWrite, ...] = ()
     jobs: tuple[JobWrite, ...] = ()

@@ -50,6 +50,20 @@ def test_claims_and_prices_are_those_of_the_statuses() -> None:
     price = market["prices"][0]
     sold = registry.get_sample_value("walras_operator_core_price", {"node": price["node"]})
     assert sold == float(price["price"])
+    (pool,) = market["nodePools"]
+    for metric, value in {
+        "nodes": pool["nodes"],
+        "cores": pool["cores"],
+        "core_price": pool["price"],
+        "core_value": pool["coreValue"],
+        "node_progress": pool["oneMore"]["progress"],
+        "node_speedup": pool["oneMore"]["speedup"],
+        "recommended_nodes": pool["recommendedNodes"],
+        "unmet_memory_bytes": pool["unmetMemory"],
+        "memory_value": pool["memoryValue"],
+    }.items():
+        name = f"walras_operator_node_pool_{metric}"
+        assert registry.get_sample_value(name, {"pool": "large"}) == float(value), metric
     progress = registry.get_sample_value("walras_operator_system_progress")
     assert progress == float(market["scores"]["systemProgress"])
 
@@ -59,7 +73,11 @@ def test_claims_and_prices_are_those_of_the_statuses() -> None:
     [None, {"cores": None}, {"cores": {"entitled": "much"}}, {"cores": {"entitled": "NaN"}}],
 )
 def test_what_is_not_known_is_not_told(claim: dict[str, Any] | None) -> None:
-    registry = told(claim, {"prices": [{"node": "a"}]})
+    pools = [{"name": "p", "oneMore": None, "price": "?"}, "q"]
+    registry = told(claim, {"prices": [{"node": "a"}], "nodePools": pools})
     team = {"entitlement": "team"}
     assert registry.get_sample_value("walras_operator_entitled_cores", team) is None
     assert registry.get_sample_value("walras_operator_core_price", {"node": "a"}) is None
+    for metric in ("core_price", "node_progress", "recommended_nodes"):
+        name = f"walras_operator_node_pool_{metric}"
+        assert registry.get_sample_value(name, {"pool": "p"}) is None

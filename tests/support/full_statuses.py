@@ -219,6 +219,31 @@ MARKET = market.MarketStatus(
         entitlements=2, jobs=3, pods=4, refused=1, nodes=5, cores=240, memory="1024"
     ),
     prices=[market.NodePrice(node="n1", cores=48, price="1.0502")],
+    node_pools=[
+        market.NodePoolReport(
+            name="large",
+            nodes=5,
+            cores=240,
+            price="1.0502",
+            core_value="0.31",
+            one_more=market.NodesEffectReport(
+                progress="0.031",
+                speedup="14.5",
+                gaining=[market.UserChangeReport(user="vision-lab", utility="0.04", part="0.7")],
+                losing=[market.UserChangeReport(user="speech-lab", utility="-0.001", part="1")],
+            ),
+            one_less=market.NodesEffectReport(
+                progress="-0.034",
+                speedup="-15.5",
+                gaining=[market.UserChangeReport(user="speech-lab", utility="0.001", part="1")],
+                losing=[market.UserChangeReport(user="vision-lab", utility="-0.05", part="0.7")],
+            ),
+            recommended_nodes=7,
+            unmet_memory="1024",
+            memory_value="0.25",
+        )
+    ],
+    other_node_pools=1,
     memory_mechanism="Karma",
     ledger=market.LedgerReport(
         version=1,

@@ -99,6 +99,18 @@ VALID = [
     document("Market", mode="observe", cores={"unit": "thread"}, profiling={"automatic": False}),
     document("Market", memory={"sliceSize": "1", "guaranteedFraction": "0"}),
     document("Market", auction={"exponent": "1.000"}),
+    document("Market", nodePools={}),
+    document(
+        "Market",
+        nodePools={
+            "labels": ["pool", "example.com/node_Pool.1", f"{'a' * 253}/{'b' * 63}"],
+            "valuePerCoreHour": "0.04",
+            "prices": [
+                {"pool": "Large_1", "perNodeHour": "1.92"},
+                {"pool": "s", "perNodeHour": "1"},
+            ],
+        },
+    ),
 ]
 
 EMPTY_TEXTS = [
@@ -106,6 +118,11 @@ EMPTY_TEXTS = [
     document("MarketJob", command=["a", ""], env=[{"name": "A", "value": ""}]),
 ]
 """Right, too, but API servers of 1.20 that a later Go compiled take an empty text for null."""
+
+
+def price(pool: str, per_node_hour: str = "1") -> Document:
+    """Return the price of the nodes of a pool."""
+    return {"pool": pool, "perNodeHour": per_node_hour}
 
 
 @dataclass(frozen=True)
@@ -233,6 +250,18 @@ WRONG = [
     ),
     Wrong(document("NodeAllocation", profiling=asked(progress={})), "progress", by_rule=True),
     Wrong(document("Market", mode="off"), "mode"),
+    Wrong(document("Market", nodePools={"labels": [""]}), "labels"),
+    Wrong(document("Market", nodePools={"labels": ["a/b/c"]}), "labels"),
+    Wrong(document("Market", nodePools={"labels": ["a" * 64]}), "labels"),
+    Wrong(document("Market", nodePools={"labels": ["Example.com/pool"]}), "labels"),
+    Wrong(document("Market", nodePools={"labels": ["a", "a"]}), "labels"),
+    Wrong(document("Market", nodePools={"labels": [f"l{i}" for i in range(17)]}), "labels"),
+    Wrong(document("Market", nodePools={"valuePerCoreHour": "0"}), "valuePerCoreHour"),
+    Wrong(document("Market", nodePools={"prices": [{"pool": "a"}]}), "perNodeHour"),
+    Wrong(document("Market", nodePools={"prices": [price("a", "0")]}), "perNodeHour"),
+    Wrong(document("Market", nodePools={"prices": [price("-a")]}), "pool"),
+    Wrong(document("Market", nodePools={"prices": [price("a"), price("a", "2")]}), "prices"),
+    Wrong(document("Market", nodePools={"prices": [price(f"p{i}") for i in range(51)]}), "prices"),
     Wrong(document("Market", mode="enforce\n"), "mode"),
     Wrong(document("Market", epochSeconds=0), "epochSeconds"),
     Wrong(document("Market", cores={"mechanism": "Lottery"}), "mechanism"),

@@ -110,7 +110,7 @@ def documents_of_run(loop: Loop) -> list[Document]:
         snapshot = validated.assembled.snapshot
         scores = evaluate_plan(snapshot, plan)
         status = market_status(
-            market, objects.rules, snapshot, plan, scores, cleared(plan), None, {}, now
+            market, objects.rules, snapshot, plan, scores, cleared(plan), None, None, {}, now
         )
         documents = [_document(market, status)]
         by_reference = {

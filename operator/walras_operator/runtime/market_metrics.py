@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client.core import GaugeMetricFamily
 
 from walras.resources.contract import MARKET_NAME
+from walras_operator.conditions import listed
 from walras_operator.market_sample import loans, spent
 
 if TYPE_CHECKING:
@@ -64,6 +65,38 @@ _OF_THE_MARKET = {
         ("scores", "proportionalProgress"),
     ),
 }
+_OF_NODE_POOLS = {
+    "node_pool_nodes": ("Nodes of the pool that sell cores.", ("nodes",)),
+    "node_pool_cores": ("Cores that nodes of the pool sell.", ("cores",)),
+    "node_pool_core_price": (
+        "Averaged price of a core of the pool; 1 is the average of the cluster.",
+        ("price",),
+    ),
+    "node_pool_core_value": (
+        "Averaged total speedup that one more core would add; a job alone on a core has 1.",
+        ("coreValue",),
+    ),
+    "node_pool_node_progress": (
+        "Averaged relative gain in system progress by one more node of the pool.",
+        ("oneMore", "progress"),
+    ),
+    "node_pool_node_speedup": (
+        "Averaged total speedup that one more node of the pool would add.",
+        ("oneMore", "speedup"),
+    ),
+    "node_pool_recommended_nodes": (
+        "Averaged number of nodes of the pool that are worth their price.",
+        ("recommendedNodes",),
+    ),
+    "node_pool_unmet_memory_bytes": (
+        "Averaged memory that jobs on nodes of the pool could use beyond their grants.",
+        ("unmetMemory",),
+    ),
+    "node_pool_memory_value": (
+        "Averaged part of one more GiB in the pool that jobs would use at once.",
+        ("memoryValue",),
+    ),
+}
 
 
 class MarketGauges:
@@ -102,6 +135,12 @@ def _of_the_market(status: Mapping[str, Any]) -> Iterator[Metric]:
     for each in status.get("prices") or ():
         _add(prices, [str(each.get("node"))], _number(each, ("price",)))
     yield prices
+    pools = list(listed(status, "nodePools"))
+    for name, (meaning, path) in _OF_NODE_POOLS.items():
+        family = _family(name, meaning, "pool")
+        for each in pools:
+            _add(family, [str(each.get("name"))], _number(each, path))
+        yield family
     for name, (meaning, path) in _OF_THE_MARKET.items():
         family = _family(name, meaning)
         _add(family, [], _number(status, path))

@@ -22,6 +22,7 @@ from walras_operator.runtime.market_metrics import MarketGauges
 from walras_operator.runtime.metrics import Metrics, OperatorGauges, age
 from walras_operator.runtime.mirror import Mirror
 from walras_operator.runtime.pod_use import PodUse, UseGauges
+from walras_operator.runtime.pool_signals import PoolSignals
 from walras_operator.runtime.publisher import THREADS, Publisher
 from walras_operator.runtime.recompute import Recompute
 from walras_operator.runtime.watch import SWEEP, Watches
@@ -109,6 +110,7 @@ class Operator:
         self.publisher = Publisher(write_api, self.mirror, self._may_write, parts_of_ledger)
         self.ends = Ends(lookup_api, lambda: self._changed(urgent=False))
         self.owners = Owners(lookup_api, self._changed)
+        self.pools = PoolSignals()
         self.recompute = Recompute(
             self.mirror,
             self.watches,
@@ -119,6 +121,7 @@ class Operator:
             parts_of_ledger,
             parts,
             self.metrics,
+            self.pools,
             Debounce(*options.debounce),
         )
         use = PodUse(history_api)
@@ -160,12 +163,13 @@ class Operator:
 
     def run(self) -> None:
         """Run until `stop` is called; then end decisions first, and release the Lease."""
-        for part in (self.watches, self.leadership, self.recompute, self.history):
+        for part in (self.watches, self.leadership, self.recompute, self.history, self.pools):
             part.start()
         while not self._stopping.wait(_SIGNAL_SECONDS):
             pass
         _log.info("ending", extra={"event": "ending"})
         self.recompute.stop()
+        self.pools.stop()
         self.history.stop()
         self.publisher.close()
         self.ends.close()

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from walras_operator.runtime.lookups import Ends, Owners
     from walras_operator.runtime.metrics import Metrics
     from walras_operator.runtime.mirror import Mirror
+    from walras_operator.runtime.pool_signals import PoolSignals
     from walras_operator.runtime.publisher import Publisher
     from walras_operator.runtime.watch import Watches
     from walras_operator.world import Carried, Decision, World
@@ -104,6 +105,7 @@ class Recompute:
         ledger_parts: Parts of the ledger.
         parts: Decides on a world, and yields the parts of the decision.
         metrics: Metrics of the process.
+        pools: Computes the signals of node pools.
         debounce: Chooses when to react to changes.
 
     Attributes:
@@ -123,6 +125,7 @@ class Recompute:
         ledger_parts: LedgerParts,
         parts: Callable[[World], Iterator[Decision]],
         metrics: Metrics,
+        pools: PoolSignals,
         debounce: Debounce,
     ) -> None:
         self.rules = MarketSpec()
@@ -131,7 +134,7 @@ class Recompute:
         self._mirror, self._watches, self._leadership = mirror, watches, leadership
         self._publisher, self._parts, self._metrics = publisher, parts, metrics
         self._ends, self._owners, self._debounce = ends, owners, debounce
-        self._ledger_parts = ledger_parts
+        self._ledger_parts, self._pools = ledger_parts, pools
         self._term: _LeaderTerm | None = None
         self._tried: float | None = None
         self._failures = 0
@@ -238,6 +241,7 @@ class Recompute:
             unplaceable=self._publisher.unplaceable,
             ends=self._ends.known,
             ledger_parts=self._read_ledger_parts(current, known, now),
+            node_pools=self._pools.reports,
         )
         current.again = current.rounding = None
         outcome, stamp = PublishResult(), None
@@ -261,6 +265,8 @@ class Recompute:
             self.rules = part.rules or self.rules
             current.matched = began if matching else current.matched
             self._metrics.noted(part.notes)
+            if part.plan is not None and part.snapshot is not None:
+                self._pools.decided(part.snapshot, part.plan, self.rules)
         # Reports of agents wait for as long as a decision takes, so that an urgent change need not
         # wait for the end of a decision that is not urgent.
         self._debounce.pause = deciding.seconds

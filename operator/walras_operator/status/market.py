@@ -26,10 +26,15 @@ if TYPE_CHECKING:
     from walras.resources.kinds import Market, MarketSpec
     from walras.resources.market import LedgerReport
     from walras.snapshot import Snapshot
+    from walras_operator.pool_averages import NodePoolReports
     from walras_operator.world import Document
 
 STAMP = frozenset({"epoch", "leader"})
 """Fields that the publisher adds when it writes."""
+
+
+OF_NODE_POOLS = ("nodePools", "otherNodePools")
+"""Fields that are computed apart from decisions, and kept until they are computed again."""
 
 
 def market_status(
@@ -40,6 +45,7 @@ def market_status(
     scores: PlanQuality,
     ready: ConditionState,
     ledger: LedgerReport | None,
+    pools: NodePoolReports | None,
     before: Mapping[str, Any],
     now: str,
 ) -> Document:
@@ -53,12 +59,13 @@ def market_status(
         scores: PlanQuality of the plan.
         ready: State of the condition ``Ready``.
         ledger: Karma credits; None if there are none.
+        pools: Signals of node pools; None to keep those of the status as last written.
         before: Status as last written.
         now: Current time (RFC 3339).
     """
     selling = [node for node in plan.nodes if node.cores > 0]
     jobs = {(grant.namespace, grant.name) for grant in plan.grants}
-    return MarketStatus(
+    made = MarketStatus(
         solver=_solver(plan, rules),
         scores=_scores(scores, proportional_progress(snapshot, plan)),
         size=MarketSize(
@@ -74,10 +81,15 @@ def market_status(
             NodePrice(node=node.name, cores=node.cores, price=figure(node.price))
             for node in sorted(selling, key=lambda node: node.name)[:MOST_NODES]
         ],
+        node_pools=[] if pools is None else list(pools.pools),
+        other_node_pools=None if pools is None else pools.others or None,
         memory_mechanism=rules.memory.mechanism if plan.memory_mechanism else None,
         ledger=ledger,
         conditions=conditions({"Ready": ready}, before, now, market.metadata.generation),
     ).document()
+    if pools is None:
+        made |= {field: before[field] for field in OF_NODE_POOLS if field in before}
+    return made
 
 
 def cleared(plan: Plan) -> ConditionState:
