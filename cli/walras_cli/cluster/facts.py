@@ -230,7 +230,8 @@ def facts_of(
     with ThreadPoolExecutor(CONNECTIONS) as pool:
         answers = {each: pool.submit(questions[each]) for each in questions if each in wanted}
     found = {name: answer.result() for name, answer in answers.items()}
-    if all(found[each] is None for each in _MAIN if each in found):
+    main = [found[each] for each in _MAIN if each in found]
+    if main and all(each is None for each in main):
         raise Failure(
             f"{cluster.host}: you have no right to {', '.join(asking.withheld)}; ask an "
             f"administrator of the cluster for a role with these rights"

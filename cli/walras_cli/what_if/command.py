@@ -66,6 +66,11 @@ if TYPE_CHECKING:
     help="Also show how cores would move if a user's parallel fractions were overestimated.",
 )
 @click.option(
+    "--node-pools",
+    is_flag=True,
+    help="Also show what one more node of each pool would bring, and how many are worth it.",
+)
+@click.option(
     "--cores",
     type=click.IntRange(min=1, max=100_000),
     metavar="N",
@@ -83,6 +88,7 @@ def what_if(
     memory: MemoryMechanism | None,
     colocation: ColocationRule | None,
     sensitivity: bool,
+    node_pools: bool,
     cores: int | None,
     target: Target,
     output: Form,
@@ -107,6 +113,7 @@ def what_if(
       walras what-if -f cluster.yaml -m all
       walras what-if --from cluster.yaml -f more-shares.yaml
       walras what-if -f cluster.yaml --sensitivity
+      walras what-if -f cluster.yaml --node-pools
       walras what-if -f examples/one-machine/market.yaml --cores 16
 
     Exit codes: 0 success, 1 the cluster cannot be read, 2 invalid input.
@@ -125,6 +132,10 @@ def what_if(
     source = ChangedCluster.of([*files, *more], dumps, cores, target, live=live)
     compare_all = source.whole_and_live and not sensitivity
     wish = MechanismOptions(
-        mechanisms or (("all",) if compare_all else ()), memory, colocation, sensitivity
+        mechanisms or (("all",) if compare_all else ()),
+        memory,
+        colocation,
+        sensitivity,
+        node_pools,
     )
     show(WhatIfPage(Comparison.of(source, wish)), output)

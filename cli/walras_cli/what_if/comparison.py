@@ -9,11 +9,14 @@ import click
 
 from walras.auctions import PricingError
 from walras.clearing import clear
+from walras.node_pools import node_pools
 from walras.plan_quality import PlanQuality, evaluate_plan
-from walras.resources.assembly import policy_of
+from walras.resources.assembly import policy_of, pool_prices_of
 from walras.sensitivity import sensitivity
 from walras.snapshot import ColocationRule, CoreMechanism, MemoryMechanism
+from walras_cli.cluster.explain.cluster import explain_pools
 from walras_cli.output import number, plain
+from walras_operator.pool_averages import PoolAverages
 from walras_service.failures import BadInput
 from walras_service.untrusted import printable
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from walras.resources.kinds import MarketSpec
     from walras.sensitivity import FractionSensitivity
     from walras.snapshot import Policy
+    from walras_cli.cluster.explain.cluster import PoolExplanation
     from walras_cli.what_if.changes import ChangedCluster, Situation
 
 
@@ -44,12 +48,14 @@ class MechanismOptions:
         memory: Mechanism for memory, in place of the Market's.
         colocation: Policy of colocation, in place of the Market's.
         sensitivity: whether to tell what over-estimated parallel fractions would move.
+        node_pools: whether to tell what one more node of each pool would bring.
     """
 
     cores: tuple[CoreMechanism | Literal["all"], ...] = ()
     memory: MemoryMechanism | None = None
     colocation: ColocationRule | None = None
     sensitivity: bool = False
+    node_pools: bool = False
 
     def policies(self, rules: MarketSpec) -> list[Policy]:
         """Return the rules of a Market with each mechanism that was asked for."""
@@ -107,12 +113,14 @@ class Comparison:
         notes: one line on everything that takes no part or is not known.
         before: the first of them without the changes; None if there are none.
         shifts: Effects of over-estimated parallel fractions; empty unless requested.
+        pools: Node pools under the first mechanism, with the changes; empty unless requested.
     """
 
     cleared: tuple[Cleared, ...]
     notes: tuple[str, ...]
     before: Cleared | None
     shifts: tuple[FractionSensitivity, ...] = ()
+    pools: tuple[PoolExplanation, ...] = ()
 
     @classmethod
     def of(cls, source: ChangedCluster, wish: MechanismOptions) -> Comparison:
@@ -129,7 +137,8 @@ class Comparison:
             before = clear_by(source.now, first, anew=anew)[0]
         cleared = clear_by(source.then, policies, anew=anew)
         shifts = sensitivity(source.then.snapshot, policies[0]) if wish.sensitivity else ()
-        return cls(tuple(cleared), source.then.notes, before, shifts)
+        pools = _pools(source.then, cleared[0].plan, policies) if wish.node_pools else ()
+        return cls(tuple(cleared), source.then.notes, before, shifts, pools)
 
     def document(self) -> dict[str, Any]:
         """Return the first plan, the others under ``alternatives``, and the notes."""
@@ -140,7 +149,20 @@ class Comparison:
             **({"alternatives": others} if others else {}),
             **({"before": _document_of(self.before)} if self.before else {}),
             **({"sensitivity": [plain(each) for each in self.shifts]} if self.shifts else {}),
+            **({"nodePools": [plain(each) for each in self.pools]} if self.pools else {}),
         }
+
+
+def _pools(
+    situation: Situation, plan: Plan, policies: Sequence[Policy]
+) -> tuple[PoolExplanation, ...]:
+    """Explain the node pools of a market under the mechanism of a plan, without any averages."""
+    policy = next(each for each in policies if each.cores == plan.mechanism)
+    prices = pool_prices_of(situation.rules)
+    found = node_pools(situation.snapshot, plan, policy, prices)
+    reports = PoolAverages({}).after(found, 0.0).reports()
+    rules = situation.rules.node_pools.model_dump(mode="json", by_alias=True)
+    return explain_pools(reports.pools, plan.mechanism, rules)
 
 
 def _document_of(cleared: Cleared) -> dict[str, Any]:

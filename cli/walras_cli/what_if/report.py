@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from walras.plan import format_bytes
+from walras_cli.cluster.explain.render_pools import render_pools
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -204,6 +205,8 @@ def render(of: Comparison) -> list[RenderableType]:
         parts.append(_pairings(first))
     if of.shifts:
         parts.append(_sensitivity(of.shifts))
+    if of.pools:
+        parts += [*render_pools(of.pools), Text()]
     parts += [Text(f"note: {note}") for note in of.notes]
     parts += [
         Text(f"refused: {each.namespace}/{each.name}: {each.reason}") for each in first.refused

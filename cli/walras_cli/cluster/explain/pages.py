@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,12 +10,15 @@ from rich.text import Text
 
 from walras.resources.parse import ResourceError, parse_object
 from walras_cli.cluster.connection import JOBS, require_namespace, resource
+from walras_cli.cluster.explain.bids import bids_of
+from walras_cli.cluster.explain.cluster import ClusterExplanation, explain_cluster
 from walras_cli.cluster.explain.job import JobExplanation, explain_job
 from walras_cli.cluster.explain.node import NodeExplanation, explain_node
 from walras_cli.cluster.explain.render import render_job, render_node, render_user
+from walras_cli.cluster.explain.render_pools import render_cluster
 from walras_cli.cluster.explain.user import UserExplanation, explain_user
 from walras_cli.cluster.facts import RIGHT_TO_ENTITLEMENTS, Facts, facts_of
-from walras_cli.cluster.notes import remarks_of, warnings_of
+from walras_cli.cluster.notes import RIGHT_TO_MARKET, remarks_of, warnings_of
 from walras_cli.output import plain
 from walras_service.api_errors import ApiError
 from walras_service.failures import BadInput, Failure
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from walras.resources.cluster import Pod
     from walras_cli.cluster.connection import Cluster
 
-Explanation = JobExplanation | UserExplanation | NodeExplanation
+Explanation = JobExplanation | UserExplanation | NodeExplanation | ClusterExplanation
 
 RIGHT_TO_JOBS = f"list {resource(JOBS)}"
 RIGHT_TO_NODES = f"list {resource(NODES)}"
@@ -61,6 +64,8 @@ class ExplainPage:
             parts += render_job(self.explanation, wide=wide)
         elif isinstance(self.explanation, UserExplanation):
             parts += render_user(self.explanation, wide=wide)
+        elif isinstance(self.explanation, ClusterExplanation):
+            parts += render_cluster(self.explanation, wide=wide)
         else:
             parts += render_node(self.explanation, wide=wide)
         return [*parts, *(Text(f"note: {line}", style="dim") for line in self.notes)]
@@ -105,7 +110,8 @@ def _user(cluster: Cluster, name: str) -> ExplainPage:
     if name not in facts.entitlements:
         _require(cluster, facts, f"Entitlement {name}", RIGHT_TO_ENTITLEMENTS)
         raise not_found(f"Entitlement {name}", name, facts.entitlements, (), "users")
-    return _page("Entitlement", explain_user(facts, name), facts)
+    found = replace(explain_user(facts, name), bids=bids_of(facts, name))
+    return _page("Entitlement", found, facts)
 
 
 def _node(cluster: Cluster, name: str) -> ExplainPage:
@@ -117,6 +123,21 @@ def _node(cluster: Cluster, name: str) -> ExplainPage:
     pods = pods_of(cluster, name)
     notes = () if pods is not None else (f"not shown, since you have no right to {RIGHT_TO_PODS}",)
     return _page("Node", explain_node(facts, name, pods), facts, notes)
+
+
+def cluster_page_of(cluster: Cluster) -> ExplainPage:
+    """Explain a whole cluster by its node pools.
+
+    Raises:
+        BadInput: there is no Market.
+        Failure: the Market may not be seen.
+        ApiError: the cluster cannot be asked.
+    """
+    facts = facts_of(cluster, ("market", "leases"))
+    if facts.market is None:
+        _require(cluster, facts, "the Market", RIGHT_TO_MARKET)
+        raise BadInput("there is no Market named default, so there is nothing to explain")
+    return _page("Cluster", explain_cluster(facts, facts.market), facts)
 
 
 def _page(

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from walras.bid_curve import BidPoint
     from walras_cli.cluster.explain.job import (
         AuctionWeights,
         Budget,
@@ -220,7 +221,23 @@ def render_user(user: UserExplanation, *, wide: bool) -> list[RenderableType]:
         parts.append(heading("Jobs"))
         parts += [line(f"{job.namespace}/{job.name}", job.message) for job in listed]
         parts += rest(len(user.jobs), len(listed))
+    if user.bids:
+        parts += [heading("At other prices, with the same budget"), _bids(user.bids)]
     return parts
+
+
+def _bids(bids: Sequence[BidPoint]) -> Table:
+    table = Table(**STYLE)
+    for head in ("times the prices", "cores bought", "spend", "utility"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for each in bids:
+        table.add_row(
+            f"{each.factor:g}",
+            f"{each.cores:.2f}",
+            f"{each.spend:.2f}",
+            f"{each.utility:.3f}",
+        )
+    return table
 
 
 def user_facts(user: UserExplanation) -> tuple[tuple[str, str], ...]:

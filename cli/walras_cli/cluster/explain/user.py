@@ -14,6 +14,7 @@ from walras_cli.cluster.top.users import UserRow, user_rows
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from walras.bid_curve import BidPoint
     from walras.resources.entitlement import Credits, Loan
     from walras_cli.cluster.facts import Facts
 
@@ -81,6 +82,8 @@ class UserExplanation:
         quantum: Last Karma quantum; None if no credits are kept.
         jobs: Jobs that draw on it, if they may be seen.
         faults: Problems of the entitlement.
+        bids: What it would buy at other prices (`walras.bid_curve`); empty unless that is asked
+            for, and can be told.
         ready: Status of the condition ``Ready``.
         reason: Reason of the condition ``Ready``.
         message: Message of the condition ``Ready``.
@@ -98,6 +101,7 @@ class UserExplanation:
     ready: str
     reason: str
     message: str
+    bids: tuple[BidPoint, ...] = ()
 
 
 def explain_user(

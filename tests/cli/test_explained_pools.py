@@ -1,0 +1,260 @@
+"""What `walras explain cluster` and the bid curve of `walras explain user` say."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from rich.console import Console
+
+from seen import decided, seen
+from walras import node_pools
+from walras_cli.cluster.explain.bids import bids_of
+from walras_cli.cluster.explain.cluster import WITHOUT_VALUES, ClusterExplanation, explain_cluster
+from walras_cli.cluster.explain.render import render_user
+from walras_cli.cluster.explain.render_pools import pool_sentences, render_cluster
+from walras_cli.cluster.explain.user import explain_user
+from walras_cli.main import main
+from walras_operator.decision import decide
+from walras_operator.pool_averages import PoolAverages
+from walras_operator.runtime.pool_signals import PoolSignals
+from worlds import entitlement, job, market, node, outcome, pod, world
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from rich.console import RenderableType
+
+    from walras_cli.cluster.facts import Facts
+    from walras_operator.world import Document
+
+LABEL = "karpenter.sh/nodepool"
+PRICES = {"valuePerCoreHour": "0.5", "prices": [{"pool": "large", "perNodeHour": "1.92"}]}
+
+
+def printed(parts: Sequence[RenderableType]) -> str:
+    console = Console(width=200, record=True, file=StringIO())
+    console.print(*parts)
+    return console.export_text()
+
+
+def documents(**rules: Any) -> list[Document]:
+    """Return four nodes in two pools, and a job of each user on all of them."""
+    nodes = [node(f"n{i}", "16") for i in range(4)]
+    for number, each in enumerate(nodes):
+        each["metadata"]["labels"] = {LABEL: "large" if number < 3 else "small"}
+    return [
+        market(**rules),
+        *nodes,
+        entitlement("vision"),
+        entitlement("speech", shares=2),
+        job("a", "vision", parallelFraction="0.97"),
+        job("b", "speech", parallelFraction="0.8"),
+        *(pod(f"a-{i}", "a", f"n{i}") for i in range(4)),
+        *(pod(f"b-{i}", "b", f"n{i}") for i in range(4)),
+    ]
+
+
+def facts(**rules: Any) -> Facts:
+    """Return what is seen once the operator has reported its first signals."""
+    before = world(*documents(**rules))
+    first, signals = decide(before), PoolSignals()
+    assert first.snapshot is not None
+    assert first.plan is not None
+    assert first.rules is not None
+    signals.decided(first.snapshot, first.plan, first.rules)
+    signals.sample()
+    known = replace(outcome(before, first), node_pools=signals.reports)
+    return seen(outcome(known, decide(known)))
+
+
+def explained(**rules: Any) -> ClusterExplanation:
+    known = facts(**rules)
+    assert known.market is not None
+    return explain_cluster(known, known.market)
+
+
+def test_a_cluster_is_explained_by_its_pools() -> None:
+    found = explained(nodePools=PRICES)
+    assert found.ready == "True"
+    assert found.value_per_core_hour == 0.5
+    large, small = found.pools
+    assert (large.name, large.nodes, large.cores) == ("large", 3, 48)
+    assert large.one_more is not None
+    assert large.one_less is not None
+    assert large.one_more.worth_per_hour == pytest.approx(0.5 * large.one_more.speedup)
+    assert large.one_more.progress > 0 > large.one_less.progress
+    assert large.recommended_nodes is not None
+    assert large.price_per_node_hour == 1.92
+    assert large.advice == ""
+    assert small.recommended_nodes is None
+    assert small.one_less is None
+    assert small.advice == (
+        "for a recommended number of nodes, set a price of pool small in spec.nodePools"
+    )
+    text = printed(render_cluster(found, wide=False))
+    progress = (
+        f"{large.one_more.progress:.1%}"
+        if large.one_more.progress < 0.0995
+        else (f"{large.one_more.progress:.0%}")
+    )
+    assert f"one more node of pool large would bring {progress} more progress" in text
+    assert "to vision" in text
+    assert "Cluster  Cleared" in text
+    assert f"{large.recommended_nodes} nodes are recommended" in text
+
+
+def test_without_prices_the_way_to_a_recommendation_is_told() -> None:
+    large, _ = explained().pools
+    assert large.recommended_nodes is None
+    assert "set valuePerCoreHour and a price of pool large in spec.nodePools" in large.advice
+    assert large.one_more is not None
+    assert large.one_more.worth_per_hour is None
+
+
+@pytest.mark.parametrize("mechanism", sorted(WITHOUT_VALUES))
+def test_mechanisms_without_values_say_so(mechanism: str) -> None:
+    found = explained(cores={"mechanism": mechanism})
+    for each in found.pools:
+        assert each.core_value is None
+        assert each.one_more is None
+        assert f"under {mechanism}" in each.advice
+    assert f"under {mechanism}" in printed(render_cluster(found, wide=False))
+
+
+def test_mechanisms_without_values_are_those_of_the_core() -> None:
+    assert WITHOUT_VALUES == node_pools.WITHOUT_VALUES
+
+
+def test_before_the_first_signals_the_page_says_that_they_come() -> None:
+    known = seen(decided(*documents()))
+    assert known.market is not None
+    found = explain_cluster(known, known.market)
+    assert found.pools == ()
+    assert "no node pools yet" in printed(render_cluster(found, wide=False))
+
+
+def test_prices_that_the_operator_has_not_used_yet_are_told() -> None:
+    known = facts()
+    assert known.market is not None
+    priced = replace(known.market, spec={"nodePools": PRICES})
+    large, _ = explain_cluster(known, priced).pools
+    assert "has not used the prices yet" in large.advice
+
+
+def test_losses_and_ends_of_the_range_are_told_as_such() -> None:
+    (large, *_) = explained(nodePools=PRICES).pools
+    assert large.one_more is not None
+    assert large.one_less is not None
+    worse = replace(
+        large.one_more,
+        progress=-0.052,
+        gaining=large.one_more.gaining[:1],
+        losing=large.one_less.losing[:1],
+    )
+    pool = replace(large, one_more=worse, recommended_nodes=6)
+    first, *_, money, recommended = (each for each in pool_sentences(pool) if "memory" not in each)
+    assert first.startswith("one more node of pool large would cost 5.2% of progress (")
+    assert "utility of others: " in first
+    assert "a node costs 1.92" in money
+    assert "3 more than there are" in recommended
+    assert "twice the present number" in recommended
+    fewer = replace(pool, recommended_nodes=2)
+    assert any("1 fewer than there are" in each for each in pool_sentences(fewer))
+    same = replace(pool, recommended_nodes=3)
+    assert "3 nodes are recommended, as there are" in list(pool_sentences(same))
+
+
+def test_a_table_shows_the_largest_pools_and_counts_the_others() -> None:
+    found = explained()
+    many = tuple(replace(found.pools[0], name=f"p{i:02d}", cores=100 - i) for i in range(14))
+    text = printed(render_cluster(replace(found, pools=many, other_pools=2), wide=False))
+    assert "p09" in text
+    assert "p10" not in text
+    assert "and 6 more" in text
+    assert "p13" in printed(render_cluster(replace(found, pools=many), wide=True))
+
+
+def test_the_bid_curve_goes_through_what_the_user_bought() -> None:
+    known = facts()
+    for name in ("vision", "speech"):
+        status = known.entitlements[name].status
+        assert status.cores is not None
+        assert status.utility is not None
+        now = next(each for each in bids_of(known, name) if each.factor == 1)
+        assert now.cores == pytest.approx(float(status.cores.allocated), rel=1e-4)
+        assert now.utility == pytest.approx(float(status.utility.bought or 0), rel=1e-4)
+        assert now.spend == pytest.approx(float(status.cores.entitled), rel=1e-4)
+    user = replace(explain_user(known, "vision"), bids=bids_of(known, "vision"))
+    text = printed(render_user(user, wide=False))
+    assert "At other prices, with the same budget" in text
+    assert "cores bought" in text
+
+
+def test_requests_that_are_kept_are_not_paid_for() -> None:
+    known = seen(
+        decided(
+            *documents(cores={"floor": "Requests"})[:7],
+            job("a", "vision", parallelFraction="0.97"),
+            job("b", "speech", parallelFraction="0.8"),
+            *(pod(f"a-{i}", "a", f"n{i}", cpu="3") for i in range(4)),
+            *(pod(f"b-{i}", "b", f"n{i}") for i in range(4)),
+        )
+    )
+    status = known.entitlements["vision"].status
+    assert status.cores is not None
+    curve = {each.factor: each for each in bids_of(known, "vision")}
+    assert curve[1].cores == pytest.approx(float(status.cores.allocated), rel=1e-4)
+    assert curve[4].cores > 12
+    assert curve[4].spend == pytest.approx(curve[1].spend, rel=1e-4)
+    assert curve[1].spend < float(status.cores.entitled)
+
+
+def test_no_curve_is_told_of_part_of_the_pods_or_without_prices() -> None:
+    known = facts()
+    assert bids_of(replace(known, jobs={}), "vision") == ()
+    assert bids_of(replace(known, market=None), "vision") == ()
+    assert bids_of(facts(cores={"mechanism": "ProportionalSharing"}), "vision") == ()
+
+
+def test_a_what_if_tells_of_node_pools(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all(documents(nodePools=PRICES)))
+    done = CliRunner().invoke(main, ["what-if", "-f", str(file), "--node-pools", "-o", "json"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.output)["nodePools"]
+    assert [each["name"] for each in found] == ["large", "small"]
+    known = explained(nodePools=PRICES)
+    assert found[0]["coreValue"] == pytest.approx(known.pools[0].core_value)
+    assert found[0]["recommendedNodes"] == known.pools[0].recommended_nodes
+    table = CliRunner().invoke(main, ["what-if", "-f", str(file), "--node-pools"])
+    assert "one more node of pool large would bring" in table.output
+    without = CliRunner().invoke(main, ["what-if", "-f", str(file), "-o", "json"])
+    assert "nodePools" not in json.loads(without.output)
+    several = CliRunner().invoke(
+        main, ["what-if", "-f", str(file), "--node-pools", "-m", "all", "-o", "json"]
+    )
+    assert json.loads(several.output)["nodePools"] == found
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("cluster", "x"), "takes no NAME"),
+        (("user",), "name the user to explain"),
+    ],
+)
+def test_a_name_is_given_for_what_has_one(words: tuple[str, ...], said: str) -> None:
+    done = CliRunner().invoke(main, ["explain", *words])
+    assert done.exit_code == 2
+    assert said in done.output
+
+
+def test_nothing_is_averaged_before_the_first_sample() -> None:
+    assert PoolAverages({}).reports().pools == ()

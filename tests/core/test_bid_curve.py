@@ -1,0 +1,117 @@
+"""A user's bid curve goes through what it buys in the market, and is what it would do best."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from walras.amdahl.equilibrium import find_equilibrium
+from walras.amdahl.market import AmdahlMarket
+from walras.bid_curve import FACTORS, PricedJob, bid_curve
+from walras.speedup import speedup
+
+TIGHT = 1e-12
+
+
+@st.composite
+def users(draw: st.DrawFn) -> tuple[list[PricedJob], float]:
+    """Some jobs at different prices, with bounds that some have, and money."""
+    jobs = []
+    for _ in range(draw(st.integers(1, 5))):
+        floor = draw(st.sampled_from([0.0, 0.0, 0.5, 2.0]))
+        least = draw(st.sampled_from([0.0, 0.0, 3.0]))
+        jobs.append(
+            PricedJob(
+                cores=1.0,
+                price=draw(st.floats(0.2, 3)),
+                fraction=draw(st.floats(0.05, 1)),
+                work=draw(st.sampled_from([0.1, 1.0, 5.0])),
+                floor=floor,
+                least=least,
+                most=draw(st.sampled_from([float("inf"), 8.0, max(floor, least, 4.0)])),
+            )
+        )
+    return jobs, draw(st.floats(0, 40))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_at_todays_prices_a_user_buys_what_the_market_sold_it(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    users_, servers, jobs = 4, 3, 16
+    user, server = np.arange(jobs) % users_, random.integers(servers, size=jobs)
+    market = AmdahlMarket(
+        random.uniform(1, 5, users_),
+        random.uniform(4, 32, servers),
+        user,
+        server,
+        random.uniform(0.3, 0.99, jobs),
+        random.uniform(0.5, 2, jobs),
+    )
+    found = find_equilibrium(market, tolerance=1e-9)
+    for number in range(users_):
+        mine = np.flatnonzero(user == number)
+        priced = [
+            PricedJob(found.cores[k], found.prices[server[k]], market.fraction[k], market.work[k])
+            for k in mine
+        ]
+        (now,) = bid_curve(priced, float(market.budgets[number]), [1.0])
+        assert now.cores == pytest.approx(found.cores[mine].sum(), rel=1e-5)
+        assert now.spend == pytest.approx(market.budgets[number], rel=1e-5)
+
+
+@settings(max_examples=200, deadline=None)
+@given(users())
+def test_money_and_bounds_are_kept_and_dearer_cores_are_bought_less(
+    user: tuple[list[PricedJob], float],
+) -> None:
+    jobs, money = user
+    curve = bid_curve(jobs, money)
+    assert [each.factor for each in curve] == list(FACTORS)
+    for each in curve:
+        assert each.spend <= money * (1 + TIGHT) + TIGHT
+        assert each.cores >= sum(job.floor for job in jobs) - TIGHT
+        assert each.cores <= sum(max(job.most, job.floor) for job in jobs) + TIGHT
+    bounded = any(job.least for job in jobs)  # what cannot be paid for does not count any more
+    for cheaper, dearer in pairwise(curve):
+        assert bounded or dearer.cores <= cheaper.cores * (1 + 1e-9) + TIGHT
+        assert bounded or dearer.utility <= cheaper.utility * (1 + 1e-9) + TIGHT
+
+
+@settings(max_examples=200, deadline=None)
+@given(users(), st.randoms(use_true_random=False))
+def test_no_other_purchase_for_the_money_is_better(
+    user: tuple[list[PricedJob], float], random: object
+) -> None:
+    jobs, money = user
+    jobs = [PricedJob(each.cores, each.price, each.fraction, each.work) for each in jobs]
+    (best,) = bid_curve(jobs, money, [1.0])
+    parts = [random.random() + 1e-3 for _ in jobs]  # type: ignore[attr-defined]
+    done = sum(
+        job.work * speedup(money * part / sum(parts) / job.price, job.fraction)
+        for job, part in zip(jobs, parts, strict=True)
+    )
+    assert best.utility >= done / sum(job.work for job in jobs) - 1e-6
+
+
+def test_half_the_price_of_one_job_doubles_its_cores() -> None:
+    curve = bid_curve([PricedJob(4.0, 1.5, 0.9)], 6.0, [0.5, 1.0, 2.0])
+    assert [each.cores for each in curve] == pytest.approx([8.0, 4.0, 2.0])
+    assert [each.spend for each in curve] == pytest.approx([6.0] * 3)
+    assert [each.utility for each in curve] == pytest.approx([speedup(x, 0.9) for x in (8, 4, 2)])
+
+
+def test_cores_without_a_price_stay_as_they_are() -> None:
+    (point,) = bid_curve([PricedJob(4.0, 0.0, 0.9), PricedJob(1.0, 1.0, 0.9)], 2.0, [4.0])
+    assert point.cores == pytest.approx(4.5)
+
+
+def test_a_minimum_that_cannot_be_paid_does_not_count() -> None:
+    jobs = [PricedJob(4.0, 1.0, 0.5, least=4.0), PricedJob(2.0, 1.0, 0.9)]
+    rich, poor = bid_curve(jobs, 6.0, [1.0, 2.0])
+    assert rich.cores == pytest.approx(6)
+    (free,) = bid_curve([PricedJob(4.0, 1.0, 0.5), jobs[1]], 6.0, [2.0])
+    assert (poor.cores, poor.utility) == pytest.approx((free.cores, free.utility))
