@@ -1,6 +1,7 @@
 """Measure a whole decision of the operator on a large cluster, with and without a change.
 
-The peer is the minimum for anything that reads the same objects: to parse them from JSON.
+The peer is the minimum for anything that reads the same objects: to parse them from JSON. The
+signals of node pools are computed beside decisions, at most once a minute.
 """
 
 from __future__ import annotations
@@ -18,15 +19,21 @@ one_thread()
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 
 from large_worlds import cluster  # noqa: E402
+from walras.node_pools import node_pools  # noqa: E402
+from walras.snapshot import Policy, PoolPrices  # noqa: E402
 from walras_operator.decision import decide  # noqa: E402
 from worlds import enforced as all_enforced  # noqa: E402
 from worlds import outcome, world  # noqa: E402
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from walras_operator.world import Document, World
 
 SIZES = ((100, 1_000), (1_000, 10_000))
 TARGET_MS = 1_000
+POOLS = 4
+SIGNALS_MS = 3_000
 
 
 def settled(documents: list[Document]) -> World:
@@ -41,6 +48,21 @@ def with_other_shares(known: World) -> World:
     first, *others = known.objects.entitlements
     changed = first.model_copy(update={"spec": first.spec.model_copy(update={"shares": 9})})
     return replace(known, objects=replace(known.objects, entitlements=[changed, *others]))
+
+
+def signals(known: World) -> Callable[[], object]:
+    """Return the computation of signals of `POOLS` node pools with prices, after a decision."""
+    decision = decide(known)
+    if decision.snapshot is None or decision.plan is None:
+        raise SystemExit("the market could not be cleared")
+    snapshot, names = decision.snapshot, [f"pool-{number}" for number in range(POOLS)]
+    nodes = (
+        replace(node, pool=names[number % POOLS]) for number, node in enumerate(snapshot.nodes)
+    )
+    prices = PoolPrices(dict.fromkeys(names, 0.5), 0.04)
+    return partial(
+        node_pools, replace(snapshot, nodes=tuple(nodes)), decision.plan, Policy(), prices
+    )
 
 
 def cases() -> list[Case]:
@@ -61,6 +83,7 @@ def cases() -> list[Case]:
         found += [
             Case(f"{title}, nothing new", TARGET_MS, partial(decide, steady), "json", peer),
             Case(f"{title}, other shares", TARGET_MS, partial(decide, changed), "json", peer),
+            Case(f"{title}, {POOLS} node pools", SIGNALS_MS, signals(steady)),
         ]
     return found
 

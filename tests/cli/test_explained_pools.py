@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from io import StringIO
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,13 +29,13 @@ from worlds import entitlement, job, market, node, outcome, pod, world
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from rich.console import RenderableType
 
     from walras_cli.cluster.facts import Facts
     from walras_operator.world import Document
 
+ROOT = Path(__file__).parents[2]
 LABEL = "karpenter.sh/nodepool"
 PRICES = {"valuePerCoreHour": "0.5", "prices": [{"pool": "large", "perNodeHour": "1.92"}]}
 
@@ -63,7 +65,12 @@ def documents(**rules: Any) -> list[Document]:
 
 def facts(**rules: Any) -> Facts:
     """Return what is seen once the operator has reported its first signals."""
-    before = world(*documents(**rules))
+    return seen_with_signals(documents(**rules))
+
+
+def seen_with_signals(found: list[Document]) -> Facts:
+    """Return what is seen of these objects once the operator has reported its first signals."""
+    before = world(*found)
     first, signals = decide(before), PoolSignals()
     assert first.snapshot is not None
     assert first.plan is not None
@@ -254,6 +261,28 @@ def test_a_name_is_given_for_what_has_one(words: tuple[str, ...], said: str) -> 
     done = CliRunner().invoke(main, ["explain", *words])
     assert done.exit_code == 2
     assert said in done.output
+
+
+def test_the_page_shows_what_is_printed() -> None:
+    example = yaml.safe_load((ROOT / "examples" / "node-pools" / "cluster.yaml").read_text())
+    found = [
+        {**each, "metadata": {"uid": f"u{number}", **each["metadata"]}}
+        for number, each in enumerate(example["items"])
+    ]
+    known = seen_with_signals(found)
+    assert known.market is not None
+    user = replace(explain_user(known, "vision"), bids=bids_of(known, "vision"))
+    said = {
+        "explain cluster": printed(
+            render_cluster(explain_cluster(known, known.market), wide=False)
+        ),
+        "explain user vision": printed(render_user(user, wide=False)),
+    }
+    page = (ROOT / "docs" / "node-pools.md").read_text()
+    blocks = dict(re.findall(r"```console\n\$ walras (.*)\n((?:.*\n)*?)```", page))
+    assert blocks.keys() == said.keys()
+    for command, block in blocks.items():
+        assert " ".join(block.removeprefix("...").split()) in " ".join(said[command].split())
 
 
 def test_nothing_is_averaged_before_the_first_sample() -> None:
