@@ -57,7 +57,7 @@ class BidPoint:
     Attributes:
         factor: Multiple of the present prices.
         cores: Cores of all the user's jobs, with those that they keep.
-        spend: What the user pays for them.
+        spend: Amount that the user pays for them, in the unit of prices.
         utility: Weighted mean of its jobs' speedups (eq. 4).
     """
 
@@ -74,7 +74,7 @@ def bid_curve(
 
     Args:
         jobs: All its pods in the market; at least one.
-        money: What it can spend on cores beyond those that it keeps.
+        money: Amount that it can spend on cores beyond those that it keeps.
         factors: Multiples, positive.
     """
     return tuple(_point(jobs, money, factor) for factor in factors)
@@ -97,8 +97,8 @@ def _point(jobs: Sequence[PricedJob], money: float, factor: float) -> BidPoint:
 def _best_purchase(jobs: Sequence[PricedJob], prices: Sequence[float], money: float) -> list[float]:
     """Return the cores of each job in the best purchase.
 
-    At the optimum w f / (f + (1 - f) x)^2, the marginal speedup, is the same multiple of the price
-    for all jobs within their bounds. What is searched is the inverse root of that multiple, in
+    At the optimum, the marginal speedup w f / (f + (1 - f) x)^2 is the same multiple of the price
+    for all jobs within their bounds. The search is for the inverse root of that multiple, with
     which cores and cost grow.
     """
     least = [max(job.floor, job.least) for job in jobs]

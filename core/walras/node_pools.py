@@ -95,7 +95,8 @@ class NodePool:
     Attributes:
         nodes: Number of nodes that sell cores.
         cores: Cores that they sell.
-        price: Mean price of a core, where 1 is the cluster's average; 0 where nothing is paid.
+        price: Mean price of a core, over the nodes on which somebody pays, where 1 is the cluster's
+            average; 0 if nobody pays anywhere.
         core_value: Total speedup that a core adds: the derivative. None if the market has no
             equilibrium that could be found, and under the mechanisms `WITHOUT_VALUES`.
         one_more: Effect of one more node; None as for ``core_value``.
@@ -136,7 +137,7 @@ def node_pools(
         snapshot: Snapshot that was cleared.
         plan: Plan that clearing returned.
         policy: Policy that it was cleared by.
-        prices: What nodes cost, and what work is worth; unknown if not given.
+        prices: Prices of nodes, and the worth of work; unknown if not given.
     """
     prices = prices or PoolPrices()
     nodes: dict[str, list[Node]] = {}
@@ -151,8 +152,7 @@ def node_pools(
     found = []
     for pool in largest:
         here = nodes[pool]
-        paid = sum(core_prices.get(node.name, 0.0) * node.cores for node in here)
-        signals = NodePool(pool, len(here), cores[pool], paid / cores[pool])
+        signals = NodePool(pool, len(here), cores[pool], _mean_price(here, core_prices))
         if unmet is not None:
             signals = replace(
                 signals,
@@ -161,6 +161,13 @@ def node_pools(
             )
         found.append(_with_values(signals, market, prices.least_speedup(pool)))
     return NodePools(tuple(found), len(nodes) - len(found))
+
+
+def _mean_price(nodes: Sequence[Node], prices: Mapping[str, float]) -> float:
+    """Return the mean price of a core, over the nodes on which somebody pays."""
+    sold = [node for node in nodes if prices.get(node.name, 0.0) > 0]
+    paid = sum(prices[node.name] * node.cores for node in sold)
+    return paid / sum(node.cores for node in sold) if sold else 0.0
 
 
 def _with_values(

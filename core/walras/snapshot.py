@@ -298,7 +298,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class PoolPrices:
-    """What nodes cost and what work is worth, in one currency.
+    """Prices of nodes and the worth of work, in one currency.
 
     Attributes:
         node_hour: Price of a node for an hour, positive, by pool.

@@ -171,11 +171,13 @@ def test_losses_and_ends_of_the_range_are_told_as_such() -> None:
     assert "utility of others: " in first
     assert "a node costs 1.92" in money
     assert "3 more than there are" in recommended
-    assert "twice the present number" in recommended
+    assert "more than twice as many are not looked at" in recommended
     fewer = replace(pool, recommended_nodes=2)
-    assert any("1 fewer than there are" in each for each in pool_sentences(fewer))
+    assert any("1 fewer than there are: another" in each for each in pool_sentences(fewer))
     same = replace(pool, recommended_nodes=3)
-    assert "3 nodes are recommended, as there are" in list(pool_sentences(same))
+    assert "3 nodes are recommended, as many as there are" in list(pool_sentences(same))
+    only = replace(pool, nodes=1, recommended_nodes=1)
+    assert "1 node is recommended, as many as there are" in list(pool_sentences(only))
 
 
 def test_a_table_shows_the_largest_pools_and_counts_the_others() -> None:

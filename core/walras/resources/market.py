@@ -217,9 +217,9 @@ class NodePoolsPolicy(Model):
         labels: Labels of nodes whose value names the node's pool; the first that a node has counts.
             If empty, those of GKE, EKS, AKS and Karpenter. Nodes without any of them are the pool
             ``default``.
-        value_per_core_hour: What the work that one core does in an hour is worth, for a job that
-            has no other core, in any currency. Without it, no number of nodes is recommended.
-        prices: What a node of each pool costs, in the same currency.
+        value_per_core_hour: Worth of the work that one core does in an hour, for a job that has no
+            other core, in any currency. Without it, no number of nodes is recommended.
+        prices: Price of a node of each pool, in the same currency.
     """
 
     labels: Annotated[list[LabelKey], Field(max_length=MOST_LABELS), Unique("labels")] = Field(
@@ -377,7 +377,7 @@ class UserChangeReport(Status):
 
 
 class NodesEffectReport(Status):
-    """What one node more or less in a pool would change.
+    """The effect of one node more or less in a pool.
 
     Attributes:
         progress: Relative change of ``status.scores.systemProgress``.
@@ -397,13 +397,14 @@ class NodesEffectReport(Status):
 
 
 class NodePoolReport(Status):
-    """What more nodes of a pool are worth. All numbers are smoothed over ten minutes.
+    """The worth of more nodes of a pool. Figures other than counts are averaged over ten minutes.
 
     Attributes:
         name: Name of the node pool.
         nodes: Number of nodes that sell cores.
         cores: Number of cores that they sell.
-        price: Mean price of a core, relative to the cluster's average.
+        price: Mean price of a core on the nodes where somebody pays, relative to the cluster's
+            average; 0 if nobody pays.
         core_value: Total speedup that one more core would add, where a job alone on one core counts
             as 1; absent if cores are auctioned, or if the market could not be solved.
         one_more: Effect of one more node, once jobs have spread over it; absent like ``coreValue``.
@@ -491,7 +492,7 @@ class MarketStatus(ConditionedStatus):
         scores: Measures of the decision's quality.
         size: Size of the market.
         prices: Price of each node's cores.
-        node_pools: What more nodes of each pool are worth, for the pools with the most cores.
+        node_pools: Worth of more nodes of each pool, for the pools with the most cores.
         other_node_pools: Number of pools that are not listed.
         memory_mechanism: Mechanism that divided memory; absent if memory was not divided.
         ledger: Karma credits; absent if memory is not divided by Karma.

@@ -37,7 +37,7 @@ _SHARE = 0.05  # most of the time that samples are computed
 
 
 class _Decided(NamedTuple):
-    """What a decision was made from, and its outcome."""
+    """The input of a decision, and its outcome."""
 
     snapshot: Snapshot
     plan: Plan

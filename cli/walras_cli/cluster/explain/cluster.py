@@ -65,13 +65,13 @@ class PoolExplanation:
         name: Name of the pool.
         nodes: Number of nodes that sell cores.
         cores: Number of cores that they sell.
-        price: Mean price of a core, where 1 is the cluster's average.
+        price: Mean price of a core, where 1 is the cluster's average; 0 if nobody pays.
         core_value: Total speedup that one more core would add; None if it cannot be computed.
         one_more: Effect of one more node; None likewise.
         one_less: Effect of one node less; None likewise, and for the only node.
         recommended_nodes: Number of nodes that are worth their price; None if that is unknown.
         price_per_node_hour: Price of one node for one hour; None if it is not set.
-        advice: What is missing for a recommended number; empty if there is one.
+        advice: Reason why no number is recommended, and how to get one; empty if one is.
         unmet_memory: Bytes that jobs could use beyond their grants; None if memory is not divided.
         memory_value: Part of one more GiB that jobs would use at once; None likewise.
     """
@@ -96,7 +96,7 @@ class ClusterExplanation:
 
     Attributes:
         headline: The market in a line; empty where it is not known.
-        value_per_core_hour: What the work of one core is worth in an hour; None if it is not set.
+        value_per_core_hour: Worth of the work of one core in an hour; None if it is not set.
         pools: Node pools by name.
         other_pools: Number of further pools, which the status does not list.
         ready: Status of the condition ``Ready``.

@@ -64,7 +64,7 @@ def _table(pools: Sequence[PoolExplanation]) -> Table:
             str(each.nodes),
             "-" if each.recommended_nodes is None else str(each.recommended_nodes),
             str(each.cores),
-            decimal(each.price, 3),
+            decimal(each.price or None, 3),
             decimal(each.core_value, 3),
             "-" if each.one_more is None else _percent(each.one_more.progress, sign=True),
             "-" if each.memory_value is None else f"{each.memory_value:.0%}",
@@ -114,26 +114,21 @@ def _in_money(pool: PoolExplanation) -> Iterator[str]:
     if more is not None and more.worth_per_hour is not None:
         beside = "" if price is None else f", and a node costs {price:g}"
         yield f"the work of one more node is worth {more.worth_per_hour:.3g} an hour{beside}"
-    if pool.recommended_nodes is None:
-        return
-    number = pool.recommended_nodes
-    if number == pool.nodes:
-        yield f"{number} nodes are recommended, as there are"
-    else:
-        yield (
-            f"{number} nodes are recommended, {abs(number - pool.nodes)} "
-            f"{'more' if number > pool.nodes else 'fewer'} than there are: the last of them is "
-            f"worth its price, and another one is not{_at_the_end(pool)}"
-        )
+    if pool.recommended_nodes is not None:
+        yield _recommendation(pool.nodes, pool.recommended_nodes)
 
 
-def _at_the_end(pool: PoolExplanation) -> str:
-    """Return that the recommended number is at an end of the range that is searched."""
-    if pool.recommended_nodes == 2 * pool.nodes:
-        return "; no more than twice the present number is looked at"
-    if pool.recommended_nodes == -(-pool.nodes // 2):
-        return "; no less than half the present number is looked at"
-    return ""
+def _recommendation(present: int, number: int) -> str:
+    said = f"{number} node{' is' if number == 1 else 's are'} recommended"
+    if number == present:
+        return f"{said}, as many as there are"
+    why = "the last of them is worth its price, and another one is not"
+    if number == 2 * present:
+        why = "the last of them is worth its price; more than twice as many are not looked at"
+    elif number == -(-present // 2):
+        why = "another one is not worth its price; less than half as many are not looked at"
+    difference = f"{abs(number - present)} {'more' if number > present else 'fewer'}"
+    return f"{said}, {difference} than there are: {why}"
 
 
 def _percent(value: float, *, sign: bool = False) -> str:

@@ -82,8 +82,8 @@ class UserExplanation:
         quantum: Last Karma quantum; None if no credits are kept.
         jobs: Jobs that draw on it, if they may be seen.
         faults: Problems of the entitlement.
-        bids: What it would buy at other prices (`walras.bid_curve`); empty unless that is asked
-            for, and can be told.
+        bids: Its purchases at other prices (`walras.bid_curve`); empty unless they are asked for,
+            and can be told.
         ready: Status of the condition ``Ready``.
         reason: Reason of the condition ``Ready``.
         message: Message of the condition ``Ready``.
