@@ -16,6 +16,7 @@ from walras.admission import admit, divide_by_shares
 from walras.amdahl.market import AmdahlMarket
 from walras.apportion import apportion
 from walras.auctions import bid_outcomes, hold_auctions, promised_cores
+from walras.budgets import credits_from_now, parts_with_credits
 from walras.colocation import place_waiting_jobs
 from walras.explain import WithoutHysteresis, apply_charges, explain, explain_node_limit
 from walras.floors import bare_entitlement, budgets_above_floors, price_above_floors
@@ -50,7 +51,8 @@ if TYPE_CHECKING:
 def clear(snapshot: Snapshot, policy: Policy | None = None) -> Plan:
     """Decide how many cores and how much memory each job gets.
 
-    1. Admit jobs to the entitlements that they name, and divide the cluster among entitlements.
+    1. Admit jobs to the entitlements that they name, and divide the cluster among entitlements;
+       those that have lent cores lately have a larger part, if core credits are kept.
     2. Colocate: place jobs that wait for a node in pairs, and lower the parallel fractions that
        jobs bid with by what they lose to interference.
     3. Price: divide every node's cores by the mechanism, in real numbers.
@@ -80,7 +82,8 @@ def _decide(snapshot: Snapshot, policy: Policy) -> Plan:
     as_measured = placed.jobs
     adjusted = lower_fractions(as_measured, snapshot.penalties if policy.interference else {})
     placed = placed._replace(jobs=adjusted.jobs)
-    shares = divide_by_shares(snapshot.entitlements, {job.entitlement for job in placed.jobs})
+    bare = divide_by_shares(snapshot.entitlements, {job.entitlement for job in placed.jobs})
+    shares = parts_with_credits(snapshot, policy, bare)
     market = build_market(snapshot, placed.jobs, shares)
     auctioned = _hold_auctions(snapshot, market, placed.jobs, policy)
     units = units_for_sale(snapshot, market, placed.jobs, policy, auctioned)
@@ -93,9 +96,9 @@ def _decide(snapshot: Snapshot, policy: Policy) -> Plan:
         units.market, priced.cores, units.least, units.most, units.promised, units.floors, of_part
     )
     frozen = np.array([n.name in snapshot.frozen for n in snapshot.nodes if n.cores > 0], np.bool_)
-    bare = _bare_entitlement(placed.jobs, market, floors)
+    entitled = _bare_entitlement(placed.jobs, market, floors)
     settled = apply_hysteresis(
-        snapshot.held, placed.jobs, market, units, target, bare, policy, frozen, credit
+        snapshot.held, placed.jobs, market, units, target, entitled, policy, frozen, credit
     )
     held = cores_held(units, len(placed.jobs), priced, settled.apportioned)
     without_hysteresis = cores_held(units, len(placed.jobs), priced, target)
@@ -104,12 +107,14 @@ def _decide(snapshot: Snapshot, policy: Policy) -> Plan:
     grants = _grants(placed.jobs, market, floors, policy, held, without_hysteresis, memory)
     grants = add_interference_reasons(grants, as_measured, adjusted.losses)
     cores = cores_in_hardware(units, len(placed.jobs), settled.apportioned)
+    paid = market.sum_by_user(held.spend) + market.sum_by_user(floors)
+    bought = market.sum_by_user(held.cores)
     bids = () if auctioned is None else bid_outcomes(auctioned, cores, memory.granted)
     if policy.cores == "PriceAnticipating":
         grants = explain_node_limit(grants, snapshot.entitlements)
     return Plan(
         grants=apply_charges(grants, bids),
-        users=_users(placed.jobs, market, held, cores, bare, shares),
+        users=_users(placed.jobs, market, held, cores, entitled, shares),
         nodes=_nodes(snapshot, units, priced, settled),
         refused=admitted.refused + placed.waiting,
         mechanism=policy.cores,
@@ -126,6 +131,7 @@ def _decide(snapshot: Snapshot, policy: Policy) -> Plan:
         ledger=memory.ledger,
         quantum=memory.quantum,
         rounding={} if credit is None else _credits(snapshot, policy, market, held, cores, shares),
+        core_credits=credits_from_now(snapshot, policy, bare, market, paid, bought),
     )
 
 

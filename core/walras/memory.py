@@ -111,7 +111,7 @@ def divide_memory(
         _per_job(len(jobs), demands, granted),
         _reasons(jobs, demands, granted),
         _outcomes(policy, pools, demands, granted, quantum),
-        snapshot.ledger if quantum is None else quantum.allocation.ledger,
+        snapshot.ledger if quantum is None else quantum.ledger,
         quantum,
     )
 
@@ -163,7 +163,7 @@ def _slices_held(
         )
         names = tuple(node.name for node in snapshot.nodes)
         return quantum.slices, SettledQuantum(
-            quantum, names, pools.weights, policy.guaranteed_fraction
+            quantum, names, pools.weights, policy.guaranteed_fraction, policy.fading
         )
     rule = share_strictly if policy.memory == "Strict" else share_max_min
     held = [

@@ -10,6 +10,7 @@ from walras.snapshot import Holding, identity, title
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from walras.core_credits import CoreCredit
     from walras.karma.ledger import Ledger
     from walras.karma.record import Account, SettledQuantum
     from walras.rounding_credit import RoundingCredit
@@ -207,6 +208,8 @@ class Plan:
         quantum: Quantum that Karma settled; None if Karma does not decide.
         rounding: Rounding credits of entitlements with jobs, by name, for the next snapshot; empty
             if none are kept.
+        core_credits: Core credits of all entitlements without children, by name, for the next
+            snapshot; empty if none are kept.
     """
 
     grants: tuple[Grant, ...]
@@ -227,6 +230,7 @@ class Plan:
     ledger: Ledger | None = None
     quantum: SettledQuantum | None = field(default=None, compare=False, repr=False)
     rounding: Mapping[str, RoundingCredit] = field(default_factory=dict, compare=False, repr=False)
+    core_credits: Mapping[str, CoreCredit] = field(default_factory=dict, compare=False, repr=False)
 
     def holdings(self) -> dict[JobKey, Holding]:
         """Return the cores of each job once the plan is enforced, for the next snapshot."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from walras.core_credits import CoreCredit
     from walras.karma.ledger import Ledger
     from walras.rounding_credit import RoundingCredit
 
@@ -250,6 +251,7 @@ class Snapshot:
             node and entitlement; they count until the quantum ends.
         frozen: Nodes that keep their division unless a job has come or gone.
         rounding: Rounding credits of entitlements at this moment, by name; empty if none is kept.
+        core_credits: Core credits of entitlements at this moment, by name; empty if none is kept.
     """
 
     entitlements: tuple[Entitlement, ...]
@@ -262,6 +264,7 @@ class Snapshot:
     earlier_demands: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     frozen: frozenset[str] = frozenset()
     rounding: Mapping[str, RoundingCredit] = field(default_factory=dict)
+    core_credits: Mapping[str, CoreCredit] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,8 +279,13 @@ class Policy:
             bring before cores move there; 0 to move them for any gain.
         averaging: Seconds over which the cores that users hold average to what they bought, since
             rounding gives back what it takes; 0 if it does not.
+        core_half_life: Seconds in which a core credit (`walras.core_credits`) halves; 0 to keep
+            none.
+        most_credit: Part of its budget that credits may cost a user (beta), below 1.
         interference: Whether throughput lost beside others lowers the fractions that jobs bid with.
         guaranteed_fraction: Part of a user's memory share that others never borrow (Karma's alpha).
+        fading: Part of the difference between its Karma credits and the mean that a user loses in a
+            quantum; 0 if credits last for ever.
         exponent: Exponent of bids in auctions (Abacus's alpha).
     """
 
@@ -288,9 +296,12 @@ class Policy:
     break_away_gain: float = 0.02
     hysteresis: float = 0.0
     averaging: float = 0.0
+    core_half_life: float = 0.0
+    most_credit: float = 0.2
     interference: bool = True
     tolerance: float = 1e-6
     guaranteed_fraction: Fraction = Fraction(1, 2)
+    fading: float = 0.0
     slice_bytes: int = 128 * 1024**2
     exponent: float = 0.5
     seed: int = 0

@@ -35,6 +35,7 @@ from walras_operator.job_outcomes import JobOutcomes
 from walras_operator.last_decision import (
     account,
     carried,
+    core_credits,
     rounding_credits,
     status_of_market,
 )
@@ -180,6 +181,7 @@ def _clear(
         earlier_demands=turn.asked,
         matching=world.matching,
         rounding=rounding_credits(before, world.now),
+        core_credits=core_credits(before, world.now, rules, _names_of_entitlements(world)),
     )
     try:
         plan = clear(snapshot, policy_of(rules))
@@ -216,6 +218,8 @@ def _carry_out(
         unplaceable=world.unplaceable,
         annotations=automatic.problems,
     )
+    # Also of entitlements that are invalid at present.
+    credits_ = {**found.snapshot.core_credits, **plan.core_credits}
     status = status_of_market(world)
     stored = _stored_ledger(world, found, status)
     ledger = None if stored is None else stored.report
@@ -231,6 +235,7 @@ def _carry_out(
             quantum=0 if plan.quantum is None else plan.quantum.number,
             asked=_asked(plan, rules),
             rounding=plan.rounding,
+            core_credits=credits_,
             time=world.now,
         ),
         rules=rules,
@@ -252,7 +257,7 @@ def _carry_out(
     runs = runs_by_job(known, rules, found.snapshot, allocations, outcomes)
     outcomes = replace(outcomes, runs=runs)
     statuses += [
-        *participant_statuses(world, outcomes, EntitlementOutcomes.of(validated, plan)),
+        *participant_statuses(world, outcomes, EntitlementOutcomes.of(validated, plan, credits_)),
         *invalid_statuses(world),
         *unused_market_statuses(world),
     ]
@@ -281,6 +286,11 @@ def _with_statuses(decision: Decision, statuses: Iterable[StatusUpdate]) -> Deci
     """Add the statuses that are worth a write, and Events about them."""
     writes, events = status_changes(statuses)
     return replace(decision, statuses=writes, events=events)
+
+
+def _names_of_entitlements(world: World) -> list[str]:
+    valid = [each.metadata.name for each in world.objects.entitlements]
+    return valid + [each.name for each in world.broken if each.kind == "Entitlement"]
 
 
 def _stored_ledger(world: World, found: _Cleared, before: Mapping[str, Any]) -> StoredLedger | None:

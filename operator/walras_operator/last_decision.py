@@ -6,6 +6,9 @@ import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from walras.budgets import keeps_core_credits
+from walras.core_credits import CoreCredit
+from walras.resources.assembly import policy_of
 from walras.resources.contract import MARKET_NAME
 from walras.rounding_credit import RoundingCredit
 from walras.snapshot import Holding
@@ -14,13 +17,18 @@ from walras_operator.quanta import TIME, read_credits
 from walras_operator.world import Carried, Reference
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
+    from walras.resources.kinds import MarketSpec
     from walras.snapshot import JobKey
     from walras_operator.conditions import Problem
     from walras_operator.quanta import CreditAccount
     from walras_operator.world import World
 
+
+LONGEST_STEP = 600.0
+"""Seconds for which core credits change between two decisions at most, unless epochs are longer: a
+clock may be set forward, and nobody knows what happened while no operator decided."""
 
 _NUMBER = re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,12})?")
 
@@ -33,7 +41,7 @@ def carried(world: World) -> Carried:
     """
     if world.carried is not None:
         return world.carried
-    return Carried(held=_held(world), rounding=_rounding(world))
+    return Carried(held=_held(world), rounding=_rounding(world), core_credits=_core_credits(world))
 
 
 def rounding_credits(before: Carried, now: str) -> dict[str, RoundingCredit]:
@@ -43,11 +51,41 @@ def rounding_credits(before: Carried, now: str) -> dict[str, RoundingCredit]:
         before: State that the last decision left.
         now: Current time (RFC 3339).
     """
-    seconds = 0.0
-    if before.time:
-        passed = datetime.strptime(now, TIME) - datetime.strptime(before.time, TIME)
-        seconds = max(passed.total_seconds(), 0.0)  # the clock may have been set back
+    seconds = _seconds_since(before, now)
     return {name: each.after(seconds) for name, each in before.rounding.items()}
+
+
+def core_credits(
+    before: Carried, now: str, rules: MarketSpec, names: Iterable[str]
+) -> dict[str, CoreCredit]:
+    """Return the core credits of entitlements at this time, by name; empty if none are kept.
+
+    Args:
+        before: State that the last decision left.
+        now: Current time (RFC 3339).
+        rules: Rules of the Market.
+        names: Names of the entitlements that exist; others lose their credits.
+    """
+    policy = policy_of(rules)
+    if not keeps_core_credits(policy):
+        return {}
+    longest = max(LONGEST_STEP, 2.0 * rules.epoch_seconds)
+    seconds = min(_seconds_since(before, now), longest)
+    known = ((name, before.core_credits.get(name)) for name in names)
+    return {
+        name: each.after(seconds, policy.core_half_life) for name, each in known if each is not None
+    }
+
+
+def _seconds_since(before: Carried, now: str) -> float:
+    """Return the seconds since the last decision; 0 if it is unknown, or if a clock was set back.
+
+    A new leader does not know when statuses were written.
+    """
+    if not before.time:
+        return 0.0
+    passed = datetime.strptime(now, TIME) - datetime.strptime(before.time, TIME)
+    return max(passed.total_seconds(), 0.0)
 
 
 def account(world: World) -> CreditAccount | Problem:
@@ -74,6 +112,24 @@ def _held(world: World) -> dict[JobKey, Holding]:
                 key = job.metadata.namespace, job.metadata.name, str(name), str(node)
                 held[key] = Holding(own, shared)
     return held
+
+
+def _core_credits(world: World) -> dict[str, CoreCredit]:
+    found: dict[str, CoreCredit] = {}
+    for entitlement in world.objects.entitlements:
+        found |= _core_credit(entitlement.metadata.name, entitlement.status)
+    for reference, broken in world.broken.items():
+        if reference.kind == "Entitlement":
+            found |= _core_credit(reference.name, broken.status)
+    return found
+
+
+def _core_credit(name: str, status: Mapping[str, Any] | None) -> dict[str, CoreCredit]:
+    stored = (status or {}).get("coreCredits")
+    text = stored.get("coreHours") if isinstance(stored, dict) else None
+    if not isinstance(text, str) or _NUMBER.fullmatch(text) is None:
+        return {}
+    return {name: CoreCredit(3600 * float(text))}
 
 
 def _rounding(world: World) -> dict[str, RoundingCredit]:

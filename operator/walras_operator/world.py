@@ -15,6 +15,7 @@ from walras.resources.assembly import Objects
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from walras.core_credits import CoreCredit
     from walras.plan import Plan
     from walras.resources.cluster import Pod
     from walras.resources.kinds import Market, MarketSpec
@@ -79,6 +80,7 @@ class Carried:
         quantum: Number of the Karma quantum that was settled last.
         asked: Bytes that entitlements demanded in that quantum, by node and entitlement.
         rounding: Rounding credits of entitlements at the time of the decision, by name.
+        core_credits: Core credits of entitlements at the time of the decision, by name.
         time: Time of the decision (RFC 3339); empty if unknown.
     """
 
@@ -87,6 +89,7 @@ class Carried:
     quantum: int = 0
     asked: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     rounding: Mapping[str, RoundingCredit] = field(default_factory=dict)
+    core_credits: Mapping[str, CoreCredit] = field(default_factory=dict)
     time: str = ""
 
 

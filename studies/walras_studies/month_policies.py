@@ -15,6 +15,7 @@ from walras_studies.month_world import CORES, GIB, JOBS_OF_USER, MEMORY, name_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from walras.core_credits import CoreCredit
     from walras.karma.ledger import Ledger
     from walras.snapshot import Holding, JobKey, Snapshot
     from walras_studies.month_world import MonthWorld
@@ -27,6 +28,8 @@ CLEARED = {
 }
 POLICIES = ("reservations", *CLEARED)
 
+HOUR = 3600.0
+
 
 @dataclass(frozen=True, slots=True)
 class Hour:
@@ -36,6 +39,7 @@ class Hour:
         users: Numbers of the users that have jobs.
         speedup: mean speedup of each one's jobs.
         utility: the same, each times the part of its demand for memory that is met.
+        cores: Cores that each one's jobs hold.
         memory: GiB of use to each.
         demand: GiB that each could use.
         moved: cores that changed hands, of jobs that stay.
@@ -45,6 +49,7 @@ class Hour:
     users: tuple[int, ...]
     speedup: tuple[float, ...]
     utility: tuple[float, ...]
+    cores: tuple[float, ...]
     memory: tuple[float, ...]
     demand: tuple[float, ...]
     moved: int
@@ -65,17 +70,20 @@ def live_through(world: MonthWorld, policy: str) -> Iterator[Hour]:
     if policy == "reservations":
         yield from _reserve(world)
     else:
-        yield from _clear(world, CLEARED[policy], alike=policy == "max-min")
+        yield from clear_hours(world, CLEARED[policy], alike=policy == "max-min")
 
 
-def _clear(world: MonthWorld, policy: Policy, *, alike: bool) -> Iterator[Hour]:
-    """Clear every hour as the operator would, with what jobs held in the one before."""
+def clear_hours(world: MonthWorld, policy: Policy, *, alike: bool = False) -> Iterator[Hour]:
+    """Clear every hour as the operator would, with what jobs held and is owed from before."""
     ledger: Ledger | None = None
+    core_credits: dict[str, CoreCredit] = {}
     held: dict[JobKey, Holding] = {}
     cores: dict[JobKey, float] = {}
     number = {name_of(user): user for user in range(len(world.shares))}
     for hour in range(world.hours):
-        snapshot: Snapshot = replace(world.snapshot(hour, alike=alike), ledger=ledger, held=held)
+        snapshot: Snapshot = replace(
+            world.snapshot(hour, alike=alike), ledger=ledger, held=held, core_credits=core_credits
+        )
         plan = clear(snapshot, policy)
         now = held_cores(plan)
         jobs = {identity(job): job for job in snapshot.jobs}
@@ -90,6 +98,10 @@ def _clear(world: MonthWorld, policy: Policy, *, alike: bool) -> Iterator[Hour]:
         whole = {identity(grant): float(grant.granted_cores) for grant in plan.grants}
         yield _sum_up(rows, _moved(cores, whole), plan.ledger)
         ledger, held, cores = plan.ledger, plan.holdings(), whole
+        core_credits = {
+            name: each.after(HOUR, policy.core_half_life)
+            for name, each in plan.core_credits.items()
+        }
 
 
 def _reserve(world: MonthWorld) -> Iterator[Hour]:
@@ -138,6 +150,7 @@ def _sum_up(rows: list[_JobHour], moved: int, ledger: Ledger | None = None) -> H
         tuple(users.tolist()),
         per_user(speed / jobs[np.searchsorted(users, user)]),
         per_user(speed * (memory / demand) / jobs[np.searchsorted(users, user)]),
+        per_user(np.array([row.cores for row in rows])),
         per_user(memory),
         per_user(demand),
         moved,

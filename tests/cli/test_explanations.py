@@ -19,7 +19,7 @@ from walras_cli.cluster.explain.lending import balances, together
 from walras_cli.cluster.explain.margin import Buyer, one_more
 from walras_cli.cluster.explain.node import explain_node
 from walras_cli.cluster.explain.render import render_job, render_user
-from walras_cli.cluster.explain.user import MemoryLoan, explain_user
+from walras_cli.cluster.explain.user import LentCores, MemoryLoan, explain_user
 from walras_operator.decision import decide
 from worlds import enforced, entitlement, job, market, node, outcome, pod, profile
 
@@ -335,6 +335,42 @@ def test_what_a_job_bids_by_is_told_with_how_sure_that_is(auction: Document, tol
 def test_nothing_is_said_of_weights_where_nothing_is_auctioned() -> None:
     facts = seen(decided(market(), entitlement(), node(), job(), pod("train-0")))
     assert explain_job(facts, facts.jobs["lab", "train"]).weights is None
+
+
+@pytest.mark.parametrize(
+    ("stored", "told"),
+    [
+        ((38.04, 0.21, 1.12), "has lent 38.0 core-hours lately, so its budget is 12% larger"),
+        ((-3, -0.1, 0.95), "has borrowed 3.0 core-hours lately, so its budget is 5% smaller"),
+        ((3, 0.1, 0.95), "core-hours lately; compared with others, its budget is 5% smaller"),
+        ((3, 0.1, 1.001), "lent 3.0 core-hours lately; its budget is as by its shares"),
+        ((3, 0.1, None), "core-hours lately, so its budget will be larger once it has jobs"),
+        ((0.01, 0.0, 1), "has lent as much as it has borrowed lately; its budget is as"),
+    ],
+)
+def test_what_was_lent_before_is_told_in_a_sentence(
+    stored: tuple[float, float, float | None], told: str
+) -> None:
+    known = decided(market(), entitlement(), node(), job(), pod("train-0"))
+    facts = seen(known)
+    explained = replace(explain_user(facts, "vision"), core_credits=LentCores(*stored))
+    console = Console(width=200, record=True, file=StringIO())
+    console.print(*render_user(explained, wide=False))
+    (line,) = (each for each in console.export_text().splitlines() if "core credits" in each)
+    assert told in line
+
+
+def test_core_credits_of_a_cluster_are_explained() -> None:
+    rules = market(cores={"credits": {"halfLifeHours": 1}})
+    users = [entitlement("ada"), entitlement("bob")]
+    known = decided(rules, node(cpu="8"), *users, job("ada", "ada"), pod("ada", "ada"))
+    later = "2026-01-31T12:05:00Z"
+    known = outcome(known, decide(replace(known, now=later)))
+    ada, bob = (
+        printed(render_user(explain_user(seen(known), name), wide=False)) for name in ("ada", "bob")
+    )
+    assert "has borrowed 0.3 core-hours lately; its budget is as by its shares" in ada
+    assert "has lent 0.3 core-hours lately, so its budget will be larger once it has jobs" in bob
 
 
 def test_what_rounding_took_is_told_when_it_is_given_back() -> None:

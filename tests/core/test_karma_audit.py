@@ -20,20 +20,32 @@ if TYPE_CHECKING:
 DEMANDS = [(3, 2, 1), (3, 0, 0), (0, 3, 0), (2, 2, 4), (2, 3, 5)]
 
 
-def settled(ledger: Ledger, demands: Any, slices: int = 6) -> SettledQuantum:
+def settled(
+    ledger: Ledger, demands: Any, slices: int = 6, *, fading: float = 0.0
+) -> SettledQuantum:
     weights = np.ones(len(ledger.users), np.int64)
     given = allocate(ledger, demands, slices, weights=weights)
-    return SettledQuantum(given, ("n1",), weights, Fraction(1, 2))
+    return SettledQuantum(given, ("n1",), weights, Fraction(1, 2), fading)
 
 
-def history() -> tuple[list[dict[str, Any]], Ledger]:
+def history(fading: float = 0.0) -> tuple[list[dict[str, Any]], Ledger]:
     """The paper's five quanta, as they are read back from a log."""
     ledger, records = Ledger.open("ABC", 6), []
     for demands in DEMANDS:
-        quantum = settled(ledger, demands)
+        quantum = settled(ledger, demands, fading=fading)
         records.append(json.loads(json.dumps(record_of(quantum))))
-        ledger = quantum.allocation.ledger
+        ledger = quantum.ledger
     return records, ledger
+
+
+def test_quanta_whose_credits_fade_follow_and_a_forged_part_is_found() -> None:
+    records, ledger = history(0.1)
+    assert ledger != history()[1]
+    assert audit(records, ledger) == (1, 5, 5, ())
+    records[2]["fading"] = 0.2
+    assert audit(records, ledger).problems == (
+        "quantum 3: the credits do not follow from the demands",
+    )
 
 
 def test_the_papers_quanta_follow() -> None:

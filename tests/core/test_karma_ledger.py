@@ -44,6 +44,26 @@ def test_a_restored_ledger_goes_on_as_if_nothing_had_happened(ledger: Ledger, se
         assert allocate(ledger, demands, 20).ledger == allocate(restored, demands, 20).ledger
 
 
+@given(ledgers, st.floats(0, 1))
+def test_fading_loses_and_makes_no_credit_and_takes_none_past_the_mean(
+    ledger: Ledger, part: float
+) -> None:
+    faded = ledger.faded(part)
+    assert faded.total() == ledger.total()
+    before = ledger.balances.tolist()
+    mean = sum(before) // max(len(before), 1)
+    for was, now in zip(before, faded.balances.tolist(), strict=True):
+        assert min(was, mean) <= now <= max(was, mean)
+
+
+def test_half_of_a_difference_fades_exactly() -> None:
+    ledger = Ledger(("a", "b", "c"), np.array([9, 2, 1]) * UNIT)
+    assert ledger.faded(0.5).balances.tolist() == [6_500_000, 3_000_000, 2_500_000]
+    assert ledger.faded(0) is ledger
+    with pytest.raises(KarmaError, match=r"a number in 0\.\.1 is needed"):
+        ledger.faded(1.5)
+
+
 def test_documents_are_readable() -> None:
     ledger = Ledger(("vision", "speech"), np.array([6 * UNIT, 2_500_001]), carry=1, quantum=7)
     assert ledger.to_document() == {

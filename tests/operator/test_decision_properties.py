@@ -120,8 +120,12 @@ def markets(lots: Lots) -> list[Document]:
         "reservedCores": lots.randint(0, 1),
         "soldBy": lots.choice(["node", "socket"]),
         "averagingSeconds": lots.choice([0, 600]),
+        **lots.choice([{}, {"credits": {"halfLifeHours": 1, "mostShare": "0.5"}}]),
     }
-    memory = {"mechanism": lots.choice(get_args(MemoryMechanism))}
+    memory = {
+        "mechanism": lots.choice(get_args(MemoryMechanism)),
+        **lots.choice([{}, {"halfLifeHours": 1}]),
+    }
     mode = lots.mostly("enforce", "observe")
     return [market(name, mode=mode, cores=cores, memory=memory) for name in lots.some(["default"])]
 

@@ -42,6 +42,8 @@ def test_claims_and_prices_are_those_of_the_statuses() -> None:
         "utility": claim["utility"]["now"],
         "entitlement_utility": claim["utility"]["atEntitlement"],
         "credits": claim["credits"]["balance"],
+        "core_credit_hours": claim["coreCredits"]["coreHours"],
+        "budget_factor": claim["coreCredits"]["budgetFactor"],
         "spent_cores": 1.5 + 0.75,
         "lent_memory_bytes": 1024,
         "borrowed_memory_bytes": 2048,

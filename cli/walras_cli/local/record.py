@@ -118,7 +118,7 @@ def documents_of_run(loop: Loop) -> list[Document]:
         }
         by_name = {each.metadata.name: each for each in objects.entitlements}
         for update in participant_statuses(
-            world, outcomes, EntitlementOutcomes.of(validated, plan)
+            world, outcomes, EntitlementOutcomes.of(validated, plan, {})
         ):
             reference = update.object
             if reference.kind == "Entitlement":

@@ -227,7 +227,12 @@ def _situation_of(world: World, validated: Validated, *notes: str) -> Situation:
         ledger = credit.closing
     elif validated.objects.rules.memory.mechanism == "Karma":
         notes += (f"Market {MARKET_NAME}: its credits cannot be read; all users have the same",)
-    snapshot = replace(validated.assembled.snapshot, held=before.held, ledger=ledger)
+    snapshot = replace(
+        validated.assembled.snapshot,
+        held=before.held,
+        ledger=ledger,
+        core_credits=before.core_credits,
+    )
     notes = (*notes, *_closed_nodes(validated), *validated.assembled.notes)
     return Situation(snapshot, validated.objects.rules, notes)
 

@@ -145,6 +145,33 @@ class Ledger:
         """
         return replace(self, balances=self.balances + _micro(by))
 
+    def faded(self, part: float) -> Ledger:
+        """Return a ledger in which ``part`` of each difference from the mean balance is gone.
+
+        Credits go from balances above the mean to those below it, in whole micro-credits. What is
+        left over goes to the carry, so that none is lost or created.
+
+        Args:
+            part: Part of each difference, from 0 to 1.
+
+        Raises:
+            KarmaError: The part is outside of 0..1.
+        """
+        if not 0 <= part <= 1:
+            raise KarmaError(f"part = {part}: a number in 0..1 is needed")
+        if part == 0 or not self.users:
+            return self
+        away = self.balances - self._sum() // len(self.users)
+        # Above the mean, rounded up; below it, rounded down: no less is taken than is given.
+        above, below = np.maximum(away, 0), np.maximum(-away, 0)
+        taken = np.minimum(np.ceil(above * part).astype(np.int64), above)
+        given = np.minimum(np.floor(below * part).astype(np.int64), below)
+        left = int(taken.sum()) - int(given.sum())
+        if left < 0:  # products of large numbers are rounded, too
+            given[given.argmax()] += left
+            left = 0
+        return replace(self, balances=self.balances - taken + given, carry=self.carry + left)
+
     def to_document(self) -> dict[str, Any]:
         """Return plain data (what JSON or YAML can hold) that restores this ledger exactly.
 

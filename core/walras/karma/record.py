@@ -12,6 +12,7 @@ rest from the shared slices that belong to no user.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,12 +37,19 @@ class SettledQuantum:
 
     Attributes:
         pools: Names of the nodes that are the pools, in the order of the rows.
+        fading: Part of each difference from the mean balance that is gone after the quantum.
     """
 
     allocation: Allocation
     pools: tuple[str, ...]
     weights: Integers
     guaranteed_fraction: Fraction
+    fading: float = 0.0
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """Ledger after the quantum, with what has faded."""
+        return self.allocation.ledger.faded(self.fading)
 
     @property
     def number(self) -> int:
@@ -82,8 +90,9 @@ def record_of(settled: SettledQuantum) -> dict[str, Any]:
         "carryBefore": allocation.before.carry,
         "pools": [_pool(settled, row) for row in np.flatnonzero(wanted).tolist()],
         "unwanted": capacities[~wanted].tolist(),
-        "after": allocation.ledger.balances.tolist(),
-        "carry": allocation.ledger.carry,
+        "after": settled.ledger.balances.tolist(),
+        "carry": settled.ledger.carry,
+        **({"fading": settled.fading} if settled.fading else {}),
     }
 
 
@@ -138,7 +147,7 @@ class ReplayedQuantum:
             if not np.array_equal(again.slices[row], held[row]):
                 node = pool["node"]
                 yield f"quantum {self.number}: the slices of {node} do not follow from the demands"
-        if again.ledger != self.after:
+        if again.ledger.faded(float(record.get("fading", 0))) != self.after:
             yield f"quantum {self.number}: the credits do not follow from the demands"
 
 
@@ -175,7 +184,7 @@ def accounts_of(settled: SettledQuantum, slice_bytes: int) -> Iterator[Account]:
         borrowed[taker][users[donor]] = slices
     taken = allocation.borrowed.sum(axis=0)
     gained = allocation.ledger.balances - allocation.before.balances
-    for number, balance in enumerate(allocation.ledger.balances.tolist()):
+    for number, balance in enumerate(settled.ledger.balances.tolist()):
         spent = int(taken[number] * allocation.shares.prices[number])
         of_nobody = float(taken[number]) - sum(borrowed[number].values())
         if of_nobody * slice_bytes >= 1:

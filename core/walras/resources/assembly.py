@@ -143,6 +143,8 @@ def assemble(
 
 def policy_of(rules: MarketSpec) -> core.Policy:
     """Return a Market's rules as a policy for `walras.clearing.clear`."""
+    credits_, fades = rules.cores.credits, rules.memory.half_life_hours
+    quantum = rules.memory.quantum_seconds
     return core.Policy(
         cores=rules.cores.mechanism,
         memory=rules.memory.mechanism,
@@ -151,8 +153,11 @@ def policy_of(rules: MarketSpec) -> core.Policy:
         break_away_gain=float(rules.colocation.break_away_gain),
         hysteresis=float(rules.cores.hysteresis),
         averaging=float(rules.cores.averaging_seconds),
+        core_half_life=0.0 if credits_ is None else 3600.0 * credits_.half_life_hours,
+        most_credit=0.0 if credits_ is None else float(credits_.most_share),
         interference=rules.cores.interference == "counted",
         guaranteed_fraction=Fraction(rules.memory.guaranteed_fraction),
+        fading=0.0 if fades is None else 1 - 2.0 ** (-quantum / (3600 * fades)),
         slice_bytes=rules.memory.slice_size,
         exponent=float(rules.auction.exponent),
         seed=rules.colocation.seed,

@@ -53,7 +53,8 @@ class EntitledCores(Status):
     """The cores of an entitlement, over the whole cluster.
 
     Attributes:
-        entitled: Cores that its share of the cluster is worth, which is also its budget.
+        entitled: Cores that its share of the cluster is worth, with its core credits; this is also
+            its budget.
         allocated: Cores that its jobs bought in the market, before rounding.
         held: Cores that its jobs hold: exclusive cores and their part of shared cores.
         rounding_credit: Core-seconds that rounding to whole cores has taken from it, and gives back
@@ -133,6 +134,21 @@ class Credits(Status):
     borrowed: Annotated[list[Loan], Field(max_length=MOST_LOANS)] = Field(default_factory=list)
 
 
+class CoreCredits(Status):
+    """The core credits of an entitlement.
+
+    Attributes:
+        core_hours: Core-hours that it has lent lately, less those that it has borrowed; older ones
+            count less.
+        level: The same relative to the most that it could have, from -1 to 1.
+        budget_factor: Its budget relative to the one by its shares alone; absent without jobs.
+    """
+
+    core_hours: Decimals
+    level: Decimals
+    budget_factor: Decimals | None = None
+
+
 class NodeSpend(Status):
     """The spending of an entitlement on one node.
 
@@ -161,6 +177,7 @@ class EntitlementStatus(ConditionedStatus):
             memory is divided.
         utility: Utility now, and at the bare entitlement; absent without jobs.
         credits: Karma credits for memory; absent if memory is not divided by Karma.
+        core_credits: Core credits; absent if the market keeps none.
         spend_by_node: Nodes on which the entitlement spends most, largest first.
         other_nodes: Number of further nodes on which it spends.
         other_spend: Total spending on these further nodes.
@@ -176,6 +193,7 @@ class EntitlementStatus(ConditionedStatus):
     memory: EntitledMemory | None = None
     utility: Utility | None = None
     credits: Credits | None = None
+    core_credits: CoreCredits | None = None
     spend_by_node: Annotated[list[NodeSpend], Field(max_length=MOST_SPENDS)] = Field(
         default_factory=list
     )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 DECIMAL = r"[0-9]{1,12}(\.[0-9]{1,12})?"
 UP_TO_ONE = r"0{1,12}(\.[0-9]{1,12})?|0{0,11}1(\.0{1,12})?"
+UP_TO_HALF = r"0{1,12}(\.([0-4][0-9]{0,11}|50{0,11}))?"
 IN_THOUSANDTHS = r"[0-9]{1,12}(\.[0-9]{1,3}0{0,9})?"
 NOT_ZERO = "[1-9]"
 QUANTITY = r"([0-9]{1,18}(\.[0-9]{1,9})?)([EPTGMk]|[EPTGMK]i)?"
@@ -73,6 +74,12 @@ def _fraction(value: Decimal) -> Decimal:
 def _up_to_one(value: Decimal) -> Decimal:
     if value > 1:
         raise ValueError(f'is "{value}"; it must be at most 1')
+    return value
+
+
+def _up_to_half(value: Decimal) -> Decimal:
+    if value > Decimal("0.5"):
+        raise ValueError(f'is "{value}"; it must be at most 0.5')
     return value
 
 
@@ -202,6 +209,14 @@ Portion = Annotated[
     _schema(LONGEST_DECIMAL, UP_TO_ONE),
 ]
 """A decimal string in [0, 1]."""
+
+UpToHalf = Annotated[
+    Decimal,
+    BeforeValidator(_decimal),
+    AfterValidator(_up_to_half),
+    _schema(LONGEST_DECIMAL, UP_TO_HALF),
+]
+"""A decimal string in [0, 0.5]."""
 
 Cores = Annotated[
     Decimal,

@@ -17,6 +17,7 @@ from walras.resources.fields import (
     PositiveDecimal,
     PositiveInt,
     Unique,
+    UpToHalf,
 )
 from walras.resources.model import Model, Resource
 from walras.resources.status import Amount, ConditionedStatus, Decimals, Status, Time
@@ -58,7 +59,29 @@ def _up_to(most: int) -> WithJsonSchema:
 
 Hours = Annotated[NotNegativeInt, Field(le=24), _up_to(24)]
 
+MOST_HALF_LIFE = 8760
+"""Hours of the longest half-life of credits, a year."""
+
+HalfLife = Annotated[
+    PositiveInt,
+    Field(le=MOST_HALF_LIFE),
+    WithJsonSchema({"type": "integer", "format": "int32", "minimum": 1, "maximum": MOST_HALF_LIFE}),
+]
+
 AccountDays = Annotated[NotNegativeInt, Field(le=DAYS), _up_to(DAYS)]
+
+
+class CoreCreditsPolicy(Model):
+    """How budgets depend on what users have lent and borrowed before.
+
+    Attributes:
+        half_life_hours: Hours in which a credit halves: what was lent longer ago counts less.
+        most_share: Largest part of its budget that credits may cost a user, at most 0.5. At 0,
+            credits are kept, but change nothing.
+    """
+
+    half_life_hours: HalfLife = 96
+    most_share: UpToHalf = Decimal("0.2")
 
 
 class CoresPolicy(Model):
@@ -88,6 +111,9 @@ class CoresPolicy(Model):
         floor: Pods that keep the CPUs that they requested, while the market divides the others: no
             pods (None), those of the quality of service class Guaranteed (Guaranteed), or all
             (Requests). Not used on one machine, nor with Auction, Greedy and UpperBound.
+        credits: Core credits: users who leave their budget unspent, because they have no jobs, have
+            a larger one later, and those who used it a smaller one. If unset, there are none. Used
+            with AmdahlBidding, BestResponse and PriceAnticipating; not used on one machine.
     """
 
     mechanism: CoreMechanism = "AmdahlBidding"
@@ -99,6 +125,7 @@ class CoresPolicy(Model):
     averaging_seconds: NotNegativeInt = 600
     interference: Literal["counted", "ignored"] = "counted"
     floor: Literal["None", "Guaranteed", "Requests"] = "Guaranteed"
+    credits: CoreCreditsPolicy | None = None
 
 
 class MemoryPolicy(Model):
@@ -110,12 +137,16 @@ class MemoryPolicy(Model):
         guaranteed_fraction: Fraction of each user's share that other users can never borrow.
         slice_size: Amount of memory in which shares are counted and lent.
         quantum_seconds: Seconds between two divisions of memory.
+        half_life_hours: Hours in which the difference between a user's Karma credits and the mean
+            halves, so that what was lent or borrowed longer ago counts less. If unset, credits last
+            for ever.
     """
 
     mechanism: MemoryMechanism = "Karma"
     guaranteed_fraction: Portion = Decimal("0.5")
     slice_size: PositiveBytes = Field(default="128Mi", validate_default=True)
     quantum_seconds: PositiveInt = 10
+    half_life_hours: HalfLife | None = None
 
 
 class ColocationPolicy(Model):

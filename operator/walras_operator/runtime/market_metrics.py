@@ -40,6 +40,14 @@ _OF_ENTITLEMENTS = {
         ("utility", "atEntitlement"),
     ),
     "credits": ("Karma credits of the entitlement.", ("credits", "balance")),
+    "core_credit_hours": (
+        "Core-hours that the entitlement has lent lately; negative if it has borrowed more.",
+        ("coreCredits", "coreHours"),
+    ),
+    "budget_factor": (
+        "Budget of the entitlement relative to the one by its shares alone.",
+        ("coreCredits", "budgetFactor"),
+    ),
 }
 _COMPUTED: dict[str, tuple[str, Callable[[Mapping[str, Any]], float | None]]] = {
     "spent_cores": (

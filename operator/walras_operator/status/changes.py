@@ -24,15 +24,16 @@ VISIBLE = 0.005
 
 NUMBERS = frozenset(
     {
-        "allocated", "atEntitlement", "budget", "budgetShare", "charge", "coreValue", "cores",
-        "entitled", "entitlementError", "envyFreeness", "held", "heldProgress", "memoryValue",
-        "now", "otherSpend", "price", "priceError", "progress", "proportionalProgress", "residual",
-        "speedup", "spend", "systemProgress", "uniformity", "unmetMemory", "utility", "weight",
+        "allocated", "atEntitlement", "budget", "budgetFactor", "budgetShare", "charge", "coreValue",
+        "cores", "entitled", "entitlementError", "envyFreeness", "held", "heldProgress",
+        "memoryValue", "now", "otherSpend", "price", "priceError", "progress",
+        "proportionalProgress", "residual", "speedup", "spend", "systemProgress", "uniformity",
+        "unmetMemory", "utility", "weight",
     }
 )  # fmt: skip
 """Fields whose numbers follow prices."""
 
-WITH_OTHERS = frozenset({"gaining", "losing", "roundingCredit"})
+WITH_OTHERS = frozenset({"coreHours", "gaining", "losing", "roundingCredit"})
 """Fields that change all the time, and are written when another one is."""
 
 SENTENCES = frozenset({"message", "reason"})

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from walras.resources.assembly import policy_of
 from walras.resources.entitlement import (
     MOST_LOANS,
     MOST_SPENDS,
+    CoreCredits,
     Credits,
     EntitledCores,
     EntitledMemory,
@@ -29,6 +31,7 @@ from walras_operator.numbers import figure
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from walras.core_credits import CoreCredit
     from walras.plan import MemoryOutcome, Plan, UserOutcome
     from walras.resources.kinds import EntitlementObject
     from walras.rounding_credit import RoundingCredit
@@ -69,6 +72,8 @@ class EntitlementOutcomes:
         due: Entitlements whose credits are written to their status in this quantum.
         rounding: Rounding credits.
         averaging: Seconds over which rounding makes up for what it takes; 0 if it does not.
+        core_credits: Core credits, also of entitlements that have a problem.
+        half_life: Seconds in which a core credit halves; 0 if none are kept.
     """
 
     problems: Mapping[str, Problem]
@@ -83,9 +88,13 @@ class EntitlementOutcomes:
     due: frozenset[str]
     rounding: Mapping[str, RoundingCredit]
     averaging: int
+    core_credits: Mapping[str, CoreCredit]
+    half_life: float
 
     @classmethod
-    def of(cls, validated: Validated, plan: Plan) -> EntitlementOutcomes:
+    def of(
+        cls, validated: Validated, plan: Plan, core_credits: Mapping[str, CoreCredit]
+    ) -> EntitlementOutcomes:
         """Index a plan by entitlement."""
         quantum = 0 if plan.quantum is None else plan.quantum.number
         seconds = validated.objects.rules.memory.quantum_seconds
@@ -114,6 +123,8 @@ class EntitlementOutcomes:
             due_in([each.name for each in plan.memory], quantum, seconds),
             plan.rounding,
             validated.objects.rules.cores.averaging_seconds,
+            core_credits,
+            policy_of(validated.objects.rules).core_half_life,
         )
 
 
@@ -178,6 +189,9 @@ def entitlement_status(
         memory=_memory(outcomes.memory.get(name)),
         utility=None if user is None else _utility(user),
         credits=_credits(outcomes, name, before),
+        core_credits=_core_credits(
+            outcomes.core_credits.get(name), outcomes.half_life, has_jobs=user is not None
+        ),
         spend_by_node=[
             NodeSpend(node=node, spend=figure(each.spend), cores=figure(each.cores))
             for node, each in spends[:MOST_SPENDS]
@@ -254,6 +268,18 @@ def _credits(outcomes: EntitlementOutcomes, name: str, before: Mapping[str, Any]
         spent=account.spent,
         lent=_loans(account.lent),
         borrowed=_loans(account.borrowed),
+    )
+
+
+def _core_credits(
+    credit: CoreCredit | None, half_life: float, *, has_jobs: bool
+) -> CoreCredits | None:
+    if credit is None:
+        return None
+    return CoreCredits(
+        core_hours=figure(round(credit.core_seconds / 3600, 6)),
+        level=f"{round(credit.level(half_life), 2) + 0.0:.2f}",
+        budget_factor=figure(credit.factor) if has_jobs else None,
     )
 
 

@@ -88,6 +88,8 @@ def invalid_statuses(world: World) -> Iterator[StatusUpdate]:
             after = {"conditions": [each.document() for each in states]}
             if reference.kind == "MarketJob":
                 after |= _runs(before, world)
+            elif "coreCredits" in before:
+                after["coreCredits"] = before["coreCredits"]
         yield StatusUpdate(reference, before, after)
 
 

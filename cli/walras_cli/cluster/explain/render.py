@@ -29,12 +29,15 @@ if TYPE_CHECKING:
     from walras_cli.cluster.explain.lending import NodeBalance
     from walras_cli.cluster.explain.margin import OneMore
     from walras_cli.cluster.explain.node import NodeExplanation, Supply
-    from walras_cli.cluster.explain.user import Quantum, UserExplanation
+    from walras_cli.cluster.explain.user import LentCores, Quantum, UserExplanation
     from walras_cli.cluster.top.nodes import NodeRow
     from walras_cli.cluster.top.users import UserRow
 
 MOST = 10
 """Pods, nodes or jobs that are told of; wide tells of all."""
+
+SMALLEST_CHANGE = 0.005
+"""Part of a budget that counts as no change, half of what is printed."""
 
 SMALLEST_CREDIT = 0.05
 """Core-seconds of the smallest rounding credit that is printed, half of its last digit."""
@@ -250,6 +253,7 @@ def user_facts(user: UserExplanation) -> tuple[tuple[str, str], ...]:
         ("utility", _utility(row)),
         ("credits", _credits(row)),
         *_quantum(user.quantum),
+        *_core_credits(user.core_credits),
     )
 
 
@@ -314,6 +318,29 @@ def _quantum(quantum: Quantum | None) -> list[tuple[str, str]]:
             names = [f"{memory(each.memory)} {whom} {each.name or 'nobody'}" for each in loans]
             said.append(f"{verb} {', '.join(names)}")
     return [(f"quantum {quantum.number}", "; ".join(said))]
+
+
+def _core_credits(credits_: LentCores | None) -> list[tuple[str, str]]:
+    """Return what an entitlement has lent or borrowed lately, and what its budget is for it."""
+    if credits_ is None:
+        return []
+    hours, factor = credits_.core_hours, credits_.budget_factor
+    amount = f"{abs(hours):.1f}"
+    if amount == "0.0":
+        said = "has lent as much as it has borrowed lately"
+    else:
+        said = f"has {'lent' if hours > 0 else 'borrowed'} {amount} core-hours lately"
+    if factor is None:
+        larger = "larger" if hours > 0 else "smaller"
+        later = "" if amount == "0.0" else f", so its budget will be {larger} once it has jobs"
+        return [("core credits", said + later)]
+    change = factor - 1
+    if abs(change) < SMALLEST_CHANGE:
+        return [("core credits", f"{said}; its budget is as by its shares")]
+    expected = amount != "0.0" and (hours > 0) == (change > 0)
+    why = ", so" if expected else "; compared with others,"
+    size = f"{abs(change):.0%} {'larger' if change > 0 else 'smaller'} now"
+    return [("core credits", f"{said}{why} its budget is {size}")]
 
 
 def _places(user: UserExplanation) -> str:

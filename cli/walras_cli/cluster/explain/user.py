@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from walras.bid_curve import BidPoint
-    from walras.resources.entitlement import Credits, Loan
+    from walras.resources.entitlement import CoreCredits, Credits, Loan
     from walras_cli.cluster.facts import Facts
 
 
@@ -69,6 +69,21 @@ class Quantum:
 
 
 @dataclass(frozen=True, slots=True)
+class LentCores:
+    """Core credits of an entitlement, as its status shows them.
+
+    Attributes:
+        core_hours: Core-hours that it has lent lately; negative if it has borrowed more.
+        level: The same relative to the most that it could have, from -1 to 1.
+        budget_factor: Its budget relative to the one by its shares alone; None without jobs.
+    """
+
+    core_hours: float
+    level: float
+    budget_factor: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class UserExplanation:
     """Everything about an Entitlement.
 
@@ -80,6 +95,7 @@ class UserExplanation:
         unlisted_nodes: Number of further nodes on which it buys, which its status does not list.
         partners: Cores lent (positive) or borrowed on all nodes together, by user.
         quantum: Last Karma quantum; None if no credits are kept.
+        core_credits: Core credits; None if none are kept.
         jobs: Jobs that draw on it, if they may be seen.
         faults: Problems of the entitlement.
         bids: Its purchases at other prices (`walras.bid_curve`); empty unless they are asked for,
@@ -96,6 +112,7 @@ class UserExplanation:
     unlisted_nodes: int
     partners: tuple[Partner, ...]
     quantum: Quantum | None
+    core_credits: LentCores | None
     jobs: tuple[JobRow, ...]
     faults: tuple[Fault, ...]
     ready: str
@@ -131,6 +148,7 @@ def explain_user(
         unlisted_nodes=sum(facts.entitlements[each].status.other_nodes for each in members),
         partners=together(nodes),
         quantum=_quantum(facts.entitlements[name].status.credits),
+        core_credits=_lent_cores(facts.entitlements[name].status.core_credits),
         jobs=tuple(
             row for row in (job_rows(facts) if jobs is None else jobs) if row.entitlement in members
         ),
@@ -150,6 +168,17 @@ def _quantum(credits_: Credits | None) -> Quantum | None:
         credits_.spent or "0",
         _loans(credits_.lent),
         _loans(credits_.borrowed),
+    )
+
+
+def _lent_cores(credits_: CoreCredits | None) -> LentCores | None:
+    if credits_ is None:
+        return None
+    factor = credits_.budget_factor
+    return LentCores(
+        float(credits_.core_hours),
+        float(credits_.level),
+        None if factor is None else float(factor),
     )
 
 

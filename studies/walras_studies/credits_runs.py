@@ -1,0 +1,321 @@
+"""The rows of the study of credits: weeks of small clusters with and without them, and lies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from walras import metrics
+from walras.amdahl.equilibrium import find_equilibrium
+from walras.amdahl.market import AmdahlMarket
+from walras.core_credits import CoreCredit, budgets_with_credits, lending
+from walras.karma.ledger import Ledger
+from walras.karma.quantum import allocate
+from walras.snapshot import Policy
+from walras_studies.karma_demands import FAIR_SHARE, draw_demands
+from walras_studies.lying_runs import DEMAND_LIES, Lie
+from walras_studies.month_policies import HOUR, clear_hours
+from walras_studies.month_world import CORES, GIB, draw_world
+from walras_studies.procedures.karma_metrics import useful
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.random import Generator
+    from numpy.typing import NDArray
+
+    from walras_studies.month_world import MonthWorld
+
+    Floats = NDArray[np.float64]
+    Slices = NDArray[np.int64]
+    Presence = NDArray[np.bool_]
+
+HALF_LIFE_HOURS = 96
+MOST = 0.2
+"""Half-life of core credits, and the most that they may cost."""
+
+AWAY_HOURS = 48.0
+"""Mean of the hours for which a user has jobs, and the median of those for which it has none."""
+
+SEARCH_HOURS = 6
+"""Hours in a row that a user hides its jobs, or shows them, in the search for its best lie."""
+
+
+def fading(hours: float) -> float:
+    """Return the part of credits that is gone after an hour, for a half-life in hours."""
+    return 1 - float(2.0 ** (-1 / hours))
+
+
+def _with_core_credits(policy: Policy, most: float = MOST) -> Policy:
+    return replace(policy, core_half_life=HALF_LIFE_HOURS * HOUR, most_credit=most)
+
+
+_WALRAS = Policy(memory="Karma", slice_bytes=GIB, hysteresis=0.02)
+_MARKET = Policy(hysteresis=0.02)
+
+BUSY: dict[str, Policy] = {
+    "fair share": Policy("ProportionalSharing", memory="MaxMin", slice_bytes=GIB),
+    "Walras": _WALRAS,
+    "core credits": _with_core_credits(_WALRAS),
+    "memory fades in 24 h": replace(_WALRAS, fading=fading(24)),
+    "memory fades in 6 h": replace(_WALRAS, fading=fading(6)),
+    "both": replace(_with_core_credits(_WALRAS), fading=fading(6)),
+}
+"""Policies for users who nearly always have jobs."""
+
+AWAY: dict[str, Policy] = {
+    "market": _MARKET,
+    "core credits": _with_core_credits(_MARKET),
+    "core credits up to half": _with_core_credits(_MARKET, 0.5),
+}
+"""Policies for users who come and go."""
+
+
+@dataclass(frozen=True, slots=True)
+class BusyRow:
+    """A cluster of users who nearly always have jobs, under a policy.
+
+    Attributes:
+        number: Number of the drawn cluster.
+        policy: Policy that divides cores and memory.
+        progress: share-weighted mean of users' utilities.
+        worst: utility below which a twentieth of the users is, over the whole time.
+        worst_ratio: the same of utilities relative to each user's own under fair share.
+    """
+
+    number: int
+    policy: str
+    progress: float
+    worst: float
+    worst_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class AwayRow:
+    """A cluster of users who come and go, under a policy.
+
+    Attributes:
+        number: Number of the drawn cluster.
+        policy: Policy that divides cores.
+        progress: share-weighted mean of users' speedups.
+        worst: part of its entitled core-hours below which a twentieth of the users holds.
+        spread: standard deviation of that part among users.
+    """
+
+    number: int
+    policy: str
+    progress: float
+    worst: float
+    spread: float
+
+
+@dataclass(frozen=True, slots=True)
+class HidingRow:
+    """The best time for a user to hide its jobs that a search found.
+
+    Attributes:
+        number: Number of the drawn market.
+        user: Number of the user who hides its jobs.
+        most: most that core credits may cost.
+        tried: Number of ways to hide that were tried.
+        hidden: Hours in which its jobs are hidden.
+        gain: relative gain in utility over the whole time; 0 if hiding never gains.
+        worst: the same for the worst way that was tried.
+    """
+
+    number: int
+    user: int
+    most: float
+    tried: int
+    hidden: int
+    gain: float
+    worst: float
+
+
+def busy_rows(users: int, nodes: int, hours: int, number: int, seed: int) -> Iterator[BusyRow]:
+    """Yield a week of users who nearly always have jobs under each policy."""
+    world = draw_world(users, nodes, hours, seed * 1000 + number)
+    shares = np.array(world.shares, np.float64)
+    fair: Floats | None = None
+    for policy, rules in BUSY.items():
+        present, utility = np.zeros((2, users))
+        progress = []
+        for found in clear_hours(world, rules):
+            here = np.array(found.users)
+            present[here] += 1
+            utility[here] += found.utility
+            progress.append(shares[here] @ np.array(found.utility) / shares[here].sum())
+        known = present > 0
+        mean = utility[known] / present[known]
+        fair = mean if fair is None else fair
+        yield BusyRow(
+            number,
+            policy,
+            float(np.mean(progress)),
+            float(np.quantile(mean, 0.05)),
+            float(np.quantile(mean / fair, 0.05)),
+        )
+
+
+def away_rows(users: int, nodes: int, hours: int, number: int, seed: int) -> Iterator[AwayRow]:
+    """Yield a week of users who come and go under each policy."""
+    world = draw_world(users, nodes, hours, seed * 1000 + number)
+    world = only_while(world, draw_presence(users, hours, np.random.default_rng([seed, number])))
+    shares = np.array(world.shares, np.float64)
+    entitled = shares / shares.sum() * nodes * CORES
+    for policy, rules in AWAY.items():
+        held = np.zeros(users)
+        progress = []
+        for found in clear_hours(world, rules):
+            here = np.array(found.users, np.int64)
+            held[here] += found.cores
+            if len(here):
+                progress.append(shares[here] @ np.array(found.speedup) / shares[here].sum())
+        part = (held / (entitled * hours))[held > 0]
+        yield AwayRow(
+            number,
+            policy,
+            float(np.mean(progress)),
+            float(np.quantile(part, 0.05)),
+            float(np.std(part)),
+        )
+
+
+def draw_presence(users: int, hours: int, random: Generator) -> Presence:
+    """Draw in which hours users have jobs, shape (users, hours); some are away more than others."""
+    there = np.zeros((users, hours), np.bool_)
+    for user in range(users):
+        away = AWAY_HOURS * float(random.lognormal(0, 0.7))
+        hour, present = 0, bool(random.random() < 0.5)
+        while hour < hours:
+            stay = 1 + int(random.exponential(AWAY_HOURS if present else away))
+            there[user, hour : hour + stay] = present
+            hour, present = hour + stay, not present
+    return there
+
+
+def only_while(world: MonthWorld, there: Presence) -> MonthWorld:
+    """Return a world without the hours of jobs whose user is away; jobs go on afterwards."""
+    lives = []
+    for life in world.lives:
+        hours = np.flatnonzero(there[life.user, life.start : life.end]) + life.start
+        for run in np.split(hours, np.flatnonzero(np.diff(hours) > 1) + 1):
+            if run.size:
+                first, end = int(run[0]), int(run[-1]) + 1
+                demand = life.demand[first - life.start : end - life.start]
+                name = f"{life.name}-{first}"
+                lives.append(replace(life, name=name, start=first, end=end, demand=demand))
+    return replace(world, lives=tuple(lives))
+
+
+def hiding_rows(users: int, hours: int, number: int, seed: int) -> Iterator[HidingRow]:
+    """Yield what a user gains by the best time to hide its jobs that a search finds.
+
+    The search tries to hide all spells before an hour, and every other spell. From the best of
+    these, it goes through all spells: one is hidden, or shown again, if that gains.
+    """
+    random = np.random.default_rng([seed, number, users])
+    world = draw_world(users, max(2, users // 4), hours, seed * 1000 + number)
+    world = only_while(world, draw_presence(users, hours, random))
+    user = int(random.choice(sorted({life.user for life in world.lives})))
+    for most in (MOST, 0.5):
+        yield _search(world, user, number, most)
+
+
+def _search(world: MonthWorld, user: int, number: int, most: float) -> HidingRow:
+    spells = -(-world.hours // SEARCH_HOURS)
+    shown = np.ones(spells, np.bool_)
+    honest = _utility(world, user, shown, most)
+    best, worst, tried = honest, honest, 0
+    starts = [np.arange(spells) >= first for first in range(1, spells, 2)]
+    alternating = [np.arange(spells) % 2 == odd for odd in (0, 1)]
+    found = shown
+    for candidate in (*starts, *alternating):
+        has = _utility(world, user, candidate, most)
+        tried += 1
+        worst = min(worst, has)
+        if has > best:
+            best, found = has, candidate
+    for spell in range(spells):
+        candidate = found.copy()
+        candidate[spell] = not candidate[spell]
+        has = _utility(world, user, candidate, most)
+        tried += 1
+        worst = min(worst, has)
+        if has > best:
+            best, found = has, candidate
+    hidden = int(np.repeat(~found, SEARCH_HOURS)[: world.hours].sum())
+    return HidingRow(number, user, most, tried, hidden, best / honest - 1, worst / honest - 1)
+
+
+def _utility(world: MonthWorld, user: int, shown: Presence, most: float) -> float:
+    """Return a user's utility over all hours if it hides its jobs in some; others are honest."""
+    shares = np.array(world.shares, np.float64)
+    entitled = shares / shares.sum() * world.nodes * CORES
+    credits_ = [CoreCredit(0.0, 0.0, float(each)) for each in entitled]
+    total = 0.0
+    for hour in range(world.hours):
+        lives = [
+            life for life in world.present(hour) if life.user != user or shown[hour // SEARCH_HOURS]
+        ]
+        paid, bought = np.zeros((2, len(shares)))
+        if lives:
+            here = sorted({life.user for life in lives})
+            parts = dict(zip(map(str, here), (shares[here] / shares[here].sum()), strict=True))
+            levels = {str(each): credits_[each].level(HALF_LIFE_HOURS) for each in here}
+            budget = budgets_with_credits(parts, levels, most)
+            place = {each: row for row, each in enumerate(here)}
+            market = AmdahlMarket(
+                np.array(list(budget.values())) * world.nodes * CORES,
+                np.full(world.nodes, float(CORES)),
+                np.array([place[life.user] for life in lives]),
+                np.array([life.node for life in lives]),
+                np.array([life.fraction for life in lives]),
+            )
+            cores = find_equilibrium(market).cores
+            bought[here] = market.sum_by_user(cores)
+            paid[here] = market.budgets * (bought.sum() / market.budgets.sum())
+            if user in place:
+                total += float(metrics.user_progress(market, cores)[place[user]])
+        rates = lending(entitled, paid, bought).tolist()
+        credits_ = [
+            each._replace(rate=rate).after(1.0, HALF_LIFE_HOURS).bounded(HALF_LIFE_HOURS)
+            for each, rate in zip(credits_, rates, strict=True)
+        ]
+    return total
+
+
+def demand_lies(users: int, quanta: int, number: int, liars: int, seed: int) -> Iterator[Lie]:
+    """Yield what the study of lies asks about demands, under Karma whose credits fade."""
+    demands = draw_demands(users, quanta, np.random.default_rng([seed, users, number]))
+    for hours in (24, 6):
+        mechanism = f"Karma, fades in {hours} quanta"
+        honest = useful(_fading_karma(demands, hours), demands)
+        for liar in np.flatnonzero(honest)[:liars].tolist():
+            for lie, tell in DEMAND_LIES.items():
+                told = demands.copy()
+                told[:, liar] = tell(demands[:, liar])
+                has = useful(_fading_karma(told, hours), demands)[liar]
+                gain = float(has / honest[liar] - 1)
+                yield Lie("demand", mechanism, users, number, liar, lie, gain)
+
+
+def _fading_karma(demands: Slices, half_life: float) -> Slices:
+    """Return the slices of each user in each quantum, shape (quanta, users)."""
+    ledger = Ledger.open(map(str, range(demands.shape[1])))
+    rows = []
+    for wanted in demands:
+        found = allocate(
+            ledger, wanted, len(wanted) * FAIR_SHARE, guaranteed_fraction=Fraction(1, 2)
+        )
+        rows.append(found.slices[0])
+        ledger = found.ledger.faded(fading(half_life))
+    return np.array(rows)
+
+
+def spread(values: Sequence[float]) -> str:
+    """Return a mean with its standard deviation, in words."""
+    return f"{np.mean(values):.3f} ± {np.std(values):.3f}"
