@@ -276,6 +276,7 @@ def _as_pod(
         job.measured_beside,
         requested,
         floor,
+        job.deadline,
     )
 
 
