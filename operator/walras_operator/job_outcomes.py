@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from walras.resources.market_job import PodColocation
     from walras.resources.terms import Name
     from walras_operator.conditions import Problem
+    from walras_operator.deadlines.report import DeadlineResult
     from walras_operator.enforcement import Enforcement
     from walras_operator.validation import Validated
     from walras_operator.world import Document
@@ -38,6 +39,7 @@ class JobOutcomes:
         unplaceable: Why waiting pods cannot be placed; empty if they can.
         annotations: Invalid annotations of labelled workloads, by namespace and name of the job.
         runs: Field ``runs`` of each job's status, by namespace and name of the job.
+        deadlines: Results of deadlines, by namespace and name of the job.
     """
 
     validated: Validated
@@ -53,6 +55,7 @@ class JobOutcomes:
     unplaceable: str = ""
     annotations: Mapping[Name, Problem] = field(default_factory=dict)
     runs: Mapping[Name, Document] = field(default_factory=dict)
+    deadlines: Mapping[Name, DeadlineResult] = field(default_factory=dict)
 
     @classmethod
     def of(
