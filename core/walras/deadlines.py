@@ -128,13 +128,15 @@ class _Part(NamedTuple):
 
     Attributes:
         number: Position of the pod in the snapshot.
-        needed: Cores that it needs.
+        needed: Cores that it needs, by the work on the safe side.
         cores: Whole cores to reserve; 0 for none.
+        likely: Whole cores to reserve by the expected work.
     """
 
     number: int
     needed: float
     cores: int
+    likely: int
 
 
 class _Wish(NamedTuple):
@@ -153,6 +155,17 @@ class _Wish(NamedTuple):
     parts: tuple[_Part, ...]
     standing: bool
     within_reach: bool
+
+    @property
+    def job(self) -> tuple[str, str]:
+        """Namespace and name of the job."""
+        return self.rank[2], self.rank[3]
+
+    @property
+    def as_expected(self) -> _Wish:
+        """The wish without the margin for the error of its work left."""
+        parts = tuple(part._replace(cores=min(part.cores, part.likely)) for part in self.parts)
+        return self._replace(parts=parts)
 
     @property
     def reserves(self) -> bool:
@@ -190,7 +203,7 @@ def with_deadlines(snapshot: Snapshot, policy: Policy, decide: Decide) -> Plan:
         plan = decide(_reserved(snapshot, ()), policy)
         return _with_outcomes(plan, snapshot, wishes, (), {})
     chosen, plan = _keep_standing(snapshot, policy, decide, wishes)
-    verdicts: dict[_Wish, _Verdict] = {}
+    verdicts: dict[tuple[str, str], _Verdict] = {}
     chosen, plan = _accept(snapshot, policy, decide, wishes, chosen, plan, verdicts)
     return _with_outcomes(plan, snapshot, wishes, chosen, verdicts)
 
@@ -219,9 +232,12 @@ def _wish(
         needed = cores_needed(deadline, job.fraction)
         holding = snapshot.held.get(identity(job))
         has_core = holding is not None and holding.cores > 0
-        parts.append(
-            _Part(number, needed, reservation(needed, deadline.reserved, most, has_core=has_core))
-        )
+        likely = cores_for(_speed(deadline.left, deadline.seconds), job.fraction)
+        whole = [
+            reservation(each, deadline.reserved, most, has_core=has_core)
+            for each in (needed, likely)
+        ]
+        parts.append(_Part(number, needed, *whole))
         standing = standing or deadline.reserved > 0
         seconds = min(seconds, deadline.seconds)
         # What was promised is kept as long as it is possible at all.
@@ -250,16 +266,20 @@ def _reserved(snapshot: Snapshot, chosen: Iterable[_Wish]) -> Snapshot:
 def _keep_standing(
     snapshot: Snapshot, policy: Policy, decide: Decide, wishes: Sequence[_Wish]
 ) -> tuple[list[_Wish], Plan]:
-    """Return the accepted deadlines whose cores the market still gives, and its plan."""
+    """Return the accepted deadlines whose cores the market still gives, and its plan.
+
+    Where a user's budget does not pay for all of them any more, those without the margin for errors
+    are tried, and then one less.
+    """
     chosen = [each for each in wishes if each.standing and each.within_reach]
     for _ in range(ROUNDS):
         plan = decide(_reserved(snapshot, chosen), policy)
         broken = _not_held(plan, snapshot, chosen)
         if not broken:
             return chosen, plan
-        last = set(_last_of_users(broken))
-        chosen = [each for each in chosen if each not in last]
-    users = {each.user for each in broken}
+        users, last = {each.user for each in broken}, _last_of_users(broken)
+        modest = [each.as_expected if each.user in users else each for each in chosen]
+        chosen = modest if modest != chosen else [each for each in chosen if each not in last]
     chosen = [each for each in chosen if each.user not in users]
     return chosen, decide(_reserved(snapshot, chosen), policy)
 
@@ -271,19 +291,19 @@ def _accept(
     wishes: Sequence[_Wish],
     chosen: list[_Wish],
     plan: Plan,
-    verdicts: dict[_Wish, _Verdict],
+    verdicts: dict[tuple[str, str], _Verdict],
 ) -> tuple[list[_Wish], Plan]:
     """Return the accepted deadlines with the new ones among them, and the plan with all of them."""
     purse = _Purse(snapshot, policy, plan, chosen)
-    standing = set(chosen)
+    standing = {each.job for each in chosen}
     admitted = []
     for wish in wishes:
-        if wish in standing or not wish.within_reach or not wish.reserves:
+        if wish.job in standing or not wish.within_reach or not wish.reserves:
             continue
         verdict = purse.reserve(wish)
         if verdict.state == "Reserved":
             admitted.append(wish)
-        verdicts[wish] = verdict
+        verdicts[wish.job] = verdict
     for _ in range(ROUNDS):
         if not admitted:
             break
@@ -292,13 +312,13 @@ def _accept(
         broken = _not_held(trial, snapshot, together)
         if not broken:
             return together, trial
-        new = [each for each in broken if each not in standing]
-        bold = new or [each for each in admitted if not verdicts[each].sure]
-        last = set(_last_of_users(bold or broken))
+        new = [each for each in broken if each.job not in standing]
+        bold = new or [each for each in admitted if not verdicts[each.job].sure]
+        last = _last_of_users(bold or broken)
         admitted = [each for each in admitted if each not in last]
         chosen = [each for each in chosen if each not in last]
-        verdicts.update((each, _Verdict("Crowded")) for each in last)
-    verdicts.update((each, _Verdict("Crowded")) for each in admitted)
+        verdicts.update((each.job, _Verdict("Crowded")) for each in last)
+    verdicts.update((each.job, _Verdict("Crowded")) for each in admitted)
     return (
         _keep_standing(snapshot, policy, decide, chosen)
         if len(chosen) < len(standing)
@@ -365,7 +385,10 @@ class _Purse:
         self._all_budgets = sum(self._budgets.values())
         self._room = dict(self._size)
         bought = {identity(grant): grant.cores for grant in plan.grants}
+        self._without: defaultdict[tuple[str, str], set[JobKey]] = defaultdict(set)
         for job in snapshot.jobs:
+            if identity(job) in bought:
+                self._without[job.entitlement, job.node].add(identity(job))
             # A minimum that is not paid for does not count against others.
             if 1 < job.min_cores <= bought.get(identity(job), 0.0) + NEGLIGIBLE:
                 self._claim(job, max(job.min_cores - self._floor[identity(job)], 0.0))
@@ -374,9 +397,20 @@ class _Purse:
                 self._claim(self._jobs[part.number], self._beyond(part))
 
     def _claim(self, job: Job, cores: float) -> None:
-        """Count cores as a minimum of a user on a node."""
+        """Count cores as a minimum of a job."""
         self._minimums[job.entitlement, job.node] += cores
         self._room[job.node] -= cores
+        if cores:
+            self._without[job.entitlement, job.node].discard(identity(job))
+
+    def _least(self, user: str, node: str, wanted: Mapping[JobKey, float], part: float) -> float:
+        """Return the cores that the user must have on a node to reserve a part of what it wants.
+
+        Its jobs there without a minimum share a core at least, which others would lose otherwise.
+        """
+        more = sum(cores for key, cores in wanted.items() if key[-1] == node)
+        small = self._without[user, node] - {key for key, cores in wanted.items() if cores}
+        return self._minimums[user, node] + part * more + (1.0 if small else 0.0)
 
     def _beyond(self, part: _Part) -> float:
         """Return the cores to reserve beyond those that the pod has as its floor or minimum."""
@@ -386,32 +420,33 @@ class _Purse:
 
     def reserve(self, wish: _Wish) -> _Verdict:
         """Return whether the wish can be paid for; if it can, count its cores as reserved."""
-        wanted: defaultdict[str, float] = defaultdict(float)
-        for part in wish.parts:
-            wanted[self._jobs[part.number].node] += self._beyond(part)
+        wanted = {identity(self._jobs[p.number]): self._beyond(p) for p in wish.parts}
+        on_node: defaultdict[str, float] = defaultdict(float)
+        for (*_, node), cores in wanted.items():
+            on_node[node] += cores
         sure = self._by_budget and self._within_share(wish.user, wanted)
         if not sure:
-            if any(cores > self._room[node] + NEGLIGIBLE for node, cores in wanted.items()):
+            if any(cores > self._room[node] + NEGLIGIBLE for node, cores in on_node.items()):
                 return _Verdict("Crowded")
             payable = self._payable(wish.user, wanted)
             if payable < 1:
                 return _Verdict("Unaffordable", payable * sum(part.cores for part in wish.parts))
-        for node, cores in wanted.items():
-            self._minimums[wish.user, node] += cores
-            self._room[node] -= cores
-            spent = self._cost(wish.user, node, 0.0)
+        for part in wish.parts:
+            self._claim(self._jobs[part.number], self._beyond(part))
+        for node in on_node:
+            spent = self._cost(wish.user, node, self._least(wish.user, node, {}, 0.0))
             self._money[node][wish.user] = max(self._money[node][wish.user], spent)
         return _Verdict("Reserved", sure=sure)
 
-    def _within_share(self, user: str, wanted: Mapping[str, float]) -> bool:
+    def _within_share(self, user: str, wanted: Mapping[JobKey, float]) -> bool:
         """Return whether all minimums of the user fit into its share of each of these nodes."""
         share = self._budgets.get(user, 0.0) / (self._all_budgets or 1.0)
         return all(
-            self._minimums[user, node] + cores <= share * self._size[node] + NEGLIGIBLE
-            for node, cores in wanted.items()
+            self._least(user, node, wanted, 1.0) <= share * self._size[node] + NEGLIGIBLE
+            for *_, node in wanted
         )
 
-    def _payable(self, user: str, wanted: Mapping[str, float]) -> float:
+    def _payable(self, user: str, wanted: Mapping[JobKey, float]) -> float:
         """Return the part of the wanted cores that the user can reserve, at most 1."""
         if self._affords(user, wanted, 1.0):
             return 1.0
@@ -421,19 +456,21 @@ class _Purse:
             low, high = (middle, high) if self._affords(user, wanted, middle) else (low, middle)
         return low
 
-    def _affords(self, user: str, wanted: Mapping[str, float], part: float) -> bool:
+    def _affords(self, user: str, wanted: Mapping[JobKey, float], part: float) -> bool:
+        nodes = {node for *_, node in wanted}
         if not self._by_budget:
             return all(
-                self._minimums[user, node] + part * cores <= self._bought[user, node] + NEGLIGIBLE
-                for node, cores in wanted.items()
+                self._least(user, node, wanted, part) <= self._bought[user, node] + NEGLIGIBLE
+                for node in nodes
             )
-        nodes = {node for name, node in self._minimums if name == user} | set(wanted)
-        cost = sum(self._cost(user, node, part * wanted.get(node, 0.0)) for node in sorted(nodes))
+        nodes |= {node for name, node in self._minimums if name == user}
+        cost = sum(
+            self._cost(user, node, self._least(user, node, wanted, part)) for node in sorted(nodes)
+        )
         return cost <= NEWCOMER * self._budgets.get(user, 0.0)
 
-    def _cost(self, user: str, node: str, more: float) -> float:
-        """Return what a user must spend on a node to hold its minimums there, and some more."""
-        cores = self._minimums[user, node] + more
+    def _cost(self, user: str, node: str, cores: float) -> float:
+        """Return what a user must spend on a node to hold some cores there."""
         others = sum(money for name, money in self._money[node].items() if name != user)
         left = self._size[node] - cores
         if not cores or others <= 0:
@@ -459,7 +496,7 @@ def _bid(snapshot: Snapshot, policy: Policy, decide: Decide, wishes: Sequence[_W
         for wish in wishes
         if wish.within_reach and (least := _utility(snapshot, policy, wish, shares[wish.user]))
     }
-    least_of = {rank[-2:]: least for (rank, *_), least in asking.items()}
+    least_of = {wish.job: least for wish, least in asking.items()}
     jobs = tuple(
         replace(job, bid=replace(job.bid, minimum_utility=max(own or 0.0, least)))
         if (least := least_of.get((job.namespace, job.name)))
@@ -469,8 +506,8 @@ def _bid(snapshot: Snapshot, policy: Policy, decide: Decide, wishes: Sequence[_W
     )
     plan = decide(replace(_reserved(snapshot, ()), jobs=jobs), policy)
     kept = {(bid.namespace, bid.name) for bid in plan.bids if bid.charge}
-    chosen = [wish for wish in asking if wish.rank[-2:] in kept]
-    outbid = {wish: _Verdict("Outbid") for wish in asking if wish.rank[-2:] not in kept}
+    chosen = [wish for wish in asking if wish.job in kept]
+    outbid = {wish.job: _Verdict("Outbid") for wish in asking if wish.job not in kept}
     return _with_outcomes(plan, snapshot, wishes, chosen, outbid)
 
 
@@ -482,7 +519,7 @@ def _utility(snapshot: Snapshot, policy: Policy, wish: _Wish, share: float) -> f
     """
     size = {node.name: float(node.cores) for node in snapshot.nodes}
     needs: defaultdict[str, float] = defaultdict(float)
-    pods = [job for job in snapshot.jobs if (job.namespace, job.name) == wish.rank[-2:]]
+    pods = [job for job in snapshot.jobs if (job.namespace, job.name) == wish.job]
     for part in wish.parts:
         needs[snapshot.jobs[part.number].node] += part.cores or part.needed
     whole = sum(size[node] for node in {job.node for job in pods})
@@ -503,18 +540,19 @@ def _with_outcomes(
     snapshot: Snapshot,
     wishes: Sequence[_Wish],
     chosen: Collection[_Wish],
-    verdicts: Mapping[_Wish, _Verdict],
+    verdicts: Mapping[tuple[str, str], _Verdict],
 ) -> Plan:
     """Return the plan with the outcome of every deadline."""
-    accepted = set(chosen)
+    accepted = {each.job: each for each in chosen}
     outcomes: dict[int, DeadlineOutcome] = {}
-    for wish in wishes:
-        verdict = verdicts.get(wish, _Verdict("Forecast"))
+    for asked in wishes:
+        wish = accepted.get(asked.job, asked)
+        verdict = verdicts.get(wish.job, _Verdict("Forecast"))
         if not wish.within_reach:
             verdict = _Verdict("OutOfReach")
         elif not wish.reserves:
             verdict = _Verdict("OnTime")
-        elif wish in accepted:
+        elif wish.job in accepted:
             verdict = _Verdict("Reserved")
         for part in wish.parts:
             job = snapshot.jobs[part.number]
@@ -525,7 +563,7 @@ def _with_outcomes(
                 node=job.node,
                 pod=job.pod,
                 needed=part.needed,
-                reserved=part.cores if wish in accepted else 0,
+                reserved=part.cores if wish.job in accepted else 0,
                 payable=verdict.payable,
                 state=verdict.state,
             )

@@ -39,6 +39,9 @@ VISIBLE_SECONDS = 60
 VISIBLE_PART = 0.05
 """Least part of the time left by which a reported finish moves."""
 
+VISIBLE_WORK = 0.2
+"""Least part by which a reported amount of work left moves."""
+
 LATEST = 32_000_000_000
 """Latest time of a report, in seconds since 1970: the year 2984."""
 
@@ -200,9 +203,7 @@ def _result(
         needed_cores=figure(needed) if complete and needed < math.inf else None,
         reserved_cores=sum(each.progress.reserved for each in running) if running else None,
         payable_cores=figure(payable[0]) if payable and payable[0] is not None else None,
-        work_left=figure(sum(each.pod.left.seconds for each in known if each.pod.left))
-        if complete
-        else None,
+        work_left=_shown_work(before, known) if complete else None,
         work_left_error=figure(math.hypot(*(e.pod.left.error for e in known if e.pod.left)))
         if complete
         else None,
@@ -247,6 +248,19 @@ def _steady(before: Mapping[str, Any], finish: _Finish | None, now: int) -> _Fin
     tolerance = max(VISIBLE_SECONDS, VISIBLE_PART * (finish.expected - now))
     moved = max(abs(a - b) for a, b in zip(former, finish, strict=True))
     return former if None not in known and moved <= tolerance else finish
+
+
+def _shown_work(before: Mapping[str, Any], running: Sequence[_Running]) -> str:
+    """Return the work left to report: what was reported, until it has changed visibly."""
+    work = sum(each.pod.left.seconds for each in running if each.pod.left)
+    former = before.get("workLeft")
+    try:
+        known = float(former) if isinstance(former, str) else math.nan
+    except ValueError:
+        known = math.nan
+    if isinstance(former, str) and abs(work - known) <= max(VISIBLE_SECONDS, VISIBLE_WORK * known):
+        return former
+    return figure(work)
 
 
 def _ended_condition(job: FollowedJob, finished: int) -> ConditionState:

@@ -33,7 +33,7 @@ NUMBERS = frozenset(
 """Fields whose numbers follow prices."""
 
 WITH_OTHERS = frozenset(
-    {"gaining", "losing", "neededCores", "payableCores", "roundingCredit", "workLeft", "workLeftError"}
+    {"gaining", "losing", "neededCores", "payableCores", "roundingCredit", "workLeftError"}
 )
 """Fields that change all the time, and are written when another one is."""
 
