@@ -261,7 +261,7 @@ class Plan:
     ledger: Ledger | None = None
     quantum: SettledQuantum | None = field(default=None, compare=False, repr=False)
     rounding: Mapping[str, RoundingCredit] = field(default_factory=dict, compare=False, repr=False)
-    deadlines: tuple[DeadlineOutcome, ...] = ()
+    deadlines: tuple[DeadlineOutcome, ...] = field(default=(), compare=False)
 
     def holdings(self) -> dict[JobKey, Holding]:
         """Return the cores of each job once the plan is enforced, for the next snapshot."""

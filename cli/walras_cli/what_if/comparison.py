@@ -182,6 +182,8 @@ def _document_of(cleared: Cleared) -> dict[str, Any]:
     }
     if plan.bids:
         result["bids"] = [plain(bid) for bid in plan.bids]
+    if plan.deadlines:
+        result["deadlines"] = [plain(each) for each in plan.deadlines]
     if plan.pairings:
         result["pairings"] = [
             {"node": each.node, "jobs": list(each.jobs), "penalties": list(each.penalties)}
