@@ -174,7 +174,7 @@ class _Wish(NamedTuple):
 
 
 class _Verdict(NamedTuple):
-    """What became of a wish.
+    """The verdict on a wish.
 
     Attributes:
         payable: Cores that the user's budget could reserve, if it decided.
@@ -348,7 +348,7 @@ def _last_of_users(wishes: Iterable[_Wish]) -> list[_Wish]:
 
 
 class _Purse:
-    """What users can reserve, given the money that all spend in a plan.
+    """The cores that users can reserve, given the money that all spend in a plan.
 
     To hold R of the C cores of a node on which the other users spend M, a user must spend
     M R / (C - R): then the price is M / (C - R), and it buys R. This is more than R at the present

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 DeadlineState = Literal[
     "Reserved", "OnTime", "OutOfReach", "Unaffordable", "Crowded", "Outbid", "Forecast"
 ]
-"""What became of a job's deadline."""
+"""Outcomes of a deadline."""
 
 HUNDREDTH = 0.01
 """Cores that do not matter: requests are stated in thousandths, prices have errors."""

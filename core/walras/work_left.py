@@ -31,7 +31,7 @@ MOST_WORK = 1e12
 """Most seconds of work that count, some 30 000 years."""
 
 
-class Part(NamedTuple):
+class RunPart(NamedTuple):
     """A part of a job's run.
 
     Attributes:
@@ -67,7 +67,7 @@ class WorkLeft(NamedTuple):
     error: float
 
 
-def rate_of(parts: Sequence[Part]) -> Rate | None:
+def rate_of(parts: Sequence[RunPart]) -> Rate | None:
     """Return the rate of a job's counter; None if it has not moved yet."""
     work, count = math.fsum(each.work for each in parts), math.fsum(each.amount for each in parts)
     if work <= 0 or count <= 0:
@@ -81,10 +81,10 @@ def rate_of(parts: Sequence[Part]) -> Rate | None:
     return Rate(value, error)
 
 
-def merged(parts: Sequence[Part]) -> tuple[Part, ...]:
+def merged(parts: Sequence[RunPart]) -> tuple[RunPart, ...]:
     """Return half as many parts, each two of them in one; the last stays alone if need be."""
     pairs = zip(parts[::2], parts[1::2], strict=False)
-    joined = [Part(a.work + b.work, a.amount + b.amount) for a, b in pairs]
+    joined = [RunPart(a.work + b.work, a.amount + b.amount) for a, b in pairs]
     return (*joined, *parts[len(joined) * 2 :])
 
 

@@ -14,11 +14,23 @@ if TYPE_CHECKING:
     from walras.plan import BidOutcome, Grant, Plan
     from walras.resources.market_job import PodColocation
     from walras.resources.terms import Name
-    from walras_operator.conditions import Problem
-    from walras_operator.deadlines.report import DeadlineResult
+    from walras_operator.conditions import ConditionState, Problem
     from walras_operator.enforcement import Enforcement
     from walras_operator.validation import Validated
     from walras_operator.world import Document
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlineResult:
+    """The result of a decision for a job's deadline.
+
+    Attributes:
+        document: Field ``deadline`` of the job's status.
+        condition: State of ``OnTime``.
+    """
+
+    document: Document
+    condition: ConditionState
 
 
 @dataclass(frozen=True, slots=True)

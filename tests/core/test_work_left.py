@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from walras.resources.fields import TIME
 from walras.work_left import (
     UNKNOWN_ERROR,
-    Part,
+    RunPart,
     WorkLeft,
     deadline_time,
     left_by_counter,
@@ -26,7 +26,7 @@ NOON = datetime(2026, 11, 25, 12, 0, 0, tzinfo=UTC)
 
 
 def test_a_rate_is_that_of_the_whole_run() -> None:
-    rate = rate_of([Part(100, 50), Part(300, 150)])
+    rate = rate_of([RunPart(100, 50), RunPart(300, 150)])
     assert rate is not None
     assert rate.value == pytest.approx(0.5)
     assert rate.error == pytest.approx(UNKNOWN_ERROR / math.sqrt(2))
@@ -37,15 +37,17 @@ def test_the_error_covers_the_truth_about_as_often_as_it_says() -> None:
     random = np.random.default_rng(3)
     hits = 0
     for _ in range(500):
-        parts = [Part(60.0, max(60 * (1 + 0.4 * random.standard_normal()), 0)) for _ in range(16)]
+        parts = [
+            RunPart(60.0, max(60 * (1 + 0.4 * random.standard_normal()), 0)) for _ in range(16)
+        ]
         rate = rate_of(parts)
         assert rate is not None
         hits += abs(rate.value - 1) <= rate.error
     assert 0.6 < hits / 500 < 0.85
 
 
-@given(st.lists(st.builds(Part, st.floats(1, 1e6), st.floats(0, 1e9)), min_size=1, max_size=16))
-def test_merging_parts_keeps_the_rate(parts: list[Part]) -> None:
+@given(st.lists(st.builds(RunPart, st.floats(1, 1e6), st.floats(0, 1e9)), min_size=1, max_size=16))
+def test_merging_parts_keeps_the_rate(parts: list[RunPart]) -> None:
     fewer = merged(parts)
     assert len(fewer) == (len(parts) + 1) // 2
     before, after = rate_of(parts), rate_of(fewer)
@@ -55,12 +57,12 @@ def test_merging_parts_keeps_the_rate(parts: list[Part]) -> None:
 
 
 def test_a_counter_that_has_not_moved_tells_nothing() -> None:
-    assert rate_of([Part(100, 0)]) is None
+    assert rate_of([RunPart(100, 0)]) is None
     assert rate_of([]) is None
 
 
 def test_the_work_left_falls_between_readings_but_not_to_nothing() -> None:
-    rate = rate_of([Part(100, 10)] * 16)
+    rate = rate_of([RunPart(100, 10)] * 16)
     assert rate is not None
     left = left_by_counter(100.0, 60.0, rate, 100.0)
     assert left == WorkLeft(pytest.approx(300), pytest.approx(400 * rate.error))  # type: ignore[arg-type]

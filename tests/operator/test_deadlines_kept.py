@@ -15,8 +15,8 @@ from admission import admit, read_definitions, schema_of
 from walras.forecast import expected_speedup
 from walras.resources.market_job import MOST_PARTS
 from walras.snapshot import Job
-from walras.work_left import Part
-from walras_operator.deadlines.progress import Holding, PodProgress, Reading, read_progress
+from walras.work_left import RunPart
+from walras_operator.deadlines.progress import CounterSample, PodHolding, PodProgress, read_progress
 from walras_operator.decision import decide
 from walras_operator.recording.tally import time_of
 from walras_operator.world import Lifetime
@@ -473,9 +473,9 @@ def test_an_agent_cannot_report_counters_that_it_was_not_asked_for() -> None:
 
 
 def test_parts_stay_few_and_grow_with_the_run() -> None:
-    progress = PodProgress("u", "p").held(Holding(4000, 3.0), START)
+    progress = PodProgress("u", "p").held(PodHolding(4000, 3.0), START)
     for number in range(1, 5000):
-        progress = progress.read(Reading(10.0 * number, START + 30 * number))
+        progress = progress.read(CounterSample(10.0 * number, START + 30 * number))
         assert len(progress.parts) <= MOST_PARTS
     assert sum(each.work for each in progress.parts) == pytest.approx(
         progress.counted_work, rel=0.01
@@ -488,21 +488,23 @@ def test_parts_stay_few_and_grow_with_the_run() -> None:
 
 
 def test_a_counter_that_runs_backwards_begins_anew() -> None:
-    progress = PodProgress("u", "p").held(Holding(1000, 1.0), START)
-    progress = progress.read(Reading(0, START)).read(Reading(50, START + 60))
-    assert progress.parts == (Part(60, 50),)
-    progress = progress.read(Reading(10, START + 120))
+    progress = PodProgress("u", "p").held(PodHolding(1000, 1.0), START)
+    progress = progress.read(CounterSample(0, START)).read(CounterSample(50, START + 60))
+    assert progress.parts == (RunPart(60, 50),)
+    progress = progress.read(CounterSample(10, START + 120))
     assert progress.parts == ()
     assert progress.left(100, None, START + 130) is None
 
 
 def test_work_is_done_only_while_grants_are_enforced() -> None:
-    progress = PodProgress("u", "p").held(Holding(2000, 1.8), START)
+    progress = PodProgress("u", "p").held(PodHolding(2000, 1.8), START)
     assert progress.work_at(START + 100) == pytest.approx(180)
     idle = progress.held(None, START + 100)
     assert idle.work_at(START + 1000) == pytest.approx(180)
-    assert idle.held(Holding(1000, 1.0), START + 1000).work_at(START + 1010) == pytest.approx(190)
-    assert progress.held(Holding(2000, 1.805), START + 50) is progress
+    assert idle.held(PodHolding(1000, 1.0), START + 1000).work_at(START + 1010) == pytest.approx(
+        190
+    )
+    assert progress.held(PodHolding(2000, 1.805), START + 50) is progress
 
 
 texts = st.text(max_size=5) | st.integers() | st.none() | st.floats() | st.just("-1")

@@ -50,7 +50,7 @@ UNKNOWN_WORK = (
     "nothing is reserved, since the time that it takes on one core is not known; name a "
     "SpeedupProfile with run times on one core for two sizes of its data, or have it measured"
 )
-"""What is said of a deadline as long as the work left is not known."""
+"""Message about a deadline as long as the work left is not known."""
 
 OUTLOOKS: Mapping[DeadlineState, str] = {
     "Reserved": "its cores are reserved",
@@ -61,7 +61,7 @@ OUTLOOKS: Mapping[DeadlineState, str] = {
     "Outbid": "its bid does not win its cores; allow more time, or raise spec.auction.budget",
     "Forecast": "this mechanism reserves nothing; use AmdahlBidding",
 }
-"""What is said of a deadline."""
+"""Messages about deadlines, by their outcomes."""
 
 
 class JobFailedError(Exception):

@@ -614,7 +614,7 @@ class CountedPart(Status):
 
 
 class PodWork(Status):
-    """What a pod of a job with a deadline has done, and what is reserved for it.
+    """The work that a pod of a job with a deadline has done, and the cores reserved for it.
 
     Attributes:
         pod_uid: UID of the pod.
@@ -647,7 +647,7 @@ class PodWork(Status):
 
 
 class DeadlineReport(Status):
-    """What the deadline of a job takes, and whether it is expected to be met.
+    """The cores that the deadline of a job takes, and whether it is expected to be met.
 
     Figures other than ``time``, ``accepted`` and ``reservedCores`` are as of when one of these, the
     expected finish or a pod has changed visibly.
@@ -697,7 +697,7 @@ class MarketJobStatus(ConditionedStatus):
         spend: What all its pods pay, in cores at the cluster's average price.
         auction: Result of its bid; absent if nothing is auctioned.
         runs: Runs of its pods, for the weights of its utility; absent if there are none.
-        deadline: What its deadline takes, and whether it is expected to be met; absent without one.
+        deadline: Cores that its deadline takes, and its expected end; absent without a deadline.
         pods: Result for each pod, by name; ``counts.unlisted`` is the number of pods beyond the end
             of the list.
         conditions: Conditions ``Ready``, ``Admitted`` (its entitlement accepts it), ``Profiled``

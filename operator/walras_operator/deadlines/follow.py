@@ -20,7 +20,7 @@ from walras.resources.terms import profile_of
 from walras.snapshot import Deadline
 from walras.work_left import WorkLeft, deadline_time, left_by_profile
 from walras_operator.conditions import listed
-from walras_operator.deadlines.progress import PodProgress, Reading, read_progress
+from walras_operator.deadlines.progress import CounterSample, PodProgress, read_progress
 from walras_operator.numbers import LARGEST
 from walras_operator.recording.lifetimes import seconds_of
 from walras_operator.world import Reference
@@ -153,7 +153,9 @@ def _followed_pod(
     return FollowedPod(pod, progress, left, problem)
 
 
-def _reading(allocation: NodeAllocation | None, uid: str, now: int) -> tuple[Reading | None, str]:
+def _reading(
+    allocation: NodeAllocation | None, uid: str, now: int
+) -> tuple[CounterSample | None, str]:
     """Return the last reading of a pod's counter, and why there is no later one.
 
     Agents are not trusted: they may report counters of pods on their node only, and plausible
@@ -170,7 +172,7 @@ def _reading(allocation: NodeAllocation | None, uid: str, now: int) -> tuple[Rea
         if at is None or not isinstance(value, str) or _NUMBER.fullmatch(value) is None:
             return None, why
         number = float(value)
-        return (Reading(number, min(at, now)) if number <= LARGEST else None), why
+        return (CounterSample(number, min(at, now)) if number <= LARGEST else None), why
     return None, ""
 
 

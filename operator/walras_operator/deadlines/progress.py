@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from walras.resources.market_job import MOST_PARTS, CountedPart, PodWork
 from walras.resources.status import decimals
-from walras.work_left import MOST_WORK, Part, left_by_counter, merged, rate_of
+from walras.work_left import MOST_WORK, RunPart, left_by_counter, merged, rate_of
 from walras_operator.numbers import LARGEST
 from walras_operator.recording.lifetimes import seconds_of
 from walras_operator.recording.tally import time_of
@@ -45,7 +45,7 @@ DIGITS = 12
 """Significant digits of counters and sums in a status."""
 
 
-class Reading(NamedTuple):
+class CounterSample(NamedTuple):
     """A value of a pod's progress counter.
 
     Attributes:
@@ -57,8 +57,8 @@ class Reading(NamedTuple):
     time: int
 
 
-class Holding(NamedTuple):
-    """What a pod holds while its grant is enforced.
+class PodHolding(NamedTuple):
+    """The cores that a pod holds while its grant is enforced, and their speedup.
 
     Attributes:
         millicores: Thousandths of a core.
@@ -69,7 +69,7 @@ class Holding(NamedTuple):
     speedup: float
 
 
-NOTHING = Holding(0, 0.0)
+NOTHING = PodHolding(0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class PodProgress:
         uid: UID of the pod.
         name: Name of the pod.
         since: Start of the current period, in seconds since 1970; None if no grant is enforced.
-        holding: What it holds in the current period.
+        holding: Cores that it holds in the current period.
         work: Expected work in earlier periods.
         counted: Last reading that ended a part; None before the first reading.
         counted_work: Expected work until that reading.
@@ -92,11 +92,11 @@ class PodProgress:
     uid: str
     name: str
     since: int | None = None
-    holding: Holding = NOTHING
+    holding: PodHolding = NOTHING
     work: float = 0.0
-    counted: Reading | None = None
+    counted: CounterSample | None = None
     counted_work: float = 0.0
-    parts: tuple[Part, ...] = ()
+    parts: tuple[RunPart, ...] = ()
     reserved: int = 0
     finished: int | None = None
 
@@ -106,7 +106,7 @@ class PodProgress:
             return self.work
         return min(self.work + max(time - self.since, 0) * self.holding.speedup, MOST_WORK)
 
-    def held(self, holding: Holding | None, now: int) -> PodProgress:
+    def held(self, holding: PodHolding | None, now: int) -> PodProgress:
         """Return the progress from now on with this holding; None if no grant is enforced."""
         if holding is not None and self.since is not None and _same(holding, self.holding):
             return self
@@ -115,12 +115,12 @@ class PodProgress:
         closed = replace(self, since=None, holding=NOTHING, work=self.work_at(now))
         return closed if holding is None else replace(closed, since=now, holding=holding)
 
-    def read(self, reading: Reading) -> PodProgress:
+    def read(self, reading: CounterSample) -> PodProgress:
         """Return the progress after a reading, which ends a part if the part is long enough."""
         before, work = self.counted, self.work_at(reading.time)
         if before is None or reading.value < before.value:
             return replace(self, counted=reading, counted_work=work, parts=())
-        part = Part(work - self.counted_work, reading.value - before.value)
+        part = RunPart(work - self.counted_work, reading.value - before.value)
         least = max((each.work for each in self.parts), default=0.0) / 2
         if reading.time - before.time < PART_SECONDS or part.work <= least:
             return self
@@ -132,7 +132,7 @@ class PodProgress:
             parts=parts if len(parts) <= MOST_PARTS else merged(parts),
         )
 
-    def left(self, total: float, latest: Reading | None, now: int) -> WorkLeft | None:
+    def left(self, total: float, latest: CounterSample | None, now: int) -> WorkLeft | None:
         """Return the work left by the pod's own counter; None if its rate is not known yet.
 
         Args:
@@ -146,7 +146,7 @@ class PodProgress:
         if latest is not None and latest.time > last.time and latest.value >= last.value:
             done = self.work_at(latest.time)
             if done > self.counted_work:
-                parts = (*parts, Part(done - self.counted_work, latest.value - last.value))
+                parts = (*parts, RunPart(done - self.counted_work, latest.value - last.value))
             last = latest
         rate = rate_of(parts)
         if rate is None:
@@ -175,7 +175,7 @@ class PodProgress:
         ).document()
 
 
-def _same(one: Holding, other: Holding) -> bool:
+def _same(one: PodHolding, other: PodHolding) -> bool:
     near = math.isclose(one.speedup, other.speedup, rel_tol=SAME_SPEEDUP)
     return one.millicores == other.millicores and near
 
@@ -193,9 +193,9 @@ def read_progress(entry: Mapping[str, Any]) -> PodProgress | None:
     since, at = seconds_of(stored.held_since), seconds_of(stored.counted_at)
     counted = None
     if stored.counter is not None and at is not None:
-        counted = Reading(float(stored.counter), at)
+        counted = CounterSample(float(stored.counter), at)
     numbers = [stored.speedup, stored.work, stored.counter, stored.counted_work]
-    parts = tuple(Part(float(each.work), float(each.count)) for each in stored.parts)
+    parts = tuple(RunPart(float(each.work), float(each.count)) for each in stored.parts)
     sound = all(part.work > 0 and part.amount >= 0 for part in parts)
     if not sound or any(float(each or 0) < 0 for each in numbers) or not stored.pod_uid:
         return None
@@ -205,7 +205,7 @@ def read_progress(entry: Mapping[str, Any]) -> PodProgress | None:
         since=since,
         holding=NOTHING
         if since is None
-        else Holding(stored.millicores or 0, float(stored.speedup or 0)),
+        else PodHolding(stored.millicores or 0, float(stored.speedup or 0)),
         work=min(float(stored.work), MOST_WORK),
         counted=counted,
         counted_work=min(float(stored.counted_work or 0), MOST_WORK),

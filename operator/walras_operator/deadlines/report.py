@@ -8,7 +8,7 @@ with the error, so that no status is written, and no Event recorded, for a few s
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walras.forecast import expected_speedup
@@ -17,7 +17,8 @@ from walras.snapshot import Job
 from walras.work_left import MOST_WORK
 from walras_operator.allocations import MILLI
 from walras_operator.conditions import ConditionState, Problem, conditions_of, fails, holds
-from walras_operator.deadlines.progress import Holding
+from walras_operator.deadlines.progress import PodHolding
+from walras_operator.job_outcomes import DeadlineResult
 from walras_operator.numbers import figure
 from walras_operator.recording.lifetimes import seconds_of
 from walras_operator.recording.tally import time_of
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from walras_operator.deadlines.follow import FollowedJob, FollowedPod
     from walras_operator.deadlines.progress import PodProgress
     from walras_operator.enforcement import Enforcement
-    from walras_operator.world import Document, World
+    from walras_operator.world import World
 
 VISIBLE_SECONDS = 60
 """Least seconds by which a reported finish moves."""
@@ -44,19 +45,6 @@ VISIBLE_WORK = 0.2
 
 LATEST = 32_000_000_000
 """Latest time of a report, in seconds since 1970: the year 2984."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeadlineResult:
-    """The result of a decision for a job's deadline.
-
-    Attributes:
-        document: Field ``deadline`` of the job's status.
-        condition: State of ``OnTime``.
-    """
-
-    document: Document
-    condition: ConditionState
 
 
 class _Finish(NamedTuple):
@@ -141,7 +129,7 @@ def _running(
         return _Running(each, replace(each.progress.held(None, now), reserved=0), outcome, 0.0)
     speed = _speed(grant, millicores / MILLI, job.job.spec.max_cores)
     state = enforcement.get((grant.node, uid))
-    holding = Holding(millicores, speed) if state and state.state == "Enforced" else None
+    holding = PodHolding(millicores, speed) if state and state.state == "Enforced" else None
     known = each.progress.holding
     if state and state.state == "Unreported" and known.millicores == millicores:
         holding = known  # the report is about grants of others
