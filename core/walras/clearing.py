@@ -18,6 +18,7 @@ from walras.apportion import apportion
 from walras.auctions import bid_outcomes, hold_auctions, promised_cores
 from walras.budgets import credits_from_now, parts_with_credits
 from walras.colocation import place_waiting_jobs
+from walras.deadlines import with_deadlines
 from walras.explain import WithoutHysteresis, apply_charges, explain, explain_node_limit
 from walras.floors import bare_entitlement, budgets_above_floors, price_above_floors
 from walras.hysteresis import apply_hysteresis, speedups_in_hardware, worth_of_jobs
@@ -62,6 +63,9 @@ def clear(snapshot: Snapshot, policy: Policy | None = None) -> Plan:
     6. Divide memory in slices, and charge the jobs that bid for what they got.
     7. Explain every grant to its user.
 
+    Where jobs have deadlines, this is done again with the cores that are reserved for them, until
+    all that is reserved is held (`walras.deadlines`).
+
     The order of entitlements, nodes and jobs does not matter.
 
     Args:
@@ -72,7 +76,7 @@ def clear(snapshot: Snapshot, policy: Policy | None = None) -> Plan:
         EntitlementError: The entitlements do not form a tree.
         PricingError: The market is too large for the mechanism.
     """
-    plan = _decide(in_canonical_order(snapshot), policy or Policy())
+    plan = with_deadlines(in_canonical_order(snapshot), policy or Policy(), _decide)
     return in_order_of(snapshot, plan)
 
 
@@ -181,7 +185,7 @@ def units_for_sale(
     Nodes are sold whole in auctions, where all have one socket, and where users may bid on a
     limited number of nodes only.
     """
-    least = np.array([job.min_cores for job in jobs], np.int64)
+    least = np.array([job.least_cores for job in jobs], np.int64)
     most = np.array([job.max_cores or UNBOUNDED for job in jobs], np.int64)
     keeps = policy.cores not in WITHOUT_FLOORS
     floors = np.array([job.floor if keeps else 0.0 for job in jobs], np.float64)

@@ -172,23 +172,23 @@ def _bound(grant: Grant, job: Job, quota: float) -> str | None:
     if abs(quota - grant.cores) < VISIBLE:
         if job.max_cores is not None and quota > job.max_cores - VISIBLE:
             return f"all that its maxCores of {job.max_cores} allows"
-        if (
-            job.min_cores > 1
-            and quota < job.min_cores + VISIBLE
-            and quota > job.min_cores - VISIBLE
-        ):
-            return f"as much as its minCores of {job.min_cores} takes of {job.entitlement}'s budget"
+        if job.least_cores > 1 and abs(quota - job.least_cores) < VISIBLE:
+            return f"as much as {_least(job)} takes of {job.entitlement}'s budget"
         return None
     if quota > grant.cores:
-        if quota == job.min_cores > 1:
-            return (
-                f"raised to its minCores of {job.min_cores} at the cost of {job.entitlement}'s "
-                f"other jobs"
-            )
+        if quota == job.least_cores > 1:
+            return f"raised to {_least(job)} at the cost of {job.entitlement}'s other jobs"
         return f"raised to {quota:.2f} by cores that jobs at their maxCores leave"
     if job.max_cores is not None and quota >= job.max_cores:
         return f"limited to its maxCores of {job.max_cores}"
-    return f"lowered to {quota:.2f} for the minCores of {job.entitlement}'s other jobs"
+    return f"lowered to {quota:.2f} for the minCores or deadlines of {job.entitlement}'s other jobs"
+
+
+def _least(job: Job) -> str:
+    """Return the fewest cores that a job is to have, with what demands them."""
+    if job.least_cores > job.min_cores:
+        return f"the {job.least_cores} cores reserved for its deadline"
+    return f"its minCores of {job.min_cores}"
 
 
 def _hardware(grant: Grant, quota: float, sharers: int) -> str:
@@ -217,12 +217,9 @@ def _having(own: int, shared: int) -> str:
 
 
 def _shortfall(grant: Grant, job: Job) -> str | None:
-    if job.min_cores <= max(grant.granted_cores, 1):
+    if job.least_cores <= max(grant.granted_cores, 1):
         return None
-    return (
-        f"short of its minCores of {job.min_cores}, since {job.entitlement}'s cores on {job.node} "
-        f"do not suffice"
-    )
+    return f"short of {_least(job)}, since {job.entitlement}'s cores on {job.node} do not suffice"
 
 
 def _unkept_request(grant: Grant, job: Job, mechanism: CoreMechanism) -> str | None:

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 LEAST_BUDGET = 0.01
 """Part of its budget that a user can spend, however large its floors."""
 
+ROUNDING = 1e-12
+"""Relative excess of minimums over a share that is taken for an error of arithmetic."""
+
 NO_CORES = 1e-4
 """Cores that count as none; requests are stated in thousandths."""
 
@@ -82,9 +85,19 @@ def budgets_above_floors(market: AmdahlMarket, floors: Floats) -> Floats:
     """
     if not floors.any():
         return market.budgets
-    left = np.maximum(market.budgets - market.sum_by_user(floors), LEAST_BUDGET * market.budgets)
-    cores = market.capacities.sum() - floors.sum()
-    return np.asarray(left * (max(cores, 0.0) / left.sum()), np.float64)
+    return spendable(market.budgets, market.sum_by_user(floors), market.capacities.sum())
+
+
+def spendable(budgets: Floats, floors: Floats, cores: float) -> Floats:
+    """Return what users can spend on cores beyond floors, shape (n,).
+
+    Args:
+        budgets: Budget of each user, shape (n,).
+        floors: Cores that each user keeps in any case, shape (n,).
+        cores: All cores of the market.
+    """
+    left = np.maximum(budgets - floors, LEAST_BUDGET * budgets)
+    return np.asarray(left * (max(cores - floors.sum(), 0.0) / left.sum()), np.float64)
 
 
 def bare_entitlement(market: AmdahlMarket, floors: Floats) -> Floats:
@@ -147,7 +160,8 @@ def _bounds(
     """Return the bounds that a market enforces, on cores beyond floors.
 
     A minimum of one core and a maximum of the whole server are no bounds. Where the minimums on a
-    server add up to more than it has, none of them counts.
+    server add up to more than it has, only those of users count that fit into their share of it,
+    so that nobody can keep others from theirs.
 
     Args:
         units: Market of the units that are sold.
@@ -160,7 +174,17 @@ def _bounds(
     least = np.where(units.least > 1, units.least, 0)[here]
     lower = np.maximum(least - floors, 0.0)
     crowded = market.sum_by_server(lower) > market.capacities
-    lower[crowded[market.server]] = 0.0
+    if crowded.any():
+        lower[crowded[market.server] & ~_within_share(market, lower)] = 0.0
     capacity = market.capacities[market.server]
     upper = most - floors
     return Bounds(lower, np.where(upper < capacity, upper, np.inf))
+
+
+def _within_share(market: AmdahlMarket, lower: Floats) -> Bools:
+    """Return whether all minimums of a job's user on its server fit into the user's share of it."""
+    pair = market.user * len(market.capacities) + market.server
+    _, member = np.unique(pair, return_inverse=True)
+    wanted = np.bincount(member, lower)[member]
+    share = market.budgets[market.user] / market.budgets.sum()
+    return np.asarray(wanted <= share * market.capacities[market.server] * (1 + ROUNDING), np.bool_)

@@ -45,6 +45,7 @@ def forecast(
     """Return the seconds until each job ends, if all start now.
 
     Every job proceeds at its expected speedup; whenever one ends, the market is cleared again.
+    Deadlines then have less time and work left, and keep what is reserved for them.
 
     Args:
         snapshot: Snapshot with the jobs at the start.
@@ -70,9 +71,25 @@ def forecast(
             break
         step = min(left[each] / rates[each] for each in moving)
         now += step
+        for outcome in plan.deadlines:
+            each = identity(outcome)
+            jobs[each] = _later(jobs[each], step, step * rates[each], outcome.reserved)
         for each in moving:
             left[each] -= step * rates[each]
             if left[each] <= 1e-9 * alone[each]:
                 ends[each] = now
                 del jobs[each], left[each]
     return ends
+
+
+def _later(job: Job, seconds: float, work: float, reserved: int) -> Job:
+    """Return a job some seconds later, when it has done some of the work before its deadline."""
+    if job.deadline is None:
+        return job
+    deadline = replace(
+        job.deadline,
+        seconds=job.deadline.seconds - seconds,
+        left=max(job.deadline.left - work, 0.0),
+        reserved=reserved,
+    )
+    return replace(job, deadline=deadline)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from walras.snapshot import Holding, identity, title
 
@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from walras.rounding_credit import RoundingCredit
     from walras.snapshot import JobKey
 
+
+DeadlineState = Literal[
+    "Reserved", "OnTime", "OutOfReach", "Unaffordable", "Crowded", "Outbid", "Forecast"
+]
+"""Outcomes of a deadline."""
 
 HUNDREDTH = 0.01
 """Cores that do not matter: requests are stated in thousandths, prices have errors."""
@@ -122,6 +127,34 @@ class MemoryOutcome:
 
 
 @dataclass(frozen=True, slots=True)
+class DeadlineOutcome:
+    """Outcome of one job's deadline on one node, for one pod.
+
+    Attributes:
+        needed: Cores that it needs from now on to end in time, with the error of its work left on
+            the safe side; infinity if no number of cores suffices.
+        reserved: Whole cores that are reserved for it; 0 for none.
+        payable: Cores that its user's budget could reserve for it, after what it reserves for the
+            deadlines before it; None if the budget did not decide.
+        state: Reserved (its cores are held for it), OnTime (the market gives it enough without a
+            reservation), OutOfReach (all cores that it can use are too few), Unaffordable (its
+            user's budget does not pay for the cores), Crowded (its node has no room for them
+            beside other reservations), Outbid (its bid missed the utility that the deadline takes)
+            or Forecast (the mechanism reserves nothing).
+    """
+
+    namespace: str
+    name: str
+    entitlement: str
+    node: str
+    pod: str
+    needed: float
+    reserved: int
+    payable: float | None
+    state: DeadlineState
+
+
+@dataclass(frozen=True, slots=True)
 class BidOutcome:
     """Outcome of one job's bid in auctions, for all its pods together.
 
@@ -210,6 +243,7 @@ class Plan:
             if none are kept.
         core_credits: Core credits of all entitlements without children, by name, for the next
             snapshot; empty if none are kept.
+        deadlines: Outcome of each deadline whose work left is known.
     """
 
     grants: tuple[Grant, ...]
@@ -231,6 +265,7 @@ class Plan:
     quantum: SettledQuantum | None = field(default=None, compare=False, repr=False)
     rounding: Mapping[str, RoundingCredit] = field(default_factory=dict, compare=False, repr=False)
     core_credits: Mapping[str, CoreCredit] = field(default_factory=dict, compare=False, repr=False)
+    deadlines: tuple[DeadlineOutcome, ...] = field(default=(), compare=False)
 
     def holdings(self) -> dict[JobKey, Holding]:
         """Return the cores of each job once the plan is enforced, for the next snapshot."""

@@ -133,6 +133,24 @@ class Bid:
 
 
 @dataclass(frozen=True, slots=True)
+class Deadline:
+    """Work that a job has left, and the time that it has for it.
+
+    Attributes:
+        seconds: Seconds from now to the deadline; negative once it has passed.
+        left: Expected work left, in seconds on one core.
+        error: Standard error of that.
+        reserved: Whole cores that are reserved for the job; 0 for none. Like ``min_cores`` above 1,
+            its user's budget pays for them before anything else.
+    """
+
+    seconds: float
+    left: float
+    error: float = 0.0
+    reserved: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class PlacementConstraints:
     """Constraints on the co-runner of a job, and on the node that it waits for.
 
@@ -165,6 +183,8 @@ class Job:
         max_cores: Most cores that the job can use; None for no bound.
         requested: Cores that its pod requested; 0 if unknown.
         floor: Cores that it keeps whatever the market decides; 0 for none.
+        deadline: Its deadline, with the cores that the last decision reserved; None if it has none,
+            or if the work that it has left is unknown.
         pod: Name of the job's pod; empty for a program on one machine.
         memory: Demand for memory; None if the job takes no part in the market for memory.
         program: Name of the program that the job runs; copies of a program interfere alike.
@@ -191,6 +211,13 @@ class Job:
     measured_beside: frozenset[str] | None = frozenset()
     requested: float = 0.0
     floor: float = 0.0
+    deadline: Deadline | None = None
+
+    @property
+    def least_cores(self) -> int:
+        """Fewest cores that the job is to have: ``min_cores``, or those reserved if more."""
+        reserved = 0 if self.deadline is None else self.deadline.reserved
+        return max(self.min_cores, reserved)
 
     @property
     def title(self) -> str:

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from walras.plan import Grant
     from walras.resources.cluster import Pod
     from walras.resources.kinds import MarketSpec
-    from walras.resources.node_allocation import NodeAllocation, ProfilingRequest
+    from walras.resources.node_allocation import (
+        CounterRequest,
+        NodeAllocation,
+        ProfilingRequest,
+    )
     from walras_operator.world import Document, World
 
 MILLI = 1000
@@ -58,6 +62,7 @@ class AllocationSpec(NamedTuple):
     memory_nodes: str
     grants: tuple[GrantSpec, ...]
     profiling: ProfilingRequest | None
+    counters: tuple[CounterRequest, ...] = ()
 
 
 class Allocations(NamedTuple):
@@ -117,6 +122,7 @@ def allocate(
             rules.cores.memory_nodes,
             _grants(mine),
             None if name not in current else current[name].profiling,
+            () if name not in current else current[name].counters,
         )
         desired[name] = _keep_similar(new, current.get(name), float(rules.cores.hysteresis))
     return Allocations(desired, current, ungranted, frozenset(frozen))
@@ -143,6 +149,28 @@ def with_measurements(
     """
     desired = {
         node: each if node in allocations.frozen else each._replace(profiling=requests.get(node))
+        for node, each in allocations.desired.items()
+    }
+    return allocations._replace(desired=desired)
+
+
+def with_counters(
+    allocations: Allocations, counters: Mapping[str, Sequence[CounterRequest]]
+) -> Allocations:
+    """Return allocations in which agents read exactly these counters, of pods with grants.
+
+    Args:
+        allocations: Specs of all NodeAllocations.
+        counters: Counters to read, by node.
+    """
+
+    def of(node: str, spec: AllocationSpec) -> tuple[CounterRequest, ...]:
+        asked = counters.get(node, ())
+        granted = {grant.uid for grant in spec.grants} if asked else ()
+        return tuple(each for each in asked if each.pod_uid in granted)
+
+    desired = {
+        node: each if node in allocations.frozen else each._replace(counters=of(node, each))
         for node, each in allocations.desired.items()
     }
     return allocations._replace(desired=desired)
@@ -176,7 +204,14 @@ def current_spec(allocation: NodeAllocation) -> AllocationSpec:
         GrantSpec(each.pod_uid, each.namespace, each.name, int(each.cores * MILLI), each.memory)
         for each in spec.grants
     )
-    return AllocationSpec(spec.mode, spec.unit, spec.memory_nodes, tuple(grants), spec.profiling)
+    return AllocationSpec(
+        spec.mode,
+        spec.unit,
+        spec.memory_nodes,
+        tuple(grants),
+        spec.profiling,
+        tuple(sorted(spec.counters, key=lambda each: each.pod_uid)),
+    )
 
 
 def document(desired: AllocationSpec) -> Document:
@@ -191,6 +226,11 @@ def document(desired: AllocationSpec) -> Document:
         spec["profiling"] = desired.profiling.model_dump(
             mode="json", by_alias=True, exclude_none=True
         )
+    if desired.counters:
+        spec["counters"] = [
+            each.model_dump(mode="json", by_alias=True, exclude_none=True)
+            for each in desired.counters
+        ]
     return spec
 
 

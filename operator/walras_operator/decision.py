@@ -27,9 +27,11 @@ from walras.resources.contract import MARKET_NAME
 from walras.resources.kinds import Market, MarketSpec
 from walras.resources.market import LedgerReport
 from walras.rounding_credit import seconds_to_limit
-from walras_operator.allocations import allocate, with_measurements, writes
+from walras_operator.allocations import allocate, with_counters, with_measurements, writes
 from walras_operator.colocating.placements import placements
 from walras_operator.conditions import ConditionState, Problem, fails
+from walras_operator.deadlines.follow import counters, ended_pods, follow, with_deadlines
+from walras_operator.deadlines.report import deadline_results
 from walras_operator.enforcement import enforced
 from walras_operator.job_outcomes import JobOutcomes
 from walras_operator.last_decision import (
@@ -69,7 +71,9 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from walras.plan import Plan
+    from walras.resources.terms import Name
     from walras.snapshot import Snapshot
+    from walras_operator.deadlines.follow import FollowedJob
     from walras_operator.quanta import CurrentQuantum
     from walras_operator.world import Carried, Event, StatusWrite, World
 
@@ -92,6 +96,7 @@ class _Cleared(NamedTuple):
         snapshot: Input of the market.
         plan: Outcome of the market.
         quantum: Karma quantum to which the plan belongs.
+        followed: Jobs with deadlines, by namespace and name.
         problem: Why the Market's current rules could not be used; None if they were.
     """
 
@@ -100,6 +105,7 @@ class _Cleared(NamedTuple):
     snapshot: Snapshot
     plan: Plan
     quantum: CurrentQuantum
+    followed: Mapping[Name, FollowedJob]
     problem: Problem | None
 
 
@@ -174,8 +180,9 @@ def _clear(
     if isinstance(kept, Problem):
         return kept
     validated, turn = validate(world, rules), current_quantum(kept, before, rules, world.now)
+    followed = follow(world, validated)
     snapshot = replace(
-        validated.assembled.snapshot,
+        with_deadlines(validated.assembled.snapshot, followed, world.now),
         held=before.held,
         ledger=turn.ledger,
         earlier_demands=turn.asked,
@@ -193,7 +200,7 @@ def _clear(
         )
     except ValueError as error:
         return Problem("CannotClear", f"spec: mechanism {rules.cores.mechanism}: {error}")
-    return _Cleared(rules, validated, snapshot, plan, turn, problem)
+    return _Cleared(rules, validated, snapshot, plan, turn, followed, problem)
 
 
 def _carry_out(
@@ -208,6 +215,7 @@ def _carry_out(
     }
     held = ((grant, pods[grant.namespace, grant.pod]) for grant in plan.grants)
     allocations = allocate(world, rules, held, rules.mode, validated.frozen)
+    allocations = with_counters(allocations, counters(found.followed))
     enforcement = enforced(allocations, world.allocations)
     outcomes = JobOutcomes.of(validated, plan, allocations.ungranted, enforcement)
     measuring = plan_measurements(known, rules, outcomes)
@@ -247,7 +255,7 @@ def _carry_out(
         settlement=settlement,
         until=_until(world, found),
         rounding_due=seconds_to_limit(plan.rounding.values(), rules.cores.averaging_seconds),
-        ended=ended.pods,
+        ended=(*ended.pods, *ended_pods(world)),
     )
     # What a node is to measure next may replace a report that only the profile's status keeps.
     statuses = list(profile_statuses(world, measuring.profiles))
@@ -255,7 +263,8 @@ def _carry_out(
         yield _with_statuses(decision, statuses)
         decision, statuses = replace(decision, nodes=(), profiles=(), jobs=()), []
     runs = runs_by_job(known, rules, found.snapshot, allocations, outcomes)
-    outcomes = replace(outcomes, runs=runs)
+    deadlines = deadline_results(known, found.followed, plan, allocations, enforcement)
+    outcomes = replace(outcomes, runs=runs, deadlines=deadlines)
     statuses += [
         *participant_statuses(world, outcomes, EntitlementOutcomes.of(validated, plan, credits_)),
         *invalid_statuses(world),
@@ -377,7 +386,7 @@ def _release_all(world: World, before: Carried) -> Decision:
             *unused_market_statuses(world),
         ]
     )
-    allocations = with_measurements(allocations, {})
+    allocations = with_counters(with_measurements(allocations, {}), {})
     desired = {
         node: each for node, each in allocations.desired.items() if node in allocations.current
     }

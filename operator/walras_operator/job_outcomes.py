@@ -14,10 +14,23 @@ if TYPE_CHECKING:
     from walras.plan import BidOutcome, Grant, Plan
     from walras.resources.market_job import PodColocation
     from walras.resources.terms import Name
-    from walras_operator.conditions import Problem
+    from walras_operator.conditions import ConditionState, Problem
     from walras_operator.enforcement import Enforcement
     from walras_operator.validation import Validated
     from walras_operator.world import Document
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlineResult:
+    """The result of a decision for a job's deadline.
+
+    Attributes:
+        document: Field ``deadline`` of the job's status.
+        condition: State of ``OnTime``.
+    """
+
+    document: Document
+    condition: ConditionState
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +51,7 @@ class JobOutcomes:
         unplaceable: Why waiting pods cannot be placed; empty if they can.
         annotations: Invalid annotations of labelled workloads, by namespace and name of the job.
         runs: Field ``runs`` of each job's status, by namespace and name of the job.
+        deadlines: Results of deadlines, by namespace and name of the job.
     """
 
     validated: Validated
@@ -53,6 +67,7 @@ class JobOutcomes:
     unplaceable: str = ""
     annotations: Mapping[Name, Problem] = field(default_factory=dict)
     runs: Mapping[Name, Document] = field(default_factory=dict)
+    deadlines: Mapping[Name, DeadlineResult] = field(default_factory=dict)
 
     @classmethod
     def of(

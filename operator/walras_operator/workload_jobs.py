@@ -64,6 +64,7 @@ READABLE_KINDS: Mapping[str, frozenset[str]] = {
 """Kinds that may have a controller, by API group; the operator has the right to read them."""
 
 _PLAIN = {
+    "deadline": "deadline",
     "maxCores": "max-cores",
     "minCores": "min-cores",
     "parallelFraction": "parallel-fraction",
@@ -414,6 +415,8 @@ def _fields(given: Mapping[str, str]) -> Iterator[tuple[str, str, Any]]:
     if (key := f"{GROUP}/memory") in given:
         yield "memory", key, {"demand": given[key]}
     port, file = f"{GROUP}/progress-port", f"{GROUP}/progress-file"
+    whole = f"{GROUP}/progress-total"
+    total = {"total": given[whole]} if whole in given else {}
     if port in given:
         number = given[port]
         page: Document = {"port": int(number[:6]) if number.isdecimal() else number}
@@ -422,9 +425,9 @@ def _fields(given: Mapping[str, str]) -> Iterator[tuple[str, str, Any]]:
             for name in ("path", "metric")
             if (key := f"{GROUP}/progress-{name}") in given
         }
-        yield "progress", port, {"http": page}
+        yield "progress", port, {"http": page, **total}
     elif file in given:
-        yield "progress", file, {"file": given[file]}
+        yield "progress", file, {"file": given[file], **total}
 
 
 def _problem(spec: Document, namespace: str) -> str:

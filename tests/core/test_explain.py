@@ -65,14 +65,14 @@ CASES = {
         f"{MARKET}; rounded to 4 cores of its own", granted=4, quota=4.004
     ),
     "the pool to itself": Case(
-        f"{MARKET}; lowered to 0.60 for the minCores of vision's other jobs; "
+        f"{MARKET}; lowered to 0.60 for the minCores or deadlines of vision's other jobs; "
         "less than one core, so it runs on the 1 core kept for small jobs",
         quota=0.6,
         shared=1,
         sharers=1,
     ),
     "the pool with another": Case(
-        f"{MARKET}; lowered to 0.60 for the minCores of vision's other jobs; "
+        f"{MARKET}; lowered to 0.60 for the minCores or deadlines of vision's other jobs; "
         "less than one core, so it shares 1 core with 1 other job at weight 40",
         quota=0.6,
         shared=1,
@@ -80,7 +80,7 @@ CASES = {
         weight=40,
     ),
     "the pool with others": Case(
-        f"{MARKET}; lowered to 0.60 for the minCores of vision's other jobs; "
+        f"{MARKET}; lowered to 0.60 for the minCores or deadlines of vision's other jobs; "
         "less than one core, so it shares 2 cores with 3 other jobs at weight 40",
         quota=0.6,
         shared=2,
@@ -140,7 +140,7 @@ CASES = {
         due=(5, 0),
     ),
     "a pool that stays": Case(
-        f"{MARKET}; lowered to 1.10 for the minCores of vision's other jobs; "
+        f"{MARKET}; lowered to 1.10 for the minCores or deadlines of vision's other jobs; "
         "keeps its part of 2 cores instead of 1 core of its own: moving cores would add "
         "less than 2% to the progress of the jobs on node-1",
         shared=2,

@@ -90,6 +90,36 @@ MARKET_JOB = market_job.MarketJobStatus(
             )
         ],
     ),
+    deadline=market_job.DeadlineReport(
+        time=NOW,
+        accepted=True,
+        needed_cores="3.5",
+        reserved_cores=4,
+        payable_cores="3",
+        work_left="36000",
+        work_left_error="1200",
+        expected_finish=NOW,
+        earliest_finish=NOW,
+        latest_finish=NOW,
+        finished=NOW,
+        met=True,
+        pods=[
+            market_job.PodWork(
+                pod_uid="u-1",
+                pod="train-0",
+                held_since=NOW,
+                millicores=4000,
+                speedup="3.5",
+                work="1000",
+                counter="123456789",
+                counted_at=NOW,
+                counted_work="900",
+                parts=[market_job.CountedPart(work="100", count="5000")],
+                reserved_cores=4,
+                finished=NOW,
+            )
+        ],
+    ),
     pods=[
         market_job.PodOutcome(
             pod_uid="u-1",
@@ -288,6 +318,9 @@ NODE_ALLOCATION = node.NodeAllocationStatus(
         )
     ],
     would_write=[node.PlannedWrite(file="/sys/fs/cgroup/a/cpuset.cpus", value="1-3")],
+    counters=[
+        node.CounterReading(pod_uid="u-1", value="12", time=NOW, problem="it does not answer")
+    ],
     profiling=node.ProfilingStatus(
         id="m",
         pod_uid="u-1",

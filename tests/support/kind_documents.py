@@ -81,6 +81,10 @@ VALID = [
     document("MarketJob", memory={}),
     document("MarketJob", progress={"file": "/run/done so far"}),
     document("MarketJob", progress={"http": {"port": 65535, "path": "/m?a=b", "metric": "a:b"}}),
+    document("MarketJob", progress={"file": "/run/done", "total": "1000000"}, deadline="90m"),
+    document("MarketJob", deadline="2026-12-01T18:00Z"),
+    document("MarketJob", deadline="2028-02-29T23:59:59-11:30"),
+    document("MarketJob", deadline="999999d"),
     document("MarketJob", data={"size": "12.5", "samples": ["1"]}),
     document("MarketJob", auction={"utility": "Log", "weights": {"memory": "0.5"}}),
     document(
@@ -95,6 +99,13 @@ VALID = [
     document("NodeAllocation", grants=[grant(cores="0.125000")], memoryNodes="local"),
     document("NodeAllocation", profiling=asked(progress={"file": "/a"})),
     document("NodeAllocation", profiling=asked(progress={"http": {"port": 1}}, podIP="fd00::1")),
+    document(
+        "NodeAllocation",
+        counters=[
+            {"podUID": "u-1", "file": "/a"},
+            {"podUID": "u-2", "http": {"port": 1}, "podIP": "10.0.0.1"},
+        ],
+    ),
     document("Market"),
     document("Market", mode="observe", cores={"unit": "thread"}, profiling={"automatic": False}),
     document("Market", memory={"sliceSize": "1", "guaranteedFraction": "0"}),
@@ -198,6 +209,17 @@ WRONG = [
     _job("memory", by_rule=True, memory={"min": "1", "max": "0"}),
     _job("progress", by_rule=True, progress={}),
     _job("progress", by_rule=True, progress={"file": "/a", "http": {"port": 1}}),
+    _job("progress", by_rule=True, progress={"total": "5"}),
+    _job("progress.total", progress={"file": "/a", "total": "0"}),
+    _job("progress.total", progress={"file": "/a", "total": 5}),
+    _job("deadline", deadline="tomorrow"),
+    _job("deadline", deadline=90),
+    _job("deadline", deadline="0m"),
+    _job("deadline", deadline="1h30m"),
+    _job("deadline", deadline="2026-12-01 18:00"),
+    _job("deadline", deadline="2026-12-01T18:00"),
+    _job("deadline", deadline="2026-11-31T18:00Z"),
+    _job("deadline", deadline="1999-12-01T18:00Z"),
     _job("data", by_rule=True, data={"path": "a", "size": "1"}),
     _job(
         "targetRef.kind", selector=None, targetRef={"apiVersion": "v1", "kind": "pods", "name": "n"}
@@ -249,6 +271,10 @@ WRONG = [
         by_rule=True,
     ),
     Wrong(document("NodeAllocation", profiling=asked(progress={})), "progress", by_rule=True),
+    Wrong(
+        document("NodeAllocation", counters=[{"podUID": "u", "file": "/a"}] * 2),
+        "counters",
+    ),
     Wrong(document("Market", mode="off"), "mode"),
     Wrong(document("Market", nodePools={"labels": [""]}), "labels"),
     Wrong(document("Market", nodePools={"labels": ["a/b/c"]}), "labels"),

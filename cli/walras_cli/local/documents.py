@@ -61,6 +61,11 @@ class LocalJob:
     fraction: float | None
 
     @property
+    def id(self) -> tuple[str, str]:
+        """Namespace and name of its MarketJob."""
+        return self.namespace, self.name
+
+    @property
     def key(self) -> str:
         """Name of the job's processes and cgroup: ``namespace.name``."""
         return f"{self.namespace}.{self.name}"

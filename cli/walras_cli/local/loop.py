@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Protocol
 
@@ -32,8 +33,8 @@ from walras_profiler.sampling import SamplingError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from walras.plan import DeadlineOutcome, DeadlineState, Plan
     from walras.plan import Grant as PlannedGrant
-    from walras.plan import Plan
     from walras.rounding_credit import RoundingCredit
     from walras_agent.local.placement import PlacedJob as Place
     from walras_agent.status import PodStatus
@@ -43,6 +44,24 @@ if TYPE_CHECKING:
 TICK_SECONDS = 0.1
 HOLD_SECONDS = 1.0
 ROUNDING_PAUSE_SECONDS = 5.0
+
+
+UNKNOWN_WORK = (
+    "nothing is reserved, since the time that it takes on one core is not known; name a "
+    "SpeedupProfile with run times on one core for two sizes of its data, or have it measured"
+)
+"""Message about a deadline as long as the work left is not known."""
+
+OUTLOOKS: Mapping[DeadlineState, str] = {
+    "Reserved": "its cores are reserved",
+    "OnTime": "it needs no reservation",
+    "OutOfReach": "all cores that it can use are too few; allow more time, or raise maxCores",
+    "Unaffordable": "its user's budget is too small; allow more time, or raise the shares",
+    "Crowded": "others have reserved the cores; allow more time",
+    "Outbid": "its bid does not win its cores; allow more time, or raise spec.auction.budget",
+    "Forecast": "this mechanism reserves nothing; use AmdahlBidding",
+}
+"""Messages about deadlines, by their outcomes."""
 
 
 class JobFailedError(Exception):
@@ -84,6 +103,9 @@ class Loop:
     totals: RunTotals = field(default_factory=RunTotals)
     _plan: Plan | None = None
     _began: float = field(default_factory=time.monotonic)
+    _began_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    _deadlines: tuple[DeadlineOutcome, ...] = ()
+    _told: dict[str, str] = field(default_factory=dict)
     _accounted: float = 0.0
     _held: float = 0.0
     _cleared: float = 0.0
@@ -97,7 +119,7 @@ class Loop:
         Raises:
             JobFailedError: one failed, and the others were not to go on.
         """
-        self._began = time.monotonic()
+        self._began, self._began_at = time.monotonic(), datetime.now(UTC)
         try:
             self._decide("all jobs start")
             while any(state.takes_part for state in self.jobs.values()):
@@ -150,10 +172,20 @@ class Loop:
             failure = state.running.failure()
             state.phase = Phase.DONE if failure is None else Phase.FAILED
             self._close(state)
+            self._tell_whether_met(state)
             reasons.append(f"{state.job.title} {'ended' if failure is None else 'failed'}")
             if failure is not None:
                 self._report_failure(f"{state.job.origin}: spec.command: {failure}")
         return reasons
+
+    def _tell_whether_met(self, state: JobState) -> None:
+        due = state.due(self._began_at)
+        if state.phase is Phase.DONE and due is not None and state.ended is not None:
+            early = due - state.ended
+            when = "before" if early >= 0 else "after"
+            self.view.event(
+                self.now, f"{state.job.title} ended {abs(early):.0f} s {when} its deadline"
+            )
 
     def _documents(self) -> list[str]:
         if self.watch is None or not self.watch.changed():
@@ -245,7 +277,7 @@ class Loop:
         snapshot = core.Snapshot(
             self.market.entitlements,
             (core.Node(NODE, len(self.sold.units)),),
-            tuple(state.in_market for state in states.values()),
+            tuple(self._as_job(state) for state in states.values()),
             held={} if self._plan is None else self._plan.holdings(),
             rounding={name: each.after(passed) for name, each in self._rounding.items()},
         )
@@ -255,6 +287,8 @@ class Loop:
         self._rounding_due = None if due is None else self.now + max(due, ROUNDING_PAUSE_SECONDS)
         if plan != self._plan:
             self._announce(plan, why)
+        self._deadlines = plan.deadlines
+        self._tell_of_deadlines(plan)
         held = held_cores(plan)
         for state in states.values():
             state.grant = None
@@ -264,6 +298,25 @@ class Loop:
             state.first_grant = state.first_grant or grant
             state.held = held[core.identity(grant)]
         self._grant({k: state for k, state in states.items() if state.grant is not None})
+
+    def _as_job(self, state: JobState) -> core.Job:
+        """Return a job with its deadline, and the cores that were reserved for it."""
+        job = state.job
+        last = self._deadlines
+        known = (each.reserved for each in last if (each.namespace, each.name) == job.id)
+        return state.with_deadline(self._began_at, self.now, next(known, 0))
+
+    def _tell_of_deadlines(self, plan: Plan) -> None:
+        """Say what becomes of each deadline whenever that changes."""
+        outlooks = {(each.namespace, each.name): each for each in plan.deadlines}
+        for state in self.jobs.values():
+            if state.job.spec.deadline is None or not state.takes_part:
+                continue
+            found = outlooks.get(state.job.id)
+            text = UNKNOWN_WORK if found is None else OUTLOOKS[found.state]
+            if text != self._told.get(state.job.key):
+                self._told[state.job.key] = text
+                self.view.event(self.now, f"{state.job.title}: its deadline: {text}")
 
     def _announce(self, plan: Plan, why: str) -> None:
         """Put a new decision on record; one that changes nothing is not worth remembering."""

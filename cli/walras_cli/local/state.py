@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -10,10 +10,12 @@ from walras import snapshot as core
 from walras.forecast import expected_speedup
 from walras.resources.market_job import full_size
 from walras.resources.terms import ASSUMED_FRACTION
+from walras.work_left import WorkLeft, deadline_time, left_by_profile
 from walras_cli.local.documents import NODE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     from walras.diagnosis import Finding
     from walras.plan import Grant, Plan
@@ -125,10 +127,31 @@ class JobState:
             max_cores=spec.max_cores,
         )
 
+    def with_deadline(self, began: datetime, now: float, reserved: int) -> core.Job:
+        """Return the job as the core takes it, with its deadline if its time on one core is known.
+
+        Args:
+            began: Time at which the run began.
+            now: Seconds since then.
+            reserved: Cores that the last decision reserved for its deadline.
+        """
+        due, alone = self.due(began), self.seconds_alone
+        if due is None or alone is None or self.fit is None:
+            return self.in_market
+        whole = WorkLeft(alone, self.fit.time_models[1].residual)
+        left = left_by_profile(whole, self.progress_seconds)
+        deadline = core.Deadline(due - now, left.seconds, left.error, reserved)
+        return replace(self.in_market, deadline=deadline)
+
+    def due(self, began: datetime) -> float | None:
+        """Return its deadline in seconds since the run began; None without one."""
+        text = self.job.spec.deadline
+        return None if text is None else (deadline_time(text, began) - began).total_seconds()
+
     @property
     def seconds_alone(self) -> float | None:
         """Predicted seconds on one core; None if no time model is known."""
-        if self.fit is None or not self.fit.time_models:
+        if self.fit is None or 1 not in self.fit.time_models:
             return None
         return self.fit.predict_seconds(1, full_size(self.job.spec.data))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from walras.resources import cluster, kinds
@@ -12,6 +13,7 @@ from walras.resources.market_job import TargetRef
 from walras.resources.parse import parse_object
 from walras_cli.documents import InputError, read
 from walras_operator.conditions import Problem
+from walras_operator.deadlines.follow import follow, with_deadlines
 from walras_operator.last_decision import account, carried
 from walras_operator.status.objects import reference_of
 from walras_operator.validation import validate
@@ -19,12 +21,13 @@ from walras_operator.world import World
 from walras_service.failures import BadInput, Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from walras.resources.kinds import AnyResource, MarketSpec
     from walras.snapshot import Snapshot
     from walras_cli.cluster.options import Target
+    from walras_operator.deadlines.follow import FollowedJob
     from walras_operator.validation import Validated
 
 T = TypeVar("T", bound="kinds.Resource | cluster.NodeObject | cluster.Pod | cluster.Namespace")
@@ -227,14 +230,27 @@ def _situation_of(world: World, validated: Validated, *notes: str) -> Situation:
         ledger = credit.closing
     elif validated.objects.rules.memory.mechanism == "Karma":
         notes += (f"Market {MARKET_NAME}: its credits cannot be read; all users have the same",)
-    snapshot = replace(
-        validated.assembled.snapshot,
-        held=before.held,
-        ledger=ledger,
-        core_credits=before.core_credits,
-    )
-    notes = (*notes, *_closed_nodes(validated), *validated.assembled.notes)
+    world = world if world.now else replace(world, now=_now())
+    followed = follow(world, validated)
+    snapshot = with_deadlines(validated.assembled.snapshot, followed, world.now)
+    snapshot = replace(snapshot, held=before.held, ledger=ledger, core_credits=before.core_credits)
+    notes = (*notes, *_closed_nodes(validated), *_unknown_work(followed))
+    notes += validated.assembled.notes
     return Situation(snapshot, validated.objects.rules, notes)
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _unknown_work(followed: Mapping[tuple[str, str], FollowedJob]) -> Iterator[str]:
+    """Yield a line on each deadline that cannot be taken into account."""
+    for (namespace, name), job in followed.items():
+        if any(each.left is None for each in job.pods):
+            yield (
+                f"MarketJob {namespace}/{name}: its deadline is left out, since the work that it "
+                f"has left is not known; see docs/deadlines.md"
+            )
 
 
 def _changed(world: World, objects: Objects) -> World:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -13,7 +14,7 @@ from walras.node_pools import node_pools
 from walras.plan_quality import PlanQuality, evaluate_plan
 from walras.resources.assembly import policy_of, pool_prices_of
 from walras.sensitivity import sensitivity
-from walras.snapshot import ColocationRule, CoreMechanism, MemoryMechanism
+from walras.snapshot import ColocationRule, CoreMechanism, MemoryMechanism, title
 from walras_cli.cluster.explain.cluster import explain_pools
 from walras_cli.output import number, plain
 from walras_operator.pool_averages import PoolAverages
@@ -21,7 +22,7 @@ from walras_service.failures import BadInput
 from walras_service.untrusted import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from walras.plan import Plan
     from walras.resources.kinds import MarketSpec
@@ -138,7 +139,8 @@ class Comparison:
         cleared = clear_by(source.then, policies, anew=anew)
         shifts = sensitivity(source.then.snapshot, policies[0]) if wish.sensitivity else ()
         pools = _pools(source.then, cleared[0].plan, policies) if wish.node_pools else ()
-        return cls(tuple(cleared), source.then.notes, before, shifts, pools)
+        notes = (*source.then.notes, *_deadlines(cleared[0].plan))
+        return cls(tuple(cleared), notes, before, shifts, pools)
 
     def document(self) -> dict[str, Any]:
         """Return the first plan, the others under ``alternatives``, and the notes."""
@@ -165,6 +167,18 @@ def _pools(
     return explain_pools(reports.pools, plan.mechanism, rules)
 
 
+def _deadlines(plan: Plan) -> Iterator[str]:
+    """Yield a line on each deadline: what it needs, and whether it would be accepted."""
+    for each in plan.deadlines:
+        name = title(each.namespace, each.name, each.pod)
+        needs = "more cores than help it" if math.isinf(each.needed) else f"{each.needed:.1f} cores"
+        payable = "" if each.payable is None else f", its budget pays for {each.payable:.1f}"
+        yield (
+            f"{name}: its deadline needs {needs} from now on, {each.reserved} are reserved "
+            f"({each.state}{payable})"
+        )
+
+
 def _document_of(cleared: Cleared) -> dict[str, Any]:
     plan = cleared.plan
     result = {
@@ -182,6 +196,8 @@ def _document_of(cleared: Cleared) -> dict[str, Any]:
     }
     if plan.bids:
         result["bids"] = [plain(bid) for bid in plan.bids]
+    if plan.deadlines:
+        result["deadlines"] = [plain(each) for each in plan.deadlines]
     if plan.pairings:
         result["pairings"] = [
             {"node": each.node, "jobs": list(each.jobs), "penalties": list(each.penalties)}

@@ -281,6 +281,7 @@ def _as_pod(
         job.measured_beside,
         requested,
         floor,
+        job.deadline,
     )
 
 

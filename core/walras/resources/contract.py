@@ -66,6 +66,7 @@ ENTITLEMENT_LABEL: Final = f"{GROUP}/entitlement"
 JOB_SETTINGS: Final = tuple(
     f"{GROUP}/{name}"
     for name in (
+        "deadline",
         "entitlement",
         "max-cores",
         "memory",
@@ -76,6 +77,7 @@ JOB_SETTINGS: Final = tuple(
         "progress-metric",
         "progress-path",
         "progress-port",
+        "progress-total",
         "work",
     )
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import ROUND_CEILING, Decimal
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,6 +33,15 @@ _BINARY = {unit: 1024**power for power, unit in enumerate(("Ki", "Mi", "Gi", "Ti
 _METRIC = {unit: 1000**power for power, unit in enumerate("kMGTPE", 1)}
 BYTES_OF_UNIT = {"": 1} | _BINARY | _METRIC
 
+_DAY = (
+    "(02-(0[1-9]|[12][0-9])|(04|06|09|11)-(0[1-9]|[12][0-9]|30)|"
+    "(01|03|05|07|08|10|12)-(0[1-9]|[12][0-9]|3[01]))"
+)
+_CLOCK = "([01][0-9]|2[0-3]):[0-5][0-9]"
+TIME = rf"2[0-9]{{3}}-{_DAY}T{_CLOCK}(:[0-5][0-9])?(Z|[+-]{_CLOCK})"
+DURATION = "[1-9][0-9]{0,5}[mhd]"
+
+LONGEST_DEADLINE = 25
 LONGEST_DECIMAL = 25
 LONGEST_QUANTITY = 30
 LONGEST_NAME = 253
@@ -94,6 +104,19 @@ def read_quantity(value: Any) -> int:
         raise ValueError(f"is {shown(value)}; write an amount of memory such as 512Mi or 4Gi")
     scale = BYTES_OF_UNIT[match[3] or ""]
     return int((Decimal(match[1]) * scale).to_integral_value(ROUND_CEILING))
+
+
+def _deadline(value: Any) -> str:
+    # YAML reads a time with seconds as such; kubectl sends it as it was written.
+    text = value.isoformat() if isinstance(value, datetime) else value
+    if isinstance(value, datetime) and value.tzinfo is None:
+        text = f"{text}Z"
+    if isinstance(text, str) and re.fullmatch(f"{TIME}|{DURATION}", text):
+        return text
+    raise ValueError(
+        f"is {shown(value)}; write a time with its zone, such as 2026-12-01T18:00Z, or a time from "
+        f"the job's creation, such as 90m, 36h or 2d"
+    )
 
 
 def _some(value: int) -> int:
@@ -242,6 +265,11 @@ PositiveBytes = Annotated[
     _schema(LONGEST_QUANTITY, QUANTITY, NOT_ZERO),
 ]
 """A quantity of memory of at least one byte, in bytes."""
+
+DeadlineTime = Annotated[
+    str, BeforeValidator(_deadline), _schema(LONGEST_DEADLINE, f"{TIME}|{DURATION}")
+]
+"""A time (RFC 3339; seconds may be left out), or a number of minutes, hours or days."""
 
 Name = Annotated[str, BeforeValidator(_name), _schema(LONGEST_NAME, NAME)]
 """The name of an object (RFC 1123 subdomain)."""

@@ -13,6 +13,7 @@ from walras.resources.fields import (
     LONGEST_QUANTITY,
     QUANTITY,
     Bytes,
+    DeadlineTime,
     Fraction,
     Name,
     Portion,
@@ -34,6 +35,9 @@ MOST_RUNS = 100
 
 MOST_UNDERWAY = 250
 """Running pods of a MarketJob whose shares are recorded at a time."""
+
+MOST_PARTS = 16
+"""Parts of a pod's run that are kept to know its rate of progress, before they are merged."""
 
 WHOLE_SHARE = 10**9
 """The whole of a node's resource, in the units in which a running pod's share is counted."""
@@ -228,6 +232,10 @@ class HttpCounter(Model):
     metric: Annotated[str, Field(pattern=r"^[a-zA-Z_:][a-zA-Z0-9_:]*$")] | None = None
 
 
+CounterFile = Annotated[str, Field(pattern=r"^/[^\x00-\x1f]+$")]
+"""Absolute path of a file in a container."""
+
+
 class ProgressSource(Model):
     """A counter that grows as the job gets work done, in any unit.
 
@@ -244,8 +252,21 @@ class ProgressSource(Model):
         ),
     )
 
-    file: Annotated[str, Field(pattern=r"^/[^\x00-\x1f]+$")] | None = None
+    file: CounterFile | None = None
     http: HttpCounter | None = None
+
+
+class JobProgress(ProgressSource):
+    """A counter that grows as the job gets work done, and its value when all work is done.
+
+    Attributes:
+        file: Path, inside the job's container, of a file whose first word is the counter.
+        http: HTTP endpoint that serves the counter.
+        total: Value of the counter when a pod of the job has done all its work. With a deadline,
+            the work that is left follows from it.
+    """
+
+    total: PositiveDecimal | None = None
 
 
 class AvoidedJob(Model):
@@ -294,7 +315,11 @@ class MarketJobSpec(Model):
         min_cores: Minimum number of cores that are useful to the job.
         max_cores: Maximum number of cores that the job can use.
         memory: Demand for memory. If unset, the job does not take part in the division of memory.
-        progress: Progress counter of the job, for measurements while it runs on a cluster.
+        progress: Progress counter of the job, for measurements while it runs on a cluster, and for
+            its deadline.
+        deadline: Time at which each pod of the job is to be done: a time such as
+            ``2026-12-01T18:00Z``, or the minutes, hours or days from the creation of the MarketJob
+            (on one machine, from the start of the run), such as ``90m``, ``36h`` or ``2d``.
         auction: How the job bids in auctions.
         colocation: Requirements on the jobs beside it, where pods are placed in pairs.
     """
@@ -344,7 +369,8 @@ class MarketJobSpec(Model):
     min_cores: PositiveInt = 1
     max_cores: PositiveInt | None = None
     memory: JobMemory | None = None
-    progress: ProgressSource | None = None
+    progress: JobProgress | None = None
+    deadline: DeadlineTime | None = None
     auction: Annotated[JobAuction, DEFAULT_NOT_STORED] = JobAuction()
     colocation: Annotated[JobColocation, DEFAULT_NOT_STORED] = JobColocation()
 
@@ -575,6 +601,89 @@ class RunsReport(Status):
     )
 
 
+class CountedPart(Status):
+    """A part of a pod's run between two readings of its progress counter.
+
+    Attributes:
+        work: Expected work in that part, in seconds on one core: its speedup, summed over time.
+        count: Increase of the counter.
+    """
+
+    work: Decimals
+    count: Decimals
+
+
+class PodWork(Status):
+    """The work that a pod of a job with a deadline has done, and the cores reserved for it.
+
+    Attributes:
+        pod_uid: UID of the pod.
+        pod: Name of the pod.
+        held_since: Start of the current period, in which its grant and speedup are the same; absent
+            while its grant is not enforced.
+        millicores: Thousandths of a core that it holds in the current period.
+        speedup: Expected speedup in the current period.
+        work: Expected work in past periods, in seconds on one core.
+        counter: Last value of its counter that was taken into the parts below.
+        counted_at: Time of that value.
+        counted_work: Expected work until then, in seconds on one core.
+        parts: Parts of its run, from which its progress per second on one core follows.
+        reserved_cores: Cores that are reserved for it; absent if none are.
+        finished: Time at which the pod succeeded; absent while it runs.
+    """
+
+    pod_uid: Annotated[str, Field(alias="podUID")]
+    pod: str
+    held_since: Time | None = None
+    millicores: Annotated[int, Field(ge=0)] | None = None
+    speedup: Decimals | None = None
+    work: Decimals = "0"
+    counter: Decimals | None = None
+    counted_at: Time | None = None
+    counted_work: Decimals | None = None
+    parts: Annotated[list[CountedPart], Field(max_length=MOST_PARTS)] = Field(default_factory=list)
+    reserved_cores: Annotated[int, Field(ge=0)] | None = None
+    finished: Time | None = None
+
+
+class DeadlineReport(Status):
+    """The cores that the deadline of a job takes, and whether it is expected to be met.
+
+    Figures other than ``time``, ``accepted`` and ``reservedCores`` are as of when one of these, the
+    expected finish or a pod has changed visibly.
+
+    Attributes:
+        time: The deadline.
+        accepted: Whether the cores that it takes are reserved, or the market gives them without.
+        needed_cores: Cores that all running pods need from now on; absent if that is not known, or
+            if no number of cores suffices.
+        reserved_cores: Cores that are reserved for all running pods.
+        payable_cores: Cores that the entitlement's budget could reserve, if it is too small.
+        work_left: Expected work left of all running pods, in seconds on one core.
+        work_left_error: Standard error of that.
+        expected_finish: Expected end of the last pod, on the cores that pods have now.
+        earliest_finish: The same if the work left is less by one standard error.
+        latest_finish: The same if the work left is more by one standard error.
+        finished: End of the last pod; absent while one runs.
+        met: Whether all pods ended in time; absent while one runs.
+        pods: Work of each pod.
+    """
+
+    time: Time
+    accepted: bool | None = None
+    needed_cores: Decimals | None = None
+    reserved_cores: int | None = None
+    payable_cores: Decimals | None = None
+    work_left: Decimals | None = None
+    work_left_error: Decimals | None = None
+    expected_finish: Time | None = None
+    earliest_finish: Time | None = None
+    latest_finish: Time | None = None
+    finished: Time | None = None
+    met: bool | None = None
+    pods: Annotated[list[PodWork], Field(max_length=MOST_UNDERWAY)] = Field(default_factory=list)
+
+
 class MarketJobStatus(ConditionedStatus):
     """The result of the market for a job.
 
@@ -588,11 +697,13 @@ class MarketJobStatus(ConditionedStatus):
         spend: What all its pods pay, in cores at the cluster's average price.
         auction: Result of its bid; absent if nothing is auctioned.
         runs: Runs of its pods, for the weights of its utility; absent if there are none.
+        deadline: Cores that its deadline takes, and its expected end; absent without a deadline.
         pods: Result for each pod, by name; ``counts.unlisted`` is the number of pods beyond the end
             of the list.
         conditions: Conditions ``Ready``, ``Admitted`` (its entitlement accepts it), ``Profiled``
             (its speedup is known), ``Selected`` (it has pods, and no other job selects them), for a
-            job with a ``minimumUtility`` ``ObjectiveMet``, for a labelled workload with invalid
+            job with a ``minimumUtility`` ``ObjectiveMet``, for a job with a deadline ``OnTime``
+            (whether it is expected to be met, or was), for a labelled workload with invalid
             annotations ``AnnotationsValid``, and for a job with pods that hold less than the
             requests that the market keeps ``RequestsKept``.
     """
@@ -605,6 +716,7 @@ class MarketJobStatus(ConditionedStatus):
     spend: Decimals | None = None
     auction: AuctionReport | None = None
     runs: RunsReport | None = None
+    deadline: DeadlineReport | None = None
     pods: Annotated[list[PodOutcome], Field(max_length=MOST_PODS)] = Field(default_factory=list)
 
 

@@ -8,9 +8,13 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from walras.resources.fields import Cores, Name, NotNegativeInt, PositiveBytes, PositiveInt, Unique
-from walras.resources.market_job import ProgressSource  # noqa: TC001 - pydantic reads it
+from walras.resources.market_job import (  # noqa: TC001 - pydantic reads them
+    CounterFile,
+    HttpCounter,
+    ProgressSource,
+)
 from walras.resources.model import Model, Resource, Rule
-from walras.resources.status import Condition, Status
+from walras.resources.status import Condition, Status, Time
 
 Number = str
 """A decimal number as text; like other statuses, this one holds no floating-point numbers."""
@@ -102,6 +106,22 @@ class ProfilingRequest(Model):
     pod_ip: Annotated[IPAddress | None, Field(alias="podIP")] = None
 
 
+class CounterRequest(Model):
+    """A progress counter of a pod that the agent reads from time to time: a file, or a page.
+
+    Attributes:
+        pod_uid: UID of the pod.
+        file: Path, inside the pod's containers, of a file whose first word is the counter.
+        http: HTTP endpoint that serves the counter, if it is not in a file.
+        pod_ip: IP address of the pod, for a counter that is served by HTTP.
+    """
+
+    pod_uid: PodUID
+    file: CounterFile | None = None
+    http: HttpCounter | None = None
+    pod_ip: Annotated[IPAddress | None, Field(alias="podIP")] = None
+
+
 class NodeAllocationSpec(Model):
     """The plan of a node, written by the operator.
 
@@ -115,6 +135,7 @@ class NodeAllocationSpec(Model):
             (any), or only the nodes of their cores (local, by ``cpuset.mems``).
         grants: Grants of the node's pods, at most one for each pod.
         profiling: Measurement to make, if any.
+        counters: Progress counters to read and report, of pods with deadlines.
     """
 
     RULES = (
@@ -133,6 +154,11 @@ class NodeAllocationSpec(Model):
         list[PodGrant], Field(max_length=MOST_GRANTS), Unique("grants for the pod", key="podUID")
     ] = Field(default_factory=list)
     profiling: ProfilingRequest | None = None
+    counters: Annotated[
+        list[CounterRequest],
+        Field(max_length=MOST_GRANTS),
+        Unique("counters for the pod", key="podUID"),
+    ] = Field(default_factory=list)
 
 
 class NodeAllocationCondition(Condition):
@@ -297,6 +323,22 @@ class ProfilingStatus(Status):
     memory_bandwidth: Number | None = None
 
 
+class CounterReading(Status):
+    """The last reading of a pod's progress counter.
+
+    Attributes:
+        pod_uid: UID of the pod.
+        value: Value of the counter; absent before the first reading.
+        time: Time of that reading, by the node's clock.
+        problem: Why the counter cannot be read now.
+    """
+
+    pod_uid: Annotated[str, Field(alias="podUID")]
+    value: Number | None = None
+    time: Time | None = None
+    problem: str = ""
+
+
 class NodeAllocationStatus(Status):
     """The report of the node's agent.
 
@@ -309,6 +351,7 @@ class NodeAllocationStatus(Status):
         pods: State of each grant.
         would_write: Writes that mode ``enforce`` would make, reported in mode ``observe``.
         profiling: Last measurement.
+        counters: Last readings of progress counters.
         conditions: Conditions ``Ready`` and ``PlanAccepted``.
     """
 
@@ -320,6 +363,7 @@ class NodeAllocationStatus(Status):
     pods: list[GrantStatus] = Field(default_factory=list)
     would_write: list[PlannedWrite] = Field(default_factory=list)
     profiling: ProfilingStatus | None = None
+    counters: list[CounterReading] = Field(default_factory=list)
     conditions: Annotated[
         list[NodeAllocationCondition], Unique("conditions of type", key="type")
     ] = Field(default_factory=list)

@@ -20,6 +20,7 @@ from walras_agent.daemon.plans import (
     measurement_request,
     node_plan,
     reported_demands,
+    watched_counters,
 )
 from walras_agent.daemon.report import (
     ReconcileReport,
@@ -132,6 +133,7 @@ class Agent:
             enforced=self._enforced_epoch,
             delay=delay,
             profiling=self._measurement(),
+            counters=self.node.counters.readings,
         )
         for listener in self.listeners:
             listener.notify(report)
@@ -175,6 +177,7 @@ class Agent:
         self._plan, self._accepted_at, self._enforced = plan, time.monotonic(), False
         request = measurement_request(allocation) if plan.mode == "enforce" else None
         self.node.profiler.offer(request, self._accepted_at)
+        self.node.counters.watch(watched_counters(allocation) if plan.mode == "enforce" else ())
 
     def _save(self, write: Callable[[], None]) -> None:
         """Write to the state folder; go on without where that is impossible, as on a full disk."""

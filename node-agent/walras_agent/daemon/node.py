@@ -22,6 +22,7 @@ from walras_agent.open_file_tree import OpenFileTree
 from walras_agent.own_group import OwnGroup, find_unwritable_group
 from walras_agent.profiling.instruments import Instruments
 from walras_agent.profiling.profiler import Profiler
+from walras_agent.profiling.watched_counters import WatchedCounters
 from walras_agent.reconcile import Reconciler
 from walras_agent.topology import TopologyReader, possible_cpus
 from walras_agent.tree import CgroupTree, TreeError
@@ -84,6 +85,7 @@ class NodeComponents:
         kubelet: Settings of the node's kubelet.
         reconciler: Observes the node and enforces the plan.
         profiler: Measures pods while they run.
+        counters: Reads the progress counters of pods with deadlines.
     """
 
     tree: CgroupTree
@@ -92,6 +94,7 @@ class NodeComponents:
     kubelet: Kubelet
     reconciler: Reconciler
     profiler: Profiler
+    counters: WatchedCounters
 
     @classmethod
     def open(
@@ -131,7 +134,9 @@ class NodeComponents:
         instruments = Instruments(
             tree, layout, lambda: cpus().cpuset, traffic=paths.host / "sys/fs/resctrl"
         )
-        return cls(tree, layout, cpus, kubelet, reconciler, Profiler(instruments.open))
+        counters = WatchedCounters(lambda each: instruments.own_counter(each.pod, each.source))
+        profiler = Profiler(instruments.open)
+        return cls(tree, layout, cpus, kubelet, reconciler, profiler, counters)
 
     def topology(self) -> NodeTopology:
         """Return the CPUs that pods may have now, and the memory of the node."""

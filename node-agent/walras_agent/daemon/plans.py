@@ -20,11 +20,18 @@ from walras.resources.node_allocation import GrantStatus
 from walras.resources.parse import ResourceError, parse_allocation
 from walras_agent.node_plan import EnforcedGrant, NodePlan
 from walras_agent.profiling.request import FileSource, HttpSource, MeasurementRequest
+from walras_agent.profiling.watched_counters import WatchedCounter
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from walras.resources.node_allocation import NodeAllocation, PodGrant, ProfilingRequest
+    from walras.resources.market_job import ProgressSource
+    from walras.resources.node_allocation import (
+        CounterRequest,
+        NodeAllocation,
+        PodGrant,
+        ProfilingRequest,
+    )
 
 MAX_BYTES = 4 << 20  # of a plan; one for 110 pods has 20 KiB
 
@@ -176,15 +183,27 @@ def measurement_request(allocation: NodeAllocation) -> MeasurementRequest | None
     )
 
 
+def watched_counters(allocation: NodeAllocation) -> tuple[WatchedCounter, ...]:
+    """Return the counters that an allocation asks to read; none in observe mode."""
+    if allocation.spec.mode == "observe":
+        return ()
+    found = ((each, _source(each, each.pod_ip)) for each in allocation.spec.counters)
+    return tuple(WatchedCounter(each.pod_uid, source) for each, source in found if source)
+
+
 def _counter(asked: ProfilingRequest) -> FileSource | HttpSource | None:
-    if asked.progress is None:
+    return None if asked.progress is None else _source(asked.progress, asked.pod_ip)
+
+
+def _source(
+    counter: ProgressSource | CounterRequest, address: str | None
+) -> FileSource | HttpSource | None:
+    if counter.file is not None:
+        return FileSource(counter.file)
+    http = counter.http
+    if http is None or address is None:
         return None
-    if asked.progress.file is not None:
-        return FileSource(asked.progress.file)
-    http = asked.progress.http
-    if http is None or asked.pod_ip is None:
-        return None
-    return HttpSource(asked.pod_ip, http.port, http.path, http.metric)
+    return HttpSource(address, http.port, http.path, http.metric)
 
 
 def _grant(grant: PodGrant) -> EnforcedGrant:

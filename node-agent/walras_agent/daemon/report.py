@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 from walras.resources.node_allocation import (
     CorePlace,
+    CounterReading,
     GrantStatus,
     MeasuredFraction,
     NodeAllocationCondition,
@@ -19,11 +21,13 @@ from walras.resources.node_allocation import (
 )
 from walras.resources.status import decimals
 from walras_agent.cpuset import CpuSet
+from walras_agent.profiling.measurement import LEAST_PROGRESS, MOST_PROGRESS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from walras_agent.profiling.request import MeasurementReport
+    from walras_agent.profiling.watched_counters import CounterValue
     from walras_agent.status import NodeStatus, PodStatus
     from walras_agent.topology import Topology
     from walras_agent.tree import CgroupFile
@@ -32,6 +36,7 @@ ConditionState = tuple[Literal["True", "False"], str, str]
 """Status, reason and message of a condition."""
 
 _DIGITS = 9  # significant digits of a counter's readings, which may be in any unit
+_COUNTER_DIGITS = 12  # significant digits of a counter's value
 _MAX_LISTED = 5  # problems in a condition's message
 
 
@@ -48,6 +53,7 @@ class ReconcileReport:
         delay: Seconds from accepting the plan until it was enforced; None in every pass but the
             one that first found it enforced.
         profiling: Last measurement; None before the first.
+        counters: Last readings of progress counters, by UID of the pod.
     """
 
     node: NodeStatus
@@ -57,6 +63,7 @@ class ReconcileReport:
     enforced: int | None = None
     delay: float | None = None
     profiling: ProfilingStatus | None = None
+    counters: Mapping[str, CounterValue] = field(default_factory=dict)
 
 
 def status_of(
@@ -81,12 +88,17 @@ def status_of(
             PlannedWrite(file=str(setting), value=value) for setting, value in _planned(node)
         ],
         profiling=report.profiling,
+        counters=[_reading(pod, each) for pod, each in sorted(report.counters.items())],
         conditions=_conditions(report, before, now or _now()),
     )
 
 
 def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _time(time.time())
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def is_enforced(node: NodeStatus) -> bool:
@@ -97,6 +109,24 @@ def is_enforced(node: NodeStatus) -> bool:
 
 def _planned(node: NodeStatus) -> Sequence[tuple[CgroupFile, str]]:
     return node.writes if node.mode == "observe" else ()
+
+
+def _reading(pod: str, counter: CounterValue) -> CounterReading:
+    number = counter.value
+    known = number is not None and 0 <= number <= MOST_PROGRESS
+    problem = counter.problem
+    if number is not None and not known:
+        problem = f"its value of {number:g} is not between 0 and {MOST_PROGRESS:g}"
+    return CounterReading(
+        pod_uid=pod,
+        value=_counted(number) if number is not None and known else None,
+        time=_time(counter.at) if known else None,
+        problem=problem,
+    )
+
+
+def _counted(value: float) -> str:
+    return "0" if value < LEAST_PROGRESS else decimals(value, _COUNTER_DIGITS)
 
 
 def _holding(pod: PodStatus) -> GrantStatus:

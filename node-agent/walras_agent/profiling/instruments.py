@@ -122,14 +122,16 @@ class Instruments:
         raise CounterError(f"the pod {uid} has no cgroup on this node any more")
 
     def _counter(self, request: MeasurementRequest, group: str) -> tuple[Counter, tuple[str, ...]]:
-        match request.progress:
-            case FileSource(path):
-                file = ContainerFile(self.cgroups, lambda: self._find(request.pod).containers, path)
-                return ThreadedCounter(file), ()
-            case HttpSource() as page:
-                return HttpPage(page), ()
-            case None:
-                return self._external_counter(group)
+        if request.progress is None:
+            return self._external_counter(group)
+        return self.own_counter(request.pod, request.progress), ()
+
+    def own_counter(self, pod: str, source: FileSource | HttpSource) -> Counter:
+        """Return the counter that a pod keeps itself, by the pod's UID."""
+        if isinstance(source, HttpSource):
+            return HttpPage(source)
+        file = ContainerFile(self.cgroups, lambda: self._find(pod).containers, source.path)
+        return ThreadedCounter(file)
 
     def _external_counter(self, group: str) -> tuple[Counter, tuple[str, ...]]:
         """Open a counter that needs no help of the job: of instructions, or else of CPU time."""

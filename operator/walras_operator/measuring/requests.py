@@ -61,7 +61,9 @@ def build_request(
         "sampleSeconds": rules.sample_seconds,
         "repeats": repeats,
         "leaseSeconds": min(START_SECONDS + math.ceil(1.5 * seconds), MOST_INT32),
-        "progress": None if progress is None else progress.model_dump(by_alias=True),
+        "progress": None
+        if progress is None
+        else progress.model_dump(by_alias=True, exclude={"total"}),
         "podIP": chosen.pod.status.pod_ip if progress and progress.http else None,
     }
     return ProfilingRequest.model_validate(document)

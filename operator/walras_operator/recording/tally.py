@@ -96,7 +96,7 @@ class Tally(NamedTuple):
         return FinishedRun(
             pod_uid=self.uid,
             pod=self.name,
-            finished=_time(lifetime.finished),
+            finished=time_of(lifetime.finished),
             seconds=seconds,
             held_seconds=held.seconds,
             cores=_decimal(held.sums.cores, held.seconds * WHOLE_SHARE),
@@ -110,7 +110,7 @@ class Tally(NamedTuple):
         return RunUnderway(
             pod_uid=self.uid,
             pod=self.name,
-            held_since=None if self.since is None else _time(self.since),
+            held_since=None if self.since is None else time_of(self.since),
             cores=self.shares.cores if held else None,
             memory=self.shares.memory if held else None,
             held_seconds=self.seconds,
@@ -163,5 +163,6 @@ def _decimal(part: int, whole: int) -> str:
     return f"{units}.{rest:0{_PLACES}}".rstrip("0").rstrip(".")
 
 
-def _time(seconds: int) -> str:
+def time_of(seconds: int) -> str:
+    """Return a moment in seconds since 1970 as the API server writes it."""
     return datetime.fromtimestamp(seconds, UTC).strftime(TIME)

@@ -7,12 +7,13 @@ leader, and deleted entitlements and nodes leave nothing behind.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client.core import GaugeMetricFamily
 
 from walras.resources.contract import MARKET_NAME
-from walras_operator.conditions import listed
+from walras_operator.conditions import conditions_of, listed
 from walras_operator.market_sample import loans, spent
 
 if TYPE_CHECKING:
@@ -131,9 +132,24 @@ class MarketGauges:
             for entitlement, status in claims.items():
                 _add(family, [entitlement], compute(status))
             yield family
+        yield _deadlines(world)
         for market in world.markets:
             if market.metadata.name == MARKET_NAME:
                 yield from _of_the_market(market.status or {})
+
+
+def _deadlines(world: World) -> Metric:
+    """Return the number of jobs with a deadline, by the reason of their condition OnTime."""
+    reasons = Counter(
+        str(found.get("reason"))
+        for job in world.objects.jobs
+        if job.status is not None and "deadline" in job.status
+        if (found := conditions_of(job.status).get("OnTime")) is not None
+    )
+    family = _family("deadlines", "Jobs with a deadline, by what is expected of it.", "reason")
+    for reason, number in sorted(reasons.items()):
+        _add(family, [reason], number)
+    return family
 
 
 def _of_the_market(status: Mapping[str, Any]) -> Iterator[Metric]:

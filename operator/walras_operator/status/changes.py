@@ -34,7 +34,12 @@ NUMBERS = frozenset(
 )  # fmt: skip
 """Fields whose numbers follow prices."""
 
-WITH_OTHERS = frozenset({"coreHours", "gaining", "losing", "roundingCredit"})
+WITH_OTHERS = frozenset(
+    {
+        "coreHours", "gaining", "losing", "neededCores", "payableCores", "roundingCredit",
+        "workLeftError",
+    }
+)  # fmt: skip
 """Fields that change all the time, and are written when another one is."""
 
 SENTENCES = frozenset({"message", "reason"})
@@ -82,10 +87,10 @@ def _near(before: Any, after: Any) -> bool:
 WARNINGS = frozenset(
     {
         "BadReport", "BelowUnusable", "CannotClear", "Cycle", "EmptySelector",
-        "EntitlementUnusable", "Invalid", "LedgerUnreadable", "Leftovers", "Missed", "NoAnswer",
-        "NoNamespaces", "NoSelector", "NotEnforced", "NotMeasured", "NotUsed", "OutOfReach",
-        "Overcommitted", "Overlap", "ParentMissing", "ProfileMissing", "ProfileUnusable", "Refused",
-        "TooNoisy", "Unusable",
+        "EntitlementUnusable", "Invalid", "Late", "LedgerUnreadable", "Leftovers", "Missed",
+        "NoAnswer", "NoNamespaces", "NoSelector", "NotEnforced", "NotMeasured", "NotUsed",
+        "OutOfReach", "Overcommitted", "Overlap", "ParentMissing", "ProfileMissing",
+        "ProfileUnusable", "Refused", "TooNoisy", "Unusable",
     }
 )  # fmt: skip
 """Reasons that call for action; their Events are warnings."""
@@ -101,7 +106,7 @@ def events(
     """Yield Events about the difference between two statuses of an object, each reason once."""
     former, now = conditions_of(before), conditions_of(after)
     said: set[str] = set()
-    for kind in ("Admitted", "Ready", "ObjectiveMet", "RequestsKept"):
+    for kind in ("Admitted", "Ready", "ObjectiveMet", "OnTime", "RequestsKept"):
         condition = now.get(kind)
         if condition is None or _state(former.get(kind)) == _state(condition):
             continue

@@ -86,6 +86,9 @@ def job_status(
         states["RequestsKept"] = overcommitted(short)
     if job.spec.auction.minimum_utility is not None:
         states["ObjectiveMet"] = objective(bid)
+    deadline = outcomes.deadlines.get(key)
+    if deadline is not None:
+        states["OnTime"] = deadline.condition
     runs = {"runs": outcomes.runs[key]} if key in outcomes.runs else {}
     recorded = recorded_runs(job, outcomes.validated.objects.rules, runs)
     status = MarketJobStatus(
@@ -110,7 +113,8 @@ def job_status(
         pods=pods[:MOST_PODS],
         conditions=conditions(states, before, now, job.metadata.generation),
     )
-    return status.document() | runs  # runs are the same object in most decisions
+    # Runs are the same object in most decisions.
+    return status.document() | runs | ({} if deadline is None else {"deadline": deadline.document})
 
 
 def _workload(job: MarketJob) -> str | None:

@@ -87,7 +87,7 @@ def invalid_statuses(world: World) -> Iterator[StatusUpdate]:
             states = conditions({"Ready": fails(problem)}, before, world.now, broken.generation)
             after = {"conditions": [each.document() for each in states]}
             if reference.kind == "MarketJob":
-                after |= _runs(before, world)
+                after |= _lasting(before, world)
             elif "coreCredits" in before:
                 after["coreCredits"] = before["coreCredits"]
         yield StatusUpdate(reference, before, after)
@@ -112,13 +112,17 @@ def idle_job_statuses(world: World, problem: Problem) -> Iterator[StatusUpdate]:
         ready = {"Ready": fails(problem)}
         states = conditions(ready, before, world.now, job.metadata.generation)
         after = {"conditions": [each.document() for each in states]}
-        yield StatusUpdate(reference, before, after | _runs(before, world))
+        yield StatusUpdate(reference, before, after | _lasting(before, world))
 
 
-def _runs(before: Mapping[str, Any], world: World) -> Document:
-    """Return the part of a job's status that must survive: its runs, which cannot be recomputed."""
+def _lasting(before: Mapping[str, Any], world: World) -> Document:
+    """Return the part of a job's status that must survive, since it cannot be recomputed.
+
+    These are its runs, and the work that its pods have done before its deadline.
+    """
     runs = runs_without_grants(before, world.now)
-    return {"runs": runs} if runs else {}
+    kept: Document = {"runs": runs} if runs else {}
+    return kept | ({"deadline": before["deadline"]} if "deadline" in before else {})
 
 
 def status_changes(

@@ -101,6 +101,35 @@ class AuctionWeights:
 
 
 @dataclass(frozen=True, slots=True)
+class DeadlineOutlook:
+    """The deadline of a job, and whether it is expected to be met.
+
+    Attributes:
+        time: The deadline.
+        accepted: Whether its cores are reserved or given anyway; None if that is not known.
+        needed: Cores that its pods need from now on; None if not known, or if none suffice.
+        reserved: Cores that are reserved for its pods.
+        finish: Expected end of its last pod; its end if it has ended; None if neither is known.
+        earliest: Expected end with less work left; None if not known.
+        latest: Expected end with more work left; None if not known.
+        met: Whether it was met; None while a pod runs.
+        state: Status of the condition ``OnTime``.
+        message: Message of that condition: what it takes, and the way out.
+    """
+
+    time: str
+    accepted: bool | None
+    needed: float | None
+    reserved: int | None
+    finish: str | None
+    earliest: str | None
+    latest: str | None
+    met: bool | None
+    state: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class PodCoRunner:
     """The co-runner of a pod (Cooper), and the advice to its user.
 
@@ -174,6 +203,7 @@ class JobExplanation:
         source_text: Source of F in words.
         speedup: Predicted speedup, as the mean of its pods.
         weights: Weights of its bids; None without an auction.
+        deadline: Its deadline; None if it has none.
         pods: Its pods, sorted by name.
         unlisted: Number of pods for which its status has no room.
         one_more: One more core for each pod that bought cores.
@@ -191,6 +221,7 @@ class JobExplanation:
     source_text: str
     speedup: float | None
     weights: AuctionWeights | None
+    deadline: DeadlineOutlook | None
     pods: tuple[PodReason, ...]
     unlisted: int
     one_more: tuple[OneMore, ...]
@@ -218,6 +249,7 @@ def explain_job(facts: Facts, job: ApiObject[MarketJobStatus]) -> JobExplanation
         source_text=_source_text(status),
         speedup=number(status.speedup),
         weights=_auction_weights(status.auction),
+        deadline=_deadline(status),
         pods=tuple(_pod(facts, pod) for pod in status.pods),
         unlisted=0 if status.counts is None else status.counts.unlisted,
         one_more=tuple(_one_more(facts, job, budget)),
@@ -250,6 +282,25 @@ def _auction_weights(auction: AuctionReport | None) -> AuctionWeights | None:
         return None
     cores, memory = _worth(weights.cores), _worth(weights.memory)
     return AuctionWeights(weights.source, weights.runs, weights.recorded, cores, memory)
+
+
+def _deadline(status: MarketJobStatus) -> DeadlineOutlook | None:
+    report = status.deadline
+    if report is None:
+        return None
+    told = next((each for each in status.conditions if each.type == "OnTime"), None)
+    return DeadlineOutlook(
+        time=report.time,
+        accepted=report.accepted,
+        needed=number(report.needed_cores),
+        reserved=report.reserved_cores,
+        finish=report.finished or report.expected_finish,
+        earliest=report.earliest_finish,
+        latest=report.latest_finish,
+        met=report.met,
+        state="Unknown" if told is None else told.status,
+        message="" if told is None else told.message,
+    )
 
 
 def _worth(weight: WeightReport) -> Worth:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from walras_cli.cluster.explain.job import (
         AuctionWeights,
         Budget,
+        DeadlineOutlook,
         Fault,
         JobExplanation,
         PodCoRunner,
@@ -88,6 +89,7 @@ def render_job(job: JobExplanation, *, wide: bool) -> list[RenderableType]:
             ("paid by", _budget(job.budget)),
             ("speedup", f"{_times(job.speedup)}; {fraction}"),
             *([] if job.weights is None else [("bids with", _auction_weights(job.weights))]),
+            *([] if job.deadline is None else [("deadline", _deadline(job.deadline))]),
         ),
         *faults(job.faults),
     ]
@@ -107,6 +109,21 @@ def _budget(budget: Budget) -> str:
         f"Entitlement {budget.entitlement}, with a budget of {budget.cores:.2f} cores, of which "
         f"this job spends {decimal(budget.spend)}{part}"
     )
+
+
+def _deadline(deadline: DeadlineOutlook) -> str:
+    """Return a deadline, and what is expected; what is wrong with it is among the problems."""
+    if deadline.met is not None:
+        return f"{deadline.time}; it {deadline.message}"
+    if deadline.state != "False":
+        return f"{deadline.time}; {deadline.message}"
+    finish = f"expected at {deadline.finish}" if deadline.finish else "end unknown"
+    between = (
+        f" (between {deadline.earliest} and {deadline.latest})"
+        if deadline.earliest and deadline.latest
+        else ""
+    )
+    return f"{deadline.time}; late: {finish}{between}"
 
 
 def _times(speedup: float | None) -> str:

@@ -1,0 +1,572 @@
+"""Deadlines: the cores that a job needs to end in time, and their reservation by its user's budget.
+
+A job with W seconds of work left on one core and t seconds to its deadline must progress at the
+speed W / t. By Amdahl's law (eq. 1) this takes
+
+    x = f s / (1 - (1 - f) s)   cores, where s = W / t < 1 / (1 - f),
+
+and x = s for a speed below one core, which is one core for a part of the time. W is taken one
+standard error higher (`safe_work`), so that a job errs on the side of too many cores.
+
+The objective of the market knows no deadlines. An accepted deadline is a minimum of cores, which
+its user's budget pays for before its other jobs, as for ``minCores``. Other users only see the
+prices that this user's demand makes, at which each of them can still buy its share of every node:
+nobody falls below its entitlement (V-C). A deadline is accepted
+
+1. if the cores that the job can use suffice, by the expected work;
+2. if the user's budget pays for the whole cores, at the price to which the reservation itself
+   raises them, together with what the user has reserved before (`_Purse.reserve`);
+3. and if the market that is cleared with the reservation gives the job these cores.
+
+Accepted deadlines come first, so that no promise is broken for a later one, then the others,
+the earliest deadline first. Under auctions, the deadline is the minimum utility of the job's bid
+instead (Abacus's SLO). Greedy and UpperBound ignore budgets, so that nothing can be reserved.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from walras.admission import divide_by_shares
+from walras.floors import spendable
+from walras.plan import DeadlineOutcome
+from walras.snapshot import identity
+from walras.speedup import speedup
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from walras.plan import DeadlineState, Plan
+    from walras.snapshot import CoreMechanism, Deadline, Job, JobKey, Policy, Snapshot
+
+    Decide = Callable[[Snapshot, Policy], Plan]
+
+RESERVING: frozenset[CoreMechanism] = frozenset(
+    {"AmdahlBidding", "ProportionalSharing", "BestResponse", "PriceAnticipating"}
+)
+"""Mechanisms under which cores are reserved for deadlines: those that charge budgets for cores."""
+
+SPARE = 0.1
+"""Part by which a need must fall below a smaller number of cores before it is reserved instead."""
+
+LEAST_RESERVED = 2
+"""Smallest reservation: a job of less than one core shares a pool, in which nothing is reserved."""
+
+SMALL_NEED = 0.5
+"""Cores that a job must need, without a core of its own, before `LEAST_RESERVED` are reserved."""
+
+NEWCOMER = 0.95
+"""Part of a user's budget that may be reserved when a deadline is accepted, since prices move."""
+
+ROUNDS = 3
+"""Most times that reservations are dropped one by one before all that do not hold are dropped."""
+
+BISECTIONS = 30
+"""Steps in the search for the part of a reservation that a budget pays for."""
+
+NEGLIGIBLE = 1e-9
+"""Cores, or part of a budget, that arithmetic may be off by."""
+
+
+def safe_work(deadline: Deadline) -> float:
+    """Return the work left on the safe side: one standard error more than expected."""
+    return deadline.left + deadline.error
+
+
+def cores_for(speed: float, fraction: float) -> float:
+    """Return the cores that give a speed, relative to one core; infinity if none do.
+
+    The inverse of `walras.forecast.expected_speedup`.
+    """
+    if speed <= 1:
+        return max(speed, 0.0)
+    rest = 1 - (1 - fraction) * speed
+    return fraction * speed / rest if rest > 0 else math.inf
+
+
+def cores_needed(deadline: Deadline, fraction: float) -> float:
+    """Return the cores that a job needs from now on to end in time, with the error as a margin."""
+    return cores_for(_speed(safe_work(deadline), deadline.seconds), fraction)
+
+
+def _speed(work: float, seconds: float) -> float:
+    if work <= 0:
+        return 0.0
+    return work / seconds if seconds > 0 else math.inf
+
+
+def reservation(needed: float, before: int, most: int, *, has_core: bool) -> int:
+    """Return the whole cores to reserve for a job; 0 if it needs no reservation.
+
+    More cores are reserved at once, fewer only when they suffice with `SPARE`, so that an estimate
+    that wavers moves no cores.
+
+    Args:
+        needed: Cores that the job needs.
+        before: Cores that are reserved for it now.
+        most: Most cores that it can use.
+        has_core: Whether it has a core of its own without a reservation.
+    """
+    before = min(before, most)
+    if needed <= 1:
+        enough = SMALL_NEED * (1 - SPARE if before else 1)
+        wants = needed > enough and (before or not has_core)
+        return min(LEAST_RESERVED, most) if wants else 0
+    if needed >= most:
+        return most
+    suffice = max(math.ceil(needed - NEGLIGIBLE), LEAST_RESERVED)
+    return max(suffice, min(math.ceil(needed * (1 + SPARE)), before))
+
+
+class _Part(NamedTuple):
+    """A pod of a job with a deadline.
+
+    Attributes:
+        number: Position of the pod in the snapshot.
+        needed: Cores that it needs, by the work on the safe side.
+        cores: Whole cores to reserve; 0 for none.
+        likely: Whole cores to reserve by the expected work.
+    """
+
+    number: int
+    needed: float
+    cores: int
+    likely: int
+
+
+class _Wish(NamedTuple):
+    """A job whose deadline is to be kept.
+
+    Attributes:
+        rank: Place in the order of acceptance.
+        user: Entitlement that pays.
+        parts: Its pods.
+        standing: Whether cores are reserved for it now.
+        within_reach: Whether the cores that it can use suffice.
+    """
+
+    rank: tuple[bool, float, str, str]
+    user: str
+    parts: tuple[_Part, ...]
+    standing: bool
+    within_reach: bool
+
+    @property
+    def job(self) -> tuple[str, str]:
+        """Namespace and name of the job."""
+        return self.rank[2], self.rank[3]
+
+    @property
+    def as_expected(self) -> _Wish:
+        """The wish without the margin for the error of its work left."""
+        parts = tuple(part._replace(cores=min(part.cores, part.likely)) for part in self.parts)
+        return self._replace(parts=parts)
+
+    @property
+    def reserves(self) -> bool:
+        """Whether any core is to be reserved."""
+        return any(part.cores for part in self.parts)
+
+
+class _Verdict(NamedTuple):
+    """The verdict on a wish.
+
+    Attributes:
+        payable: Cores that the user's budget could reserve, if it decided.
+        sure: Whether the cores are within the user's share of their nodes, which nobody takes.
+    """
+
+    state: DeadlineState
+    payable: float | None = None
+    sure: bool = False
+
+
+def with_deadlines(snapshot: Snapshot, policy: Policy, decide: Decide) -> Plan:
+    """Return the plan in which accepted deadlines have their cores, and the outcome of each.
+
+    Args:
+        snapshot: Snapshot in canonical order.
+        policy: Mechanisms.
+        decide: Clears a market in which ``deadline.reserved`` is a minimum of cores.
+    """
+    wishes = _wishes(snapshot)
+    if not wishes:
+        return decide(snapshot, policy)
+    if policy.cores == "Auction":
+        return _bid(snapshot, policy, decide, wishes)
+    if policy.cores not in RESERVING:
+        plan = decide(_reserved(snapshot, ()), policy)
+        return _with_outcomes(plan, snapshot, wishes, (), {})
+    chosen, plan = _keep_standing(snapshot, policy, decide, wishes)
+    verdicts: dict[tuple[str, str], _Verdict] = {}
+    chosen, plan = _accept(snapshot, policy, decide, wishes, chosen, plan, verdicts)
+    return _with_outcomes(plan, snapshot, wishes, chosen, verdicts)
+
+
+def _wishes(snapshot: Snapshot) -> list[_Wish]:
+    """Return the jobs with deadlines in the order of acceptance."""
+    cores = {node.name: node.cores for node in snapshot.nodes}
+    of_job: defaultdict[tuple[str, str, str], list[int]] = defaultdict(list)
+    for number, job in enumerate(snapshot.jobs):
+        if job.deadline is not None and cores.get(job.node, 0) > 0:
+            of_job[job.namespace, job.name, job.entitlement].append(number)
+    return sorted(_wish(snapshot, cores, key, numbers) for key, numbers in of_job.items())
+
+
+def _wish(
+    snapshot: Snapshot, cores: Mapping[str, int], key: tuple[str, str, str], numbers: Iterable[int]
+) -> _Wish:
+    parts: list[_Part] = []
+    standing, within_reach, seconds = False, True, math.inf
+    for number in numbers:
+        job = snapshot.jobs[number]
+        deadline, most = job.deadline, cores[job.node]
+        if deadline is None:
+            continue
+        most = min(most, job.max_cores or most)
+        needed = cores_needed(deadline, job.fraction)
+        holding = snapshot.held.get(identity(job))
+        has_core = holding is not None and holding.cores > 0
+        likely = cores_for(_speed(deadline.left, deadline.seconds), job.fraction)
+        whole = [
+            reservation(each, deadline.reserved, most, has_core=has_core)
+            for each in (needed, likely)
+        ]
+        parts.append(_Part(number, needed, *whole))
+        standing = standing or deadline.reserved > 0
+        seconds = min(seconds, deadline.seconds)
+        # What was promised is kept as long as it is possible at all.
+        work = deadline.left - (deadline.error if deadline.reserved else 0.0)
+        fastest = speedup(most, job.fraction)
+        within_reach = within_reach and _speed(work, deadline.seconds) <= fastest
+    namespace, name, user = key
+    rank = not standing, seconds, namespace, name
+    return _Wish(rank, user, tuple(parts), standing, within_reach)
+
+
+def _reserved(snapshot: Snapshot, chosen: Iterable[_Wish]) -> Snapshot:
+    """Return the snapshot with the cores of these deadlines reserved, and no others."""
+    cores = {part.number: part.cores for wish in chosen for part in wish.parts}
+    return replace(
+        snapshot,
+        jobs=tuple(
+            job
+            if job.deadline is None
+            else replace(job, deadline=replace(job.deadline, reserved=cores.get(number, 0)))
+            for number, job in enumerate(snapshot.jobs)
+        ),
+    )
+
+
+def _keep_standing(
+    snapshot: Snapshot, policy: Policy, decide: Decide, wishes: Sequence[_Wish]
+) -> tuple[list[_Wish], Plan]:
+    """Return the accepted deadlines whose cores the market still gives, and its plan.
+
+    Where a user's budget does not pay for all of them any more, those without the margin for errors
+    are tried, and then one less.
+    """
+    chosen = [each for each in wishes if each.standing and each.within_reach]
+    for _ in range(ROUNDS):
+        plan = decide(_reserved(snapshot, chosen), policy)
+        broken = _not_held(plan, snapshot, chosen)
+        if not broken:
+            return chosen, plan
+        users, last = {each.user for each in broken}, _last_of_users(broken)
+        modest = [each.as_expected if each.user in users else each for each in chosen]
+        chosen = modest if modest != chosen else [each for each in chosen if each not in last]
+    chosen = [each for each in chosen if each.user not in users]
+    return chosen, decide(_reserved(snapshot, chosen), policy)
+
+
+def _accept(
+    snapshot: Snapshot,
+    policy: Policy,
+    decide: Decide,
+    wishes: Sequence[_Wish],
+    chosen: list[_Wish],
+    plan: Plan,
+    verdicts: dict[tuple[str, str], _Verdict],
+) -> tuple[list[_Wish], Plan]:
+    """Return the accepted deadlines with the new ones among them, and the plan with all of them."""
+    purse = _Purse(snapshot, policy, plan, chosen)
+    standing = {each.job for each in chosen}
+    admitted = []
+    for wish in wishes:
+        if wish.job in standing or not wish.within_reach or not wish.reserves:
+            continue
+        verdict = purse.reserve(wish)
+        if verdict.state == "Reserved":
+            admitted.append(wish)
+        verdicts[wish.job] = verdict
+    for _ in range(ROUNDS):
+        if not admitted:
+            break
+        together = sorted([*chosen, *admitted])
+        trial = decide(_reserved(snapshot, together), policy)
+        broken = _not_held(trial, snapshot, together)
+        if not broken:
+            return together, trial
+        new = [each for each in broken if each.job not in standing]
+        bold = new or [each for each in admitted if not verdicts[each.job].sure]
+        last = _last_of_users(bold or broken)
+        admitted = [each for each in admitted if each not in last]
+        chosen = [each for each in chosen if each not in last]
+        verdicts.update((each.job, _Verdict("Crowded")) for each in last)
+    verdicts.update((each.job, _Verdict("Crowded")) for each in admitted)
+    return (
+        _keep_standing(snapshot, policy, decide, chosen)
+        if len(chosen) < len(standing)
+        else (chosen, plan)
+    )
+
+
+def _not_held(plan: Plan, snapshot: Snapshot, chosen: Iterable[_Wish]) -> list[_Wish]:
+    """Return the deadlines whose reserved cores the plan does not give.
+
+    Nodes that keep their division whatever happens do not count.
+    """
+    held = {identity(grant): grant.granted_cores for grant in plan.grants}
+    found = []
+    for wish in chosen:
+        for part in wish.parts:
+            job = snapshot.jobs[part.number]
+            if held.get(identity(job), 0) < part.cores and job.node not in snapshot.frozen:
+                found.append(wish)
+                break
+    return found
+
+
+def _last_of_users(wishes: Iterable[_Wish]) -> list[_Wish]:
+    """Return the last of each user's wishes, in the order of acceptance."""
+    return list({each.user: each for each in sorted(wishes)}.values())
+
+
+class _Purse:
+    """The cores that users can reserve, given the money that all spend in a plan.
+
+    To hold R of the C cores of a node on which the other users spend M, a user must spend
+    M R / (C - R): then the price is M / (C - R), and it buys R. This is more than R at the present
+    price if it buys less than R now. The others are taken to spend as much as they do now; as some
+    move to cheaper nodes, the real price is seldom higher.
+
+    Minimums within a user's share of every node can always be paid for (V-C), whoever else
+    reserves there.
+
+    Mechanisms other than the Amdahl market know no minimums. Under them, rounding moves cores among
+    a user's jobs on a node, so what the user buys there is the most that it can reserve.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, policy: Policy, plan: Plan, standing: Iterable[_Wish]
+    ) -> None:
+        self._jobs = snapshot.jobs
+        self._by_budget = policy.cores == "AmdahlBidding"
+        self._money: defaultdict[str, defaultdict[str, float]] = defaultdict(
+            lambda: defaultdict(float)
+        )
+        self._bought: defaultdict[tuple[str, str], float] = defaultdict(float)
+        self._minimums: defaultdict[tuple[str, str], float] = defaultdict(float)
+        self._size = {node.name: float(node.cores) for node in snapshot.nodes}
+        self._floor: dict[JobKey, float] = {}
+        floors: defaultdict[str, float] = defaultdict(float)
+        for grant in plan.grants:
+            self._money[grant.node][grant.entitlement] += grant.spend
+            self._bought[grant.entitlement, grant.node] += grant.cores
+            self._size[grant.node] -= grant.floor
+            self._floor[identity(grant)] = grant.floor
+            floors[grant.entitlement] += grant.floor
+        self._budgets = _budgets_above_floors(plan, floors)
+        self._all_budgets = sum(self._budgets.values())
+        self._room = dict(self._size)
+        bought = {identity(grant): grant.cores for grant in plan.grants}
+        self._without: defaultdict[tuple[str, str], set[JobKey]] = defaultdict(set)
+        for job in snapshot.jobs:
+            if identity(job) in bought:
+                self._without[job.entitlement, job.node].add(identity(job))
+            # A minimum that is not paid for does not count against others.
+            if 1 < job.min_cores <= bought.get(identity(job), 0.0) + NEGLIGIBLE:
+                self._claim(job, max(job.min_cores - self._floor[identity(job)], 0.0))
+        for wish in standing:
+            for part in wish.parts:
+                self._claim(self._jobs[part.number], self._beyond(part))
+
+    def _claim(self, job: Job, cores: float) -> None:
+        """Count cores as a minimum of a job."""
+        self._minimums[job.entitlement, job.node] += cores
+        self._room[job.node] -= cores
+        if cores:
+            self._without[job.entitlement, job.node].discard(identity(job))
+
+    def _least(self, user: str, node: str, wanted: Mapping[JobKey, float], part: float) -> float:
+        """Return the cores that the user must have on a node to reserve a part of what it wants.
+
+        Its jobs there without a minimum share a core at least, which others would lose otherwise.
+        """
+        more = sum(cores for key, cores in wanted.items() if key[-1] == node)
+        small = self._without[user, node] - {key for key, cores in wanted.items() if cores}
+        return self._minimums[user, node] + part * more + (1.0 if small else 0.0)
+
+    def _beyond(self, part: _Part) -> float:
+        """Return the cores to reserve beyond those that the pod has as its floor or minimum."""
+        job = self._jobs[part.number]
+        has = max(self._floor.get(identity(job), 0.0), job.min_cores if job.min_cores > 1 else 0)
+        return max(part.cores - has, 0.0)
+
+    def reserve(self, wish: _Wish) -> _Verdict:
+        """Return whether the wish can be paid for; if it can, count its cores as reserved."""
+        wanted = {identity(self._jobs[p.number]): self._beyond(p) for p in wish.parts}
+        on_node: defaultdict[str, float] = defaultdict(float)
+        for (*_, node), cores in wanted.items():
+            on_node[node] += cores
+        sure = self._by_budget and self._within_share(wish.user, wanted)
+        if not sure:
+            if any(cores > self._room[node] + NEGLIGIBLE for node, cores in on_node.items()):
+                return _Verdict("Crowded")
+            payable = self._payable(wish.user, wanted)
+            if payable < 1:
+                return _Verdict("Unaffordable", payable * sum(part.cores for part in wish.parts))
+        for part in wish.parts:
+            self._claim(self._jobs[part.number], self._beyond(part))
+        for node in on_node:
+            spent = self._cost(wish.user, node, self._least(wish.user, node, {}, 0.0))
+            self._money[node][wish.user] = max(self._money[node][wish.user], spent)
+        return _Verdict("Reserved", sure=sure)
+
+    def _within_share(self, user: str, wanted: Mapping[JobKey, float]) -> bool:
+        """Return whether all minimums of the user fit into its share of each of these nodes."""
+        share = self._budgets.get(user, 0.0) / (self._all_budgets or 1.0)
+        return all(
+            self._least(user, node, wanted, 1.0) <= share * self._size[node] + NEGLIGIBLE
+            for *_, node in wanted
+        )
+
+    def _payable(self, user: str, wanted: Mapping[JobKey, float]) -> float:
+        """Return the part of the wanted cores that the user can reserve, at most 1."""
+        if self._affords(user, wanted, 1.0):
+            return 1.0
+        low, high = 0.0, 1.0
+        for _ in range(BISECTIONS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self._affords(user, wanted, middle) else (low, middle)
+        return low
+
+    def _affords(self, user: str, wanted: Mapping[JobKey, float], part: float) -> bool:
+        nodes = {node for *_, node in wanted}
+        if not self._by_budget:
+            return all(
+                self._least(user, node, wanted, part) <= self._bought[user, node] + NEGLIGIBLE
+                for node in nodes
+            )
+        nodes |= {node for name, node in self._minimums if name == user}
+        cost = sum(
+            self._cost(user, node, self._least(user, node, wanted, part)) for node in sorted(nodes)
+        )
+        return cost <= NEWCOMER * self._budgets.get(user, 0.0)
+
+    def _cost(self, user: str, node: str, cores: float) -> float:
+        """Return what a user must spend on a node to hold some cores there."""
+        others = sum(money for name, money in self._money[node].items() if name != user)
+        left = self._size[node] - cores
+        if not cores or others <= 0:
+            return 0.0
+        return others * cores / left if left > 0 else math.inf
+
+
+def _budgets_above_floors(plan: Plan, floors: Mapping[str, float]) -> dict[str, float]:
+    """Return what users can spend on cores beyond floors, by name."""
+    budgets = {user.name: user.entitled_cores for user in plan.users}
+    if not any(floors.values()):
+        return budgets
+    kept = np.array([floors.get(name, 0.0) for name in budgets])
+    left = spendable(np.array(list(budgets.values())), kept, sum(budgets.values()))
+    return dict(zip(budgets, left.tolist(), strict=True))
+
+
+def _bid(snapshot: Snapshot, policy: Policy, decide: Decide, wishes: Sequence[_Wish]) -> Plan:
+    """Return the plan of an auction in which deadlines are minimums of utilities."""
+    shares = divide_by_shares(snapshot.entitlements, {job.entitlement for job in snapshot.jobs})
+    asking = {
+        wish: least
+        for wish in wishes
+        if wish.within_reach and (least := _utility(snapshot, policy, wish, shares[wish.user]))
+    }
+    least_of = {wish.job: least for wish, least in asking.items()}
+    jobs = tuple(
+        replace(job, bid=replace(job.bid, minimum_utility=max(own or 0.0, least)))
+        if (least := least_of.get((job.namespace, job.name)))
+        else job
+        for job in snapshot.jobs
+        for own in (job.bid.minimum_utility,)
+    )
+    plan = decide(replace(_reserved(snapshot, ()), jobs=jobs), policy)
+    kept = {(bid.namespace, bid.name) for bid in plan.bids if bid.charge}
+    chosen = [wish for wish in asking if wish.job in kept]
+    outbid = {wish.job: _Verdict("Outbid") for wish in asking if wish.job not in kept}
+    return _with_outcomes(plan, snapshot, wishes, chosen, outbid)
+
+
+def _utility(snapshot: Snapshot, policy: Policy, wish: _Wish, share: float) -> float | None:
+    """Return the utility that a job's bid must reach for its deadline; None if that is unknown.
+
+    It is the utility of the cores that the job needs and, if memory is auctioned too, of its user's
+    share of the memory.
+    """
+    size = {node.name: float(node.cores) for node in snapshot.nodes}
+    needs: defaultdict[str, float] = defaultdict(float)
+    pods = [job for job in snapshot.jobs if (job.namespace, job.name) == wish.job]
+    for part in wish.parts:
+        needs[snapshot.jobs[part.number].node] += part.cores or part.needed
+    whole = sum(size[node] for node in {job.node for job in pods})
+    parts = {node: min(needs[node] / size[node], 1.0) for node in {job.node for job in pods}}
+    bid = pods[0].bid
+    memory = share if policy.memory == "Auction" and pods[0].memory is not None else None
+    if bid.utility == "Linear":
+        of_cores = bid.cores * sum(size[node] * parts[node] for node in sorted(parts)) / whole
+        return of_cores + (0.0 if memory is None else bid.memory * memory)
+    if min(parts.values()) <= 0:
+        return None
+    power = sum(size[node] / whole * math.log(parts[node]) for node in sorted(parts))
+    return math.exp(bid.cores * power) * (1.0 if memory is None else memory**bid.memory)
+
+
+def _with_outcomes(
+    plan: Plan,
+    snapshot: Snapshot,
+    wishes: Sequence[_Wish],
+    chosen: Collection[_Wish],
+    verdicts: Mapping[tuple[str, str], _Verdict],
+) -> Plan:
+    """Return the plan with the outcome of every deadline."""
+    accepted = {each.job: each for each in chosen}
+    outcomes: dict[int, DeadlineOutcome] = {}
+    for asked in wishes:
+        wish = accepted.get(asked.job, asked)
+        verdict = verdicts.get(wish.job, _Verdict("Forecast"))
+        if not wish.within_reach:
+            verdict = _Verdict("OutOfReach")
+        elif not wish.reserves:
+            verdict = _Verdict("OnTime")
+        elif wish.job in accepted:
+            verdict = _Verdict("Reserved")
+        for part in wish.parts:
+            job = snapshot.jobs[part.number]
+            outcomes[part.number] = DeadlineOutcome(
+                namespace=job.namespace,
+                name=job.name,
+                entitlement=job.entitlement,
+                node=job.node,
+                pod=job.pod,
+                needed=part.needed,
+                reserved=part.cores if wish.job in accepted else 0,
+                payable=verdict.payable,
+                state=verdict.state,
+            )
+    granted = {identity(grant) for grant in plan.grants}
+    found = (outcomes[number] for number in sorted(outcomes))
+    return replace(plan, deadlines=tuple(each for each in found if identity(each) in granted))

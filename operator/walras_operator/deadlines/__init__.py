@@ -1,0 +1,1 @@
+"""Deadlines of jobs: the work that pods have done and have left, and what their deadlines take."""

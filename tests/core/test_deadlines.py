@@ -1,0 +1,440 @@
+"""Deadlines: what they take, which are accepted, and that nobody else pays for them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from walras.clearing import clear
+from walras.deadlines import cores_for, cores_needed, reservation
+from walras.forecast import expected_speedup, forecast
+from walras.snapshot import (
+    Bid,
+    Deadline,
+    Entitlement,
+    Holding,
+    Job,
+    Node,
+    Policy,
+    Snapshot,
+    identity,
+)
+
+if TYPE_CHECKING:
+    from walras.plan import DeadlineOutcome, Plan
+    from walras.snapshot import CoreMechanism
+
+HOUR = 3600.0
+
+
+def job(
+    name: str,
+    user: str,
+    node: str = "one",
+    fraction: float = 0.95,
+    deadline: Deadline | None = None,
+    **fields: int,
+) -> Job:
+    return Job("default", name, user, node, fraction, deadline=deadline, **fields)  # type: ignore[arg-type]
+
+
+def cluster(nodes: dict[str, int], *jobs: Job, shares: dict[str, int] | None = None) -> Snapshot:
+    users = sorted({each.entitlement for each in jobs})
+    of = shares or {}
+    return Snapshot(
+        tuple(
+            Entitlement(user, of.get(user, 1), namespaces=frozenset(["default"])) for user in users
+        ),
+        tuple(Node(name, cores) for name, cores in nodes.items()),
+        jobs,
+    )
+
+
+def outcome_of(plan: Plan, name: str) -> DeadlineOutcome:
+    return next(each for each in plan.deadlines if each.name == name)
+
+
+def cores_of(plan: Plan, name: str) -> int:
+    return next(grant.granted_cores for grant in plan.grants if grant.name == name)
+
+
+def work_for(cores: float, fraction: float = 0.95, seconds: float = HOUR) -> Deadline:
+    """A deadline that takes exactly this many cores."""
+    return Deadline(seconds, seconds * expected_speedup(job("x", "u", fraction=fraction), cores))
+
+
+# The arithmetic of a deadline.
+
+
+@given(st.floats(0.001, 1.0), st.floats(0.01, 200.0))
+def test_cores_for_a_speed_give_that_speed(fraction: float, cores: float) -> None:
+    speed = expected_speedup(job("x", "u", fraction=fraction), cores)
+    found = cores_for(speed, fraction)
+    assert expected_speedup(job("x", "u", fraction=fraction), found) == pytest.approx(
+        speed, rel=1e-6
+    )
+
+
+@given(st.floats(0.5, 1.0), st.floats(0.1, 30.0))
+def test_whole_cores_are_those_that_a_search_finds(fraction: float, speed: float) -> None:
+    one = job("x", "u", fraction=fraction)
+    enough = [x for x in range(1, 4000) if expected_speedup(one, x) >= speed]
+    found = cores_for(speed, fraction)
+    assume(enough or found > 4000 or math.isinf(found))
+    if enough:
+        assert max(math.ceil(found - 1e-6), 1) == enough[0] or abs(found - enough[0]) < 1e-3
+    else:
+        assert found > 3999
+
+
+def test_no_number_of_cores_reaches_a_speed_beyond_the_sequential_part() -> None:
+    assert cores_for(1 / (1 - 0.9), 0.9) == math.inf
+    assert cores_for(11, 0.9) == math.inf
+    assert cores_for(10_000, 1.0) == 10_000
+
+
+def test_the_error_is_a_margin_and_a_passed_deadline_takes_all() -> None:
+    assert cores_needed(Deadline(100.0, 400.0, 0.0), 1.0) == pytest.approx(4)
+    assert cores_needed(Deadline(100.0, 400.0, 100.0), 1.0) == pytest.approx(5)
+    assert cores_needed(Deadline(-1.0, 400.0), 1.0) == math.inf
+    assert cores_needed(Deadline(-1.0, 0.0), 1.0) == 0
+
+
+@given(st.floats(2.0, 60.0), st.lists(st.floats(0.96, 1.04), min_size=1, max_size=30))
+def test_an_estimate_that_wavers_moves_no_cores_down(needed: float, wavers: list[float]) -> None:
+    """Cores that were reserved are kept as long as fewer would not do with some spare."""
+    reserved = reservation(needed * 1.05, 0, 64, has_core=True)
+    highest = reserved
+    for waver in wavers:
+        reserved = reservation(needed * waver, reserved, 64, has_core=True)
+        assert reserved >= min(needed * waver, 64) - 1e-6
+        assert reserved == highest
+
+
+@given(st.floats(0.0, 80.0), st.integers(0, 64), st.integers(2, 64), st.booleans())
+def test_a_reservation_suffices_and_is_settled_after_one_step(
+    needed: float, before: int, most: int, has_core: bool
+) -> None:
+    first = reservation(needed, before, most, has_core=has_core)
+    assert 0 <= first <= most
+    assert first >= min(needed, most) - 1e-6 or needed <= 1
+    assert reservation(needed, first, most, has_core=has_core) == first or first == 0
+
+
+def test_less_than_a_core_is_reserved_only_without_a_core_of_its_own() -> None:
+    assert reservation(0.8, 0, 8, has_core=True) == 0
+    assert reservation(0.8, 0, 8, has_core=False) == 2
+    assert reservation(0.3, 0, 8, has_core=False) == 0
+    assert reservation(0.48, 2, 8, has_core=True) == 2
+    assert reservation(0.3, 2, 8, has_core=True) == 0
+
+
+# Acceptance.
+
+
+def test_the_own_jobs_of_a_user_give_way_and_no_others() -> None:
+    """On one node each of two equal users has 8 of 16 cores, whatever is reserved."""
+    jobs = [job("a", "ada", deadline=work_for(6)), job("b", "ada"), job("c", "bob")]
+    plan = clear(cluster({"one": 16}, *jobs))
+    without = clear(cluster({"one": 16}, *[replace(each, deadline=None) for each in jobs]))
+    assert outcome_of(plan, "a").state == "Reserved"
+    assert (cores_of(plan, "a"), cores_of(plan, "b"), cores_of(plan, "c")) == (6, 2, 8)
+    assert cores_of(without, "c") == 8
+    assert cores_of(without, "a") == 4
+    reason = next(grant.reason for grant in plan.grants if grant.name == "a")
+    assert "the 6 cores reserved for its deadline" in reason
+
+
+def test_what_the_budget_does_not_pay_for_is_not_reserved() -> None:
+    jobs = [job("a", "ada", deadline=work_for(12)), job("b", "ada"), job("c", "bob")]
+    plan = clear(cluster({"one": 16}, *jobs))
+    outcome = outcome_of(plan, "a")
+    assert (outcome.state, outcome.reserved) == ("Unaffordable", 0)
+    assert outcome.needed == pytest.approx(12)
+    assert outcome.payable is not None
+    assert 6 < outcome.payable < 7
+    assert (cores_of(plan, "a"), cores_of(plan, "c")) == (4, 8)
+
+
+def test_a_budget_may_be_spent_on_one_of_two_nodes() -> None:
+    """Half of the cluster is worth 16 cores; 10 of one node's 16 are within what that pays."""
+    jobs = [
+        job("a", "ada", deadline=work_for(10)),
+        job("b", "ada", "two"),
+        job("c", "bob"),
+        job("d", "bob", "two"),
+    ]
+    plan = clear(cluster({"one": 16, "two": 16}, *jobs))
+    assert outcome_of(plan, "a").state == "Reserved"
+    assert cores_of(plan, "a") == 10
+    bob = next(user for user in plan.users if user.name == "bob")
+    assert bob.utility >= bob.entitlement_utility * (1 - 1e-6)
+
+
+def test_the_earliest_deadline_comes_first() -> None:
+    soon, late = work_for(5, seconds=HOUR), work_for(5, seconds=2 * HOUR)
+    others = (job("c", "ada"), job("d", "bob"))
+    plan = clear(
+        cluster(
+            {"one": 16}, job("a", "ada", deadline=late), job("b", "ada", deadline=soon), *others
+        )
+    )
+    assert (outcome_of(plan, "b").state, outcome_of(plan, "a").state) == (
+        "Reserved",
+        "Unaffordable",
+    )
+
+
+def test_a_promise_is_not_broken_for_an_earlier_deadline_of_the_same_user() -> None:
+    soon, late = work_for(5, seconds=HOUR), work_for(5, seconds=2 * HOUR)
+    jobs = (
+        job("a", "ada", deadline=replace(late, reserved=5)),
+        job("b", "ada", deadline=soon),
+        job("d", "bob"),
+    )
+    plan = clear(cluster({"one": 16}, *jobs))
+    assert (outcome_of(plan, "a").state, outcome_of(plan, "b").state) == (
+        "Reserved",
+        "Unaffordable",
+    )
+
+
+def test_what_no_cores_can_do_is_not_bent() -> None:
+    hopeless = Deadline(HOUR, 30 * HOUR)
+    jobs = (job("a", "ada", deadline=hopeless), job("b", "bob"))
+    plan = clear(cluster({"one": 16}, *jobs))
+    assert outcome_of(plan, "a").state == "OutOfReach"
+    assert cores_of(plan, "a") == 8
+    bounded = replace(jobs[0], deadline=work_for(6), max_cores=4)
+    plan = clear(cluster({"one": 16}, bounded, jobs[1]))
+    assert outcome_of(plan, "a").state == "OutOfReach"
+
+
+def test_all_pods_of_a_job_are_accepted_together() -> None:
+    def pod(name: str, cores: float) -> Job:
+        return replace(job("a", "ada", deadline=work_for(cores)), pod=name)
+
+    others = (job("b", "ada"), job("c", "bob"))
+    plan = clear(cluster({"one": 32}, pod("x", 6), pod("y", 6), *others))
+    assert {each.state for each in plan.deadlines} == {"Reserved"}
+    plan = clear(cluster({"one": 32}, pod("x", 2), pod("y", 15), *others))
+    assert {(each.state, each.reserved) for each in plan.deadlines} == {("Unaffordable", 0)}
+
+
+def test_a_user_cannot_block_another_by_minimums_that_it_does_not_pay_for() -> None:
+    """A minimum beyond the node keeps nobody from a reservation within its share."""
+    greedy = job("z", "eve", min_cores=1000)
+    jobs = (job("a", "ada", deadline=work_for(6)), job("b", "ada"), greedy)
+    plan = clear(cluster({"one": 16}, *jobs))
+    assert outcome_of(plan, "a").state == "Reserved"
+    assert cores_of(plan, "a") == 6
+
+
+def test_a_share_is_not_lost_to_an_earlier_promise_beyond_another_share() -> None:
+    """Bob's promise took more of the node than his share; Ada's, within hers, comes first."""
+    two = {"one": 16, "two": 16}
+    bobs = job("c", "bob", deadline=replace(work_for(10), reserved=10))
+    alone = clear(cluster(two, job("a", "ada"), bobs, job("b", "ada", "two")))
+    assert outcome_of(alone, "c").state == "Reserved"
+    both = cluster(two, job("a", "ada", deadline=work_for(8)), bobs, job("b", "ada", "two"))
+    plan = clear(both)
+    assert outcome_of(plan, "a").state == "Reserved"
+    assert cores_of(plan, "a") >= 8
+    assert outcome_of(plan, "c").state != "Reserved"
+
+
+@pytest.mark.parametrize("mechanism", ["ProportionalSharing", "BestResponse", "PriceAnticipating"])
+def test_other_markets_reserve_within_what_a_user_buys_on_the_node(
+    mechanism: CoreMechanism,
+) -> None:
+    jobs = (job("a", "ada", deadline=work_for(6)), job("b", "ada"), job("c", "bob"))
+    plan = clear(cluster({"one": 16}, *jobs), Policy(mechanism))
+    assert outcome_of(plan, "a").state == "Reserved"
+    assert (cores_of(plan, "a"), cores_of(plan, "c")) == (6, 8)
+    jobs = (job("a", "ada", deadline=work_for(12)), *jobs[1:])
+    plan = clear(cluster({"one": 16}, *jobs), Policy(mechanism))
+    assert outcome_of(plan, "a").state == "Unaffordable"
+    assert cores_of(plan, "c") == 8
+
+
+@pytest.mark.parametrize("mechanism", ["Greedy", "UpperBound"])
+def test_mechanisms_without_budgets_only_forecast(mechanism: CoreMechanism) -> None:
+    jobs = (job("a", "ada", deadline=work_for(6)), job("b", "ada"), job("c", "bob"))
+    plan = clear(cluster({"one": 16}, *jobs), Policy(mechanism))
+    without = clear(
+        cluster({"one": 16}, *[replace(each, deadline=None) for each in jobs]), Policy(mechanism)
+    )
+    assert outcome_of(plan, "a").state == "Forecast"
+    assert plan.grants == without.grants
+
+
+@pytest.mark.parametrize("utility", ["Linear", "Log"])
+def test_an_auction_charges_for_a_deadline_only_if_it_is_met(utility: str) -> None:
+    def bids(mine: float, others: float) -> Plan:
+        jobs = [
+            replace(job(name, user, deadline=work_for(cores)), bid=Bid(utility=utility))  # type: ignore[arg-type]
+            for name, user, cores in (("a", "ada", mine), ("c", "bob", others))
+        ]
+        shares = {"ada": 2, "bob": 1}
+        return clear(cluster({"one": 16}, *jobs, shares=shares), Policy("Auction"))
+
+    met = bids(8, 5)
+    assert [each.state for each in met.deadlines] == ["Reserved", "Reserved"]
+    assert cores_of(met, "a") >= 8
+    assert cores_of(met, "c") >= 5
+    assert all(each.charge > 0 for each in met.bids)
+    lost = bids(9, 9)
+    assert [each.state for each in lost.deadlines] == ["Reserved", "Outbid"]
+    charges = {each.name: each.charge for each in lost.bids}
+    assert charges["a"] > 0
+    assert charges["c"] == 0
+
+
+# Properties of any market.
+
+
+@st.composite
+def markets(draw: st.DrawFn) -> Snapshot:
+    """Draw users, nodes, and jobs some of which have deadlines, minimums or reservations."""
+    users = [f"user-{i}" for i in range(draw(st.integers(2, 4)))]
+    nodes = {f"node-{j}": draw(st.sampled_from([4, 8, 16])) for j in range(draw(st.integers(1, 3)))}
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    jobs = []
+    for number in range(draw(st.integers(2, 9))):
+        deadline = None
+        if random.random() < 0.6:
+            deadline = Deadline(
+                float(random.uniform(-10, 7200)),
+                float(random.uniform(0, 36000)),
+                float(random.uniform(0, 2000)),
+                int(random.choice([0, 0, 2, 4])),
+            )
+        jobs.append(
+            Job(
+                "default",
+                f"job-{number}",
+                str(random.choice(users)),
+                str(random.choice(list(nodes))),
+                float(random.uniform(0.5, 0.99)),
+                min_cores=int(random.choice([1, 1, 1, 3])),
+                deadline=deadline,
+            )
+        )
+    shares = {user: draw(st.integers(1, 5)) for user in users}
+    return cluster(nodes, *jobs, shares=shares)
+
+
+@pytest.mark.long
+@given(markets())
+@settings(max_examples=60, deadline=None)
+def test_nobody_falls_below_its_entitlement_for_the_deadlines_of_others(market: Snapshot) -> None:
+    """Of users without deadlines or minimums of their own, whose utility is theirs to lower."""
+    plan = clear(market)
+    assume(plan.converged)
+    bound = {each.entitlement for each in market.jobs if each.deadline or each.min_cores > 1}
+    for user in plan.users:
+        if user.name not in bound:
+            assert user.utility >= user.entitlement_utility * (1 - 1e-4)
+
+
+@pytest.mark.long
+@given(markets(), st.randoms(use_true_random=False))
+@settings(max_examples=60, deadline=None)
+def test_outcomes_do_not_depend_on_the_order_and_hold_in_the_plan(
+    market: Snapshot, random: object
+) -> None:
+    plan = clear(market)
+    shuffled = list(market.jobs)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    again = clear(replace(market, jobs=tuple(shuffled)))
+    assert sorted(plan.deadlines, key=identity) == sorted(again.deadlines, key=identity)
+    held = {identity(grant): grant.granted_cores for grant in plan.grants}
+    for each in plan.deadlines:
+        assert held[identity(each)] >= each.reserved
+        assert (each.reserved > 0) == (each.state == "Reserved") or each.state == "Reserved"
+
+
+@pytest.mark.long
+@given(markets())
+@settings(max_examples=60, deadline=None)
+def test_what_was_accepted_is_accepted_again(market: Snapshot) -> None:
+    """Deciding again on the outcome changes no reservation."""
+    plan = clear(market)
+    reserved = {identity(each): each.reserved for each in plan.deadlines}
+    jobs = tuple(
+        replace(each, deadline=replace(each.deadline, reserved=reserved[identity(each)]))
+        if each.deadline and identity(each) in reserved
+        else each
+        for each in market.jobs
+    )
+    again = clear(replace(market, jobs=jobs, held=plan.holdings()))
+    for each in again.deadlines:
+        before = reserved[identity(each)]
+        assert each.reserved >= before or each.needed < before
+
+
+@pytest.mark.long
+@given(markets())
+@settings(max_examples=60, deadline=None)
+def test_of_a_users_equal_deadlines_on_a_node_the_earliest_are_accepted(market: Snapshot) -> None:
+    """A later deadline is accepted before an earlier one only if it takes fewer cores."""
+    fresh = tuple(
+        replace(each, min_cores=1, deadline=each.deadline and replace(each.deadline, reserved=0))
+        for each in market.jobs
+    )
+    plan = clear(replace(market, jobs=fresh))
+    seconds = {identity(each): each.deadline.seconds for each in fresh if each.deadline}
+    for one in plan.deadlines:
+        for other in plan.deadlines:
+            same = (one.entitlement, one.node) == (other.entitlement, other.node)
+            if same and one.state == "Unaffordable" and other.reserved:
+                earlier = seconds[identity(other)] <= seconds[identity(one)]
+                assert earlier or other.reserved <= math.ceil(one.needed)
+
+
+# A run to its end.
+
+
+def test_accepted_deadlines_are_met_in_a_simulated_run_and_the_market_alone_misses() -> None:
+    done = {"a": 6.0 * HOUR, "b": 40.0 * HOUR, "c": 60.0 * HOUR}
+    jobs = {name: job(name, "ada" if name < "c" else "bob") for name in done}
+    alone = {identity(jobs[name]): work for name, work in done.items()}
+    deadline = Deadline(1.5 * HOUR, done["a"])
+    market = cluster({"one": 16}, *jobs.values())
+    policy = Policy(hysteresis=0.02)
+    late = forecast(market, policy, alone)[identity(jobs["a"])]
+    assert late > deadline.seconds
+    promised = replace(market, jobs=(replace(jobs["a"], deadline=deadline), *market.jobs[1:]))
+    assert forecast(promised, policy, alone)[identity(jobs["a"])] <= deadline.seconds * 1.0001
+
+
+def test_a_job_decided_every_minute_keeps_its_cores_steady_and_is_in_time() -> None:
+    """The work left is known with an error that shrinks; cores never move back and forth."""
+    random = np.random.default_rng(1)
+    left, seconds, reserved = 5.0 * HOUR, 1.2 * HOUR, 0
+    held: dict[tuple[str, str, str, str], Holding] = {}
+    history = []
+    while left > 0:
+        estimate = left * (1 + 0.02 * random.standard_normal())
+        mine = job("a", "ada", deadline=Deadline(seconds, estimate, 0.02 * left, reserved))
+        market = cluster({"one": 16}, mine, job("b", "ada"), job("c", "bob"))
+        plan = clear(replace(market, held=held), Policy(hysteresis=0.02))
+        held, reserved = plan.holdings(), outcome_of(plan, "a").reserved
+        history.append(cores_of(plan, "a"))
+        left -= 60 * expected_speedup(mine, history[-1])
+        seconds -= 60
+    assert seconds > -60
+    turns = sum(
+        (b > a) != (c > b)
+        for a, b, c in zip(history, history[1:], history[2:], strict=False)
+        if a != b and b != c
+    )
+    assert turns <= 1
+    assert len([1 for a, b in itertools.pairwise(history) if a != b]) <= 6
