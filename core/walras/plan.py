@@ -126,6 +126,7 @@ class BidOutcome:
 
     Attributes:
         budget: Part of the entitlement's budget, in cores at the cluster's average price.
+        weights: Weights of all cores and of all memory of its pods' nodes in its utility.
         utility: Utility of what its pods hold. A logarithmic utility is given as the product of
             shares to the powers of their weights, which is never negative.
         reach: Utility if the pods had all that they can use.
@@ -138,6 +139,7 @@ class BidOutcome:
     name: str
     entitlement: str
     budget: float
+    weights: tuple[float, float]
     utility: float
     reach: float
     minimum: float | None

@@ -594,6 +594,8 @@ class JobDetail(JobFigures):
         message: State in a sentence, with the way out.
         budget: Budget that pays for it.
         source_text: Source of F in words.
+        weights_text: Weights with which it bids in auctions, and their source, as ``walras
+            explain`` says it; null without an auction.
         curve: How it speeds up with cores.
         pods: Its pods by name.
         unlisted: Number of pods for which its status has no room.
@@ -605,6 +607,7 @@ class JobDetail(JobFigures):
     message: str
     budget: JobBudget
     source_text: str
+    weights_text: str | None
     curve: Curve
     pods: list[JobPod]
     unlisted: int

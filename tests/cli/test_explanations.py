@@ -317,9 +317,10 @@ RUNS = [
             "weights 3.00 of cores and 1.00 of memory, given by spec",
         ),
         ({}, "weights 1.00 of cores and 1.00 of memory, the default: 0 runs, 0 recorded"),
-        ({"runs": RUNS[:1]}, "the default: 1 run, 0 recorded, too few"),
+        ({"runs": RUNS[:1]}, "the default: 1 run, 0 recorded, too few to"),
         ({"runs": RUNS}, "(95 % intervals), estimated from 4 runs, 0 recorded"),
-        ({"runs": RUNS[:1] * 3}, "(0.00 or more) of memory (95 % intervals), estimated from 3"),
+        ({"runs": RUNS, "utility": "Log"}, "(95 % intervals), estimated from 4 runs, 0 recorded"),
+        ({"runs": RUNS[:1] * 3}, "the default: 3 runs, 0 recorded, whose shares are too similar"),
     ],
 )
 def test_what_a_job_bids_by_is_told_with_how_sure_that_is(auction: Document, told: str) -> None:

@@ -87,6 +87,7 @@ class AuctionWeights:
 
     Attributes:
         source: Given, Estimated or Equal.
+        cause: Why weights are Equal: TooFew, TooSimilar or NoGain; None if that is not known.
         runs: Number of runs to estimate weights from.
         recorded: Number of these runs that the operator recorded.
         cores: Weight of its share of the cores.
@@ -94,6 +95,7 @@ class AuctionWeights:
     """
 
     source: str
+    cause: str | None
     runs: int
     recorded: int
     cores: Worth
@@ -249,7 +251,9 @@ def _auction_weights(auction: AuctionReport | None) -> AuctionWeights | None:
     if weights is None:
         return None
     cores, memory = _worth(weights.cores), _worth(weights.memory)
-    return AuctionWeights(weights.source, weights.runs, weights.recorded, cores, memory)
+    return AuctionWeights(
+        weights.source, weights.cause, weights.runs, weights.recorded, cores, memory
+    )
 
 
 def _worth(weight: WeightReport) -> Worth:

@@ -39,6 +39,15 @@ MOST = 10
 SMALLEST_CREDIT = 0.05
 """Core-seconds of the smallest rounding credit that is printed, half of its last digit."""
 
+NOT_ESTIMATED = {
+    "TooFew": "{}, too few to estimate weights from",
+    "TooSimilar": "{}, whose shares are too similar to tell the weights apart",
+    "NoGain": "{}, in which utility rose with neither share",
+}
+"""Why weights are not estimated, by the cause that a status names."""
+
+UNUSABLE = "{}, too few or too similar to estimate weights from"
+
 
 def title(name: str, reason: str, message: str) -> Text:
     """Return what is explained, and how it is."""
@@ -84,7 +93,7 @@ def render_job(job: JobExplanation, *, wide: bool) -> list[RenderableType]:
         facts(
             ("paid by", _budget(job.budget)),
             ("speedup", f"{_times(job.speedup)}; {fraction}"),
-            *([] if job.weights is None else [("bids with", _auction_weights(job.weights))]),
+            *([] if job.weights is None else [("bids with", auction_weights(job.weights))]),
         ),
         *faults(job.faults),
     ]
@@ -110,7 +119,7 @@ def _times(speedup: float | None) -> str:
     return "not predicted" if speedup is None else f"{speedup:.2f} times one core"
 
 
-def _auction_weights(weights: AuctionWeights) -> str:
+def auction_weights(weights: AuctionWeights) -> str:
     """Return what a job bids by, how sure that is, and what it is from."""
     both = f"weights {_worth(weights.cores)} of cores and {_worth(weights.memory)} of memory"
     if weights.source == "Given":
@@ -118,7 +127,7 @@ def _auction_weights(weights: AuctionWeights) -> str:
     number = f"{weights.runs} run{'' if weights.runs == 1 else 's'}, {weights.recorded} recorded"
     if weights.source == "Estimated":
         return f"{both} (95 % intervals), estimated from {number}"
-    return f"{both}, the default: {number}, too few or too similar to estimate weights from"
+    return f"{both}, the default: {NOT_ESTIMATED.get(weights.cause or '', UNUSABLE).format(number)}"
 
 
 def _worth(worth: Worth) -> str:

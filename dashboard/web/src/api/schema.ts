@@ -404,6 +404,8 @@ export interface components {
          *         message: State in a sentence, with the way out.
          *         budget: Budget that pays for it.
          *         source_text: Source of F in words.
+         *         weights_text: Weights with which it bids in auctions, and their source, as ``walras
+         *             explain`` says it; null without an auction.
          *         curve: How it speeds up with cores.
          *         pods: Its pods by name.
          *         unlisted: Number of pods for which its status has no room.
@@ -449,6 +451,8 @@ export interface components {
             budget: components["schemas"]["JobBudget"];
             /** Sourcetext */
             sourceText: string;
+            /** Weightstext */
+            weightsText: string | null;
             curve: components["schemas"]["Curve"];
             /** Pods */
             pods: components["schemas"]["JobPod"][];

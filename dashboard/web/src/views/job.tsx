@@ -88,7 +88,16 @@ function Page({ job }: { job: JobDetail }) {
         <Card title="Speedup" about={<CurveAbout job={job} />}>
           <CurveChart job={job} />
         </Card>
-        <Card title="Why it has what it has">
+        <Card
+          title="Why it has what it has"
+          about={
+            job.weightsText !== null && (
+              <>
+                Bids with <bdi>{job.weightsText}</bdi>
+              </>
+            )
+          }
+        >
           <Why pods={job.pods} />
         </Card>
       </div>
