@@ -185,6 +185,9 @@ class Pairing:
         measured: Whether each job's penalty was measured; it was predicted otherwise.
         companions: Title of the co-runner with which each job would break away; empty if none.
         gains: Part of its throughput that each job would save by breaking away.
+        learning: Part of its throughput that each job is expected to lose more than beside the
+            co-runner by the policy, or less if negative, so that penalties are learned; empty if
+            the policy chose the pair.
     """
 
     node: str
@@ -193,6 +196,7 @@ class Pairing:
     measured: tuple[bool, ...] = ()
     companions: tuple[str, ...] = ()
     gains: tuple[float, ...] = ()
+    learning: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

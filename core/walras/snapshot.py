@@ -164,6 +164,9 @@ class Job:
         max_cores: Most cores that the job can use; None for no bound.
         requested: Cores that its pod requested; 0 if unknown.
         floor: Cores that it keeps whatever the market decides; 0 for none.
+        observed: Whether what it loses beside others is measured while it runs.
+        seen_alone: Whether the progress of its program alone is known, without which what it loses
+            beside others cannot be told.
         pod: Name of the job's pod; empty for a program on one machine.
         memory: Demand for memory; None if the job takes no part in the market for memory.
         program: Name of the program that the job runs; copies of a program interfere alike.
@@ -190,6 +193,8 @@ class Job:
     measured_beside: frozenset[str] | None = frozenset()
     requested: float = 0.0
     floor: float = 0.0
+    observed: bool = False
+    seen_alone: bool = True
 
     @property
     def title(self) -> str:
@@ -272,6 +277,8 @@ class Policy:
         memory: Mechanism that divides memory; None to leave memory alone.
         sold_by: Unit of sale. By socket, no job straddles sockets unless it is larger than one.
         break_away_gain: Least gain in throughput for the advice to break away (Cooper's alpha).
+        exploration: Most that a job may be expected to lose by a co-runner that was chosen to learn
+            its penalties, as a part of its throughput.
         hysteresis: Gain in progress, as a part of a node's progress, that another division must
             bring before cores move there; 0 to move them for any gain.
         averaging: Seconds over which the cores that users hold average to what they bought, since
@@ -286,6 +293,7 @@ class Policy:
     sold_by: Literal["node", "socket"] = "node"
     colocation: ColocationRule = "None"
     break_away_gain: float = 0.02
+    exploration: float = 0.0
     hysteresis: float = 0.0
     averaging: float = 0.0
     interference: bool = True

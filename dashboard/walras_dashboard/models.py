@@ -524,6 +524,8 @@ class PodPartner(ApiModel):
         measured: Part that it was measured to lose.
         companion: Pod with which both would gain; null if the advice is to stay.
         gain: Part of its throughput that it would gain beside the companion.
+        exploration: Part of its throughput that it was expected to lose so that penalties are
+            measured; null if the policy chose the partner.
     """
 
     partner: str | None
@@ -531,6 +533,7 @@ class PodPartner(ApiModel):
     measured: Number
     companion: str | None
     gain: Number
+    exploration: Number
 
 
 class JobPod(ApiModel):

@@ -527,6 +527,7 @@ def _co_runner(found: PodCoRunner | None) -> PodPartner | None:
         measured=found.measured,
         companion=found.companion,
         gain=found.gain,
+        exploration=found.exploration,
     )
 
 

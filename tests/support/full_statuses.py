@@ -113,6 +113,7 @@ MARKET_JOB = market_job.MarketJobStatus(
                 recommendation="BreakAway",
                 companion="vision/serve (serve-0)",
                 gain="0.05",
+                exploration="0.004",
             ),
         )
     ],

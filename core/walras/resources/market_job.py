@@ -380,6 +380,9 @@ class PodColocation(Status):
             pod would lose least; absent if the advice is Participate.
         gain: Fraction of its throughput alone that breaking away would save; absent if the advice
             is Participate.
+        exploration: Fraction of its throughput alone that the pod was expected to lose more than
+            beside the policy's choice, or less if negative, so that penalties are measured; absent
+            if the policy chose the partner.
     """
 
     partner: str | None = None
@@ -388,6 +391,7 @@ class PodColocation(Status):
     recommendation: Literal["Participate", "BreakAway"] = "Participate"
     companion: str | None = None
     gain: Decimals | None = None
+    exploration: Decimals | None = None
 
 
 class PodOutcome(Status):

@@ -112,6 +112,8 @@ class PodCoRunner:
         measured: Measured penalty; None if it was not measured.
         companion: Co-runner with which both would gain; None if the advice is to stay.
         gain: Part of its throughput that it would gain beside the companion.
+        exploration: Part of its throughput that it was expected to lose so that penalties are
+            measured; None if the policy chose the co-runner.
     """
 
     partner: str | None
@@ -119,6 +121,7 @@ class PodCoRunner:
     measured: float | None
     companion: str | None
     gain: float | None
+    exploration: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +295,7 @@ def _co_runner(pod: PodOutcome) -> PodCoRunner | None:
         measured=number(placed.measured_penalty),
         companion=placed.companion,
         gain=number(placed.gain),
+        exploration=number(placed.exploration),
     )
 
 

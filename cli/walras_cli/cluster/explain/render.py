@@ -172,15 +172,26 @@ def _why(pod: PodReason) -> Iterable[Text]:
 
 def _co_runner(co_runner: PodCoRunner) -> str:
     if co_runner.partner is None:
-        return "was placed on a socket of its own"
+        return f"was placed on a socket of its own{_exploration(co_runner, 'how fast it is alone')}"
     known, source = co_runner.measured, "measured"
     if known is None:
         known, source = co_runner.predicted, "predicted"
     loss = "" if known is None else f", where it loses {known:.1%} of its throughput ({source})"
+    loss += _exploration(co_runner, "how much programs slow each other down")
     advice = "stay"
     if co_runner.companion is not None:
         advice = f"break away with {co_runner.companion}, which would save it {co_runner.gain:.1%}"
     return f"was placed beside {co_runner.partner}{loss}; advice: {advice}"
+
+
+def _exploration(co_runner: PodCoRunner, subject: str) -> str:
+    """Return what a placement was made to learn and its cost; empty if the policy chose it."""
+    if co_runner.exploration is None:
+        return ""
+    cost = "no expected cost"
+    if co_runner.exploration > 0:
+        cost = f"an expected cost of {co_runner.exploration:.1%} of its throughput"
+    return f", to learn {subject} at {cost}"
 
 
 def _more(more: OneMore) -> Iterable[Text]:

@@ -938,6 +938,8 @@ export interface components {
          *         measured: Part that it was measured to lose.
          *         companion: Pod with which both would gain; null if the advice is to stay.
          *         gain: Part of its throughput that it would gain beside the companion.
+         *         exploration: Part of its throughput that it was expected to lose so that penalties are
+         *             measured; null if the policy chose the partner.
          */
         PodPartner: {
             /** Partner */
@@ -950,6 +952,8 @@ export interface components {
             companion: string | null;
             /** Gain */
             gain: number | null;
+            /** Exploration */
+            exploration: number | null;
         };
         /**
          * Pool
