@@ -52,8 +52,8 @@ class Variant(NamedTuple):
 
     Attributes:
         policy: Policy that pairs the jobs; empty for random pairs.
-        known: What is known at first: everything, bandwidths, or nothing. Ours before there was a
-            prior took all unknown penalties for 0 as long as none was known.
+        known: Knowledge at first: "everything"; "bandwidths"; "mean", a prior without bandwidths; or
+            "nothing", where all penalties count as 0 until one is measured.
         budget: Expected loss that is allowed to learn; None to learn from the policy's pairs only.
     """
 

@@ -224,7 +224,7 @@ class _AgentsByKind(NamedTuple):
     Attributes:
         cost: Loss of each kind beside each other, `FORBIDDEN` if either avoids the other, shape
             (K, K).
-        uncertainty: What there is to learn of the losses of kinds.
+        uncertainty: Standard deviations of the losses of kinds that pods can still show.
         intensity: Memory bandwidth of each kind, the mean of the others if unknown, shape (K,).
     """
 

@@ -11,7 +11,7 @@ from walras.resources.market import ProfilingPolicy
 from walras.resources.speedup_profile import CoRunnerProgress
 from walras_operator.measuring.co_runners import Company
 from walras_operator.measuring.lessons import is_alone, lesson, was_measured_alone
-from walras_operator.measuring.queue import Situation, queue_entry
+from walras_operator.measuring.queue import QueueContext, queue_entry
 from walras_operator.measuring.record import read_record
 from walras_operator.measuring.subjects import Candidate, Subject
 from worlds import job, pod, world
@@ -92,9 +92,9 @@ def names(entry: object) -> list[str]:
     return [each.pod.metadata.name for each in entry.candidates]  # type: ignore[attr-defined]
 
 
-def situation(there: Company, now: str = DUE, *, pairing: bool = True) -> Situation:
+def context(there: Company, now: str = DUE, *, pairing: bool = True) -> QueueContext:
     rules = ProfilingPolicy.model_validate({"reprofileSeconds": PAUSE})
-    return Situation(rules, now, there, pairing)
+    return QueueContext(rules, now, there, pairing)
 
 
 def test_the_pod_beside_whom_least_is_known_is_checked_first_and_others_in_between() -> None:
@@ -105,23 +105,23 @@ def test_the_pod_beside_whom_least_is_known_is_checked_first_and_others_in_betwe
     three = [measured.measurements[0].model_copy(update={"pod_uid": f"u-lab-train-{n}"})
              for n in range(3)]  # fmt: skip
     whole = subject(measured.model_copy(update={"measurements": three}), *pods)
-    first = queue_entry(whole, situation(there))
+    first = queue_entry(whole, context(there))
     assert (first.rank, first.purpose) == (3, "Progress") if first else False
     assert names(first)[0] == "train-1"
     firsts = set()
     for hour in range(3, 6):
         for minute in range(0, 60, 5):
-            entry = queue_entry(whole, situation(there, f"2026-01-31T1{hour}:{minute:02}:30Z"))
+            entry = queue_entry(whole, context(there, f"2026-01-31T1{hour}:{minute:02}:30Z"))
             firsts.add(names(entry)[0])
     assert firsts == {"train-0", "train-1", "train-2"}
 
 
 def test_profiles_that_teach_more_come_first_unless_others_are_overdue() -> None:
     there = company(train=[("train-0", "n1")], new=[("new-0", "n1")])
-    teaches = queue_entry(subject(record(), candidate("train-0", "n1")), situation(there))
-    nothing = queue_entry(subject(record(), candidate("train-0", "n2")), situation(there))
+    teaches = queue_entry(subject(record(), candidate("train-0", "n1")), context(there))
+    nothing = queue_entry(subject(record(), candidate("train-0", "n2")), context(there))
     late = queue_entry(
-        subject(record(), candidate("train-0", "n2")), situation(there, "2026-01-31T12:20:30Z")
+        subject(record(), candidate("train-0", "n2")), context(there, "2026-01-31T12:20:30Z")
     )
     assert teaches is not None
     assert nothing is not None
@@ -143,14 +143,12 @@ def test_a_pod_that_is_alone_at_last_is_measured_again(
     pairing: bool, known: ProfileRecord, purpose: str
 ) -> None:
     there = company(train=[("train-0", "n1")])
-    found = queue_entry(
-        subject(known, candidate("train-0", "n1")), situation(there, pairing=pairing)
-    )
+    found = queue_entry(subject(known, candidate("train-0", "n1")), context(there, pairing=pairing))
     assert found is not None
     assert found.purpose == purpose
     beside = company(train=[("train-0", "n1")], x=[("x-0", "n1")])
     found = queue_entry(
-        subject(known, candidate("train-0", "n1")), situation(beside, pairing=pairing)
+        subject(known, candidate("train-0", "n1")), context(beside, pairing=pairing)
     )
     assert found is not None
     assert found.purpose == "Progress"
@@ -161,6 +159,6 @@ def test_pods_that_are_alone_are_measured_first() -> None:
     pods = [candidate("train-0", "n1", cores=8), candidate("train-1", "n2")]
     assert [is_alone(each, there) for each in pods] == [False, True]
     fresh = subject(read_record(None), *pods)
-    assert names(queue_entry(fresh, situation(there))) == ["train-1", "train-0"]
-    assert names(queue_entry(fresh, situation(there, pairing=False))) == ["train-0", "train-1"]
+    assert names(queue_entry(fresh, context(there))) == ["train-1", "train-0"]
+    assert names(queue_entry(fresh, context(there, pairing=False))) == ["train-0", "train-1"]
     assert not was_measured_alone(fresh.record)

@@ -1,4 +1,4 @@
-"""What is believed of penalties before they are measured, and how sure that is (section IV-A).
+"""Beliefs about penalties before they are measured, and their uncertainty (section IV-A).
 
 A belief is a normal distribution of each loss. It is built in two steps:
 

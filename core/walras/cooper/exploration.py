@@ -94,7 +94,7 @@ def gain_of_knowing(shortfall: Floats, deviation: Floats) -> Floats:
     """Return what it saves in expectation to learn a quantity before a choice.
 
     Args:
-        shortfall: By how much one choice is better by what is believed, not negative.
+        shortfall: Expected advantage of one choice over the other, not negative.
         deviation: Standard deviation of what is learned of either choice, not negative.
     """
     uncertain = deviation > 0

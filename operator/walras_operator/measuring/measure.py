@@ -15,7 +15,7 @@ from walras.resources.contract import API_VERSION, MANAGED_BY_LABEL, MARKET_JOB_
 from walras.resources.parse import parse_resource
 from walras.resources.speedup_profile import SpeedupProfile
 from walras_operator.measuring.co_runners import Company
-from walras_operator.measuring.queue import Situation, lost_requests, new_requests
+from walras_operator.measuring.queue import QueueContext, lost_requests, new_requests
 from walras_operator.measuring.reasons import unmeasured_reason
 from walras_operator.measuring.record import read_record, with_record, with_request, without_request
 from walras_operator.measuring.requests import build_request
@@ -81,8 +81,8 @@ def plan_measurements(world: World, rules: MarketSpec, decided: JobOutcomes) -> 
     waiting = [each for each in waiting if each.key not in begun]
     active = len(found) - len(waiting)
     pairing = rules.colocation.policy != "None"
-    situation = Situation(rules.profiling, world.now, Company(world), pairing)
-    begun |= new_requests(waiting, requests, active, situation)
+    context = QueueContext(rules.profiling, world.now, Company(world), pairing)
+    begun |= new_requests(waiting, requests, active, context)
     requests.update((each.request.node, each.order) for each in begun.values())
     recorded = {
         each.key: each._replace(record=with_request(each.record, begun[each.key].request))

@@ -71,8 +71,8 @@ class QueueEntry(NamedTuple):
     candidates: Sequence[Candidate]
 
 
-class Situation(NamedTuple):
-    """What the order of measurements depends on, besides the profiles.
+class QueueContext(NamedTuple):
+    """The facts, besides the profiles, that the order of measurements depends on.
 
     Attributes:
         rules: Intervals, and the most measurements at a time.
@@ -103,7 +103,7 @@ def new_requests(
     waiting: Iterable[Subject],
     busy: Collection[str],
     active: int,
-    situation: Situation,
+    context: QueueContext,
 ) -> dict[Name, NewRequest]:
     """Return new requests, by namespace and name of the profile.
 
@@ -111,11 +111,11 @@ def new_requests(
         waiting: Profiles without a running measurement.
         busy: Nodes with a running measurement.
         active: Number of running measurements.
-        situation: Rules, time, and the pods beside each pod.
+        context: Rules, time, and the pods beside each pod.
     """
-    rules = situation.rules
+    rules = context.rules
     entries = [
-        (entry, each) for each in waiting if (entry := queue_entry(each, situation)) is not None
+        (entry, each) for each in waiting if (entry := queue_entry(each, context)) is not None
     ]
     taken = set(busy)
     found: dict[Name, NewRequest] = {}
@@ -127,7 +127,7 @@ def new_requests(
         free = next((each for each in entry.candidates if each.node not in taken), None)
         if free is not None:
             taken.add(free.node)
-            found[subject.key] = _new_request(subject, free, entry, rules, situation.now)
+            found[subject.key] = _new_request(subject, free, entry, rules, context.now)
     return found
 
 
@@ -151,9 +151,9 @@ def lost_requests(
     return found
 
 
-def queue_entry(subject: Subject, situation: Situation) -> QueueEntry | None:
+def queue_entry(subject: Subject, context: QueueContext) -> QueueEntry | None:
     """Return a profile's place in the queue; None if it is not due, or no pod can be measured."""
-    rules, now = situation.rules, situation.now
+    rules, now = context.rules, context.now
     record, pods = subject.record, subject.candidates
     if not pods:
         return None
@@ -162,20 +162,20 @@ def queue_entry(subject: Subject, situation: Situation) -> QueueEntry | None:
     since = last_end(record)
     if not record.measurements or has_changed(record):
         rank = 1 if record.measurements else 0
-        return _speedup(rank, since, pods, failure, situation) if due else None
+        return _speedup(rank, since, pods, failure, context) if due else None
     known = {each.pod_uid for each in record.measurements}
     others = [each for each in pods if each.pod.metadata.uid not in known]
     if due and others and len(known) < MOST_MEASUREMENTS:
-        return _speedup(2, since, others, failure, situation)
+        return _speedup(2, since, others, failure, context)
     doubted = record.check is not None and record.check.departures > 0
     pause = min(RECHECK_PAUSE, rules.reprofile_seconds) if doubted else rules.reprofile_seconds
     if not (_due(record.look_failure, now) and _in_next_wave(looked, now, pause)):
         return None
-    alone = _alone(pods, situation) if due and _lacks_baseline(record, situation) else ()
+    alone = _alone(pods, context) if due and _lacks_baseline(record, context) else ()
     if alone:
         return QueueEntry(2, 0.0, since, "Speedup", _rotated(alone, _times(failure)))
     turn = _in_turn(pods, record, known, doubted=doubted)
-    lessons = {each.pod.metadata.uid: lesson(record, each, situation.company) for each in pods}
+    lessons = {each.pod.metadata.uid: lesson(record, each, context.company) for each in pods}
     most = max(lessons.values())
     if most > 0 and not doubted:
         turn = _by_lesson(pods, lessons, _wave(now, pause))
@@ -202,27 +202,27 @@ def _speedup(
     since: str,
     pods: Sequence[Candidate],
     failure: OnlineFailure | None,
-    situation: Situation,
+    context: QueueContext,
 ) -> QueueEntry:
     """Return the place of a speedup's measurement, on a pod that is alone if there is one.
 
     After a failure, all pods have their turn.
     """
     turn = _rotated(pods, _times(failure))
-    if situation.pairing and failure is None:
-        alone = {each.pod.metadata.uid for each in _alone(pods, situation)}
+    if context.pairing and failure is None:
+        alone = {each.pod.metadata.uid for each in _alone(pods, context)}
         turn = sorted(turn, key=lambda each: each.pod.metadata.uid not in alone)
     return QueueEntry(rank, 0.0, since, "Speedup", turn)
 
 
-def _lacks_baseline(record: ProfileRecord, situation: Situation) -> bool:
+def _lacks_baseline(record: ProfileRecord, context: QueueContext) -> bool:
     """Return whether the penalties of a program wait for a measurement of a pod that is alone."""
     by_cpu_time = record.measurements[-1].source == "cpuTime"
-    return situation.pairing and not by_cpu_time and not was_measured_alone(record)
+    return context.pairing and not by_cpu_time and not was_measured_alone(record)
 
 
-def _alone(pods: Sequence[Candidate], situation: Situation) -> Sequence[Candidate]:
-    return [each for each in pods if is_alone(each, situation.company)]
+def _alone(pods: Sequence[Candidate], context: QueueContext) -> Sequence[Candidate]:
+    return [each for each in pods if is_alone(each, context.company)]
 
 
 def last_end(record: ProfileRecord) -> str:
