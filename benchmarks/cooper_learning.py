@@ -52,7 +52,7 @@ class Variant(NamedTuple):
 
     Attributes:
         policy: Policy that pairs the jobs; empty for random pairs.
-        known: Knowledge at first: "everything"; "bandwidths"; "mean", a prior without bandwidths; or
+        known: Knowledge at first: "everything", "bandwidths", "mean" (a prior without them), or
             "nothing", where all penalties count as 0 until one is measured.
         budget: Expected loss that is allowed to learn; None to learn from the policy's pairs only.
     """
