@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from walras.abacus.auction import Auction as Auction
     from walras.abacus.auction import run_auction as run_auction
+    from walras.abacus.estimation import estimate_product_utility as estimate_product_utility
     from walras.abacus.estimation import estimate_utility as estimate_utility
     from walras.abacus.slo import run_pool_auction as run_pool_auction
     from walras.amdahl.best_response import find_nash_equilibrium as find_nash_equilibrium
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "abacus.auction": "Auction run_auction",
-    "abacus.estimation": "estimate_utility",
+    "abacus.estimation": "estimate_product_utility estimate_utility",
     "abacus.slo": "run_pool_auction",
     "amdahl.best_response": "find_nash_equilibrium",
     "amdahl.equilibrium": "Equilibrium find_equilibrium",

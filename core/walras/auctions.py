@@ -233,6 +233,7 @@ def bid_outcomes(
             name=job.name,
             entitlement=job.entitlement,
             budget=float(bids.budgets[b]),
+            weights=(job.bid.cores, job.bid.memory),
             utility=float(utilities[b]),
             reach=float(reach[b]),
             minimum=job.bid.minimum_utility,

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from walras.cooper.beliefs import Beliefs, believe
 from walras.cooper.by_type import FORBIDDEN, advise_by_type, pair_by_type, penalties_by_type
 from walras.cooper.colocation import ALONE, dispatch
-from walras.cooper.prediction import predict
+from walras.cooper.exploration import Exploration, Uncertainty, explore
 from walras.free_sockets import FreeSockets, avoid
 from walras.plan import Pairing, Refusal
 
@@ -75,7 +76,8 @@ def place_waiting_jobs(jobs: Sequence[Job], snapshot: Snapshot, policy: Policy) 
     """Assign a node to jobs without one, in pairs.
 
     1. Follow partners: send a job to the node that its partner was already sent to.
-    2. Match the jobs that fit any socket, by the rule of the policy.
+    2. Match the jobs that fit any socket, by the rule of the policy, and exchange partners where
+       that teaches more than it costs.
     3. Send pairs to sockets, in batches where there are too few.
     4. Advise jobs that would gain by another co-runner.
 
@@ -103,36 +105,46 @@ def place_waiting_jobs(jobs: Sequence[Job], snapshot: Snapshot, policy: Policy) 
     return _result(jobs, round_)
 
 
-def disutilities(programs: Sequence[str], penalties: Penalties) -> Floats:
-    """Return the loss of throughput of each agent beside each other, shape (n, n).
+def expected_losses(jobs: Sequence[Job], penalties: Penalties) -> Beliefs:
+    """Return what is believed of the loss of throughput of each job beside each other.
 
-    Pairs of programs that were not measured are predicted from those that were. If none was, all
-    losses are 0.
+    Losses between programs that were not measured are predicted from those that were, and from the
+    memory bandwidths of the programs.
 
     Args:
-        programs: Program that each of n agents runs.
+        jobs: n jobs, whose programs and bandwidths count.
         penalties: Measured penalties, 1 - throughput beside / throughput alone, by program and
             co-runner.
 
     Raises:
         DisutilityError: A penalty is above 1, or not a finite number.
     """
-    wanted = set(programs)
-    kinds = wanted | {program for pair in penalties for program in pair}
+    bandwidths: dict[str, float] = {}
+    for job in jobs:
+        drawn = float("nan") if job.bandwidth is None else job.bandwidth
+        bandwidths.setdefault(job.program, drawn)
+    kinds = bandwidths.keys() | {program for pair in penalties for program in pair}
     if len(kinds) > MAX_PROGRAMS:
-        kinds = wanted
+        kinds = set(bandwidths)
     known = sorted(each for each in penalties.items() if kinds.issuperset(each[0]))
-    full = _predicted(tuple(sorted(kinds)), tuple(known))
-    number = {program: index for index, program in enumerate(sorted(kinds))}
-    of = np.array([number[program] for program in programs], np.int64)
-    return np.ascontiguousarray(full[np.ix_(of, of)])
+    ordered = sorted(kinds)
+    drawn_by = tuple(bandwidths.get(program, float("nan")) for program in ordered)
+    full = _believed(tuple(ordered), drawn_by, tuple(known))
+    number = {program: index for index, program in enumerate(ordered)}
+    of = np.array([number[job.program] for job in jobs], np.int64)
+    mean, deviation = (
+        np.ascontiguousarray(each[np.ix_(of, of)]) for each in (full.mean, full.deviation)
+    )
+    return Beliefs(mean, deviation)
 
 
 @lru_cache(maxsize=2)
-def _predicted(
-    kinds: tuple[str, ...], penalties: tuple[tuple[tuple[str, str], float], ...]
-) -> Floats:
-    """Return losses of all programs, shape (K, K), with those that were not measured predicted.
+def _believed(
+    kinds: tuple[str, ...],
+    bandwidths: tuple[float, ...],
+    penalties: tuple[tuple[tuple[str, str], float], ...],
+) -> Beliefs:
+    """Return what is believed of the losses of all programs, shape (K, K).
 
     Cached, since there are many decisions between measurements.
     """
@@ -140,8 +152,7 @@ def _predicted(
     measured = np.full((len(kinds), len(kinds)), np.nan)
     for (program, other), penalty in penalties:
         measured[number[program], number[other]] = penalty
-    known = not np.isnan(measured).all()
-    return predict(measured).disutility if known else np.zeros_like(measured)
+    return believe(measured, bandwidths)
 
 
 def _reason_to_wait(sockets: FreeSockets, snapshot: Snapshot, policy: Policy) -> str:
@@ -164,7 +175,7 @@ def _follow_partners(
         if partner is not None and sockets.place_beside_partner(agent, node):
             round_.nodes[number] = node
             both = (agent, partner)
-            cost = disutilities([each.program for each in both], penalties)
+            cost = expected_losses(both, penalties).mean
             lost = (float(cost[0, 1]), float(cost[1, 0]))
             round_.pairings.append(_pairing(node, both, lost, penalties))
 
@@ -177,8 +188,10 @@ def _match(
     for numbers in _groups(round_):
         agents = [round_.agents[number] for number in numbers]
         by_kind = _AgentsByKind.of(agents, penalties)
-        placed_with = _send_to_sockets(round_, sockets, numbers, by_kind.paired(policy))
-        _record_pairings(round_, numbers, by_kind, placed_with, penalties, policy)
+        explored = by_kind.explored(by_kind.paired(policy), policy)
+        placed_with = _send_to_sockets(round_, sockets, numbers, explored.partner)
+        learning = np.where(placed_with == explored.partner, explored.cost, np.nan)
+        _record_pairings(round_, numbers, by_kind, placed_with, learning, penalties, policy)
 
 
 def _without_room(round_: _MatchingRound, sockets: FreeSockets) -> list[int]:
@@ -211,12 +224,14 @@ class _AgentsByKind(NamedTuple):
     Attributes:
         cost: Loss of each kind beside each other, `FORBIDDEN` if either avoids the other, shape
             (K, K).
+        uncertainty: Standard deviations of the losses of kinds that pods can still show.
         intensity: Memory bandwidth of each kind, the mean of the others if unknown, shape (K,).
     """
 
     agents: Sequence[Job]
     kind: Integers
     cost: Floats
+    uncertainty: Uncertainty
     intensity: Floats
 
     @classmethod
@@ -233,7 +248,8 @@ class _AgentsByKind(NamedTuple):
                 kinds[key] = len(examples)
                 examples.append(agent)
             kind[number] = kinds[key]
-        cost = disutilities([each.program for each in examples], penalties)
+        believed = expected_losses(examples, penalties)
+        cost = believed.mean
         for one in [number for number, each in enumerate(examples) if each.placement.avoids]:
             for other, each in enumerate(examples):
                 if avoid(examples[one], each):
@@ -241,7 +257,8 @@ class _AgentsByKind(NamedTuple):
         bandwidths = [each.bandwidth for each in agents if each.bandwidth is not None]
         mean = sum(bandwidths) / len(bandwidths) if bandwidths else 0.0
         drawn = [mean if each.bandwidth is None else each.bandwidth for each in examples]
-        return cls(agents, kind, cost, np.array(drawn, np.float64))
+        uncertainty = _to_learn(examples, believed.deviation)
+        return cls(agents, kind, cost, uncertainty, np.array(drawn, np.float64))
 
     def paired(self, policy: Policy) -> Integers:
         """Return each agent's partner, shape (n,); `ALONE` for those that need a socket each."""
@@ -257,16 +274,63 @@ class _AgentsByKind(NamedTuple):
         partner[together] = np.where(found == ALONE, ALONE, together[found])
         return partner
 
+    def explored(self, partner: Integers, policy: Policy) -> Exploration:
+        """Return the partners with some exchanged to learn their losses; exclusive jobs stay."""
+        together = np.array(
+            [number for number, each in enumerate(self.agents) if not each.placement.exclusive],
+            np.int64,
+        )
+        position = np.full(len(partner) + 1, ALONE, np.int64)
+        position[together] = np.arange(len(together))
+        allowed = self.cost < FORBIDDEN
+        found = explore(
+            self.cost,
+            self.uncertainty,
+            allowed,
+            self.kind[together],
+            position[partner[together]],
+            policy.exploration,
+        )
+        after, spent = partner.copy(), np.full(len(partner), np.nan)
+        after[together] = np.where(found.partner == ALONE, ALONE, together[found.partner])
+        spent[together] = found.cost
+        return Exploration(after, spent)
+
+
+def _to_learn(kinds: Sequence[Job], deviation: Floats) -> Uncertainty:
+    """Return what there is to learn of kinds of agents, of which each job is an example.
+
+    Nothing is learned of a job whose losses are not measured while it runs. A job whose program
+    was never seen alone teaches, if it is alone, as much as its least known pair, since none of its
+    losses can be told before.
+    """
+    observed = np.array([each.observed for each in kinds], np.bool_)
+    hidden = np.array([each.observed and not each.seen_alone for each in kinds], np.bool_)
+    beside = np.where(observed[:, None], deviation, 0.0)
+    both = np.hypot(beside, beside.T).max(axis=1, initial=0.0)
+    return Uncertainty(beside, np.where(hidden, both, 0.0))
+
 
 def _record_pairings(
     round_: _MatchingRound,
     numbers: Sequence[int],
     by_kind: _AgentsByKind,
     placed_with: Integers,
+    learning: Floats,
     penalties: Penalties,
     policy: Policy,
 ) -> None:
-    """Record the pairs that were placed, with their losses and the advice to each job."""
+    """Record the pairs that were placed, with their losses and the advice to each job.
+
+    Args:
+        round_: Decisions so far.
+        numbers: Indices of the agents.
+        by_kind: The agents and their losses.
+        placed_with: Partner of each agent where it was sent.
+        learning: Expected loss of each agent by the exchange of its partner, NaN for none.
+        penalties: Measured penalties.
+        policy: Rule of colocation.
+    """
     agents = by_kind.agents
     lost = penalties_by_type(by_kind.cost, by_kind.kind, placed_with)
     advice = advise_by_type(by_kind.cost, by_kind.kind, placed_with, policy.break_away_gain)
@@ -284,6 +348,7 @@ def _record_pairings(
                 penalties,
                 ["" if each == ALONE else agents[each].title for each in companions],
                 [float(advice.gain[each]) for each in both],
+                [] if np.isnan(learning[one]) else [float(learning[each]) for each in both],
             )
         )
 
@@ -333,6 +398,7 @@ def _pairing(
     penalties: Penalties,
     companions: Sequence[str] = ("", ""),
     gains: Sequence[float] = (0.0, 0.0),
+    learning: Sequence[float] = (),
 ) -> Pairing:
     programs = [job.program for job in jobs]
     return Pairing(
@@ -345,6 +411,7 @@ def _pairing(
         ),
         companions=tuple(companions[: len(jobs)]),
         gains=tuple(gains[: len(jobs)]),
+        learning=tuple(learning),
     )
 
 

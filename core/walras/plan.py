@@ -160,6 +160,7 @@ class BidOutcome:
 
     Attributes:
         budget: Part of the entitlement's budget, in cores at the cluster's average price.
+        weights: Weights of all cores and of all memory of its pods' nodes in its utility.
         utility: Utility of what its pods hold. A logarithmic utility is given as the product of
             shares to the powers of their weights, which is never negative.
         reach: Utility if the pods had all that they can use.
@@ -172,6 +173,7 @@ class BidOutcome:
     name: str
     entitlement: str
     budget: float
+    weights: tuple[float, float]
     utility: float
     reach: float
     minimum: float | None
@@ -217,6 +219,9 @@ class Pairing:
         measured: Whether each job's penalty was measured; it was predicted otherwise.
         companions: Title of the co-runner with which each job would break away; empty if none.
         gains: Part of its throughput that each job would save by breaking away.
+        learning: Part of its throughput that each job is expected to lose more than beside the
+            co-runner by the policy, or less if negative, so that penalties are learned; empty if
+            the policy chose the pair.
     """
 
     node: str
@@ -225,6 +230,7 @@ class Pairing:
     measured: tuple[bool, ...] = ()
     companions: tuple[str, ...] = ()
     gains: tuple[float, ...] = ()
+    learning: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,6 +185,9 @@ class Job:
         floor: Cores that it keeps whatever the market decides; 0 for none.
         deadline: Its deadline, with the cores that the last decision reserved; None if it has none,
             or if the work that it has left is unknown.
+        observed: Whether what it loses beside others is measured while it runs.
+        seen_alone: Whether the progress of its program alone is known, without which what it loses
+            beside others cannot be told.
         pod: Name of the job's pod; empty for a program on one machine.
         memory: Demand for memory; None if the job takes no part in the market for memory.
         program: Name of the program that the job runs; copies of a program interfere alike.
@@ -212,6 +215,8 @@ class Job:
     requested: float = 0.0
     floor: float = 0.0
     deadline: Deadline | None = None
+    observed: bool = False
+    seen_alone: bool = True
 
     @property
     def least_cores(self) -> int:
@@ -302,6 +307,8 @@ class Policy:
         memory: Mechanism that divides memory; None to leave memory alone.
         sold_by: Unit of sale. By socket, no job straddles sockets unless it is larger than one.
         break_away_gain: Least gain in throughput for the advice to break away (Cooper's alpha).
+        exploration: Most that a job may be expected to lose by a co-runner that was chosen to learn
+            its penalties, as a part of its throughput.
         hysteresis: Gain in progress, as a part of a node's progress, that another division must
             bring before cores move there; 0 to move them for any gain.
         averaging: Seconds over which the cores that users hold average to what they bought, since
@@ -321,6 +328,7 @@ class Policy:
     sold_by: Literal["node", "socket"] = "node"
     colocation: ColocationRule = "None"
     break_away_gain: float = 0.02
+    exploration: float = 0.0
     hysteresis: float = 0.0
     averaging: float = 0.0
     core_half_life: float = 0.0

@@ -524,6 +524,8 @@ class PodPartner(ApiModel):
         measured: Part that it was measured to lose.
         companion: Pod with which both would gain; null if the advice is to stay.
         gain: Part of its throughput that it would gain beside the companion.
+        exploration: Part of its throughput that it was expected to lose so that penalties are
+            measured; null if the policy chose the partner.
     """
 
     partner: str | None
@@ -531,6 +533,7 @@ class PodPartner(ApiModel):
     measured: Number
     companion: str | None
     gain: Number
+    exploration: Number
 
 
 class JobPod(ApiModel):
@@ -594,6 +597,8 @@ class JobDetail(JobFigures):
         message: State in a sentence, with the way out.
         budget: Budget that pays for it.
         source_text: Source of F in words.
+        weights_text: Weights with which it bids in auctions, and their source, as ``walras
+            explain`` says it; null without an auction.
         curve: How it speeds up with cores.
         pods: Its pods by name.
         unlisted: Number of pods for which its status has no room.
@@ -605,6 +610,7 @@ class JobDetail(JobFigures):
     message: str
     budget: JobBudget
     source_text: str
+    weights_text: str | None
     curve: Curve
     pods: list[JobPod]
     unlisted: int

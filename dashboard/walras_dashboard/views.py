@@ -23,6 +23,7 @@ from walras_cli.cluster.explain.pages import (
     not_visible,
 )
 from walras_cli.cluster.explain.render import (
+    auction_weights,
     one_more_sentences,
     partners_sentence,
     user_facts,
@@ -325,6 +326,7 @@ class Views:
                 part=found.budget.part,
             ),
             source_text=found.source_text,
+            weights_text=None if found.weights is None else auction_weights(found.weights),
             curve=curve_of(
                 found.parallel_fraction,
                 float(job.spec.get("work", 1)),
@@ -525,6 +527,7 @@ def _co_runner(found: PodCoRunner | None) -> PodPartner | None:
         measured=found.measured,
         companion=found.companion,
         gain=found.gain,
+        exploration=found.exploration,
     )
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from seen import decided, seen
 from walras.resources.contract import COLOCATION_GATE
-from walras.resources.market_job import MarketJobStatus
+from walras.resources.market_job import MarketJobStatus, PodColocation
 from walras_cli.cluster.explain.job import explain_job
 from walras_cli.cluster.explain.lending import balances, together
 from walras_cli.cluster.explain.margin import Buyer, one_more
@@ -298,6 +298,29 @@ def test_who_a_pod_was_placed_beside_and_whom_it_would_rather_share_with_is_told
     assert "advice: stay" in text
 
 
+@pytest.mark.parametrize(
+    ("partner", "exploration", "told"),
+    [
+        ("lab/b (b-0)", "0.004", "it loses 5.0% of its throughput (predicted), to learn how much"),
+        ("lab/b (b-0)", "0.004", "slow each other down at an expected cost of 0.4% of its"),
+        ("lab/b (b-0)", "-0.01", "to learn how much programs slow each other down at no expected"),
+        (None, "0.002", "on a socket of its own, to learn how fast it is alone at an expected"),
+        ("lab/b (b-0)", None, "(predicted); advice: stay"),
+    ],
+)
+def test_what_a_pair_was_made_to_learn_is_told_with_its_cost(
+    partner: str | None, exploration: str | None, told: str
+) -> None:
+    facts = seen(decided(market(), entitlement(), node(), job(), pod("train-0")))
+    found = facts.jobs["lab", "train"]
+    placed = PodColocation(partner=partner, predicted_penalty="0.05", exploration=exploration)
+    pods = [each.model_copy(update={"colocation": placed}) for each in found.status.pods]
+    status = found.status.model_copy(update={"pods": pods})
+    console = Console(width=400, record=True, file=StringIO())
+    console.print(*render_job(explain_job(facts, replace(found, status=status)), wide=False))
+    assert told in console.export_text()
+
+
 RUNS = [
     {"cores": cores, "memory": memory, "utility": utility}
     for cores, memory, utility in (
@@ -317,9 +340,10 @@ RUNS = [
             "weights 3.00 of cores and 1.00 of memory, given by spec",
         ),
         ({}, "weights 1.00 of cores and 1.00 of memory, the default: 0 runs, 0 recorded"),
-        ({"runs": RUNS[:1]}, "the default: 1 run, 0 recorded, too few"),
+        ({"runs": RUNS[:1]}, "the default: 1 run, 0 recorded, too few to"),
         ({"runs": RUNS}, "(95 % intervals), estimated from 4 runs, 0 recorded"),
-        ({"runs": RUNS[:1] * 3}, "(0.00 or more) of memory (95 % intervals), estimated from 3"),
+        ({"runs": RUNS, "utility": "Log"}, "(95 % intervals), estimated from 4 runs, 0 recorded"),
+        ({"runs": RUNS[:1] * 3}, "the default: 3 runs, 0 recorded, whose shares are too similar"),
     ],
 )
 def test_what_a_job_bids_by_is_told_with_how_sure_that_is(auction: Document, told: str) -> None:

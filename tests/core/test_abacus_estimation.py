@@ -14,6 +14,7 @@ from scipy.stats import t as student
 
 from walras.abacus.auction import Auction, AuctionError, run_auction
 from walras.abacus.estimation import (
+    estimate_product_utility,
     estimate_utility,
     fit_non_negative,
     student_quantile,
@@ -126,6 +127,50 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     assert (inside / trials)[[0, 2]].max() <= 0.93  # not because they are too wide
 
 
+def test_products_in_an_unknown_unit_give_their_powers() -> None:
+    """Section 5 with logarithms: the unit of a run's utility is the only thing not identified."""
+    random = np.random.default_rng(0)
+    shares = random.uniform(0.05, 0.6, (6, 3))
+    weights = np.array([0.6, 0.1, 0.25])
+    for unit in (1e-3, 1.0, 1e6):
+        found = estimate_product_utility(shares, unit * np.prod(shares**weights, axis=1))
+        np.testing.assert_allclose(found.weights, weights, rtol=1e-9)
+        np.testing.assert_allclose(found.upper, weights, rtol=1e-6)
+        assert found.distinct
+
+
+def test_intervals_of_powers_hold_the_truth_as_often_as_they_say() -> None:
+    """The free unit costs a degree of freedom: without that, intervals would be too narrow."""
+    random = np.random.default_rng(4)
+    shares = random.uniform(0.05, 0.6, (5, 2))
+    weights = np.array([0.7, 0.3])
+    inside = np.zeros(2)
+    trials = 1000
+    for _ in range(trials):
+        noise = np.exp(0.05 * random.standard_normal(5))
+        measured = 0.01 * np.prod(shares**weights, axis=1) * noise
+        found = estimate_product_utility(shares, measured, confidence=0.9)
+        inside += (found.lower <= weights) & (weights <= found.upper)
+    assert (inside / trials >= 0.87).all()
+    assert (inside / trials).max() <= 0.93
+
+
+@pytest.mark.parametrize(
+    ("shares", "distinct"),
+    [
+        ([[0.5, 0.2], [0.2, 0.5], [0.7, 0.3], [0.3, 0.7]], True),
+        ([[0.5, 0.2], [0.5, 0.5], [0.5, 0.3], [0.5, 0.7]], False),  # cores never change
+        ([[0.2, 0.1], [0.4, 0.2], [0.6, 0.3], [0.8, 0.4]], False),  # both change in step
+        ([[0.2, 0.1], [0.4, 0.2]], False),
+    ],
+)
+def test_powers_are_told_apart_only_where_shares_differ_in_their_own_ways(
+    shares: list[list[float]], *, distinct: bool
+) -> None:
+    found = estimate_product_utility(shares, np.prod(shares, axis=1))
+    assert found.distinct is distinct
+
+
 def test_weights_that_would_be_negative_are_zero() -> None:
     shares = np.array([[0.1, 0.5], [0.3, 0.4], [0.6, 0.1], [0.5, 0.3]])
     found = estimate_utility(shares, shares @ [1.0, -0.5])
@@ -159,3 +204,15 @@ def test_senseless_runs_are_refused(
 ) -> None:
     with pytest.raises(AuctionError, match=message):
         estimate_utility(shares, utilities, **options)
+
+
+@pytest.mark.parametrize(
+    ("shares", "utilities", "message"),
+    [
+        ([[0.5]], [0], r"utilities\[0\] = 0 has no logarithm"),
+        ([[0.5, 0]], [1], r"shares\[0, 1\] = 0 has no logarithm"),
+    ],
+)
+def test_a_product_has_no_zeros(shares: Any, utilities: Any, message: str) -> None:
+    with pytest.raises(AuctionError, match=message):
+        estimate_product_utility(shares, utilities)

@@ -392,6 +392,39 @@ def test_memory_bids_penalties_and_bandwidths_are_carried_over() -> None:
     assert snapshot.nodes[0].sockets == 2
 
 
+ALONE: Any = [
+    {"ratio": "1", "looks": 3, "cores": 4, "source": "file", "finished": "2026-01-31T12:00:00Z"}
+]
+BESIDE: Any = [{**ALONE[0], "profile": "q", "namespace": "lab"}]
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "observed", "seen_alone", "bandwidth"),
+    [
+        ({}, {}, True, False, None),
+        ({"parallelFraction": "0.9"}, {}, False, False, None),
+        ({"memoryBandwidth": "3.5"}, {"memoryBandwidth": "9"}, True, False, 3.5),
+        ({}, {"memoryBandwidth": "9"}, True, False, 9.0),
+        ({}, {"memoryBandwidth": "much"}, True, False, None),
+        ({}, {"memoryBandwidth": "0"}, True, False, None),
+        ({}, {"online": {"coRunners": ALONE}}, True, True, None),
+        ({}, {"online": {"coRunners": BESIDE}}, True, False, None),
+        ({}, {"online": {"coRunners": [{**ALONE[0], "together": True}]}}, True, False, None),
+        ({}, {"online": {"measurements": [{"source": "cpuTime"}]}}, False, False, None),
+        ({}, {"online": {"measurements": [{"source": "file"}]}}, True, False, None),
+        ({}, {"online": {"measurements": 7, "coRunners": 7}}, True, False, None),
+        ({}, {"online": []}, True, False, None),
+    ],
+)
+def test_a_job_says_what_can_be_learned_of_its_losses(
+    spec: Any, status: Any, observed: bool, seen_alone: bool, bandwidth: float | None
+) -> None:
+    known = profile("train", **spec).model_copy(update={"status": status})
+    snapshot, *_ = made(node(), known, job(), pod("p", labels={"app": "train"}))
+    (only,) = snapshot.jobs
+    assert (only.observed, only.seen_alone, only.bandwidth) == (observed, seen_alone, bandwidth)
+
+
 def test_namespaces_lend_their_labels() -> None:
     namespace = parse_object(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lab", "labels": {"t": "v"}}}

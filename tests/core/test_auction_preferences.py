@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from walras.clearing import clear
 from walras.resources.assembly import Objects, assemble, policy_of
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from walras.resources.preferences import Weights
+
+EXTREMES = ("0", "0.000000000001", "0.5", "0.500000000001", "1", "999999999999.999999999999")
 
 SHARES = ((0.5, 0.2), (0.2, 0.5), (0.7, 0.3), (0.3, 0.7), (0.4, 0.4))
 
@@ -60,22 +64,79 @@ def test_what_is_given_counts_and_not_the_runs() -> None:
     assert (found.source, found.cores.value, found.memory.value) == ("Given", 3, 1)
 
 
+def products(cores: float, memory: float, unit: float = 1e-3) -> list[dict[str, str]]:
+    """Runs whose utility is the product of shares to these powers, in some unit."""
+    return [
+        {"cores": str(c), "memory": str(m), "utility": f"{unit * c**cores * m**memory:.12f}"}
+        for c, m in SHARES
+    ]
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e8])
+def test_runs_of_a_product_show_its_powers_in_any_unit(unit: float) -> None:
+    found = weights(utility="Log", runs=products(0.6, 0.2, unit))
+    assert (found.source, found.runs, found.cause) == ("Estimated", 5, None)
+    assert found.cores == pytest.approx((1.5, 1.5, 1.5), abs=1e-5)
+    assert found.memory == pytest.approx((0.5, 0.5, 0.5), abs=1e-5)
+
+
+def test_a_run_without_a_share_is_left_out_of_a_product() -> None:
+    """A share of 0 would have made the product 0, whatever its weight."""
+    without = [{"cores": "0", "memory": "0.5", "utility": "1"}]
+    found = weights(utility="Log", runs=products(0.6, 0.2) + without)
+    assert (found.source, found.runs) == ("Estimated", 5)
+    assert found.cores.value == pytest.approx(1.5, abs=1e-5)
+    assert weights(runs=runs(6, 1) + without).runs == 6
+    few = weights(utility="Log", runs=products(0.6, 0.2)[:3] + without)
+    assert (few.source, few.cause, few.runs) == ("Equal", "TooFew", 3)
+
+
+ALIKE = [{"cores": "0.5", "memory": "0.5", "utility": str(u)} for u in (1, 1.1, 0.9, 1)]
+IN_STEP = [
+    {"cores": f"{share}", "memory": f"{share / 2}", "utility": f"{share}"}
+    for share in (0.2, 0.4, 0.6, 0.8)
+]
+ONE_STEADY = [
+    {"cores": "0.5", "memory": f"{share}", "utility": f"{share}"} for share in (0.2, 0.4, 0.6, 0.8)
+]
+FALLING = [{"cores": f"{c}", "memory": f"{m}", "utility": f"{1 / (c * m):.6f}"} for c, m in SHARES]
+
+
 @pytest.mark.parametrize(
-    "auction",
-    [{}, {"runs": runs(6, 1)[:2]}, {"utility": "Log", "runs": runs(6, 1)}],
-    ids=["no runs", "too few", "logarithmic"],
+    ("auction", "cause"),
+    [
+        ({}, "TooFew"),
+        ({"runs": runs(6, 1)[:2]}, "TooFew"),
+        ({"utility": "Log", "runs": products(0.6, 0.2)[:3]}, "TooFew"),
+        ({"runs": ALIKE}, "TooSimilar"),
+        ({"utility": "Log", "runs": ALIKE}, "TooSimilar"),
+        ({"runs": IN_STEP}, "TooSimilar"),
+        ({"utility": "Log", "runs": IN_STEP}, "TooSimilar"),
+        ({"utility": "Log", "runs": ONE_STEADY}, "TooSimilar"),
+        ({"utility": "Log", "runs": FALLING}, "NoGain"),
+    ],
 )
-def test_what_cannot_be_estimated_is_equal(auction: dict[str, Any]) -> None:
+def test_weights_that_runs_do_not_tell_are_equal(auction: dict[str, Any], cause: str) -> None:
     found = weights(**auction)
-    assert (found.source, found.cores.value, found.memory.value) == ("Equal", 1, 1)
-    assert found.runs == len(auction.get("runs", ()))
+    assert (found.source, found.cause, found.cores.value) == ("Equal", cause, 1)
+    assert (found.memory.value, found.runs) == (1, len(auction.get("runs", ())))
 
 
-def test_runs_that_are_all_alike_leave_intervals_open() -> None:
-    alike = [{"cores": "0.5", "memory": "0.5", "utility": str(u)} for u in (1, 1.1, 0.9, 1)]
-    found = weights(runs=alike)
-    assert found.source == "Estimated"
-    assert (found.cores.upper, found.memory.upper) == (float("inf"), float("inf"))
+@settings(max_examples=200, deadline=None)
+@given(
+    st.sampled_from(["Linear", "Log"]),
+    st.lists(st.tuples(*[st.sampled_from(EXTREMES)] * 3), max_size=8),
+)
+def test_extreme_runs_give_finite_weights(form: str, extremes: list[tuple[str, ...]]) -> None:
+    given_runs = [
+        {"cores": cores, "memory": memory, "utility": utility}
+        for cores, memory, utility in extremes
+        if all(float(each) <= 1 for each in (cores, memory)) and float(utility) > 0
+    ]
+    found = weights(utility=form, runs=given_runs)
+    for each in (found.cores, found.memory):
+        assert 0.02 <= each.value <= 2
+        assert 0 <= each.lower <= each.upper
 
 
 def test_no_resource_is_quite_worthless() -> None:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from walras import colocation
 from walras.clearing import clear
-from walras.colocation import NO_ROOM, WAITS_FOR_MATCHING, disutilities
+from walras.colocation import NO_ROOM, WAITS_FOR_MATCHING, expected_losses
+from walras.cooper.beliefs import PRIOR_LOSS
 from walras.cooper.policies import POLICIES
 from walras.cooper.preference import DisutilityError
 from walras.snapshot import (
@@ -135,24 +136,35 @@ def test_without_a_rule_or_a_processor_everybody_waits_and_knows_why() -> None:
 
 def test_losses_that_nobody_measured_are_predicted_between_those_measured() -> None:
     known = {("a", "b"): 0.1, ("b", "a"): 0.3, ("c", "a"): 0.2, ("a", "c"): 0.1, ("c", "b"): 0.2}
-    full = disutilities(["a", "b", "c"], known)
-    assert full[0, 1] == 0.1
-    assert full[1, 0] == 0.3
-    assert 0 <= full[1, 2] <= 0.4
-    assert not disutilities(["a", "b"], {}).any()
+    full = expected_losses([waiting(name) for name in "abc"], known)
+    assert full.mean[0, 1] == 0.1
+    assert full.mean[1, 0] == 0.3
+    assert 0 <= full.mean[1, 2] <= 0.4
+    assert (full.deviation[0, 1], full.deviation[1, 0]) == (0, 0)
+    assert full.deviation[1, 2] > 0
+
+
+def test_what_nobody_measured_follows_bandwidth_or_is_alike() -> None:
+    alike = expected_losses([waiting("a"), waiting("b")], {}).mean
+    assert (alike == PRIOR_LOSS).all()
+    low, high = waiting("low", bandwidth=1.0), waiting("high", bandwidth=20.0)
+    known = expected_losses([low, high, waiting("unknown")], {}).mean
+    assert known[0, 0] < known[1, 0] < known[0, 1] < known[1, 1]
+    assert known[0, 0] < known[0, 2] < known[0, 1]
 
 
 @pytest.mark.parametrize("penalty", [1.5, float("inf")])
 def test_losses_of_more_than_everything_are_refused(penalty: float) -> None:
     with pytest.raises(DisutilityError, match=r"measured\[0, 1\]"):
-        disutilities(["a", "b"], {("a", "b"): penalty})
+        expected_losses([waiting("a"), waiting("b")], {("a", "b"): penalty})
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_an_odd_job_runs_alone(rule: ColocationRule) -> None:
     plan = clear(cluster(*(waiting(f"j{k}") for k in range(3))), Policy(colocation=rule))
     assert sorted(len(each.jobs) for each in plan.pairings) == [1, 2]
-    assert all(loss == 0 for each in plan.pairings for loss in each.penalties)
+    for each in plan.pairings:
+        assert each.penalties == ((0,) if len(each.jobs) == 1 else (PRIOR_LOSS, PRIOR_LOSS))
 
 
 @settings(max_examples=80, deadline=None)
@@ -266,3 +278,57 @@ def test_more_programs_than_are_laid_out_at_once_are_matched_some_at_a_time(
     plan = clear(snapshot, Policy(colocation="StableRoommates"))
     assert len(plan.pairings) == 3
     assert frozenset({"r0", "r1"}) in pairs(plan)
+
+
+def watched(name: str, program: str = "", *, seen_alone: bool = True) -> Job:
+    """A waiting job whose losses are measured while it runs."""
+    return replace(waiting(name, program), observed=True, seen_alone=seen_alone)
+
+
+COPIES = [watched(f"{program}{copy}", program) for program in "pq" for copy in (1, 2)]
+SAME = {(one, one): 0.05 for one in "pq"}
+
+
+@pytest.mark.parametrize(
+    ("jobs", "penalties", "exploration", "expected"),
+    [
+        (COPIES, SAME, 0.0, {"p1 q1", "p2 q2"}),  # equally good, and not known
+        ([replace(each, observed=False) for each in COPIES], SAME, 0.0, {"p1 p2", "q1 q2"}),
+        (COPIES, dict.fromkeys(SAME, 0.03), 0.0, {"p1 p2", "q1 q2"}),
+        (COPIES, dict.fromkeys(SAME, 0.03), 0.02, {"p1 q1", "p2 q2"}),
+    ],
+    ids=["no cost", "never measured", "no budget", "within the budget"],
+)
+def test_pairs_that_are_not_known_are_made_within_the_budget(
+    jobs: list[Job], penalties: dict[tuple[str, str], float], exploration: float, expected: set[str]
+) -> None:
+    """The policy pairs copies, which is known to be good; how the others fare is not known."""
+    snapshot = replace(cluster(*jobs), penalties=penalties)
+    plan = clear(snapshot, Policy(colocation="StableRoommates", exploration=exploration))
+    assert pairs(plan) == {frozenset(each.split()) for each in expected}
+    for each in plan.pairings:
+        if "p1 q1" in expected:
+            assert len(each.learning) == 2
+            assert max(each.learning) <= exploration + 1e-12
+        else:
+            assert each.learning == ()
+
+
+@pytest.mark.parametrize("seen_alone", [False, True])
+def test_a_program_that_was_never_seen_alone_gets_a_socket_to_itself(*, seen_alone: bool) -> None:
+    """Of three jobs, the policy gives the last one the socket that is left."""
+    known = {(one, other): 0.05 for one in "bc" for other in "bc"}
+    jobs = [watched("a", seen_alone=seen_alone), *map(waiting, "bc")]
+    rules = Policy(colocation="Greedy", exploration=0.1)
+    plan = clear(replace(cluster(*jobs), penalties=known), rules)
+    (alone,) = (each for each in plan.pairings if len(each.jobs) == 1)
+    assert alone.jobs == (("a/b",) if seen_alone else ("a/a",))
+    assert bool(alone.learning) != seen_alone
+
+
+def test_exclusive_jobs_are_never_exchanged() -> None:
+    alone = replace(watched("x", "p"), placement=PlacementConstraints(exclusive=True))
+    plan = clear(
+        replace(cluster(*COPIES, alone, nodes=3), penalties=SAME), Policy(colocation="Greedy")
+    )
+    assert frozenset({"x"}) in pairs(plan)

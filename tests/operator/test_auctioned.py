@@ -156,4 +156,5 @@ def test_weights_that_runs_show_are_told_with_their_intervals() -> None:
     plain = decide(world(market(**BOTH), entitlement(), node(), job(), pod("train-0")))
     told = status(plain, "MarketJob", "train", "lab")["auction"]["weights"]
     one = {"value": "1"}
-    assert told == {"source": "Equal", "runs": 0, "recorded": 0, "cores": one, "memory": one}
+    counts = {"runs": 0, "recorded": 0}
+    assert told == {"source": "Equal", "cause": "TooFew", **counts, "cores": one, "memory": one}

@@ -20,11 +20,10 @@ from walras_operator.measuring.co_runners import (
     ALONE,
     MEAN_LENGTH,
     MOST_ALONE,
+    Company,
     CoRunner,
     Observation,
     Source,
-    find_co_runner,
-    find_company,
     penalties_of,
     with_observation,
 )
@@ -123,7 +122,7 @@ def test_the_oldest_company_makes_room_and_looks_alone_stay() -> None:
     ],
 )
 def test_who_is_beside_a_pod(jobs: list[Document], company: CoRunner | None) -> None:
-    assert find_co_runner(world(*jobs), REQUEST, "lab") == company
+    assert Company(world(*jobs)).co_runner("lab", "a-0", "n1") == company
 
 
 def uid(pod: str) -> str:
@@ -171,8 +170,8 @@ def test_company_is_who_shares_the_socket(
     sockets: dict[str, list[int] | None], company: list[CoRunner], co_runner: CoRunner | None
 ) -> None:
     seen = on_sockets(*THREE, **sockets)
-    assert find_company(seen, REQUEST, "lab") == company
-    assert find_co_runner(seen, REQUEST, "lab") == co_runner
+    assert Company(seen).of("lab", "a-0", "n1") == company
+    assert Company(seen).co_runner("lab", "a-0", "n1") == co_runner
 
 
 def overhead(cores: int) -> float:

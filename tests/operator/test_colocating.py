@@ -76,7 +76,7 @@ def test_a_pair_is_sent_to_one_node(way: str) -> None:
         assert first.body["target"]["name"] == "n1"
     assert told(decision, "a", "x")["colocation"] == {
         "partner": "lab/b (y)",
-        "predictedPenalty": "0",
+        "predictedPenalty": "0.05",
         "recommendation": "Participate",
     }
     after = outcome(before, decision)

@@ -380,14 +380,13 @@ def outcome_is_restless(before: World, decision: Decision) -> bool:
     ("spec", "rules"),
     [
         ({"auction": {"weights": {"cores": "2"}}}, BOTH),
-        ({"auction": {"utility": "Log"}}, BOTH),
         ({"auction": {"recordRuns": False}}, BOTH),
         ({"memory": None}, BOTH),
         ({}, {"cores": {"mechanism": "Auction"}}),
         ({}, {"memory": {"mechanism": "Auction"}}),
         ({}, {"mode": "observe", **BOTH}),
     ],
-    ids=["weights", "Log", "not wanted", "no memory", "cores only", "memory only", "not held"],
+    ids=["weights", "not wanted", "no memory", "cores only", "memory only", "not held"],
 )
 def test_nothing_is_recorded_where_there_is_nothing_to_weigh(spec: Any, rules: Any) -> None:
     made = {"memory": {"demand": "4Gi"}, **spec}
@@ -396,6 +395,32 @@ def test_nothing_is_recorded_where_there_is_nothing_to_weigh(spec: Any, rules: A
     after, decision = later(held, 10)
     assert runs(after) == {}
     assert decision.ended == ()
+
+
+def test_log_utilities_are_recorded_and_estimated() -> None:
+    """Of six finished runs, one had no memory: it says nothing about a product."""
+    shares = [(0.5, 0.2), (0.2, 0.5), (0.7, 0.3), (0.3, 0.7), (0.4, 0.4), (0.5, 0.0)]
+    finished = [
+        {
+            "podUID": f"u{k}", "pod": f"p{k}", "finished": at(k), "seconds": 100, "heldSeconds": 90,
+            "cores": str(cores), "memory": str(memory),
+            "utility": f"{0.01 * cores**0.75 * memory**0.25 or 0.001:.12f}",
+        }
+        for k, (cores, memory) in enumerate(shares)
+    ]  # fmt: skip
+    before = running(auction={"utility": "Log"})
+    assert [each["pod"] for each in runs(before)["underway"]] == ["train-0", "train-1", "train-2"]
+    told = []
+    for each in before.objects.jobs:
+        own = each.metadata.name == "train"
+        known = {"runs": {**runs(before), "finished": finished}} if own else {}
+        told.append(each.model_copy(update={"status": {**(each.status or {}), **known}}))
+    after = replace(before, objects=replace(before.objects, jobs=told))
+    _, decision = later(after, 70)
+    weights = status(decision, "MarketJob", "train", "lab")["auction"]["weights"]
+    assert (weights["source"], weights["runs"], weights["recorded"]) == ("Estimated", 5, 5)
+    assert float(weights["cores"]["value"]) == pytest.approx(1.5, abs=1e-3)
+    assert float(weights["memory"]["value"]) == pytest.approx(0.5, abs=1e-3)
 
 
 def with_rules(world_: World, **rules: Any) -> World:

@@ -60,6 +60,7 @@ MARKET_JOB = market_job.MarketJobStatus(
             source="Estimated",
             runs=5,
             recorded=1,
+            cause="TooFew",
             cores=market_job.WeightReport(value="1.7", lower="1.5", upper="1.9"),
             memory=market_job.WeightReport(value="0.3", lower="0", upper="0.6"),
         ),
@@ -143,6 +144,7 @@ MARKET_JOB = market_job.MarketJobStatus(
                 recommendation="BreakAway",
                 companion="vision/serve (serve-0)",
                 gain="0.05",
+                exploration="0.004",
             ),
         )
     ],

@@ -372,11 +372,12 @@ def _memory(plan: Plan) -> Table:
 
 
 def _bids(plan: Plan) -> Table:
-    columns = ("budget", "utility", "minimum", "charge", "served by")
+    columns = ("budget", "weights", "utility", "minimum", "charge", "served by")
     rows = [
         (
             f"{bid.namespace}/{bid.name}",
             f"{bid.budget:.2f}",
+            ", ".join(f"{weight:.2f}" for weight in bid.weights),
             f"{bid.utility:.3f}",
             optional(bid.minimum),
             f"{bid.charge:.2f}",

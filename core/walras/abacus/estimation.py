@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 MAX_FREEDOM = 1000
 """Degrees of freedom beyond which Student's t is that of 1000, which is slightly wider."""
 
+RESOLUTION = 1e-6
+"""Part of a share below which a difference between runs says nothing: recorded shares are means
+of billionths."""
+
 
 @dataclass(frozen=True)
 class UtilityEstimate:
@@ -32,7 +36,11 @@ class UtilityEstimate:
         weights: Least-squares weights, not negative, shape (m,).
         lower: Lower ends of confidence intervals, each for itself, shape (m,).
         upper: Upper ends, shape (m,); infinite where runs are too few or too similar to tell.
-        deviation: Standard deviation of the noise in a run's utility; NaN if it is unknown.
+        deviation: Standard deviation of the noise in a run's utility, or in its logarithm; NaN if
+            it is unknown.
+        converged: Whether the least squares are the least.
+        distinct: Whether the runs differ enough to tell the weights apart. If they do not, other
+            weights fit the runs as well, and these are an arbitrary choice.
     """
 
     weights: Floats
@@ -40,6 +48,7 @@ class UtilityEstimate:
     upper: Floats
     deviation: float
     converged: bool
+    distinct: bool
 
 
 def estimate_utility(
@@ -62,6 +71,46 @@ def estimate_utility(
         AuctionError: There are no runs, an array has the wrong shape, or an entry is outside its
             range.
     """
+    measured, rows = _checked(shares, utilities, confidence)
+    if logarithmic:
+        refuse("shares", rows, rows == 0, "has no logarithm: use runs with a share", AuctionError)
+        rows = np.log(rows)
+    return _estimate(rows, measured, confidence)
+
+
+def estimate_product_utility(
+    shares: ArrayLike, utilities: ArrayLike, *, confidence: float = 0.95
+) -> UtilityEstimate:
+    """Fit u = c prod_j s_j ** w_j, with c > 0 and w_j >= 0, to measured runs, in logarithms.
+
+    This is the logscale utility sum_j w_j log s_j of section 5 in a unit that is not known: its
+    exponential is the utility of a run, up to a factor. Eq. 2 as printed compares the sum, which is
+    never above 0, with the inverse of a time, which is. The factor is a free intercept of the
+    regression. The noise of a run is a part of its utility, so that of its logarithm has one size.
+
+    Args:
+        shares: Average shares of the job in each run, above 0 and at most 1, shape (k, m).
+        utilities: Utility of each run, above 0, shape (k,).
+        confidence: Confidence of each interval, between 0 and 1, exclusive.
+
+    Raises:
+        AuctionError: There are no runs, an array has the wrong shape, or an entry is outside its
+            range.
+    """
+    measured, rows = _checked(shares, utilities, confidence)
+    refuse("utilities", measured, measured <= 0, "has no logarithm", AuctionError)
+    refuse("shares", rows, rows == 0, "has no logarithm: use runs with a share", AuctionError)
+    rows, measured = np.log(rows), np.log(measured)
+    return _estimate(rows - rows.mean(axis=0), measured - measured.mean(), confidence, fitted=1)
+
+
+def _checked(shares: ArrayLike, utilities: ArrayLike, confidence: float) -> tuple[Floats, Floats]:
+    """Return utilities and shares as arrays.
+
+    Raises:
+        AuctionError: There are no runs, an array has the wrong shape, or an entry is outside its
+            range.
+    """
     measured = check_finite("utilities", utilities, (None,), AuctionError)
     rows = check_finite("shares", shares, (len(measured), None), AuctionError)
     refuse("shares", rows, (rows < 0) | (rows > 1), "is outside 0..1", AuctionError)
@@ -69,18 +118,39 @@ def estimate_utility(
         raise AuctionError("utilities has no entries: at least one run is needed")
     if not 0 < confidence < 1:
         raise AuctionError(f"confidence = {confidence} is outside 0..1")
-    if logarithmic:
-        refuse("shares", rows, rows == 0, "has no logarithm: use runs with a share", AuctionError)
-        rows = np.log(rows)
+    return measured, rows
+
+
+def _estimate(
+    rows: Floats, measured: Floats, confidence: float, *, fitted: int = 0
+) -> UtilityEstimate:
+    """Fit measured = rows @ w with w >= 0.
+
+    Args:
+        rows: Shares or their logarithms, shape (k, m).
+        measured: Utilities or their logarithms, shape (k,).
+        confidence: Confidence of each interval.
+        fitted: Number of parameters that were fitted before, and taken out of rows and utilities.
+    """
     fit = fit_non_negative(rows, measured)
-    centre, error, deviation, freedom = _unbounded(rows, measured)
+    centre, error, deviation, freedom = _unbounded(rows, measured, fitted)
     reach = student_quantile((1 + confidence) / 2, freedom) * error if freedom else np.inf
     lower = np.minimum(np.maximum(centre - reach, 0), fit.solution)
     upper = np.maximum(np.maximum(centre + reach, 0), fit.solution)
-    return UtilityEstimate(fit.solution, lower, upper, deviation, fit.converged)
+    distinct = _columns_differ(rows)
+    return UtilityEstimate(fit.solution, lower, upper, deviation, fit.converged, distinct)
 
 
-def _unbounded(rows: Floats, measured: Floats) -> tuple[Floats, Floats, float, int]:
+def _columns_differ(rows: Floats) -> bool:
+    """Return whether every column changes utility in a way that the others cannot imitate."""
+    scale = np.linalg.norm(rows, axis=0)
+    if not (scale > RESOLUTION * math.sqrt(len(rows))).all():
+        return False
+    values = np.linalg.svd(rows / scale, compute_uv=False)
+    return len(values) == rows.shape[1] and bool(values[-1] > RESOLUTION * values[0])
+
+
+def _unbounded(rows: Floats, measured: Floats, fitted: int) -> tuple[Floats, Floats, float, int]:
     """Return plain least squares, their standard errors, that of a run, and degrees of freedom.
 
     Degrees of freedom are 0 where there are no more runs than weights, or weights cannot be told
@@ -90,7 +160,7 @@ def _unbounded(rows: Floats, measured: Floats) -> tuple[Floats, Floats, float, i
     scale = np.linalg.norm(rows, axis=0)
     scale[scale == 0] = 1
     centre, _, rank, _ = np.linalg.lstsq(rows / scale, measured)
-    freedom = runs - resources
+    freedom = runs - resources - fitted
     if rank < resources or freedom < 1:
         return centre / scale, np.zeros(resources), math.nan, 0
     residual = measured - rows @ (centre / scale)

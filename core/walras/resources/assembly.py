@@ -26,11 +26,14 @@ from walras.resources.terms import (
     ASSUMED_FRACTION,
     Name,
     Speedup,
+    bandwidth_of,
     bid_of,
     measured_penalties,
     memory_of,
     profile_of,
+    shows_penalties,
     speedup_of,
+    was_seen_alone,
 )
 from walras.resources.waiting import (
     EligibleNodes,
@@ -151,6 +154,7 @@ def policy_of(rules: MarketSpec) -> core.Policy:
         sold_by=rules.cores.sold_by,
         colocation=rules.colocation.policy,
         break_away_gain=float(rules.colocation.break_away_gain),
+        exploration=float(rules.colocation.exploration),
         hysteresis=float(rules.cores.hysteresis),
         averaging=float(rules.cores.averaging_seconds),
         core_half_life=0.0 if credits_ is None else 3600.0 * credits_.half_life_hours,
@@ -282,6 +286,8 @@ def _as_pod(
         requested,
         floor,
         job.deadline,
+        job.observed,
+        job.seen_alone,
     )
 
 
@@ -327,7 +333,8 @@ class _Known:
     def _pattern(self, resource: MarketJob) -> core.Job:
         spec, namespace = resource.spec, resource.metadata.namespace
         profile = profile_of(resource, self.profiles)
-        bandwidth = None if profile is None else profile.spec.memory_bandwidth
+        observed = self.speedups[_key(resource)].source in {"Assumed", "Online"}
+        status = None if profile is None else profile.status
         return core.Job(
             namespace=namespace,
             name=resource.metadata.name,
@@ -340,9 +347,11 @@ class _Known:
             namespace_labels=self.labels.get(namespace, {}),
             bid=bid_of(resource, self.rules),
             program=f"{namespace}/{resource.profile_name}",
-            bandwidth=None if bandwidth is None else float(bandwidth),
+            bandwidth=None if profile is None else bandwidth_of(profile),
             placement=placing_of(resource),
             measured_beside=self.speedups[_key(resource)].beside,
+            observed=observed and self.rules.profiling.automatic and shows_penalties(status),
+            seen_alone=was_seen_alone(status),
         )
 
 

@@ -160,12 +160,17 @@ class ColocationPolicy(Model):
             placement is released, to be scheduled like any other pod.
         break_away_gain: Smallest gain, as a fraction of its throughput alone, for which a job is
             advised to leave its partner and share a node with another job.
+        exploration: Largest expected loss, as a fraction of its throughput alone, that a pod may
+            incur by being placed beside another pod than the policy's choice, so that penalties are
+            measured that are not known. At 0, only pairs that are expected to cost nobody anything
+            are made for that.
     """
 
     policy: ColocationRule = "None"
     seed: NotNegativeInt = 0
     timeout_seconds: PositiveInt = 300
     break_away_gain: Portion = Decimal("0.02")
+    exploration: Portion = Decimal("0.01")
 
 
 class AuctionPolicy(Model):

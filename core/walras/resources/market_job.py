@@ -156,8 +156,8 @@ class JobAuction(Model):
             weights, for jobs that need some of every resource.
         weights: Weights of the resources in the utility. If unset, they are estimated from runs, or
             equal.
-        runs: Finished runs from which the weights of a Linear utility are estimated; an estimate
-            takes three runs or more.
+        runs: Finished runs from which the weights are estimated. An estimate takes three runs or
+            more; for a Log utility, four or more that had a share of both resources.
         record_runs: Whether pods that succeed are recorded as further runs with utility 1/seconds.
             Runs are recorded only if both cores and memory are auctioned and no weights are given.
         minimum_utility: Smallest utility that is useful to the job (its service-level objective).
@@ -406,6 +406,9 @@ class PodColocation(Status):
             pod would lose least; absent if the advice is Participate.
         gain: Fraction of its throughput alone that breaking away would save; absent if the advice
             is Participate.
+        exploration: Fraction of its throughput alone that the pod was expected to lose more than
+            beside the policy's choice, or less if negative, so that penalties are measured; absent
+            if the policy chose the partner.
     """
 
     partner: str | None = None
@@ -414,6 +417,7 @@ class PodColocation(Status):
     recommendation: Literal["Participate", "BreakAway"] = "Participate"
     companion: str | None = None
     gain: Decimals | None = None
+    exploration: Decimals | None = None
 
 
 class PodOutcome(Status):
@@ -495,7 +499,11 @@ class WeightsReport(Status):
     Attributes:
         source: Origin of the weights: Given (by the job), Estimated (from its runs) or Equal (there
             are too few runs, or they do not differ enough).
-        runs: Number of runs that are available for an estimate.
+        cause: Reason why weights are Equal: TooFew (runs), TooSimilar (runs, to tell the weight of
+            one resource from that of the other) or NoGain (utility rose with neither share);
+            absent for other sources.
+        runs: Number of runs that an estimate can use. For a Log utility, runs without a share of a
+            resource are left out.
         recorded: Number of these runs that were recorded in ``runs.finished``; the others are given
             in the job's spec.
         cores: Weight of cores.
@@ -503,6 +511,7 @@ class WeightsReport(Status):
     """
 
     source: Literal["Given", "Estimated", "Equal"]
+    cause: Literal["TooFew", "TooSimilar", "NoGain"] | None = None
     runs: int
     recorded: int = 0
     cores: WeightReport

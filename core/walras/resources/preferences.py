@@ -5,20 +5,28 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from walras.abacus.estimation import estimate_utility
+from walras.abacus.estimation import estimate_product_utility, estimate_utility
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from walras.resources.kinds import MarketJob, MarketSpec
 
     Run = tuple[float, float, float]
 
-FEWEST_RUNS = 3
-"""Fewest runs for an estimate: one more than weights, for the confidence interval."""
+Form = Literal["Linear", "Log"]
+
+FEWEST_RUNS: dict[Form, int] = {"Linear": 3, "Log": 4}
+"""Fewest runs for an estimate: one more than what is fitted, for the confidence intervals.
+
+Two weights are fitted and, for a product of shares, the utility of a run that has everything.
+"""
 
 WHOLE = 2.0
-"""Sum of the weights, estimated or equal; minimum utilities are in its unit."""
+"""Sum of the weights, estimated or equal; minimum utilities are in its unit.
+
+For a product, this is the power to which equal shares of all resources are raised.
+"""
 
 LEAST = 0.01
 """Smallest share of that sum for a weight, since no resource is worthless to a program."""
@@ -42,7 +50,10 @@ class Weights(NamedTuple):
 
     Attributes:
         source: Given (by the job), Estimated (from its runs) or Equal.
+        runs: Number of runs that an estimate can use.
         recorded: Number of these runs that are from the job's status.
+        cause: Why weights are Equal: there are too few runs, they are too similar to tell the
+            weights apart, or their utility rose with no share; None for other sources.
     """
 
     cores: Weight
@@ -50,6 +61,7 @@ class Weights(NamedTuple):
     source: Literal["Given", "Estimated", "Equal"]
     runs: int
     recorded: int = 0
+    cause: Literal["TooFew", "TooSimilar", "NoGain"] | None = None
 
 
 def records_runs(resource: MarketJob, rules: MarketSpec) -> bool:
@@ -62,7 +74,6 @@ def records_runs(resource: MarketJob, rules: MarketSpec) -> bool:
     return (
         rules.cores.mechanism == rules.memory.mechanism == "Auction"
         and resource.spec.memory is not None
-        and auction.utility == "Linear"
         and auction.weights is None
         and auction.record_runs
     )
@@ -72,24 +83,24 @@ def weights_of(resource: MarketJob, recorded: Sequence[Run] = ()) -> Weights:
     """Return the weights of a job's utility.
 
     Weights are estimated as in section 5 of "Auction-based cloud service differentiation with
-    service level objectives", for linear utilities only: measurements determine the weights of
-    logarithmic utilities up to a factor, which the section does not cover.
+    service level objectives". A run without a share of a resource says nothing about a product of
+    shares, which was then 0 whatever the weights, so it is left out for a logarithmic utility.
     """
     auction = resource.spec.auction
-    given, given_runs = auction.weights, auction.runs
-    runs = len(given_runs) + len(recorded)
+    form, given = auction.utility, auction.weights
+    rows = _usable(
+        ((float(run.cores), float(run.memory), float(run.utility)) for run in auction.runs), form
+    )
+    known = _usable(recorded, form)
+    runs = rows + known
     if given is not None:
         cores, memory = float(given.cores), float(given.memory)
-        return Weights(_exactly(cores), _exactly(memory), "Given", runs, len(recorded))
-    if auction.utility == "Linear" and runs >= FEWEST_RUNS:
-        rows = tuple(
-            (float(run.cores), float(run.memory), float(run.utility)) for run in given_runs
-        )
-        estimated = _estimated((*rows, *recorded))
-        if estimated is not None:
-            return estimated._replace(recorded=len(recorded))
-    unknown = Weight(WHOLE / 2, 0.0, float("inf"))
-    return Weights(unknown, unknown, "Equal", runs, len(recorded))
+        return Weights(_exactly(cores), _exactly(memory), "Given", len(runs), len(known))
+    return _estimated(runs, form)._replace(recorded=len(known))
+
+
+def _usable(runs: Iterable[Run], form: Form) -> tuple[Run, ...]:
+    return tuple(run for run in runs if form == "Linear" or min(run) > 0)
 
 
 def recorded_runs(
@@ -128,14 +139,17 @@ def _exactly(value: float) -> Weight:
 
 
 @lru_cache(maxsize=1 << 14)  # in most decisions no job has a new run
-def _estimated(runs: tuple[Run, ...]) -> Weights | None:
-    """Estimate weights from runs; None if no weight is above 0."""
-    found = estimate_utility(
-        [run[:2] for run in runs], [run[2] for run in runs], confidence=CONFIDENCE
-    )
+def _estimated(runs: tuple[Run, ...], form: Form) -> Weights:
+    """Estimate weights from runs; they are equal where runs cannot tell them."""
+    if len(runs) < FEWEST_RUNS[form]:
+        return _equal(len(runs), "TooFew")
+    fit = estimate_product_utility if form == "Log" else estimate_utility
+    found = fit([run[:2] for run in runs], [run[2] for run in runs], confidence=CONFIDENCE)
+    if not found.distinct:
+        return _equal(len(runs), "TooSimilar")
     total = float(found.weights.sum())
     if not total > 0:
-        return None
+        return _equal(len(runs), "NoGain")
     scale = WHOLE / total
     cores, memory = (
         Weight(max(value * scale, LEAST * WHOLE), lower * scale, upper * scale)
@@ -144,3 +158,8 @@ def _estimated(runs: tuple[Run, ...]) -> Weights | None:
         )
     )
     return Weights(cores, memory, "Estimated", len(runs))
+
+
+def _equal(runs: int, cause: Literal["TooFew", "TooSimilar", "NoGain"]) -> Weights:
+    unknown = Weight(WHOLE / 2, 0.0, float("inf"))
+    return Weights(unknown, unknown, "Equal", runs, cause=cause)

@@ -118,8 +118,7 @@ def measured_online(status: Mapping[str, Any] | None) -> Speedup | None:
 
 def _measured_beside(status: Mapping[str, Any]) -> frozenset[str] | None:
     """Return the programs beside which all of a profile's measurements were made, if known."""
-    online = status.get("online")
-    measurements = online.get("measurements") if isinstance(online, dict) else None
+    measurements = _online(status).get("measurements")
     company: list[frozenset[str]] = []
     for each in measurements if isinstance(measurements, list) else ():
         names = each.get("coRunners") if isinstance(each, dict) else None
@@ -146,6 +145,46 @@ def measured_penalties(status: Mapping[str, Any] | None) -> Iterator[tuple[str, 
         if found.source != "cpuTime" and 0 <= error <= MOST_ERROR:
             certain = max(abs(penalty) - error, 0.0)
             yield f"{found.namespace}/{found.profile}", min(math.copysign(certain, penalty), 1.0)
+
+
+def shows_penalties(status: Mapping[str, Any] | None) -> bool:
+    """Return whether progress checks of a profile's pods can show penalties.
+
+    They cannot if its progress is counted as CPU time. Nothing is known before the first
+    measurement.
+    """
+    found = _online(status).get("measurements")
+    measurements = found if isinstance(found, list) else ()
+    sources = [each.get("source") for each in measurements if isinstance(each, dict)]
+    return not sources or sources[-1] != "cpuTime"
+
+
+def was_seen_alone(status: Mapping[str, Any] | None) -> bool:
+    """Return whether a profile's status has the progress of a pod that was alone on its socket."""
+    found = _online(status).get("coRunners")
+    observations = found if isinstance(found, list) else ()
+    return any(
+        isinstance(each, dict) and not each.get("profile") and not each.get("together")
+        for each in observations
+    )
+
+
+def bandwidth_of(profile: SpeedupProfile) -> float | None:
+    """Return the memory bandwidth of a program alone in GB/s; None if it is not known.
+
+    The profile's spec counts, or else the measurements of running pods in its status.
+    """
+    if profile.spec.memory_bandwidth is not None:
+        return float(profile.spec.memory_bandwidth)
+    text = (profile.status or {}).get("memoryBandwidth")
+    if not isinstance(text, str) or re.fullmatch(DECIMAL, text) is None:
+        return None
+    return float(text) or None
+
+
+def _online(status: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    found = (status or {}).get("online")
+    return found if isinstance(found, dict) else {}
 
 
 def memory_of(

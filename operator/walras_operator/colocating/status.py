@@ -33,8 +33,9 @@ def last_colocation(former: Mapping[str, Any]) -> PodColocation | None:
 
 
 def _colocation(pairing: Pairing, number: int) -> PodColocation:
+    learning = figure(pairing.learning[number]) if pairing.learning else None
     if len(pairing.jobs) == 1:
-        return PodColocation()
+        return PodColocation(exploration=learning)
     penalty = figure(pairing.penalties[number])
     measured = bool(pairing.measured) and pairing.measured[number]
     companion = pairing.companions[number] if pairing.companions else ""
@@ -45,4 +46,5 @@ def _colocation(pairing: Pairing, number: int) -> PodColocation:
         recommendation="BreakAway" if companion else "Participate",
         companion=companion or None,
         gain=figure(pairing.gains[number]) if companion else None,
+        exploration=learning,
     )

@@ -14,6 +14,8 @@ part of the penalty's.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from walras.resources.speedup_profile import MOST_CO_RUNNERS, CoRunnerProgress, MeasuredPenalty
@@ -21,9 +23,8 @@ from walras_operator.conditions import listed
 from walras_operator.numbers import figure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from walras.resources.speedup_profile import OnlineRequest
     from walras_operator.world import World
 
 MEAN_LENGTH = 8
@@ -69,59 +70,70 @@ class Observation(NamedTuple):
     together: bool = False
 
 
-def find_company(world: World, request: OnlineRequest, namespace: str) -> list[CoRunner]:
-    """Return the programs of the other pods of the market on a pod's sockets, one for each pod.
-
-    A pod counts as on all sockets of its node if the agent does not report its sockets.
+class Company:
+    """The pods of the market on the sockets of each pod.
 
     Args:
         world: Contains the grants of all jobs' pods, and the reports of agents.
-        request: Request that names the pod.
-        namespace: Namespace of the pod.
     """
-    return [program for program, _ in _neighbours(world, request, namespace)]
 
+    def __init__(self, world: World) -> None:
+        self._world = world
 
-def find_co_runner(world: World, request: OnlineRequest, namespace: str) -> CoRunner | None:
-    """Return the co-runner of a pod on its socket; None if there are several, or only partly one.
+    @cached_property
+    def _pods(self) -> Mapping[str, Sequence[tuple[tuple[str, str], CoRunner]]]:
+        """The jobs' pods by node: namespace and name, and program."""
+        found: defaultdict[str, list[tuple[tuple[str, str], CoRunner]]] = defaultdict(list)
+        for job in self._world.objects.jobs:
+            namespace = job.metadata.namespace
+            program = CoRunner(namespace, job.profile_name)
+            for pod in listed(job.status or {}, "pods"):
+                found[str(pod.get("node"))].append(((namespace, str(pod.get("name"))), program))
+        return found
 
-    A pod that spans several sockets of which it shares one loses less there than a pod that does
-    not, so it shows no penalty.
+    @cached_property
+    def _places(self) -> dict[str, Mapping[tuple[str, str], frozenset[int]]]:
+        """The sockets of the pods on each node that was asked for."""
+        return {}
 
-    Args:
-        world: Contains the grants of all jobs' pods, and the reports of agents.
-        request: Request that names the pod.
-        namespace: Namespace of the pod.
-    """
-    company = _neighbours(world, request, namespace)
-    if not company:
-        return ALONE
-    mine = _sockets(world, request.node).get((namespace, request.pod))
-    whole = all(each is None or len(each) == 1 for each in (mine, *(there for _, there in company)))
-    return company[0][0] if len(company) == 1 and whole else None
+    def of(self, namespace: str, pod: str, node: str) -> list[CoRunner]:
+        """Return the programs of the other pods on a pod's sockets, one for each pod.
 
+        A pod counts as on all sockets of its node if the agent does not report its sockets.
+        """
+        return [program for program, _ in self._neighbours((namespace, pod), node)]
 
-def _neighbours(
-    world: World, request: OnlineRequest, namespace: str
-) -> list[tuple[CoRunner, frozenset[int] | None]]:
-    """Return the programs of other pods on a pod's sockets, with all the sockets of each."""
-    sockets = _sockets(world, request.node)
-    me = namespace, request.pod
-    mine = sockets.get(me)
-    return [
-        (program, sockets.get(pod))
-        for pod, program in _pods_on(world, request.node)
-        if pod != me and not _apart(mine, sockets.get(pod))
-    ]
+    def co_runner(self, namespace: str, pod: str, node: str) -> CoRunner | None:
+        """Return the co-runner of a pod on its socket; None if there are several, or only partly.
 
+        A pod that spans several sockets of which it shares one loses less there than a pod that
+        does not, so it shows no penalty.
+        """
+        company = self._neighbours((namespace, pod), node)
+        if not company:
+            return ALONE
+        mine = self._sockets(node).get((namespace, pod))
+        whole = all(
+            each is None or len(each) == 1 for each in (mine, *(there for _, there in company))
+        )
+        return company[0][0] if len(company) == 1 and whole else None
 
-def _pods_on(world: World, node: str) -> Iterable[tuple[tuple[str, str], CoRunner]]:
-    """Yield the jobs' pods on a node, by namespace and name, with their programs."""
-    for job in world.objects.jobs:
-        namespace = job.metadata.namespace
-        for pod in listed(job.status or {}, "pods"):
-            if pod.get("node") == node:
-                yield (namespace, str(pod.get("name"))), CoRunner(namespace, job.profile_name)
+    def _neighbours(
+        self, me: tuple[str, str], node: str
+    ) -> list[tuple[CoRunner, frozenset[int] | None]]:
+        """Return the programs of other pods on a pod's sockets, with all the sockets of each."""
+        sockets = self._sockets(node)
+        mine = sockets.get(me)
+        return [
+            (program, sockets.get(pod))
+            for pod, program in self._pods.get(node, ())
+            if pod != me and not _apart(mine, sockets.get(pod))
+        ]
+
+    def _sockets(self, node: str) -> Mapping[tuple[str, str], frozenset[int]]:
+        if node not in self._places:
+            self._places[node] = _sockets(self._world, node)
+        return self._places[node]
 
 
 def _sockets(world: World, node: str) -> Mapping[tuple[str, str], frozenset[int]]:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from walras.resources.contract import API_VERSION, MANAGED_BY_LABEL, MARKET_JOB_LABEL, OPERATOR
 from walras.resources.parse import parse_resource
 from walras.resources.speedup_profile import SpeedupProfile
-from walras_operator.measuring.queue import lost_requests, new_requests
+from walras_operator.measuring.co_runners import Company
+from walras_operator.measuring.queue import QueueContext, lost_requests, new_requests
 from walras_operator.measuring.reasons import unmeasured_reason
 from walras_operator.measuring.record import read_record, with_record, with_request, without_request
 from walras_operator.measuring.requests import build_request
@@ -79,7 +80,9 @@ def plan_measurements(world: World, rules: MarketSpec, decided: JobOutcomes) -> 
     requests.update((each.request.node, each.order) for each in begun.values())
     waiting = [each for each in waiting if each.key not in begun]
     active = len(found) - len(waiting)
-    begun |= new_requests(waiting, requests, active, rules.profiling, world.now)
+    pairing = rules.colocation.policy != "None"
+    context = QueueContext(rules.profiling, world.now, Company(world), pairing)
+    begun |= new_requests(waiting, requests, active, context)
     requests.update((each.request.node, each.order) for each in begun.values())
     recorded = {
         each.key: each._replace(record=with_request(each.record, begun[each.key].request))

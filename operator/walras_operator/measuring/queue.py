@@ -2,8 +2,13 @@
 
 Jobs without any measurement come first, then jobs that have changed, then further pods (up to
 `MOST_MEASUREMENTS`), and last checks of progress, which take no core from anybody. Among equals,
-the one that has waited longest comes first. After a failure, another pod is tried, with a longer
-pause after each further failure.
+the one that has waited longest comes first; among checks, the one that teaches most about penalties
+(`lessons`), unless another is overdue. After a failure, another pod is tried, with a longer pause
+after each further failure.
+
+Nothing is known of penalties before a pod of a program was measured alone on its socket. Where pods
+are placed in pairs, such a pod is therefore measured if none was measured alone before; pods that
+are alone come first in every measurement.
 
 Before all of these come lost requests: a node has the request, but no profile has recorded it. A
 namespace that is being deleted accepts no new profile, and a status may be refused. A new request
@@ -13,11 +18,13 @@ read. The node's request therefore stays, and is recorded as soon as that is pos
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from walras.resources.speedup_profile import MOST_MEASUREMENTS, OnlineRequest
+from walras_operator.measuring.lessons import is_alone, lesson, was_measured_alone
 from walras_operator.measuring.record import has_changed
 from walras_operator.measuring.requests import build_request, expiry_of, request_name
 from walras_operator.measuring.times import is_in_future, later
@@ -29,6 +36,7 @@ if TYPE_CHECKING:
     from walras.resources.node_allocation import NodeAllocation, ProfilingRequest
     from walras.resources.speedup_profile import OnlineCheck, OnlineFailure, OnlineMeasurement
     from walras.resources.terms import Name
+    from walras_operator.measuring.co_runners import Company
     from walras_operator.measuring.record import ProfileRecord
     from walras_operator.measuring.subjects import Candidate, Subject
 
@@ -50,15 +58,33 @@ class QueueEntry(NamedTuple):
 
     Attributes:
         rank: Rank; smaller comes first.
+        lesson: How much a check teaches about penalties; overdue checks count as infinite.
         since: When the profile was last measured or checked (RFC 3339); empty if never.
         purpose: Measure a speedup, or check progress.
         candidates: Pods to measure, the preferred first.
     """
 
     rank: int
+    lesson: float
     since: str
     purpose: Literal["Speedup", "Progress"]
     candidates: Sequence[Candidate]
+
+
+class QueueContext(NamedTuple):
+    """The facts, besides the profiles, that the order of measurements depends on.
+
+    Attributes:
+        rules: Intervals, and the most measurements at a time.
+        now: Current time (RFC 3339).
+        company: Pods beside each pod.
+        pairing: Whether pods are placed in pairs, so that penalties are needed.
+    """
+
+    rules: ProfilingPolicy
+    now: str
+    company: Company
+    pairing: bool = False
 
 
 class NewRequest(NamedTuple):
@@ -77,8 +103,7 @@ def new_requests(
     waiting: Iterable[Subject],
     busy: Collection[str],
     active: int,
-    rules: ProfilingPolicy,
-    now: str,
+    context: QueueContext,
 ) -> dict[Name, NewRequest]:
     """Return new requests, by namespace and name of the profile.
 
@@ -86,23 +111,23 @@ def new_requests(
         waiting: Profiles without a running measurement.
         busy: Nodes with a running measurement.
         active: Number of running measurements.
-        rules: Intervals, and the most measurements at a time.
-        now: Current time (RFC 3339).
+        context: Rules, time, and the pods beside each pod.
     """
+    rules = context.rules
     entries = [
-        (entry, each) for each in waiting if (entry := queue_entry(each, rules, now)) is not None
+        (entry, each) for each in waiting if (entry := queue_entry(each, context)) is not None
     ]
     taken = set(busy)
     found: dict[Name, NewRequest] = {}
     for entry, subject in sorted(
-        entries, key=lambda each: (each[0].rank, each[0].since, each[1].key)
+        entries, key=lambda each: (each[0].rank, -each[0].lesson, each[0].since, each[1].key)
     ):
         if rules.most_at_once is not None and active + len(found) >= rules.most_at_once:
             break
         free = next((each for each in entry.candidates if each.node not in taken), None)
         if free is not None:
             taken.add(free.node)
-            found[subject.key] = _new_request(subject, free, entry, rules, now)
+            found[subject.key] = _new_request(subject, free, entry, rules, context.now)
     return found
 
 
@@ -126,8 +151,9 @@ def lost_requests(
     return found
 
 
-def queue_entry(subject: Subject, rules: ProfilingPolicy, now: str) -> QueueEntry | None:
+def queue_entry(subject: Subject, context: QueueContext) -> QueueEntry | None:
     """Return a profile's place in the queue; None if it is not due, or no pod can be measured."""
+    rules, now = context.rules, context.now
     record, pods = subject.record, subject.candidates
     if not pods:
         return None
@@ -136,16 +162,67 @@ def queue_entry(subject: Subject, rules: ProfilingPolicy, now: str) -> QueueEntr
     since = last_end(record)
     if not record.measurements or has_changed(record):
         rank = 1 if record.measurements else 0
-        return QueueEntry(rank, since, "Speedup", _rotated(pods, _times(failure))) if due else None
+        return _speedup(rank, since, pods, failure, context) if due else None
     known = {each.pod_uid for each in record.measurements}
     others = [each for each in pods if each.pod.metadata.uid not in known]
     if due and others and len(known) < MOST_MEASUREMENTS:
-        return QueueEntry(2, since, "Speedup", _rotated(others, _times(failure)))
+        return _speedup(2, since, others, failure, context)
     doubted = record.check is not None and record.check.departures > 0
     pause = min(RECHECK_PAUSE, rules.reprofile_seconds) if doubted else rules.reprofile_seconds
     if not (_due(record.look_failure, now) and _in_next_wave(looked, now, pause)):
         return None
-    return QueueEntry(3, since, "Progress", _in_turn(pods, record, known, doubted=doubted))
+    alone = _alone(pods, context) if due and _lacks_baseline(record, context) else ()
+    if alone:
+        return QueueEntry(2, 0.0, since, "Speedup", _rotated(alone, _times(failure)))
+    turn = _in_turn(pods, record, known, doubted=doubted)
+    lessons = {each.pod.metadata.uid: lesson(record, each, context.company) for each in pods}
+    most = max(lessons.values())
+    if most > 0 and not doubted:
+        turn = _by_lesson(pods, lessons, _wave(now, pause))
+        turn = _rotated(turn, _times(record.look_failure))
+    overdue = is_in_future(looked, now) or now >= later(looked, 2 * pause)
+    return QueueEntry(3, math.inf if overdue else most, since, "Progress", turn)
+
+
+def _by_lesson(
+    pods: Sequence[Candidate], lessons: Mapping[str, float], wave: int
+) -> Sequence[Candidate]:
+    """Order pods for a check by what it teaches, and in every second wave in turn.
+
+    However much one pod teaches, each is checked now and then, since a change of the program may
+    show on some pods only.
+    """
+    if wave % 2:
+        return _rotated(pods, wave // 2)
+    return sorted(pods, key=lambda each: -lessons[each.pod.metadata.uid])
+
+
+def _speedup(
+    rank: int,
+    since: str,
+    pods: Sequence[Candidate],
+    failure: OnlineFailure | None,
+    context: QueueContext,
+) -> QueueEntry:
+    """Return the place of a speedup's measurement, on a pod that is alone if there is one.
+
+    After a failure, all pods have their turn.
+    """
+    turn = _rotated(pods, _times(failure))
+    if context.pairing and failure is None:
+        alone = {each.pod.metadata.uid for each in _alone(pods, context)}
+        turn = sorted(turn, key=lambda each: each.pod.metadata.uid not in alone)
+    return QueueEntry(rank, 0.0, since, "Speedup", turn)
+
+
+def _lacks_baseline(record: ProfileRecord, context: QueueContext) -> bool:
+    """Return whether the penalties of a program wait for a measurement of a pod that is alone."""
+    by_cpu_time = record.measurements[-1].source == "cpuTime"
+    return context.pairing and not by_cpu_time and not was_measured_alone(record)
+
+
+def _alone(pods: Sequence[Candidate], context: QueueContext) -> Sequence[Candidate]:
+    return [each for each in pods if is_alone(each, context.company)]
 
 
 def last_end(record: ProfileRecord) -> str:
@@ -186,7 +263,12 @@ def _in_next_wave(since: str, now: str, pause: int) -> bool:
     if is_in_future(since, now):
         return True
     before, at = (datetime.fromisoformat(time).timestamp() for time in (since, now))
-    return at // pause > before // pause and at - before >= pause / 2
+    return _wave(now, pause) > _wave(since, pause) and at - before >= pause / 2
+
+
+def _wave(time: str, pause: int) -> int:
+    """Return the number of the wave of checks that a moment belongs to."""
+    return int(datetime.fromisoformat(time).timestamp() // pause)
 
 
 def _rotated(candidates: Sequence[Candidate], by: int) -> Sequence[Candidate]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from walras_operator.conditions import Problem
-from walras_operator.measuring.co_runners import find_co_runner, find_company
+from walras_operator.measuring.co_runners import Company
 from walras_operator.measuring.record import (
     EMPTY,
     measured_status,
@@ -43,6 +43,7 @@ def results(world: World, threshold: Decimal) -> dict[Name, Document]:
         threshold: Relative deviation from predicted progress above which a job counts as changed.
     """
     pods: frozenset[str] | None = None
+    company = Company(world)
     found: dict[Name, Document] = {}
     for profile in world.objects.profiles:
         if not has_request(profile):
@@ -56,7 +57,7 @@ def results(world: World, threshold: Decimal) -> dict[Name, Document]:
         if result is not None:
             key = profile.metadata.namespace, profile.metadata.name
             found[key] = _status_with_result(
-                world, record, record.request, result, threshold, profile
+                world, record, record.request, result, threshold, profile, company
             )
     return found
 
@@ -90,15 +91,16 @@ def _status_with_result(
     result: CountedProgress | Problem,
     threshold: Decimal,
     profile: SpeedupProfile,
+    company: Company,
 ) -> Document:
     namespace, now = profile.metadata.namespace, world.now
+    pod = namespace, request.pod, request.node
     try:
         if isinstance(result, Problem):
             return measured_status(with_failure(record, result, now))
         if request.purpose == "Speedup":
-            company = find_company(world, request, namespace)
-            return measured_status(with_measurement(record, result.measurement, company))
-        co_runner = find_co_runner(world, request, namespace)
+            return measured_status(with_measurement(record, result.measurement, company.of(*pod)))
+        co_runner = company.co_runner(*pod)
         return measured_status(with_check(record, request, result, threshold, now, co_runner))
     except (ValueError, ArithmeticError) as error:
         name = f"SpeedupProfile {namespace}/{profile.metadata.name}"

@@ -137,6 +137,7 @@ def _auction(bid: BidOutcome, weights: Weights) -> AuctionReport:
         charge=figure(bid.charge),
         weights=WeightsReport(
             source=weights.source,
+            cause=weights.cause,
             runs=weights.runs,
             recorded=weights.recorded,
             cores=_weight(weights.cores, weights.source),

@@ -87,6 +87,7 @@ class AuctionWeights:
 
     Attributes:
         source: Given, Estimated or Equal.
+        cause: Why weights are Equal: TooFew, TooSimilar or NoGain; None if that is not known.
         runs: Number of runs to estimate weights from.
         recorded: Number of these runs that the operator recorded.
         cores: Weight of its share of the cores.
@@ -94,6 +95,7 @@ class AuctionWeights:
     """
 
     source: str
+    cause: str | None
     runs: int
     recorded: int
     cores: Worth
@@ -139,6 +141,8 @@ class PodCoRunner:
         measured: Measured penalty; None if it was not measured.
         companion: Co-runner with which both would gain; None if the advice is to stay.
         gain: Part of its throughput that it would gain beside the companion.
+        exploration: Part of its throughput that it was expected to lose so that penalties are
+            measured; None if the policy chose the co-runner.
     """
 
     partner: str | None
@@ -146,6 +150,7 @@ class PodCoRunner:
     measured: float | None
     companion: str | None
     gain: float | None
+    exploration: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +286,9 @@ def _auction_weights(auction: AuctionReport | None) -> AuctionWeights | None:
     if weights is None:
         return None
     cores, memory = _worth(weights.cores), _worth(weights.memory)
-    return AuctionWeights(weights.source, weights.runs, weights.recorded, cores, memory)
+    return AuctionWeights(
+        weights.source, weights.cause, weights.runs, weights.recorded, cores, memory
+    )
 
 
 def _deadline(status: MarketJobStatus) -> DeadlineOutlook | None:
@@ -339,6 +346,7 @@ def _co_runner(pod: PodOutcome) -> PodCoRunner | None:
         measured=number(placed.measured_penalty),
         companion=placed.companion,
         gain=number(placed.gain),
+        exploration=number(placed.exploration),
     )
 
 

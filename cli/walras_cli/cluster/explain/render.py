@@ -43,6 +43,15 @@ SMALLEST_CHANGE = 0.005
 SMALLEST_CREDIT = 0.05
 """Core-seconds of the smallest rounding credit that is printed, half of its last digit."""
 
+NOT_ESTIMATED = {
+    "TooFew": "{}, too few to estimate weights from",
+    "TooSimilar": "{}, whose shares are too similar to tell the weights apart",
+    "NoGain": "{}, in which utility rose with neither share",
+}
+"""Why weights are not estimated, by the cause that a status names."""
+
+UNUSABLE = "{}, too few or too similar to estimate weights from"
+
 
 def title(name: str, reason: str, message: str) -> Text:
     """Return what is explained, and how it is."""
@@ -88,7 +97,7 @@ def render_job(job: JobExplanation, *, wide: bool) -> list[RenderableType]:
         facts(
             ("paid by", _budget(job.budget)),
             ("speedup", f"{_times(job.speedup)}; {fraction}"),
-            *([] if job.weights is None else [("bids with", _auction_weights(job.weights))]),
+            *([] if job.weights is None else [("bids with", auction_weights(job.weights))]),
             *([] if job.deadline is None else [("deadline", _deadline(job.deadline))]),
         ),
         *faults(job.faults),
@@ -130,7 +139,7 @@ def _times(speedup: float | None) -> str:
     return "not predicted" if speedup is None else f"{speedup:.2f} times one core"
 
 
-def _auction_weights(weights: AuctionWeights) -> str:
+def auction_weights(weights: AuctionWeights) -> str:
     """Return what a job bids by, how sure that is, and what it is from."""
     both = f"weights {_worth(weights.cores)} of cores and {_worth(weights.memory)} of memory"
     if weights.source == "Given":
@@ -138,7 +147,7 @@ def _auction_weights(weights: AuctionWeights) -> str:
     number = f"{weights.runs} run{'' if weights.runs == 1 else 's'}, {weights.recorded} recorded"
     if weights.source == "Estimated":
         return f"{both} (95 % intervals), estimated from {number}"
-    return f"{both}, the default: {number}, too few or too similar to estimate weights from"
+    return f"{both}, the default: {NOT_ESTIMATED.get(weights.cause or '', UNUSABLE).format(number)}"
 
 
 def _worth(worth: Worth) -> str:
@@ -183,15 +192,26 @@ def _why(pod: PodReason) -> Iterable[Text]:
 
 def _co_runner(co_runner: PodCoRunner) -> str:
     if co_runner.partner is None:
-        return "was placed on a socket of its own"
+        return f"was placed on a socket of its own{_exploration(co_runner, 'how fast it is alone')}"
     known, source = co_runner.measured, "measured"
     if known is None:
         known, source = co_runner.predicted, "predicted"
     loss = "" if known is None else f", where it loses {known:.1%} of its throughput ({source})"
+    loss += _exploration(co_runner, "how much programs slow each other down")
     advice = "stay"
     if co_runner.companion is not None:
         advice = f"break away with {co_runner.companion}, which would save it {co_runner.gain:.1%}"
     return f"was placed beside {co_runner.partner}{loss}; advice: {advice}"
+
+
+def _exploration(co_runner: PodCoRunner, subject: str) -> str:
+    """Return what a placement was made to learn and its cost; empty if the policy chose it."""
+    if co_runner.exploration is None:
+        return ""
+    cost = "no expected cost"
+    if co_runner.exploration > 0:
+        cost = f"an expected cost of {co_runner.exploration:.1%} of its throughput"
+    return f", to learn {subject} at {cost}"
 
 
 def _more(more: OneMore) -> Iterable[Text]:

@@ -404,6 +404,8 @@ export interface components {
          *         message: State in a sentence, with the way out.
          *         budget: Budget that pays for it.
          *         source_text: Source of F in words.
+         *         weights_text: Weights with which it bids in auctions, and their source, as ``walras
+         *             explain`` says it; null without an auction.
          *         curve: How it speeds up with cores.
          *         pods: Its pods by name.
          *         unlisted: Number of pods for which its status has no room.
@@ -449,6 +451,8 @@ export interface components {
             budget: components["schemas"]["JobBudget"];
             /** Sourcetext */
             sourceText: string;
+            /** Weightstext */
+            weightsText: string | null;
             curve: components["schemas"]["Curve"];
             /** Pods */
             pods: components["schemas"]["JobPod"][];
@@ -934,6 +938,8 @@ export interface components {
          *         measured: Part that it was measured to lose.
          *         companion: Pod with which both would gain; null if the advice is to stay.
          *         gain: Part of its throughput that it would gain beside the companion.
+         *         exploration: Part of its throughput that it was expected to lose so that penalties are
+         *             measured; null if the policy chose the partner.
          */
         PodPartner: {
             /** Partner */
@@ -946,6 +952,8 @@ export interface components {
             companion: string | null;
             /** Gain */
             gain: number | null;
+            /** Exploration */
+            exploration: number | null;
         };
         /**
          * Pool

@@ -88,7 +88,16 @@ function Page({ job }: { job: JobDetail }) {
         <Card title="Speedup" about={<CurveAbout job={job} />}>
           <CurveChart job={job} />
         </Card>
-        <Card title="Why it has what it has">
+        <Card
+          title="Why it has what it has"
+          about={
+            job.weightsText !== null && (
+              <>
+                Bids with <bdi>{job.weightsText}</bdi>
+              </>
+            )
+          }
+        >
           <Why pods={job.pods} />
         </Card>
       </div>
@@ -293,7 +302,7 @@ const podColumns: Column<JobPod>[] = [
   { key: "state", title: "State", sort: (row) => row.state, cell: (row) => <State of={row.state} /> },
 ];
 
-function pairFigure(key: "predicted" | "measured" | "gain", title: string): Column<JobPod> {
+function pairFigure(key: "predicted" | "measured" | "gain" | "exploration", title: string): Column<JobPod> {
   const value = (row: JobPod) => (row.coRunner as CoRunner | null)?.[key] ?? null;
   return { key, title, numeric: true, sort: value, cell: (row) => text.percent(value(row)) };
 }
@@ -314,6 +323,7 @@ const pairColumns: Column<JobPod>[] = [
       ),
   },
   pairFigure("gain", "Gain"),
+  pairFigure("exploration", "Cost to learn"),
 ];
 
 function More({ of }: { of: OneMore[] }) {
