@@ -4,8 +4,9 @@
 jobs of its pool have spread over it, as they do when pods end and new ones start. The market that
 is solved here has spread them: a pool of n nodes divides its cores among the nodes that have jobs,
 in proportion to what these sell, and each job stays where it is. At n + 1 nodes all of them sell
-(n + 1) / n times as much. Entitlements are shares of the cluster, so budgets grow with it. Pods
-that wait for a node are not counted, since they are what a cluster autoscaler itself looks at.
+(n + 1) / n times as much. Entitlements are shares of the cluster, so budgets grow with it. Core
+credits are left out: they fade, while nodes stay. Pods that wait for a node are not
+counted, since they are what a cluster autoscaler itself looks at.
 
 **Units.** *Total speedup* is the number of jobs times the system progress (eq. 10), so that a job
 alone on one core counts as 1, and users count as their entitlements say. What a core or a node is
