@@ -208,7 +208,7 @@ STUDY = Study(
     ),
     run=run,
     full=CreditsSize(20, 40, 168, 24, 168, 8, 72, 150),
-    quick=CreditsSize(2, 8, 30, 8, 72, 4, 24, 60),
+    quick=CreditsSize(2, 12, 48, 8, 72, 4, 24, 60),
     claims=(
         Claim(
             "",

@@ -29,6 +29,10 @@ NOT_REPRODUCED = {
     ("cooper", "SMR has the fewest blocking pairs"),
     ("cooper", "upper whiskers of stable policies are within a tolerance of 10 %"),
     ("cooper", "SMP performs best in that mix"),
+    (
+        "credits",
+        "with core credits, the worst-off twentieth of busy users have what fair share gives",
+    ),
     ("month", "the worst-off twentieth of users have what reservations and fair share give"),
 }
 

@@ -24,10 +24,9 @@ VISIBLE = 0.005
 
 NUMBERS = frozenset(
     {
-        "allocated", "atEntitlement", "bought", "budget", "budgetFactor", "budgetShare",
-        "charge", "coreValue", "cores", "entitled", "entitlementError", "envyFreeness", "held",
-        "heldProgress",
-        "memoryValue", "now", "otherSpend", "price", "priceError", "progress",
+        "allocated", "atEntitlement", "bought", "budget", "budgetFactor", "budgetShare", "charge",
+        "coreValue", "cores", "entitled", "entitlementError", "envyFreeness", "held",
+        "heldProgress", "memoryValue", "now", "otherSpend", "price", "priceError", "progress",
         "proportionalProgress", "residual", "speedup", "spend", "systemProgress", "uniformity",
         "unmetMemory", "utility", "weight",
     }
