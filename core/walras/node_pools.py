@@ -30,7 +30,6 @@ from walras import metrics
 from walras.admission import admit, divide_by_shares
 from walras.amdahl.market import AmdahlMarket
 from walras.auctions import PricingError
-from walras.budgets import parts_with_credits
 from walras.clearing import build_market, in_canonical_order, most_nodes, units_for_sale
 from walras.floors import price_above_floors
 from walras.interference import lower_fractions
@@ -243,8 +242,7 @@ class _SpreadMarket:
         with_jobs = {node.pool for node in selling if node.name in used}
         nodes = [node for node in selling if node.name in used or node.pool not in with_jobs]
         cores = np.array([node.cores for node in nodes], np.float64)
-        bare = divide_by_shares(snapshot.entitlements, {job.entitlement for job in jobs})
-        shares = parts_with_credits(snapshot, policy, bare)
+        shares = divide_by_shares(snapshot.entitlements, {job.entitlement for job in jobs})
         kept = replace(snapshot, nodes=tuple(nodes))
         self._users = tuple(shares)
         self._policy = replace(policy, tolerance=min(policy.tolerance, _TOLERANCE))
