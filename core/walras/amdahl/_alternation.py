@@ -30,18 +30,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from walras._jit import kernel
+from walras.amdahl._anderson import SETBACK, Anderson
 
 if TYPE_CHECKING:
     from walras._arrays import Floats, Indices, Integers
-
-DEPTH = 6
-"""Steps in the window of Anderson acceleration; deeper windows saved no passes."""
-
-SETBACK = 10.0
-"""Growth of the residual over its smallest so far at which the acceleration restarts."""
-
-LEAP = 2.0
-"""Furthest that a log price is extrapolated beyond the plain step."""
 
 EPSILON = 2.0**-52
 
@@ -315,34 +307,6 @@ def _bound(  # noqa: C901 - one sum by user, one by server, told apart by their 
     return worst
 
 
-class _History(NamedTuple):
-    """Past points of Anderson acceleration, and its work space; one entry per server or per slot.
-
-    Attributes:
-        log_price: Log prices, shape (m,).
-        residual: Changes of log prices by the map, shape (m,).
-        last_price: Log prices of the previous pass, shape (m,).
-        last_residual: Changes by the map in the previous pass, shape (m,).
-        changes: Changes of the residual from pass to pass, shape (DEPTH, m).
-        moves: Changes of the points that passes led to, shape (DEPTH, m).
-        gram: Products of changes with each other, shape (DEPTH, DEPTH).
-        projection: Products of changes with the residual, shape (DEPTH,).
-        matrix: Work space, shape (DEPTH, DEPTH).
-        weights: Weights of the moves to subtract, shape (DEPTH,).
-    """
-
-    log_price: Floats
-    residual: Floats
-    last_price: Floats
-    last_residual: Floats
-    changes: Floats
-    moves: Floats
-    gram: Floats
-    projection: Floats
-    matrix: Floats
-    weights: Floats
-
-
 def alternate(
     users: UserSide,
     servers: ServerSide,
@@ -352,9 +316,6 @@ def alternate(
     max_passes: int,
 ) -> tuple[int, float]:
     """Iterate from ``root`` (sqrt of prices) until the price error is proven below ``tolerance``.
-
-    The loop is Python over kernels: as one kernel it would save 4 microseconds per pass, and delay
-    the first decision on a machine by compiling all of them twice.
 
     Args:
         users: Jobs in the order of users.
@@ -367,15 +328,14 @@ def alternate(
     Returns:
         Passes made, and the proven bound (infinity where there is none).
     """
-    history = _start(root)
+    search = Anderson(2.0 * np.log(root))
     next_root = root.copy()
     goal = 0.25 * tolerance
     smallest = np.inf
-    steps = 0
     for count in range(1, max_passes + 1):
         answer_prices(users, root, mu)
         answer_users(servers, mu, next_root)
-        largest = _compare(history.log_price, next_root, history.residual)
+        largest = search.compare(next_root, np.inf)
         if largest <= goal:
             bound = certify(users, servers, root, mu, next_root, tolerance)
             if bound <= tolerance:
@@ -384,136 +344,8 @@ def alternate(
             # The bound tells how far to go, down to rounding.
             goal = max(0.5 * goal * max(tolerance / bound, 1e-3), 4.0 * EPSILON)
         if largest > SETBACK * smallest:
-            steps = 0  # extrapolated too far: restart with a plain step
-        elif count > 1:
-            steps += 1
+            search.restart()  # extrapolated too far
         smallest = min(smallest, largest)
-        _extrapolate(history, steps, root, next_root)
+        search.move(root)
+        next_root[:] = root
     return max_passes, np.inf
-
-
-def _start(root: Floats) -> _History:
-    """Return the history of a first point, without past points."""
-    servers = len(root)
-    residual, last_price, last_residual = np.empty((3, servers))
-    changes, moves = np.empty((2, DEPTH, servers))
-    gram, matrix = np.empty((2, DEPTH, DEPTH))
-    projection, weights = np.empty((2, DEPTH))
-    return _History(
-        2.0 * np.log(root),
-        residual,
-        last_price,
-        last_residual,
-        changes,
-        moves,
-        gram,
-        projection,
-        matrix,
-        weights,
-    )
-
-
-@kernel
-def _compare(log_price: Floats, next_root: Floats, residual: Floats) -> float:
-    """Set ``residual`` to the responses' changes of log prices; return the largest."""
-    largest = 0.0
-    for j in range(len(residual)):
-        residual[j] = 2.0 * np.log(next_root[j]) - log_price[j]
-        largest = max(largest, abs(residual[j]))
-    return largest
-
-
-def _extrapolate(history: _History, steps: int, root: Floats, next_root: Floats) -> None:
-    """Set ``root`` and ``next_root`` to the next point, from at most ``steps`` past steps."""
-    point = history.log_price, history.residual, history.last_price, history.last_residual
-    products = history.gram, history.projection
-    size = min(steps, DEPTH)
-    if size > 0:
-        _remember(*point, history.changes, history.moves, *products, (steps - 1) % DEPTH, size)
-        _mix(*products, history.matrix, history.weights, size)
-    _move(*point, history.moves, history.weights, size, root, next_root)
-
-
-@kernel
-def _remember(
-    log_price: Floats,
-    residual: Floats,
-    last_price: Floats,
-    last_residual: Floats,
-    changes: Floats,
-    moves: Floats,
-    gram: Floats,
-    projection: Floats,
-    slot: int,
-    size: int,
-) -> None:
-    """Store the last step in ``slot``, and its products with the ``size`` stored steps."""
-    m = len(residual)
-    for j in range(m):
-        change = residual[j] - last_residual[j]
-        changes[slot, j] = change
-        moves[slot, j] = log_price[j] - last_price[j] + change
-    for i in range(size):
-        dot = 0.0
-        against = 0.0
-        for j in range(m):
-            dot += changes[i, j] * changes[slot, j]
-            against += changes[i, j] * residual[j]
-        gram[i, slot] = dot
-        gram[slot, i] = dot
-        projection[i] = against
-
-
-@kernel
-def _move(
-    log_price: Floats,
-    residual: Floats,
-    last_price: Floats,
-    last_residual: Floats,
-    moves: Floats,
-    weights: Floats,
-    size: int,
-    root: Floats,
-    next_root: Floats,
-) -> None:
-    """Move to the next point, less the ``size`` stored moves times their weights."""
-    m = len(root)
-    for j in range(m):
-        last_price[j] = log_price[j]
-        last_residual[j] = residual[j]
-        log_price[j] += residual[j]
-    for i in range(size):
-        weight = weights[i]
-        for j in range(m):
-            log_price[j] -= weight * moves[i, j]
-    for j in range(m):
-        plain = last_price[j] + residual[j]
-        log_price[j] = min(max(log_price[j], plain - LEAP), plain + LEAP)
-        root[j] = np.exp(0.5 * log_price[j])
-        next_root[j] = root[j]
-
-
-@kernel
-def _mix(gram: Floats, projection: Floats, matrix: Floats, weights: Floats, size: int) -> None:
-    """Set the least-squares ``weights`` of Anderson acceleration, slightly regularised."""
-    trace = 0.0
-    for i in range(size):
-        weights[i] = 0.0
-        trace += gram[i, i]
-    if trace == 0.0:
-        return
-    for i in range(size):
-        weights[i] = projection[i]
-        for j in range(size):
-            matrix[i, j] = gram[i, j]
-        matrix[i, i] += 1e-14 * trace
-    for i in range(size):  # elimination; the matrix is symmetric and positive definite
-        for j in range(i + 1, size):
-            factor = matrix[j, i] / matrix[i, i]
-            for k in range(i, size):
-                matrix[j, k] -= factor * matrix[i, k]
-            weights[j] -= factor * weights[i]
-    for i in range(size - 1, -1, -1):
-        for k in range(i + 1, size):
-            weights[i] -= matrix[i, k] * weights[k]
-        weights[i] /= matrix[i, i]

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from walras._jit import kernel
-from walras.amdahl._alternation import DEPTH, LEAP, SETBACK
+from walras.amdahl._anderson import LEAP, SETBACK, Anderson
 from walras.amdahl._clipped import clipped_root
 from walras.amdahl.conditions import kkt_residual, longest_group
 from walras.amdahl.market import AmdahlMarket
@@ -130,23 +130,22 @@ def solve_bounded(
     search = _Search(part, lower[scarce], upper[scarce])
     # The highest prices: all money for one server.
     highest = np.log(market.budgets.sum() / market.capacities)
-    log_price = np.clip(np.log(prices), highest - LOG_PRICE_RANGE, highest)
-    steps = _Anderson()
+    bounds = highest - LOG_PRICE_RANGE, highest
+    steps = Anderson(np.clip(np.log(prices), *bounds))
+    pace = _Pace()
     goal = 0.25 * tolerance
     for passes in range(1, max_passes + 1):
-        change = search.respond(log_price)
-        largest = float(np.abs(change).max(initial=0.0))
+        largest = steps.compare(search.respond(steps.log_price), LEAP)
         if largest <= goal or passes == max_passes:
             cores = search.cores()
-            at = np.exp(log_price)
+            at = np.exp(steps.log_price)
             if search.violation(at, cores) <= tolerance or (
                 goal < ROUNDING and search.minimums_settled()
             ):
                 break
             goal = min(goal, largest) / 10 if search.minimums_settled() else goal
-        log_price = np.clip(
-            steps.next_point(log_price, change, largest), highest - LOG_PRICE_RANGE, highest
-        )
+        pace.move(steps, largest, search.root)
+        np.clip(steps.log_price, *bounds, out=steps.log_price)
     held = upper.copy()
     held[scarce] = cores
     return BoundedSolution(np.where(free, 0.0, at), held, search.affordable(), passes)
@@ -180,7 +179,7 @@ class _Search:
         )
 
     def respond(self, log_price: Floats) -> Floats:
-        """Return the changes of log prices by servers' response to users' response, shape (m,)."""
+        """Return square roots of prices: servers' response to users' response, shape (m,)."""
         self.root = np.exp(0.5 * log_price)
         _users_respond(
             self.users,
@@ -192,8 +191,7 @@ class _Search:
         )
         answered = self.root.copy()
         _servers_respond(self.servers, self.mu, self.minimum_scale, answered)
-        change: Floats = np.clip(2 * np.log(answered) - log_price, -LEAP, LEAP)
-        return change
+        return answered
 
     def cores(self) -> Floats:
         """Return users' demand at the last prices, scaled to servers' capacities."""
@@ -329,40 +327,28 @@ def _servers_respond(side: BoundedJobs, mu: Floats, minimum_scale: Floats, root:
             root[j] = 1.0 / clipped_root(slope, offset, lower, upper, size, capacity, guess, 0.0)
 
 
-class _Anderson:
-    """State of Anderson acceleration: past points, their changes by the map, and step lengths."""
+class _Pace:
+    """Step lengths, and when the acceleration restarts: the map is no contraction here."""
 
     def __init__(self) -> None:
-        self.points: list[Floats] = []
-        self.changes: list[Floats] = []
         self.smallest = np.inf
         self.stalled = 0
         self.damping = 1.0
         self.stride = 1.0
 
-    def next_point(self, point: Floats, change: Floats, largest: float) -> Floats:
-        """Return the next point after ``point``, which the map moves by ``change``."""
+    def move(self, steps: Anderson, largest: float, root: Floats) -> None:
+        """Move to the next point after one whose ``largest`` change by the map is given."""
         self.stalled += 1
         if largest < self.smallest:
             self.smallest, self.stalled = largest, 0
             self.damping = min(1.0, 1.1 * self.damping)
         elif largest > SETBACK * self.smallest or self.stalled > STALL:
-            self.points, self.changes = [], []
+            steps.restart()
             self.smallest, self.stalled = largest, 0
             self.damping = max(0.5 * self.damping, LEAST_DAMPING)
-        steady = bool(self.changes) and bool(
-            np.abs(change - self.changes[-1]).max() <= STEADY * largest
-        )
+        turn = float(np.abs(steps.change - steps.last_change).max(initial=0.0))
+        steady = steps.started and turn <= STEADY * largest
         self.stride = 2 * self.stride if steady else 1.0
-        if steady or largest >= LEAP:  # their differences are uninformative
-            self.points, self.changes = [], []
-        self.points = [*self.points[-DEPTH:], point]
-        self.changes = [*self.changes[-DEPTH:], change]
-        plain = point + np.clip(self.stride * self.damping * change, -LEAP, LEAP)
-        if len(self.points) == 1:
-            return plain
-        turns = np.diff(self.changes, axis=0)
-        weights = np.linalg.lstsq(turns @ turns.T, turns @ change, rcond=1e-14)[0]
-        moves = np.diff(self.points, axis=0) + self.damping * turns
-        result: Floats = np.clip(plain - weights @ moves, plain - LEAP, plain + LEAP)
-        return result
+        if steady or largest >= LEAP:  # differences of such changes are uninformative
+            steps.restart()
+        steps.move(root, self.damping, self.stride)

@@ -131,7 +131,7 @@ def _largest_violation(
         over = spent / budget[i] - 1.0
         if size > 0:
             worst = max(worst, over, min(-over, roomiest))
-            worst = max(worst, _least_violation(marginal, slack, room, size))
+            worst = max(worst, _least_violation(marginal, slack, room, size, worst))
     return worst
 
 
@@ -145,11 +145,14 @@ def longest_group(start: Integers) -> int:
 
 
 @kernel
-def _least_violation(marginal: Floats, slack: Floats, room: Floats, size: int) -> float:
-    """Return the violation at a user's best lambda.
+def _least_violation(
+    marginal: Floats, slack: Floats, room: Floats, size: int, enough: float
+) -> float:
+    """Return the violation at a user's best lambda, or one that is at most ``enough``.
 
     The violation by jobs that should have more falls in lambda; that by jobs that should have less
-    rises.
+    rises. The largest of all users is sought: most need no search, since some lambda has less than
+    another user's best.
     """
     low, high, least, best = np.inf, 0.0, 0.0, 0.0
     weight, total = 0.0, 0.0
@@ -181,7 +184,7 @@ def _least_violation(marginal: Floats, slack: Floats, room: Floats, size: int) -
             low, high = middle, min(high, middle * reach)
         else:
             low, high = max(low, middle / reach), middle
-        if high <= low * (1.0 + max(0.01 * best, 1e-15)):
+        if best <= enough or high <= low * (1.0 + max(0.01 * best, 1e-15)):
             break
         middle = np.sqrt(low) * np.sqrt(high)
     return max(least, best)
