@@ -93,23 +93,3 @@ def stable_order(values: Floats) -> Integers:
         order, merged = merged, order
         run *= 2
     return order
-
-
-@kernel
-def sort_in_place(values: Floats, size: int) -> None:
-    """Sort the first ``size`` of ``values`` by heapsort; numba's own sort takes long to compile."""
-    root, end = size // 2, size
-    while end > 1:
-        if root > 0:  # the heap is still being built
-            root -= 1
-        else:
-            end -= 1
-            values[0], values[end] = values[end], values[0]
-        parent, child = root, 2 * root + 1
-        while child < end:
-            if child + 1 < end and values[child] < values[child + 1]:
-                child += 1
-            if values[parent] >= values[child]:
-                break
-            values[parent], values[child] = values[child], values[parent]
-            parent, child = child, 2 * child + 1

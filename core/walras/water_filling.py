@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from walras._clipped import clipped_root
 from walras._jit import kernel
-from walras._segments import Grouping, sort_in_place
+from walras._segments import Grouping
 
 if TYPE_CHECKING:
     from walras._arrays import Bools, Floats, Integers
@@ -67,66 +68,47 @@ def _raise_levels(
     Members are passed in the order of their groups, so that the kernel needs no look-ups.
     """
     start, order = groups
-    marks = np.empty(2 * int(np.diff(start).max(initial=0)))
-    filled = result[order]
-    _fill(weight[order], lower[order], upper[order], start, left, marks, filled)
+    filled = np.empty(len(order))
+    _fill(weight[order], lower[order], upper[order], start, left, np.zeros(len(order)), filled)
     result[order] = filled
 
 
 @kernel
-def _fill(  # noqa: C901 - one loop over groups, whose parts would be compiled twice
+def _fill(
     weight: Floats,
     lower: Floats,
     upper: Floats,
     start: Integers,
     left: Floats,
-    marks: Floats,
+    offset: Floats,
     result: Floats,
 ) -> None:
-    """Fill the groups; results that stay at their lower bounds are not written.
+    """Fill the groups: a member's amount is a line through 0, clipped to its bounds.
 
-    Between marks, the levels at which a member leaves its lower or reaches its upper bound, the
-    total is linear in the level: bisection finds the interval that contains the capacity. Totals
-    are added up anew at every mark, since running totals would lose small weights beside large.
-
-    Level 0 comes before all marks. The same loop handles it, since a second one would take the
-    compiler as long again.
+    The search begins at the level at which no bound applies, which is often the result.
     """
     for group in range(len(left)):
         first, last = start[group], start[group + 1]
         room = left[group]
-        count = 0
+        least, most, total = 0.0, 0.0, 0.0
         for k in range(first, last):
-            if upper[k] > lower[k]:
-                marks[count] = lower[k] / weight[k]
-                marks[count + 1] = upper[k] / weight[k]
-                count += 2
-        sort_in_place(marks, int(count))  # for the literal 0, numba would compile it again
-        below, middle, above = -1, -1, count
-        level = mark = total = slope = 0.0
-        while True:
-            at_mark = slope_after = 0.0
-            for k in range(first, last):
-                w = weight[k]
-                if mark < lower[k] / w:
-                    at_mark += lower[k]
-                elif mark < upper[k] / w:
-                    at_mark += mark * w
-                    slope_after += w
-                else:
-                    at_mark += upper[k]
-            if middle < 0 or at_mark <= room:
-                below, level, total, slope = middle, mark, at_mark, slope_after
-            else:
-                above = middle
-            if above - below <= 1 or (below < 0 and total >= room):
-                break
-            middle = (below + above) // 2
-            mark = marks[middle]
-        if count > 0 and (below >= 0 or total < room):
-            if slope > 0.0:
-                level += (room - total) / slope
-                total = room
-            for k in range(first, last):
-                result[k] = min(max(level * weight[k], lower[k]), upper[k])
-        left[group] = room - total
+            least += lower[k]
+            most += upper[k]
+            total += weight[k]
+        level = 0.0
+        if most <= room:
+            level = np.inf
+        elif least < room:
+            level = clipped_root(
+                weight[first:last],
+                offset,
+                lower[first:last],
+                upper[first:last],
+                last - first,
+                room,
+                room / total,
+                0.0,
+            )
+        for k in range(first, last):
+            result[k] = min(max(level * weight[k], lower[k]), upper[k])
+        left[group] = room - min(max(room, least), most)

@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from walras._clipped import clipped_root
 from walras._jit import kernel
 from walras.amdahl._anderson import LEAP, SETBACK, Anderson
-from walras.amdahl._clipped import clipped_root
 from walras.amdahl.conditions import kkt_residual, longest_group
 from walras.amdahl.market import AmdahlMarket
 from walras.water_filling import water_fill

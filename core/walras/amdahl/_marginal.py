@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from walras._clipped import clipped_root
 from walras._jit import kernel
 from walras._segments import read_only
-from walras.amdahl._clipped import clipped_root
 
 if TYPE_CHECKING:
     from walras._arrays import Floats, Indices, Integers

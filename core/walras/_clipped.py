@@ -16,6 +16,9 @@ MAX_STEPS = 200
 
 ROUNDING = 2.0**-50
 
+LARGEST = 1e308
+"""Largest point that is tried."""
+
 
 @kernel
 def clipped_root(
@@ -44,7 +47,7 @@ def clipped_root(
         The root. The sum is increasing and piecewise linear: Newton's method ends one step after it
         has met the right piece, and a bracket keeps it from cycling.
     """
-    low, high = 0.0, np.inf
+    low, high, growth = 0.0, np.inf, 4.0
     t = guess if 0.0 < guess < np.inf else 1.0
     for _ in range(MAX_STEPS):
         total = 0.0
@@ -63,7 +66,8 @@ def clipped_root(
         t = t + missing / steepness if steepness > 0.0 else -1.0
         if not low < t < high:
             if high == np.inf:
-                t = 4.0 * low
+                t = min(growth * low, LARGEST)
+                growth *= growth  # the next piece may be hundreds of magnitudes away
             else:
                 t = np.sqrt(low) * np.sqrt(high) if low > 0.0 else 0.25 * high
             if not low < t < high:
