@@ -3,6 +3,10 @@
 Parallel fractions are measured in isolation, but colocation degrades performance, which implies
 smaller speedups and smaller effective values of F ("Amdahl's Law in the Datacenter Era", VI-E). As
 in the paper, a loss of some percent of throughput lowers F by as many percent.
+
+All jobs on a node count as co-runners, even on different sockets. The sockets that a job runs on
+follow from its number of cores, and this follows from F. If F followed from the sockets in turn,
+cores could move at every decision.
 """
 
 from __future__ import annotations
