@@ -35,6 +35,7 @@ ENTITLEMENTS = OURS["Entitlement"]
 JOBS = OURS["MarketJob"]
 MARKETS = OURS["Market"]
 NODE_ALLOCATIONS = OURS["NodeAllocation"]
+PROFILES = OURS["SpeedupProfile"]
 
 NODE_METRICS = Kind("metrics.k8s.io", "v1beta1", "nodes")
 POD_METRICS = Kind("metrics.k8s.io", "v1beta1", "pods", namespaced=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -37,6 +38,9 @@ MOST_CO_RUNNERS = 100
 
 MOST_COMPANY = 32
 """Co-runners during a measurement that a SpeedupProfile's status names."""
+
+MOST_ERROR = 0.1
+"""Error of a measured penalty above which a prediction is better."""
 
 
 class ProfileMeasurement(Model):
@@ -346,6 +350,18 @@ class MeasuredPenalty(Status):
     source: Literal["instructions", "cpuTime", "file", "http"]
     looks: int
     finished: Time
+
+    @property
+    def counted(self) -> float | None:
+        """The part of the penalty that is not within its error; None if it does not count at all.
+
+        A penalty counts if it is better than a prediction: not if it is by CPU time, which cannot
+        see that memory is slow, and not if it is too uncertain.
+        """
+        penalty, error = float(self.penalty), float(self.error or 0)
+        if self.source == "cpuTime" or not 0 <= error <= MOST_ERROR:
+            return None
+        return min(math.copysign(max(abs(penalty) - error, 0.0), penalty), 1.0)
 
 
 class SpeedupProfileStatus(ConditionedStatus):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
 
 ASSUMED_FRACTION = 0.9
 """Parallel fraction assumed for a job that has no profile and no reliable measurement."""
-
-MOST_ERROR = 0.1
-"""Error of a measured penalty above which a prediction is better."""
 
 Name = tuple[str, str]
 """Namespace and name."""
@@ -131,9 +127,7 @@ def _measured_beside(status: Mapping[str, Any]) -> frozenset[str] | None:
 def measured_penalties(status: Mapping[str, Any] | None) -> Iterator[tuple[str, float]]:
     """Yield the co-runners in a profile's status, as ``namespace/profile``, and penalties.
 
-    Only those that are better than a prediction: CPU time cannot see that memory is slow, so a
-    penalty by it is left out, and so is one that is too uncertain. Of the others, that part counts
-    which is not within the error.
+    Only those that count, each without its error (`MeasuredPenalty.counted`).
     """
     reported = (status or {}).get("penalties")
     for each in reported if isinstance(reported, list) else ():
@@ -141,10 +135,8 @@ def measured_penalties(status: Mapping[str, Any] | None) -> Iterator[tuple[str, 
             found = MeasuredPenalty.read(each)
         except ValidationError:
             continue
-        penalty, error = float(found.penalty), float(found.error or 0)
-        if found.source != "cpuTime" and 0 <= error <= MOST_ERROR:
-            certain = max(abs(penalty) - error, 0.0)
-            yield f"{found.namespace}/{found.profile}", min(math.copysign(certain, penalty), 1.0)
+        if found.counted is not None:
+            yield f"{found.namespace}/{found.profile}", found.counted
 
 
 def shows_penalties(status: Mapping[str, Any] | None) -> bool:

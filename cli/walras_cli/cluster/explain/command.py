@@ -26,7 +26,8 @@ def explain(*, kind: Kind, name: str | None, target: Target, form: Form) -> None
 
     \b
       job   a MarketJob: the reason for each pod's grant, the budget and prices, the source of its
-            speedup, what one more core would cost and bring, and which pod could pay for it
+            speedup, what it loses beside other programs, what one more core would cost and bring,
+            and which pod could pay for it
       user  an Entitlement: its place in the tree, what it gets, to whom it lends and from whom it
             borrows on each node, and what it would buy at other prices
       node  a Node: the cores it sells, who holds them, and the state of its agent

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from walras_cli.cluster.explain.margin import Buyer, OneMore, one_more
+from walras_cli.cluster.explain.penalties import penalties_of
 from walras_cli.cluster.figures import amount, held, number, ready_condition
 
 if TYPE_CHECKING:
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
         PodOutcome,
         WeightReport,
     )
+    from walras.resources.speedup_profile import SpeedupProfileStatus
     from walras.resources.status import Condition
+    from walras_cli.cluster.explain.penalties import CoRunnerPenalty
     from walras_cli.cluster.facts import ApiObject, Facts
 
 SOURCES: Mapping[str, str] = {
@@ -211,6 +214,8 @@ class JobExplanation:
         deadline: Its deadline; None if it has none.
         pods: Its pods, sorted by name.
         unlisted: Number of pods for which its status has no room.
+        penalties: Throughput that its program loses beside others, those that count first.
+        interference: Whether the Market counts penalties; None if the Market is not visible.
         one_more: One more core for each pod that bought cores.
         faults: Problems of the job or of its entitlement.
     """
@@ -229,16 +234,23 @@ class JobExplanation:
     deadline: DeadlineOutlook | None
     pods: tuple[PodReason, ...]
     unlisted: int
+    penalties: tuple[CoRunnerPenalty, ...]
+    interference: bool | None
     one_more: tuple[OneMore, ...]
     faults: tuple[Fault, ...]
 
 
-def explain_job(facts: Facts, job: ApiObject[MarketJobStatus]) -> JobExplanation:
+def explain_job(
+    facts: Facts,
+    job: ApiObject[MarketJobStatus],
+    program: ApiObject[SpeedupProfileStatus] | None = None,
+) -> JobExplanation:
     """Explain a job.
 
     Args:
         facts: Its entitlement and all jobs and NodeAllocations that the user may read.
         job: The job to explain.
+        program: Its SpeedupProfile; None if there is none, or the user may not read it.
     """
     status, ready = job.status, ready_condition(job)
     budget, profile = _budget(facts, job), status.profile
@@ -257,9 +269,18 @@ def explain_job(facts: Facts, job: ApiObject[MarketJobStatus]) -> JobExplanation
         deadline=_deadline(status),
         pods=tuple(_pod(facts, pod) for pod in status.pods),
         unlisted=0 if status.counts is None else status.counts.unlisted,
+        penalties=() if program is None else penalties_of(program),
+        interference=_counts_interference(facts),
         one_more=tuple(_one_more(facts, job, budget)),
         faults=tuple(_faults(facts, job)),
     )
+
+
+def _counts_interference(facts: Facts) -> bool | None:
+    if facts.market is None:
+        return None
+    rules = facts.market.spec.get("cores") or {}
+    return bool(rules.get("interference", "counted") == "counted")
 
 
 def _source_text(status: MarketJobStatus) -> str:

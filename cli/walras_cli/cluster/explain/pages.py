@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import quote
 
 from rich.text import Text
 
 from walras.resources.parse import ResourceError, parse_object
-from walras_cli.cluster.connection import JOBS, require_namespace, resource
+from walras.resources.speedup_profile import SpeedupProfileStatus
+from walras_cli.cluster.connection import JOBS, PROFILES, require_namespace, resource
 from walras_cli.cluster.explain.bids import bids_of
 from walras_cli.cluster.explain.cluster import ClusterExplanation, explain_cluster
 from walras_cli.cluster.explain.job import JobExplanation, explain_job
@@ -17,7 +19,7 @@ from walras_cli.cluster.explain.node import NodeExplanation, explain_node
 from walras_cli.cluster.explain.render import render_job, render_node, render_user
 from walras_cli.cluster.explain.render_pools import render_cluster
 from walras_cli.cluster.explain.user import UserExplanation, explain_user
-from walras_cli.cluster.facts import RIGHT_TO_ENTITLEMENTS, Facts, facts_of
+from walras_cli.cluster.facts import RIGHT_TO_ENTITLEMENTS, ApiObject, Facts, facts_of
 from walras_cli.cluster.notes import RIGHT_TO_MARKET, remarks_of, warnings_of
 from walras_cli.output import plain
 from walras_service.api_errors import ApiError
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from walras.resources.cluster import Pod
+    from walras.resources.market_job import MarketJobStatus
     from walras_cli.cluster.connection import Cluster
 
 Explanation = JobExplanation | UserExplanation | NodeExplanation | ClusterExplanation
@@ -98,7 +101,26 @@ def _job(cluster: Cluster, name: str) -> ExplainPage:
         raise not_found(
             f"MarketJob {namespace}/{name}", f"{namespace}/{name}", titles, near, "jobs -A"
         )
-    return _page("MarketJob", explain_job(facts, job), facts)
+    program, notes = _program(cluster, job)
+    return _page("MarketJob", explain_job(facts, job, program), facts, notes)
+
+
+def _program(
+    cluster: Cluster, job: ApiObject[MarketJobStatus]
+) -> tuple[ApiObject[SpeedupProfileStatus] | None, tuple[str, ...]]:
+    """Return the SpeedupProfile of a job's program, if there is one, and what is not shown."""
+    spec = job.spec
+    name = str(spec.get("profile") or spec.get("program") or job.name)
+    try:
+        found = cluster.get(PROFILES.path(job.namespace, quote(name, safe="")))
+    except ApiError as error:
+        if error.reason == "missing":
+            return None, ()
+        if error.reason != "forbidden":
+            raise
+        right = f"get {resource(PROFILES)} in namespace {job.namespace}"
+        return None, (f"penalties are not shown, since you have no right to {right}",)
+    return ApiObject.read(found, SpeedupProfileStatus), ()
 
 
 def _user(cluster: Cluster, name: str) -> ExplainPage:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from walras_cli.cluster.explain.lending import NodeBalance
     from walras_cli.cluster.explain.margin import OneMore
     from walras_cli.cluster.explain.node import NodeExplanation, Supply
+    from walras_cli.cluster.explain.penalties import CoRunnerPenalty
     from walras_cli.cluster.explain.user import LentCores, Quantum, UserExplanation
     from walras_cli.cluster.top.nodes import NodeRow
     from walras_cli.cluster.top.users import UserRow
@@ -42,6 +43,13 @@ SMALLEST_CHANGE = 0.005
 
 SMALLEST_CREDIT = 0.05
 """Core-seconds of the smallest rounding credit that is printed, half of its last digit."""
+
+COUNTED = {
+    "cpuTime": "CPU time",
+    "file": "its own count in a file",
+    "http": "its own count by HTTP",
+}
+"""What progress checks counted, in words, where the status has another name for it."""
 
 NOT_ESTIMATED = {
     "TooFew": "{}, too few to estimate weights from",
@@ -105,6 +113,7 @@ def render_job(job: JobExplanation, *, wide: bool) -> list[RenderableType]:
     if shown:
         parts += [heading("Pods"), _pods(shown), *rest(len(job.pods) + job.unlisted, len(shown))]
         parts += [heading("Why"), *(line for pod in shown for line in _why(pod))]
+    parts += _penalties(job, wide=wide)
     if more := [each for each in job.one_more if each.pod in names]:
         parts += [heading("One more core"), *(line for each in more for line in _more(each))]
     return parts
@@ -202,6 +211,40 @@ def _co_runner(co_runner: PodCoRunner) -> str:
     if co_runner.companion is not None:
         advice = f"break away with {co_runner.companion}, which would save it {co_runner.gain:.1%}"
     return f"was placed beside {co_runner.partner}{loss}; advice: {advice}"
+
+
+def _penalties(job: JobExplanation, *, wide: bool) -> list[RenderableType]:
+    """Return what a job's program loses beside others; nothing if that is not known of any."""
+    if not job.penalties:
+        return []
+    shown = job.penalties if wide else job.penalties[:MOST]
+    lines = [line(each.co_runner, _penalty(each)) for each in shown]
+    if job.interference is False:
+        lines.append(
+            line("", "no penalty lowers F: spec.cores.interference of the Market is ignored")
+        )
+    return [heading("Beside other programs"), *lines, *rest(len(job.penalties), len(shown))]
+
+
+def _penalty(penalty: CoRunnerPenalty) -> str:
+    verb = "loses" if penalty.penalty >= 0 else "gains"
+    told = f"{verb} {abs(penalty.penalty):.1%} of its throughput ({_measurement(penalty)})"
+    if penalty.why_not:
+        return f"{told}; does not count: {penalty.why_not}"
+    return (
+        f"{told}; counts as {penalty.counted:.1%}" if penalty.counted else f"{told}; lowers nothing"
+    )
+
+
+def _measurement(penalty: CoRunnerPenalty) -> str:
+    if penalty.looks is None:
+        return "spec.penalties of its profile"
+    error = "error unknown" if penalty.error is None else f"error {penalty.error:.1%}"
+    checks = f"{penalty.looks} check{'' if penalty.looks == 1 else 's'}"
+    what = COUNTED.get(penalty.source, penalty.source)
+    where = "" if penalty.cores is None else f" on {penalty.cores} core"
+    where += "s" if penalty.cores is not None and penalty.cores != 1 else ""
+    return f"{error}, {checks} of {what}{where}"
 
 
 def _exploration(co_runner: PodCoRunner, subject: str) -> str:
