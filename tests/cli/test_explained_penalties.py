@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from io import StringIO
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from rich.console import Console
 
+from played_api import PlayedApi
 from seen import decided, seen
 from walras.resources.speedup_profile import SpeedupProfileStatus
-from walras_cli.cluster.explain.job import explain_job
+from walras_cli.cluster.connection import Cluster
+from walras_cli.cluster.explain.job import JobExplanation, explain_job
+from walras_cli.cluster.explain.pages import page_of
 from walras_cli.cluster.explain.render import render_job
 from walras_cli.cluster.facts import ApiObject
-from worlds import NOW, entitlement, job, market, node, pod
+from worlds import NOW, entitlement, job, market, node, pod, profile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def measured(other: str, penalty: str, **fields: Any) -> dict[str, Any]:
@@ -101,3 +107,40 @@ def test_it_is_said_where_the_market_ignores_penalties() -> None:
 
 def test_nothing_is_said_of_a_program_without_penalties() -> None:
     assert "Beside" not in explained()
+
+
+@pytest.fixture
+def api() -> Iterator[PlayedApi]:
+    """An API server with two jobs: one whose SpeedupProfile has another name, and one without."""
+    written = [{"profile": "stream", "penalty": "0.2"}]
+    made = PlayedApi(
+        [
+            market(),
+            entitlement(),
+            profile("solver", penalties=written),
+            job("train", profile="solver"),
+            job("other"),
+        ]
+    )
+    yield made
+    made.stop()
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(("name", "others"), [("train", ["lab/stream"]), ("other", [])])
+def test_the_profile_of_a_jobs_program_is_read(
+    api: PlayedApi, name: str, others: list[str]
+) -> None:
+    page = page_of(Cluster(api.configuration(), "lab"), "job", name)
+    assert isinstance(page.explanation, JobExplanation)
+    assert [each.co_runner for each in page.explanation.penalties] == others
+    assert not any("penalties" in each for each in page.notes)
+
+
+@pytest.mark.system
+def test_a_user_without_the_right_to_profiles_is_told_so(api: PlayedApi) -> None:
+    api.forbidden["ada"] = {"speedupprofiles"}
+    page = page_of(Cluster(api.configuration("ada"), "lab"), "job", "train")
+    assert isinstance(page.explanation, JobExplanation)
+    assert page.explanation.penalties == ()
+    assert any("no right to get speedupprofiles.walras.dev" in each for each in page.notes)

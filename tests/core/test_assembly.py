@@ -373,6 +373,20 @@ def test_a_profile_that_is_named_must_be_there() -> None:
         made(node(), job(profile="gone"))
 
 
+@pytest.mark.parametrize(
+    ("labels", "reported", "sockets"),
+    [({}, 2, 2), ({"walras.dev/sockets": "4"}, 2, 4), ({"walras.dev/sockets": "4"}, None, 4)],
+    ids=["as its agent reports", "as its label says", "before its agent reports"],
+)
+def test_the_label_of_a_node_overrides_the_sockets_that_its_agent_reports(
+    labels: dict[str, str], reported: int | None, sockets: int
+) -> None:
+    topology = None if reported is None else ProcessorCounts(4, 8, reported)
+    topologies = {} if topology is None else {"n1": topology}
+    objects = Objects(nodes=[node(labels=labels)], topologies=topologies)
+    assert assemble(objects).snapshot.nodes[0].sockets == sockets
+
+
 def test_memory_bids_penalties_and_bandwidths_are_carried_over() -> None:
     snapshot, *_ = made(
         node(labels={"walras.dev/sockets": "2"}),

@@ -84,7 +84,7 @@ JOB_SETTINGS: Final = tuple(
 """Annotations of a labelled workload or its pods: fields of the MarketJob that is made for it."""
 
 SOCKETS_LABEL: Final = f"{GROUP}/sockets"
-"""Label of a node: its number of sockets, used until its agent has reported it."""
+"""Label of a node: its number of sockets, used instead of the number that its agent reports."""
 
 COLOCATION_GATE: Final = f"{GROUP}/colocation"
 """Scheduling gate, or scheduler name, of pods that wait to be placed in pairs."""
