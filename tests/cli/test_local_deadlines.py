@@ -13,6 +13,7 @@ from walras.resources.kinds import MarketJob
 from walras.resources.parse import parse_object
 from walras.snapshot import Entitlement, Node, Snapshot
 from walras_cli.local.documents import NODE, LocalJob
+from walras_cli.local.loop import OUTLOOKS
 from walras_cli.local.state import JobState, Phase
 
 BEGAN = datetime(2026, 11, 25, 12, 0, 0, tzinfo=UTC)
@@ -74,3 +75,30 @@ def test_the_market_reserves_what_the_deadline_takes() -> None:
     (outcome,) = plan.deadlines
     assert (outcome.state, outcome.reserved) == ("Reserved", 5)
     assert plan.grants[0].granted_cores >= 5
+
+
+@pytest.mark.parametrize(
+    ("phase", "ended", "result"),
+    [
+        (Phase.DONE, 260.0, "ended 40 s before its deadline"),
+        (Phase.DONE, 340.0, "ended 40 s after its deadline"),
+        (Phase.FAILED, 340.0, None),
+        (Phase.RUNNING, None, None),
+    ],
+)
+def test_it_is_said_whether_a_deadline_was_met(
+    phase: Phase, ended: float | None, result: str | None
+) -> None:
+    job = state(deadline="5m")
+    job.phase, job.ended = phase, ended
+    assert job.deadline_result(BEGAN) == result
+
+
+def test_it_is_said_why_a_deadline_is_rejected_and_what_to_do() -> None:
+    jobs = (state(deadline="1m").with_deadline(BEGAN, 0.0, 0),)
+    plan = clear(
+        Snapshot((Entitlement("ada", 1, None, frozenset(["default"])),), (Node(NODE, 8),), jobs)
+    )
+    (outcome,) = plan.deadlines
+    assert outcome.reserved == 0
+    assert "all cores that it can use are too few; allow more time" in OUTLOOKS[outcome.state]

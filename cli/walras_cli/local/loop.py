@@ -172,20 +172,12 @@ class Loop:
             failure = state.running.failure()
             state.phase = Phase.DONE if failure is None else Phase.FAILED
             self._close(state)
-            self._tell_whether_met(state)
+            if (result := state.deadline_result(self._began_at)) is not None:
+                self.view.event(self.now, f"{state.job.title} {result}")
             reasons.append(f"{state.job.title} {'ended' if failure is None else 'failed'}")
             if failure is not None:
                 self._report_failure(f"{state.job.origin}: spec.command: {failure}")
         return reasons
-
-    def _tell_whether_met(self, state: JobState) -> None:
-        due = state.due(self._began_at)
-        if state.phase is Phase.DONE and due is not None and state.ended is not None:
-            early = due - state.ended
-            when = "before" if early >= 0 else "after"
-            self.view.event(
-                self.now, f"{state.job.title} ended {abs(early):.0f} s {when} its deadline"
-            )
 
     def _documents(self) -> list[str]:
         if self.watch is None or not self.watch.changed():

@@ -148,6 +148,17 @@ class JobState:
         text = self.job.spec.deadline
         return None if text is None else (deadline_time(text, began) - began).total_seconds()
 
+    def deadline_result(self, began: datetime) -> str | None:
+        """Return by how much it ended before or after its deadline, in words.
+
+        None if it has no deadline, has not ended, or has failed.
+        """
+        due = self.due(began)
+        if self.phase is not Phase.DONE or due is None or self.ended is None:
+            return None
+        early = due - self.ended
+        return f"ended {abs(early):.0f} s {'before' if early >= 0 else 'after'} its deadline"
+
     @property
     def seconds_alone(self) -> float | None:
         """Predicted seconds on one core; None if no time model is known."""
