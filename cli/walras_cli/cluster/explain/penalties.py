@@ -26,8 +26,8 @@ class CoRunnerPenalty:
         co_runner: The other program, as ``namespace/profile``.
         penalty: Part of its throughput that the program loses; negative if it gains.
         error: Standard error of the penalty; None if it is not known.
-        source: What was counted: ``instructions``, ``cpuTime``, ``file`` or ``http``; ``written``
-            if the penalty is in the profile's spec.
+        source: Progress counter by which it was measured: ``instructions``, ``cpuTime``, ``file``
+            or ``http``; ``written`` if the penalty is in the profile's spec.
         cores: Number of cores on which it was measured; None if it was not.
         looks: Number of progress checks that it is the mean of; None if it was not measured.
         counted: Part that the market counts, at least 0; None if the penalty does not count.
