@@ -15,8 +15,9 @@ import sys
 import threading
 import time
 import urllib.request
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 import psutil
@@ -49,7 +50,9 @@ def pod(number: int) -> Document:
     """Return a running pod with what Kubernetes, its user and a CNI plugin add to one: 8 KB."""
     app, address = f"job-{number // 10}", f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
     labels = {"app": app, "batch.kubernetes.io/job-name": app, "controller-uid": f"uid-of-{app}"}
-    fields = {f"f:{each}": {".": {}, f'k:{{"type":"{each}"}}': {}} for each in map(str, range(20))}
+    fields: Document = {
+        f"f:{each}": {f'k:{{"type":"{each}"}}': {"f:status": {}}} for each in range(20)
+    }
     return {
         "kind": "Pod",
         "apiVersion": "v1",
@@ -280,22 +283,24 @@ def decode(url: str, pods: int) -> None:
     os._exit(0)
 
 
-def lines(role: str, *arguments: str) -> Iterator[Any]:
-    """Run this program in another process in a role, and yield what it prints."""
+@contextmanager
+def process(role: str, *arguments: str) -> Iterator[IO[str]]:
+    """Run this program in another process in a role; return what it prints."""
     command = [sys.executable, __file__, role, *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:
         try:
-            yield from process.stdout or ()
+            assert started.stdout is not None  # noqa: S101 - it is a pipe
+            yield started.stdout
         finally:
-            process.kill()
+            started.kill()
 
 
 def measured(role: str, pods: int) -> tuple[float, float, float]:
     """Return the CPU seconds of the lists and of the events, and the KiB that a pod takes."""
-    server = lines("serve", str(pods))
-    url = next(server).strip()
-    before, listed, heard = map(json.loads, lines(role, url, str(pods)))
-    server.close()
+    with process("serve", str(pods)) as server:
+        url = server.readline().strip()
+        with process(role, url, str(pods)) as listener:
+            before, listed, heard = map(json.loads, listener)
     memory = (heard[1] - before[1]) * 1024 / (2 * pods)
     return listed[0] - before[0], heard[0] - listed[0], memory
 

@@ -58,12 +58,8 @@ class _NoProgress(kopf.ProgressStorage):
         return essence
 
 
-def kopf_settings(kinds: Mapping[str, Watched]) -> kopf.OperatorSettings:
-    """Return Kopf's settings.
-
-    Args:
-        kinds: Kinds to watch, by name.
-    """
+def kopf_settings() -> kopf.OperatorSettings:
+    """Return Kopf's settings."""
     found = kopf.OperatorSettings()
     found.posting.enabled = False
     found.persistence.diffbase_storage = _NoDifferences()
@@ -71,12 +67,6 @@ def kopf_settings(kinds: Mapping[str, Watched]) -> kopf.OperatorSettings:
     found.scanning.disabled = True  # the kinds are known, and there before Kopf is started
     found.watching.chunk_size = _PAGE
     found.queueing.idle_timeout = 0.5  # a worker keeps the last document of its object
-    for watched in kinds.values():
-        key = (watched.kind.group, watched.kind.version, watched.kind.plural)
-        if watched.labels:
-            found.watching.label_selectors[key] = watched.labels
-        if watched.fields:
-            found.watching.field_selectors[key] = watched.fields
     return found
 
 

@@ -90,11 +90,11 @@ class Operator:
         self._options = options
         self._stopping = threading.Event()
         self.metrics = Metrics()
+        kinds = Scope(options.namespace).kinds
         watch_api, lease_api, write_api, lookup_api, history_api = (
             Api(settings(options.kubeconfig), OPERATOR, connections)
-            for connections in (2, 1, THREADS, 2 * ASKING, 1)
+            for connections in (len(kinds) + 1, 1, THREADS, 2 * ASKING, 1)
         )
-        kinds = Scope(options.namespace).kinds
         self.mirror = Mirror(kinds, self._changed, time.monotonic)
         self.watches = Watches(watch_api, kinds, self.mirror, options.sweep)
         self.leadership = Leadership(

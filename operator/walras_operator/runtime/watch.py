@@ -1,12 +1,16 @@
-"""Facts: watch the cluster with Kopf, and keep the mirror up to date.
+"""Facts: watch the cluster, and keep the mirror up to date.
 
-Kopf runs in a thread with an event loop of its own. If Kopf ends, as it does when a kind is removed
-or may no longer be listed, the reason is logged, and Kopf is started again once all kinds can be
-listed. As soon as the first of its tasks ends, a kind is no longer watched, and the mirror counts
-as incomplete. Kopf's other tasks may retry for minutes; they are not awaited that long.
+Kopf watches the kinds of Walras, and a reflector each of the others, which are far more numerous:
+Kopf spends ten times as much CPU time on an event (docs/decisions/kopf.md).
+
+Kopf runs in a thread with an event loop of its own. If Kopf or a reflector ends, as it does when a
+kind is removed or may no longer be listed, the reason is logged, and all are started again once the
+kinds of Walras can be listed. As soon as the first of their tasks ends, a kind is no longer
+watched, and the mirror counts as incomplete. Kopf's other tasks may retry for minutes; they are not
+awaited that long.
 
 After etcd was restored from a snapshot, the cluster's objects are older than those that the mirror
-knows, and Kopf would wait for versions that are yet to come. Both then begin anew.
+knows, and watches would wait for versions that are yet to come. All then begin anew.
 """
 
 from __future__ import annotations
@@ -22,11 +26,13 @@ import kopf
 from walras.resources.contract import OPERATOR
 from walras_operator.runtime import collector
 from walras_operator.runtime.handlers import handlers, kopf_settings
+from walras_operator.runtime.reflector import Reflector
 from walras_operator.runtime.resync import Resync
 from walras_service.api_errors import ApiError
+from walras_service.kinds import OURS
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Coroutine, Mapping, Sequence
 
     from walras_operator.runtime.kinds import Watched
     from walras_operator.runtime.mirror import Mirror
@@ -54,13 +60,13 @@ class Watches:
         api: Connections for comparisons.
         kinds: Kinds to watch, by name.
         mirror: Cache to update.
-        sweep: Seconds between two comparisons.
+        sweep: Seconds between two comparisons of the kinds that Kopf watches.
 
     Attributes:
         beat: When the event loop was last active, by `time.monotonic`.
         complete: Whether the mirror contains all objects.
         problem: Why it does not; empty if nothing is wrong.
-        restarts: Number of times that Kopf was restarted.
+        restarts: Number of times that the watches were restarted.
     """
 
     def __init__(
@@ -70,8 +76,10 @@ class Watches:
         self.complete = False
         self.problem = ""
         self.restarts = 0
-        self._api, self._kinds, self._mirror, self._sweep = api, kinds, mirror, sweep
-        self._resync = Resync(api, kinds, mirror)
+        self._api, self._mirror, self._sweep = api, mirror, sweep
+        self._ours = {name: each for name, each in kinds.items() if name in OURS}
+        self._others = [each for name, each in kinds.items() if name not in OURS]
+        self._resync = Resync(api, self._ours, mirror)
         self._stopping = threading.Event()
         self._outdated = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
@@ -105,7 +113,6 @@ class Watches:
             except Exception as error:  # noqa: BLE001 - Kopf raises what its client does
                 self._complain(f"the watch ended: {error}")
                 _log.debug("the watch ended", exc_info=True)
-                self.restarts += 1
             self.complete = False  # changes are missed meanwhile
             if time.monotonic() - began > _AGAIN[1]:
                 pause = _AGAIN[0]
@@ -120,25 +127,30 @@ class Watches:
             self._outdated.clear()
             self._mirror.forget_versions()
         await asyncio.to_thread(self._resync.take)
+        reflectors = [Reflector(self._api, each, self._mirror) for each in self._others]
+        follows = [asyncio.create_task(each.follow()) for each in reflectors]
         ended = asyncio.Event()
         ours = asyncio.all_tasks()
         tasks = await kopf.spawn_tasks(
-            registry=handlers(self._api.found, self._kinds, self._heard),
-            settings=kopf_settings(self._kinds),
+            registry=handlers(self._api.found, self._ours, self._heard),
+            settings=kopf_settings(),
             clusterwide=True,
             standalone=True,
             # By default Kopf looks up the user's name, and the user of a container has none.
             identity=cast("Any", OPERATOR),
             stop_flag=ended,
         )
-        compares = asyncio.create_task(self._compares(ended))
+        compares = asyncio.create_task(self._compares(ended, reflectors))
         running = asyncio.create_task(kopf.run_tasks(tasks, ignored={*ours, compares}))
         try:
-            first, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            first, _ = await asyncio.wait([*tasks, *follows], return_when=asyncio.FIRST_COMPLETED)
         finally:
-            compares.cancel()
             self.complete = False
-            beats.cancel()
+            for task in (compares, beats, *follows):
+                task.cancel()
+        self.restarts += not self._stopping.is_set()
+        ended.set()
+        await asyncio.gather(*follows, return_exceptions=True)
         await asyncio.wait([running], timeout=_ENDING)
         for task in (running, *first) if running.done() else first:
             await task  # raises its exception
@@ -148,15 +160,15 @@ class Watches:
             self.beat = time.monotonic()
             await asyncio.sleep(_BEAT)
 
-    async def _compares(self, ended: asyncio.Event) -> None:
+    async def _compares(self, ended: asyncio.Event, reflectors: Sequence[Reflector]) -> None:
         """Wait until the mirror is complete, then compare it periodically."""
         began = time.monotonic()
         while not self._stopping.is_set():
             if self._outdated.is_set():
-                self.restarts += 1
                 break
             if not self.complete:
-                await self._completed()
+                if all(each.listed for each in reflectors):
+                    await self._completed()
             elif time.monotonic() >= began + self._sweep:
                 began = time.monotonic()
                 if not await self._compared():
@@ -188,7 +200,6 @@ class Watches:
         self.problem = ""
         if silent and self.complete:
             _log.error("the watches have not reported %d objects; restarting them", silent)
-            self.restarts += 1
             return False
         return True
 
