@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from urllib3.exceptions import ReadTimeoutError
 
+from walras_operator.runtime import collector
 from walras_service.api import PATIENCE
 from walras_service.api_errors import ApiError, explained, refusal
 
@@ -116,25 +117,27 @@ class Reflector:
     def _list(self) -> None:
         """Let the mirror have all objects, and no others."""
         version, gone = "", set(self._mirror.versions(self._watched.name))
-        for page in self._pages():
-            version = page["metadata"]["resourceVersion"]
-            for item in page["items"] or ():
-                gone.discard(item["metadata"]["uid"])
-                self._hear(item)
+        more: str | None = ""
+        while more is not None and not self._stopping.is_set():
+            with collector.paused():  # a page consists of many objects, and soon none is left
+                version, more = self._page(more, gone)
         with self._lock:
             if not self._stopping.is_set():
                 self._mirror.forget(self._watched.name, gone)
                 self._version, self.listed = version, True
 
-    def _pages(self) -> Iterator[Document]:
-        more = ""
-        while not self._stopping.is_set():
-            with self._opened({"limit": _PAGE, "continue": more}, 6 * PATIENCE) as answer:
-                page = json.loads(answer.data)
-                more = page["metadata"].get("continue", "")
-            yield page
-            if not more:
-                return
+    def _page(self, more: str, gone: set[str]) -> tuple[str, str | None]:
+        """Let the mirror have a page of a list, and remove its objects from ``gone``.
+
+        Returns:
+            The resourceVersion of the list, and the token of its next page, if there is one.
+        """
+        with self._opened({"limit": _PAGE, "continue": more}, 6 * PATIENCE) as answer:
+            page = json.loads(answer.data)
+            for item in page["items"] or ():
+                gone.discard(item["metadata"]["uid"])
+                self._hear(item)
+            return page["metadata"]["resourceVersion"], page["metadata"].get("continue") or None
 
     def _watch(self) -> None:
         """Let the mirror have all changes since the last version, until the watch ends."""
