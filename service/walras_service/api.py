@@ -155,6 +155,7 @@ class Api:
         path: str,
         *,
         query: Query | None = None,
+        accept: str = JSON,
         timeout: float | tuple[float, float] = PATIENCE,
     ) -> BaseHTTPResponse:
         """Send a GET request, and return the response unread, for a watch or for its headers.
@@ -162,13 +163,14 @@ class Api:
         Args:
             path: Path of an object, or of all objects of a kind.
             query: Query parameters.
+            accept: Content type of the response.
             timeout: Timeout of the request in seconds, or of the connection and of every read.
 
         Raises:
             ApiError: The request failed. Wrap reads in `api_errors.explained`.
         """
         with explained(self.host, "GET", path):
-            return self._sent("GET", path, {"Accept": JSON}, timeout, query)
+            return self._sent("GET", path, {"Accept": accept}, timeout, query)
 
     def pages(self, kind: Kind, query: Query) -> Iterator[Document]:
         """Yield all objects of a kind, with their metadata alone, by a consistent read in pages.

@@ -24,6 +24,7 @@ from walras_operator.runtime.mirror import Mirror
 from walras_operator.runtime.reflector import Reflector
 from walras_service.api import Api
 from walras_service.api_errors import ApiError
+from walras_service.kinds import WORKLOADS
 from worlds import pod
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 
-PODS = Scope("walras-system").kinds["Pod"]
+KINDS = Scope("walras-system").kinds
+PODS = KINDS["Pod"]
 PATIENCE = 20.0
 END = ApiError("the script has ended", "forbidden")
 CUT = ApiError("the connection was cut", "unreachable")
@@ -56,8 +58,7 @@ class ScriptedApi(Api):
         self._script = iter((*script, END))
 
     def opened(self, path: str, **options: Any) -> Any:
-        assert path == "/api/v1/pods"
-        self.asked.append(dict(options["query"]))
+        self.asked.append({"path": path, "accept": options["accept"], **options["query"]})
         answer = next(self._script)
         if isinstance(answer, ApiError):
             raise answer
@@ -84,7 +85,7 @@ def watch(*events: tuple[str, Document]) -> bytes:
 
 
 def mirror() -> Mirror:
-    return Mirror(Scope("walras-system").kinds, lambda _: None, time.monotonic)
+    return Mirror(KINDS, lambda _: None, time.monotonic)
 
 
 def pods(known: Mirror) -> set[str]:
@@ -116,7 +117,34 @@ def test_objects_are_listed_in_pages_and_then_watched_from_the_version_of_the_li
     assert labels["b"] == {"app": "other"}
     assert [each.get("continue") for each in api.asked] == ["", "next", None, None]
     assert api.watched_from() == ["5", "8"]
+    assert {each["path"] for each in api.asked} == {"/api/v1/pods"}
+    assert {each["accept"] for each in api.asked} == {"application/json"}
     assert all(each["fieldSelector"] == PODS.fields for each in api.asked)
+
+
+def metadata(name: str, version: int) -> Document:
+    """Return an object as the API server sends its metadata."""
+    found = {"name": name, "namespace": "lab", "uid": f"u-{name}", "resourceVersion": str(version)}
+    return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": found}
+
+
+def test_only_the_metadata_of_namespaces_and_workloads_is_asked_for() -> None:
+    items = {"items": [metadata("a", 3)], "metadata": {"resourceVersion": "5"}}
+    for name, watched in KINDS.items():
+        if name not in {"Namespace", *WORKLOADS}:
+            assert not watched.only_metadata
+            continue
+        api = ScriptedApi(json.dumps(items).encode(), watch(("ADDED", metadata("b", 6))))
+        known = mirror()
+        with pytest.raises(ApiError, match="the script has ended"):
+            asyncio.run(Reflector(api, watched, known).follow())
+        assert known.counts()[name] == (2, 0)
+        accepted = [each["accept"].partition(",")[0] for each in api.asked]
+        one, several = (
+            f"application/json;as=PartialObjectMetadata{end};v=v1;g=meta.k8s.io"
+            for end in ("", "List")
+        )
+        assert accepted == [several, one, one]
 
 
 def test_a_bookmark_moves_the_version_from_which_the_next_watch_begins() -> None:

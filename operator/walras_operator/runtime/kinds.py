@@ -22,6 +22,7 @@ class Watched:
         labels: Label selector; empty for all objects.
         fields: Field selector; empty for all objects.
         own_status: Whether only the operator writes its status, so that a change of it is no news.
+        only_metadata: Whether the metadata of its objects is all that is used.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Watched:
     labels: str = ""
     fields: str = ""
     own_status: bool = False
+    only_metadata: bool = False
 
     @property
     def selectors(self) -> dict[str, str]:
@@ -58,8 +60,11 @@ class Scope:
             # A watch with this selector reports a pod that ends as deleted.
             Watched("Pod", PODS, fields="status.phase!=Succeeded,status.phase!=Failed"),
             Watched("Node", NODES),
-            Watched("Namespace", NAMESPACES),
-            *(Watched(name, kind, labels=JOB_LABEL) for name, kind in WORKLOADS.items()),
+            Watched("Namespace", NAMESPACES, only_metadata=True),
+            *(
+                Watched(name, kind, labels=JOB_LABEL, only_metadata=True)
+                for name, kind in WORKLOADS.items()
+            ),
             Watched(
                 "Lease", LEASES, labels=AGENT_LEASES, fields=f"metadata.namespace={self.namespace}"
             ),

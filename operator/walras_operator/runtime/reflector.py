@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from urllib3.exceptions import ReadTimeoutError
 
 from walras_operator.runtime import collector
-from walras_service.api import PATIENCE
+from walras_service.api import JSON, METADATA, ONE_METADATA, PATIENCE
 from walras_service.api_errors import ApiError, explained, refusal
 
 if TYPE_CHECKING:
@@ -132,7 +132,8 @@ class Reflector:
         Returns:
             The resourceVersion of the list, and the token of its next page, if there is one.
         """
-        with self._opened({"limit": _PAGE, "continue": more}, 6 * PATIENCE) as answer:
+        query: Query = {"limit": _PAGE, "continue": more}
+        with self._opened(query, f"{METADATA},{JSON}", 6 * PATIENCE) as answer:
             page = json.loads(answer.data)
             for item in page["items"] or ():
                 gone.discard(item["metadata"]["uid"])
@@ -148,7 +149,7 @@ class Reflector:
             "timeoutSeconds": random.randint(*_WATCH_SECONDS),  # noqa: S311 - no secret
         }
         with (
-            self._opened(query, (PATIENCE, _SILENCE)) as answer,
+            self._opened(query, ONE_METADATA, (PATIENCE, _SILENCE)) as answer,
             contextlib.suppress(ReadTimeoutError),
         ):
             with self._lock:
@@ -165,16 +166,17 @@ class Reflector:
 
     @contextlib.contextmanager
     def _opened(
-        self, query: Query, timeout: float | tuple[float, float]
+        self, query: Query, metadata: str, timeout: float | tuple[float, float]
     ) -> Iterator[BaseHTTPResponse]:
         asked = {**self._watched.selectors, **query}
-        answer = self._api.opened(self._path, query=asked, timeout=timeout)
+        accept = metadata if self._watched.only_metadata else JSON
+        answer = self._api.opened(self._path, query=asked, accept=accept, timeout=timeout)
         with closing(answer), explained(self._api.host, "GET", self._path):
             yield answer
 
     def _hear(self, document: Document, *, deleted: bool = False) -> None:
-        kind = self._watched.kind
-        document.update(kind=self._watched.name, apiVersion=kind.api_version)  # not in lists
+        # Items of lists have no type, and metadata has another one.
+        document.update(kind=self._watched.name, apiVersion=self._watched.kind.api_version)
         with self._lock:
             if not self._stopping.is_set():
                 self._mirror.hear(self._watched.name, document, deleted=deleted)
