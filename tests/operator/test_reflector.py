@@ -1,4 +1,4 @@
-"""What a reflector makes of lists and watches.
+"""A reflector keeps the mirror up to date by lists and watches, whatever happens to them.
 
 The answers of the API server are scripted, since a real one cannot be brought to most of them; they
 are read by the real client's response. Two tests are about connections, and have a server.
@@ -216,7 +216,7 @@ def test_a_missing_permission_is_raised_at_once() -> None:
 
 
 def test_older_objects_are_taken_after_versions_were_forgotten() -> None:
-    """As after etcd was restored: all is followed anew, and what there is now counts."""
+    """When etcd was restored, all is followed anew, and what there is now counts."""
     known = mirror()
     follow(ScriptedApi(page(stored("a", 90), stored("b", 95), version=99)), known)
     older = page(stored("a", 20, labels={"app": "before"}), version=30)

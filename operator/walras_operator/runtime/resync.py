@@ -1,4 +1,4 @@
-"""Facts: compare the mirror with lists of names and UIDs from the API server.
+"""Facts: compare what Kopf reported with lists of names and UIDs from the API server.
 
 Kopf (1.45) reports the objects that it sees. When a watch expires (410 Gone), it lists again but
 does not report objects that were deleted meanwhile; nor does it report the end of a list. The

@@ -1,7 +1,7 @@
 """Facts: watch the cluster, and keep the mirror up to date.
 
-Kopf watches the kinds of Walras, and a reflector each of the others, which are far more numerous:
-Kopf spends ten times as much CPU time on an event (docs/decisions/kopf.md).
+Kopf watches the kinds of Walras. A reflector watches each of the others, of which there are far
+more objects, because Kopf takes six times as much CPU time for an event (docs/decisions/kopf.md).
 
 Kopf runs in a thread with an event loop of its own. If Kopf or a reflector ends, as it does when a
 kind is removed or may no longer be listed, the reason is logged, and all are started again once the
