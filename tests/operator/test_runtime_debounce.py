@@ -1,11 +1,20 @@
-"""When changes are answered, by a clock of the test's own."""
+"""When changes are answered, by a clock of the test's own; a burst wakes who answers but seldom."""
 
 from __future__ import annotations
+
+import threading
+import time
+from types import SimpleNamespace
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from walras_operator.runtime.debounce import Debounce
+from walras_operator.runtime.kinds import Scope
+from walras_operator.runtime.mirror import Mirror
+from walras_operator.runtime.publisher import PublishResult
+from walras_operator.runtime.recompute import Recompute
 
 
 def test_without_a_change_there_is_nothing_to_answer() -> None:
@@ -54,8 +63,56 @@ def test_what_presses_does_not_put_off_what_does_not() -> None:
 @given(st.lists(st.floats(0, 100), min_size=1).map(sorted))
 def test_no_change_waits_longer_than_the_longest(times: list[float]) -> None:
     debounce = Debounce(quiet=0.2, longest=1.0)
-    for time in times:
-        debounce.note(time)
+    for each in times:
+        debounce.note(each)
     due = debounce.due()
     assert due is not None
     assert due <= times[0] + 1.0
+
+
+class Counted(Recompute):
+    """A leader that decides nothing, and counts how often it looks whether a decision is due."""
+
+    def __init__(self) -> None:
+        self.looked, self.decided = 0, threading.Semaphore(0)
+        known: Any = SimpleNamespace(complete=True, term=lambda: 1)
+        mirror = Mirror(Scope("walras-system").kinds, lambda _: None, time.monotonic)
+        no: Any = None  # what only publishes
+        debounce = Debounce(quiet=0.1, longest=60.0)
+        super().__init__(mirror, known, known, no, no, no, no, no, no, no, debounce)
+
+    def _due(self, *arguments: Any) -> float:
+        self.looked += 1
+        return super()._due(*arguments)
+
+    def _round(self, *_: Any) -> PublishResult:
+        self.decided.release()
+        return PublishResult()
+
+
+def test_the_changes_of_a_burst_do_not_wake_the_thread_that_decides_one_by_one() -> None:
+    recompute = Counted()
+    recompute.start()
+    try:
+        assert recompute.decided.acquire(timeout=10), "at first"
+        for _ in range(3_000):
+            recompute.changed()
+            threading.Event().wait(0.0001)  # the other thread may run
+        assert recompute.decided.acquire(timeout=10)
+        assert recompute.looked < 300
+    finally:
+        recompute.stop()
+
+
+def test_a_change_after_quiet_times_is_answered_at_once() -> None:
+    recompute = Counted()
+    recompute.start()
+    try:
+        assert recompute.decided.acquire(timeout=10), "at first"
+        for _ in range(3):
+            began = time.monotonic()
+            recompute.changed()
+            assert recompute.decided.acquire(timeout=10)
+            assert time.monotonic() - began >= 0.1
+    finally:
+        recompute.stop()

@@ -139,6 +139,7 @@ class Recompute:
         self._tried: float | None = None
         self._failures = 0
         self._wake = threading.Condition()
+        self._sleeps_until = 0.0
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="recompute", daemon=True)
 
@@ -157,7 +158,9 @@ class Recompute:
         """Note that something has changed; safe for concurrent use."""
         with self._wake:
             self._debounce.note(time.monotonic(), urgent=urgent)
-            self._wake.notify()
+            due = self._debounce.due()
+            if due is not None and due < self._sleeps_until:  # not for every change of a burst
+                self._wake.notify()
 
     @property
     def leading_since(self) -> float | None:
@@ -193,7 +196,8 @@ class Recompute:
                 if due is not None and due <= now:
                     self._debounce.answered()
                     return current
-                self._wake.wait(_TICK if due is None else min(due - now, _TICK))
+                self._sleeps_until = now + _TICK if due is None else min(due, now + _TICK)
+                self._wake.wait(self._sleeps_until - now)
         return None
 
     def _current_term(self, now: float) -> _LeaderTerm | None:
