@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from walras.resources.cluster import Namespace, NodeObject, Pod, Workload
-    from walras.resources.kinds import EntitlementObject, MarketJob, SpeedupProfile
+    from walras.resources.kinds import CoresPolicy, EntitlementObject, MarketJob, SpeedupProfile
     from walras.resources.selection import Controllers, Selection
     from walras.resources.supply import ProcessorCounts
     from walras.snapshot import Job
@@ -225,6 +225,8 @@ def _jobs(
     nodes: Collection[str],
     absent: dict[int, str],
 ) -> list[core.Job]:
+    rules = objects.rules.cores
+    units = {node: float(cores_per_cpu(rules, objects.topologies.get(node))) for node in nodes}
     jobs = []
     for number, resource in selection.job.items():
         pattern = known.jobs.get(_key(resource))
@@ -237,22 +239,25 @@ def _jobs(
         else:
             measured = objects.demands.get(pod.metadata.uid)
             memory = memory_of(resource, pod.memory_requested, measured)
-            cores = _cores_requested(objects, pod, node)
+            cores = _cores_requested(rules, pod, units.get(node, 0.0))
             jobs.append(_as_pod(pattern, node, pod.metadata.name, memory, *cores))
     return jobs
 
 
-def _cores_requested(objects: Objects, pod: Pod, node: str) -> tuple[float, float]:
+def _cores_requested(rules: CoresPolicy, pod: Pod, unit: float) -> tuple[float, float]:
     """Return the cores that a pod requested on its node, and those of them that it keeps.
 
     It keeps none before its kubelet has admitted it: any user can create a pod with a ``nodeName``
     and requests beyond the node's size.
+
+    Args:
+        rules: Rules for cores.
+        pod: The pod.
+        unit: Units of the market in a CPU of its node; 0 while it has no node.
     """
-    rules = objects.rules.cores
-    if not node or not pod.admitted or not pod.cpus_requested:
+    if not unit or not pod.admitted or not pod.cpus_requested:
         return 0.0, 0.0
-    unit = cores_per_cpu(rules, objects.topologies.get(node))
-    requested = min(float(pod.cpus_requested) * float(unit), float(MOST_CORES))
+    requested = min(float(pod.cpus_requested) * unit, float(MOST_CORES))
     keeps = rules.floor == "Requests" or (rules.floor == "Guaranteed" and pod.is_guaranteed)
     return requested, requested if keeps else 0.0
 
