@@ -26,8 +26,10 @@ def colocation_status(plan: Plan) -> dict[str, PodColocation]:
 
 def last_colocation(former: Mapping[str, Any]) -> PodColocation | None:
     """Return the colocation in a pod's last status, which holds until the pod is placed again."""
+    if "colocation" not in former:
+        return None
     try:
-        return PodColocation.model_validate(former.get("colocation"))
+        return PodColocation.model_validate(former["colocation"])
     except ValidationError:
         return None
 

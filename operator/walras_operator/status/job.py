@@ -6,43 +6,29 @@ import math
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from walras.colocation import WAITS_FOR_MATCHING
 from walras.resources.market_job import (
     MOST_PODS,
     AuctionReport,
     MarketJobStatus,
     PodCounts,
-    PodOutcome,
     UsedProfile,
     WeightReport,
     WeightsReport,
 )
 from walras.resources.preferences import recorded_runs, weights_of
-from walras.resources.waiting import waiting_method
-from walras_operator.colocating.status import last_colocation
-from walras_operator.conditions import (
-    MAX_REASON,
-    clipped,
-    conditions,
-    fails,
-    listed,
-)
-from walras_operator.enforcement import Enforcement
+from walras_operator.conditions import conditions, fails, listed
 from walras_operator.numbers import figure
 from walras_operator.status.job_conditions import job_conditions, objective, overcommitted
+from walras_operator.status.pod import name_of, pod_result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from walras.plan import BidOutcome, Grant
-    from walras.resources.cluster import Pod
+    from walras.plan import BidOutcome
     from walras.resources.kinds import MarketJob
     from walras.resources.preferences import Weight, Weights
-    from walras.resources.terms import Name
     from walras_operator.job_outcomes import JobOutcomes
     from walras_operator.world import Document
-
-UNKNOWN = Enforcement("Granted")
 
 
 def job_status(
@@ -60,16 +46,16 @@ def job_status(
     former = {
         (str(each.get("name")), str(each.get("podUID"))): each for each in listed(before, "pods")
     }
+    objects = outcomes.validated.objects
     numbers = sorted(
-        outcomes.pods.get(key, ()),
-        key=lambda number: outcomes.validated.objects.pods[number].metadata.name,
+        outcomes.pods.get(key, ()), key=lambda number: objects.pods[number].metadata.name
     )
-    pods = [_pod(outcomes, key, number, former) for number in numbers]
+    pods = [pod_result(outcomes, key, number, former) for number in numbers]
     speedup = outcomes.validated.speedups.get(key)
     granted = [
         grant
         for number in numbers
-        if (grant := outcomes.grants.get(_name(outcomes.validated.objects.pods[number])))
+        if (grant := outcomes.grants.get(name_of(objects.pods[number]))) is not None
     ]
     bid = outcomes.bids.get(key)
     states = job_conditions(
@@ -90,7 +76,7 @@ def job_status(
     if deadline is not None:
         states["OnTime"] = deadline.condition
     runs = {"runs": outcomes.runs[key]} if key in outcomes.runs else {}
-    recorded = recorded_runs(job, outcomes.validated.objects.rules, runs)
+    recorded = recorded_runs(job, objects.rules, runs)
     status = MarketJobStatus(
         workload=_workload(job),
         profile=None
@@ -110,11 +96,13 @@ def job_status(
         speedup=figure(fmean(grant.speedup for grant in granted)) if granted else None,
         spend=figure(sum(grant.spend for grant in granted)),
         auction=None if bid is None else _auction(bid, weights_of(job, recorded)),
-        pods=pods[:MOST_PODS],
         conditions=conditions(states, before, now, job.metadata.generation),
     )
     # Runs are the same object in most decisions.
-    return status.document() | runs | ({} if deadline is None else {"deadline": deadline.document})
+    parts: Document = {"pods": [each.document() for each in pods[:MOST_PODS]], **runs}
+    if deadline is not None:
+        parts["deadline"] = deadline.document
+    return status.document() | parts
 
 
 def _workload(job: MarketJob) -> str | None:
@@ -152,89 +140,4 @@ def _weight(weight: Weight, source: str) -> WeightReport:
         value=figure(weight.value),
         lower=figure(weight.lower) if estimated else None,
         upper=figure(weight.upper) if estimated and math.isfinite(weight.upper) else None,
-    )
-
-
-def _name(pod: Pod) -> Name:
-    return pod.metadata.namespace, pod.metadata.name
-
-
-def _pod(
-    outcomes: JobOutcomes,
-    key: Name,
-    number: int,
-    former: Mapping[tuple[Any, Any], Mapping[str, Any]],
-) -> PodOutcome:
-    pod = outcomes.validated.objects.pods[number]
-    grant = outcomes.grants.get(_name(pod))
-    unplaceable = outcomes.unplaceable and waiting_method(pod) is not None
-    if grant is None or unplaceable or _name(pod) in outcomes.ungranted:
-        return _without_grant(outcomes, key, number, pod, former)
-    before = former.get((pod.metadata.name, pod.metadata.uid), {})
-    held = outcomes.enforced.get((grant.node, pod.metadata.uid), UNKNOWN)
-    reason = grant.reason + (f"; its node's agent: {held.reason}" if held.reason else "")
-    return PodOutcome(
-        pod_uid=pod.metadata.uid,
-        name=pod.metadata.name,
-        node=grant.node,
-        state=_state(grant, held, before),
-        cores=figure(grant.cores),
-        granted_cores=grant.granted_cores,
-        shared_cores=grant.shared_cores,
-        weight=grant.weight,
-        memory=None if grant.memory is None else str(grant.memory),
-        speedup=figure(grant.speedup),
-        price=figure(grant.price),
-        spend=figure(grant.spend),
-        reason=clipped(reason, MAX_REASON),
-        memory_reason=clipped(grant.memory_reason, MAX_REASON) or None,
-        colocation=outcomes.colocations.get(grant.title) or last_colocation(before),
-    )
-
-
-def _state(grant: Grant, held: Enforcement, former: Mapping[str, Any]) -> Any:
-    """Return the state of a pod; an agent's last report of the same grant stands until the next."""
-    if held.state != "Unreported":
-        return held.state
-    same = (
-        former.get("node") == grant.node
-        and former.get("grantedCores") == grant.granted_cores
-        and former.get("sharedCores") == grant.shared_cores
-    )
-    return "Enforced" if same and former.get("state") == "Enforced" else "Granted"
-
-
-def _without_grant(
-    outcomes: JobOutcomes,
-    key: Name,
-    number: int,
-    pod: Pod,
-    former: Mapping[tuple[Any, Any], Mapping[str, Any]],
-) -> PodOutcome:
-    node, name = pod.spec.node_name, _name(pod)
-    problem = outcomes.validated.jobs.get(key)
-    absent = outcomes.validated.assembled.absent.get(number)
-    if problem is not None:
-        reason = problem.message
-    elif name in outcomes.ungranted:
-        reason = outcomes.ungranted[name]
-    elif absent is not None and node is not None:
-        why = outcomes.validated.closed.get(node, "is not there any more")
-        reason = f"runs on {node}, which {why}; waits until it sells cores"
-    else:
-        reason = absent or outcomes.waiting.get(name) or "waits for the next decision"
-        if outcomes.unplaceable and waiting_method(pod) is not None:
-            reason = f"waits: the operator may not place pods: {outcomes.unplaceable}"
-        if (
-            reason == WAITS_FOR_MATCHING
-        ):  # what the last matching had to say about it stands until the next
-            before = former.get((pod.metadata.name, pod.metadata.uid), {})
-            reason = str(before.get("reason") or reason)
-    refused = problem is not None and not problem.reason.startswith("Profile")
-    return PodOutcome(
-        pod_uid=pod.metadata.uid,
-        name=pod.metadata.name,
-        node=node,
-        state="Refused" if refused else "Waiting",
-        reason=clipped(reason, MAX_REASON),
     )

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from walras.plan import BidOutcome, Grant
     from walras.resources.kinds import MarketJob
-    from walras.resources.market_job import PodOutcome
+    from walras_operator.status.pod import PodResult
     from walras_operator.validation import Validated
 
 
@@ -20,7 +20,7 @@ def job_conditions(
     job: MarketJob,
     validated: Validated,
     overlaps: Sequence[str],
-    pods: Sequence[PodOutcome],
+    pods: Sequence[PodResult],
     unmeasured: Problem | None,
 ) -> dict[str, ConditionState]:
     """Return the states of a job's conditions, by type.
@@ -87,7 +87,7 @@ def overcommitted(short: Sequence[Grant]) -> ConditionState:
 
 
 def _ready(
-    problem: Problem | None, overlaps: Sequence[str], pods: Sequence[PodOutcome]
+    problem: Problem | None, overlaps: Sequence[str], pods: Sequence[PodResult]
 ) -> ConditionState:
     if problem is not None:
         return fails(problem)
@@ -138,7 +138,7 @@ def _assumed(reason: Problem | None, fraction: float) -> Problem:
 
 
 def _selected(
-    problem: Problem | None, overlaps: Sequence[str], pods: Sequence[PodOutcome]
+    problem: Problem | None, overlaps: Sequence[str], pods: Sequence[PodResult]
 ) -> ConditionState:
     if problem is not None and problem.reason in {"NoSelector", "EmptySelector"}:
         return fails(problem)

@@ -1,0 +1,160 @@
+"""Pure: compute the result for one pod of a MarketJob: what it got, at which price, and why.
+
+A large cluster has many pods, so their results are not built as models, which would be checked and
+then written as JSON and read again. The models remain what the results conform to.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from walras.colocation import WAITS_FOR_MATCHING
+from walras.resources.market_job import PodOutcome
+from walras.resources.waiting import waiting_method
+from walras_operator.colocating.status import last_colocation
+from walras_operator.conditions import MAX_REASON, clipped
+from walras_operator.enforcement import Enforcement
+from walras_operator.numbers import figure
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from walras.plan import Grant
+    from walras.resources.cluster import Pod
+    from walras.resources.market_job import PodColocation
+    from walras.resources.terms import Name
+    from walras_operator.job_outcomes import JobOutcomes
+    from walras_operator.world import Document
+
+UNKNOWN = Enforcement("Granted")
+
+PodState = Literal["Granted", "Enforced", "Failed", "Refused", "Waiting"]
+
+
+class PodResult(NamedTuple):
+    """The fields of `walras.resources.market_job.PodOutcome`, in its order."""
+
+    pod_uid: str
+    name: str
+    node: str | None
+    state: PodState
+    cores: str | None = None
+    granted_cores: int | None = None
+    shared_cores: int | None = None
+    weight: int | None = None
+    memory: str | None = None
+    speedup: str | None = None
+    price: str | None = None
+    spend: str | None = None
+    reason: str = ""
+    memory_reason: str | None = None
+    colocation: PodColocation | None = None
+
+    def document(self) -> Document:
+        """Return the document for the API server, like `walras.resources.status.Status`."""
+        found: Document = {
+            name: value
+            for name, value in zip(_NAMES, self, strict=True)
+            if value is not None and value != ""
+        }
+        if self.colocation is not None:
+            found["colocation"] = self.colocation.document()
+        return found
+
+
+_NAMES = tuple(field.alias or "" for field in PodOutcome.model_fields.values())
+
+
+def name_of(pod: Pod) -> Name:
+    """Return the namespace and name of a pod."""
+    return pod.metadata.namespace, pod.metadata.name
+
+
+def pod_result(
+    outcomes: JobOutcomes,
+    key: Name,
+    number: int,
+    former: Mapping[tuple[str, str], Mapping[str, Any]],
+) -> PodResult:
+    """Return the result for a pod.
+
+    Args:
+        outcomes: Outcome of the decision.
+        key: Namespace and name of the pod's job.
+        number: Position of the pod.
+        former: Results for pods in the job's status as last written, by name and UID.
+    """
+    pod = outcomes.validated.objects.pods[number]
+    name, uid = name_of(pod), pod.metadata.uid
+    grant = outcomes.grants.get(name)
+    unplaceable = outcomes.unplaceable and waiting_method(pod) is not None
+    if grant is None or unplaceable or name in outcomes.ungranted:
+        return _without_grant(outcomes, key, number, pod, former)
+    before = former.get((pod.metadata.name, uid), {})
+    held = outcomes.enforced.get((grant.node, uid), UNKNOWN)
+    reason = grant.reason + (f"; its node's agent: {held.reason}" if held.reason else "")
+    return PodResult(
+        pod_uid=uid,
+        name=pod.metadata.name,
+        node=grant.node,
+        state=_state(grant, held, before),
+        cores=figure(grant.cores),
+        granted_cores=grant.granted_cores,
+        shared_cores=grant.shared_cores,
+        weight=grant.weight,
+        memory=None if grant.memory is None else str(grant.memory),
+        speedup=figure(grant.speedup),
+        price=figure(grant.price),
+        spend=figure(grant.spend),
+        reason=clipped(reason, MAX_REASON),
+        memory_reason=clipped(grant.memory_reason, MAX_REASON) or None,
+        colocation=outcomes.colocations.get(grant.title) or last_colocation(before),
+    )
+
+
+def _state(grant: Grant, held: Enforcement, former: Mapping[str, Any]) -> Any:
+    """Return the state of a pod; an agent's last report of the same grant stands until the next."""
+    if held.state != "Unreported":
+        return held.state
+    same = (
+        former.get("node") == grant.node
+        and former.get("grantedCores") == grant.granted_cores
+        and former.get("sharedCores") == grant.shared_cores
+    )
+    return "Enforced" if same and former.get("state") == "Enforced" else "Granted"
+
+
+def _without_grant(
+    outcomes: JobOutcomes,
+    key: Name,
+    number: int,
+    pod: Pod,
+    former: Mapping[tuple[str, str], Mapping[str, Any]],
+) -> PodResult:
+    node, name = pod.spec.node_name, name_of(pod)
+    problem = outcomes.validated.jobs.get(key)
+    absent = outcomes.validated.assembled.absent.get(number)
+    if problem is not None:
+        reason = problem.message
+    elif name in outcomes.ungranted:
+        reason = outcomes.ungranted[name]
+    elif absent is not None and node is not None:
+        why = outcomes.validated.closed.get(node, "is not there any more")
+        reason = f"runs on {node}, which {why}; waits until it sells cores"
+    else:
+        reason = absent or outcomes.waiting.get(name) or "waits for the next decision"
+        if outcomes.unplaceable and waiting_method(pod) is not None:
+            reason = f"waits: the operator may not place pods: {outcomes.unplaceable}"
+        if (
+            reason == WAITS_FOR_MATCHING
+        ):  # what the last matching had to say about it stands until the next
+            before = former.get((pod.metadata.name, pod.metadata.uid), {})
+            reason = str(before.get("reason") or reason)
+    refused = problem is not None and not problem.reason.startswith("Profile")
+    return PodResult(
+        pod_uid=pod.metadata.uid,
+        name=pod.metadata.name,
+        node=node,
+        state="Refused" if refused else "Waiting",
+        reason=clipped(reason, MAX_REASON),
+    )
