@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 from random import Random
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 import kind_documents
 import worlds
 from admission import admit, read_definitions, schema_of
+from walras.resources.assembly import Objects
 from walras.resources.entitlement import EntitlementStatus
 from walras.resources.market import MarketStatus
 from walras.resources.market_job import MarketJobStatus
 from walras.resources.speedup_profile import SpeedupProfileStatus
 from walras.snapshot import CoreMechanism, MemoryMechanism
 from walras_operator.decision import decide, parts
+from walras_operator.numbers import figure
 from worlds import entitlement, job, market, node, outcome, pod, profile, world
 
 if TYPE_CHECKING:
@@ -288,6 +291,48 @@ def test_the_order_of_objects_decides_nothing(known: World, lots: Any) -> None:
     }
     other = replace(known, objects=replace(objects, **shuffled))
     assert as_text(decide(other)) == as_text(decide(known))
+
+
+def anew(value: Any) -> Any:
+    """Return an equal value in which no model remembers what was computed from it."""
+    if isinstance(value, BaseModel):
+        parts_of = {name: anew(getattr(value, name)) for name in type(value).model_fields}
+        return value.model_construct(value.model_fields_set, **parts_of)
+    if type(value) in {list, tuple}:
+        return type(value)(map(anew, value))
+    return {key: anew(each) for key, each in value.items()} if type(value) is dict else value
+
+
+def after_event(known: World, lots: Lots) -> World:
+    """Return the world after one object has come, gone or changed."""
+    field = lots.choice(["entitlements", "jobs", "profiles", "nodes", "pods"])
+    other = drawn(lots.getrandbits(32))
+    objects = {each.metadata.name: each for each in getattr(known.objects, field)}
+    others = {each.metadata.name: each for each in getattr(other.objects, field)}
+    if not objects and not others:
+        return known
+    name = lots.choice(sorted({*objects, *others}))
+    if lots.random() < 0.3 or name not in others:
+        objects.pop(name, None)
+    else:
+        objects[name] = others[name]
+    changed: Any = {field: list(objects.values())}
+    return replace(known, objects=replace(known.objects, **changed))
+
+
+@ANY
+@given(worlds_drawn, st.integers(0, 2**32))
+def test_after_any_events_a_decision_is_the_one_from_nothing(known: World, seed: int) -> None:
+    lots = Lots(seed)
+    for _ in range(4):
+        known = after_event(known, lots)
+        decision = decide(known)
+        figure.cache_clear()
+        objects = {each.name: anew(getattr(known.objects, each.name)) for each in fields(Objects)}
+        fresh = decide(replace(known, objects=Objects(**objects)))
+        assert as_text(decision) == as_text(fresh)
+        assert decision.plan == fresh.plan
+        known = outcome(known, decision)
 
 
 @ANY
