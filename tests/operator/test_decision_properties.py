@@ -323,6 +323,7 @@ def after_event(known: World, lots: Lots) -> World:
 @ANY
 @given(worlds_drawn, st.integers(0, 2**32))
 def test_after_any_events_a_decision_is_the_one_from_nothing(known: World, seed: int) -> None:
+    # Finds results that objects remember too long; a cache in a module must be emptied here, too.
     lots = Lots(seed)
     for _ in range(4):
         known = after_event(known, lots)
