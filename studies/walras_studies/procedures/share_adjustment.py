@@ -1,4 +1,4 @@
-"""Local greedy adjustment: bidding by users who can only measure their utility (6.3)."""
+"""Local greedy adjustment by users in turn whose marginal utilities are known exactly (6.3)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from walras.price_anticipating.adjustment import move_money
 from walras.price_anticipating.market import ShareMarketError
 from walras.price_anticipating.nash import checked_bids, weight_proportional
 
@@ -17,26 +18,6 @@ if TYPE_CHECKING:
 
     from walras._arrays import Floats
     from walras.price_anticipating.market import ShareMarket
-
-
-def move_money(bids: Floats, margins: Floats, amount: float) -> Floats:
-    """Return one user's bids after moving money from its worst machine to its best, shape (m,).
-
-    The sum stays the same. The worst machine is one that the user bids on.
-
-    Args:
-        bids: Bids of the user now, shape (m,).
-        margins: Marginal utility of money on each machine, as the user measured it, shape (m,).
-        amount: Money to move; less if the worst machine has less.
-    """
-    worst = int(np.where(bids > 0, margins, np.inf).argmin())
-    best = int(margins.argmax())
-    moved = np.array(bids)
-    if margins[best] > margins[worst]:
-        step = min(amount, moved[worst])
-        moved[worst] -= step
-        moved[best] += step
-    return moved
 
 
 @dataclass(frozen=True)
@@ -104,8 +85,9 @@ def adjust(
     gaps = _gaps(bids, measure)
     while done < max_iterations and gaps.max(initial=0.0) > tolerance:
         for user in users:
-            move = amount * market.budgets[user]
-            bids[user] = move_money(bids[user], measure(user, bids), move)
+            row = slice(user, user + 1)
+            move = amount * market.budgets[row]
+            bids[row] = move_money(bids[row], measure(user, bids)[None, :], move)
         done += 1
         gaps = _gaps(bids, measure)
     return Adjustment(bids, done, gaps, tolerance)

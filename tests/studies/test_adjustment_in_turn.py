@@ -9,26 +9,11 @@ from numpy.typing import NDArray
 from share_markets import population
 from walras.price_anticipating.market import ShareMarket, ShareMarketError
 from walras.price_anticipating.nash import find_nash
-from walras_studies.procedures.share_adjustment import adjust, move_money
+from walras_studies.procedures.share_adjustment import adjust
 from walras_studies.procedures.share_certificate import certify
 from walras_studies.procedures.share_metrics import efficiency
 
 Floats = NDArray[np.float64]
-
-
-def test_money_moves_from_the_worst_machine_with_money_to_the_best() -> None:
-    moved = move_money(np.array([0.5, 0.1, 0.4, 0.0]), np.array([2.0, 1.0, 3.0, 0.5]), 0.05)
-    np.testing.assert_allclose(moved, [0.5, 0.05, 0.45, 0.0])
-
-
-def test_no_more_money_moves_than_there_is() -> None:
-    moved = move_money(np.array([0.5, 0.1, 0.4]), np.array([2.0, 1.0, 3.0]), 0.3)
-    np.testing.assert_allclose(moved, [0.5, 0.0, 0.5])
-
-
-def test_money_rests_where_margins_are_equal() -> None:
-    bids = np.array([0.5, 0.5, 0.0])
-    assert move_money(bids, np.array([1.0, 1.0, 0.9]), 0.1).tolist() == bids.tolist()
 
 
 @pytest.mark.parametrize("users", [10, 40])
