@@ -298,9 +298,9 @@ STUDY = Study(
         (
             "6.3",
             (
-                "as a mechanism of a Market: local greedy adjustment is for users whose utilities "
-                "are unknown, and would take a hundred decisions to come to its shares; Walras "
-                "measures speedups and estimates utilities in place of this"
+                "as a mechanism of a Market: local greedy adjustment by users whose utilities are "
+                "unknown is a function of the library, which the study `adjustment` compares with "
+                "what Walras does in place of it, to measure speedups"
             ),
         ),
     ),

@@ -18,6 +18,7 @@ STUDIES = {
     "month": "a cluster's month: cores by market and memory by credits together",
     "lying": "what a user gains by lying, by mechanism and number of users",
     "credits": "credits for cores, and credits for memory that fade",
+    "adjustment": "bids adjusted by what they bring, against measured speedups",
     "overheads": "what decisions cost in time",
     "programs": "F and times of real programs, predicted from samples of their data",
 }

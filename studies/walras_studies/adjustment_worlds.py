@@ -1,0 +1,100 @@
+"""Clusters of the study of greedy adjustment, of programs that follow Amdahl's law or do not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from walras.amdahl.market import AmdahlMarket
+from walras.apportion import apportion
+from walras_studies.amdahl_populations import CORES, FRACTIONS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+USERS, SERVERS, JOBS_OF_USER = 8, 8, 6
+
+AMDAHL, LINEAR, THREADS, OVERHEADS = "Amdahl", "linear", "fixed threads", "overheads"
+PROGRAMS = (AMDAHL, LINEAR, THREADS, OVERHEADS)
+"""Kinds of programs, by how they speed up."""
+
+NUMBERS_OF_THREADS = (2, 4, 8)
+"""Numbers of threads of programs that start a fixed one, and gain nothing by more cores."""
+
+OVERHEAD = 0.005
+"""Time that each further core costs a program whose overheads grow with cores, as a part of its
+time on one core. With F = 0.9, it is fastest on 13 cores."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Jobs with their true speedups; a user has at most one job on a server.
+
+    Attributes:
+        market: Users, servers and jobs, with true parallel fractions.
+        threads: Number of threads of each job, shape (k,); infinite if it has one for each core.
+        overhead: Time that each further core costs, as a part of the time on one core.
+        noise: Standard deviation of a reading of a counter over 30 s, as a part of it. It is white:
+            a reading over a time t has an error that is larger by sqrt(30 s / t).
+    """
+
+    market: AmdahlMarket
+    threads: Floats
+    overhead: float
+    noise: float
+
+    def progress(self, cores: Floats) -> Floats:
+        """Return the true progress of each job per unit of time, shape (k,)."""
+        f = self.market.fraction
+        busy = np.minimum(cores, self.threads)
+        more = self.overhead * np.maximum(busy - 1, 0)
+        return np.asarray(self.market.work * busy / (f + (1 - f + more) * busy))
+
+    def utilities(self, progress: Floats) -> Floats:
+        """Return the progress of each user, relative to that on single cores, shape (n,)."""
+        alone = self.market.sum_by_user(self.market.work)
+        return np.asarray(self.market.sum_by_user(progress) / alone)
+
+    def cores_for(self, bids: Floats) -> Floats:
+        """Return the cores that jobs get for their bids, shape (k,)."""
+        prices = self.market.sum_by_server(bids)
+        bought = bids / prices[self.market.server] * self.market.capacities[self.market.server]
+        return self.rounded(bought)
+
+    def rounded(self, cores: Floats) -> Floats:
+        """Return whole cores, and parts of a pool for jobs that have less than one, shape (k,)."""
+        jobs = self.market.jobs
+        ones = np.ones(jobs, np.int64)
+        found = apportion(self.market, cores, ones, CORES * ones)
+        weight = np.where(found.whole > 0, 0.0, found.weight)
+        weights = self.market.sum_by_server(weight)[self.market.server]
+        return found.whole + found.shared * weight / np.maximum(weights, 1.0)
+
+
+def draw_cluster(programs: str, noise: float, seed: list[int]) -> Cluster:
+    """Draw eight users with six jobs each on eight servers; kinds differ in their speedups only."""
+    random = np.random.default_rng(seed)
+    jobs = USERS * JOBS_OF_USER
+    server = [random.permutation(SERVERS)[:JOBS_OF_USER] for _ in range(USERS)]
+    budgets = random.integers(1, 6, USERS)
+    work = random.uniform(0.5, 2, jobs)
+    fraction = random.choice(FRACTIONS, jobs)
+    threads = random.choice(NUMBERS_OF_THREADS, jobs).astype(np.float64)
+    market = AmdahlMarket(
+        budgets,
+        np.full(SERVERS, CORES),
+        np.repeat(np.arange(USERS), JOBS_OF_USER),
+        np.concatenate(server),
+        np.ones(jobs) if programs == LINEAR else fraction,
+        work,
+    )
+    return Cluster(
+        market,
+        threads if programs == THREADS else np.full(jobs, np.inf),
+        OVERHEAD if programs == OVERHEADS else 0.0,
+        noise,
+    )
