@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections import deque
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 from kubernetes.client import Configuration
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class ScriptedServer:
@@ -17,7 +21,8 @@ class ScriptedServer:
 
     A list is answered by the next entry of its script, and by the last one from then on: a status
     code, or a document or None for what is there. A watch says the lines of the next entry of its
-    own, and ends; it says nothing and stays when there is none.
+    own, and ends; it says nothing and stays when there is none. With a folder of a certificate, it
+    speaks TLS.
 
     Attributes:
         lists: The first script.
@@ -27,7 +32,9 @@ class ScriptedServer:
         written: Method, end of the path, and document of every write so far.
     """
 
-    def __init__(self, *lists: int | dict[str, Any] | None) -> None:
+    def __init__(
+        self, *lists: int | dict[str, Any] | None, certificate: Path | None = None
+    ) -> None:
         self.lists = deque(lists)
         self.watches: deque[list[Any]] = deque()
         self.asked: list[dict[str, str]] = []
@@ -58,6 +65,13 @@ class ScriptedServer:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
+        self._scheme = "http" if certificate is None else "https"
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate / "tls.crt", certificate / "tls.key")
+            self._server.socket = context.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def close(self) -> None:
@@ -67,7 +81,7 @@ class ScriptedServer:
 
     def settings(self) -> Configuration:
         host, port = self._server.server_address[:2]
-        return Configuration(host=f"http://{host!s}:{port}", retries=False)
+        return Configuration(host=f"{self._scheme}://{host!s}:{port}", retries=False)
 
     def list(self, request: BaseHTTPRequestHandler) -> None:
         entry = self.lists.popleft() if len(self.lists) > 1 else self.lists[0]
