@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from walras.apportion import SHARING_THRESHOLD
@@ -75,15 +74,14 @@ def explain(
         _shortfall(grant, job),
         _unkept_request(grant, job, mechanism),
     )
-    return replace(grant, reason="; ".join(part for part in parts if part))
+    return grant._replace(reason="; ".join(part for part in parts if part))
 
 
 def explain_node_limit(grants: Sequence[Grant], entitlements: Sequence[Entitlement]) -> list[Grant]:
     """Return grants whose reasons name the nodes that users do not bid on for their maxNodes."""
     most = {each.name: each.max_nodes for each in entitlements}
     return [
-        replace(
-            grant,
+        grant._replace(
             reason=f"{grant.entitlement} does not bid on {grant.node}, since its maxNodes lets it "
             f"bid on {most[grant.entitlement]} at once; {grant.reason}",
         )
@@ -106,7 +104,7 @@ def apply_charges(grants: Sequence[Grant], bids: Sequence[BidOutcome]) -> tuple[
         else:
             spend = grant.spend if bid.charge else 0.0
             parts = (grant.reason, explain_bid(bid))
-            result.append(replace(grant, spend=spend, reason="; ".join(filter(None, parts))))
+            result.append(grant._replace(spend=spend, reason="; ".join(filter(None, parts))))
     return tuple(result)
 
 

@@ -85,8 +85,7 @@ def add_interference_reasons(
     for grant, job in zip(grants, jobs, strict=True):
         loss = losses.get(identity(job))
         if loss is not None:
-            grant = replace(  # noqa: PLW2901 - the grant is replaced
-                grant,
+            grant = grant._replace(  # noqa: PLW2901 - the grant is replaced
                 reason=f"{grant.reason}; its parallel fraction of {job.fraction:.3f} counts as "
                 f"{grant.fraction:.3f}, since it loses {loss.part:.1%} of its throughput beside "
                 f"{loss.beside}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from walras.snapshot import Holding, identity, title
 
@@ -26,8 +26,7 @@ HUNDREDTH = 0.01
 """Cores that do not matter: requests are stated in thousandths, prices have errors."""
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(NamedTuple):
     """Cores and memory of one job in a plan.
 
     Attributes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 
@@ -54,7 +54,7 @@ class Case:
         own, shared = self.due or (self.granted, self.shared)
         market = WithoutHysteresis(own, shared, threshold=0.02, averaged=False)
         explained = explain(grant, job, 8.0, quota, self.sharers, self.mechanism, market)
-        assert replace(explained, reason="") == grant
+        assert explained._replace(reason="") == grant
         return explained.reason
 
 

@@ -183,7 +183,7 @@ def _plan(loop: Loop, states: Mapping[tuple[str, str], JobState]) -> Plan | None
     if plan is None or not states:
         return None
     grants = tuple(
-        replace(each, pod=each.name)
+        each._replace(pod=each.name)
         for each in plan.grants
         if (each.namespace, each.name) in states
     )
