@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+import math
 
 from walras.resources.status import decimals
 
@@ -10,13 +10,13 @@ LARGEST = 1e30
 SMALLEST = 1e-30
 
 
-@lru_cache(maxsize=1 << 17)  # in a large cluster most are as in the last decision
 def figure(value: float) -> str:
     """Return a number as decimal text for a status, clamped to the range of the schemas.
 
     Raises:
         ValueError: The value is not a number.
     """
-    if abs(value) < SMALLEST:
+    size = abs(value)
+    if size < SMALLEST:
         return "0"
-    return decimals(min(max(value, -LARGEST), LARGEST))
+    return decimals(math.copysign(LARGEST, value) if size > LARGEST else value)

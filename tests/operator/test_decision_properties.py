@@ -23,7 +23,6 @@ from walras.resources.market_job import MarketJobStatus
 from walras.resources.speedup_profile import SpeedupProfileStatus
 from walras.snapshot import CoreMechanism, MemoryMechanism
 from walras_operator.decision import decide, parts
-from walras_operator.numbers import figure
 from worlds import entitlement, job, market, node, outcome, pod, profile, world
 
 if TYPE_CHECKING:
@@ -328,7 +327,6 @@ def test_after_any_events_a_decision_is_the_one_from_nothing(known: World, seed:
     for _ in range(4):
         known = after_event(known, lots)
         decision = decide(known)
-        figure.cache_clear()
         objects = {each.name: anew(getattr(known.objects, each.name)) for each in fields(Objects)}
         fresh = decide(replace(known, objects=Objects(**objects)))
         assert as_text(decision) == as_text(fresh)

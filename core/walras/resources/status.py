@@ -8,6 +8,7 @@ truncated, and a number beside it counts the entries that were left out.
 from __future__ import annotations
 
 import json
+import math
 from decimal import Decimal
 from typing import Annotated, Any, Literal, Self
 
@@ -97,8 +98,9 @@ def decimals(value: float, digits: int = DIGITS) -> str:
     Raises:
         ValueError: The number is infinite or NaN.
     """
-    if not abs(value) < float("inf"):
+    if not math.isfinite(value):
         raise ValueError(f"{value} is not finite: leave the field out")
-    text = format(Decimal(f"{value:.{digits}g}"), "f")
-    text = text.rstrip("0").rstrip(".") if "." in text else text
+    text = f"{value:.{digits}g}"
+    if "e" in text:
+        text = format(Decimal(text), "f")
     return "0" if text == "-0" else text
