@@ -88,8 +88,8 @@ def job_status(
         ),
         counts=PodCounts(
             total=len(pods),
-            granted=sum(pod.state in {"Granted", "Enforced"} for pod in pods),
-            enforced=sum(pod.state == "Enforced" for pod in pods),
+            granted=sum(each["state"] in {"Granted", "Enforced"} for each in pods),
+            enforced=sum(each["state"] == "Enforced" for each in pods),
             unlisted=max(len(pods) - MOST_PODS, 0),
         ),
         cores=figure(sum(grant.cores for grant in granted)),
@@ -99,7 +99,7 @@ def job_status(
         conditions=conditions(states, before, now, job.metadata.generation),
     )
     # Runs are the same object in most decisions.
-    parts: Document = {"pods": [each.document() for each in pods[:MOST_PODS]], **runs}
+    parts: Document = {"pods": pods[:MOST_PODS], **runs}
     if deadline is not None:
         parts["deadline"] = deadline.document
     return status.document() | parts

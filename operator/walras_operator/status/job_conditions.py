@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
     from walras.plan import BidOutcome, Grant
     from walras.resources.kinds import MarketJob
-    from walras_operator.status.pod import PodResult
     from walras_operator.validation import Validated
+    from walras_operator.world import Document
 
 
 def job_conditions(
     job: MarketJob,
     validated: Validated,
     overlaps: Sequence[str],
-    pods: Sequence[PodResult],
+    pods: Sequence[Document],
     unmeasured: Problem | None,
 ) -> dict[str, ConditionState]:
     """Return the states of a job's conditions, by type.
@@ -29,7 +29,7 @@ def job_conditions(
         job: The MarketJob.
         validated: Speedups and problems of all jobs.
         overlaps: A sentence for each of its pods that other jobs select too.
-        pods: Outcome of each of its pods.
+        pods: Result for each of its pods.
         unmeasured: Why its speedup has not been measured; None if it has, or need not be.
     """
     problem = validated.jobs.get((job.metadata.namespace, job.metadata.name))
@@ -87,7 +87,7 @@ def overcommitted(short: Sequence[Grant]) -> ConditionState:
 
 
 def _ready(
-    problem: Problem | None, overlaps: Sequence[str], pods: Sequence[PodResult]
+    problem: Problem | None, overlaps: Sequence[str], pods: Sequence[Document]
 ) -> ConditionState:
     if problem is not None:
         return fails(problem)
@@ -95,10 +95,12 @@ def _ready(
         return fails(Problem("Overlap", summarize(overlaps)))
     if not pods:
         return fails(Problem("NoPods", "it has no active pod"))
-    failed = [f"Pod {pod.name}: {pod.reason}" for pod in pods if pod.state == "Failed"]
+    failed = [f"Pod {each['name']}: {each['reason']}" for each in pods if each["state"] == "Failed"]
     if failed:
         return fails(Problem("NotEnforced", summarize(failed)))
-    waiting = [f"Pod {pod.name} {pod.reason}" for pod in pods if pod.state == "Waiting"]
+    waiting = [
+        f"Pod {each['name']} {each['reason']}" for each in pods if each["state"] == "Waiting"
+    ]
     if waiting:
         return fails(
             Problem("Waiting", f"{len(waiting)} of {len(pods)} wait: {summarize(waiting)}")
@@ -138,7 +140,7 @@ def _assumed(reason: Problem | None, fraction: float) -> Problem:
 
 
 def _selected(
-    problem: Problem | None, overlaps: Sequence[str], pods: Sequence[PodResult]
+    problem: Problem | None, overlaps: Sequence[str], pods: Sequence[Document]
 ) -> ConditionState:
     if problem is not None and problem.reason in {"NoSelector", "EmptySelector"}:
         return fails(problem)

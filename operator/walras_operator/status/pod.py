@@ -1,15 +1,15 @@
 """Pure: compute the result for one pod of a MarketJob: what it got, at which price, and why.
 
-A large cluster has many pods, so their results are not built as models, which would be checked and
-then written as JSON and read again. The models remain what the results conform to.
+A result is a `walras.resources.market_job.PodOutcome` as a document for the API server. A large
+cluster has many pods, so their results are not built as models, which would be checked and then
+written as JSON and read again.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from walras.colocation import WAITS_FOR_MATCHING
-from walras.resources.market_job import PodOutcome
 from walras.resources.waiting import waiting_method
 from walras_operator.colocating.status import last_colocation
 from walras_operator.conditions import MAX_REASON, clipped
@@ -21,48 +21,11 @@ if TYPE_CHECKING:
 
     from walras.plan import Grant
     from walras.resources.cluster import Pod
-    from walras.resources.market_job import PodColocation
     from walras.resources.terms import Name
     from walras_operator.job_outcomes import JobOutcomes
     from walras_operator.world import Document
 
 UNKNOWN = Enforcement("Granted")
-
-PodState = Literal["Granted", "Enforced", "Failed", "Refused", "Waiting"]
-
-
-class PodResult(NamedTuple):
-    """The fields of `walras.resources.market_job.PodOutcome`, in its order."""
-
-    pod_uid: str
-    name: str
-    node: str | None
-    state: PodState
-    cores: str | None = None
-    granted_cores: int | None = None
-    shared_cores: int | None = None
-    weight: int | None = None
-    memory: str | None = None
-    speedup: str | None = None
-    price: str | None = None
-    spend: str | None = None
-    reason: str = ""
-    memory_reason: str | None = None
-    colocation: PodColocation | None = None
-
-    def document(self) -> Document:
-        """Return the document for the API server, like `walras.resources.status.Status`."""
-        found: Document = {
-            name: value
-            for name, value in zip(_NAMES, self, strict=True)
-            if value is not None and value != ""
-        }
-        if self.colocation is not None:
-            found["colocation"] = self.colocation.document()
-        return found
-
-
-_NAMES = tuple(field.alias or "" for field in PodOutcome.model_fields.values())
 
 
 def name_of(pod: Pod) -> Name:
@@ -75,7 +38,7 @@ def pod_result(
     key: Name,
     number: int,
     former: Mapping[tuple[str, str], Mapping[str, Any]],
-) -> PodResult:
+) -> Document:
     """Return the result for a pod.
 
     Args:
@@ -93,23 +56,31 @@ def pod_result(
     before = former.get((pod.metadata.name, uid), {})
     held = outcomes.enforced.get((grant.node, uid), UNKNOWN)
     reason = grant.reason + (f"; its node's agent: {held.reason}" if held.reason else "")
-    return PodResult(
-        pod_uid=uid,
-        name=pod.metadata.name,
-        node=grant.node,
-        state=_state(grant, held, before),
-        cores=figure(grant.cores),
-        granted_cores=grant.granted_cores,
-        shared_cores=grant.shared_cores,
-        weight=grant.weight,
-        memory=None if grant.memory is None else str(grant.memory),
-        speedup=figure(grant.speedup),
-        price=figure(grant.price),
-        spend=figure(grant.spend),
-        reason=clipped(reason, MAX_REASON),
-        memory_reason=clipped(grant.memory_reason, MAX_REASON) or None,
-        colocation=outcomes.colocations.get(grant.title) or last_colocation(before),
+    placed = outcomes.colocations.get(grant.title) or last_colocation(before)
+    return _without_empty(
+        {
+            "podUID": uid,
+            "name": pod.metadata.name,
+            "node": grant.node,
+            "state": _state(grant, held, before),
+            "cores": figure(grant.cores),
+            "grantedCores": grant.granted_cores,
+            "sharedCores": grant.shared_cores,
+            "weight": grant.weight,
+            "memory": None if grant.memory is None else str(grant.memory),
+            "speedup": figure(grant.speedup),
+            "price": figure(grant.price),
+            "spend": figure(grant.spend),
+            "reason": clipped(reason, MAX_REASON),
+            "memoryReason": clipped(grant.memory_reason, MAX_REASON),
+            "colocation": None if placed is None else placed.document(),
+        }
     )
+
+
+def _without_empty(document: Document) -> Document:
+    """Return a document without unset fields and empty strings, as a status has none."""
+    return {name: value for name, value in document.items() if value is not None and value != ""}
 
 
 def _state(grant: Grant, held: Enforcement, former: Mapping[str, Any]) -> Any:
@@ -130,7 +101,7 @@ def _without_grant(
     number: int,
     pod: Pod,
     former: Mapping[tuple[str, str], Mapping[str, Any]],
-) -> PodResult:
+) -> Document:
     node, name = pod.spec.node_name, name_of(pod)
     problem = outcomes.validated.jobs.get(key)
     absent = outcomes.validated.assembled.absent.get(number)
@@ -151,10 +122,12 @@ def _without_grant(
             before = former.get((pod.metadata.name, pod.metadata.uid), {})
             reason = str(before.get("reason") or reason)
     refused = problem is not None and not problem.reason.startswith("Profile")
-    return PodResult(
-        pod_uid=pod.metadata.uid,
-        name=pod.metadata.name,
-        node=node,
-        state="Refused" if refused else "Waiting",
-        reason=clipped(reason, MAX_REASON),
+    return _without_empty(
+        {
+            "podUID": pod.metadata.uid,
+            "name": pod.metadata.name,
+            "node": node,
+            "state": "Refused" if refused else "Waiting",
+            "reason": clipped(reason, MAX_REASON),
+        }
     )
