@@ -21,7 +21,6 @@ from walras.resources.entitlement import (
     EntitledMemory,
     EntitlementStatus,
     Loan,
-    NodeSpend,
     Utility,
 )
 from walras.rounding_credit import MOST
@@ -181,7 +180,7 @@ def entitlement_status(
     states = {"Ready": _ready(entitlement, outcomes)}
     if user is not None:
         states["Entitled"] = _entitled(user, outcomes.rounding.get(name), outcomes.averaging)
-    return EntitlementStatus(
+    status = EntitlementStatus(
         budget_share=None if share is None else figure(share),
         jobs=outcomes.jobs[name],
         pods=outcomes.pods[name],
@@ -192,14 +191,16 @@ def entitlement_status(
         core_credits=_core_credits(
             outcomes.core_credits.get(name), outcomes.half_life, has_jobs=user is not None
         ),
-        spend_by_node=[
-            NodeSpend(node=node, spend=figure(each.spend), cores=figure(each.cores))
-            for node, each in spends[:MOST_SPENDS]
-        ],
         other_nodes=len(rest),
         other_spend=figure(sum(each.spend for _, each in rest)) if rest else None,
         conditions=conditions(states, before, now, entitlement.metadata.generation),
-    ).document()
+    )
+    # These are many, so they are not built as models (`walras.resources.entitlement.NodeSpend`).
+    by_node = [
+        {"node": node, "spend": figure(each.spend), "cores": figure(each.cores)}
+        for node, each in spends[:MOST_SPENDS]
+    ]
+    return status.document() | {"spendByNode": by_node}
 
 
 def _cores(user: UserOutcome, credit: RoundingCredit | None) -> EntitledCores:
