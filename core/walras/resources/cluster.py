@@ -346,7 +346,7 @@ class Pod(_Object):
         """Whether it says that it mirrors a static pod, whose cgroup has another UID."""
         return STATIC_POD_ANNOTATION in self.metadata.annotations
 
-    @cached_property
+    @property
     def is_guaranteed(self) -> bool:
         """Whether its quality of service class is Guaranteed."""
         if self.status.qos_class:

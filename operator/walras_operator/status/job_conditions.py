@@ -95,11 +95,17 @@ def _ready(
         return fails(Problem("Overlap", summarize(overlaps)))
     if not pods:
         return fails(Problem("NoPods", "it has no active pod"))
-    failed = [f"Pod {each['name']}: {each['reason']}" for each in pods if each["state"] == "Failed"]
+    failed = [
+        f"Pod {each['name']}: {each.get('reason', '')}"
+        for each in pods
+        if each["state"] == "Failed"
+    ]
     if failed:
         return fails(Problem("NotEnforced", summarize(failed)))
     waiting = [
-        f"Pod {each['name']} {each['reason']}" for each in pods if each["state"] == "Waiting"
+        f"Pod {each['name']} {each.get('reason', '')}"
+        for each in pods
+        if each["state"] == "Waiting"
     ]
     if waiting:
         return fails(
