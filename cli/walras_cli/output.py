@@ -125,8 +125,9 @@ class _Pages:
 
 
 def plain(value: Any) -> dict[str, Any]:
-    """Return a value class as a dictionary."""
-    return {to_camel(name): number(getattr(value, name)) for name in value.__slots__}
+    """Return a dataclass with slots, or a named tuple, as a dictionary."""
+    names = getattr(value, "_fields", None) or value.__slots__
+    return {to_camel(name): number(getattr(value, name)) for name in names}
 
 
 def number(value: Any) -> Any:
