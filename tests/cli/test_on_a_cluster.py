@@ -449,18 +449,20 @@ def member(
     group = {"group": "system:serviceaccounts:cli-vision", "role": request.param}
     values = {"rbac": {"userGroups": [group | CHART_ROLES[request.param]]}}
     documents = rendered(values, apis=[POLICIES])
-    prefix, paths = "/apis/rbac.authorization.k8s.io/v1", []
-    for kind, where in (
-        ("ClusterRole", prefix),
-        ("ClusterRoleBinding", prefix),
-        ("RoleBinding", f"{prefix}/namespaces/cli-vision"),
-    ):
-        for name, each in of_kind(kind, documents).items():
-            wanted = {f"walras-{request.param}", "walras-user"}  # a lead is a user, too
-            if name in wanted or name.startswith("walras-group-"):
-                paths.append(f"{where}/{kind.lower()}s/{name}")
-                cluster.api.request("POST", f"{where}/{kind.lower()}s", each)
+    rights, here, paths = "/apis/rbac.authorization.k8s.io/v1", "cli-vision", []
+    wanted = {f"walras-{request.param}", "walras-user"}  # a lead is a user, too
     try:
+        for kind, where in (
+            ("ClusterRole", rights),
+            ("ClusterRoleBinding", rights),
+            ("RoleBinding", f"{rights}/namespaces/{here}"),
+        ):
+            for name, each in of_kind(kind, documents).items():
+                elsewhere = each["metadata"].get("namespace", here) != here
+                if elsewhere or not (name in wanted or name.startswith("walras-group-")):
+                    continue
+                cluster.api.request("POST", f"{where}/{kind.lower()}s", each)
+                paths.append(f"{where}/{kind.lower()}s/{name}")
         yield from _somebody(cluster, tmp_path, cluster_rules=[], rules=[])
     finally:
         for path in paths:
