@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import queue
 import threading
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -86,11 +86,12 @@ class ThreadedCounter:
     """Counter that reads another one in a thread, with a timeout of `TIMEOUT_SECONDS`.
 
     A file of a container may be on a file system that never answers. The thread then stays blocked,
-    and no second one is started.
+    no second one is started, and later reads fail at once until it has ended.
     """
 
     counter: Counter
-    _thread: threading.Thread | None = None
+    _late: Future[float] | None = None
+    """Answer to a read that timed out."""
 
     @property
     def source(self) -> Source:
@@ -99,30 +100,30 @@ class ThreadedCounter:
 
     def read(self) -> float:
         """Return the progress so far, or raise `CounterError` after `TIMEOUT_SECONDS`."""
-        answers: queue.SimpleQueue[float | CounterError] = queue.SimpleQueue()
-        if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(target=self._read, args=(answers,), daemon=True)
-            self._thread.start()
+        answer, timeout = self._late, 0.0
+        if answer is None or answer.done():  # a late answer is of the past
+            answer, timeout = Future(), TIMEOUT_SECONDS
+            threading.Thread(target=self._read, args=(answer,), daemon=True).start()
         try:
-            answer = answers.get(timeout=TIMEOUT_SECONDS)
-        except queue.Empty:
+            progress = answer.result(timeout)
+        except TimeoutError:
+            self._late = answer
             raise CounterError(
                 f"the job's own counter does not answer within {TIMEOUT_SECONDS:g} s; "
                 "keep it where reads do not block"
             ) from None
-        if isinstance(answer, CounterError):
-            raise answer
-        return answer
+        self._late = None
+        return progress
 
     def close(self) -> None:
         """Close the wrapped counter."""
         self.counter.close()
 
-    def _read(self, answers: queue.SimpleQueue[float | CounterError]) -> None:
+    def _read(self, answer: Future[float]) -> None:
         try:
-            answers.put(self.counter.read())
-        except CounterError as error:
-            answers.put(error)
+            answer.set_result(self.counter.read())
+        except Exception as error:  # noqa: BLE001 - read() raises it
+            answer.set_exception(error)
 
 
 def parse_number(text: bytes, where: str) -> float:

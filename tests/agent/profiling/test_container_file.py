@@ -159,3 +159,22 @@ def test_file_system_that_hangs_holds_up_one_thread_only() -> None:
 
     assert eventually(answers)
     counter.close()
+
+
+def test_thread_that_has_answered_but_not_ended_does_not_hold_up_the_next_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a busy machine the next read may come before the thread of the last one has ended."""
+    ended = threading.Event()
+
+    class Lingering(threading.Thread):
+        def run(self) -> None:
+            super().run()
+            ended.wait()
+
+    monkeypatch.setattr(threading, "Thread", Lingering)
+    hanging = Hanging()
+    hanging.answer.set()
+    counter = ThreadedCounter(hanging)
+    assert [counter.read(), counter.read()] == [5.0, 5.0]
+    ended.set()
