@@ -32,11 +32,11 @@ from real_cluster import (
 )
 from rights import OPERATOR_OWN_RULES, OPERATOR_RULES
 from waiting import eventually
-from walras_operator.runtime.apply import Applier
 from walras_operator.runtime.kinds import Scope
 from walras_operator.runtime.lease import EPOCHS
 from walras_operator.runtime.ledger_parts import LedgerParts
 from walras_operator.runtime.mirror import CachedAllocation, Mirror
+from walras_operator.runtime.object_writer import ObjectWriter
 from walras_operator.runtime.publisher import Publisher, Stamp
 from walras_operator.runtime.resync import Resync
 from walras_operator.runtime.watch import Watches
@@ -50,7 +50,7 @@ from walras_operator.world import (
     Reference,
     StatusWrite,
 )
-from walras_service.api import APPLY, Api, settings
+from walras_service.api import Api, settings
 from walras_service.api_errors import ApiError
 from worlds import pod, world
 
@@ -391,19 +391,9 @@ def test_what_a_restored_etcd_has_forgotten_is_forgotten(
         server.close()
 
 
-class WithoutApply(Api):
-    """A server whose feature gate ServerSideApply is off answers like this."""
-
-    def request(self, *arguments: Any, **options: Any) -> Document:
-        if options.get("content_type") == APPLY:
-            raise ApiError("the body of the request was in an unknown format", "unsupported")
-        return super().request(*arguments, **options)
-
-
-@pytest.fixture(params=[Api, WithoutApply])
-def api(request: pytest.FixtureRequest) -> Api:
-    made: Api = request.param(settings(KUBECONFIG), "walras-test")
-    return made
+@pytest.fixture
+def api() -> Api:
+    return Api(settings(KUBECONFIG), "walras-test")
 
 
 def plan(cluster: OperatorCluster, node: str, *pods: str) -> NodeWrite:
@@ -415,12 +405,12 @@ def plan(cluster: OperatorCluster, node: str, *pods: str) -> NodeWrite:
 def test_a_write_about_another_version_than_the_last_is_refused(
     cluster: OperatorCluster, api: Api
 ) -> None:
-    node, applier = cluster.node(), Applier(api)
-    known = CachedAllocation.read(applier.allocation(plan(cluster, node, "a", "b"), 5, None))
-    applier.allocation(plan(cluster, node, "a"), 6, known)
+    node, writer = cluster.node(), ObjectWriter(api)
+    known = CachedAllocation.read(writer.allocation(plan(cluster, node, "a", "b"), 5, None))
+    writer.allocation(plan(cluster, node, "a"), 6, known)
     for stale in (known, None):
         with pytest.raises(ApiError) as refused:
-            applier.allocation(plan(cluster, node, "c"), 4, stale)
+            writer.allocation(plan(cluster, node, "c"), 4, stale)
         assert refused.value.reason == "conflict"
     assert (cluster.epoch(node), cluster.grants(node)) == (6, 1)
 
@@ -438,7 +428,7 @@ def test_a_leader_whose_time_is_over_overwrites_nothing_of_its_successor(
     assert stale.publish(decision, stamp).count("written") == 1
 
     known = mirror.allocations()[node]
-    Applier(api).allocation(plan(cluster, node, "a", "b"), 2 * EPOCHS + 1, known)
+    ObjectWriter(api).allocation(plan(cluster, node, "a", "b"), 2 * EPOCHS + 1, known)
     assert stale.publish(decision, stamp).count("superseded") == 1
     assert (cluster.epoch(node), cluster.grants(node)) == (2 * EPOCHS + 1, 2)
     stale.close()
@@ -452,8 +442,11 @@ def test_a_leader_that_stood_still_does_not_roll_the_credits_back(
     document = {"apiVersion": "walras.dev/v1alpha1", "kind": "Market"}
     made = cluster.make(path, {**document, "metadata": {"name": "default"}, "spec": {}})
     try:
-        applier, market = Applier(api), Reference("Market", "default", "", made["metadata"]["uid"])
-        applier.status(market, {"ledger": ledger(3)})
+        writer, market = (
+            ObjectWriter(api),
+            Reference("Market", "default", "", made["metadata"]["uid"]),
+        )
+        writer.status(market, {"ledger": ledger(3)})
         mirror = Mirror(Scope(cluster.name).kinds, lambda _: None, time.monotonic)
         stale = Publisher(
             api, mirror, lambda: True, LedgerParts(api, cluster.name)
@@ -524,12 +517,28 @@ def test_an_object_that_cannot_be_written_hinders_no_other(
 def test_a_measurement_that_is_no_longer_wanted_is_taken_out(
     cluster: OperatorCluster, api: Api
 ) -> None:
-    node, applier = cluster.node(), Applier(api)
+    node, writer = cluster.node(), ObjectWriter(api)
     asked = plan(cluster, node, "a")
     asked.spec["profiling"] = {"id": "m", "podUID": "a"}
-    known = CachedAllocation.read(applier.allocation(asked, 5, None))
-    applier.allocation(plan(cluster, node, "a"), 6, known)
+    known = CachedAllocation.read(writer.allocation(asked, 5, None))
+    writer.allocation(plan(cluster, node, "a"), 6, known)
     assert "profiling" not in (cluster.allocation(node) or {})["spec"]
+
+
+def test_a_measurement_by_a_page_names_no_file_of_the_one_before(
+    cluster: OperatorCluster, api: Api
+) -> None:
+    """Also if the one before was written with the last grant removed, which has been special."""
+    node, writer = cluster.node(), ObjectWriter(api)
+    known = CachedAllocation.read(writer.allocation(plan(cluster, node, "a"), 5, None))
+    by_file, by_page = plan(cluster, node), plan(cluster, node, "b")
+    asked = {"id": "m", "podUID": "a", "podIP": "10.0.0.1"}
+    by_file.spec["profiling"] = {**asked, "progress": {"file": "/progress"}}
+    by_page.spec["profiling"] = {**asked, "progress": {"http": {"port": 80, "path": "/"}}}
+    for epoch, write in enumerate((by_file, by_page), 6):
+        known = CachedAllocation.read(writer.allocation(write, epoch, known))
+        spec = (cluster.allocation(node) or {})["spec"]
+        assert spec["profiling"]["progress"] == write.spec["profiling"]["progress"]
 
 
 def test_a_profile_is_made_once_and_one_that_is_there_is_left_as_it_is(
@@ -542,12 +551,12 @@ def test_a_profile_is_made_once_and_one_that_is_there_is_left_as_it_is(
         Reference("SpeedupProfile", "train", cluster.name),
         {**head, "metadata": metadata, "spec": {}},
     )
-    made = Applier(api).profile(write)
-    assert Applier(api).profile(write)["metadata"]["uid"] == made["metadata"]["uid"]
+    made = ObjectWriter(api).profile(write)
+    assert ObjectWriter(api).profile(write)["metadata"]["uid"] == made["metadata"]["uid"]
     cluster.delete(f"{path}/train")
     written = {**head, "metadata": metadata, "spec": {"parallelFraction": "0.7"}}
     cluster.api.request("POST", path, written)
-    assert Applier(api).profile(write)["spec"] == {"parallelFraction": "0.7"}
+    assert ObjectWriter(api).profile(write)["spec"] == {"parallelFraction": "0.7"}
 
 
 def test_events_wait_for_the_status_that_they_are_about(cluster: OperatorCluster, api: Api) -> None:

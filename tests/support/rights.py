@@ -24,13 +24,13 @@ OPERATOR_RULES: list[Rule] = [
     {
         "apiGroups": ["walras.dev"],
         "resources": ["nodeallocations"],
-        "verbs": ["create", "patch", "update"],
+        "verbs": ["create", "patch"],
     },
     {"apiGroups": ["walras.dev"], "resources": ["speedupprofiles"], "verbs": ["create"]},
     {
         "apiGroups": ["walras.dev"],
         "resources": ["marketjobs"],
-        "verbs": ["create", "delete", "update"],
+        "verbs": ["create", "delete", "patch"],
     },
     {
         "apiGroups": ["walras.dev"],
@@ -40,7 +40,7 @@ OPERATOR_RULES: list[Rule] = [
             "markets/status",
             "speedupprofiles/status",
         ],
-        "verbs": ["patch", "update"],
+        "verbs": ["patch"],
     },
     {"apiGroups": [""], "resources": ["namespaces", "nodes", "pods"], "verbs": ["list", "watch"]},
     {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},

@@ -17,9 +17,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from walras.resources.contract import MARKET_NAME
-from walras_operator.runtime.apply import Applier
 from walras_operator.runtime.events import TokenBucket, event_document, namespace_of
 from walras_operator.runtime.mirror import CachedAllocation
+from walras_operator.runtime.object_writer import ObjectWriter
 from walras_operator.runtime.placer import Placer
 from walras_service.api_errors import ApiError
 from walras_service.kinds import EVENTS
@@ -130,7 +130,7 @@ class Publisher:
     ) -> None:
         self._api, self._mirror, self._leads, self._slice = api, mirror, leads, slice_
         self._parts = parts
-        self._applier = Applier(api)
+        self._writer = ObjectWriter(api)
         self._placer = Placer(api, mirror)
         self._bucket = TokenBucket()
         self._bucket_lock = threading.Lock()
@@ -288,7 +288,7 @@ class Publisher:
 
     def _profile(self, write: ProfileWrite) -> Result:
         def make(*, again: bool) -> None:  # noqa: ARG001 - it is there or it is not
-            self._mirror.wrote("SpeedupProfile", self._applier.profile(write))
+            self._mirror.wrote("SpeedupProfile", self._writer.profile(write))
 
         return self._tried(write.object.title, make)
 
@@ -296,7 +296,7 @@ class Publisher:
         """Write the MarketJob of a workload; a failure is no reason to decide less often."""
 
         def apply(*, again: bool) -> None:  # noqa: ARG001 - it is there or it is not
-            answer = self._applier.job(write)
+            answer = self._writer.job(write)
             if write.document is not None:
                 self._mirror.wrote("MarketJob", answer)
 
@@ -313,7 +313,7 @@ class Publisher:
             nonlocal last
             if again:
                 last = self._looked(write.node, stamp.epoch)
-            answer = self._applier.allocation(write, stamp.epoch, last)
+            answer = self._writer.allocation(write, stamp.epoch, last)
             self._mirror.wrote("NodeAllocation", answer)
 
         return self._tried(title, apply)
@@ -325,7 +325,7 @@ class Publisher:
             SupersededError: It contains a plan of a later leader.
             ApiError: The API server cannot be asked, or refuses.
         """
-        found = self._applier.read(node)
+        found = self._writer.read(node)
         if found is None:
             return None
         known = CachedAllocation.read(found)
@@ -349,7 +349,7 @@ class Publisher:
         def apply(*, again: bool) -> None:
             if again and version:
                 raise SupersededError("it has changed since the decision")
-            answer = self._applier.status(write.object, status, version)
+            answer = self._writer.status(write.object, status, version)
             if answer.get("status") == status:
                 answer["status"] = status  # those of 10 000 pods are 20 MiB; not twice
             self._mirror.wrote(write.object.kind, answer)

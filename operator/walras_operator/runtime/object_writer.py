@@ -1,9 +1,9 @@
-"""Effects: write single objects, by server-side apply where the API server has it.
+"""Effects: write single objects.
 
-A NodeAllocation is written on condition that it still has the UID and resourceVersion last seen, so
-that writes of a former leader fail. A server-side apply cannot require that an object does not
-exist yet. A new NodeAllocation is therefore first created by POST, with epoch 0 and without grants,
-which no agent with a plan accepts, and then applied.
+What the operator decides is replaced as a whole, a NodeAllocation's spec or an object's status, by
+JSON patches on condition that it is still the object, and the version, that the decision knew: so
+writes of a former leader fail. Server-side apply would merge instead, and keep a field that was
+once written in another way, such as the file of the last measurement beside the page of the next.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING
 
 from walras.resources.contract import API_VERSION, OPERATOR
 from walras_operator.runtime.mirror import CachedAllocation
-from walras_service.api import APPLY
+from walras_service.api import OPERATIONS
 from walras_service.api_errors import ApiError
 from walras_service.kinds import OURS
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from walras_operator.world import JobWrite, NodeWrite, ProfileWrite, Reference
     from walras_service.api import Api, Document
-    from walras_service.kinds import Kind
 
 _OWNED = {"fieldManager": OPERATOR}
 
 
-class Applier:
+class ObjectWriter:
     """Writes objects; safe for concurrent use.
 
     Args:
@@ -33,7 +34,6 @@ class Applier:
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._unsupported: set[str] = set()  # kinds without server-side apply
 
     def status(self, object_: Reference, status: Document, version: str = "") -> Document:
         """Replace the status of an object, and return the object.
@@ -46,16 +46,8 @@ class Applier:
         Raises:
             ApiError: The status is unchanged. A conflict also means that the object was recreated.
         """
-        kind = OURS[object_.kind]
-        metadata: Document = {"name": object_.name}
-        if object_.namespace:
-            metadata["namespace"] = object_.namespace
-        if object_.uid:
-            metadata["uid"] = object_.uid
-        if version:
-            metadata["resourceVersion"] = version
-        document = {**_head(object_.kind, metadata), "status": status}
-        return self._write(kind, kind.path(object_.namespace, object_.name), document, "status")
+        path = OURS[object_.kind].path(object_.namespace, object_.name)
+        return self._patched(path, object_.uid, version, {"/status": status}, "/status")
 
     def allocation(self, write: NodeWrite, epoch: int, known: CachedAllocation | None) -> Document:
         """Create or change a NodeAllocation, and return it.
@@ -68,16 +60,12 @@ class Applier:
         Raises:
             ApiError: It is unchanged; a conflict if it is not the version last seen.
         """
-        kind = OURS["NodeAllocation"]
         if known is None:
             known = CachedAllocation.read(self._made(write))
-        metadata = {
-            **_metadata(write),
-            "uid": known.uid,
-            "resourceVersion": known.version,
-        }
-        document = {**_head("NodeAllocation", metadata), "spec": {**write.spec, "epoch": epoch}}
-        return self._write(kind, kind.path(name=write.node), document)
+        spec = {**write.spec, "epoch": epoch}
+        changes = {"/metadata/ownerReferences": [_owner(write)], "/spec": spec}
+        path = OURS["NodeAllocation"].path(name=write.node)
+        return self._patched(path, known.uid, known.version, changes)
 
     def profile(self, write: ProfileWrite) -> Document:
         """Create a SpeedupProfile unless one of its name exists; return the one that exists then.
@@ -108,8 +96,9 @@ class Applier:
         if not object_.uid:
             collection = kind.path(object_.namespace)
             return self._api.request("POST", collection, write.document, query=_OWNED)
-        metadata = {**write.document["metadata"], "uid": object_.uid}
-        return self._replaced(path, path, {**write.document, "metadata": metadata}, "spec")
+        owners = write.document["metadata"]["ownerReferences"]
+        changes = {"/metadata/ownerReferences": owners, "/spec": write.document["spec"]}
+        return self._patched(path, object_.uid, "", changes)
 
     def read(self, node: str) -> Document | None:
         """Return the current NodeAllocation of a node; None if there is none.
@@ -120,45 +109,57 @@ class Applier:
         return self._api.find(OURS["NodeAllocation"].path(name=node))
 
     def _made(self, write: NodeWrite) -> Document:
-        document = {**_head("NodeAllocation", _metadata(write)), "spec": {"epoch": 0}}
+        """Create a NodeAllocation without grants, whose epoch no agent with a plan accepts."""
+        document = {
+            "apiVersion": API_VERSION,
+            "kind": "NodeAllocation",
+            "metadata": {"name": write.node, "ownerReferences": [_owner(write)]},
+            "spec": {"epoch": 0},
+        }
         path = OURS["NodeAllocation"].path()
         return self._api.request("POST", path, document, query=_OWNED)
 
-    def _write(self, kind: Kind, path: str, document: Document, part: str = "") -> Document:
-        """Apply a document; replace the object where apply is unsupported or refused.
+    def _patched(
+        self,
+        path: str,
+        uid: str,
+        version: str,
+        changes: dict[str, Any],
+        subresource: str = "",
+    ) -> Document:
+        """Replace parts of an object, and return it.
 
-        Kubernetes 1.20 turns a list into null when an apply removes its last item, and then refuses
-        the null.
+        Args:
+            path: Path of the object.
+            uid: UID that the object must have; empty for any.
+            version: The resourceVersion that it must have; empty for any.
+            changes: New values, by JSON pointer.
+            subresource: Subresource that they are of, with a slash.
+
+        Raises:
+            ApiError: The object is unchanged; a conflict if it is another one, or version.
         """
-        target = f"{path}/{part}" if part else path
-        if kind.plural not in self._unsupported:
-            try:
-                return self._api.request(
-                    "PATCH", target, document, content_type=APPLY, query=_OWNED | {"force": True}
-                )
-            except ApiError as error:
-                if error.reason == "unsupported":
-                    self._unsupported.add(kind.plural)
-                elif error.reason != "invalid":
-                    raise
-        return self._replaced(path, target, document, part or "spec")
-
-    def _replaced(self, path: str, target: str, document: Document, part: str) -> Document:
-        found = self._api.request("GET", path)
-        for field in ("uid", "resourceVersion"):
-            wanted = document["metadata"].get(field)
-            if wanted and wanted != found["metadata"][field]:
-                raise ApiError(f"{path}: the object has changed since the decision", "conflict")
-        if part == "spec":
-            found["metadata"]["ownerReferences"] = document["metadata"]["ownerReferences"]
-        found[part] = document[part]
-        return self._api.request("PUT", target, found, query=_OWNED)
+        operations: list[Document] = []
+        if uid:
+            operations.append({"op": "test", "path": "/metadata/uid", "value": uid})
+        if version:  # unlike a test that fails, an old version is told from a bad value
+            pointer = "/metadata/resourceVersion"
+            operations.append({"op": "replace", "path": pointer, "value": version})
+        operations += (
+            {"op": "add", "path": pointer, "value": value} for pointer, value in changes.items()
+        )
+        try:
+            return self._api.request(
+                "PATCH", path + subresource, operations, content_type=OPERATIONS, query=_OWNED
+            )
+        except ApiError as error:
+            if error.reason == "invalid" and uid:
+                found = self._api.request("GET", path)["metadata"]["uid"]
+                if found != uid:
+                    text = f"{path}: the object has been recreated since the decision"
+                    raise ApiError(text, "conflict") from error
+            raise
 
 
-def _head(kind: str, metadata: Document) -> Document:
-    return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata}
-
-
-def _metadata(write: NodeWrite) -> Document:
-    owner = {"apiVersion": "v1", "kind": "Node", "name": write.node, "uid": write.node_uid}
-    return {"name": write.node, "ownerReferences": [owner]}
+def _owner(write: NodeWrite) -> Document:
+    return {"apiVersion": "v1", "kind": "Node", "name": write.node, "uid": write.node_uid}
