@@ -43,7 +43,7 @@ class Life:
         chosen = values(self.node)
         cores = {"reservedCores": reserved, "memoryNodes": "local", **WITHOUT_AVERAGING}
         chosen["market"]["spec"]["cores"] = cores
-        chosen["market"]["spec"]["profiling"] = {"sampleSeconds": 5, "repeats": 1}
+        chosen["market"]["spec"]["profiling"] = {"sampleSeconds": 10, "repeats": 1}
         chosen["operator"]["leaseSeconds"] = 60
         chosen["agent"]["profiling"] = {"files": True}
         chosen["agent"]["kubelet"] |= kubelet or {}

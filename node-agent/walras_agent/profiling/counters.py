@@ -29,11 +29,13 @@ class Reading(NamedTuple):
         progress: Progress of the pod so far, in any unit.
         memory_bytes: Bytes moved between caches and memory so far; None where not counted.
         at: Time of the reading, seconds, monotonic.
+        took: Seconds that it took to read the progress: half of them is the error of ``at``.
     """
 
     progress: float
     memory_bytes: float | None
     at: float
+    took: float = 0.0
 
 
 class Counter(Protocol):

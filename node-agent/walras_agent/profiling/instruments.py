@@ -61,9 +61,10 @@ class Meter:
         """
         before = self.clock()
         progress = self.counter.read()
+        took = self.clock() - before
         # If the answer took long, its value is from some moment in between.
-        at = (before + self.clock()) / 2
-        return Reading(progress, self.traffic.read() if self.traffic else None, at)
+        at = before + took / 2
+        return Reading(progress, self.traffic.read() if self.traffic else None, at, took)
 
     def close(self) -> None:
         """Close all counters."""

@@ -34,6 +34,12 @@ of the scheduler (4 ms), and a cache of some MiB fills in less than the rest."""
 MOVE_TIMEOUT_SECONDS = 30.0
 """Longest time that a core count may take to come into effect."""
 
+MOST_UNCERTAIN = 0.05
+"""Largest relative error of a sample's length; slow counters get longer samples."""
+
+LONGEST_EXTENSION = 4
+"""Longest that a sample may become for that, in units of its requested length."""
+
 MOST_PROGRESS = 1e30
 """Most progress in a sample. A job's counter may have any value; far beyond this, results would
 not be finite."""
@@ -229,6 +235,10 @@ class PodMeasurement:
             self._phase = _Counting(phase.cores, phase.meter, phase.cpus, reading)
             self.due = reading.at + self.request.sample_seconds
             return
+        longer = _extended(phase.start, reading, self.request.sample_seconds)
+        if longer is not None:
+            self.due = phase.start.at + longer
+            return
         self._samples.append(_sample(phase.cores, phase.start, reading))
         self._next(phase.meter, now)
 
@@ -276,6 +286,24 @@ def _check_undisturbed(phase: _Settling | _Counting, pod: PodStatus, status: Nod
             f"the CPUs of {pod.title} changed during every try of a sample: request it when plans "
             "are steady, and see that nothing else writes its cgroups"
         )
+
+
+def _extended(start: Reading, end: Reading, requested: float) -> float | None:
+    """Return the seconds that a sample must last; None if it has lasted long enough.
+
+    Raises:
+        _DisturbedError: The counter answers too slowly for any sample.
+    """
+    uncertain = (start.took + end.took) / 2
+    if uncertain <= MOST_UNCERTAIN * (end.at - start.at):
+        return None
+    needed, longest = uncertain / MOST_UNCERTAIN, LONGEST_EXTENSION * requested
+    if needed > longest:
+        raise _DisturbedError(
+            f"the counter took {max(start.took, end.took):.2g} s to answer, so that a sample of "
+            f"{requested:g} s says little: let it answer at once, or raise sampleSeconds"
+        )
+    return needed
 
 
 def _sample(cores: int, start: Reading, end: Reading) -> ProgressSample:

@@ -39,6 +39,7 @@ class Node:
         pace: What it does a second on one core.
         drift: By what part of this it gets faster a second.
         granted: Cores of its own that the pod has.
+        slowness: Seconds that its counter takes to answer, with the value halfway.
         happening: What happens right before the step that is made at a time.
     """
 
@@ -46,6 +47,7 @@ class Node:
     pace: float = 1.0
     drift: float = 0.0
     granted: int = 8
+    slowness: float = 0.0
     now: float = 1000.0
     cores: int = 8
     done: float = 0.0
@@ -75,7 +77,10 @@ class Node:
     def read(self) -> float:
         if self.broken:
             raise CounterError(self.broken)
-        return self.done
+        self.elapse(self.slowness / 2)
+        answer = self.done
+        self.elapse(self.slowness / 2)
+        return answer
 
     def close(self) -> None:
         self.closed += 1
@@ -326,6 +331,22 @@ def test_counter_that_goes_back_is_not_believed() -> None:
     report = node.run(REQUEST)
     assert report.state == "Failed"
     assert "went back" in report.reason
+
+
+@pytest.mark.parametrize(("slowness", "least"), [(0.05, 2.0), (0.2, 4.0), (0.35, 7.0)])
+def test_samples_of_a_counter_that_answers_slowly_are_longer(slowness: float, least: float) -> None:
+    """The value is from some moment while it answers: within 5 % of the sample's length."""
+    report = Node(slowness=slowness).run(REQUEST)
+    assert report.state == "Complete", report.reason
+    assert all(least - 1e-9 <= each.seconds <= least + 1.0 for each in report.samples)
+    assert report.fit is not None
+    assert report.fit.mean == pytest.approx(0.9)
+
+
+def test_counter_that_takes_as_long_as_a_sample_to_answer_is_no_use() -> None:
+    report = Node(slowness=1.0).run(REQUEST)
+    assert report.state == "Failed"
+    assert "took 1 s to answer" in report.reason
 
 
 def test_sample_that_was_disturbed_is_taken_again() -> None:
