@@ -1,7 +1,8 @@
 """Measure a whole decision of the operator on a large cluster, with and without a change.
 
-The peer is the minimum for anything that reads the same objects: to parse them from JSON. The
-signals of node pools are computed beside decisions, at most once a minute.
+The garbage collector is paused during a decision, as the operator does. The peer is the minimum for
+anything that reads the same objects: to parse them from JSON. The signals of node pools are
+computed beside decisions, at most once a minute.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from large_worlds import cluster  # noqa: E402
 from walras.node_pools import node_pools  # noqa: E402
 from walras.snapshot import Policy, PoolPrices  # noqa: E402
 from walras_operator.decision import decide  # noqa: E402
+from walras_operator.runtime import collector  # noqa: E402
 from worlds import enforced as all_enforced  # noqa: E402
 from worlds import outcome, world  # noqa: E402
 
@@ -41,6 +43,12 @@ def settled(documents: list[Document]) -> World:
     fresh = world(*documents)
     told = all_enforced(outcome(fresh, decide(fresh)))
     return outcome(told, decide(told))
+
+
+def decided(known: World) -> None:
+    """Decide with the garbage collector paused."""
+    with collector.paused():
+        decide(known)
 
 
 def with_other_shares(known: World) -> World:
@@ -81,10 +89,10 @@ def cases() -> list[Case]:
 
         title = f"{nodes} nodes, {pods} pods"
         found += [
-            Case(f"{title}, nothing new", TARGET_MS, partial(decide, steady), "json", peer),
-            Case(f"{title}, other shares", TARGET_MS, partial(decide, changed), "json", peer),
-            Case(f"{title}, {POOLS} node pools", SIGNALS_MS, signals(steady)),
+            Case(f"{title}, {what}", TARGET_MS, partial(decided, known), "json", peer)
+            for what, known in (("nothing new", steady), ("other shares", changed))
         ]
+        found.append(Case(f"{title}, {POOLS} node pools", SIGNALS_MS, signals(steady)))
     return found
 
 
