@@ -1,4 +1,4 @@
-"""What every test may rely on, wherever the tests are started from, and which tests run when.
+"""Fixtures for all tests, wherever they are started from, and the choice of tests to run.
 
 Tests without a marker are unit tests: `make unit` runs them, and a unit test that starts a process,
 sleeps or opens a connection fails. `make test` adds those marked ``system``. Those with one of the

@@ -86,13 +86,13 @@ def pods() -> Iterator[Pods]:
 
 
 def memory_nodes(pid: int) -> str:
-    """As /proc/PID/status has it (proc(5)), which cpusets narrow."""
+    """Return the memory nodes that a process may use by ``/proc/PID/status`` (proc(5))."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(line for line in lines if line.startswith("Mems_allowed_list:")).split()[1]
 
 
 def pages(pid: int) -> dict[str, int]:
-    """By NUMA node, how many pages of a large mapping a process has (numa(7))."""
+    """Return how many pages of a large mapping a process has, by NUMA node (numa(7))."""
     found: dict[str, int] = {}
     for line in Path(f"/proc/{pid}/numa_maps").read_text().splitlines():
         placed = dict(re.findall(r"(N[0-9]+)=([0-9]+)", line))

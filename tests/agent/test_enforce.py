@@ -88,7 +88,7 @@ def grants(**millicores: int) -> list[EnforcedGrant]:
 
 
 def held(kernel: ModelKernel) -> dict[str, CpuSet]:
-    """What the tasks of each pod may use."""
+    """Return the CPUs that the tasks of each pod may use."""
     file = "cpuset.effective_cpus" if kernel.version == 1 else "cpuset.cpus.effective"
     found: dict[str, CpuSet] = {}
     for groups in LAYOUT.scan(kernel):
@@ -292,7 +292,7 @@ def test_container_whose_groups_come_and_go_does_not_hold_up_the_round(tmp_path:
 
 
 def test_kernel_that_takes_a_value_and_holds_another_is_believed(tmp_path: Path) -> None:
-    """On v2 a child whose CPUs are all unavailable silently acts as if empty."""
+    """A v2 cgroup whose CPUs are all offline silently acts as if its cpuset were empty."""
     kernel = node(2)
     kernel.offline([0])
     done = Agent(kernel, tmp_path).hold(a=1000)

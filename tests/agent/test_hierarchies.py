@@ -1,4 +1,4 @@
-"""Which cgroup hierarchies there are, from the text that real systems show in /proc."""
+"""Cgroup hierarchies are found in texts that real systems show in /proc."""
 
 from pathlib import Path
 

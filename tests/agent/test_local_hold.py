@@ -284,7 +284,7 @@ class Watcher(threading.Thread):
             time.sleep(0.0005)  # lets the other thread go on
 
     def after(self, write: Write) -> Write:
-        """Have every state be looked at that there is between two writes."""
+        """Check every state that exists between two writes."""
 
         def slow(groups: Any, setting: CgroupFile, value: str) -> None:
             write(groups, setting, value)

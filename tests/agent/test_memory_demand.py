@@ -1,4 +1,4 @@
-"""What a pod could use, of what the kernel says: pure, and on the kernel of this machine."""
+"""Memory demand of pods: computed from given numbers, and read from this machine's kernel."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ class World:
     """A kernel, and an agent that looks every two seconds.
 
     Attributes:
-        meanwhile: What the program holds for a moment between the look and the writes.
+        meanwhile: Bytes that the program holds for a moment between the look and the writes.
     """
 
     kernel: Kernel

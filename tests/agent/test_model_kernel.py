@@ -264,7 +264,7 @@ class Machine(Protocol):
 
     @property
     def cgroups(self) -> Cgroups:
-        """Where the groups are."""
+        """Return the cgroups of the machine, real or modelled."""
 
     def make(self, group: str, *, tasks: int = 0, mebibytes: int = 0) -> None:
         """Make a group with two CPUs, with tasks that hold memory."""

@@ -1,4 +1,4 @@
-"""What went wrong for others on cgroups does not go wrong here; by issue of the project it hit.
+"""Failures of other projects on cgroups do not happen here; each test names the issue.
 
 These are promises that no other module is about. Kept elsewhere are: that no QoS or pod group is
 narrowed, and that CPUs in effect are believed, not those written (test_enforce.py); pause
@@ -50,7 +50,7 @@ def setting(group: str, file: str) -> CgroupFile:
 
 
 def everything(node: Node, *controllers: str) -> dict[str, str]:
-    """What all files of the controllers say, of all pods and containers."""
+    """Return the content of all files of the controllers, for all pods and containers."""
     found = {}
     for file in sorted(WRITTEN - {"memory.reclaim"}):
         if file.partition(".")[0] not in controllers:
@@ -213,7 +213,7 @@ def test_quota_that_is_refused_is_not_tried_all_the_time(node: Node) -> None:
 def test_quota_that_cannot_be_put_back_is_told_and_not_tried_all_the_time(
     node: Node, others: dict[str, int]
 ) -> None:
-    """As above, when a grant is lost."""
+    """The quota of a lost grant is still the agent's to restore; it says so and retries rarely."""
     file, quota = {1: ("cpu.cfs_quota_us", "50000"), 2: ("cpu.max", "50000 100000")}[
         node.kernel.version
     ]
@@ -234,7 +234,7 @@ def test_quota_that_cannot_be_put_back_is_told_and_not_tried_all_the_time(
 
 
 def test_memory_limit_that_is_refused_is_not_tried_all_the_time(node: Node) -> None:
-    """As above; EINVAL is what a kernel says to a value that it will never take."""
+    """EINVAL is the kernel's answer to a value that it will never accept."""
     file = {1: "memory.soft_limit_in_bytes", 2: "memory.high"}[node.kernel.version]
     refused = CgroupFile("memory", node.pod("a"), file)
     node.start_pod("a", memory=Memory(anonymous=10 * MIB, reclaimable=500 * MIB))

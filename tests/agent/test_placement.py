@@ -112,7 +112,7 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """See `Programs.start`."""
+    """Return `Programs.start`; all programs end with the test."""
     programs = Programs()
     yield programs.start
     programs.close()

@@ -1,4 +1,4 @@
-"""What pods hold of a node: their own cores, and a part of those that all share."""
+"""CPUs of a node's pods: their own cores, and a part of those that all share."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""What a group's memory files say, in the words of the kernels that have been in use."""
+"""The memory files of a cgroup are read in the formats of all kernels in use."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def setting(path: str) -> CgroupFile:
 
 
 def note(journal: Journal, kernel: ModelKernel, *paths: str) -> None:
-    """What the agent does before it first writes to files."""
+    """Record the content of files in the journal, as the agent does before it writes to them."""
     originals = []
     for path in paths:
         identity = kernel.identity(setting(path).group)

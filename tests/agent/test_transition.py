@@ -145,7 +145,7 @@ def check(changes: list[CpusetChange], shared: CpuSet, made: tuple[CpusetWrite, 
 
 
 def check_owned(changes: list[CpusetChange], shared: CpuSet, made: tuple[CpusetWrite, ...]) -> None:
-    """Who gets a CPU of its own finds it free."""
+    """Check that a CPU is free when a pod becomes its owner."""
     owner = {cpu: each.pod for each in changes for cpu in each.after - shared}
     pod_of = {each.group: each.pod for each in changes}
     for write, state in prefixes(changes, made):

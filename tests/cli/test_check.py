@@ -1,4 +1,4 @@
-"""What `walras check` finds in the objects of a cluster."""
+"""Problems that `walras check` finds in the objects of a cluster."""
 
 from __future__ import annotations
 

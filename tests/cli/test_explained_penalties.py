@@ -1,4 +1,4 @@
-"""What `walras explain job` says of the throughput that a program loses beside others."""
+"""`walras explain job` tells how much throughput a program loses beside others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `walras explain cluster` and the bid curve of `walras explain user` say."""
+"""`walras explain cluster`, and the bid curve of `walras explain user`."""
 
 from __future__ import annotations
 

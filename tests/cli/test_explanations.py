@@ -1,4 +1,4 @@
-"""What `walras explain` finds out, of worlds that the real decision was made about."""
+"""`walras explain` in worlds for which the real decision was made."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_job_at_its_maximum_has_no_use_for_more() -> None:
 
 
 def test_at_the_equilibrium_no_trade_of_a_whole_core_is_worth_it() -> None:
-    """That is what makes it one: every user's cores are where they bring it most."""
+    """An equilibrium has every user's cores where they bring that user most."""
     facts = seen(decided(*two_users()))
     trades = [each for one in facts.jobs.values() for each in explain_job(facts, one).one_more]
     assert len(trades) == 4
@@ -398,7 +398,7 @@ def test_core_credits_of_a_cluster_are_explained() -> None:
 
 
 def test_what_rounding_took_is_told_when_it_is_given_back() -> None:
-    """Of three cores, bob had one for half a minute, after which a credit is at its bound."""
+    """Bob had one of three cores for half a minute, after which a credit is at its bound."""
     users = [entitlement("ada"), entitlement("bob")]
     jobs = [job(name, name, parallelFraction="0.9") for name in ("ada", "bob")]
     rules = market(cores={"averagingSeconds": 600, "hysteresis": "0.02"})

@@ -1,4 +1,4 @@
-"""What every command says of itself."""
+"""The help of every command."""
 
 from __future__ import annotations
 

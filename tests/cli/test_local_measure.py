@@ -53,7 +53,7 @@ def job(file: Path) -> LocalJob:
 def measured(
     job: LocalJob, *, fraction: float = 0.8, seconds: float = 100.0, others: float = 0.0
 ) -> Measured:
-    """What Amdahl's law says of a program that takes so long on one core and all of its data."""
+    """Return measurements that follow Amdahl's law, for a time on one core with all data."""
     return Measured.of(
         job,
         [

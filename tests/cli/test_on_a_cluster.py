@@ -595,7 +595,7 @@ def test_it_goes_on_while_the_api_server_is_away(cluster: MarketCluster) -> None
 
 
 def test_kubectl_finds_it_and_completes_it(cluster: MarketCluster, tmp_path: Path) -> None:
-    """By programs beside kubectl whose names it knows, as pip installs them."""
+    """Programs beside kubectl, named as kubectl looks for them, are what pip installs."""
     project = tomllib.loads(PYPROJECT.read_text())["project"]
     scripts = {name: each for name, each in project["scripts"].items() if "kubectl" in name}
     assert set(scripts) == {"kubectl-walras", "kubectl_complete-walras"}

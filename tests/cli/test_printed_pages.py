@@ -1,4 +1,4 @@
-"""What docs/cluster-cli.md and docs/what-if.md show is what their commands print, but for the time.
+"""docs/cluster-cli.md and docs/what-if.md show what their commands print, except for times.
 
 Nodes and pods are objects only, and agents are played (`market_cluster`).
 """

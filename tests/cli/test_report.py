@@ -1,4 +1,4 @@
-"""What a report adds up, and what it says of the time that nobody observed."""
+"""Sums in a report, and its account of the time that nobody observed."""
 
 from __future__ import annotations
 

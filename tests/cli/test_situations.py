@@ -1,4 +1,4 @@
-"""What `walras what-if` clears of a cluster as the operator knows it, with and without changes."""
+"""The input that `walras what-if` clears is the operator's, with and without changes."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_an_entitlement_with_other_shares_moves_cores(changed: Callable[..., Sit
 def test_cores_stay_where_moving_them_gains_too_little(
     changed: Callable[..., Situation], hysteresis: str, moves: bool
 ) -> None:
-    """What jobs hold is read from their statuses, which stay when their specs are replaced."""
+    """Jobs' cores are read from their statuses, which stay when specs are replaced."""
     world = decided(*base(job("c", "vision"), pod("c-0", "c"), cores={"hysteresis": hysteresis}))
     before = cores(changed(world))
     after = cores(changed(world, job("a", "vision", work="4"), job("c", "vision")))

@@ -67,7 +67,7 @@ def test_users_are_a_tree_and_parents_sum_up_what_is_below() -> None:
 
 
 def test_a_user_with_less_than_its_entitlement_is_in_that_state() -> None:
-    """Of three cores, two equal users get two and one."""
+    """Two equal users of three cores get two and one."""
     users = [entitlement("ada"), entitlement("bob")]
     jobs = [job(name, name, parallelFraction="0.9") for name in ("ada", "bob")]
     facts = seen(

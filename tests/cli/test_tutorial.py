@@ -1,4 +1,4 @@
-"""What docs/tutorial.md shows is what comes of its commands, on one node of eight cores or of two.
+"""docs/tutorial.md shows what its commands print, on one node of eight cores or of two.
 
 Node and pods are objects only, and the node's agent is played (`market_cluster`); the operator, the
 commands and the documents that are applied are real. `tests/e2e` follows the page on a real node.
@@ -39,11 +39,11 @@ def with_room(made: Document) -> Document:
 
 
 class Tutorial:
-    """Who follows the tutorial.
+    """A user who follows the tutorial.
 
     Args:
-        cores: Of the one node, of which system pods request a part of one.
-        folder: For logs.
+        cores: Cores of the one node; system pods request a part of one.
+        folder: Folder for logs.
     """
 
     def __init__(self, cores: int, folder: Path) -> None:
@@ -94,7 +94,7 @@ class Tutorial:
             kubectl("apply", "-f", str(EXAMPLES / f"{name}.yaml"))
 
     def label(self) -> None:
-        """Have all programs take part, by the page's commands."""
+        """Label all programs, by the page's commands, so that they take part."""
         section = PAGE.partition("\n## Programs, and what a job is\n")[2].partition("\n## ")[0]
         commands = re.findall(r"^kubectl ((?:annotate|label) .*)$", section, re.MULTILINE)
         assert len(commands) == 4

@@ -271,7 +271,7 @@ def test_bids_have_a_table(tmp_path: Path) -> None:
 
 
 def test_what_a_job_cannot_use_is_promised_to_another(tmp_path: Path) -> None:
-    """Of node-1's ten cores, dedup can use two, so that x264 can be promised three quarters."""
+    """Dedup can use two of node-1's ten cores, so x264 can be promised three quarters."""
     documents = items()
     for each in documents:
         if each["kind"] == "MarketJob" and each["metadata"]["name"] == "dedup":

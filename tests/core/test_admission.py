@@ -1,4 +1,4 @@
-"""Which jobs take part, and how the tree of entitlements divides the whole among them."""
+"""Admission of jobs, and division of the cluster among the tree of entitlements."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ def test_bounds_out_of_the_way_change_nothing(case: tuple[AmdahlMarket, Floats, 
 
 
 def test_what_one_user_cannot_use_goes_to_the_other_and_money_is_left() -> None:
-    """By hand: user 0 takes 3 of 10 cores, user 1 pays 1 for 7, so that a core costs 1/7."""
+    """Worked by hand: user 0 takes 3 of 10 cores, user 1 pays 1 for 7, so a core costs 1/7."""
     market = AmdahlMarket([1, 1], [10], [0, 1], [0, 0], [0.9, 0.9])
     found = find_equilibrium(market, maximum=[3, np.inf])
     np.testing.assert_allclose(found.cores, [3, 7])
@@ -171,7 +171,7 @@ def test_what_one_user_cannot_use_goes_to_the_other_and_money_is_left() -> None:
 
 
 def test_the_budget_goes_to_the_other_jobs_of_a_user() -> None:
-    """By hand: user 0 buys 2 of A and with the rest all of B: p = (1/2, 0 + what is left)."""
+    """Worked by hand: user 0 buys 2 of A and the whole of B: p = (1/2, 0 + what is left)."""
     market = AmdahlMarket([4, 1], [10, 8], [0, 0, 1], [0, 1, 0], [0.9, 0.9, 0.9])
     found = find_equilibrium(market, maximum=[2, np.inf, np.inf])
     np.testing.assert_allclose(found.cores, [2, 8, 8])

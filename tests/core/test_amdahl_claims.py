@@ -1,4 +1,4 @@
-"""What section VI claims of the mechanisms, on populations drawn as there (see `populations`).
+"""Section VI's claims about the mechanisms, on populations drawn as there (see `populations`).
 
 The paper's workloads' parallel fractions, but for four, and all its execution times are not to be
 had: fractions are spread over the printed range, and progress is predicted by Amdahl's law, not

@@ -1,4 +1,4 @@
-"""What section V promises of the market: efficient, fair to every leaf and group, competitive."""
+"""Section V's promises: the market is efficient, fair to every leaf and group, and competitive."""
 
 from __future__ import annotations
 

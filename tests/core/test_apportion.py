@@ -131,7 +131,7 @@ def test_minimums_are_kept_where_their_users_hold_enough(case: Case) -> None:
 @settings(max_examples=500, deadline=None)
 @given(cases)
 def test_what_bounds_move_goes_to_the_users_other_jobs_first(case: Case) -> None:
-    """On a server where nobody has a maximum, every user keeps what the market gave it there."""
+    """Every user keeps its market cores on a server where nobody has a maximum."""
     portions = case.apportion()
     market = case.market
     for server in range(len(market.capacities)):

@@ -1,4 +1,4 @@
-"""From what kubectl prints to what the market sees: whose pods, what nodes sell, what is noted."""
+"""A snapshot is assembled from what kubectl prints: jobs' pods, nodes' supply, and notes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cores and memory are worth to a job: as given, as its runs show, or all alike."""
+"""The worth of cores and memory to a job: as given, as its runs show, or equal."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def test_a_minimum_counts_what_a_job_has_on_all_its_nodes() -> None:
 
 
 def test_rounding_keeps_a_promise_where_it_could_break_it() -> None:
-    """Of 10 cores at 3.5, 3.5 and 3, the odd core goes to the job that was promised 3.2."""
+    """The odd one of 10 cores, at 3.5, 3.5 and 3, goes to the job that was promised 3.2."""
     nodes = (Node("n", 10),)
     free = market(job("a", "x"), job("b", "y"), nodes=nodes)
     budgets = {"a": 0.35**2, "b": 0.35**2, "c": 0.3**2}
@@ -164,7 +164,7 @@ def test_leftovers_that_suffice_are_paid_for() -> None:
 
 
 def test_what_a_job_cannot_use_counts_for_the_promises_of_others() -> None:
-    """Of 16 cores one job can use 4 and needs 3.2, and the other needs 9.6: both are promised."""
+    """One job can use 4 of 16 cores and needs 3.2, the other needs 9.6: both are promised."""
     jobs = (
         job("few", "double", bid=Bid(minimum_utility=0.2), most=4),
         job("many", "y", bid=Bid(minimum_utility=0.6)),
@@ -192,7 +192,7 @@ def test_minimums_of_memory_come_before_shares() -> None:
 
 
 def test_the_minimum_of_a_logarithmic_job_is_a_product_of_shares() -> None:
-    """At 1 : 1 two such jobs share all alike: each has a half of a half."""
+    """Two such jobs of equal weights share everything equally: each has a half of a half."""
     for minimum, met in ((0.24, True), (0.26, False)):
         log = Bid(utility="Log", minimum_utility=minimum)
         modest = replace(log, minimum_utility=0.2)

@@ -316,7 +316,7 @@ def test_pairs_that_are_not_known_are_made_within_the_budget(
 
 @pytest.mark.parametrize("seen_alone", [False, True])
 def test_a_program_that_was_never_seen_alone_gets_a_socket_to_itself(*, seen_alone: bool) -> None:
-    """Of three jobs, the policy gives the last one the socket that is left."""
+    """The policy alone would give the last of three jobs the socket that is left."""
     known = {(one, other): 0.05 for one in "bc" for other in "bc"}
     jobs = [watched("a", seen_alone=seen_alone), *map(waiting, "bc")]
     rules = Policy(colocation="Greedy", exploration=0.1)

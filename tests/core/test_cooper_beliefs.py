@@ -29,7 +29,7 @@ def test_with_nothing_known_all_pairs_are_alike_and_unsure() -> None:
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_bandwidth_alone_gets_most_preferences_right(world: str) -> None:
-    """As many as the paper reports for a quarter of all pairs measured (83 %, VI-C)."""
+    """The paper reports as many for a quarter of all pairs measured (83 %, VI-C)."""
     found = believe(NOTHING, BANDWIDTH).mean
     right = [
         preferences_right(losses(world, np.random.default_rng(number)), found)

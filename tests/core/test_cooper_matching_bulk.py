@@ -62,7 +62,7 @@ def test_agents_are_paired_as_one_by_one(world: World) -> None:
 
 @pytest.mark.parametrize("common", [0.0, 0.9])
 def test_two_thousand_agents_of_thirty_types_are_paired_as_one_by_one(common: float) -> None:
-    """With opinions of their own, and with mostly common ones, which make long paths."""
+    """Agents have opinions of their own, or mostly common ones, which make long paths."""
     random = np.random.default_rng(11)
     disutility = common * random.random(30) + (1 - common) * random.random((30, 30))
     world = (

@@ -1,4 +1,4 @@
-"""What the paper measures on populations of 1000 agents, on penalties that stand in for its own.
+"""The paper's claims about populations of 1000 agents, on penalties that stand in for its own.
 
 The penalties measured for the paper are not to be had; of contention it prints only the bandwidths
 of Table I. Here a job loses by its sensitivity, drawn from U(0.02, 0.1) whatever its own bandwidth,

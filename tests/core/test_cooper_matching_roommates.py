@@ -110,7 +110,7 @@ def test_a_circle_of_three_and_one_whom_nobody_wants_has_no_stable_solution() ->
 
 
 def test_circles_do_not_keep_others_from_a_stable_solution() -> None:
-    """Of two circles, of three and of five, one agent each is rejected; four others are stable."""
+    """One agent of each circle (of three, of five) is rejected; four others are stable."""
     disutility = np.full((12, 12), 99.0) + np.arange(12)
     disutility[:3, :3] = (np.arange(3) - np.arange(3)[:, np.newaxis]) % 3
     five = (np.arange(5) - np.arange(5)[:, np.newaxis]) % 5

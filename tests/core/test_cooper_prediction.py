@@ -96,7 +96,7 @@ def by_corunner(measured: Floats) -> Floats:
 def test_has_more_preferences_right_than_the_column_mean_at_every_density(
     world: Callable[[Generator, int], Floats], density: float, populations: int, least: float
 ) -> None:
-    """By a margin that is largest in the middle: at 2 %, 8 of 400 pairs, little can be known."""
+    """The margin is largest in the middle: at 2 %, 8 of 400 pairs, little can be known."""
     gain = np.diff(right(world, density, [column_means, by_default], populations), axis=1)
     assert gain.mean() > least
 
@@ -108,7 +108,7 @@ def test_has_more_preferences_right_than_the_column_mean_at_every_density(
 def test_sees_opposed_tastes_once_there_is_enough_to_see(
     density: float, populations: int, least: float
 ) -> None:
-    """That all agents feel alike is wrong here, and at 2 % costs a thousandth at most."""
+    """Here it is wrong that all agents feel alike, which costs a thousandth at most at 2 %."""
     gain = np.diff(right(opposed, density, [column_means, by_default], populations), axis=1)
     assert gain.mean() > least
 

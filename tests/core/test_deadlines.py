@@ -140,7 +140,7 @@ def test_less_than_a_core_is_reserved_only_without_a_core_of_its_own() -> None:
 
 
 def test_the_own_jobs_of_a_user_give_way_and_no_others() -> None:
-    """On one node each of two equal users has 8 of 16 cores, whatever is reserved."""
+    """Each of two equal users has 8 of a node's 16 cores, whatever is reserved."""
     jobs = [job("a", "ada", deadline=work_for(6)), job("b", "ada"), job("c", "bob")]
     plan = clear(cluster({"one": 16}, *jobs))
     without = clear(cluster({"one": 16}, *[replace(each, deadline=None) for each in jobs]))
@@ -335,7 +335,7 @@ def markets(draw: st.DrawFn) -> Snapshot:
 @given(markets())
 @settings(max_examples=60, deadline=None)
 def test_nobody_falls_below_its_entitlement_for_the_deadlines_of_others(market: Snapshot) -> None:
-    """Of users without deadlines or minimums of their own, whose utility is theirs to lower."""
+    """This concerns users without deadlines or minimums, which would lower their own utility."""
     plan = clear(market)
     assume(plan.converged)
     bound = {each.entitlement for each in market.jobs if each.deadline or each.min_cores > 1}

@@ -114,7 +114,7 @@ class Case:
 
     @property
     def free(self) -> Plan:
-        """What would be done if nothing were held."""
+        """The plan that would be made if nothing were held."""
         return clear(replace(self.now, held={}), self.policy)
 
     @property
@@ -218,7 +218,7 @@ def test_all_that_is_foregone_is_below_the_threshold(case: Case) -> None:
 @settings(max_examples=300, deadline=None)
 @given(cases())
 def test_nobody_is_held_below_their_entitlement(case: Case) -> None:
-    """Where the new division would do more for them, and would not leave another short for it."""
+    """Nobody is, if the new division would do more for them and leave no other short."""
     plan, free = case.plan, case.free
     now, new = utilities(case.now, plan), utilities(case.now, free)
     entitled = entitled_utilities(case.now, plan)
@@ -382,7 +382,7 @@ def test_a_worked_example(dedup: float, new: list[int], settled: list[int]) -> N
 
 
 def test_the_odd_core_of_equals_is_not_handed_back_and_forth() -> None:
-    """Who has one of three cores is below its entitlement of one and a half, whoever that is."""
+    """Whoever has one of three cores is below the entitlement of one and a half."""
     users = (entitlement("alice"), entitlement("bob"))
     jobs = (Job("a", "x", "alice", "n", 0.9), Job("a", "y", "bob", "n", 0.9))
     now = Snapshot(users, (Node("n", 3),), jobs)
@@ -432,7 +432,7 @@ def test_a_promise_of_an_auction_is_kept_at_once() -> None:
 
 
 def test_a_pool_stays_with_all_who_share_it() -> None:
-    """To give the large job its sixth core back would add 8%."""
+    """The large job's sixth core would add 8 % to its progress."""
     users = (entitlement("large", 7), entitlement("small", 3))
     large = Job("a", "large", "large", "n", 0.9)
     small = tuple(Job("a", f"small-{k}", "small", "n", 0.9) for k in range(4))

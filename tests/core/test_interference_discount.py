@@ -1,4 +1,4 @@
-"""What programs lose beside others lowers what they bid with; what over-estimates would move."""
+"""Bids are lowered by what programs lose beside others, and over-estimates move no cores."""
 
 from __future__ import annotations
 

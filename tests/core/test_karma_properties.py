@@ -1,4 +1,4 @@
-"""What holds in every world: the paper's theorems, an exact ledger, and the hard corners."""
+"""Properties of Karma in every world: the paper's theorems, an exact ledger, and corner cases."""
 
 from __future__ import annotations
 

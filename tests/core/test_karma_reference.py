@@ -231,7 +231,7 @@ def weighted_demands(draw: st.DrawFn) -> tuple[list[int], list[int]]:
 @settings(deadline=None, max_examples=300)
 @given(weighted_demands(), st.integers(0, 30))
 def test_max_min_equals_slice_by_slice(wanted: tuple[list[int], list[int]], capacity: int) -> None:
-    """To the user that has least for its weight, earlier users first."""
+    """Each slice goes to the user that has least for its weight, earlier users first."""
     demands, weights = wanted
     slices = [0] * len(demands)
     for _ in range(capacity):

@@ -1,4 +1,4 @@
-"""What more nodes of a pool are worth agrees with clearing the larger market itself."""
+"""The predicted worth of more nodes agrees with clearing the larger market itself."""
 
 from __future__ import annotations
 

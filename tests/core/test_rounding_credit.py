@@ -173,7 +173,7 @@ def clusters(draw: st.DrawFn) -> Snapshot:
 @pytest.mark.long
 @given(clusters())
 def test_credits_are_neither_lost_nor_made(snapshot: Snapshot) -> None:
-    """What rounding takes from some it gives to others, all the time."""
+    """Rounding gives to others what it takes from some, at all times."""
     for _, plan in followed(snapshot, POLICY, 300):
         assert sum(each.loss for each in plan.rounding.values()) == pytest.approx(0, abs=1e-5)
         for each in plan.rounding.values():

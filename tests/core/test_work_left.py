@@ -33,7 +33,7 @@ def test_a_rate_is_that_of_the_whole_run() -> None:
 
 
 def test_the_error_covers_the_truth_about_as_often_as_it_says() -> None:
-    """Of rates from 16 noisy parts, some two thirds are within one standard error."""
+    """Some two thirds of rates from 16 noisy parts are within one standard error."""
     random = np.random.default_rng(3)
     hits = 0
     for _ in range(500):

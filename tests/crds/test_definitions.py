@@ -152,7 +152,7 @@ def test_names(kind: str, short: str, scope: str) -> None:
 
 def test_a_field_without_description_is_an_error() -> None:
     class Undescribed(BaseModel):
-        """A part."""
+        """A model with a field that is not described."""
 
         colour: str
 

@@ -1,4 +1,4 @@
-"""What Walras itself writes, and its examples, can be applied to a cluster as they are."""
+"""A cluster accepts Walras's own documents and its examples as they are."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def resource(each: Document) -> str:
 
 
 def tried(api: API, each: Document) -> Document:
-    """Have a document admitted, but not stored, under a name that nobody else uses."""
+    """Send a document for admission, under a name that nobody else uses, without storing it."""
     metadata = {"name": "crds-test"}
     if each["kind"] not in CLUSTER_WIDE:
         metadata["namespace"] = "default"
@@ -122,7 +122,7 @@ def test_an_older_plan_is_refused_where_there_are_rules(api: API) -> None:
 
 
 def test_grants_are_applied_pod_by_pod(api: API) -> None:
-    """Who applies a plan again without a pod takes back its grant, and nobody else's."""
+    """A plan that is applied again without a pod takes back that pod's grant alone."""
 
     def plan(*pods: str) -> Document:
         return document("NodeAllocation", grants=[grant(pod) for pod in pods])

@@ -30,9 +30,9 @@ class Row(NamedTuple):
     """A row of a table of fields.
 
     Attributes:
-        fields: that it is about, as paths.
-        meaning: of these.
-        default: empty in a status.
+        fields: Paths of the fields that the row describes.
+        meaning: Meaning of the fields.
+        default: Default of the fields; empty in a status.
     """
 
     fields: list[str]

@@ -1,4 +1,4 @@
-"""In a cluster, each viewer sees what they may see themselves, whoever else looks."""
+"""Each viewer of a dashboard in a cluster sees what they may see themselves."""
 
 from __future__ import annotations
 

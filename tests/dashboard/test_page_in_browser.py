@@ -304,7 +304,7 @@ def huge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def test_a_thousand_nodes_and_ten_thousand_jobs_never_stop_the_page(
     window: Browser, huge: str
 ) -> None:
-    """What stops the page does so each time; what else the machine does, only now and then."""
+    """A view that stops the page does so each time; other work on the machine only now and then."""
     window.look(1920)
     window.open(huge)
     assert window.shows("10\u202f000")

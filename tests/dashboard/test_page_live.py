@@ -1,4 +1,4 @@
-"""What the page shows while the cluster changes, is lost and comes back, in a real browser."""
+"""The page in a real browser while the cluster changes, is lost and comes back."""
 
 from __future__ import annotations
 

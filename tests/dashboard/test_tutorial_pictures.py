@@ -1,4 +1,4 @@
-"""What docs/tutorial.md says, seen in the dashboard.
+"""The dashboard shows what docs/tutorial.md says.
 
 `WALRAS_SCREENSHOTS=yes` makes the pictures of the page anew.
 """

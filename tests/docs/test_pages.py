@@ -1,4 +1,4 @@
-"""What pages lead to is there, and what programs have is on a page: commands, metrics, reasons."""
+"""Links of pages lead somewhere, and pages name all commands, metrics and reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests on a real node (marker ``node``) stand on: Walras as its chart installs it there.
+"""Fixtures of tests on a real node (marker ``node``), where Walras is installed by its chart.
 
 They run on the node itself, as root, since they read its cgroups:
 

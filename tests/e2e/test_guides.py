@@ -36,8 +36,8 @@ class Reader:
     """Somebody who types what a document says, in a folder like the project's.
 
     Attributes:
-        folder: That.
-        said: What was typed, and what came of it.
+        folder: Folder in which the commands run.
+        said: Commands that were typed, each with its output.
     """
 
     def __init__(self, folder: Path) -> None:

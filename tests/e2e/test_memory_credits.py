@@ -57,13 +57,13 @@ while True:
 
 
 class Look(NamedTuple):
-    """What there was to see at one moment.
+    """The state of memory and credits at one moment.
 
     Attributes:
-        quantum: that was settled last.
-        credits: by team.
-        granted: bytes by team, of the node's plan.
-        limits: bytes by team, of their pods' groups.
+        quantum: Number of the quantum that was settled last.
+        credits: Credits, by team.
+        granted: Bytes that the node's plan grants, by team.
+        limits: Bytes to which the groups of pods are limited, by team.
     """
 
     quantum: int
@@ -163,7 +163,7 @@ def quantity(text: str) -> int:
 
 
 def limits(installed: Installed) -> dict[str, int]:
-    """What teams' pods are held to: the lower of their limits."""
+    """Return the bytes to which teams' pods are limited, the lower limit if there are two."""
     groups = installed.node.cgroups.containers()
     version_2 = installed.node.cgroups.version == 2
     file = "memory.high" if version_2 else "memory.soft_limit_in_bytes"

@@ -98,7 +98,7 @@ def on_time(program: str) -> dict[str, str]:
 
 
 def walras(*arguments: str) -> str:
-    """What the command prints."""
+    """Return the output of the command."""
     command = [str(Path(sys.executable).with_name("walras")), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

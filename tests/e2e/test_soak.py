@@ -87,8 +87,8 @@ class Soak:
     Attributes:
         installed: Walras, the teams' programs and the watcher.
         lots: Draws the faults.
-        steps: What has happened.
-        expected: What an uninstall must leave of each container that is still there.
+        steps: Lines about all that has happened.
+        expected: Values that an uninstall must leave in each container that is still there.
         quantum: Highest Karma quantum that was seen.
         shares: Shares of the teams, as last applied.
     """

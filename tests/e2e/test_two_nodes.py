@@ -41,7 +41,7 @@ class Cluster:
     Attributes:
         real: This machine.
         virtual: The emulated machine.
-        before: What Walras may change of each program's container, by node and program.
+        before: Values that Walras may change, by node and program, before it was installed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -125,7 +125,7 @@ def pinned(team: str, node: str) -> Document:
 
 
 def outcome(team: str, node: str) -> dict[str, Any]:
-    """What the market gave a team's program on a node."""
+    """Return the status of a team's program on a node."""
     path = f"/apis/walras.dev/v1alpha1/namespaces/{team}/marketjobs/{on(node)}"
     found = get(path).get("status", {}).get("pods", [])
     return found[0] if found else {}

@@ -202,11 +202,11 @@ printf '[Service]\nExecStart=\nExecStart=/bin/sh /var/lib/start\n' \
   >/etc/systemd/system/kubelet.service.d/elsewhere.conf
 systemctl daemon-reload
 """
-"""Has the kubelet configured by a file that is mounted in no pod, as on GKE."""
+"""Commands that configure the kubelet by a file that is mounted in no pod, as on GKE."""
 
 
 CORES = 8
-"""Of the node; one is not sold by the Market's rules, and one the kubelet reserves."""
+"""Cores of the node; the Market's rules keep one from being sold, and the kubelet reserves one."""
 
 
 def test_a_kubelet_that_is_configured_elsewhere_is_understood(life: Life) -> None:
@@ -257,7 +257,7 @@ def test_a_cpuset_controller_that_vanishes_is_there_again(life: Life) -> None:
 
 
 def test_a_pod_that_is_resized_in_place_keeps_its_size(life: Life) -> None:
-    """As kubelets from 1.33 on do it: the pod's group first, then the container's."""
+    """Kubelets from 1.33 on resize so: the pod's group first, then the container's."""
     group = life.shared.groups()["align"]
     pod = group.rpartition("/")[0]
     size = "300000 100000"

@@ -95,7 +95,7 @@ def test_a_token_that_is_bound_to_no_node_may_write_nothing() -> None:
 
 @pytest.mark.parametrize("resource", ["nodeallocations", "leases"])
 def test_who_comes_without_anything_extra_is_told_why(resource: str) -> None:
-    """Who is impersonated, or has a token of a Secret, comes without that field."""
+    """A user that is impersonated, or has a token of a Secret, comes without that field."""
     assert "is not bound to a node" in refused_to({"username": AGENT}, allocation("a"), resource)
     others = {"username": AGENT, "extra": {"authentication.kubernetes.io/pod-name": ["p"]}}
     assert "is not bound to a node" in refused_to(others, allocation("a"), resource)

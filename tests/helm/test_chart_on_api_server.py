@@ -48,8 +48,8 @@ class Release:
     """A release of the chart.
 
     Args:
-        name: Of it, and of its namespace.
-        folder: For files.
+        name: Name of the release and of its namespace.
+        folder: Folder for files of the test.
     """
 
     def __init__(self, name: str, folder: Path) -> None:

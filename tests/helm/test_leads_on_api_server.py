@@ -36,7 +36,7 @@ PERSONS: dict[str, Document] = {
     "people-user": {"namespaces": ["people-user"], "entitlements": ["vision"]},
     "people-admin": {"role": "admin"},
 }
-"""What the chart is told of a group, by the namespace of its person."""
+"""Values of the chart for a group, by the namespace of its person."""
 
 
 def entitlement(name: str, parent: str | None, **spec: Any) -> Document:

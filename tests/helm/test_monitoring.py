@@ -60,7 +60,7 @@ def families(registry: CollectorRegistry) -> Iterator[tuple[str, str, frozenset[
 
 
 def series(*registries: CollectorRegistry) -> Series:
-    """As Prometheus has them (https://prometheus.io/docs/concepts/metric_types/)."""
+    """Return metrics in Prometheus' form (https://prometheus.io/docs/concepts/metric_types/)."""
     found: Series = {}
     for registry in registries:
         for name, kind, labels in families(registry):
@@ -73,7 +73,7 @@ def series(*registries: CollectorRegistry) -> Series:
 
 
 def operator_registry(folder: Path) -> CollectorRegistry:
-    """Of an operator that has decided once, and has a Market."""
+    """Return the metrics of an operator that has decided once, and has a Market."""
     kubeconfig = folder / "kubeconfig"
     cluster = {"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}
     context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
@@ -95,7 +95,7 @@ def market_registry() -> CollectorRegistry:
 
 
 def agent_registry() -> CollectorRegistry:
-    """Of an agent in a cluster that has looked once."""
+    """Return the metrics of an agent in a cluster, after one round."""
     metrics = AgentMetrics(ModelKernel(2), LAYOUT)
     metrics.registry.register(ApiMonitor())
     metrics.notify(

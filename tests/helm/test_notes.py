@@ -1,4 +1,4 @@
-"""What helm says after an install can be done as it stands: commands, and the documents in it."""
+"""Helm's notes after an install can be followed as they stand: commands and documents."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RELEASES: dict[str, Document] = {
 
 
 def notes(values: Document) -> str:
-    """What helm says of a release named cores-1 in the namespace markets."""
+    """Return helm's notes of a release named cores-1 in the namespace markets."""
     where = ["--namespace", "markets", "--dry-run=client", "--values", "-"]
     said = helm("install", "cores-1", str(CHART), *where, text=json.dumps(values))
     return said.partition("\nNOTES:\n")[2]

@@ -1,4 +1,4 @@
-"""What pods of the chart may do to their nodes, and how they are watched over."""
+"""Rights of the chart's pods on their nodes, and their probes."""
 
 from __future__ import annotations
 

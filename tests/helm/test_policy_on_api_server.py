@@ -42,7 +42,7 @@ WHERE = {
     "ValidatingAdmissionPolicy": f"{POLICIES}/validatingadmissionpolicies",
     "ValidatingAdmissionPolicyBinding": f"{POLICIES}/validatingadmissionpolicybindings",
 }
-"""Where what an agent may do is stored; the policies last, since only they refuse."""
+"""Paths of the objects that limit agents; the policies come last, since only they refuse."""
 
 
 def lease(name: str, holder: str) -> Document:
@@ -54,8 +54,8 @@ class Agent:
     """Somebody who writes what an agent does.
 
     Args:
-        folder: For a kubeconfig.
-        token: By which the API server knows who it is.
+        folder: Folder for a kubeconfig.
+        token: Token by which the API server identifies the agent.
     """
 
     def __init__(self, folder: Path, token: str) -> None:

@@ -105,7 +105,7 @@ def apis(version: str) -> list[str]:
 
 
 def complaints(document: Document, version: str) -> str:
-    """What a strict validation says of an object; warnings too."""
+    """Return errors and warnings of a strict validation of an object."""
     said = io.StringIO()
     with redirect_stdout(said), redirect_stderr(said):
         try:

@@ -25,7 +25,7 @@ Document = dict[str, Any]
 
 
 def bound(documents: list[Document], account: str) -> tuple[list[Rule], list[Rule]]:
-    """What a ServiceAccount may do in the whole cluster, and in its own namespace."""
+    """Return a ServiceAccount's rights in the whole cluster, and in its own namespace."""
     found: dict[str, list[Rule]] = {"ClusterRole": [], "Role": []}
     for kind, rules in found.items():
         for binding in of_kind(f"{kind}Binding", documents).values():

@@ -105,7 +105,7 @@ def test_what_is_made_of_the_values_is_committed() -> None:
 
 
 def test_every_value_is_used() -> None:
-    """By its full name, or by its name within that of the part, which templates give by turns."""
+    """Templates name a value in full, or by its name within that of the part."""
     templates = "\n".join(path.read_text() for path in CHART.rglob("templates/**/*.*"))
     for path in leaves(VALUES):
         short = ".".join(path[1:])

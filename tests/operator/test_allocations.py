@@ -1,4 +1,4 @@
-"""What nodes are to hold: parts of pools, and when a node is left as it is."""
+"""Specs of NodeAllocations: parts of shared cores, and nodes that are left as they are."""
 
 from __future__ import annotations
 

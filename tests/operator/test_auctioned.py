@@ -40,7 +40,7 @@ def test_a_job_pays_where_its_objective_is_met() -> None:
 
 
 def test_an_objective_that_whole_cores_miss_is_not_paid_for() -> None:
-    """Of 8 cores, 3.2 for each of two are 4 and 4, but one is for the pod outside the pool."""
+    """Two jobs at 3.2 of 8 cores would get 4 each, but one core is for the pod outside the pool."""
     decision = overloaded(cores="8")
     told = status(decision, "MarketJob", "j1", "lab")
     assert (told["auction"]["service"], told["auction"]["charge"]) == ("Bid", "0")

@@ -80,7 +80,7 @@ class Overloaded:
         }
 
     def charges(self) -> dict[str, bool]:
-        """Who pays its budget; the others pay nothing."""
+        """Return which users pay their budgets; the others pay nothing."""
         told = {name: self.status(name).get("auction", {}) for name in BUDGETS}
         assert all(each.get("charge") in {None, "0", each.get("budget")} for each in told.values())
         return {name: each.get("charge", "0") != "0" for name, each in told.items()}

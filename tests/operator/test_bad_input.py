@@ -328,7 +328,7 @@ def test_more_running_pods_than_cores_share_them_all() -> None:
 
 @pytest.mark.parametrize("uid", ["4f5a", "u-lab-train-0"])
 def test_nobody_gets_a_grant_in_the_name_of_another_pod(uid: str) -> None:
-    """Who mirrors a static pod, such as the API server, is said by nothing but an annotation."""
+    """Nothing but an annotation says which pod mirrors a static pod, such as the API server."""
     thief = pod(
         "a-thief",
         annotations={"kubernetes.io/config.hash": uid, "kubernetes.io/config.mirror": uid},

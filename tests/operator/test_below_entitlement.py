@@ -47,7 +47,7 @@ def followed(known: World, seconds: int, step: int = 5) -> tuple[list[Decision],
 
 
 def test_rounding_that_takes_half_a_core_is_said() -> None:
-    """Of three cores, each is entitled to 1.5, and one gets one."""
+    """Each of two users is entitled to 1.5 of three cores, and one of them gets one."""
     decision = decide(two_users("3"))
     utilities = [status(decision, "Entitlement", name)["utility"] for name in ("ada", "bob")]
     assert [float(each["now"]) for each in utilities] == pytest.approx([speedup(2, 0.9), 1], 1e-5)

@@ -1,4 +1,4 @@
-"""What looks at progress tell of the company that pods were in."""
+"""Penalties learned from progress checks of pods beside others."""
 
 from __future__ import annotations
 
@@ -295,7 +295,7 @@ def test_measured_penalties_count_like_written_ones_which_come_first() -> None:
 
 
 def counted(pod: str, rate: float, cores: int = 4, source: Source = "cpuTime") -> CountedProgress:
-    """What a look at a pod found."""
+    """Return the result of a progress check of a pod."""
     report = {**measurement(pod, {cores: rate}), "source": source}
     kept = StoredMeasurement.read(report)
     return CountedProgress(samples_of(kept), kept)
@@ -322,7 +322,7 @@ def measured(pod: str, fraction: float) -> StoredMeasurement:
 
 @given(st.floats(0.3, 0.99), st.floats(0.3, 0.99))
 def test_looks_under_another_fraction_are_forgotten(first: float, second: float) -> None:
-    """What is known then is how pods that were alone got on in the measurements of F."""
+    """The progress of pods that were alone is still known then, from the measurements of F."""
     record = with_measurement(EMPTY, measured("a-0", first), [])
     rate = float(speedup(4, first))
     record = looked_at(record, "a-0", rate, ALONE, "9")

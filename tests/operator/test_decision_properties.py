@@ -1,4 +1,4 @@
-"""What holds of decisions about any world, however broken."""
+"""Properties of decisions about any world, however broken."""
 
 from __future__ import annotations
 

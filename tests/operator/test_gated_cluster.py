@@ -104,7 +104,7 @@ def test_whoever_has_waited_long_enough_loses_our_gate_and_no_other(waiting: Wai
 
 
 def test_a_second_request_is_refused_as_a_whole(waiting: Waiting, placer: Placer) -> None:
-    """As of a leader that is none any more: the pod stays where the first one sent it."""
+    """A request of a former leader changes nothing: the pod stays where the first one sent it."""
     waiting.begin()
     waiting.pods("a0", **OURS_ALONE)
     found = waiting.read("a0")

@@ -141,7 +141,7 @@ def test_credits_are_those_above_the_mean() -> None:
 
 
 def using(unlisted: int = 0, unit: str = "core") -> dict[str, PodUsage]:
-    """What the user of a job with two pods uses; one runs on a node with two threads a core."""
+    """Return the usage of a job with two pods, one of them on a node with two threads a core."""
     pods = [{"name": "a", "node": "n1"}, {"name": "b", "node": "n2"}, {"name": "new"}]
     allocation = {**document("NodeAllocation"), "metadata": {"name": "n1"}}
     allocation["status"] = {"topology": {"cores": 4, "threads": 8}}

@@ -70,7 +70,7 @@ def seated(before: World, had: dict[str, CpuSet]) -> tuple[World, dict[str, CpuS
 
 @pytest.mark.parametrize("seed", [0, 1, 24, 124, 156, 211, 264])
 def test_cores_stay_whatever_sockets_the_agent_seats_pods_on(seed: int) -> None:
-    """With the last five seeds, cores would swing if a loss counted on shared sockets only."""
+    """In the last five seeds, cores would swing if a loss counted on shared sockets only."""
     seen, cpus = crowded(seed), dict[str, "CpuSet"]()
     moved = []
     for _ in range(ROUNDS):

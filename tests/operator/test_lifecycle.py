@@ -1,4 +1,4 @@
-"""What is chosen when Walras is installed, brought up to date and removed."""
+"""Choices at installation, upgrade and removal of Walras."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def told(*arguments: str) -> tuple[int, str]:
 
 
 def rows(said: str) -> dict[str, str]:
-    """What was done to each definition, and to the Market."""
+    """Return what was done to each definition, and to the Market."""
     return {line[:30].strip(): line[31:] for line in said.splitlines()}
 
 

@@ -1,4 +1,4 @@
-"""From a MarketJob that says nothing to its parallel fraction: the operator, the agent, the kernel.
+"""A MarketJob's parallel fraction is measured by the real operator and agent on a real kernel.
 
 Real are the API server, both processes, the cgroups and the program in them. There is no kubelet:
 the Node and the Pod are made through the API, and the Pod's groups and program here.
@@ -70,7 +70,7 @@ Document = dict[str, Any]
 
 
 class Pods(MeasuredPods):
-    """As `MeasuredPods`, with UIDs of an API server."""
+    """Pods as in `MeasuredPods`, with UIDs of an API server."""
 
     def container(self, pod: str, number: int = 0) -> str:
         return f"{self.layout.pod(pod, 'Burstable')}/{'c0' * 31}{number:02}"
@@ -121,7 +121,7 @@ class Measured:
             self.agent = subprocess.Popen(command, stderr=log, env=environment())
 
     def kill_agent(self) -> None:
-        """As a crash would."""
+        """Kill the agent, as a crash would."""
         if self.agent is not None:
             self.agent.kill()
             self.agent.wait()
@@ -179,14 +179,14 @@ class Measured:
         return bool(status.get("profiling", {}).get("state") == "Running")
 
     def measured_anew(self) -> str:
-        """Have it measured from the beginning; return the request's ID once that goes on."""
+        """Start the measurement anew, and return its request's ID once it runs."""
         self.cluster.delete(self.path)
         assert eventually(lambda: not self.known() and self.measures()), self.verdict()
         asked: str = self.node()["spec"]["profiling"]["id"]
         return asked
 
     def log_of(self, measurement: str) -> list[str]:
-        """What became of a measurement."""
+        """Return the outcomes of a measurement, by the agent's log."""
         return re.findall(rf"measurement {measurement} of pod \S+ (\w+)", self.log.read_text())
 
     def look_every(self, seconds: int) -> None:

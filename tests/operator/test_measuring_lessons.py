@@ -1,4 +1,4 @@
-"""Which pod is measured for the sake of penalties: alone where that is rare, else least known."""
+"""Pods chosen for checks of penalties: alone where that is rare, or else the least known."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 RATES = {1: 1.0, 2: 1.8, 4: 3.0}
 PAUSE = 300
 DUE = "2026-01-31T12:10:00Z"
-"""In an even wave of checks, later than any measurement here."""
+"""The time of a check of even number, later than any measurement here."""
 NEXT = "2026-01-31T12:15:00Z"
 MEASURED = "2026-01-31T12:02:00Z"
 

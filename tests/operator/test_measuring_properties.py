@@ -1,4 +1,4 @@
-"""What holds of measurements whatever happens to pods, agents, operators and writes meanwhile."""
+"""Properties of measurements while pods, agents, operators and writes fail."""
 
 from __future__ import annotations
 

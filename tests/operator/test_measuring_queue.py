@@ -174,7 +174,7 @@ def test_a_profile_that_cannot_be_measured_says_so_steadily() -> None:
 
 
 def test_a_pod_whose_memory_is_on_its_way_is_measured() -> None:
-    """That may take for ever, and its cores are its own meanwhile."""
+    """Its memory may be on its way down for ever, and its cores are its own meanwhile."""
     known = ComingDown(cluster(1).world, {"train": 0.8})
     known.steps(12)
     assert known.fraction() == pytest.approx(0.8, abs=1e-4)
@@ -182,7 +182,7 @@ def test_a_pod_whose_memory_is_on_its_way_is_measured() -> None:
 
 @pytest.mark.parametrize("there", [True, False], ids=["status", "profile"])
 def test_a_profile_that_cannot_be_written_has_a_pod_measured_once(there: bool) -> None:
-    """As in a namespace that is being deleted; else the pod had one core again and again."""
+    """The pod would lose its cores again and again in a namespace that is being deleted."""
     known = cluster(1)
     if there:
         known.steps(1)

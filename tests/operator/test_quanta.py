@@ -80,7 +80,7 @@ def cluster(*, mechanism: str = "Karma") -> World:
 
 @dataclass
 class Server:
-    """What is durable: objects and a log; and what leaders remember who have not died."""
+    """The durable state, objects and a log, and what live leaders remember."""
 
     world: World = field(default_factory=cluster)
     log: list[str] = field(default_factory=list)
@@ -88,7 +88,7 @@ class Server:
     carried: dict[str, Carried] = field(default_factory=dict)
 
     def view(self, leader: str) -> World:
-        """What a leader knows now."""
+        """Return the world as a leader knows it now."""
         return replace(self.world, now=self.now.strftime(TIME), carried=self.carried.get(leader))
 
     def publish(self, leader: str, decision: Decision, writes: int | None = None) -> None:
@@ -437,7 +437,7 @@ def test_a_market_that_is_new_begins_quanta_anew() -> None:
 
 
 def measured(server: Server, node_name: str, uid: str, amount: str) -> None:
-    """Have a node's agent tell how much memory a pod could use."""
+    """Report a pod's memory demand, as its node's agent does."""
     known = server.world.allocations[node_name]
     told = {"pods": [{"podUID": uid, "state": "Enforced", "memoryDemand": amount}]}
     changed = known.model_copy(update={"status": told})
@@ -468,7 +468,7 @@ def with_measured_demand() -> Server:
 
 
 def wanted(server: Server, user: str) -> int:
-    """GiB."""
+    """Return the memory, in GiB, that a user's jobs demand."""
     decision = decide(server.view("new"))
     assert decision.plan is not None
     (found,) = (each.demand for each in decision.plan.memory if each.name == user)

@@ -100,7 +100,7 @@ def quantum(cluster: MarketCluster) -> int:
 
 
 def checked(operators: Operators, market: Path) -> str:
-    """What ``walras-operator ledger`` says; all logs of one quantum count alike."""
+    """Return the output of ``walras-operator ledger``; all logs of one quantum count alike."""
     logs = [word for log in operators.logs for word in ("--log", str(log))]
     outcome = CliRunner().invoke(main, ["ledger", *logs, "--market", str(market)])
     assert outcome.exit_code == 0, outcome.output

@@ -219,7 +219,7 @@ def lab(*more: Document, auction: Document | None = None, **spec: Any) -> World:
 
 
 def later(before: World, second: int, *, leader_changes: bool = False) -> tuple[World, Decision]:
-    """What is decided then, and the world after all of it is written."""
+    """Return the decision at a time, and the world after all of it is written."""
     decision = decide(replace(before, now=at(second)))
     return outcome(before, decision, leader_changes=leader_changes), decision
 
@@ -254,7 +254,7 @@ def lived(first: int, last: int) -> Lifetime:
 
 
 def share(world_: World, name: str) -> tuple[Fraction, Fraction]:
-    """Of its node, as its node's plan says."""
+    """Return a pod's parts of its node, by the node's plan."""
     (found,) = (
         each
         for allocation in world_.allocations.values()
@@ -398,7 +398,7 @@ def test_nothing_is_recorded_where_there_is_nothing_to_weigh(spec: Any, rules: A
 
 
 def test_log_utilities_are_recorded_and_estimated() -> None:
-    """Of six finished runs, one had no memory: it says nothing about a product."""
+    """One of six finished runs had no memory, which says nothing about a product."""
     shares = [(0.5, 0.2), (0.2, 0.5), (0.7, 0.3), (0.3, 0.7), (0.4, 0.4), (0.5, 0.0)]
     finished = [
         {
@@ -511,7 +511,7 @@ strange = st.one_of(
 @pytest.mark.long
 @given(strange)
 def test_no_status_stops_a_decision_or_is_written_again_as_it_was(found: Any) -> None:
-    """What the API server would refuse a new operator leaves out of what it writes."""
+    """A new operator leaves out of its writes what the API server would refuse."""
     before = running()
     jobs = [
         each.model_copy(update={"status": {**(each.status or {}), "runs": found}})
@@ -527,7 +527,7 @@ def test_no_status_stops_a_decision_or_is_written_again_as_it_was(found: Any) ->
 
 
 class Story:
-    """What happens to a world, and what its pods are held to by its plans and agents' answers."""
+    """A sequence of events, with what pods have by nodes' plans and agents' reports."""
 
     def __init__(self) -> None:
         self.world, self.now = lab(), 0

@@ -130,7 +130,7 @@ class Runs:
         return f"/api/v1/namespaces/{self.name}/pods/{name}"
 
     def end(self, name: str, phase: str = "Succeeded", **changes: Any) -> None:
-        """Have a pod end, as its kubelet would tell."""
+        """End a pod, as its kubelet would report it."""
         ended = {"startedAt": self.began[name], "finishedAt": now(), "exitCode": 0}
         container = {**CONTAINER, "state": {"terminated": ended}, **changes}
         self.ended[name] = time.time()

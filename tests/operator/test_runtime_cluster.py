@@ -128,7 +128,7 @@ def test_what_is_mirrored_is_no_work_for_the_garbage_collector(cluster: Operator
 def test_a_watch_that_fails_is_noticed_though_others_do_not_end(
     cluster: OperatorCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As when a server that starts does not know a kind yet, and others are tried again."""
+    """A server that starts may not know a kind yet, while watches of others are tried again."""
     spawn, fails, lives = kopf.spawn_tasks, threading.Event(), count(1)
 
     async def fail() -> None:

@@ -1,4 +1,4 @@
-"""What the probes say, and why."""
+"""Answers of the probes, and their reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who leads: with clocks that disagree, requests that take their time, and at most one leader.
+"""Election of a leader, while clocks disagree and requests are slow: there is at most one.
 
 The API server is a register that refuses a write of another version than it has, which is all that
 a Lease is to those who want it.

@@ -1,4 +1,4 @@
-"""What Prometheus is told of the market is what the statuses say."""
+"""Metrics of the market equal the figures in statuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the operator makes of what it hears: documents in, a world out, and what counts as news."""
+"""The operator's cache: from documents to a world, and which of them count as news."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def lease(renewed: str, *, seconds: int = 40) -> Document:
 
 
 def test_a_version_that_is_known_is_not_read_again(cluster: Cluster) -> None:
-    """What the operator writes comes twice, as an answer and by a watch."""
+    """A write of the operator comes back twice, as an answer and by a watch."""
     cluster.mirror.wrote("Entitlement", entitlement(2, version=7))
     assert not cluster.is_news("Entitlement", entitlement("not read", version=7))
     assert [each.spec.shares for each in cluster.mirror.world("").objects.entitlements] == [2]

@@ -61,14 +61,14 @@ class Scene:
         self.cluster.close()
 
     def lose(self, node: str) -> None:
-        """Have a node be not ready."""
+        """Make a node not ready."""
         self._lost.add(node)
         condition = {"type": "Ready", "status": "False", "lastHeartbeatTime": now()}
         path = NODES.path(name=node, subresource="status")
         self.cluster.change(path, {"status": {"conditions": [condition]}})
 
     def silence(self, node: str) -> None:
-        """Have the Lease of a node's agent run out."""
+        """Let the Lease of a node's agent run out."""
         self._silent.add(node)
         self.agents.live([node], seconds=1)
 

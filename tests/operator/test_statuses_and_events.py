@@ -1,4 +1,4 @@
-"""What statuses and Events tell while a market goes its way, and when they are silent."""
+"""Statuses and Events over the life of a market, and when none is written."""
 
 from __future__ import annotations
 

@@ -231,7 +231,7 @@ def _profiles(lots: Random) -> list[Document]:
 
 
 def speedup(fraction: float, cores: float) -> float:
-    """Amdahl's law."""
+    """Return the speedup by Amdahl's law."""
     return cores / (fraction + (1 - fraction) * cores) if cores > 0 else 0.0
 
 

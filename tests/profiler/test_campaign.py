@@ -42,7 +42,7 @@ class MadeUp:
 
 
 def ignore(trial: Trial, measurement: Measurement | None) -> None:
-    """Observe nothing."""
+    """Ignore a trial and its measurement."""
 
 
 @given(st.integers(1, 5), st.integers(0, 99))

@@ -1,4 +1,4 @@
-"""What is measured is near the truth: real programs of known parallel fraction on the real CPUs.
+"""Measurements are near the truth, for real programs of known parallel fraction on real CPUs.
 
 Other work on the machine is the enemy of these tests, and in a virtual machine so is the work of
 its neighbours, which cannot be seen from inside. As root they run in a real-time class, which goes

@@ -11,7 +11,7 @@ A, B, SHARER = "pod-a", "pod-b", "pod-c"
 
 
 def sight(**cpus: set[int]) -> Sight:
-    """What the containers of the pods a, b and c have; each is called as its pod."""
+    """Return the CPUs of containers, each named as its pod: a, b or c."""
     return {name: Held(f"pod-{name}", frozenset(each)) for name, each in cpus.items()}
 
 

@@ -1,4 +1,4 @@
-"""What a release consists of: by the tool alone, and from a registry as users get it."""
+"""A release's files, as the tool makes them and as users get them from a registry."""
 
 from __future__ import annotations
 

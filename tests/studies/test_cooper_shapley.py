@@ -111,7 +111,7 @@ def saturating(members: Coalitions) -> Floats:
 
 
 def test_sampled_shares_lie_within_their_errors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 10 agents, whose exact shares are known; 95 % lie within two standard errors."""
+    """Exact shares of 10 agents are known, and 95 % lie within two standard errors."""
     exact = shapley(saturating, 10).share
     monkeypatch.setattr("walras_studies.procedures.shapley.EXACT_AGENTS", 0)
     apart = []

@@ -75,7 +75,7 @@ def test_limited_optimum_is_best_of_all_small_allocations() -> None:
 
 
 def test_unlimited_optimum_gives_each_machine_to_who_likes_it_most() -> None:
-    """Claim 1."""
+    """Claim 1 of the paper on the social optimum."""
     best = social_optimum(ShareMarket([1, 1], [[1, 5, 2], [3, 4, 2]]))
     assert best.owner.tolist() == [1, 0, 0]
     assert best.welfare == 10

@@ -1,4 +1,4 @@
-"""What the studies draw and work out, where a wrong figure would not be seen in any verdict."""
+"""Worlds and computations of the studies in which an error would change no verdict."""
 
 from __future__ import annotations
 

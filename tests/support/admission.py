@@ -1,4 +1,4 @@
-"""What an API server does with a document of one of our kinds, by its CustomResourceDefinition.
+"""A model of the API server: what it makes of a document by its CustomResourceDefinition.
 
 A model of it, for machines without a cluster and for versions that are not at hand: drop nulls and
 unknown fields, state defaults, check the schema (jsonschema, with Go's regular expressions by RE2),
@@ -43,7 +43,7 @@ def schema_of(definition: Schema) -> Schema:
 
 @dataclass
 class Answer:
-    """What became of a document: the object that would be stored, and why it was refused."""
+    """The API server's answer: the object that would be stored, and why it was refused."""
 
     stored: Any
     problems: list[str] = field(default_factory=list)

@@ -28,7 +28,7 @@ _as_it_is = NodeComponents.open
 def opened(
     paths: HostPaths, journal: Journal, waiter: ChangeWaiter | None = None
 ) -> NodeComponents:
-    """As `NodeComponents.open`."""
+    """Return what `NodeComponents.open` returns, on a machine with one more CPU."""
     node = _as_it_is(paths, journal, waiter)
     node.reconciler.topology = lambda: KNOWN
     node.reconciler.enforcer.reserved = lambda: CpuSet([RESERVED])

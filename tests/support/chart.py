@@ -43,9 +43,9 @@ def helm(*arguments: str, text: str | None = None, **options: Any) -> str:
     """Run helm; what it prints.
 
     Args:
-        arguments: Of it.
+        arguments: Arguments of helm.
         text: Its input.
-        options: Of `subprocess.run`.
+        options: Further options of `subprocess.run`.
 
     Raises:
         HelmError: It ended with an error.
@@ -64,9 +64,9 @@ def rendered(
     """All objects of the chart.
 
     Args:
-        values: That differ from the chart's.
-        version: Of Kubernetes.
-        apis: That it has besides its own.
+        values: Values that differ from the chart's defaults.
+        version: Version of Kubernetes.
+        apis: API versions that the cluster has besides Kubernetes' own.
     """
     return list(_rendered(json.dumps(values or {}), version, tuple(apis)))
 

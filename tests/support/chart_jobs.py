@@ -49,12 +49,12 @@ class Jobs:
     """Runs pods of a namespace, as long as it is open.
 
     Args:
-        namespace: Of the release.
-        folder: For files.
+        namespace: Namespace of the release.
+        folder: Folder for files of the test.
 
     Attributes:
-        said: What each pod said, by its component.
-        codes: How each ended.
+        said: Output of each pod, by its component.
+        codes: Exit code of each pod, by its component.
     """
 
     def __init__(self, namespace: str, folder: Path) -> None:

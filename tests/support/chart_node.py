@@ -28,8 +28,8 @@ class ChartNode:
     """A node of one core, with one pod.
 
     Args:
-        name: Of the node, of the namespace of its pod, and of the entitlement.
-        pods: That its pods are among.
+        name: Name of the node, of its pod's namespace, and of the entitlement.
+        pods: Where the node's pods are made, among other pods.
     """
 
     def __init__(self, name: str, pods: RealPods) -> None:

@@ -51,7 +51,7 @@ def clients() -> Path:
 
 
 def kubectl(*arguments: str, stdin: str | None = None) -> str:
-    """Run kubectl."""
+    """Run kubectl and return its output."""
     return run(str(clients() / "kubectl"), *arguments, stdin=stdin)
 
 
@@ -120,8 +120,8 @@ class Node:
         without: Name of a node that is another machine.
 
     Attributes:
-        name: In the cluster.
-        cgroups: Its own.
+        name: Name of the node in the cluster.
+        cgroups: Cgroups of the node.
     """
 
     def __init__(self, without: str = "") -> None:
@@ -155,7 +155,7 @@ class Node:
                         os.kill(process, signal.SIGKILL)
 
     def kubelet_folders(self) -> dict[str, str]:
-        """Where its kubelet is, as values of the chart."""
+        """Return where the node's kubelet has its folders, as values of the chart."""
         for process in psutil.process_iter(["cmdline"]):
             line = process.info["cmdline"] or [""]
             if Path(line[0]).name == "kubelet":

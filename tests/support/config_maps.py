@@ -24,11 +24,11 @@ Fault = Literal["refuse", "forbid", "lose", "conflict"]
 
 
 class ConfigMaps:
-    """The server.
+    """An API server that has ConfigMaps only.
 
     Attributes:
         objects: ConfigMaps by name.
-        faults: What happens to the next writes; later ones are carried out.
+        faults: Faults of the next writes, one each; later writes are carried out.
         writes: Method and name of each write that was asked for.
         forbidden: Whether reads are forbidden.
     """

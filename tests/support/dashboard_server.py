@@ -37,11 +37,11 @@ def served(*arguments: str, folder: str | Path = "/") -> Iterator[str]:
 
 
 class Gateway:
-    """What stands between a browser and a dashboard's server.
+    """A gateway between a browser and a dashboard's server.
 
     Args:
         url: URL of the server, with its token.
-        names: What names in its answers are called instead; names in addresses are called back.
+        names: Replacements for names in the server's answers; addresses use the replacements too.
 
     Attributes:
         url: URL to open instead, without a token.
@@ -72,7 +72,7 @@ class Gateway:
                 gateway._pass(self, self.rfile.read(length))
 
             def log_message(self, *_: object) -> None:
-                """Say nothing."""
+                """Suppress the log."""
 
         def listening() -> bool:
             try:

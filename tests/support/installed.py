@@ -25,7 +25,7 @@ PARTS = tuple(IMAGES / f"walras-{part}.tar" for part in ("operator", "agent"))
 """Archives of what every installation runs; loading one takes a slow node minutes."""
 
 IMAGE = f"localhost/walras-agent:{version('walras')}"
-"""What programs run in: it has Python, and the nodes have it."""
+"""Image in which programs run: it has Python, and the nodes have it already."""
 
 CHART = str(ROOT / "helm" / "walras")
 
@@ -34,10 +34,10 @@ class Installed:
     """Walras on a node with two teams' programs.
 
     Attributes:
-        node: That.
-        shared: What the programs hold there.
-        watcher: Looks on from before Walras came.
-        before: What it may change of each of the programs' containers, as it was before.
+        node: Node on which Walras is installed.
+        shared: Cores and memory that the programs hold on the node.
+        watcher: Watcher of the node, which runs from before Walras is installed.
+        before: Values of the files that Walras may change, by container, before it was installed.
         values: A file with the chart's values.
     """
 
@@ -58,11 +58,11 @@ class Installed:
         helm("install", "walras", CHART, "--create-namespace", *self.options())
 
     def options(self) -> list[str]:
-        """What install and upgrade are called with alike."""
+        """Return the arguments that install and upgrade have in common."""
         return ["--values", str(self.values), "--wait", "--timeout", "5m"]
 
     def settings(self) -> dict[str, dict[str, str | None]]:
-        """What Walras may change, by container of the programs."""
+        """Return the files that Walras may change, and their values, by the programs' container."""
         return settings_of(self.node.cgroups)
 
     def pod(self, part: str) -> dict[str, Any]:
@@ -75,7 +75,7 @@ class Installed:
         self.watcher.close()
 
     def story(self) -> Iterator[tuple[str, str]]:
-        """What to look at when a test failed: titles and texts."""
+        """Yield what helps to understand a failed test: titles and texts."""
         yield "the watcher's log", self.watcher.log.read_text()
         yield from story()
 
@@ -92,7 +92,7 @@ def begin_programs(
 
 
 def settings_of(cgroups: Cgroups) -> dict[str, dict[str, str | None]]:
-    """What Walras may change, by container of the programs."""
+    """Return the files that Walras may change and their values, by container of the programs."""
     uids = {pod["metadata"]["uid"] for team in TEAMS for pod in pods(team)}
     return {
         container: cgroups.settings(group)
@@ -115,7 +115,7 @@ def withdraw(timeout: str) -> None:
 
 
 def story() -> Iterator[tuple[str, str]]:
-    """What the cluster says when a test failed: titles and texts."""
+    """Yield what the cluster says after a failed test: titles and texts."""
     for part in ("operator", "agent"):
         selector = f"app.kubernetes.io/component={part}"
         for option in ("--previous=true", "--previous=false"):

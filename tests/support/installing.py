@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def install(api: Api, definition: dict[str, Any]) -> None:
-    """Have a definition there, and its kind served; one that is being deleted is made anew."""
+    """Install a definition, and wait until its kind is served and no longer being deleted."""
     path = KIND.path(name=definition["metadata"]["name"])
     assert eventually(lambda: "deletionTimestamp" not in (api.find(path) or {}).get("metadata", {}))
     if api.find(path) is None:

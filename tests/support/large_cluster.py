@@ -52,13 +52,13 @@ class LargeCluster:
     """Nodes, pods and what Walras needs to divide them.
 
     Args:
-        kubeconfig: Of a control plane that has no nodes.
-        nodes: How many.
-        pods: How many.
+        kubeconfig: Kubeconfig of a control plane that has no nodes.
+        nodes: Number of nodes to create.
+        pods: Number of pods to create.
 
     Attributes:
-        api: To look and to change.
-        nodes: Their names.
+        api: Client that reads and changes the cluster.
+        nodes: Names of the nodes.
     """
 
     def __init__(self, kubeconfig: str, nodes: int, pods: int) -> None:
@@ -72,7 +72,7 @@ class LargeCluster:
         self._mine = False
 
     def fill(self) -> None:
-        """Make everything.
+        """Create all nodes, pods and objects of Walras.
 
         Raises:
             RuntimeError: This cluster has nodes of its own, which are to be left alone.
@@ -191,7 +191,7 @@ def _path(document: Document) -> str:
 
 
 def _runnable(spec: Document) -> Document:
-    """What the API server asks of a pod besides."""
+    """Add the fields that the API server demands of a pod."""
     return {
         **spec,
         "automountServiceAccountToken": False,

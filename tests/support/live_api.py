@@ -29,7 +29,7 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True)
 class API:
-    """A cluster."""
+    """A client of a real API server, with an administrator's rights."""
 
     _client: client.ApiClient
 
@@ -94,7 +94,7 @@ class API:
 
     @contextmanager
     def installed(self, definitions: Iterable[Document]) -> Iterator[None]:
-        """Have definitions in place; remove in the end those that were not there before."""
+        """Install definitions; at the end, remove those that were not there before."""
         added = []
         for definition in definitions:
             name = definition["metadata"]["name"]

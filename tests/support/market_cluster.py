@@ -156,7 +156,7 @@ class MarketCluster:
                 self.change(f"{LEASES}/{name}", {"spec": spec})
 
     def agents_answer(self, cpus: int = 16) -> None:
-        """Have every agent say that it holds what its node's plan says."""
+        """Have every agent report that it enforces its node's plan."""
         for each in self.api.request("GET", f"{OURS}/nodeallocations")["items"]:
             grants = each["spec"].get("grants") or []
             epoch = each["spec"]["epoch"]
@@ -244,7 +244,7 @@ def _topology(cpus: int) -> Document:
 
 
 def _runnable(spec: Document) -> Document:
-    """What the API server asks of a pod besides; no controller is to look after it."""
+    """Add the fields that the API server demands of a pod, and have no controller manage it."""
     containers = [{"image": "none", **each} for each in spec["containers"]]
     return {
         "automountServiceAccountToken": False,

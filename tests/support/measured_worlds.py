@@ -61,14 +61,14 @@ class Cluster:
     """A world, and what happens in it.
 
     Attributes:
-        world: as it is now.
-        truth: parallel fractions by job.
-        pace: progress a second of every job on one core.
-        dead: nodes whose agent is not there.
-        mute: nodes whose agent does not measure.
-        wrong: what agents report in place of some fields, by node.
+        world: The world as it is now.
+        truth: True parallel fractions, by job.
+        pace: Progress of every job in a second on one core.
+        dead: Nodes whose agent is not there.
+        mute: Nodes whose agent does not measure.
+        wrong: Fields of agents' reports that are replaced, by node.
         made: IDs of the measurements that agents have begun, each time that they did.
-        deaf: kinds that cannot be written.
+        deaf: Kinds of objects that cannot be written.
     """
 
     world: World
@@ -150,7 +150,7 @@ class Cluster:
         return {**head, "state": "Complete", "samples": samples(rates)}
 
     def restart_agent(self, node: str) -> None:
-        """As the kubelet does; what was being measured is lost."""
+        """Restart a node's agent, as the kubelet does; a measurement that it was making is lost."""
         if self.running.pop(node, None) is not None:
             self.reports[node] |= {"state": "Failed", "reason": "the agent was started anew"}
 
@@ -160,7 +160,7 @@ class Cluster:
         self.world = replace(self.world, objects=replace(objects, pods=pods))
 
     def put_pod(self, name: str, job: str, node: str) -> None:
-        """Have a pod; one of that name that is there already is left alone."""
+        """Create a pod; leave one of that name alone."""
         objects = self.world.objects
         if all(each.metadata.name != name for each in objects.pods):
             more = worlds.world(worlds.pod(name, job, node)).objects.pods
@@ -180,13 +180,13 @@ class Cluster:
         return read_record(found.status if found else None)
 
     def fraction(self, name: str = "train") -> float | None:
-        """What its profile says."""
+        """Return the parallel fraction in a profile's status."""
         found = self.profile(name)
         text = ((found.status if found else None) or {}).get("parallelFraction")
         return None if text is None else float(text)
 
     def asked(self) -> dict[str, ProfilingRequest]:
-        """What nodes are to measure."""
+        """Return the requests of measurements, by node."""
         return {
             name: each.spec.profiling
             for name, each in self.world.allocations.items()
@@ -194,7 +194,7 @@ class Cluster:
         }
 
     def verdict(self, name: str = "train") -> tuple[str, str, str]:
-        """What a job says of its profile."""
+        """Return what a job's status says about its profile."""
         job = self._job(name)
         found = next(
             each for each in (job.status or {})["conditions"] if each["type"] == "Profiled"

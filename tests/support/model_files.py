@@ -1,4 +1,4 @@
-"""What each file of a cgroup shows and takes, in the model of the kernel (model_kernel.py).
+"""The content of each file of a cgroup in the model of the kernel (model_kernel.py).
 
 Functions and tables by controller: cpuset, cpu, memory. A write either changes the group or
 raises `Refused` with the kernel's errno.
@@ -24,10 +24,10 @@ MOST_NODES = 1024  # MAX_NUMNODES
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What all groups have in common.
+    """The properties of a machine that all its cgroups share.
 
     Attributes:
-        version: Of the cgroup interface.
+        version: Version of the cgroup interface.
         cpus: How many CPUs there are.
         nested: Whether a group must keep the CPUs that its children have.
         oom_kills: Groups whose tasks were killed for want of memory, in order.
@@ -139,7 +139,7 @@ def _number(text: str) -> int:
 
 
 def effective(machine: Machine, group: Group, kind: str) -> CpuSet:
-    """What the tasks of a group may use: of its own what the parent has, or all of that."""
+    """Return the CPUs or memory nodes in effect for a group's tasks: its own, or its parent's."""
     if group.parent is None:
         return group.own[kind]
     above = effective(machine, group.parent, kind)
@@ -411,7 +411,7 @@ def _read_events(_: Machine, group: Group) -> str:
 
 
 def _read_pressure(_: Machine, group: Group) -> str:
-    """As ``Documentation/accounting/psi.rst`` has it, with all averages over the last time."""
+    """Return memory.pressure as in ``Documentation/accounting/psi.rst``, with equal averages."""
     averages = " ".join(f"avg{span}={group.recent:.2f}" for span in (10, 60, 300))
     total = round(group.stall * 1e6)
     return f"some {averages} total={total}\nfull {averages} total={total}"

@@ -55,10 +55,10 @@ class ModelKernel:
     """The cgroups of a node, as `walras_agent.tree.Cgroups`.
 
     Args:
-        version: Of the cgroup interface.
+        version: Version of the cgroup interface.
         cpus: How many CPUs there are.
         numa: How many NUMA nodes there are.
-        nested: In v2, refuse to narrow a parent below a child, as kernels before 6.1 do.
+        nested: Whether v2 refuses to narrow a parent below a child, as kernels before 6.1 do.
 
     Attributes:
         writes: All that the agent tried, in order.
@@ -83,7 +83,7 @@ class ModelKernel:
     # What the agent sees.
 
     def read(self, setting: CgroupFile) -> str:
-        """See `Cgroups`."""
+        """Return the content of a file, as `Cgroups` does."""
         try:
             self._fail("read", setting)
             return self._read(setting)
@@ -91,7 +91,7 @@ class ModelKernel:
             raise CgroupError(setting, refused.errno) from None
 
     def write(self, setting: CgroupFile, value: str) -> None:
-        """See `Cgroups`.
+        """Write a file, as `Cgroups` does.
 
         Raises:
             Stopped: `stop_after` had it so.
@@ -109,12 +109,12 @@ class ModelKernel:
         self.writes.append(Write(setting, value, None))
 
     def identity(self, group: str) -> int | None:
-        """See `Cgroups`."""
+        """Return a group's identity, as `Cgroups` does."""
         found = self._group(group)
         return found.identity if found else None
 
     def children(self, group: str) -> tuple[str, ...]:
-        """See `Cgroups`."""
+        """Return a group's children, as `Cgroups` does."""
         found = self._group(group)
         return tuple(sorted(child.path for child in found.children.values())) if found else ()
 
@@ -135,7 +135,7 @@ class ModelKernel:
             tasks: How many run in it.
             cpus: What it has in ``cpuset.cpus``; by default nothing in v2, and in v1, where tasks
                 could not run with nothing, what the parent has.
-            memory: Of its tasks.
+            memory: Memory of its tasks.
         """
         made = self._root
         for name in group.strip("/").split("/"):

@@ -97,7 +97,7 @@ class Node:
         return CpuSet.parse(self.kernel.read(CgroupFile("cpuset", group, file)))
 
     def everybody(self) -> dict[str, CpuSet]:
-        """What every container's tasks may use."""
+        """Return the CPUs that every container's tasks may use, by container."""
         return {
             name: self.cpus(name)
             for groups in LAYOUT.scan(self.kernel)
@@ -106,7 +106,7 @@ class Node:
 
 
 def states(status: NodeStatus) -> dict[str, str]:
-    """By pod, how its grant is held."""
+    """Return how each pod's grant is held, by pod."""
     return {pod.pod: pod.state for pod in status.pods}
 
 

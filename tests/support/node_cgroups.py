@@ -28,7 +28,7 @@ class NodeCgroups:
     """The cgroups of this machine.
 
     Attributes:
-        version: Of cgroups, 1 or 2.
+        version: Version of the node's cgroups, 1 or 2.
     """
 
     version: int
@@ -69,11 +69,11 @@ class NodeCgroups:
         return int(found[1]) if found else 0
 
     def pod_memory(self, group: str, file: str) -> str | None:
-        """What a memory file says of the pod that a container's group is in; None if it is gone."""
+        """Return the content of a memory file of a container's pod; None if it is gone."""
         return self._read("memory", str(Path(group).parent), file)
 
     def settings(self, group: str) -> dict[str, str | None]:
-        """What an agent may change of a group, by file; None is a file that is not there."""
+        """Return the files of a group that an agent may change, with their content or None."""
         if self.version == 2:
             return {file: self._read("", group, file) for file in FILES_V2}
         return {

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class Held(NamedTuple):
-    """What one container was seen to have.
+    """The CPUs and memory that one container was seen to have.
 
     Attributes:
-        pod: its UID.
-        cpus: that its processes may use.
-        busy: whether it has any.
-        oom_kills: by the kernel, so far.
+        pod: UID of the pod.
+        cpus: CPUs that the container's processes may use.
+        busy: Whether the container has any processes.
+        oom_kills: Number of OOM kills by the kernel so far.
     """
 
     pod: str
@@ -34,16 +34,16 @@ class Held(NamedTuple):
 
 
 Sight = dict[str, Held]
-"""What all containers had at one moment, by ID."""
+"""The CPUs and memory that all containers had at one moment, by ID."""
 
 
 class Plan(NamedTuple):
-    """What the API server has of the node's NodeAllocation.
+    """The plan in a node's NodeAllocation, as the API server has it.
 
     Attributes:
-        generation: of its spec.
-        settled: whether its agent says that all of this generation holds.
-        whole: cores of the pods that are granted whole ones alone, by UID.
+        generation: Generation of the NodeAllocation's spec.
+        settled: Whether the node's agent reports that it enforces all of this generation.
+        whole: Whole cores of the pods that have some for themselves alone, by UID.
         granted: UIDs of all pods with a grant.
     """
 
@@ -59,7 +59,7 @@ class Judge:
 
     Attributes:
         online: CPUs of the node.
-        owners: of CPUs, by the last plan that was settled; None while there is none.
+        owners: Owners of CPUs by the last plan that was enforced; None until there is one.
     """
 
     online: frozenset[int]

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 ALLOCATIONS = "/apis/walras.dev/v1alpha1/nodeallocations"
 PAUSE = 0.02
 ASK_EVERY = 0.2
-"""Seconds."""
+"""Seconds between two looks at the cgroups, and between two requests to the API server."""
 
 
 class Cluster:
-    """What the API server says of a node's pods and plan, asked by a thread of its own."""
+    """A thread that follows a node's pods and plan on the API server."""
 
     def __init__(self, node: str) -> None:
         self._api = API.connect()
@@ -40,7 +40,7 @@ class Cluster:
         threading.Thread(target=self._ask_on, daemon=True).start()
 
     def heard(self) -> list[Plan | None]:
-        """What was heard since the last call, in its order."""
+        """Return the plans that were read since the last call, in order."""
         found, self._heard = self._heard, []
         return found
 
@@ -138,10 +138,10 @@ class Watch:
 
 
 class Watcher:
-    """That process, for a test.
+    """The watcher's process, for use in a test.
 
     Attributes:
-        log: its file, a JSON document on each line.
+        log: File of the watcher's log, with a JSON document on each line.
     """
 
     def __init__(self, node: str, log: Path) -> None:
@@ -161,7 +161,7 @@ class Watcher:
         ]
 
     def violations(self) -> list[str]:
-        """What was wrong, in the order in which it was found."""
+        """Return the violations that the watcher has found, in order."""
         assert self.process.poll() is None, "the watcher has ended"
         return [each["violation"] for each in self.lines() if "violation" in each]
 

@@ -32,10 +32,10 @@ PROGRAM = Path(__file__).with_name("operator_process.py")
 
 
 class Process:
-    """An operator.
+    """A running operator, for use in a test.
 
     Attributes:
-        identity: By which it holds its Lease.
+        identity: Identity with which the operator holds its Lease.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Process:
         return found[1] if found else ""
 
     def get(self, page: str) -> tuple[int, str]:
-        """What a page says; 0 if nobody answers."""
+        """Return the status and text of a page; the status is 0 if nobody answers."""
         try:
             with urllib.request.urlopen(f"{self._address()}{page}", timeout=10) as answer:  # noqa: S310
                 return answer.status, answer.read().decode()
@@ -77,12 +77,12 @@ class Process:
         return self.get("/readyz")[0] == 200
 
     def kill(self) -> None:
-        """As a crash of its machine would."""
+        """Kill the operator, as a crash of its machine would."""
         self.process.kill()
         self.process.wait()
 
     def end(self) -> int:
-        """As the kubelet does; its exit code."""
+        """End the operator as the kubelet does, and return its exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(30)
 
@@ -91,7 +91,7 @@ class OperatorCluster:
     """A namespace of its own for one test, nodes and other objects made for it.
 
     Attributes:
-        name: Of the namespace, and the beginning of all other names.
+        name: Name of the namespace, with which all other names begin.
     """
 
     def __init__(self, name: str, folder: Path) -> None:
@@ -136,7 +136,7 @@ class OperatorCluster:
         self._call("DELETE", f"{path}?gracePeriodSeconds=0")
 
     def _call(self, method: str, path: str) -> str:
-        """What the operator never asks."""
+        """Send a request that the operator itself never sends."""
         headers: dict[str, str] = {}
         client = self.api._client
         client.update_params_for_auth(headers, [], ["BearerToken"], path, method, None)
@@ -185,7 +185,7 @@ class OperatorCluster:
         return self.read(OURS["NodeAllocation"].path(name=node))
 
     def epoch(self, node: str) -> int:
-        """Of the node's NodeAllocation; 0 if there is none."""
+        """Return the epoch of a node's NodeAllocation; 0 if there is none."""
         found = self.allocation(node)
         return int(found["spec"]["epoch"]) if found else 0
 

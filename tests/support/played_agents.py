@@ -27,12 +27,12 @@ REMEMBERED = 9_000_000_000_000
 
 
 class PlayedAgent:
-    """An agent.
+    """A node's agent that is only played: it writes a Lease and statuses.
 
     Args:
-        cluster: In whose namespace its Lease is.
-        node: Its node.
-        manner: How it behaves.
+        cluster: Cluster in whose namespace the agent's Lease is.
+        node: Name of the agent's node.
+        manner: Manner in which the agent behaves.
     """
 
     def __init__(self, cluster: OperatorCluster, node: str, manner: Manner = "obeys") -> None:

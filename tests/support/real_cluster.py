@@ -122,7 +122,7 @@ class RealCluster:
     """A namespace of its own for one test, in which an agent has its rights, and one node's plan.
 
     Attributes:
-        name: Of the namespace and of the node; that node need not exist.
+        name: Name of the namespace and of the node; that node need not exist.
     """
 
     def __init__(self, name: str, folder: Path) -> None:

@@ -79,7 +79,7 @@ class Programs:
 
 
 def cpus_of_threads(pid: int) -> set[CpuSet]:
-    """What /proc says that the threads of a process may run on; nothing if it is gone."""
+    """Return the CPUs that a process's threads may run on, by /proc; nothing if it has ended."""
     found = set()
     for thread in procfs.threads(pid):
         try:

@@ -98,7 +98,7 @@ class RealPods:
 
 
 def allowed(pid: int) -> CpuSet:
-    """As ``/proc/PID/status`` has it (proc(5)), which cpusets narrow."""
+    """Return the CPUs that a process may use by ``/proc/PID/status`` (proc(5))."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     listed = next(line for line in lines if line.startswith("Cpus_allowed_list:"))
     return CpuSet.parse(listed.partition(":")[2])

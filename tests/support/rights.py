@@ -61,15 +61,13 @@ OPERATOR_RULES: list[Rule] = [
         for group, kinds in READABLE_KINDS.items()
     ),
 ]
-"""Of the operator, in the whole cluster. Get of objects and update of statuses are for servers that
-cannot apply.
-"""
+"""Rights of the operator in the whole cluster."""
 
 PLACING_RULES: list[Rule] = [
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["patch"]},
     {"apiGroups": [""], "resources": ["pods/binding"], "verbs": ["create"]},
 ]
-"""Of the operator, in the whole cluster, where it places pods."""
+"""Rights of the operator in the whole cluster where it places pods."""
 
 OPERATOR_OWN_RULES: list[Rule] = [
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
@@ -85,15 +83,15 @@ OPERATOR_OWN_RULES: list[Rule] = [
         "verbs": ["create", "delete", "get", "list", "update"],
     },
 ]
-"""Of the operator, in its own namespace."""
+"""Rights of the operator in its own namespace."""
 
 AGENT_RULES: list[Rule] = [
     {"apiGroups": ["walras.dev"], "resources": ["nodeallocations"], "verbs": ["list", "watch"]},
     {"apiGroups": ["walras.dev"], "resources": ["nodeallocations/status"], "verbs": ["patch"]},
 ]
-"""Of an agent, in the whole cluster; docs/agent.md has them too."""
+"""Rights of an agent in the whole cluster; docs/agent.md lists them too."""
 
 AGENT_LEASE_RULES: list[Rule] = [
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create", "patch"]}
 ]
-"""Of an agent, in its own namespace."""
+"""Rights of an agent in its own namespace."""

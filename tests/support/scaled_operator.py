@@ -26,11 +26,11 @@ _PLACED = re.compile(r"Pod written ([0-9]+)")
 
 
 class ScaledOperator:
-    """An operator.
+    """An operator for large clusters, in a process of its own.
 
     Args:
-        kubeconfig: Where the API server is.
-        log: File for what it says.
+        kubeconfig: Kubeconfig of the API server.
+        log: File for the operator's log.
     """
 
     def __init__(self, kubeconfig: str, log: Path) -> None:
@@ -92,8 +92,8 @@ def undone(api: Api, agents: frozenset[str]) -> list[str]:
     """Nodes whose NodeAllocations are not what an operator that begins now would have them be.
 
     Args:
-        api: To look at everything.
-        agents: Nodes whose agents live.
+        api: Client of the API server.
+        agents: Nodes whose agents are alive.
     """
     kinds = Scope(SYSTEM).kinds
     mirror = Mirror(kinds, lambda _: None, lambda: 0.0)

@@ -1,4 +1,4 @@
-"""What a command line would see of a world: `Facts` made of the very objects and statuses."""
+"""The `Facts` that a command line would read of a world, made of its objects and statuses."""
 
 from __future__ import annotations
 

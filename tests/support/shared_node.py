@@ -102,7 +102,7 @@ WITHOUT_AVERAGING = {"averagingSeconds": 0}
 
 
 def values(node: Node) -> dict[str, Any]:
-    """What the chart is told for one node without a network for pods.
+    """Return values of the chart for one node that has no network for pods.
 
     Walras itself requests no CPU, since a request of any size takes a whole core off the market,
     and there may be but two. One core always stays shared: where there are more than two, let it be
@@ -127,10 +127,10 @@ def values(node: Node) -> dict[str, Any]:
 
 
 class Shared:
-    """What the programs hold on a node.
+    """The cores and memory that the teams' programs hold on a node.
 
     Attributes:
-        node: That.
+        node: Node on which the programs run.
     """
 
     def __init__(self, node: Node) -> None:
@@ -151,7 +151,7 @@ class Shared:
         }
 
     def cpus(self) -> dict[str, frozenset[int]]:
-        """What CPUs the programs' containers may use, as their cgroups say."""
+        """Return the CPUs that the programs' containers may use, by their cgroups."""
         return self._cpus_in(self.node.cgroups.containers())
 
     def _cpus_in(self, groups: Mapping[str, str]) -> dict[str, frozenset[int]]:
@@ -179,7 +179,7 @@ class Shared:
         }
 
     def told(self) -> dict[str, frozenset[int]]:
-        """What CPUs the node's agent says that the programs' pods may use."""
+        """Return the CPUs that the programs' pods may use, by the status of the node's agent."""
         return {
             each["name"].rpartition("-")[0].rpartition("-")[0]: parse_cpus(each["cpus"])
             for each in self.allocation().get("status", {}).get("pods", ())

@@ -38,8 +38,8 @@ class Plan(NamedTuple):
     """One that a node was given.
 
     Attributes:
-        epoch: Of it.
-        rest: Of the spec of the NodeAllocation.
+        epoch: Epoch of the plan.
+        rest: Other fields of the NodeAllocation's spec.
     """
 
     epoch: int
@@ -60,12 +60,12 @@ class SimulatedAgents:
     """Agents of all nodes of a cluster.
 
     Args:
-        found: Where the API server is.
+        found: Address of the API server, and credentials.
 
     Attributes:
-        plans: By node, all that it was given, in order.
-        seen: When the last plan was seen, by `time.monotonic`; 0 before the first.
-        problem: Why the agents have ended; empty as long as they have not.
+        plans: Plans of each node in the order in which they came, by node.
+        seen: Time at which the last plan was seen, by `time.monotonic`; 0 before the first.
+        problem: Reason why the agents have ended; empty as long as they run.
     """
 
     def __init__(self, found: Configuration) -> None:
@@ -87,7 +87,7 @@ class SimulatedAgents:
         self._pool.shutdown(cancel_futures=True)
 
     def live(self, nodes: Iterable[str], seconds: int = _LONG) -> None:
-        """Have agents begin to live, or live again, for so long."""
+        """Renew the Leases of agents, so that they are alive for so many seconds."""
         list(self._pool.map(lambda node: self._beat(node, seconds), nodes))
 
     def _beat(self, node: str, seconds: int) -> None:

@@ -50,10 +50,10 @@ PODS = {
 """Names that a ReplicaSet and its pod get behind that of their Deployment."""
 
 FIELDS = {"annotate": "annotations", "label": "labels"}
-"""What kubectl's commands write."""
+"""Fields that kubectl's commands write."""
 
 SCATTER = (0.992, 1.0, 1.008)
-"""Of the three samples at each core count."""
+"""Scatter of the three samples at each core count."""
 
 
 def section(title: str) -> str:
@@ -75,7 +75,7 @@ class AgentOfNode:
     """The real agent on a model kernel of eight cores.
 
     Args:
-        folder: For its journal.
+        folder: Folder for the agent's journal.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -274,7 +274,7 @@ def steps(folder: Path) -> Iterator[tuple[str, list[Document]]]:
     """Yield the cluster after each step of the page, with the step's name.
 
     Args:
-        folder: For journals of agents.
+        folder: Folder for the agents' journals.
     """
     first, others = _started(folder / "agent", measures=False)
     yield "entitled", first.documents(others)

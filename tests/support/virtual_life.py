@@ -26,8 +26,8 @@ class Life:
 
     Attributes:
         node: The node.
-        shared: What the programs hold there.
-        before: What Walras may change of each of the programs' containers, as it was before.
+        shared: Cores and memory that the programs hold on the node.
+        before: Values of the files that Walras may change, by container, before it was installed.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Life:
         return eventually(settled, PATIENCE, pause=5)
 
     def told(self) -> str:
-        """What was granted, what the kernel has, and how they differ."""
+        """Return what was granted, what the kernel has, and how they differ."""
         return f"{self.shared.granted()} on {self.shared.cpus()}: {self.shared.amiss()}"
 
     def kill_agent(self) -> None:

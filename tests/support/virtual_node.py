@@ -69,7 +69,7 @@ class VirtualCgroups:
         return self._affinity.get(group) or parse_cpus(text)
 
     def settings(self, group: str) -> dict[str, str | None]:
-        """What an agent may change of a group, by file; None is a file that is not there."""
+        """Return the files of a group that an agent may change, with their content or None."""
         return {file: self._seen.get(group, {}).get(file) for file in FILES_V2}
 
 
@@ -83,8 +83,10 @@ cat >>/etc/containerd/config.toml <<'END'
 END
 systemctl restart containerd
 """
-"""Has containerd wait for its shims, which take seconds there whenever this machine is busy. After
-two seconds it would call their state unknown, and the kubelet would start those pods again."""
+"""Commands that let containerd wait for its shims, which take seconds while this machine is busy.
+
+After two seconds it would call their state unknown, and the kubelet would start their pods again.
+"""
 
 NAME = os.environ.get("VMNODE_NAME", "node-v")
 
@@ -93,8 +95,8 @@ class VirtualNode:
     """The emulated node of the cluster.
 
     Attributes:
-        name: In the cluster.
-        cgroups: Its own.
+        name: Name of the node in the cluster.
+        cgroups: Cgroups of the node.
     """
 
     def __init__(self) -> None:
@@ -122,7 +124,7 @@ class VirtualNode:
         return bool(status["allocatable"]["cpu"] == f"{left}m")
 
     def kubelet_folders(self) -> dict[str, str]:
-        """Where its kubelet is, as values of the chart."""
+        """Return where the node's kubelet has its folders, as values of the chart."""
         return {"folder": "/var/lib/kubelet", "configFolder": ""}
 
     def _do(self, *arguments: str) -> str:

@@ -23,7 +23,7 @@ class Waiting:
 
     Args:
         kubeconfig: An administrator's, of the cluster.
-        folder: For files.
+        folder: Folder for files of the test.
     """
 
     def __init__(self, kubeconfig: str, folder: Path) -> None:
@@ -71,7 +71,7 @@ class Waiting:
             self.cluster.make(made)
 
     def path(self, pod: str) -> str:
-        """Where a pod is in the API."""
+        """Return the path of a pod in the API."""
         return f"/api/v1/namespaces/{self.name}/pods/{pod}"
 
     def read(self, pod: str) -> Pod:

@@ -64,7 +64,7 @@ def test_plan_is_held_once_shown_and_put_back(machine: Machine) -> None:
 
 
 def test_what_pods_could_use_is_gone_on_from_after_a_restart(machine: Machine) -> None:
-    """As the status says that comes with the plan: in a cluster, the last agent's own."""
+    """Demands are read from the last agent's status, which comes with the plan in a cluster."""
     machine.pods.start("aa")
     grant = {"podUID": "aa", "name": "pod-aa", "cores": "1", "memory": "1Gi"}
     told = {"podUID": "aa", "namespace": "default", "name": "pod-aa", "state": "Enforced"}
@@ -146,7 +146,7 @@ def test_plan_that_cannot_be_taken_leaves_the_last_in_force(machine: Machine) ->
 def test_an_agent_that_cannot_write_its_state_lives_and_goes_on_once_it_can(
     machine: Machine,
 ) -> None:
-    """As on a full disk: a plan that is not saved is in force all the same, as far as it can be."""
+    """On a full disk, a plan that cannot be saved is enforced all the same."""
     machine.pods.start("aa")
     second = machine.pods.start("bb")
     machine.want(aa="1")
@@ -212,7 +212,7 @@ def test_agents_and_restores_exclude_each_other(machine: Machine) -> None:
 
 
 def test_killed_agent_goes_on_without_its_plan(machine: Machine) -> None:
-    """As in an outage of the API: the last plan is on disk, and new pods are held to it."""
+    """During an outage of the API server, the last plan on disk confines new pods too."""
     machine.pods.start("aa")
     machine.want(aa="1")
     with machine.running() as agent:

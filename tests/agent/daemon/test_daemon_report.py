@@ -1,4 +1,4 @@
-"""What a status says of a look: conditions that an administrator can act on."""
+"""The status after a round has conditions that an administrator can act on."""
 
 from __future__ import annotations
 

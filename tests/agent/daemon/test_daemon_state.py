@@ -1,4 +1,4 @@
-"""What outlives the process: the last plan, the last measurement, and the lock between agents."""
+"""State that outlives the process: the last plan, the last measurement, and the agents' lock."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ def test_file_system_that_hangs_holds_up_one_thread_only() -> None:
 def test_thread_that_has_answered_but_not_ended_does_not_hold_up_the_next_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """On a busy machine the next read may come before the thread of the last one has ended."""
+    """The next read may come before the last one's thread has ended, on a busy machine."""
     ended = threading.Event()
 
     class Lingering(threading.Thread):

@@ -207,7 +207,7 @@ def start_measuring(agent: Agent) -> None:
 
 
 def test_agent_that_forgot_its_measurement_gives_the_cores_back(tmp_path: Path) -> None:
-    """As after a crash: the next agent knows the plan and no measurement."""
+    """The next agent knows the plan but no measurement, as after a crash."""
     with pod_of(1, tmp_path / "node") as agent:
         start_measuring(agent)
         agent.start_agent()

@@ -36,11 +36,11 @@ class Node:
 
     Attributes:
         fraction: Parallel fraction of the program.
-        pace: What it does a second on one core.
-        drift: By what part of this it gets faster a second.
+        pace: Progress of the program in a second on one core.
+        drift: Part of its pace by which the program becomes faster in a second.
         granted: Cores of its own that the pod has.
         slowness: Seconds that its counter takes to answer, with the value halfway.
-        happening: What happens right before the step that is made at a time.
+        happening: Function to call right before the step at a time, by time.
     """
 
     fraction: float = 0.9
@@ -266,7 +266,7 @@ def test_request_withdrawn_gives_the_cores_back() -> None:
 
 
 def test_another_request_takes_the_place_of_the_first() -> None:
-    """What is not asked for any more ends, and never are two pods measured."""
+    """A measurement ends when its request does, and never are two pods measured at once."""
     node = Node()
     node.run(REQUEST, seconds=10)
     report = node.run(MeasurementRequest("second", "aa"))

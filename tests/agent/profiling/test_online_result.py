@@ -1,4 +1,4 @@
-"""From samples to the parallel fraction; most of it is the core's, and tested there."""
+"""The agent's part of the way from samples to the parallel fraction; the core has its own tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from walras_agent.profiling.samples import fit_samples, memory_bandwidth
 
 
 def samples(*counted: tuple[int, float]) -> list[ProgressSample]:
-    """Of two seconds each."""
+    """Return samples of two seconds each."""
     return [ProgressSample(cores, 2.0, progress) for cores, progress in counted]
 
 

@@ -97,7 +97,7 @@ def instruments(pods: MeasuredPods, perf: Path, event: PerfEvent = CPU_CLOCK) ->
 def test_counters_on_all_cpus_see_what_the_group_runs(
     pods: MeasuredPods, perf: Path, program: str
 ) -> None:
-    """As much as the file of CPU time says, which is read before and after."""
+    """The counters agree with the file of CPU time, which is read before and after."""
     pods.run("aa", sys.executable, "-c", program)
     time_used = CpuTime(pods.tree, pods.pod("aa"))
     assert eventually(lambda: time_used.read() > 0.1)
