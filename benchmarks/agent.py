@@ -282,7 +282,7 @@ def cases(folder: Path) -> Iterator[Case]:
 
 
 class Rest(NamedTuple):
-    """What a process takes while nothing changes.
+    """The CPU time and memory that a process takes while nothing changes.
 
     Attributes:
         resident: Resident memory in MiB (RSS).

@@ -98,7 +98,7 @@ class WorkloadJobs:
 
 
 class _Target(NamedTuple):
-    """What identifies a workload to its MarketJob."""
+    """The workload that a MarketJob names as its target."""
 
     namespace: str
     kind: str
@@ -107,7 +107,7 @@ class _Target(NamedTuple):
 
 
 class _Origin(NamedTuple):
-    """Where a pod comes from.
+    """The workload that made a pod.
 
     Attributes:
         workload: Reference to the workload.

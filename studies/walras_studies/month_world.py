@@ -25,7 +25,7 @@ MEMORY_OF_JOB = 12.0
 """Means: jobs that a user has at a time, hours that one stays, GiB that it could use."""
 
 QUIET, BUSY = 0.25, 2.5
-"""What a job could use of memory in its phases, over its mean; a third of the time it is busy."""
+"""Memory that a job could use while quiet and while busy, a third of the time, over its mean."""
 
 STANDS_IN = (
     "Nothing of this is from a trace. 200 users with 1 to 5 shares have four jobs each on average "

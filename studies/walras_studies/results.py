@@ -37,7 +37,7 @@ class Judgement:
         ours: our figure, in words.
         verdict: the verdict on all draws.
         reason: why it is not a better one.
-        spread: In how many parts of the draws the same is so; empty if nothing was drawn.
+        spread: Number of parts of the draws with the same verdict; empty if nothing was drawn.
     """
 
     where: str

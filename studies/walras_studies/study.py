@@ -19,7 +19,7 @@ DRAWS = 20
 """Parts of the draws of a study, each from seeds of its own, over which verdicts are spread."""
 
 Progress = Callable[[float, str], None]
-"""Is told which part of the work, 0..1, is done, and what comes next."""
+"""Function that takes the part of the work that is done, 0..1, and the name of the next step."""
 
 Verdict = Literal["reproduced", "better", "direction only", "not reproduced", "not judged"]
 

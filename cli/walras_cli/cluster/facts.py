@@ -49,7 +49,7 @@ SLACK = timedelta(seconds=5)
 
 @dataclass(frozen=True, slots=True)
 class Leases:
-    """Which operator and which agents are alive.
+    """Leases of the operator and of agents, which show whether they are alive.
 
     Attributes:
         known: whether one may see that at all.

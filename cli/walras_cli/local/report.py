@@ -85,7 +85,7 @@ class JobResult:
 
 @dataclass(frozen=True, slots=True)
 class UserResult:
-    """What one entitlement was worth and got, averaged over the run times of its jobs."""
+    """The worth of one entitlement and its cores, averaged over the run times of its jobs."""
 
     name: str
     entitled_cores: float

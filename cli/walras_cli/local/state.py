@@ -207,7 +207,7 @@ class JobState:
 
 @dataclass(slots=True)
 class UserState:
-    """What a user was entitled to and got, summed over the run times of its jobs."""
+    """A user's entitlement and cores, summed over the run times of its jobs."""
 
     name: str
     seconds: float = 0.0

@@ -36,7 +36,7 @@ _PATIENCE = 10.0
 
 
 class PodUse:
-    """What pods use, as the metrics API said last.
+    """The last usage of pods by the metrics API.
 
     Args:
         api: Connection to the API server.

@@ -90,7 +90,7 @@ class SupersededError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What identifies a decision.
+    """The identity of a decision: its number, time and author.
 
     Attributes:
         epoch: Number of the decision.
@@ -110,7 +110,7 @@ class Stamp:
 
 
 class Publisher:
-    """Writes decisions.
+    """Writes decisions to the API server.
 
     Args:
         api: Connections to the API server, as many as threads.

@@ -158,7 +158,7 @@ class PodCoRunner:
 
 @dataclass(frozen=True, slots=True)
 class PodReason:
-    """What a pod has, and why.
+    """The cores and memory of a pod, and the reasons for them.
 
     Attributes:
         name: Name of the pod.

@@ -33,7 +33,7 @@ class Partner:
 
 @dataclass(frozen=True, slots=True)
 class NodeBalance:
-    """What a user has of a node, compared with its entitlement there.
+    """The cores of a user on a node, compared with its entitlement there.
 
     Attributes:
         node: Name of the node.

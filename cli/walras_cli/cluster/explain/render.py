@@ -49,7 +49,7 @@ COUNTED = {
     "file": "its own count in a file",
     "http": "its own count by HTTP",
 }
-"""What progress checks counted, in words, where the status has another name for it."""
+"""Sources of progress in words, where the status has other names for them."""
 
 NOT_ESTIMATED = {
     "TooFew": "{}, too few to estimate weights from",

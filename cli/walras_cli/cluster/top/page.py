@@ -40,7 +40,7 @@ _SELECTED: dict[What, Wanted] = {"users": "entitlements", "jobs": "jobs", "nodes
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """Which rows to show, and in which order.
+    """The rows of a table to show, and their order.
 
     Attributes:
         what: users, jobs, nodes, or the beginning of each.
