@@ -46,8 +46,9 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
 
 
 def test_granted_cores_are_the_kernels(life: Life) -> None:
-    assert life.settles(), life.told()
-    granted, cpus = life.shared.granted(), life.shared.cpus()
+    granted = life.settles()
+    assert granted, life.told()
+    cpus = life.shared.cpus()
     assert sum(granted.values()) <= life.node.cpus - 1
     agree = lambda: life.shared.told() == life.shared.cpus()  # noqa: E731
     assert eventually(agree, PATIENCE, pause=5), "a measurement limits a pod for a minute at most"

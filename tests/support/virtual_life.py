@@ -68,14 +68,22 @@ class Life:
         (settings,) = {json.dumps(each) for each in self.before.values()}
         self.before = {name: json.loads(settings) for name in self.settings()}
 
-    def settles(self) -> bool:
-        """Wait until all grants of a plan hold, one of two whole cores at least among them."""
+    def settles(self) -> dict[str, float]:
+        """Wait until all grants of a plan hold, one of two whole cores at least among them.
+
+        Return these grants, since the next plan may already be on its way; none if time runs out.
+        """
+        held: dict[str, float] = {}
 
         def settled() -> bool:
             granted = self.shared.granted()
-            return max(granted.values(), default=0) >= 2 and not self.shared.amiss()
+            if max(granted.values(), default=0) < 2 or self.shared.amiss():
+                return False
+            held.update(granted)
+            return True
 
-        return eventually(settled, PATIENCE, pause=5)
+        eventually(settled, PATIENCE, pause=5)
+        return held
 
     def told(self) -> str:
         """Return what was granted, what the kernel has, and how they differ."""

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agent_command import ANYWHERE, Machine
-from real_cluster import RealCluster, needs_cluster, needs_outage
+from faulty_proxy import FAULTS, FaultyProxy
+from real_cluster import KUBECONFIG, RealCluster, needs_cluster, needs_outage
 from real_pods import TREE, RealPods, allowed, needs_pods
 from waiting import eventually
 from walras_agent.topology import Topology
@@ -42,9 +43,10 @@ class ClusterMachine(Machine):
             yield process
 
     @contextmanager
-    def again(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    def again(self, *arguments: str, kubeconfig: str = "") -> Iterator[subprocess.Popen[bytes]]:
         """The agent, with the file that it had before; the API server is not asked for one."""
-        known = ("--kubeconfig", str(self.folder / "kubeconfig"), "--namespace", self.cluster.name)
+        file = kubeconfig or str(self.folder / "kubeconfig")
+        known = ("--kubeconfig", file, "--namespace", self.cluster.name)
         given = ("--node-name", self.cluster.name, "--release-after", str(RELEASE), *known)
         options = ("--period", "3600", *ANYWHERE)
         with self.started("cluster", *given, *options, *arguments) as process:
@@ -79,7 +81,7 @@ CORE = Topology.read().cores()[0] if TREE else None
 
 
 def test_node_follows_its_allocation_and_tells(machine: ClusterMachine) -> None:
-    """With no more rights than the manual lists."""
+    """The agent has no more rights than the manual lists."""
     cluster = machine.cluster
     first, second = machine.pods.start("aa"), machine.pods.start("bb")
     cluster.grant()
@@ -202,6 +204,32 @@ def test_node_is_held_while_the_server_is_gone(machine: ClusterMachine) -> None:
         finally:
             if not cluster.answers():
                 cluster.restart_server()
+
+
+def test_bad_network_delays_plans_and_loses_no_grant(
+    machine: ClusterMachine, tmp_path: Path
+) -> None:
+    """Requests come late, are refused or cut off; some are carried out and never answered."""
+    cluster = machine.cluster
+    pids = {pod: machine.pods.start(pod) for pod in ("aa", "bb")}
+    proxy = FaultyProxy(KUBECONFIG, seed=1)
+    try:
+        with machine.again(kubeconfig=proxy.kubeconfig(tmp_path)):
+            cluster.want(1, aa="1")
+            assert eventually(lambda: cluster.status().get("enforcedEpoch") == 1)
+            proxy.rate, epoch = 0.5, 1
+            while set(proxy.failed) != set(FAULTS):
+                epoch += 1
+                owner, other = ("aa", "bb") if epoch % 2 else ("bb", "aa")
+                cluster.want(epoch, **{owner: "1"})
+                assert eventually(lambda: cluster.status().get("enforcedEpoch") == epoch)  # noqa: B023
+                assert allowed(pids[owner]) == CORE
+                assert allowed(pids[other]) == machine.everything - allowed(pids[owner])
+            proxy.rate = 0.0
+            assert eventually(lambda: machine.metric("walras_agent_api_up") == 1)
+            assert not machine.lines("there is no NodeAllocation")
+    finally:
+        proxy.close()
 
 
 def test_missing_rights_are_named_and_taken_up_when_given(machine: ClusterMachine) -> None:
