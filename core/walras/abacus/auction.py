@@ -21,6 +21,7 @@ Jobs with limits on their shares take other turns: see `walras.abacus._limited`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -115,7 +116,7 @@ class Auction:
         object.__setattr__(self, "alpha", checked_alpha(alpha))
         object.__setattr__(self, "limits", _checked_limits(limits, weight_rows.shape))
 
-    @property
+    @cached_property
     def limited(self) -> bool:
         """Whether any job cannot use all of some resource."""
         return bool((self.limits < 1).any())
@@ -208,8 +209,10 @@ def run_auction(
     Returns:
         Sub-budgets and shares, with proven bounds on what any job could still gain.
     """
-    wanted = (auction.weights > 0) & (auction.limits > 0)
-    bidders = contested_bids(wanted, auction.limits)
+    wanted = auction.weights > 0
+    if auction.limited:
+        wanted &= auction.limits > 0
+    bidders = contested_bids(wanted, auction.limits if auction.limited else 1.0)
     weights = auction.weights if bidders.all() else read_only(auction.weights * bidders)
     sub_budgets = first_sub_budgets(auction.budgets, bidders, start)
     powers = np.sqrt(sub_budgets) if auction.alpha == 0.5 else sub_budgets**auction.alpha
@@ -314,6 +317,8 @@ def checked_alpha(alpha: float) -> float:
 def _checked_limits(limits: ArrayLike, shape: tuple[int, ...]) -> Floats:
     """Return limits as an array of this shape, if all are from 0 to 1."""
     given = np.asarray(limits, np.float64)
+    if given.shape == () and given == 1:  # as in most auctions, so that it must cost nothing
+        return np.broadcast_to(1.0, shape)
     every = np.full(shape, given) if given.shape == () else given
     checked = check_finite("limits", every, shape, AuctionError)
     refuse("limits", checked, (checked < 0) | (checked > 1), "is outside 0..1", AuctionError)
