@@ -416,8 +416,9 @@ def test_a_write_about_another_version_than_the_last_is_refused(
 
 
 def test_a_leader_whose_time_is_over_overwrites_nothing_of_its_successor(
-    cluster: OperatorCluster, api: Api
+    cluster: OperatorCluster, api: Api, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO")
     node = cluster.node()
     mirror = Mirror(Scope(cluster.name).kinds, lambda _: None, time.monotonic)
     stale = Publisher(
@@ -431,6 +432,8 @@ def test_a_leader_whose_time_is_over_overwrites_nothing_of_its_successor(
     ObjectWriter(api).allocation(plan(cluster, node, "a", "b"), 2 * EPOCHS + 1, known)
     assert stale.publish(decision, stamp).count("superseded") == 1
     assert (cluster.epoch(node), cluster.grants(node)) == (2 * EPOCHS + 1, 2)
+    told = [each.levelname for each in caplog.records if f"NodeAllocation {node}" in each.message]
+    assert told == ["INFO"]  # nobody has to act
     stale.close()
 
 

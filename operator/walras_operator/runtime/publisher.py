@@ -135,6 +135,7 @@ class Publisher:
         self._bucket = TokenBucket()
         self._bucket_lock = threading.Lock()
         self._problems: list[str] = []  # of the current decision
+        self._superseded: list[str] = []
         self._owed: dict[Reference, int] = {}  # objects whose statuses were deferred, in order
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="publish")
 
@@ -280,11 +281,16 @@ class Publisher:
         outcome.results.update((kind, result) for result in self._pool.map(do, writes))
 
     def _complain(self) -> None:
-        for problem in self._problems[:_LOGGED]:
-            _log.error("not published: %s", problem, extra={"event": "publish-failed"})
-        if len(self._problems) > _LOGGED:
-            _log.error("not published: %d others", len(self._problems) - _LOGGED)
-        self._problems.clear()
+        """Log what was not written; objects that others have changed are no error."""
+        for level, problems, event in (
+            (logging.ERROR, self._problems, "publish-failed"),
+            (logging.INFO, self._superseded, "superseded"),
+        ):
+            for problem in problems[:_LOGGED]:
+                _log.log(level, "not published: %s", problem, extra={"event": event})
+            if len(problems) > _LOGGED:
+                _log.log(level, "not published: %d others", len(problems) - _LOGGED)
+            problems.clear()
 
     def _profile(self, write: ProfileWrite) -> Result:
         def make(*, again: bool) -> None:  # noqa: ARG001 - it is there or it is not
@@ -398,7 +404,7 @@ class Publisher:
                 wait = min(max(pause, error.retry_after), _LONGEST_PAUSE)
                 time.sleep(wait * random.uniform(0.5, 1.0))  # noqa: S311 - nothing secret about it
             except SupersededError as error:
-                self._problems.append(f"{title}: left alone: {error}")
+                self._superseded.append(f"{title}: {error}; it is decided again")
                 return "superseded"
             else:
                 return "written"
