@@ -14,7 +14,7 @@ def compile_ahead() -> None:
     from a read-only file system. Run this command when you build a container image:
 
     \b
-      RUN pip install walras && walras compile
+      RUN pip install './walras-VERSION-py3-none-any.whl[what-if]' && walras compile
     """  # noqa: D301 - the backspace keeps click from filling the lines
     from walras.warmup import compile_kernels
 

@@ -76,8 +76,8 @@ class LazyGroup(click.Group):
             if command not in EXTRAS:
                 raise
             raise Failure(
-                f"walras {command} needs {error.name}, which is not installed: "
-                f"pip install 'walras[{EXTRAS[command]}]'"
+                f"walras {command} needs {error.name}, which is not installed; in the root folder "
+                f"of Walras's repository, run: pip install '.[{EXTRAS[command]}]'"
             ) from error
 
 

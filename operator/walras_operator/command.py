@@ -41,7 +41,12 @@ for each in (crds, release, check, ledger):
 
 @main.command()
 @namespace_option("Namespace of the Leases of the operator and of the agents.")
-@click.option("--lease-name", default=OPERATOR, show_default=True)
+@click.option(
+    "--lease-name",
+    default=OPERATOR,
+    show_default=True,
+    help="Name of the Lease that elects the leader.",
+)
 @click.option(
     "--lease-seconds",
     type=click.IntRange(min=3, max=3600),

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from walras.karma.ledger import UNIT, Ledger, in_credits
+from walras.resources.contract import MARKET_NAME
 from walras.resources.market import MOST_BALANCES, CreditBalance, LedgerPart, LedgerReport
 from walras_operator.conditions import Problem
 
@@ -104,8 +105,10 @@ def read_credits(
     except ValueError as error:
         return Problem(
             "LedgerUnreadable",
-            f"status.ledger: credits for memory cannot be read ({str(error).splitlines()[0]}); put "
-            f"it right, or remove it to have all begin anew with the same credits",
+            f"status.ledger: credits for memory cannot be read ({str(error).splitlines()[0]}); "
+            f"restore the ConfigMaps that status.ledger.parts names, or let all users begin again "
+            f"with the same credits: kubectl patch market {MARKET_NAME} --subresource=status "
+            """--type=json -p '[{"op":"remove","path":"/status/ledger"}]'""",
         )
 
 

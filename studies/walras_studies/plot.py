@@ -11,7 +11,10 @@ try:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 except ImportError as error:
-    raise Failure("plots need matplotlib: pip install 'walras[studies]'") from error
+    raise Failure(
+        "plots need matplotlib; in the root folder of Walras's repository, run: "
+        "pip install '.[studies]'"
+    ) from error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -96,6 +96,24 @@ CASES: dict[str, tuple[dict[str, Any], str, str, str]] = {
         "NodeAllocation n1",
         "the static policy",
     ),
+    "an agent refuses to write": (
+        {
+            "allocations": [
+                document(
+                    "NodeAllocation",
+                    "n1",
+                    status={
+                        "conditions": [
+                            {"type": "Ready", "reason": "Refused", "message": "no configuration"}
+                        ]
+                    },
+                )
+            ]
+        },
+        "error",
+        "NodeAllocation n1",
+        "no configuration",
+    ),
     "a namespace's entitlement does not admit it": (
         {"namespaces": [namespace("web", **{"walras.dev/entitlement": "vision"})]},
         "warning",

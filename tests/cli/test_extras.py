@@ -46,7 +46,7 @@ def test_a_command_whose_libraries_are_missing_says_what_installs_them(
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith(f"walras: walras {arguments[0]} needs ")
-    assert done.stderr.rstrip().endswith(f"pip install 'walras[{extra}]'")
+    assert done.stderr.rstrip().endswith(f"pip install '.[{extra}]'")
 
 
 @pytest.mark.parametrize("command", ["top", "check", "report"])

@@ -366,7 +366,7 @@ WORKED = {
     "as before": (0.53, [1, 9, 9, 1], [1, 9, 9, 1]),
     # dedup 1 -> 1.429 and x264 6.818 -> 6.25: the ten cores of node one would do less in all.
     "a core for dedup is one from x264": (0.60, [2, 9, 8, 1], [1, 9, 9, 1]),
-    # As dedup starves, alice does (1 + 5.521)/2 = 3.26; her half of both nodes would do 3.51, and
+    # As dedup starves, alice does (1 + 5.769)/2 = 3.38; her half of both nodes would do 3.52, and
     # the new division does 3.84. Node one is divided anew. On node two she would lose, and stays.
     "alice is below her entitlement": (0.85, [3, 8, 7, 2], [3, 9, 7, 1]),
 }

@@ -83,6 +83,7 @@ def test_behind_a_proxy_only_the_proxy_can_connect() -> None:
     [
         ({"dashboard": {"proxyHeaders": {**PROXY, "secretName": ""}}}, "proxyHeaders.secretName"),
         ({"dashboard": {"proxyHeaders": {**PROXY, "from": []}}}, "proxyHeaders.from"),
+        ({"dashboard": {"proxyHeaders": PROXY}, "hostNetwork": True}, "hostNetwork: true"),
         (
             {"dashboard": {"proxyHeaders": PROXY}, "networkPolicy": {"enabled": False}},
             "networkPolicy.enabled",

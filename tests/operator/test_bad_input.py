@@ -165,7 +165,7 @@ CASES = [
         (bad(command=["make"]),),
         {BAD: ("NoSelector", "give selector or targetRef")},
     ),
-    Case("a job that selects nothing", (bad(),), {BAD: ("NoPods", "it has no active pod")}),
+    Case("a job that selects nothing", (bad(),), {BAD: ("NoPods", "selects no pod that runs or waits")}),
     Case(
         "a younger job that selects another's pods",
         (bad(selector={"matchLabels": {"app": "train"}}, created="2026-01-02T00:00:00Z"),),
@@ -209,7 +209,7 @@ CASES = [
     Case(
         "a job whose pods have ended",
         (bad(), pod("a", "bad", phase="Succeeded"), pod("b", "bad", phase="Failed")),
-        {BAD: ("NoPods", "it has no active pod")},
+        {BAD: ("NoPods", "selects no pod that runs or waits")},
     ),
     Case(
         "a node whose other pods have requested all of it",

@@ -79,7 +79,7 @@ def test_the_first_decision_tells_who_is_admitted_and_what_everybody_got() -> No
         for each in decision.events
         if (each.object.name, each.reason) == ("train", "CoresChanged")
     )
-    assert moved == "Pod train-0 has 2 cores of its own of n1, after none"
+    assert moved == "Pod train-0 on n1: now 2 cores of its own, before no cores"
     assert states(decision) == ["Granted"]
     entitled = status(decision, "Entitlement", "vision")
     assert entitled["budgetShare"] == "0.25"
@@ -176,7 +176,7 @@ def test_a_change_of_shares_moves_cores_and_says_so_once() -> None:
         ("serve", "Normal", "CoresChanged"),
         ("train", "Normal", "CoresChanged"),
     ]
-    assert "has 6 cores of its own of n1, after 2 cores of its own" in decision.events[1].message
+    assert "on n1: now 6 cores of its own, before 2 cores of its own" in decision.events[1].message
 
 
 def test_conditions_keep_their_time_until_their_status_changes() -> None:

@@ -133,7 +133,7 @@ def test_the_command_line_installs_alone_from_the_wheel(made: str, tmp_path: Pat
     what_if = [str(walras), "what-if", "-f", "-"]
     done = subprocess.run(what_if, input="", capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "pip install 'walras[what-if]'" in done.stderr
+    assert "pip install '.[what-if]'" in done.stderr
     run(*pip, "install", f"walras[what-if] @ file://{wheel}")
     cluster = ROOT / "examples" / "what-if" / "cluster.yaml"
     assert json.loads(run(walras, "what-if", "-f", cluster, "-o", "json"))

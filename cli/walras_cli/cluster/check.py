@@ -235,7 +235,10 @@ def _nodes(seen: Seen) -> Iterator[Finding]:
     """Yield nodes whose agent says that it cannot enforce grants."""
     for each in seen.allocations:
         for condition in _conditions(each):
-            if condition.get("type") == "Ready" and condition.get("reason") == "Failed":
+            if condition.get("type") == "Ready" and condition.get("reason") in {
+                "Failed",
+                "Refused",
+            }:
                 name = each["metadata"]["name"]
                 yield Finding("error", f"NodeAllocation {name}", str(condition.get("message")))
 

@@ -77,13 +77,19 @@ def _behind(facts: Facts) -> list[str]:
     return [*users, *jobs]
 
 
+TO_CREATE_A_MARKET = (
+    "create one by market.create of the chart, or apply {apiVersion: walras.dev/v1alpha1, "
+    "kind: Market, metadata: {name: default}, spec: {mode: observe}}"
+)
+"""What to do where there is no Market."""
+
+
 def _market(facts: Facts) -> Iterator[str]:
     market = facts.market
     if market is None:
         if RIGHT_TO_MARKET not in facts.withheld:
             yield (
-                "there is no Market named default, so no cores are divided; create one (all of its "
-                "fields have defaults)"
+                f"there is no Market named default, so no cores are divided; {TO_CREATE_A_MARKET}"
             )
         return
     ready = market.ready

@@ -20,12 +20,6 @@ _CLUSTER = (
     click.option(
         "--context", metavar="NAME", help="A context of that file.  [default: the current one]"
     ),
-    click.option(
-        "-n",
-        "--namespace",
-        metavar="NAME",
-        help="The namespace to show.  [default: that of the context]",
-    ),
 )
 
 
@@ -46,24 +40,37 @@ class Target:
     everywhere: bool = False
 
 
-def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``--kubeconfig``, ``--context`` and ``-n``: the command gets them as ``target``."""
+def target_options(about_namespace: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that adds ``--kubeconfig``, ``--context`` and ``-n`` to a command.
 
-    @wraps(command)
-    def with_target(
-        *arguments: Any,
-        kubeconfig: str | None,
-        context: str | None,
-        namespace: str | None,
-        all_namespaces: bool = False,
-        **others: Any,
-    ) -> Any:
-        target = Target(kubeconfig, context, namespace, all_namespaces)
-        return command(*arguments, target=target, **others)
+    The command gets them as ``target``.
 
-    for option in reversed(_CLUSTER):
-        with_target = option(with_target)
-    return with_target
+    Args:
+        about_namespace: Help for ``-n``.
+    """
+    namespace_option = click.option("-n", "--namespace", metavar="NAME", help=about_namespace)
+
+    def add_options(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def with_target(
+            *arguments: Any,
+            kubeconfig: str | None,
+            context: str | None,
+            namespace: str | None,
+            all_namespaces: bool = False,
+            **others: Any,
+        ) -> Any:
+            target = Target(kubeconfig, context, namespace, all_namespaces)
+            return command(*arguments, target=target, **others)
+
+        for option in reversed((*_CLUSTER, namespace_option)):
+            with_target = option(with_target)
+        return with_target
+
+    return add_options
+
+
+cluster_options = target_options("The namespace to show.  [default: that of the context]")
 
 
 all_namespaces_option = click.option(

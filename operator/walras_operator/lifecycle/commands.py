@@ -250,8 +250,9 @@ def _errors_explained() -> Iterator[None]:
         yield
     except NotReleasedError as error:
         head = (
-            "not all nodes are restored in time, and operators lead again; "
-            "run the command again with a longer --timeout"
+            "not all nodes are restored in time, and operators lead again; allow more time: by "
+            "--timeout of this command, or by hooks.releaseSeconds of the chart (helm upgrade, "
+            "then helm uninstall with a longer --timeout)"
         )
         raise Failure(head, *str(error).splitlines()) from error
     except (ApiError, DowngradeError) as error:

@@ -131,8 +131,8 @@ def _moves(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]
     for pod in listed(after, "pods"):
         had, has = _cores(former.get(pod["name"], {})), _cores(pod)
         if had != has:
-            node = f" of {pod['node']}" if "node" in pod else ""
-            yield f"Pod {pod['name']} has {has}{node}, after {had}"
+            node = f" on {pod['node']}" if "node" in pod else ""
+            yield f"Pod {pod['name']}{node}: now {has}, before {had}"
 
 
 def _cores(pod: Mapping[str, Any]) -> str:
@@ -140,5 +140,5 @@ def _cores(pod: Mapping[str, Any]) -> str:
     if own:
         return f"{own} cores of its own" if own != 1 else "1 core of its own"
     if shared:
-        return f"a part of {shared} shared" if shared != 1 else "a part of 1 shared"
-    return "none"
+        return f"a part of {shared} shared cores" if shared != 1 else "a part of 1 shared core"
+    return "no cores"

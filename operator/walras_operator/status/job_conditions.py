@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from walras_operator.world import Document
 
 
+NO_PODS = Problem(
+    "NoPods",
+    "spec.selector or spec.targetRef selects no pod that runs or waits; start one, or correct it",
+)
+
+
 def job_conditions(
     job: MarketJob,
     validated: Validated,
@@ -63,7 +69,7 @@ def objective(bid: BidOutcome | None) -> ConditionState:
     if not bid.prolific:
         way_out = "lower spec.auction.minimumUtility, raise its budget, or wait"
         return fails(Problem("Leftovers", f"{message}; {way_out}"))
-    return fails(Problem("Missed", f"{message}; lower spec.auction.minimumUtility by a core"))
+    return fails(Problem("Missed", f"{message}; lower spec.auction.minimumUtility a little"))
 
 
 def overcommitted(short: Sequence[Grant]) -> ConditionState:
@@ -94,7 +100,7 @@ def _ready(
     if overlaps:
         return fails(Problem("Overlap", summarize(overlaps)))
     if not pods:
-        return fails(Problem("NoPods", "it has no active pod"))
+        return fails(NO_PODS)
     failed = [
         f"Pod {each['name']}: {each.get('reason', '')}"
         for each in pods
@@ -153,5 +159,5 @@ def _selected(
     if overlaps:
         return fails(Problem("Overlap", summarize(overlaps)))
     if not pods:
-        return fails(Problem("NoPods", "it has no active pod"))
-    return holds("Selected", f"{len(pods)} pods are its own")
+        return fails(NO_PODS)
+    return holds("Selected", f"{len(pods)} {'pod' if len(pods) == 1 else 'pods'} of its own")

@@ -98,8 +98,8 @@ def cleared(plan: Plan) -> ConditionState:
         return holds("Cleared", f"{plan.mechanism} divides cores among {len(plan.users)} users")
     return holds(
         "Approximate",
-        f"{plan.solver} stopped short of what it was asked, at a residual of {plan.residual:.1e}; "
-        f"its outcome is used",
+        f"the solver ({plan.solver}) did not converge: conditions of the equilibrium are violated "
+        f"by up to {plan.residual:.1e} (relative); its result is used until the next decision",
     )
 
 

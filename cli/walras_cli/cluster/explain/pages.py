@@ -20,7 +20,12 @@ from walras_cli.cluster.explain.render import render_job, render_node, render_us
 from walras_cli.cluster.explain.render_pools import render_cluster
 from walras_cli.cluster.explain.user import UserExplanation, explain_user
 from walras_cli.cluster.facts import RIGHT_TO_ENTITLEMENTS, ApiObject, Facts, facts_of
-from walras_cli.cluster.notes import RIGHT_TO_MARKET, remarks_of, warnings_of
+from walras_cli.cluster.notes import (
+    RIGHT_TO_MARKET,
+    TO_CREATE_A_MARKET,
+    remarks_of,
+    warnings_of,
+)
 from walras_cli.output import plain
 from walras_service.api_errors import ApiError
 from walras_service.failures import BadInput, Failure
@@ -158,7 +163,10 @@ def cluster_page_of(cluster: Cluster) -> ExplainPage:
     facts = facts_of(cluster, ("market", "leases"))
     if facts.market is None:
         _require(cluster, facts, "the Market", RIGHT_TO_MARKET)
-        raise BadInput("there is no Market named default, so there is nothing to explain")
+        raise BadInput(
+            "there is no Market named default, so there is nothing to explain; "
+            f"{TO_CREATE_A_MARKET}"
+        )
     return _page("Cluster", explain_cluster(facts, facts.market), facts)
 
 

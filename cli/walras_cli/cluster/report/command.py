@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from walras_cli.cluster.options import cluster_options
+from walras_cli.cluster.options import target_options
 from walras_service.failures import BadInput, Failure
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class By(click.ParamType[frozenset[str], str]):
 
 
 @click.command(short_help="Show what users were entitled to, held and paid over weeks or months.")
-@cluster_options
+@target_options("Namespace of the operator.  [default: that of its Lease]")
 @click.option(
     "--since", type=When(), default="30d", show_default=True, metavar="WHEN", help="Start."
 )
