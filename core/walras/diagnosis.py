@@ -4,6 +4,7 @@ Section IV of "Amdahl's Law in the Datacenter Era" names the cases in which Karp
 overheads that grow with cores, too few tasks, data that are too small.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -158,8 +159,12 @@ def _last_gain(fit: SpeedupFit) -> int | None:
 
 
 def _speedups(fit: SpeedupFit) -> dict[int, float]:
-    """Return the speedup that a fit says was measured at each core count."""
-    return {cores: 1 / (1 - f + f / cores) for cores, f in fit.by_cores.items()}
+    """Return the speedup that a fit says was measured at each core count.
+
+    It is infinite from F = x / (x - 1) on: no time is left on x cores.
+    """
+    times = {cores: 1 - f + f / cores for cores, f in fit.by_cores.items()}
+    return {cores: 1 / time if time > 0 else math.inf for cores, time in times.items()}
 
 
 def _super_linear(case: _Case) -> str | None:

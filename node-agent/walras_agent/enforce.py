@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 NO_LIMITS: Mapping[str, int] = MappingProxyType({})
 
 _TRIES = 3
+_MOST_DELETED = 64  # originals of deleted groups, since to forget them is a durable write
 _GONE = "its child cgroups keep changing while it is moved"
 _STUCK = "waits for CPUs that other pods still use"
 
@@ -155,6 +156,7 @@ class CpuEnforcer:
         for name in _misplaced(pods, node_cpus, fixed):
             failed.setdefault(name, _backing_off(name))
         self._enforce_quotas(pods, node_cpus, writes, failed, fixed)
+        self._forget_deleted(pods)
         return CpuRound(node_cpus, first, tuple(writes), tuple(failed.values()))
 
     def with_cgroups(self, cgroups: Cgroups, journal: Journal) -> CpuEnforcer:
@@ -250,6 +252,20 @@ class CpuEnforcer:
             if setting.controller == "cpu" and setting.group not in kept
         ]
         self._restore(lost, writes, failed, fixed)
+
+    def _forget_deleted(self, pods: Sequence[ObservedPod]) -> None:
+        """Forget the originals of groups that were deleted, once there are many."""
+        here = {each.group.name for pod in pods for each in pod.containers}
+        here.update(pod.group for pod in pods)
+        originals = self.journal.originals
+        away = [setting for setting in self._cpu_settings() if setting.group not in here]
+        deleted = [
+            setting
+            for setting in away
+            if self.cgroups.identity(setting.group) != originals[setting].identity
+        ]
+        if len(deleted) > _MOST_DELETED:
+            self.journal.forget(deleted)
 
     def _cpu_settings(self) -> list[CgroupFile]:
         """Return the CPU files that the journal has originals of."""

@@ -12,10 +12,9 @@ import os
 import resource
 from dataclasses import dataclass, field
 
-from walras_agent.tree import CgroupError, CgroupFile, CgroupTree
+from walras_agent.tree import CgroupError, CgroupFile, CgroupTree, read_text
 
 _MOST = 8192
-_WHOLE = 65536  # bytes, more than any cgroup file has
 
 _NO_MORE = frozenset({errno.EMFILE, errno.ENFILE})
 
@@ -44,13 +43,13 @@ class OpenFileTree(CgroupTree):
         kept = self._open.get(setting)
         if kept is not None:
             try:
-                return _text(kept)
+                return read_text(kept)
             except OSError as error:
                 os.close(self._open.pop(setting))
                 if error.errno != errno.ENODEV:
                     raise CgroupError(setting, error.errno or 0) from error
         try:
-            return _text(self._keep(setting))
+            return read_text(self._keep(setting))
         except OSError as error:
             raise CgroupError(setting, error.errno or 0) from error
 
@@ -80,7 +79,3 @@ class OpenFileTree(CgroupTree):
         deleted = {group for group in groups if self.identity(group) is None}
         for setting in [known for known in self._open if known.group in deleted]:
             os.close(self._open.pop(setting))
-
-
-def _text(descriptor: int) -> str:
-    return os.pread(descriptor, _WHOLE, 0).decode("ascii").rstrip("\n")

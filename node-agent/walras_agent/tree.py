@@ -25,6 +25,9 @@ CONTROLLERS: tuple[Controller, ...] = get_args(Controller)
 
 _REQUIRED: tuple[Controller, ...] = ("cpuset", "cpu", "memory")
 
+_WHOLE = 1 << 16  # bytes of one read, more than the kernel gives at once
+_PART = os.sysconf("SC_PAGE_SIZE") // 2  # a shorter answer is the last one
+
 _LINKS_OF_A_LEAF = 2  # link count of a directory without subdirectories: its name, and "."
 
 _GONE = frozenset({errno.ENOENT, errno.ENODEV})
@@ -112,6 +115,19 @@ class Cgroups(Protocol):
         """Return the child groups of a group, sorted; empty if the group does not exist."""
 
 
+def read_text(descriptor: int) -> str:
+    """Return the text of an open cgroup file from its beginning, without the final line break.
+
+    The kernel makes the text of most files at once, within a page. Long lists, such as those of
+    processes, come in parts that nearly fill a page each.
+    """
+    part = text = os.pread(descriptor, _WHOLE, 0)
+    while len(part) > _PART:
+        part = os.pread(descriptor, _WHOLE, len(text))
+        text += part
+    return text.decode("ascii").rstrip("\n")
+
+
 @dataclass(frozen=True, slots=True)
 class CgroupTree:
     """The cgroups of this node's kernel (implements `Cgroups`).
@@ -157,8 +173,7 @@ class CgroupTree:
         try:
             descriptor = os.open(self._path(setting), os.O_RDONLY | os.O_CLOEXEC)
             try:
-                # The kernel makes the text of such a file within a page at once.
-                return os.read(descriptor, 65536).decode("ascii").rstrip("\n")
+                return read_text(descriptor)
             finally:
                 os.close(descriptor)
         except OSError as error:

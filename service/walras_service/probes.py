@@ -9,8 +9,10 @@ from __future__ import annotations
 import logging
 import ssl
 import threading
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import SHUT_RDWR
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prometheus_client.exposition import choose_encoder
@@ -32,6 +34,9 @@ PROBES = frozenset({"/healthz", "/readyz"})
 
 TIMEOUT = 10
 """Seconds that a client may be silent, in its TLS handshake too."""
+
+MOST_CONNECTIONS = 64
+"""Most connections at a time; one more ends the oldest, which a probe or a scrape never is."""
 
 
 class Answer(NamedTuple):
@@ -88,6 +93,7 @@ class _Server(ThreadingHTTPServer):
     """Server whose connections have their TLS handshake in their own thread."""
 
     daemon_threads = True
+    request_queue_size = MOST_CONNECTIONS
 
     def __init__(
         self,
@@ -99,6 +105,8 @@ class _Server(ThreadingHTTPServer):
     ) -> None:
         self.pages, self.registry = pages, registry
         self._certificate, self._review = certificate, review
+        self._connections: dict[socket, None] = {}  # the oldest first
+        self._lock = threading.Lock()
         super().__init__(address, _Handler)
 
     def get_request(self) -> tuple[socket, Any]:
@@ -107,6 +115,23 @@ class _Server(ThreadingHTTPServer):
             return connection, client
         connection.settimeout(TIMEOUT)
         return self._certificate.wrap(connection), client
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread, and end the oldest connection if there are too many."""
+        with self._lock:
+            self._connections[request] = None
+            if len(self._connections) > MOST_CONNECTIONS:
+                oldest = next(iter(self._connections))
+                del self._connections[oldest]
+                with suppress(OSError):
+                    oldest.shutdown(SHUT_RDWR)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Forget a connection, and close it."""
+        with self._lock:
+            self._connections.pop(request, None)
+        super().shutdown_request(request)
 
     def handle_error(self, *_: object) -> None:
         """Log nothing: anybody may break a connection off."""

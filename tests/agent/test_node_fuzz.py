@@ -140,7 +140,7 @@ class Fuzz:
         self.grants |= {"elsewhere": 1000} if self.random.random() < 0.1 else {}
         mode: Mode = "observe" if self.random.random() < 0.1 else "enforce"
         self.node.memory_nodes = self.random.choice(["any", "local"])
-        self.memory = self.random.choice([None, 50 * MIB, 200 * MIB, 2 * LIMIT])
+        self.memory = self.random.choice([None, 4096, 50 * MIB, 200 * MIB, 2 * LIMIT])
         self.node.plan(mode, self.memory, **self.grants)
 
     def container_comes(self) -> None:

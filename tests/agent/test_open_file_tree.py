@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from walras_agent.open_file_tree import OpenFileTree
-from walras_agent.tree import CgroupError, CgroupFile, CgroupTree, TreeError
+from walras_agent.tree import CgroupError, CgroupFile, CgroupTree, TreeError, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,6 +67,24 @@ def test_every_read_is_fresh(tree: OpenFileTree) -> None:
     before = descriptors()
     tree.read(setting())
     assert descriptors() == before
+
+
+@pytest.mark.system
+def test_a_list_longer_than_a_page_is_read_to_its_end() -> None:
+    """The kernel lists memory maps, like processes of a group, in parts of less than a page."""
+    program = "from mmap import mmap; kept = [mmap(-1, 1) for _ in range(200)]"
+    command = [sys.executable, "-c", f"{program}; print(flush=True); input()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as started:
+        assert started.stdout is not None
+        started.stdout.readline()
+        maps = Path(f"/proc/{started.pid}/maps")
+        descriptor = os.open(maps, os.O_RDONLY)
+        try:
+            assert read_text(descriptor) == maps.read_text().rstrip("\n")
+            assert len(read_text(descriptor)) > 2 * os.sysconf("SC_PAGE_SIZE")
+        finally:
+            os.close(descriptor)
+            started.communicate(b"\n")
 
 
 def test_group_that_is_gone_is_gone(tree: OpenFileTree) -> None:

@@ -171,6 +171,30 @@ def test_memory_is_held_with_the_cores_and_put_back(node: Node) -> None:
     assert node.kernel.oom_kills == []
 
 
+def test_a_grant_of_next_to_no_memory_ends_neither_agent_nor_pod(node: Node) -> None:
+    node.start_pod("a", memory=Memory(anonymous=10 * MIB))
+    node.plan(a=2000, memory=4096)
+    for _ in range(60):
+        status = node.step(2.0)
+    assert states(status) in ({"a": "Enforced"}, {"a": "Pending"})
+    assert len(node.cpus(node.container("a"))) == 2
+    assert node.kernel.oom_kills == []
+
+
+def test_originals_of_pods_that_have_ended_do_not_pile_up(node: Node) -> None:
+    node.start_pod("a")
+    node.plan(a=2000)
+    for number in range(200):
+        node.start_pod(f"p{number}")
+        node.step(10.0)
+        node.kernel.remove(node.pod(f"p{number}"))
+    node.step(10.0)
+    assert len(node.journal.originals) < 100
+    node.plan()
+    node.step()
+    assert dict(node.journal.originals) == {}
+
+
 def test_agent_that_was_killed_goes_on_where_it_was(node: Node) -> None:
     for uid in "abc":
         node.start_pod(uid)

@@ -165,7 +165,11 @@ CASES = [
         (bad(command=["make"]),),
         {BAD: ("NoSelector", "give selector or targetRef")},
     ),
-    Case("a job that selects nothing", (bad(),), {BAD: ("NoPods", "selects no pod that runs or waits")}),
+    Case(
+        "a job that selects nothing",
+        (bad(),),
+        {BAD: ("NoPods", "selects no pod that runs or waits")},
+    ),
     Case(
         "a younger job that selects another's pods",
         (bad(selector={"matchLabels": {"app": "train"}}, created="2026-01-02T00:00:00Z"),),

@@ -9,6 +9,7 @@ import socket
 import ssl
 import urllib.error
 import urllib.request
+from contextlib import ExitStack
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,7 +22,7 @@ from scripted_api import ScriptedServer, answer
 from walras_service.api import Api
 from walras_service.authorization import AccessReview
 from walras_service.failures import BadInput
-from walras_service.probes import serve, verdict
+from walras_service.probes import MOST_CONNECTIONS, serve, verdict
 
 if TYPE_CHECKING:
     from http.server import BaseHTTPRequestHandler
@@ -65,6 +66,21 @@ def test_probes_say_what_is_wrong_and_metrics_are_there(caplog: pytest.LogCaptur
 def test_an_address_that_cannot_be_had_is_bad_input() -> None:
     with pytest.raises(BadInput, match=r"192\.0\.2\.1:9: .*choose another address with --listen"):
         serve(("192.0.2.1", 9), {}, CollectorRegistry())
+
+
+def test_connections_that_say_nothing_keep_no_probe_out(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    serve(("127.0.0.1", 0), {"/healthz": lambda: verdict([])}, CollectorRegistry())
+    url = listening(caplog)
+    host, port = url.removeprefix("http://").split(":")
+    with ExitStack() as stack:
+        silent = [
+            stack.enter_context(socket.create_connection((host, int(port))))
+            for _ in range(3 * MOST_CONNECTIONS)
+        ]
+        assert get(f"{url}/healthz") == (200, "ok\n")
+        silent[0].settimeout(60)
+        assert silent[0].recv(1) == b""  # ended
 
 
 def listening(caplog: pytest.LogCaptureFixture) -> str:

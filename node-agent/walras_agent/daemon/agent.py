@@ -96,6 +96,7 @@ class Agent:
     _enforced: bool = False
     _demands_restored: bool = False
     _stopping: bool = False
+    _crash: str = ""  # the last one, so that it is not logged every second
 
     def resume(self) -> None:
         """Restore the plan and the last measurement of the agent that ran before this one."""
@@ -191,8 +192,14 @@ class Agent:
             return self.node.reconciler.step(now, self.node.profiler.limits(now))
         except JournalError as error:
             _log.error("%s", error, extra={"event": "journal"})
-            plan = self._plan or NodePlan(0, "observe", ())
-            return NodeStatus(plan.epoch, plan.mode, refused=str(error))
+            problem = str(error)
+        except Exception as error:  # noqa: BLE001 - the same plan would end every next agent, too
+            problem = f"internal error ({error!r:.200}); report the stack trace in the agent's log"
+            if problem != self._crash:
+                _log.exception("a pass failed", extra={"event": "crash"})
+            self._crash = problem
+        plan = self._plan or NodePlan(0, "observe", ())
+        return NodeStatus(plan.epoch, plan.mode, refused=problem)
 
     def _record(self, status: NodeStatus) -> float | None:
         """Return the seconds from accepting the plan until it was enforced.

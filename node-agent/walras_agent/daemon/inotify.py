@@ -111,7 +111,8 @@ class ChangeWaiter:
         for folder in self._watched.keys() - wanted:
             watch = self._watched.pop(folder)
             if watch in self._inotify.watches:  # else the folder is gone, and the watch with it
-                self._inotify.rm_watch(watch)
+                with suppress(OSError):  # it went just now
+                    self._inotify.rm_watch(watch)
         for folder in wanted - self._watched.keys():
             try:
                 self._watched[folder] = self._inotify.add_watch(folder, _MASK)

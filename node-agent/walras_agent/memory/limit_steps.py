@@ -173,13 +173,14 @@ def next_step(
 
     Args:
         pod: Memory of the pod as observed.
-        grant: Grant in bytes; None to restore the original limits.
+        grant: Grant in bytes, of which whole 64 KiB count, at least one; None to restore the
+            original limits.
         histories: Histories that the last step returned, by group; empty at first.
         now: Monotonic time in seconds.
         pace: Timing of reclaim.
 
     Raises:
-        ValueError: The grant is less than 64 KiB, or the samples lack the pod's own group.
+        ValueError: The samples lack the pod's own group.
     """
     groups = _groups(pod, grant, histories, now, pace or ReclaimPace())
     raises = [write for group in groups for write in group.raises()]
@@ -207,7 +208,7 @@ def progress(
         pace: Timing of reclaim.
 
     Raises:
-        ValueError: The grant or the samples are invalid; see `next_step`.
+        ValueError: The samples are invalid; see `next_step`.
     """
     groups = _groups(pod, grant, histories, now, pace or ReclaimPace())
     reasons = [reason for group in groups if (reason := group.why_pending())]
@@ -224,8 +225,6 @@ def _groups(
     pace: ReclaimPace,
 ) -> list[_Group]:
     """Return the groups whose limits are changed, the pod's own first."""
-    if grant is not None and grant < _GRAIN:
-        raise ValueError(f"the grant of {grant} bytes is less than {_GRAIN}")
     if pod.group not in pod.samples or pod.group not in pod.originals:
         raise ValueError(f"{pod.group}: the pod's group has no sample or no original limits")
     known = sorted(pod.samples.keys() & pod.originals.keys(), key=lambda g: (g != pod.group, g))
@@ -234,7 +233,7 @@ def _groups(
             name=name,
             sample=pod.samples[name],
             original=pod.originals[name],
-            grant=None if grant is None else grant - grant % _GRAIN,
+            grant=None if grant is None else max(grant - grant % _GRAIN, _GRAIN),
             is_pod=name == pod.group,
             last=histories.get(name, LimitHistory()),
             now=now,

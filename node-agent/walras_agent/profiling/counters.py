@@ -18,8 +18,20 @@ TIMEOUT_SECONDS = 1.0
 """Longest time that a job's own counter may take to answer; the agent's loop waits for it."""
 
 
+MAX_MESSAGE = 400
+"""Most characters of a `CounterError`: a node's status has those of all pods."""
+
+
 class CounterError(Exception):
-    """A counter cannot be read; one line with its name, the cause and the way out."""
+    """A counter cannot be read; one line with its name, the cause and the way out.
+
+    The message may quote what a job has sent, so it is cut to `MAX_MESSAGE` characters, and control
+    characters are replaced.
+    """
+
+    def __init__(self, message: str) -> None:
+        shown = message[:MAX_MESSAGE]
+        super().__init__("".join(each if each.isprintable() else "?" for each in shown))
 
 
 class Reading(NamedTuple):

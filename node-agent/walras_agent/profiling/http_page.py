@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 1 << 20  # bytes
 
+_MAX_CAUSE = 100  # characters of an error that may quote the answer
+
 
 @dataclass(frozen=True, slots=True)
 class HttpPage:
@@ -52,9 +54,8 @@ class HttpPage:
             body = response.read()
         except (OSError, HTTPException, ValueError, OverflowError) as error:
             # ValueError and OverflowError: the server announces an impossible length.
-            raise CounterError(
-                f"{self._url}: {str(error) or type(error).__name__}; let the job serve its counter"
-            ) from error
+            cause = str(error)[:_MAX_CAUSE] or type(error).__name__
+            raise CounterError(f"{self._url}: {cause}; let the job serve its counter") from error
         if response.status != 200:
             raise CounterError(
                 f"{self._url} answers {response.status}; it must answer 200 with the counter"

@@ -163,15 +163,18 @@ class PodMeasurement:
         self.state, self.reason = state, reason
         if self._meter:
             self._meter.close()
-        self._fit = fit_samples(self._samples)
+        try:
+            self._fit = fit_samples(self._samples)
+        except (ValueError, ArithmeticError) as error:
+            self.state, self.reason = "Failed", f"its samples fit no speedup ({error})"
         _log.info(
             "measurement %s of pod %s: %s after %d of %d samples%s",
             self.request.id,
             self.request.pod,
-            state,
+            self.state,
             len(self._samples),
             self._planned,
-            f": {reason}" if reason else "",
+            f": {self.reason}" if self.reason else "",
         )
 
     def _advance(self, status: NodeStatus, pod: PodStatus, now: float) -> None:

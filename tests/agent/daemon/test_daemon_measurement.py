@@ -143,6 +143,18 @@ def test_a_measurement_is_forgotten_with_a_deleted_plan(pods: MeasuredPods, tmp_
     assert not (tmp_path / "state" / "measurement.json").exists()
 
 
+def test_a_pass_that_fails_is_reported_and_tried_again(pods: MeasuredPods, tmp_path: Path) -> None:
+    def fails() -> Topology:
+        raise ZeroDivisionError("nothing is left")
+
+    ask(tmp_path, "first")
+    with resumed(pods, tmp_path, PlanFile(tmp_path / "plan.json")) as agent:
+        agent.node.reconciler.topology = fails
+        assert "nothing is left" in agent.reconcile().node.refused
+        agent.node.reconciler.topology = lambda: KNOWN
+        assert agent.reconcile().node.refused == ""
+
+
 @pytest.mark.speed
 def test_processes_that_never_wait_are_found_parallel(pods: MeasuredPods, tmp_path: Path) -> None:
     ask(tmp_path, "first")

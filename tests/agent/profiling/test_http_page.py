@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from walras_agent.profiling.counters import CounterError
+from walras_agent.profiling.counters import MAX_MESSAGE, CounterError
 from walras_agent.profiling.http_page import MAX_BYTES, HttpPage, metric_sum
 from walras_agent.profiling.request import HttpSource
 
@@ -109,6 +109,16 @@ def test_page_in_chunks_is_put_together() -> None:
 def test_what_is_no_counter_is_said(answer: bytes, said: str) -> None:
     with serving(answer) as page, pytest.raises(CounterError, match=said):
         HttpPage(page).read()
+
+
+@pytest.mark.system
+def test_an_answer_is_not_repeated_at_length() -> None:
+    with serving(b"\x1b" * 60_000 + b"\r\n") as page, pytest.raises(CounterError) as caught:
+        HttpPage(page).read()
+    said = str(caught.value)
+    assert len(said) <= MAX_MESSAGE
+    assert said.isprintable()
+    assert said.endswith("let the job serve its counter")
 
 
 @pytest.mark.system

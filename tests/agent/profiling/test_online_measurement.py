@@ -17,7 +17,8 @@ from walras_agent.daemon.report import profiling_status
 from walras_agent.profiling.counters import CounterError
 from walras_agent.profiling.instruments import Meter
 from walras_agent.profiling.profiler import Profiler
-from walras_agent.profiling.request import MeasurementRequest
+from walras_agent.profiling.request import MeasurementRequest, ProgressSample
+from walras_agent.profiling.samples import fit_samples
 from walras_agent.status import NodeStatus, PodStatus
 
 if TYPE_CHECKING:
@@ -170,6 +171,14 @@ def test_the_fraction_of_a_program_is_found(
     assert max(report.fit.by_cores) == granted
     assert len(report.samples) == report.planned == repeats * (1 + len(report.fit.by_cores))
     assert all(sample.seconds == pytest.approx(seconds) for sample in report.samples)
+
+
+def test_a_counter_that_claims_an_endless_speedup_ends_no_agent() -> None:
+    """On two cores, F is 2 then, and no time is left by Amdahl's law."""
+    found = fit_samples([ProgressSample(1, 2.0, 1.0), ProgressSample(2, 2.0, 1e18)])
+    assert found is not None
+    assert found.by_cores == {2: 2.0}
+    assert any("more than 2-fold" in each for each in found.warnings)
 
 
 @given(fraction=st.floats(0.2, 1), drift=st.floats(-0.002, 0.01))
