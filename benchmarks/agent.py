@@ -126,6 +126,11 @@ def read_all(tree: CgroupTree, groups: list[str]) -> list[str]:
     return [tree.read(CgroupFile("cpuset", group, EFFECTIVE[tree.version])) for group in groups]
 
 
+def all_enforced(status: NodeStatus) -> bool:
+    """Whether every grant is enforced, and no pod is absent."""
+    return status.is_enforced and all(pod.state != "Absent" for pod in status.pods)
+
+
 def nothing_changes(folder: Path) -> Case:
     """Return the case of a reconcile when all grants are enforced already."""
     (folder / "cgroup").mkdir()
@@ -137,7 +142,7 @@ def nothing_changes(folder: Path) -> Case:
 
     def look() -> NodeStatus:
         status = loop.step(next(clock))
-        ensure(status.settled, f"not settled: {status.failures}")
+        ensure(all_enforced(status), f"not enforced: {status.failures}")
         return status
 
     look()
@@ -211,7 +216,7 @@ def nothing_changes_in_real_cgroups(node: RealNode, folder: Path) -> Iterator[Ca
         clock = cycle(range(0, 10**9, 100))
         for _ in range(5):
             status = loop.step(next(clock))
-        ensure(status.settled and not status.writes, f"not settled: {status.pods[0]}")
+        ensure(all_enforced(status) and not status.writes, f"not enforced: {status.pods[0]}")
         what = "nothing to change" if memory is None else "memory too, idle"
         title = f"{PODS} pods, cgroup v{node.tree.version}: {what}"
 

@@ -101,12 +101,6 @@ def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def is_enforced(node: NodeStatus) -> bool:
-    """Return whether every grant is enforced whose pod has a container on this node."""
-    in_time = all(pod.state in {"Enforced", "Absent"} for pod in node.pods)
-    return node.mode == "enforce" and not node.refused and not node.failures and in_time
-
-
 def _planned(node: NodeStatus) -> Sequence[tuple[CgroupFile, str]]:
     return node.writes if node.mode == "observe" else ()
 
@@ -265,7 +259,7 @@ def _ready(node: NodeStatus) -> ConditionState:
         return "False", "Refused", node.refused
     if node.mode == "observe":
         return "True", "Observing", f"nothing is written; writes withheld: {len(node.writes)}"
-    if is_enforced(node):
+    if node.is_enforced:
         absent = sum(pod.state == "Absent" for pod in node.pods)
         beside = f", {absent} of them for pods without a container here" if absent else ""
         return "True", "Enforced", f"{len(node.pods)} grants enforced{beside}"

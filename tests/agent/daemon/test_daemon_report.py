@@ -16,7 +16,6 @@ from walras_agent.daemon.health import Health, status_json
 from walras_agent.daemon.listeners import StatusFile, StatusReporter
 from walras_agent.daemon.report import (
     ReconcileReport,
-    is_enforced,
     profiling_status,
     status_of,
     topology_of,
@@ -90,7 +89,7 @@ def test_ready(looked: ReconcileReport, ready: tuple[str, str], message: str) ->
     told, accepted = status_of(looked).conditions
     assert (told.type, told.status, told.reason, told.message) == ("Ready", *ready, message)
     assert (accepted.status == "True") == (looked.node.epoch is not None)
-    assert is_enforced(looked.node) == (ready == ("True", "Enforced"))
+    assert looked.node.is_enforced == (ready == ("True", "Enforced"))
 
 
 def test_transition_time_stays_while_a_condition_stays() -> None:
