@@ -35,6 +35,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 
 from faulty_proxy import CERTIFICATE  # noqa: E402
 from machines import machine  # noqa: E402
+from pod_groups import pod_group  # noqa: E402
 from scripted_api import ScriptedServer  # noqa: E402
 from walras_agent.cpuset import CpuSet  # noqa: E402
 from walras_agent.enforce import CpuEnforcer  # noqa: E402
@@ -79,7 +80,7 @@ def name(number: int) -> str:
 
 def container(layout: Layout, number: int) -> str:
     """Return the cgroup of a pod's container."""
-    return f"{layout.pod(name(number), 'Burstable')}/{number:064x}"
+    return f"{pod_group(layout, name(number))}/{number:064x}"
 
 
 def grants(millicores: int, some: range = range(PODS)) -> list[EnforcedGrant]:
