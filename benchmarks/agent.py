@@ -35,6 +35,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 
 from faulty_proxy import CERTIFICATE  # noqa: E402
 from machines import machine  # noqa: E402
+from pod_groups import pod_group  # noqa: E402
 from scripted_api import ScriptedServer  # noqa: E402
 from walras_agent.cpuset import CpuSet  # noqa: E402
 from walras_agent.enforce import CpuEnforcer  # noqa: E402
@@ -79,7 +80,7 @@ def name(number: int) -> str:
 
 def container(layout: Layout, number: int) -> str:
     """Return the cgroup of a pod's container."""
-    return f"{layout.pod(name(number), 'Burstable')}/{number:064x}"
+    return f"{pod_group(layout, name(number))}/{number:064x}"
 
 
 def grants(millicores: int, some: range = range(PODS)) -> list[EnforcedGrant]:
@@ -126,6 +127,11 @@ def read_all(tree: CgroupTree, groups: list[str]) -> list[str]:
     return [tree.read(CgroupFile("cpuset", group, EFFECTIVE[tree.version])) for group in groups]
 
 
+def all_enforced(status: NodeStatus) -> bool:
+    """Whether every grant is enforced, and no pod is absent."""
+    return status.is_enforced and all(pod.state != "Absent" for pod in status.pods)
+
+
 def nothing_changes(folder: Path) -> Case:
     """Return the case of a reconcile when all grants are enforced already."""
     (folder / "cgroup").mkdir()
@@ -137,7 +143,7 @@ def nothing_changes(folder: Path) -> Case:
 
     def look() -> NodeStatus:
         status = loop.step(next(clock))
-        ensure(status.settled, f"not settled: {status.failures}")
+        ensure(all_enforced(status), f"not enforced: {status.failures}")
         return status
 
     look()
@@ -211,7 +217,7 @@ def nothing_changes_in_real_cgroups(node: RealNode, folder: Path) -> Iterator[Ca
         clock = cycle(range(0, 10**9, 100))
         for _ in range(5):
             status = loop.step(next(clock))
-        ensure(status.settled and not status.writes, f"not settled: {status.pods[0]}")
+        ensure(all_enforced(status) and not status.writes, f"not enforced: {status.pods[0]}")
         what = "nothing to change" if memory is None else "memory too, idle"
         title = f"{PODS} pods, cgroup v{node.tree.version}: {what}"
 

@@ -13,7 +13,6 @@ leaves the node where it has the fewest cores, and no other job moves to make ro
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -39,22 +38,18 @@ class CoreDemand:
 
     Attributes:
         key: Name of the job, unique among the demands.
-        cores: Number of exclusive cores (or CPUs, see `Unit`); 0 for the shared pool.
-        weight: Weight in the shared pool, on any positive scale.
+        cores: Number of exclusive cores (or CPUs, see `Unit`), at least 1.
 
     Raises:
-        ValueError: ``cores`` is negative, or ``weight`` is not a positive number.
+        ValueError: ``cores`` is less than 1.
     """
 
     key: str
     cores: int
-    weight: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.cores < 0:
-            raise ValueError(f"{self.key}: the demand of {self.cores} cores is negative")
-        if not (self.weight > 0 and math.isfinite(self.weight)):
-            raise ValueError(f"{self.key}: the weight {self.weight} is not a positive number")
+        if self.cores < 1:
+            raise ValueError(f"{self.key}: {self.cores} cores are demanded; demand at least 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +57,12 @@ class Assignment:
     """The CPUs of all jobs; every CPU has either one exclusive owner or none.
 
     Attributes:
-        exclusive: CPUs of each job that demanded exclusive cores, by key.
+        exclusive: CPUs of each job, by key.
         shared: All other CPUs.
-        shared_keys: Keys of the jobs in the shared pool, sorted.
     """
 
     exclusive: Mapping[str, CpuSet]
     shared: CpuSet
-    shared_keys: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,27 +95,24 @@ def assign(
         unit: Whether ``cores`` of a demand counts physical cores or single CPUs.
 
     Raises:
-        ValueError: Two demands have the same key, the machine has too few cores, or none would be
-            left for the shared pool.
+        ValueError: Two demands have the same key, or the machine has too few cores.
     """
     wanted = sorted(demands, key=lambda demand: demand.key)
     places = _places(topology, unit)
     _check_supply(wanted, len(places), unit)
-    exclusive = [demand for demand in wanted if demand.cores > 0]
     free = list(places)
     held: dict[str, list[_Place]] = {}
-    for demand in exclusive:
+    for demand in wanted:
         had = previous.get(demand.key, CpuSet())
         still = [place for place in free if place.cpus & had]
         _move(_compact(still, min(demand.cores, len(still))), free, held.setdefault(demand.key, []))
-    for demand in sorted(exclusive, key=lambda d: (not held[d.key], len(held[d.key]) - d.cores)):
+    for demand in sorted(wanted, key=lambda d: (not held[d.key], len(held[d.key]) - d.cores)):
         _grow(held[demand.key], demand.cores, free)
-    while any(_leave_a_domain(held[demand.key], free) for demand in exclusive):
+    while any(_leave_a_domain(held[demand.key], free) for demand in wanted):
         pass  # what one job gives up may be what another needs
     return Assignment(
         exclusive={key: _union(mine) for key, mine in held.items()},
         shared=_union(free),
-        shared_keys=tuple(demand.key for demand in wanted if demand.cores == 0),
     )
 
 
@@ -133,12 +123,6 @@ def _check_supply(demands: Sequence[CoreDemand], supply: int, unit: Unit) -> Non
     asked = sum(demand.cores for demand in demands)
     if asked > supply:
         raise ValueError(f"{asked} exclusive {unit}s are demanded; the machine has {supply}")
-    sharing = sum(demand.cores == 0 for demand in demands)
-    if sharing and asked == supply:
-        raise ValueError(
-            f"{asked} exclusive {unit}s of {supply} leave none for {sharing} sharing job(s); "
-            f"demand at most {supply - 1}"
-        )
 
 
 def _places(topology: Topology, unit: Unit) -> tuple[_Place, ...]:

@@ -296,6 +296,18 @@ class CpuEnforcer:
             writes.append((setting, value))
 
 
+def enable_cpuset(cgroups: Cgroups, group: str) -> None:
+    """Enable the cpuset controller for a cgroup and those above it (v2).
+
+    Raises:
+        CgroupError: The kernel refuses.
+    """
+    names = group.strip("/").split("/")
+    for depth in range(len(names)):
+        above = "/" + "/".join(names[:depth])
+        cgroups.write(CgroupFile("cpuset", above, "cgroup.subtree_control"), "+cpuset")
+
+
 def _note(failed: dict[str, GroupFailure], group: str, error: CgroupError) -> None:
     """Add a write error to the failures, unless the group was deleted, which is normal."""
     if error.kind != "gone":

@@ -93,7 +93,7 @@ class Journal:
     def open(cls, path: Path, boot_id: Path = BOOT_ID) -> Journal:
         """Read a journal, or begin an empty one if the file has none from this boot.
 
-        The file is first written by `remember`.
+        The file is first written by `record`.
 
         Args:
             path: File of the journal, in an existing folder that outlives the agent's container.
@@ -124,34 +124,20 @@ class Journal:
         """All originals by file, as a live view."""
         return MappingProxyType(self._originals)
 
-    def remember(self, originals: Iterable[Original]) -> None:
-        """Add originals; they are on disk when this returns.
-
-        The first original of a file stays, unless its group was created anew since.
-
-        Raises:
-            JournalError: The journal cannot be written. No original was added: do not write to the
-                kernel.
-        """
-        after = dict(self._originals)
-        for original in originals:
-            known = after.get(original.setting)
-            if known is None or known.identity != original.identity:
-                after[original.setting] = original
-        self._replace(after)
-
     def record(self, writes: Iterable[FileWrite], cgroups: Cgroups) -> None:
-        """Remember the texts of files that are about to be written, and the values.
+        """Add the texts of files that are about to be written, and the values, to the journal.
 
-        A text that others have written since the agent's last write replaces the original. Files
-        that cannot be read are left out: the write to them will fail as well.
+        They are on disk when this returns. The first text of a file stays its original until others
+        write to the file, or its group is created anew. Files that cannot be read are left out: the
+        write to them will fail as well.
 
         Args:
             writes: Files and the values to be written to them; a file may have several.
             cgroups: Cgroups of this node.
 
         Raises:
-            JournalError: The journal cannot be written; see `remember`.
+            JournalError: The journal cannot be written. Nothing was added: do not write to the
+                kernel.
         """
         values: dict[CgroupFile, list[str]] = {}
         for setting, value in writes:
@@ -182,7 +168,7 @@ class Journal:
         """Replace the originals of files that others have written since the agent's last write.
 
         Raises:
-            JournalError: The journal cannot be written; see `remember`.
+            JournalError: The journal cannot be written. No original was replaced.
         """
         after = dict(self._originals)
         for setting in settings:

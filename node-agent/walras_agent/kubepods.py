@@ -25,18 +25,12 @@ from walras_agent.tree import TreeError
 if TYPE_CHECKING:
     from walras_agent.tree import Cgroups
 
-QosClass = Literal["Guaranteed", "Burstable", "BestEffort"]
 Driver = Literal["cgroupfs", "systemd"]
 
 _PODS = "kubepods"
-_QOS_GROUPS: dict[QosClass, tuple[str, ...]] = {
-    "Guaranteed": (),
-    "Burstable": ("burstable",),
-    "BestEffort": ("besteffort",),
-}
+_QOS_GROUPS: tuple[tuple[str, ...], ...] = ((), ("burstable",), ("besteffort",))
 
 _POD = re.compile(r"/pod([0-9a-zA-Z-]+)$|-pod([0-9a-zA-Z_]+)\.slice$")
-_UID = re.compile(r"[0-9a-zA-Z-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +38,8 @@ class PodGroups:
     """The cgroups of one pod.
 
     Attributes:
-        uid: UID by which the kubelet names the pod's cgroup (see `Layout.pod`).
+        uid: UID by which the kubelet names the pod's cgroup: that of the API, but for a static pod
+            the hash of its manifest.
         group: Cgroup of the pod.
         containers: Cgroups of its containers.
     """
@@ -100,20 +95,6 @@ class Layout:
         """Cgroup of all pods."""
         return self._group(_PODS)
 
-    def pod(self, uid: str, qos: QosClass) -> str:
-        """Return the cgroup of a pod.
-
-        Args:
-            uid: UID of the pod in the API; that of a static pod is the hash of its manifest.
-            qos: QoS class of the pod.
-
-        Raises:
-            ValueError: The UID cannot be part of a path.
-        """
-        if not _UID.fullmatch(uid):
-            raise ValueError(f"{uid!r} is not the UID of a pod")
-        return self._group(_PODS, *_QOS_GROUPS[qos], f"pod{uid}")
-
     def scan(self, cgroups: Cgroups) -> tuple[PodGroups, ...]:
         """Return the cgroups of all pods and their containers.
 
@@ -122,7 +103,7 @@ class Layout:
         included.
         """
         found = []
-        for qos in _QOS_GROUPS.values():
+        for qos in _QOS_GROUPS:
             for pod in cgroups.children(self._group(_PODS, *qos)):
                 uid = _uid(pod)
                 if uid is not None:

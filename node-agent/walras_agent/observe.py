@@ -147,15 +147,3 @@ class ControllerDisabledError(CgroupError):
             f"the cpuset controller is not enabled for {self.setting.group}: write +cpuset to "
             f"cgroup.subtree_control of {parent} and the cgroups above it, or restart the kubelet"
         )
-
-
-def enable_cpuset(cgroups: Cgroups, group: str) -> None:
-    """Enable the cpuset controller for a cgroup and those above it (v2).
-
-    Raises:
-        CgroupError: The kernel refuses.
-    """
-    names = group.strip("/").split("/")
-    for depth in range(len(names)):
-        above = "/" + "/".join(names[:depth])
-        cgroups.write(CgroupFile("cpuset", above, "cgroup.subtree_control"), "+cpuset")

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from walras_agent.backoff import Backoff
 from walras_agent.dry_run import DryRunCgroups
-from walras_agent.enforce import NO_LIMITS, GroupFailure
+from walras_agent.enforce import NO_LIMITS, GroupFailure, enable_cpuset
 from walras_agent.journal import Journal
 from walras_agent.memory.enforce import MemoryEnforcer
 from walras_agent.memory.limit_steps import ReclaimPace
 from walras_agent.memory.numa import NumaEnforcer, local_nodes
 from walras_agent.moves import target
-from walras_agent.observe import ControllerDisabledError, enable_cpuset
+from walras_agent.observe import ControllerDisabledError
 from walras_agent.status import NodeStatus, pod_status
 from walras_agent.tree import CgroupError
 

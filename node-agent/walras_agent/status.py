@@ -79,9 +79,13 @@ class NodeStatus:
     failures: tuple[GroupFailure, ...] = ()
 
     @property
-    def settled(self) -> bool:
-        """Whether every grant is enforced."""
-        return not self.refused and all(pod.state == "Enforced" for pod in self.pods)
+    def is_enforced(self) -> bool:
+        """Whether every grant is enforced whose pod has a container on this node.
+
+        In mode ``observe`` no grant is.
+        """
+        in_time = all(pod.state in {"Enforced", "Absent"} for pod in self.pods)
+        return self.mode == "enforce" and not self.refused and not self.failures and in_time
 
 
 def pod_status(

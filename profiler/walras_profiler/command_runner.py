@@ -204,7 +204,7 @@ def choose_cpus(topology: Topology, cores: int) -> CpuSet:
         MeasurementError: The machine has fewer cores.
     """
     try:
-        assignment = assign(topology, [CoreDemand(key=_JOB, cores=cores, weight=1.0)], unit="core")
+        assignment = assign(topology, [CoreDemand(key=_JOB, cores=cores)], unit="core")
     except ValueError as error:
         raise MeasurementError(str(error)) from error
     return assignment.exclusive[_JOB]

@@ -93,7 +93,7 @@ def test_jobs_are_held_to_whole_cores_of_one_socket(
         for name, cores in granted.items()
     )
     reconciler.offer(NodePlan(1, "enforce", tuple(grants)))
-    assert reconciler.step(0.0).settled
+    assert reconciler.step(0.0).is_enforced
 
     for name, cores in granted.items():
         cpus = os.sched_getaffinity(pids[name])

@@ -43,7 +43,7 @@ def test_the_whole_machine_can_be_one_jobs(cores: int, threads: int) -> None:
 
     given = assign(topology, demands(a=cores))
 
-    assert given == Assignment({"a": topology.cpuset}, CpuSet(), ())
+    assert given == Assignment({"a": topology.cpuset}, CpuSet())
 
 
 def test_a_core_is_given_with_both_its_siblings() -> None:
@@ -54,12 +54,10 @@ def test_a_core_is_given_with_both_its_siblings() -> None:
     assert len(given.exclusive["b"]) == 4
 
 
-def test_jobs_that_ask_for_no_cores_share_what_is_left() -> None:
-    given = assign(machine(cores=4), demands(b=0, a=3, c=0))
+def test_what_no_job_demands_is_shared() -> None:
+    given = assign(machine(cores=4), demands(a=3))
 
-    assert given.shared == CpuSet([3])
-    assert given.shared_keys == ("b", "c")
-    assert set(given.exclusive) == {"a"}
+    assert given == Assignment({"a": CpuSet(range(3))}, CpuSet([3]))
 
 
 def test_a_job_takes_the_fullest_node_in_which_it_fits() -> None:
@@ -192,28 +190,19 @@ def test_previous_cpus_that_are_gone_are_ignored() -> None:
     ("asked", "message"),
     [
         (demands(a=3, b=2), "5 exclusive cores are demanded; the machine has 4"),
-        (demands(a=4, b=0), "4 exclusive cores of 4 leave none for 1 sharing"),
         ([CoreDemand("a", 1), CoreDemand("a", 2)], "a: two demands have this key"),
     ],
-    ids=["more than the machine", "nothing left to share", "one key twice"],
+    ids=["more than the machine", "one key twice"],
 )
 def test_what_cannot_be_is_refused_with_its_figures(asked: list[CoreDemand], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         assign(machine(cores=4), asked)
 
 
-@pytest.mark.parametrize(
-    ("cores", "weight", "message"),
-    [
-        (-1, 1.0, "a: the demand of -1 cores"),
-        (0, 0.0, r"a: the weight 0\.0"),
-        (0, float("inf"), "a: the weight inf"),
-        (0, float("nan"), "a: the weight nan"),
-    ],
-)
-def test_a_senseless_demand_is_refused(cores: int, weight: float, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        CoreDemand("a", cores, weight)
+@pytest.mark.parametrize("cores", [0, -1])
+def test_a_demand_of_no_cores_is_refused(cores: int) -> None:
+    with pytest.raises(ValueError, match=f"a: {cores} cores are demanded; demand at least 1"):
+        CoreDemand("a", cores)
 
 
 machines = st.builds(
@@ -246,12 +235,10 @@ def histories(draw: st.DrawFn) -> tuple[Topology, Unit, list[list[CoreDemand]]]:
     for _ in range(draw(st.integers(1, 4))):
         left, asked = supply, []
         for key in draw(st.permutations("abcdef")):
-            cores = draw(st.integers(-1, min(left, 6)))
-            if cores >= 0:
+            cores = draw(st.integers(0, min(left, 6)))
+            if cores > 0:
                 asked.append(CoreDemand(key, cores))
                 left -= cores
-        if left == 0:
-            asked = [demand for demand in asked if demand.cores > 0]
         rounds.append(asked)
     return topology, unit, rounds
 
@@ -274,13 +261,10 @@ def test_every_cpu_has_one_holder_and_every_job_its_whole_units(
         assert sum(len(cpus) for cpus in held) == len(topology.cpuset)
         assert CpuSet(cpu for cpus in held for cpu in cpus) == topology.cpuset
         for demand in asked:
-            cpus = result.exclusive.get(demand.key, CpuSet())
+            cpus = result.exclusive[demand.key]
             touched = [core for core in topology.cores(unit) if core & cpus]
             assert all(core <= cpus for core in touched)
             assert len(touched) == demand.cores
-        sharing = tuple(sorted(demand.key for demand in asked if demand.cores == 0))
-        assert result.shared_keys == sharing
-        assert result.shared or not sharing
 
 
 @given(histories())
@@ -345,7 +329,7 @@ def test_a_new_job_is_split_only_where_no_domain_could_hold_it(
     result = assign(topology, rounds[0], {}, unit)
     for domains_of in (nodes_of, caches_of):
         for demand in rounds[0]:
-            mine = result.exclusive.get(demand.key, CpuSet())
+            mine = result.exclusive[demand.key]
             domains = domains_of(topology, mine)
             if len(domains) < 2:
                 continue

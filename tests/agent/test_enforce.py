@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from machines import machine
 from model_kernel import ModelKernel, Stopped
+from pod_groups import QosClass, pod_group
 from walras_agent.cpuset import CpuSet
 from walras_agent.dry_run import DryRunCgroups
 from walras_agent.enforce import CpuEnforcer, CpuRound
 from walras_agent.journal import Journal
-from walras_agent.kubepods import Layout, QosClass
+from walras_agent.kubepods import Layout
 from walras_agent.node_plan import EnforcedGrant
 from walras_agent.observe import PodObserver
 from walras_agent.tree import CgroupError, CgroupFile
@@ -41,7 +42,7 @@ VERSIONS = pytest.mark.parametrize("version", [1, 2])
 
 
 def container(pod: str, number: int = 0) -> str:
-    return f"{LAYOUT.pod(pod, QOS[pod])}/{pod.encode().hex() * 6}{number:04x}"
+    return f"{pod_group(LAYOUT, pod, QOS[pod])}/{pod.encode().hex() * 6}{number:04x}"
 
 
 def node(version: Literal[1, 2], pods: str = "abcd", quota: int | None = None) -> ModelKernel:
@@ -57,7 +58,7 @@ def start(kernel: ModelKernel, pod: str, quota: int | None = None) -> None:
     if kernel.version == 1:
         kernel.make(f"{container(pod)}/init.scope", tasks=1)
     if quota is not None:
-        for group in (LAYOUT.pod(pod, QOS[pod]), container(pod)):
+        for group in (pod_group(LAYOUT, pod, QOS[pod]), container(pod)):
             if kernel.version == 1:
                 kernel.set_by_others(CgroupFile("cpu", group, "cpu.cfs_quota_us"), str(quota))
             else:
@@ -196,12 +197,12 @@ def test_quota_is_lifted_while_granted_and_put_back(version: Literal[1, 2], tmp_
     file = "cpu.cfs_quota_us" if version == 1 else "cpu.max"
     lifted, bounded = ("-1", "150000") if version == 1 else ("max 100000", "150000 100000")
     for pod, at_pod in (("a", lifted), ("b", bounded)):
-        assert kernel.read(CgroupFile("cpu", LAYOUT.pod(pod, QOS[pod]), file)) == at_pod
+        assert kernel.read(CgroupFile("cpu", pod_group(LAYOUT, pod, QOS[pod]), file)) == at_pod
         assert kernel.read(CgroupFile("cpu", container(pod), file)) == lifted
     agent.hold(b=1500)
     now = texts(kernel, CPU_FILES[version])
     changed = {setting.group for setting, text in now.items() if text != original[setting]}
-    assert changed == {LAYOUT.pod("b", QOS["b"]), container("b")}
+    assert changed == {pod_group(LAYOUT, "b", QOS["b"]), container("b")}
     agent.hold()
     assert texts(kernel, CPU_FILES[version]) == original
 
@@ -255,7 +256,7 @@ def test_container_that_goes_meanwhile_is_no_failure(
     def write(setting: CgroupFile, value: str) -> None:
         if setting.group.startswith(container("c")):
             monkeypatch.undo()
-            kernel.remove(LAYOUT.pod("c", QOS["c"]))
+            kernel.remove(pod_group(LAYOUT, "c", QOS["c"]))
         taken(setting, value)
 
     monkeypatch.setattr(kernel, "write", write)
@@ -319,7 +320,7 @@ def test_groups_above_that_lack_a_cpu_are_widened_first(
     version: Literal[1, 2], tmp_path: Path
 ) -> None:
     kernel = ModelKernel(version, cpus=CORES)
-    for group in ("/kubepods", LAYOUT.pod("a", "Guaranteed")):
+    for group in ("/kubepods", pod_group(LAYOUT, "a", "Guaranteed")):
         kernel.make(group, cpus="0-1")
     start(kernel, "a")
     done = Agent(kernel, tmp_path).hold(a=4000)

@@ -19,10 +19,10 @@ import pytest
 
 from real_pods import TREE, RealPods, allowed, needs_pods
 from walras_agent.cpuset import CpuSet
-from walras_agent.enforce import CpuEnforcer, CpuRound
+from walras_agent.enforce import CpuEnforcer, CpuRound, enable_cpuset
 from walras_agent.journal import Journal
 from walras_agent.node_plan import EnforcedGrant
-from walras_agent.observe import ControllerDisabledError, PodObserver, enable_cpuset
+from walras_agent.observe import ControllerDisabledError, PodObserver
 from walras_agent.topology import Topology
 from walras_agent.tree import CgroupFile, CgroupTree
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -16,9 +17,10 @@ import pytest
 
 from model_kernel import ModelKernel
 from walras_agent.journal import Journal, JournalError, Original
-from walras_agent.tree import CgroupFile, Controller
+from walras_agent.tree import CgroupError, CgroupFile, Controller
 
 BOOT = "6f1c2d3e-0000-4000-8000-000000000001"
+WRITTEN = "1"
 
 
 @pytest.fixture
@@ -42,55 +44,83 @@ def reopen(path: Path, boot_id: Path) -> Callable[[], Journal]:
 def original(
     group: str, text: str, identity: int = 1, file: str = "cpuset.cpus", name: Controller = "cpuset"
 ) -> Original:
-    return Original(CgroupFile(name, group, file), identity, text)
+    return Original(CgroupFile(name, group, file), identity, text, (WRITTEN,))
+
+
+@dataclass
+class Before:
+    """The files as they are before the agent writes to them, and no others."""
+
+    files: tuple[Original, ...]
+    version: Literal[1, 2] = 2
+
+    def read(self, setting: CgroupFile) -> str:
+        (text,) = (each.text for each in self.files if each.setting == setting)
+        return text
+
+    def write(self, setting: CgroupFile, value: str) -> None:
+        raise CgroupError(setting, errno.EACCES, value)
+
+    def identity(self, group: str) -> int | None:
+        (identity,) = {each.identity for each in self.files if each.setting.group == group}
+        return identity
+
+    def children(self, group: str) -> tuple[str, ...]:
+        return (group,)[:0]
+
+
+def record(journal: Journal, *files: Original) -> None:
+    """Announce one write to each of these files."""
+    journal.record([(each.setting, WRITTEN) for each in files], Before(files))
 
 
 A, B = original("/a", "0-3"), original("/b", "2", identity=7)
 QUOTA = original("/a", "max 100000", file="cpu.max", name="cpu")
 
 
-def test_what_is_remembered_is_there_after_a_restart(reopen: Callable[[], Journal]) -> None:
-    reopen().remember([A, QUOTA])
-    reopen().remember([B])
+def test_what_is_recorded_is_there_after_a_restart(reopen: Callable[[], Journal]) -> None:
+    record(reopen(), A, QUOTA)
+    record(reopen(), B)
 
     assert reopen().originals == {each.setting: each for each in (A, B, QUOTA)}
 
 
 def test_the_first_text_stays(reopen: Callable[[], Journal]) -> None:
-    reopen().remember([A])
+    record(reopen(), A)
     journal = reopen()
-    journal.remember([A._replace(text="1"), B, B._replace(text="3")])
+    record(journal, A._replace(text=WRITTEN), B)
 
     assert journal.originals == reopen().originals == {A.setting: A, B.setting: B}
 
 
 def test_a_group_made_again_has_an_original_of_its_own(reopen: Callable[[], Journal]) -> None:
-    reopen().remember([A])
-    again = A._replace(text="5", identity=99)
-    reopen().remember([again])
+    record(reopen(), A)
+    again = A._replace(text=WRITTEN, identity=99)
+    record(reopen(), again)
 
     assert reopen().originals == {A.setting: again}
 
 
-def test_what_is_forgotten_can_be_remembered_anew(reopen: Callable[[], Journal]) -> None:
+def test_what_is_forgotten_can_be_recorded_anew(reopen: Callable[[], Journal]) -> None:
     journal = reopen()
-    journal.remember([A, B])
+    record(journal, A, B)
     journal.forget([A.setting])
     assert reopen().originals == {B.setting: B}
 
-    journal.remember([A._replace(text="1")])
-    assert reopen().originals[A.setting].text == "1"
+    record(journal, A._replace(text=WRITTEN))
+    assert reopen().originals[A.setting].text == WRITTEN
 
 
 def test_nothing_is_written_where_nothing_is_new(path: Path, reopen: Callable[[], Journal]) -> None:
     journal = reopen()
-    journal.remember([])
+    record(journal)
     journal.forget([A.setting])
     assert not path.exists()
 
-    journal.remember([A])
+    record(journal, A)
     before = path.stat()
-    journal.remember([A, A._replace(text="1")])
+    record(journal, A)
+    record(journal, A._replace(text=WRITTEN))
     journal.forget([B.setting])
     assert path.stat() == before
 
@@ -146,8 +176,8 @@ def test_a_journal_without_what_was_written_keeps_its_originals(
     """An upgrade finds such a journal, and files as the agent before it left them."""
     identity = kernel.identity("/a")
     assert identity is not None
-    reopen().remember([QUOTA._replace(identity=identity)])
-    assert "written" not in path.read_text()
+    known = {**QUOTA.setting._asdict(), "identity": identity, "text": QUOTA.text}
+    path.write_text(json.dumps({"format": 1, "boot": BOOT, "originals": [known]}))
     kernel.set_by_others(QUOTA.setting, "10000 100000")
     recorded(reopen(), kernel, "20000 100000")
     assert reopen().originals[QUOTA.setting].text == QUOTA.text
@@ -175,28 +205,28 @@ def test_texts_are_compared_as_the_kernel_shows_them(
     (name,) = (known for known in get_args(Controller) if file.startswith(f"{known}."))
     known = original("/a", "2-3" if name == "cpuset" else "12345678", file=file, name=name)
     assert known._replace(written=(value,)).is_foreign(shown, version) is foreign
-    assert not known.is_foreign(shown, version)
+    assert not known._replace(written=None).is_foreign(shown, version)
 
 
 def test_text_is_kept_to_the_letter(reopen: Callable[[], Journal]) -> None:
     odd = [original(f"/{text!r}", text) for text in ("", "0\n1", 'a"\\b', "-1", "é")]
-    reopen().remember(odd)
+    record(reopen(), *odd)
 
     assert set(reopen().originals.values()) == set(odd)
 
 
 def test_originals_of_another_boot_are_void(boot_id: Path, reopen: Callable[[], Journal]) -> None:
-    reopen().remember([A])
+    record(reopen(), A)
     boot_id.write_text("6f1c2d3e-0000-4000-8000-000000000002\n")
 
     journal = reopen()
     assert journal.originals == {}
-    journal.remember([B])
+    record(journal, B)
     assert reopen().originals == {B.setting: B}
 
 
 def test_this_machine_tells_its_boot(path: Path) -> None:
-    Journal.open(path).remember([A])
+    record(Journal.open(path), A)
 
     told = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     assert json.loads(path.read_text())["boot"] == told
@@ -268,7 +298,7 @@ def test_a_missing_folder_is_told_before_anything_is_relied_upon(
     journal = reopen()
 
     with pytest.raises(JournalError, match="cannot be written: No such file or directory; "):
-        journal.remember([A])
+        record(journal, A)
     assert journal.originals == {}
 
 
@@ -282,7 +312,7 @@ def test_a_disk_that_takes_nothing_leaves_all_as_it_was(
     number: int,
 ) -> None:
     journal = reopen()
-    journal.remember([A])
+    record(journal, A)
 
     def fail(*_: object) -> None:
         raise OSError(number, os.strerror(number))
@@ -290,13 +320,13 @@ def test_a_disk_that_takes_nothing_leaves_all_as_it_was(
     with monkeypatch.context() as broken:
         broken.setattr(*((os, "fsync", fail) if failing == "fsync" else (Path, "replace", fail)))
         with pytest.raises(JournalError, match=os.strerror(number)):
-            journal.remember([B])
+            record(journal, B)
         with pytest.raises(JournalError, match=os.strerror(number)):
             journal.forget([A.setting])
         assert journal.originals == reopen().originals == {A.setting: A}
         assert list(path.parent.iterdir()) == [path]
 
-    journal.remember([B])
+    record(journal, B)
     assert reopen().originals == {A.setting: A, B.setting: B}
 
 
@@ -308,15 +338,15 @@ def test_a_full_disk_is_told_and_the_journal_stays(tmp_path: Path, boot_id: Path
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", disk], check=True)
     try:
         journal = Journal.open(disk / "journal.json", boot_id)
-        journal.remember([A])
+        record(journal, A)
         many = [original(f"/{number}", "0-3") for number in range(1000)]
         with pytest.raises(JournalError, match="No space left on device; "):
-            journal.remember(many)
+            record(journal, *many)
         assert Journal.open(disk / "journal.json", boot_id).originals == {A.setting: A}
 
         subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
         with pytest.raises(JournalError, match="Read-only file system; "):
-            journal.remember([B])
+            record(journal, B)
         assert journal.originals == {A.setting: A}
     finally:
         subprocess.run(["umount", disk], check=True)
@@ -339,7 +369,7 @@ def test_it_is_on_disk_before_it_takes_the_name(
 
     monkeypatch.setattr(os, "fsync", note_fsync)
     monkeypatch.setattr(Path, "replace", note_replace)
-    reopen().remember([A])
+    record(reopen(), A)
 
     beside = f".{path.name}.new"
     assert calls == [f"sync {beside}", f"{beside} -> {path.name}", "sync state"]
@@ -348,8 +378,17 @@ def test_it_is_on_disk_before_it_takes_the_name(
 WRITER = """
 import sys
 from pathlib import Path
-from walras_agent.journal import Journal, Original
+from walras_agent.journal import Journal
 from walras_agent.tree import CgroupFile
+
+class Cgroups:
+    version = 2
+
+    def read(self, setting):
+        return f"step {step}"
+
+    def identity(self, group):
+        return step + 1
 
 journal = Journal.open(Path(sys.argv[1]), Path(sys.argv[2]))
 settings = [CgroupFile("cpuset", f"/group{number}", "cpuset.cpus") for number in range(200)]
@@ -358,7 +397,7 @@ for step in range(int(sys.argv[3]), 1_000_000):
     if step % 2:
         journal.forget(settings)
     else:
-        journal.remember([Original(setting, step + 1, f"step {step}") for setting in settings])
+        journal.record([(setting, "1") for setting in settings], Cgroups())
 """
 
 
@@ -396,7 +435,7 @@ def test_a_file_that_may_have_been_replaced_is_written_again(
 ) -> None:
     """The folder could not be synchronized: the new file is there, or the old one."""
     journal = reopen()
-    journal.remember([A])
+    record(journal, A)
     synchronize = os.fsync
 
     def fails_on_folders(descriptor: int) -> None:
@@ -406,8 +445,8 @@ def test_a_file_that_may_have_been_replaced_is_written_again(
 
     monkeypatch.setattr(os, "fsync", fails_on_folders)
     with pytest.raises(JournalError, match="Input/output error"):
-        journal.remember([B])
+        record(journal, B)
     monkeypatch.undo()
     assert set(journal.originals) == {A.setting}
-    journal.remember([A])
+    record(journal, A)
     assert reopen().originals == journal.originals

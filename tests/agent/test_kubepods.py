@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from walras_agent.kubepods import Driver, Layout, PodGroups, QosClass
+from pod_groups import QosClass, pod_group
+from walras_agent.kubepods import Driver, Layout, PodGroups
 from walras_agent.tree import CgroupError, CgroupFile, CgroupTree, TreeError, descendants
 
 UID = "0d5b2b6e-7a9c-4d0e-9b1f-3c2a1d4e5f60"
@@ -49,21 +50,18 @@ def tree_v2(mount: Path, *groups: str) -> CgroupTree:
         ),
     ],
 )
-def test_pod_is_named_as_the_kubelet_names_it(
-    driver: Driver, root: str, qos: QosClass, group: str
+def test_pod_is_found_as_the_kubelet_names_it(
+    tmp_path: Path, driver: Driver, root: str, qos: QosClass, group: str
 ) -> None:
-    assert Layout(driver, root).pod(UID, qos) == group
-
-
-@pytest.mark.parametrize("uid", ["", "..", "a/b", "x" * 65, "a b", "\u00e9"])
-def test_uid_cannot_lead_out_of_the_pods_group(uid: str) -> None:
-    with pytest.raises(ValueError, match="not the UID of a pod"):
-        Layout("cgroupfs").pod(uid, "Burstable")
+    layout = Layout(driver, root)
+    assert layout.scan(tree_v2(tmp_path, group)) == (PodGroups(UID, group, ()),)
+    assert pod_group(layout, UID, qos) == group
 
 
 def test_pods_of_every_class_are_found_with_their_containers(tmp_path: Path) -> None:
     layout = Layout("systemd")
-    pods = {qos: layout.pod(UID, qos) for qos in ("Guaranteed", "Burstable", "BestEffort")}
+    classes: tuple[QosClass, ...] = ("Guaranteed", "Burstable", "BestEffort")
+    pods = {qos: pod_group(layout, UID, qos) for qos in classes}
     other = "f" * 64
     tree = tree_v2(
         tmp_path,
@@ -99,7 +97,7 @@ def test_static_pod_goes_by_the_hash_of_its_manifest(tmp_path: Path) -> None:
     tree = tree_v2(tmp_path, f"/kubepods/burstable/pod{digest}/{ID}")
     layout = Layout.find(tree)
     (found,) = layout.scan(tree)
-    assert (found.uid, found.group) == (digest, layout.pod(digest, "Burstable"))
+    assert (found.uid, found.group) == (digest, pod_group(layout, digest))
 
 
 def test_driver_is_told_by_the_group_of_all_pods(tmp_path: Path) -> None:

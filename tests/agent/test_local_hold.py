@@ -114,7 +114,7 @@ def test_own_cpus_are_nobody_elses_and_the_rest_is_shared(machine: Machine) -> N
 
     status = machine.grant({"a": 1, "b": 0, "c": 0})
 
-    assert status.settled
+    assert status.is_enforced
     (own,) = cpus_of(owner)
     assert len(own) == 1
     assert [cpus_of(job) for job in sharers] == [{TOPOLOGY.cpuset - own}] * 2
@@ -127,7 +127,7 @@ def test_own_cpus_are_nobody_elses_and_the_rest_is_shared(machine: Machine) -> N
 
 def test_all_cpus_may_be_owned(machine: Machine) -> None:
     first, second = machine.start("a"), machine.start("b")
-    assert machine.grant({"a": 1, "b": CORES - 1}).settled
+    assert machine.grant({"a": 1, "b": CORES - 1}).is_enforced
     (one,), (rest,) = cpus_of(first), cpus_of(second)
     assert len(one) == 1
     assert rest == TOPOLOGY.cpuset - one
@@ -138,7 +138,7 @@ def test_job_is_on_its_cpus_before_its_first_instruction(machine: Machine) -> No
     machine.grant({"a": CORES})
     newcomer = machine.jobs["b"] = machine.placer.open("b")
     status = machine.grant({"a": CORES - 1, "b": 1})
-    assert status.settled
+    assert status.is_enforced
 
     tell = "import os; print(*os.sched_getaffinity(0), flush=True); input()"
     process = machine.programs.start(newcomer, tell)
@@ -154,7 +154,7 @@ def weighted(machine: Machine) -> tuple[PlacedJob, PlacedJob]:
     machine.start("owner")
     machine.grant({"owner": CORES - 1, "heavy": 0, "light": 0}, {"heavy": 1000, "light": 250})
     # Ordinary users' session weights are taken by the kernel only every 0.1 s.
-    assert eventually(lambda: (again := machine.step()).settled and not again.writes, pause=0.1)
+    assert eventually(lambda: (again := machine.step()).is_enforced and not again.writes, pause=0.1)
     return heavy, light
 
 
@@ -207,7 +207,7 @@ def test_job_that_is_fixed_keeps_its_cpus_and_nobody_gets_them(machine: Machine)
         assert (cpus_of(measured), cpus_of(other)) == before
     if CORES > 2:
         assert [pod.state for pod in status.pods] == ["Pending", "Pending"]
-    assert machine.step().settled
+    assert machine.step().is_enforced
     assert len(*cpus_of(measured)) == 1
     assert len(*cpus_of(other)) == CORES - 1
 
@@ -219,9 +219,9 @@ def test_runs_at_once_leave_each_other_alone(
     other = Machine(open_placer(run_id(), way))
     try:
         mine, theirs = machine.start("a"), other.start("a")
-        assert machine.grant({"a": 1}).settled
+        assert machine.grant({"a": 1}).is_enforced
         assert cpus_of(theirs) == {TOPOLOGY.cpuset}
-        assert other.grant({"a": CORES}).settled
+        assert other.grant({"a": CORES}).is_enforced
         assert len(*cpus_of(mine)) == 1
     finally:
         other.close()
@@ -328,7 +328,7 @@ def test_no_cpu_ever_has_two_owners_while_grants_change(
 
         status = machine.grant(plan)
 
-        assert status.settled
+        assert status.is_enforced
         shares = {name: status.shared for name, count in plan.items() if not count}
         for look, (one, other) in product(watcher.taken(), combinations(plan, 2)):
             both = look.get(one, NOTHING) & look.get(other, NOTHING)

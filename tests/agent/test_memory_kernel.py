@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import subprocess
 import sys
 import time
@@ -117,7 +118,12 @@ class AGroup:
         return read_sample(self.cgroups, self.pod)
 
     def killed(self) -> int:
-        return sum(read_sample(self.cgroups, name).killed for name in (self.pod, self.container))
+        """Count the kills for want of memory, which v2 counts in the pod's group as well."""
+        file = "memory.events" if self.cgroups.version == 2 else "memory.oom_control"
+        groups = (self.pod, self.container)
+        texts = [self.cgroups.read(CgroupFile("memory", each, file)) for each in groups]
+        counts = re.findall(r"^oom_kill (\d+)$", "\n".join(texts), re.MULTILINE)
+        return sum(map(int, counts))
 
     def look(self, grant: int | None, cgroups: Cgroups | None = None) -> LimitProgress:
         held = take_step(

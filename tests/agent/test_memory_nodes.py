@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from machines import machine, show_memory
 from model_kernel import MIB, Memory, ModelKernel, Stopped
+from pod_groups import pod_group
 from walras_agent.cpuset import CpuSet
 from walras_agent.journal import Journal
 from walras_agent.kubepods import Layout
@@ -59,7 +60,7 @@ class Node:
         self.observer = PodObserver(self.kernel, LAYOUT)
 
     def container(self, uid: str, number: int = 0) -> str:
-        return f"{LAYOUT.pod(uid, 'Burstable')}/{uid.encode().hex():f>60}{number:04x}"
+        return f"{pod_group(LAYOUT, uid)}/{uid.encode().hex():f>60}{number:04x}"
 
     def start(self, uid: str, number: int = 0, *, inside: str = "", mib: int = 0) -> None:
         group = self.container(uid, number) + inside
@@ -259,7 +260,7 @@ def test_others_who_keep_writing_are_answered_ever_more_slowly(node: Node) -> No
 def test_pod_that_goes_meanwhile_is_no_failure(node: Node) -> None:
     node.start("aa")
     pods = node.observer.observe()
-    node.kernel.remove(LAYOUT.pod("aa", "Burstable"))
+    node.kernel.remove(pod_group(LAYOUT, "aa"))
     node.keeper.step(pods, {"aa": CpuSet([1])}, 0.0)
     node.step()
     assert dict(node.journal.originals) == {}

@@ -43,7 +43,7 @@ def test_plan_is_held_and_told(node: Node) -> None:
     assert status.pods[0].sockets == (0,)
     assert status.pods[1].sockets is None
     assert node.cpus(node.container("b")) == status.shared
-    assert not status.settled
+    assert status.is_enforced
     assert node.step().writes == ()
 
 
@@ -62,7 +62,7 @@ def test_static_cpu_manager_is_refused_and_nothing_changed(node: Node) -> None:
     node.refusal = "the kubelet's CPU manager is static"
     status = node.step()
     assert status.refused == node.refusal
-    assert not status.settled
+    assert not status.is_enforced
     assert node.kernel.writes == []
 
 

@@ -19,6 +19,7 @@ import pytest
 from agent_command import environment
 from market_cluster import OURS, SYSTEM, MarketCluster
 from measured_pods import MeasuredPods
+from pod_groups import pod_group
 from real_cluster import KUBECONFIG, needs_cluster
 from real_pods import TREE, needs_pods
 from waiting import eventually
@@ -73,7 +74,7 @@ class Pods(MeasuredPods):
     """Pods as in `MeasuredPods`, with UIDs of an API server."""
 
     def container(self, pod: str, number: int = 0) -> str:
-        return f"{self.layout.pod(pod, 'Burstable')}/{'c0' * 31}{number:02}"
+        return f"{pod_group(self.layout, pod)}/{'c0' * 31}{number:02}"
 
 
 class Measured:

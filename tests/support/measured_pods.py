@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pod_groups import pod_group
 from real_pods import RealPods
 from waiting import eventually
 
@@ -32,7 +33,7 @@ class MeasuredPods(RealPods):
 
     def pod(self, uid: str) -> str:
         """The group of a pod."""
-        return self.layout.pod(uid, "Burstable")
+        return pod_group(self.layout, uid)
 
     def run(self, uid: str, *argv: str) -> subprocess.Popen[bytes]:
         """Start a pod with a program, whose output can be read; return when it is in its place."""

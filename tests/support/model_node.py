@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from machines import machine, show_memory
 from model_kernel import Memory, ModelKernel
+from pod_groups import QosClass, pod_group
 from walras_agent.cpuset import CpuSet
 from walras_agent.enforce import CpuEnforcer
 from walras_agent.journal import Journal
-from walras_agent.kubepods import Layout, QosClass
+from walras_agent.kubepods import Layout
 from walras_agent.memory.enforce import MemoryEnforcer
 from walras_agent.memory.numa import EFFECTIVE, NumaEnforcer
 from walras_agent.node_plan import EnforcedGrant, MemoryNodes, Mode, NodePlan
@@ -64,7 +65,7 @@ class Node:
         return Topology(tuple(cpu for cpu in whole.cpus if cpu.id in self.online))
 
     def pod(self, uid: str) -> str:
-        return LAYOUT.pod(uid, QOS[ord(uid[-1]) % 3])
+        return pod_group(LAYOUT, uid, QOS[ord(uid[-1]) % 3])
 
     def container(self, uid: str, number: int = 0) -> str:
         return f"{self.pod(uid)}/{uid.encode().hex():f>60}{number:04x}"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pod_groups import pod_group
 from walras_agent.cpuset import CpuSet
 from walras_agent.kubepods import Layout
 from walras_agent.local.cgroups import KernelGroups
@@ -64,7 +65,7 @@ class RealPods:
     def start(self, pod: str, *argv: str, quota: str | None = None, number: int = 0) -> int:
         """Start a container of a pod, which begins with number 0, and return its program's PID."""
         if number == 0:
-            self.make(self.layout.pod(pod, "Burstable"))
+            self.make(pod_group(self.layout, pod))
         self.make(self.container(pod, number))
         if quota:
             self.tree.write(self.quota(pod), quota)
@@ -76,7 +77,7 @@ class RealPods:
         return process.pid
 
     def container(self, pod: str, number: int = 0) -> str:
-        return f"{self.layout.pod(pod, 'Burstable')}/{(pod.encode().hex() * 16)[:63]}{number}"
+        return f"{pod_group(self.layout, pod)}/{(pod.encode().hex() * 16)[:63]}{number}"
 
     def quota(self, pod: str) -> CgroupFile:
         file = "cpu.max" if self.tree.version == 2 else "cpu.cfs_quota_us"

@@ -94,7 +94,7 @@ class AgentOfNode:
             status = self._node.step()
         topology = topology_of(machine(cores=CORES), CpuSet(), MEMORY)
         report = ReconcileReport(status, 0.0, topology, enforced=allocation.spec.epoch)
-        return status_of(report, now=NOW).document()
+        return status_of(report, NOW).document()
 
 
 def uid_of(name: str) -> str:

@@ -22,12 +22,7 @@ from walras_agent.daemon.plans import (
     reported_demands,
     watched_counters,
 )
-from walras_agent.daemon.report import (
-    ReconcileReport,
-    is_enforced,
-    mark_interrupted,
-    profiling_status,
-)
+from walras_agent.daemon.report import ReconcileReport, mark_interrupted, profiling_status
 from walras_agent.daemon.state import StateError
 from walras_agent.journal import JournalError
 from walras_agent.node_plan import NodePlan
@@ -206,7 +201,7 @@ class Agent:
 
         None if it is not enforced yet, or was already in an earlier pass.
         """
-        if not is_enforced(status):
+        if not status.is_enforced:
             return None
         self._enforced_epoch = status.epoch
         first, self._enforced = not self._enforced, True
@@ -232,7 +227,7 @@ class Agent:
 
     def _pause(self, report: ReconcileReport) -> float:
         """Return the seconds until the next reconcile pass is due."""
-        settled = is_enforced(report.node) or report.node.mode == "observe"
+        settled = report.node.is_enforced or report.node.mode == "observe"
         pause = self.period if settled else min(RETRY_SECONDS, self.period)
         now = time.monotonic()
         due = self.node.profiler.next_wake(now)

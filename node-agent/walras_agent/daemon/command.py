@@ -18,7 +18,6 @@ from walras_agent.daemon.listeners import open_listeners
 from walras_agent.daemon.node import NodeComponents
 from walras_agent.daemon.options import cli_errors, node_options, run_options, state_option
 from walras_agent.daemon.plans import PlanError, PlanFile, node_plan, read_plan
-from walras_agent.daemon.report import is_enforced
 from walras_agent.daemon.show import inspect_node
 from walras_agent.daemon.state import open_state
 from walras_agent.journal import Journal
@@ -184,7 +183,7 @@ def _dry_run(paths: HostPaths, plan: Path, state_folder: Path) -> str:
 def _exit_code(report: ReconcileReport) -> int:
     """Return 0 if the plan is enforced, 1 if it cannot be, 3 if it is still pending."""
     node = report.node
-    if node.mode == "observe" or is_enforced(node):
+    if node.mode == "observe" or node.is_enforced:
         return 0
     for pod in node.pods:
         if pod.state in {"Failed", "Pending"}:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
@@ -99,7 +100,8 @@ class StatusReporter:
     def notify(self, report: ReconcileReport) -> None:
         """Pass the status of a report to all receivers."""
         before = self._last.conditions if self._last else ()
-        self._last = status_of(report, before)
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self._last = status_of(report, now, before)
         for receive in self.receivers:
             receive(self._last)
 

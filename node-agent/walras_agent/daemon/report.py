@@ -1,8 +1,7 @@
-"""Facts: the status of a NodeAllocation, from what a reconcile pass found and did."""
+"""Pure: the status of a NodeAllocation, from what a reconcile pass found and did."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
@@ -67,14 +66,14 @@ class ReconcileReport:
 
 
 def status_of(
-    report: ReconcileReport, before: Sequence[NodeAllocationCondition] = (), now: str = ""
+    report: ReconcileReport, now: str, before: Sequence[NodeAllocationCondition] = ()
 ) -> NodeAllocationStatus:
     """Return the status of a NodeAllocation.
 
     Args:
         report: Result of the last reconcile pass.
+        now: Present time (RFC 3339).
         before: Conditions of the previous status, for their transition times.
-        now: Present time (RFC 3339); the clock's if empty.
     """
     node = report.node
     return NodeAllocationStatus(
@@ -89,22 +88,12 @@ def status_of(
         ],
         profiling=report.profiling,
         counters=[_reading(pod, each) for pod, each in sorted(report.counters.items())],
-        conditions=_conditions(report, before, now or _now()),
+        conditions=_conditions(report, before, now),
     )
-
-
-def _now() -> str:
-    return _time(time.time())
 
 
 def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def is_enforced(node: NodeStatus) -> bool:
-    """Return whether every grant is enforced whose pod has a container on this node."""
-    in_time = all(pod.state in {"Enforced", "Absent"} for pod in node.pods)
-    return node.mode == "enforce" and not node.refused and not node.failures and in_time
 
 
 def _planned(node: NodeStatus) -> Sequence[tuple[CgroupFile, str]]:
@@ -265,7 +254,7 @@ def _ready(node: NodeStatus) -> ConditionState:
         return "False", "Refused", node.refused
     if node.mode == "observe":
         return "True", "Observing", f"nothing is written; writes withheld: {len(node.writes)}"
-    if is_enforced(node):
+    if node.is_enforced:
         absent = sum(pod.state == "Absent" for pod in node.pods)
         beside = f", {absent} of them for pods without a container here" if absent else ""
         return "True", "Enforced", f"{len(node.pods)} grants enforced{beside}"

@@ -120,7 +120,6 @@ class MemorySample:
             count these, total bytes of major page faults.
         refused: Total number of times that the group reached its hard limit.
         slowed: Total number of times that its tasks were throttled at its soft limit (v2 only).
-        killed: Total number of tasks that the OOM killer killed; in v1 without descendants.
     """
 
     limits: MemoryLimits
@@ -131,7 +130,6 @@ class MemorySample:
     refaulted: int = 0
     refused: int = 0
     slowed: int = 0
-    killed: int = 0
 
     @property
     def working_set(self) -> int:
@@ -164,9 +162,7 @@ def read_sample(cgroups: Cgroups, group: str) -> MemorySample:
             refaulted=_refaulted(stat, ""),
             refused=events["max"],
             slowed=events["high"],
-            killed=events["oom_kill"],
         )
-    oom = _table(read(CgroupFile("memory", group, "memory.oom_control")))
     return MemorySample(
         limits,
         usage=int(read(CgroupFile("memory", group, "memory.usage_in_bytes"))),
@@ -174,7 +170,6 @@ def read_sample(cgroups: Cgroups, group: str) -> MemorySample:
         active_file=stat["total_active_file"],
         refaulted=_refaulted(stat, "total_"),
         refused=int(read(CgroupFile("memory", group, "memory.failcnt"))),
-        killed=oom.get("oom_kill", 0),  # since Linux 4.13
     )
 
 

@@ -1,8 +1,8 @@
-"""Facts: counts the bytes that a pod moves between caches and memory.
+"""Effects: counts the bytes that a pod moves between caches and memory, by a monitoring group.
 
 It uses the kernel's resctrl file system (``Documentation/filesystems/resctrl.rst``, "Monitoring"):
-a monitoring group counts for its tasks and for those that they start. The groups made here are
-named ``walras-*``; those that a killed agent left are removed by the next one.
+a monitoring group counts for the tasks that are written to it and for those that they start. The
+groups made here are named ``walras-*``; those that a killed agent left are removed by the next one.
 """
 
 from __future__ import annotations

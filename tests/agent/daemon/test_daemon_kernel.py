@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent_command import Machine, environment
+from pod_groups import pod_group
 from real_pods import TREE, RealPods, allowed, needs_pods
 from waiting import eventually
 from walras_agent.topology import Topology
@@ -244,7 +245,7 @@ def test_everything_is_undone_by_hand_as_the_manual_says(machine: Machine) -> No
         agent.wait()
     assert allowed(pids[0]) != machine.everything
     limit = SOFT[machine.pods.tree.version]
-    setting = CgroupFile("memory", machine.pods.layout.pod("aa", "Burstable"), limit)
+    setting = CgroupFile("memory", pod_group(machine.pods.layout, "aa"), limit)
     assert machine.pods.tree.read(setting) == str(64 << 20)
     printed = subprocess.run(
         [sys.executable, "-c", script[1].replace("/var/lib/walras-agent", str(machine.state))],

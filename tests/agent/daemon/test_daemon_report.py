@@ -16,7 +16,6 @@ from walras_agent.daemon.health import Health, status_json
 from walras_agent.daemon.listeners import StatusFile, StatusReporter
 from walras_agent.daemon.report import (
     ReconcileReport,
-    is_enforced,
     profiling_status,
     status_of,
     topology_of,
@@ -29,6 +28,7 @@ from walras_agent.tree import CgroupFile
 if TYPE_CHECKING:
     from pathlib import Path
 
+NOW = "2026-01-01T00:00:00Z"
 TOPOLOGY = machine(nodes=2, cores=2, threads=2)
 HELD = PodStatus(
     "u1",
@@ -87,29 +87,30 @@ def report(*pods: PodStatus, **more: Any) -> ReconcileReport:
     ],
 )
 def test_ready(looked: ReconcileReport, ready: tuple[str, str], message: str) -> None:
-    told, accepted = status_of(looked).conditions
+    told, accepted = status_of(looked, NOW).conditions
     assert (told.type, told.status, told.reason, told.message) == ("Ready", *ready, message)
     assert (accepted.status == "True") == (looked.node.epoch is not None)
-    assert is_enforced(looked.node) == (ready == ("True", "Enforced"))
+    assert looked.node.is_enforced == (ready == ("True", "Enforced"))
 
 
 def test_transition_time_stays_while_a_condition_stays() -> None:
-    first = status_of(report(WAITING), now="2026-01-01T00:00:00Z")
-    second = status_of(report(STUCK), first.conditions, "2026-01-01T00:00:10Z")
-    third = status_of(report(HELD), second.conditions, "2026-01-01T00:00:20Z")
+    first = status_of(report(WAITING), NOW)
+    second = status_of(report(STUCK), "2026-01-01T00:00:10Z", first.conditions)
+    third = status_of(report(HELD), "2026-01-01T00:00:20Z", second.conditions)
     times = [each.conditions[0].last_transition_time for each in (first, second, third)]
-    assert times == ["2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z", "2026-01-01T00:00:20Z"]
-    assert third.conditions[1].last_transition_time == "2026-01-01T00:00:00Z"
+    assert times == [NOW, NOW, "2026-01-01T00:00:20Z"]
+    assert third.conditions[1].last_transition_time == NOW
 
 
 def test_plan_refused_is_a_condition_of_its_own() -> None:
-    ready, accepted = status_of(report(HELD, problems=("plan: bad", "plan: worse"))).conditions
+    refused = report(HELD, problems=("plan: bad", "plan: worse"))
+    ready, accepted = status_of(refused, NOW).conditions
     assert (ready.status, accepted.status) == ("True", "False")
     assert (accepted.reason, accepted.message) == ("PlanRefused", "plan: bad; plan: worse")
 
 
 def test_document() -> None:
-    document = json.loads(status_json(status_of(report(HELD, ABSENT, shared=CpuSet([1, 2])))))
+    document = json.loads(status_json(status_of(report(HELD, ABSENT, shared=CpuSet([1, 2])), NOW)))
     assert document["pods"] == [
         {
             "podUID": "u1",

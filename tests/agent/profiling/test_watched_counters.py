@@ -118,7 +118,7 @@ def test_the_status_has_the_last_reading(value: float | None, text: str | None) 
     topology = topology_of(machine(cores=2), CpuSet(), 1 << 30)
     counters = {"u-1": CounterValue(value, 1_800_000_000.4, "it does not answer")}
     report = ReconcileReport(NodeStatus(3, "enforce"), 0.01, topology, counters=counters)
-    (reading,) = status_of(report).counters
+    (reading,) = status_of(report, "2027-01-15T08:00:09Z").counters
     assert (reading.pod_uid, reading.value) == ("u-1", text)
     assert reading.time == (None if text is None else "2027-01-15T08:00:00Z")
     assert reading.problem == "it does not answer"
@@ -129,6 +129,6 @@ def test_values_that_no_counter_has_are_problems(value: float) -> None:
     topology = topology_of(machine(cores=2), CpuSet(), 1 << 30)
     counters = {"u-1": CounterValue(value, 1.0)}
     report = ReconcileReport(NodeStatus(3, "enforce"), 0.01, topology, counters=counters)
-    (reading,) = status_of(report).counters
+    (reading,) = status_of(report, "2027-01-15T08:00:09Z").counters
     assert reading.value is None
     assert "is not between 0 and" in reading.problem
