@@ -35,22 +35,24 @@ class JobResult:
         namespace: Namespace of the job.
         name: Name of the job.
         entitlement: Entitlement that it drew on.
-        phase: how it ended.
-        fraction: its parallel fraction.
+        phase: Last phase of the job: done, failed or removed.
+        fraction: Parallel fraction that it bid with last.
         source: Source of the parallel fraction.
         source_reason: Why the parallel fraction is assumed, and the ways out; empty if it is not.
-        seconds: Run time.
-        cpu_seconds: CPU time that it used.
+        seconds: Run time, in seconds.
+        cpu_seconds: CPU time that it used, in seconds.
         cores: Cores that it held, averaged over its run time.
-        granted_cores: whole cores of its own at the first decision that counted it.
+        granted_cores: Number of exclusive cores in its first grant; 0 if it had none.
         predicted_speedup: Speedup by Amdahl's law for these cores, averaged over its run time.
-        measured_speedup: predicted time on one core over measured time; None without a time model.
-        predicted_seconds: Run time predicted at the start; None without time models.
-        proportional_seconds: the same under proportional sharing.
-        proportional_measured_seconds: Measured run time under proportional sharing; None unless
-            requested.
-        price: Price at the first decision.
-        reason: why it got that.
+        measured_speedup: Predicted time on one core over its run time; None without a time model,
+            or if it is not done.
+        predicted_seconds: Run time predicted at the start, in seconds; None without time models.
+        proportional_seconds: Predicted run time under proportional sharing, in seconds; None
+            without time models.
+        proportional_measured_seconds: Measured run time under proportional sharing, in seconds;
+            None unless requested.
+        price: Price of a core at its first grant; None if it had none.
+        reason: Why it got its first grant, in a sentence; empty if it had none.
     """
 
     namespace: str
@@ -120,9 +122,9 @@ def result_of(
     """Sum a finished run up.
 
     Args:
-        loop: the run.
-        placement: how jobs were held to CPUs.
-        proportional: measured seconds of the jobs under proportional sharing, by key.
+        loop: The finished run.
+        placement: Mechanism that held jobs to CPUs, in words.
+        proportional: Measured run times under proportional sharing, in seconds, by key of the job.
     """
     market, ours, theirs = loop.market.rules, _forecast(loop, None), _forecast(loop, "PS")
     jobs = []

@@ -145,7 +145,7 @@ class Situation:
     Attributes:
         snapshot: Input of the market.
         rules: Rules of the Market.
-        notes: one line on everything that takes no part or is not known.
+        notes: Lines for people about objects that take no part, and figures that are unknown.
     """
 
     snapshot: Snapshot
@@ -289,8 +289,8 @@ class ChangedCluster:
 
     Attributes:
         then: The cluster with the changes.
-        now: without them; None if there are none.
-        whole_and_live: whether it is a live cluster, as it is.
+        now: The cluster without the changes; None if there are no changes.
+        whole_and_live: Whether it is a live cluster, without changes.
     """
 
     then: Situation
@@ -310,11 +310,11 @@ class ChangedCluster:
         """Find out what is meant.
 
         Args:
-            files: changes, or a cluster of their own.
-            dumps: a cluster.
+            files: Files with changes, or with a whole cluster.
+            dumps: Files that describe a cluster in place of the live one; empty for none.
             cores: Cores of one node that takes all jobs of the documents.
             target: Live cluster to read.
-            live: whether the files change that, even if they have Nodes.
+            live: Whether the files change the live cluster even if they contain Nodes.
 
         Raises:
             BadInput: the documents cannot be used.

@@ -42,7 +42,7 @@ class MemoryLoan:
 
     Attributes:
         name: Name of the other entitlement; empty for memory that nobody owns.
-        memory: bytes.
+        memory: Memory lent, in bytes.
     """
 
     name: str
@@ -55,8 +55,8 @@ class Quantum:
 
     Attributes:
         number: Number of the quantum.
-        earned: credits, for memory lent, and its part of free ones.
-        spent: credits, for memory borrowed.
+        earned: Credits earned: its part of the free credits, and credits for memory lent.
+        spent: Credits spent for memory borrowed.
         lent: Memory lent, by entitlement, most first.
         borrowed: Memory borrowed, by entitlement, most first.
     """
@@ -88,9 +88,9 @@ class UserExplanation:
     """Everything about an Entitlement.
 
     Attributes:
-        user: its figures; those of a parent sum up what is below it.
-        places: its way up to the whole.
-        below: entitlements that divide it.
+        user: Row of the entitlement in ``walras top``; a parent sums up all below it.
+        places: Steps from the entitlement up to the whole cluster.
+        below: Names of all entitlements below it, sorted.
         nodes: Its cores on each node, compared with its part there.
         unlisted_nodes: Number of further nodes on which it buys, which its status does not list.
         partners: Cores lent (positive) or borrowed on all nodes together, by user.

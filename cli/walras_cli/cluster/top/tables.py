@@ -51,7 +51,7 @@ class Column(NamedTuple, Generic[R]):
     Attributes:
         head: Header; lines below each other.
         cell: Returns the cell of a row.
-        wide: whether only wide tables have it.
+        wide: Whether only wide tables have the column.
     """
 
     head: str
@@ -116,8 +116,8 @@ def jobs(rows: Sequence[JobRow], most: int | None, *, wide: bool, namespace: str
 
     Args:
         rows: Rows of the table.
-        most: rows that are shown; None for all.
-        wide: whether there are more columns.
+        most: Largest number of rows to show; None for all.
+        wide: Whether the table has the columns of wide tables, too.
         namespace: Namespace of all rows; empty if they have several.
     """
     title = f"Jobs in namespace {namespace}" if namespace else "Jobs"
