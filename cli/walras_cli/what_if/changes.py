@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from walras.resources import cluster, kinds
 from walras.resources.assembly import MOST_NAMED, Objects
-from walras.resources.contract import MARKET_NAME
+from walras.resources.contract import API_VERSION, MARKET_NAME
 from walras.resources.market_job import TargetRef
 from walras.resources.parse import parse_object
 from walras_cli.documents import InputError, read
@@ -49,6 +49,12 @@ class Documents:
     def rules(self) -> kinds.MarketSpec | None:
         """Rules of the Market; None if there is no Market."""
         return self.markets[0].spec if self.markets else None
+
+
+def default_market() -> kinds.Market:
+    """Return a Market with the default rules, for documents that contain none."""
+    head = {"apiVersion": API_VERSION, "kind": "Market", "metadata": {"name": MARKET_NAME}}
+    return kinds.Market.model_validate({**head, "spec": {}})
 
 
 def documents_of(files: Iterable[Path]) -> Documents:
