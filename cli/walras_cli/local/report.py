@@ -126,7 +126,9 @@ def result_of(
         placement: Mechanism that held jobs to CPUs, in words.
         proportional: Measured run times under proportional sharing, in seconds, by key of the job.
     """
-    market, ours, theirs = loop.market.rules, _forecast(loop, None), _forecast(loop, "PS")
+    market = loop.market.rules
+    ours = _forecast(loop, loop.market.policy)
+    theirs = _forecast(loop, core.Policy(cores="ProportionalSharing"))
     jobs = []
     for key, state in loop.jobs.items():
         seconds = state.elapsed(loop.now)
@@ -181,9 +183,8 @@ def _user(user: UserState, jobs: Sequence[JobResult]) -> UserResult:
     )
 
 
-def _forecast(loop: Loop, rival: str | None) -> dict[str, float]:
-    """Return predicted seconds by job, of those that were there from the start."""
-    policy = loop.market.policy if rival is None else core.Policy(cores="ProportionalSharing")
+def _forecast(loop: Loop, policy: core.Policy) -> dict[str, float]:
+    """Return the run times under a policy, in seconds by job; empty if one cannot be predicted."""
     states = [state for state in loop.jobs.values() if state.phase is not Phase.REMOVED]
     snapshot = core.Snapshot(
         loop.market.entitlements,
