@@ -124,21 +124,21 @@ class Comparison:
     pools: tuple[PoolExplanation, ...] = ()
 
     @classmethod
-    def of(cls, source: ChangedCluster, wish: MechanismOptions) -> Comparison:
+    def of(cls, source: ChangedCluster, options: MechanismOptions) -> Comparison:
         """Clear the market, with and without the changes.
 
         Raises:
             BadInput: it cannot be cleared.
         """
-        policies = wish.policies(source.then.rules)
+        policies = options.policies(source.then.rules)
         anew = len(policies) > 1
         before = None
         if source.now is not None:
-            first = wish.policies(source.now.rules)[:1]
+            first = options.policies(source.now.rules)[:1]
             before = clear_by(source.now, first, anew=anew)[0]
         cleared = clear_by(source.then, policies, anew=anew)
-        shifts = sensitivity(source.then.snapshot, policies[0]) if wish.sensitivity else ()
-        pools = _pools(source.then, cleared[0].plan, policies) if wish.node_pools else ()
+        shifts = sensitivity(source.then.snapshot, policies[0]) if options.sensitivity else ()
+        pools = _pools(source.then, cleared[0].plan, policies) if options.node_pools else ()
         notes = (*source.then.notes, *_deadlines(cleared[0].plan))
         return cls(tuple(cleared), notes, before, shifts, pools)
 

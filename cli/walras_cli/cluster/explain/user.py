@@ -69,12 +69,12 @@ class Quantum:
 
 
 @dataclass(frozen=True, slots=True)
-class LentCores:
+class CoreCreditFigures:
     """Core credits of an entitlement, as its status shows them.
 
     Attributes:
         core_hours: Core-hours that it has lent lately; negative if it has borrowed more.
-        level: The same relative to the most that it could have, from -1 to 1.
+        level: These core-hours relative to the most that it could have, from -1 to 1.
         budget_factor: Its budget relative to the one by its shares alone; None without jobs.
     """
 
@@ -112,7 +112,7 @@ class UserExplanation:
     unlisted_nodes: int
     partners: tuple[Partner, ...]
     quantum: Quantum | None
-    core_credits: LentCores | None
+    core_credits: CoreCreditFigures | None
     jobs: tuple[JobRow, ...]
     faults: tuple[Fault, ...]
     ready: str
@@ -148,7 +148,7 @@ def explain_user(
         unlisted_nodes=sum(facts.entitlements[each].status.other_nodes for each in members),
         partners=together(nodes),
         quantum=_quantum(facts.entitlements[name].status.credits),
-        core_credits=_lent_cores(facts.entitlements[name].status.core_credits),
+        core_credits=_core_credits(facts.entitlements[name].status.core_credits),
         jobs=tuple(
             row for row in (job_rows(facts) if jobs is None else jobs) if row.entitlement in members
         ),
@@ -171,11 +171,11 @@ def _quantum(credits_: Credits | None) -> Quantum | None:
     )
 
 
-def _lent_cores(credits_: CoreCredits | None) -> LentCores | None:
+def _core_credits(credits_: CoreCredits | None) -> CoreCreditFigures | None:
     if credits_ is None:
         return None
     factor = credits_.budget_factor
-    return LentCores(
+    return CoreCreditFigures(
         float(credits_.core_hours),
         float(credits_.level),
         None if factor is None else float(factor),
