@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -16,7 +15,7 @@ from walras.forecast import forecast
 from walras_cli.local.documents import NODE
 from walras_cli.local.measure import assumption
 from walras_cli.local.state import FractionSource, Phase
-from walras_cli.output import number, plain
+from walras_cli.output import RULED_STYLE, decimal, number, plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -251,13 +250,10 @@ def render(result: RunResult) -> RenderableType:
         f"{result.cores} {what} (CPUs {result.cpus}) divided by {result.mechanism}, "
         f"jobs pinned by {result.placement}.\n"
     )
-    why = Table("job", "why it got its first grant", **_STYLE)
+    why = Table("job", "why it got its first grant", **RULED_STYLE)
     for job in result.jobs:
         why.add_row(job.title, job.reason)
     return Group(head, _user_table(result), _job_table(result), why, *_warnings(result))
-
-
-_STYLE: dict[str, Any] = {"box": SIMPLE_HEAD, "title_justify": "left", "caption_justify": "left"}
 
 
 # Nothing can be done about the first on a machine of two cores, and the time models, by which
@@ -296,7 +292,7 @@ def _findings(result: RunResult) -> list[str]:
 
 
 def _user_table(result: RunResult) -> Table:
-    table = Table(title="Users, averaged over the time that their jobs ran", **_STYLE)
+    table = Table(title="Users, averaged over the time that their jobs ran", **RULED_STYLE)
     table.add_column("user", no_wrap=True)
     for column in (
         "cores\nentitled",
@@ -319,7 +315,7 @@ def _user_table(result: RunResult) -> Table:
 
 
 def _job_table(result: RunResult) -> Table:
-    table = Table(title="Jobs: predicted / measured", **_STYLE)
+    table = Table(title="Jobs: predicted / measured", **RULED_STYLE)
     table.add_column("job", overflow="fold")
     for column in ("F", "cores\ngot", "speedup", "seconds", "shared*"):
         table.add_column(column, justify="right", no_wrap=True)
@@ -330,9 +326,9 @@ def _job_table(result: RunResult) -> Table:
             f"{job.title}{mark}",
             f"{job.fraction:.3f}" + ("?" if job.source is FractionSource.ASSUMED else ""),
             f"{job.cores:.2f}",
-            f"{job.predicted_speedup:.2f} / {_optional(job.measured_speedup, 2)}",
-            f"{_optional(job.predicted_seconds, 1)} / {job.seconds:.1f}",
-            _optional(job.proportional_seconds, 1)
+            f"{job.predicted_speedup:.2f} / {decimal(job.measured_speedup, 2)}",
+            f"{decimal(job.predicted_seconds, 1)} / {job.seconds:.1f}",
+            decimal(job.proportional_seconds, 1)
             + ("" if measured is None else f" / {measured:.1f}"),
         )
     table.caption = (
@@ -340,7 +336,3 @@ def _job_table(result: RunResult) -> Table:
         "for the cores it got. * seconds under proportional sharing."
     )
     return table
-
-
-def _optional(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"

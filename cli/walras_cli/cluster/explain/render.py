@@ -9,7 +9,8 @@ from rich.text import Text
 
 from walras.plan import format_bytes
 from walras_cli.cluster.notes import EPOCHS
-from walras_cli.cluster.top.tables import STYLE, cores, decimal, memory, state
+from walras_cli.cluster.top.tables import STYLE, cores, memory, state
+from walras_cli.output import decimal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

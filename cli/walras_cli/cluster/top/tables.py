@@ -9,6 +9,7 @@ from rich.text import Text
 
 from walras.plan import format_bytes
 from walras_cli.cluster.top.jobs import per_pod
+from walras_cli.output import decimal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -177,11 +178,6 @@ def cores(value: float | None) -> str:
 def memory(value: float | None) -> str:
     """Return bytes in words."""
     return "-" if value is None else format_bytes(int(value))
-
-
-def decimal(value: float | None, digits: int = 2) -> str:
-    """Return a number, or that it is not known."""
-    return "-" if value is None else f"{value:.{digits}f}"
 
 
 def _percent(value: float | None) -> str:
