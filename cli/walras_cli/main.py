@@ -96,7 +96,3 @@ def main() -> None:
 def kubectl() -> None:
     """Run as ``kubectl walras``: kubectl finds ``kubectl-walras`` by its name."""
     main(prog_name="kubectl walras")
-
-
-if __name__ == "__main__":
-    main()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import click
 from pydantic.alias_generators import to_camel
+from rich.box import SIMPLE_HEAD
 
 from walras_service.api_errors import ApiError
 from walras_service.untrusted import printable
@@ -24,6 +25,12 @@ Form = Literal["table", "wide", "json", "yaml"]
 WIDEST = 400
 """Columns that a table may take: as with kubectl, names are never broken, and a terminal wraps."""
 
+RULED_STYLE: dict[str, Any] = {
+    "box": SIMPLE_HEAD,
+    "title_justify": "left",
+    "caption_justify": "left",
+}
+"""Style of tables with a line below their headers."""
 
 _LITERAL: Any = {"highlight": False, "markup": False, "emoji": False}
 """Options of a console that shows texts as they are."""
@@ -141,3 +148,8 @@ def number(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.9g}") if abs(value) != float("inf") else None
     return value
+
+
+def decimal(value: float | None, digits: int = 2) -> str:
+    """Return a figure for a table, with a number of decimal places; a dash if it is unknown."""
+    return "-" if value is None else f"{value:.{digits}f}"

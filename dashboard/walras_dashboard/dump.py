@@ -20,7 +20,7 @@ from walras.resources.node_allocation import NodeAllocation, NodeAllocationStatu
 from walras.resources.parse import ResourceError, parse_allocation, parse_object
 from walras_cli.cluster.facts import ApiObject, Facts
 from walras_cli.documents import InputError, read
-from walras_cli.what_if.changes import sorted_by_kind
+from walras_cli.what_if.changes import default_market, sorted_by_kind
 from walras_dashboard.state import MarketState, Origin
 from walras_operator.decision import decide
 from walras_operator.world import Reference, World
@@ -113,7 +113,7 @@ def dump_of(located: Sequence[Located[Any]], names: str, now: datetime) -> Dump:
     world = World(
         now=now.strftime("%Y-%m-%dT%H:%M:%SZ"),
         objects=objects,
-        markets=documents.markets or _default_market(),
+        markets=documents.markets or (default_market(),),
         allocations=allocations,
         agents=frozenset(node.metadata.name for node in objects.nodes),
     )
@@ -145,15 +145,6 @@ def _with_uid(pod: Pod) -> Pod:
 
 
 _DECIDED = frozenset({"Entitlement", "MarketJob"})
-
-
-def _default_market() -> tuple[kinds.Market, ...]:
-    return (
-        kinds.Market.model_validate(
-            {"apiVersion": "walras.dev/v1alpha1", "kind": "Market", "metadata": {"name": "default"}}
-            | {"spec": {}}
-        ),
-    )
 
 
 def with_statuses(documents: Iterable[Document], decision: Decision) -> list[Document]:

@@ -12,6 +12,7 @@ import random
 import threading
 from typing import TYPE_CHECKING, Protocol
 
+from walras.resources.contract import GROUP
 from walras_cli.cluster.connection import resource
 from walras_service.api_errors import ApiError
 
@@ -123,7 +124,7 @@ class Feed:
                 where = f" in namespace {namespace}" if namespace else ""
                 refused = refused or f"list {resource(self._kind)}{where}"
                 missing = error.reason == "missing"
-                if missing and self._kind.group == "walras.dev":
+                if missing and self._kind.group == GROUP:
                     raise
                 continue
             self._listener.replace(self.name, found, namespace)

@@ -124,7 +124,3 @@ def _configuration(ca_file: Path, *, impersonates: bool) -> Configuration:
         raise BadInput(f"{ca_file}: does not exist; name the certificate authority by --ca-file")
     found.ssl_ca_cert = str(ca_file)
     return found
-
-
-if __name__ == "__main__":
-    main()

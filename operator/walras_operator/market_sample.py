@@ -103,7 +103,7 @@ def loans(status: Mapping[str, Any], direction: str) -> float | None:
 
     Args:
         status: Status of the Entitlement.
-        direction: lent or borrowed.
+        direction: Field of the status to sum: ``lent`` or ``borrowed``.
     """
     credit = status.get("credits")
     if not isinstance(credit, dict):

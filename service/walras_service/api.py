@@ -31,7 +31,6 @@ Query = Mapping[str, str | int | bool]
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 JSON = "application/json"
-APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 OPERATIONS = "application/json-patch+json"
 

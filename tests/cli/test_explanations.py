@@ -19,7 +19,7 @@ from walras_cli.cluster.explain.lending import balances, together
 from walras_cli.cluster.explain.margin import Buyer, one_more
 from walras_cli.cluster.explain.node import explain_node
 from walras_cli.cluster.explain.render import render_job, render_user
-from walras_cli.cluster.explain.user import LentCores, MemoryLoan, explain_user
+from walras_cli.cluster.explain.user import CoreCreditFigures, MemoryLoan, explain_user
 from walras_operator.decision import decide
 from worlds import enforced, entitlement, job, market, node, outcome, pod, profile
 
@@ -377,7 +377,7 @@ def test_what_was_lent_before_is_told_in_a_sentence(
 ) -> None:
     known = decided(market(), entitlement(), node(), job(), pod("train-0"))
     facts = seen(known)
-    explained = replace(explain_user(facts, "vision"), core_credits=LentCores(*stored))
+    explained = replace(explain_user(facts, "vision"), core_credits=CoreCreditFigures(*stored))
     console = Console(width=200, record=True, file=StringIO())
     console.print(*render_user(explained, wide=False))
     (line,) = (each for each in console.export_text().splitlines() if "core credits" in each)

@@ -18,7 +18,7 @@ from walras.resources.contract import accounts_part, history_part
 from walras.resources.market import HistoryPolicy
 from walras.resources.parse import parse_object
 from walras_cli.cluster.connection import Cluster
-from walras_cli.cluster.history import USERS, HistoryReader, history_of
+from walras_cli.cluster.history import USERS, HistoryReader
 from walras_cli.cluster.report.sums import rfc3339
 from walras_cli.main import main
 from walras_operator.market_sample import PodUsage
@@ -52,7 +52,7 @@ def cluster(server: ConfigMaps) -> Cluster:
 
 def now(server: ConfigMaps) -> int:
     seen = cluster(server)
-    history_of(seen, 60, STEP)
+    HistoryReader(seen).read(60, STEP)
     return int(seen.now.timestamp())
 
 
@@ -75,7 +75,7 @@ def user(time: int, held: float) -> MarketSample:
 def test_what_was_kept_is_read(server: ConfigMaps) -> None:
     at = now(server) // STEP * STEP - 3600
     put_samples(server, *(user(at + STEP * n, float(n)) for n in range(50)))
-    found = history_of(cluster(server), 7200, STEP)
+    found = HistoryReader(cluster(server)).read(7200, STEP)
     assert found.source == "operator"
     assert found.notes == ()
     assert found.names("user") == ("ann",)
@@ -100,7 +100,7 @@ def test_who_may_not_read_it_is_told_and_gets_nothing(server: ConfigMaps) -> Non
     at = now(server) - 600
     put_samples(server, user(at, 1.0))
     server.forbidden = True
-    found = history_of(cluster(server), 3600, STEP)
+    found = HistoryReader(cluster(server)).read(3600, STEP)
     assert (found.source, found.times, found.names("user")) == ("none", (), ())
     (note,) = found.notes
     assert note.startswith("history not shown, since you have no right to get configmaps in ")
@@ -108,7 +108,7 @@ def test_who_may_not_read_it_is_told_and_gets_nothing(server: ConfigMaps) -> Non
 
 
 def test_without_a_history_the_reader_says_where_it_looked(server: ConfigMaps) -> None:
-    found = history_of(cluster(server), 3600, STEP, "elsewhere")
+    found = HistoryReader(cluster(server), "elsewhere").read(3600, STEP)
     assert found.source == "none"
     assert "the operator has kept nothing in namespace elsewhere yet" in found.notes[0]
 
@@ -118,7 +118,7 @@ def test_parts_of_an_earlier_turn_of_the_ring_are_not_shown(server: ConfigMaps) 
     slot = slot_of(at)
     old = part_of(slot, [user(slot * SLOT, 1.0)])
     put(server, history_part(place_of(slot)), (slot - 73) * SLOT, {"user": old.blocks["user"]})
-    assert history_of(cluster(server), 3600, STEP).source == "none"
+    assert HistoryReader(cluster(server)).read(3600, STEP).source == "none"
 
 
 def test_accounts_are_those_of_the_days_and_corrupt_ones_are_named(server: ConfigMaps) -> None:

@@ -14,7 +14,7 @@ from waiting import eventually
 from walras.history import LARGEST_PART, SLOTS
 from walras.resources.contract import history_part
 from walras_cli.cluster.connection import connect
-from walras_cli.cluster.history import history_of
+from walras_cli.cluster.history import HistoryReader
 from walras_cli.cluster.options import Target
 from walras_operator.runtime.history_parts import HistoryParts, StoredPart
 from walras_service.api_errors import ApiError
@@ -66,5 +66,5 @@ def test_an_operator_that_ends_writes_its_history(cluster: OperatorCluster) -> N
     names = {name for name, kind, _ in parts.starts() if kind == "samples"}
     assert names, operator.log.read_text()
     assert names <= {history_part(place) for place in range(SLOTS)}
-    reader = connect(Target(kubeconfig=KUBECONFIG))
-    assert history_of(reader, 3600, 60, cluster.name).source == "operator"
+    reader = HistoryReader(connect(Target(kubeconfig=KUBECONFIG)), cluster.name)
+    assert reader.read(3600, 60).source == "operator"

@@ -142,6 +142,7 @@ def seen_of(cluster: Cluster, namespace: str) -> Seen:
     Raises:
         ApiError: The API server cannot be asked, or does not know Walras's kinds.
     """
+    from walras.resources.contract import GROUP
     from walras_cli.cluster.connection import (
         ENTITLEMENTS,
         JOBS,
@@ -163,7 +164,7 @@ def seen_of(cluster: Cluster, namespace: str) -> Seen:
                 if error.reason == "forbidden":
                     withheld.append(f"list {resource(kind)}")
                     return []
-                if error.reason not in {"missing", "unsupported"} or kind.group == "walras.dev":
+                if error.reason not in {"missing", "unsupported"} or kind.group == GROUP:
                     raise
         return []
 

@@ -52,10 +52,11 @@ class Leases:
     """Leases of the operator and of agents, which show whether they are alive.
 
     Attributes:
-        known: whether one may see that at all.
-        operator: when the operator's Lease was renewed last; None if there is none.
-        operator_alive: whether that is recent enough.
-        agents: whether the agent of a node lives, by node; without those that never did.
+        known: Whether Leases may be seen.
+        operator: Time when the operator's Lease was renewed last; None if it never was.
+        operator_alive: Whether the operator's Lease has not expired.
+        agents: Whether the Lease of the node's agent has not expired, by node; without nodes whose
+            agent never had one.
     """
 
     known: bool = False
@@ -124,7 +125,7 @@ class ApiObject(Generic[S]):
         generation: Generation of its spec.
         spec: Spec from the API server, valid or not.
         status: Status as last written; empty if there is none, or it is malformed.
-        readable: whether this version of the software can read its status.
+        readable: Whether its status has a form that this version of Walras can read.
     """
 
     name: str
@@ -168,15 +169,15 @@ class Facts:
     """Facts about a cluster at one moment; empty where not requested or not allowed.
 
     Attributes:
-        now: the API server's time.
+        now: Time of the API server when it answered last.
         namespace: Namespace of the jobs; empty for all.
         entitlements: Entitlements by name.
         jobs: MarketJobs by namespace and name.
         allocations: NodeAllocations by node.
-        market: the one that is used; None if there is none.
+        market: The Market that is used; None if there is none.
         nodes: Nodes by name.
         leases: Leases of the operator and the agents.
-        use: real use of cores and memory.
+        use: CPUs and memory that pods and nodes use.
         withheld: Requests that are forbidden, such as ``list nodes``.
     """
 

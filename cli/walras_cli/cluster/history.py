@@ -147,21 +147,6 @@ class HistoryReader:
         return self._namespace
 
 
-def history_of(cluster: Cluster, since: int, step: int, namespace: str = "") -> History:
-    """Return the history that a cluster's operator keeps.
-
-    Args:
-        cluster: Connection to the cluster.
-        since: Seconds to look back, at most a day.
-        step: Seconds between two times.
-        namespace: Namespace of the operator; if empty, that of its Lease.
-
-    Raises:
-        ApiError: The API server cannot be asked.
-    """
-    return HistoryReader(cluster, namespace).read(since, step)
-
-
 def namespace_of_operator(cluster: Cluster) -> str:
     """Return the namespace of the operator's Lease; the usual one where that may not be seen.
 

@@ -28,10 +28,10 @@ class Target:
     """The cluster to connect to, and the namespace to show.
 
     Attributes:
-        kubeconfig: a file; None for kubectl's, or in a pod what it is given.
+        kubeconfig: Path of the kubeconfig; None for kubectl's, or in a pod its ServiceAccount.
         context: Context in the kubeconfig; None for the current one.
-        namespace: None for that of the context.
-        everywhere: whether to look at all namespaces.
+        namespace: Namespace to show; None for that of the context.
+        everywhere: Whether to show all namespaces.
     """
 
     kubeconfig: str | None = None

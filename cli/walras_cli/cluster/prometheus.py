@@ -59,9 +59,9 @@ class Range(NamedTuple):
     """The times of a query.
 
     Attributes:
-        start: The first, in seconds since 1970.
-        end: The last.
-        step: Seconds between two.
+        start: First time, in seconds since 1970.
+        end: Last time, in seconds since 1970.
+        step: Seconds between two times.
     """
 
     start: int
@@ -207,7 +207,7 @@ def days_of(
     Args:
         prometheus: The server.
         start: Start, in seconds since 1970, a multiple of the step.
-        end: End, likewise.
+        end: End, in seconds since 1970, a multiple of the step.
         step: Seconds for which a figure counts.
 
     Raises:

@@ -26,7 +26,7 @@ class Used(NamedTuple):
 
     Attributes:
         cpus: Hardware threads in use, averaged over the window of the metrics source.
-        memory: bytes.
+        memory: Memory in use, in bytes.
     """
 
     cpus: float

@@ -45,11 +45,11 @@ class LocalJob:
     Attributes:
         namespace: Namespace of its MarketJob.
         name: Name of its MarketJob.
-        origin: file and object, for messages.
+        origin: File and object that it was read from, for messages.
         folder: Folder of its file; relative paths in it start there.
         spec: Spec as written.
-        fit: its speedup from a SpeedupProfile document; None if there is none.
-        fraction: its parallel fraction, if some document gives it.
+        fit: Speedup in its SpeedupProfile document; None if it has none.
+        fraction: Parallel fraction in its documents; None if they give none.
     """
 
     namespace: str

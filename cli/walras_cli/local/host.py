@@ -38,8 +38,8 @@ class SoldCpus:
     """The part of the machine that is for sale.
 
     Attributes:
-        topology: its CPUs.
-        units: its cores (or threads), in assignment order.
+        topology: CPUs for sale.
+        units: CPUs of each core (or thread) for sale, in assignment order.
         unit: Unit that is sold: core or thread.
     """
 
@@ -92,7 +92,7 @@ class Host:
 
     Attributes:
         sold: The part of the machine that is for sale.
-        logs: folder of what jobs write.
+        logs: Folder in which the output of each job is kept.
     """
 
     sold: SoldCpus
@@ -126,7 +126,7 @@ class Host:
         """Bring every job to what it was granted, and say how it stands; call it every second.
 
         Args:
-            fixed: groups that are to stay on their CPUs for now.
+            fixed: Groups whose processes stay on their CPUs for now.
         """
         self._placer.keep()
         return self._reconciler.step(time.monotonic(), fixed=fixed)
@@ -135,9 +135,9 @@ class Host:
         """Start a job on its whole data, in its place from the first instruction.
 
         Args:
-            job: the job.
+            job: Job to start.
             place: Placement from `open`.
-            cores: how many it can ever get.
+            cores: Largest number of cores that it can ever get.
 
         Raises:
             LaunchError: it cannot be started.

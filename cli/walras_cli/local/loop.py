@@ -84,12 +84,12 @@ class Loop:
 
     Attributes:
         market: Market of the documents.
-        host: starts jobs and holds them.
+        host: Host that starts jobs and enforces their grants.
         view: Receives all events.
-        pin: how jobs that arrive are held while they are profiled.
-        watch: the files to follow; None to leave them alone.
-        keep_going: whether the other jobs go on when one fails.
-        jobs: state of every job there ever was, by key.
+        pin: How jobs that arrive during the run are held to CPUs while they are profiled.
+        watch: Files whose changes are followed; None to follow none.
+        keep_going: Whether the other jobs continue when one fails.
+        jobs: States of all jobs by key, those that have ended included.
         totals: Sums of what users got.
     """
 

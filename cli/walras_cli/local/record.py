@@ -16,12 +16,12 @@ from uuid import NAMESPACE_URL, uuid5
 from walras.plan_quality import evaluate_plan
 from walras.resources import kinds
 from walras.resources.assembly import Objects
-from walras.resources.contract import API_VERSION, LOCAL_RUN_LABEL, MARKET_NAME
+from walras.resources.contract import API_VERSION, LOCAL_RUN_LABEL
 from walras_agent.cpuset import CpuSet
 from walras_agent.daemon.report import topology_of
 from walras_cli.local.documents import NODE
 from walras_cli.local.state import FractionSource
-from walras_cli.what_if.changes import on_one_node
+from walras_cli.what_if.changes import default_market, on_one_node
 from walras_operator.enforcement import Enforcement
 from walras_operator.job_outcomes import JobOutcomes
 from walras_operator.status.entitlement import EntitlementOutcomes
@@ -141,9 +141,8 @@ def _objects(
         if isinstance(each, kinds.MarketJob)
         and (each.metadata.namespace, each.metadata.name) in states
     ]
-    head = {"apiVersion": API_VERSION, "kind": "Market", "metadata": {"name": MARKET_NAME}}
     given = next((each for each in resources if isinstance(each, kinds.Market)), None)
-    market = given or kinds.Market.model_validate({**head, "spec": {}})
+    market = given or default_market()
     objects = Objects(
         entitlements=[each for each in resources if isinstance(each, kinds.EntitlementObject)],
         jobs=jobs,

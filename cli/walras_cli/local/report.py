@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -16,7 +15,7 @@ from walras.forecast import forecast
 from walras_cli.local.documents import NODE
 from walras_cli.local.measure import assumption
 from walras_cli.local.state import FractionSource, Phase
-from walras_cli.output import number, plain
+from walras_cli.output import RULED_STYLE, decimal, number, plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,22 +34,24 @@ class JobResult:
         namespace: Namespace of the job.
         name: Name of the job.
         entitlement: Entitlement that it drew on.
-        phase: how it ended.
-        fraction: its parallel fraction.
+        phase: Last phase of the job: done, failed or removed.
+        fraction: Parallel fraction that it bid with last.
         source: Source of the parallel fraction.
         source_reason: Why the parallel fraction is assumed, and the ways out; empty if it is not.
-        seconds: Run time.
-        cpu_seconds: CPU time that it used.
+        seconds: Run time, in seconds.
+        cpu_seconds: CPU time that it used, in seconds.
         cores: Cores that it held, averaged over its run time.
-        granted_cores: whole cores of its own at the first decision that counted it.
+        granted_cores: Number of exclusive cores in its first grant; 0 if it had none.
         predicted_speedup: Speedup by Amdahl's law for these cores, averaged over its run time.
-        measured_speedup: predicted time on one core over measured time; None without a time model.
-        predicted_seconds: Run time predicted at the start; None without time models.
-        proportional_seconds: the same under proportional sharing.
-        proportional_measured_seconds: Measured run time under proportional sharing; None unless
-            requested.
-        price: Price at the first decision.
-        reason: why it got that.
+        measured_speedup: Predicted time on one core over its run time; None without a time model,
+            or if it is not done.
+        predicted_seconds: Run time predicted at the start, in seconds; None without time models.
+        proportional_seconds: Predicted run time under proportional sharing, in seconds; None
+            without time models.
+        proportional_measured_seconds: Measured run time under proportional sharing, in seconds;
+            None unless requested.
+        price: Price of a core at its first grant; None if it had none.
+        reason: Why it got its first grant, in a sentence; empty if it had none.
     """
 
     namespace: str
@@ -120,11 +121,13 @@ def result_of(
     """Sum a finished run up.
 
     Args:
-        loop: the run.
-        placement: how jobs were held to CPUs.
-        proportional: measured seconds of the jobs under proportional sharing, by key.
+        loop: The finished run.
+        placement: Mechanism that held jobs to CPUs, in words.
+        proportional: Measured run times under proportional sharing, in seconds, by key of the job.
     """
-    market, ours, theirs = loop.market.rules, _forecast(loop, None), _forecast(loop, "PS")
+    market = loop.market.rules
+    ours = _forecast(loop, loop.market.policy)
+    theirs = _forecast(loop, core.Policy(cores="ProportionalSharing"))
     jobs = []
     for key, state in loop.jobs.items():
         seconds = state.elapsed(loop.now)
@@ -179,9 +182,8 @@ def _user(user: UserState, jobs: Sequence[JobResult]) -> UserResult:
     )
 
 
-def _forecast(loop: Loop, rival: str | None) -> dict[str, float]:
-    """Return predicted seconds by job, of those that were there from the start."""
-    policy = loop.market.policy if rival is None else core.Policy(cores="ProportionalSharing")
+def _forecast(loop: Loop, policy: core.Policy) -> dict[str, float]:
+    """Return the run times under a policy, in seconds by job; empty if one cannot be predicted."""
     states = [state for state in loop.jobs.values() if state.phase is not Phase.REMOVED]
     snapshot = core.Snapshot(
         loop.market.entitlements,
@@ -248,13 +250,10 @@ def render(result: RunResult) -> RenderableType:
         f"{result.cores} {what} (CPUs {result.cpus}) divided by {result.mechanism}, "
         f"jobs pinned by {result.placement}.\n"
     )
-    why = Table("job", "why it got its first grant", **_STYLE)
+    why = Table("job", "why it got its first grant", **RULED_STYLE)
     for job in result.jobs:
         why.add_row(job.title, job.reason)
     return Group(head, _user_table(result), _job_table(result), why, *_warnings(result))
-
-
-_STYLE: dict[str, Any] = {"box": SIMPLE_HEAD, "title_justify": "left", "caption_justify": "left"}
 
 
 # Nothing can be done about the first on a machine of two cores, and the time models, by which
@@ -293,7 +292,7 @@ def _findings(result: RunResult) -> list[str]:
 
 
 def _user_table(result: RunResult) -> Table:
-    table = Table(title="Users, averaged over the time that their jobs ran", **_STYLE)
+    table = Table(title="Users, averaged over the time that their jobs ran", **RULED_STYLE)
     table.add_column("user", no_wrap=True)
     for column in (
         "cores\nentitled",
@@ -316,7 +315,7 @@ def _user_table(result: RunResult) -> Table:
 
 
 def _job_table(result: RunResult) -> Table:
-    table = Table(title="Jobs: predicted / measured", **_STYLE)
+    table = Table(title="Jobs: predicted / measured", **RULED_STYLE)
     table.add_column("job", overflow="fold")
     for column in ("F", "cores\ngot", "speedup", "seconds", "shared*"):
         table.add_column(column, justify="right", no_wrap=True)
@@ -327,9 +326,9 @@ def _job_table(result: RunResult) -> Table:
             f"{job.title}{mark}",
             f"{job.fraction:.3f}" + ("?" if job.source is FractionSource.ASSUMED else ""),
             f"{job.cores:.2f}",
-            f"{job.predicted_speedup:.2f} / {_optional(job.measured_speedup, 2)}",
-            f"{_optional(job.predicted_seconds, 1)} / {job.seconds:.1f}",
-            _optional(job.proportional_seconds, 1)
+            f"{job.predicted_speedup:.2f} / {decimal(job.measured_speedup, 2)}",
+            f"{decimal(job.predicted_seconds, 1)} / {job.seconds:.1f}",
+            decimal(job.proportional_seconds, 1)
             + ("" if measured is None else f" / {measured:.1f}"),
         )
     table.caption = (
@@ -337,7 +336,3 @@ def _job_table(result: RunResult) -> Table:
         "for the cores it got. * seconds under proportional sharing."
     )
     return table
-
-
-def _optional(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"

@@ -58,25 +58,25 @@ class JobState:
 
     Attributes:
         job: The job in its current document.
-        fraction: its parallel fraction.
+        fraction: Parallel fraction that it bids with.
         source: Source of the parallel fraction.
         source_reason: Why the parallel fraction is assumed, and the ways out; empty if it is not.
         profiled: Whether a measurement was tried, which is never done again in the same run.
-        findings: About its measurement; none without one.
-        fit: its measured speedup and times; None where only a fraction is known.
+        findings: Findings about its measurement; empty without one.
+        fit: Measured speedup and run times; None if only a fraction is known.
         phase: Phase that the job is in.
-        place: the groups of its processes, from before it starts to its end.
-        running: its process while it has one.
+        place: Groups of its processes, from before it starts to its end; None at other times.
+        running: Its process; None while it has none.
         grant: Last grant; None before the first.
         first_grant: First grant, usually with all jobs present.
-        held: cores that it really holds now.
-        cpus: the CPUs that it is to have now; None before it is granted any.
-        trouble: why it does not have them; empty if it has.
-        started: seconds since the run began.
-        ended: When it ended; None before.
-        core_seconds: cores held, summed over its time.
-        progress_seconds: expected speedup, summed over its time: seconds of work on one core.
-        cpu_seconds: CPU time that it used.
+        held: Cores that it holds at present.
+        cpus: CPUs that its processes may use; None before it is granted any.
+        trouble: Why its grant is not enforced; empty if it is.
+        started: Time when it started, in seconds since the run began.
+        ended: Time when it ended, in seconds since the run began; None before.
+        core_seconds: Core-seconds that it held.
+        progress_seconds: Work done so far, in seconds of one core, as its speedup predicts it.
+        cpu_seconds: CPU time that it used, in seconds.
     """
 
     job: LocalJob

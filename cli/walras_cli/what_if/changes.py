@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from walras.resources import cluster, kinds
 from walras.resources.assembly import MOST_NAMED, Objects
-from walras.resources.contract import MARKET_NAME
+from walras.resources.contract import API_VERSION, MARKET_NAME
 from walras.resources.market_job import TargetRef
 from walras.resources.parse import parse_object
 from walras_cli.documents import InputError, read
@@ -49,6 +49,12 @@ class Documents:
     def rules(self) -> kinds.MarketSpec | None:
         """Rules of the Market; None if there is no Market."""
         return self.markets[0].spec if self.markets else None
+
+
+def default_market() -> kinds.Market:
+    """Return a Market with the default rules, for documents that contain none."""
+    head = {"apiVersion": API_VERSION, "kind": "Market", "metadata": {"name": MARKET_NAME}}
+    return kinds.Market.model_validate({**head, "spec": {}})
 
 
 def documents_of(files: Iterable[Path]) -> Documents:
@@ -145,7 +151,7 @@ class Situation:
     Attributes:
         snapshot: Input of the market.
         rules: Rules of the Market.
-        notes: one line on everything that takes no part or is not known.
+        notes: Lines for people about objects that take no part, and figures that are unknown.
     """
 
     snapshot: Snapshot
@@ -289,8 +295,8 @@ class ChangedCluster:
 
     Attributes:
         then: The cluster with the changes.
-        now: without them; None if there are none.
-        whole_and_live: whether it is a live cluster, as it is.
+        now: The cluster without the changes; None if there are no changes.
+        whole_and_live: Whether it is a live cluster, without changes.
     """
 
     then: Situation
@@ -310,11 +316,11 @@ class ChangedCluster:
         """Find out what is meant.
 
         Args:
-            files: changes, or a cluster of their own.
-            dumps: a cluster.
+            files: Files with changes, or with a whole cluster.
+            dumps: Files that describe a cluster in place of the live one; empty for none.
             cores: Cores of one node that takes all jobs of the documents.
             target: Live cluster to read.
-            live: whether the files change that, even if they have Nodes.
+            live: Whether the files change the live cluster even if they contain Nodes.
 
         Raises:
             BadInput: the documents cannot be used.

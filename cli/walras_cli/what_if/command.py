@@ -131,11 +131,11 @@ def what_if(
         raise BadInput("--sensitivity needs one mechanism; give -m once, and not all")
     source = ChangedCluster.of([*files, *more], dumps, cores, target, live=live)
     compare_all = source.whole_and_live and not sensitivity
-    wish = MechanismOptions(
+    options = MechanismOptions(
         mechanisms or (("all",) if compare_all else ()),
         memory,
         colocation,
         sensitivity,
         node_pools,
     )
-    show(WhatIfPage(Comparison.of(source, wish)), output)
+    show(WhatIfPage(Comparison.of(source, options)), output)

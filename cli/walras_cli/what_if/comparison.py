@@ -45,11 +45,11 @@ class MechanismOptions:
     """Mechanisms chosen on the command line; None where the Market's rules apply.
 
     Attributes:
-        cores: several to compare, or all.
+        cores: Mechanisms for cores to compare, or ``all``; empty for the Market's.
         memory: Mechanism for memory, in place of the Market's.
         colocation: Policy of colocation, in place of the Market's.
-        sensitivity: whether to tell what over-estimated parallel fractions would move.
-        node_pools: whether to tell what one more node of each pool would bring.
+        sensitivity: Whether to show how cores move if parallel fractions are over-estimated.
+        node_pools: Whether to show what one more node of each pool would bring.
     """
 
     cores: tuple[CoreMechanism | Literal["all"], ...] = ()
@@ -82,10 +82,10 @@ def clear_by(situation: Situation, policies: Sequence[Policy], *, anew: bool) ->
     """Clear a market by each policy; where one of several cannot, say so and go on.
 
     Args:
-        situation: the market.
+        situation: Market to clear.
         policies: Policies to clear the market by.
-        anew: whether nobody holds anything yet: mechanisms are compared like that, since cores that
-            stay where they are while too little is gained would make all of them alike.
+        anew: Whether nobody holds any cores yet. Mechanisms are compared like that, since cores
+            that stay where they are while too little is gained would make all of them alike.
 
     Raises:
         BadInput: it can be cleared by none of them.
@@ -110,9 +110,9 @@ class Comparison:
     """Plans of a situation, with and without changes.
 
     Attributes:
-        cleared: one for each mechanism.
-        notes: one line on everything that takes no part or is not known.
-        before: the first of them without the changes; None if there are none.
+        cleared: Plans, one for each mechanism.
+        notes: Lines for people about objects that take no part, unknown figures, and deadlines.
+        before: Plan of the first mechanism without the changes; None if there are no changes.
         shifts: Effects of over-estimated parallel fractions; empty unless requested.
         pools: Node pools under the first mechanism, with the changes; empty unless requested.
     """
@@ -124,21 +124,21 @@ class Comparison:
     pools: tuple[PoolExplanation, ...] = ()
 
     @classmethod
-    def of(cls, source: ChangedCluster, wish: MechanismOptions) -> Comparison:
+    def of(cls, source: ChangedCluster, options: MechanismOptions) -> Comparison:
         """Clear the market, with and without the changes.
 
         Raises:
             BadInput: it cannot be cleared.
         """
-        policies = wish.policies(source.then.rules)
+        policies = options.policies(source.then.rules)
         anew = len(policies) > 1
         before = None
         if source.now is not None:
-            first = wish.policies(source.now.rules)[:1]
+            first = options.policies(source.now.rules)[:1]
             before = clear_by(source.now, first, anew=anew)[0]
         cleared = clear_by(source.then, policies, anew=anew)
-        shifts = sensitivity(source.then.snapshot, policies[0]) if wish.sensitivity else ()
-        pools = _pools(source.then, cleared[0].plan, policies) if wish.node_pools else ()
+        shifts = sensitivity(source.then.snapshot, policies[0]) if options.sensitivity else ()
+        pools = _pools(source.then, cleared[0].plan, policies) if options.node_pools else ()
         notes = (*source.then.notes, *_deadlines(cleared[0].plan))
         return cls(tuple(cleared), notes, before, shifts, pools)
 

@@ -6,13 +6,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
 from walras.plan import format_bytes
 from walras_cli.cluster.explain.render_pools import render_pools
+from walras_cli.output import RULED_STYLE, decimal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,12 +26,10 @@ if TYPE_CHECKING:
 MOST_ROWS = 40
 """Longer tables are cut for people; scripts get everything."""
 
-STYLE: dict[str, Any] = {"box": SIMPLE_HEAD, "title_justify": "left", "caption_justify": "left"}
-
 
 def new_table(title: str, first: str, columns: Iterable[str]) -> Table:
     """Return a table of a column of names and columns of figures."""
-    table = Table(title=title, **STYLE)
+    table = Table(title=title, **RULED_STYLE)
     table.add_column(first, overflow="fold")
     for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
@@ -47,11 +45,6 @@ def filled(table: Table, rows: Sequence[Sequence[str]]) -> Table:
     return table
 
 
-def optional(value: float | None, digits: int = 3) -> str:
-    """Return a figure, if there is one."""
-    return "-" if value is None else f"{value:.{digits}f}"
-
-
 def price(value: float) -> str:
     """Return a price, if there is one."""
     return f"{value:.3f}" if value else "-"
@@ -62,7 +55,7 @@ FIGURES: Mapping[str, Callable[[Cleared], str]] = {
     "  after rounding": lambda each: f"{each.scores.held_progress:.3f}",
     "error of entitlements (MAPE)": lambda each: f"{each.scores.entitlement_error:.1%}",
     "uniformity of utility": lambda each: f"{each.scores.uniformity:.3f}",
-    "envy-freeness": lambda each: optional(each.scores.envy_freeness),
+    "envy-freeness": lambda each: decimal(each.scores.envy_freeness, 3),
     "iterations": lambda each: str(each.plan.iterations),
     "residual": lambda each: f"{each.plan.residual:.1e}",
     "converged": lambda each: "yes" if each.plan.converged else "no",
@@ -161,7 +154,7 @@ def _changed_whole(now: Cleared, then: Cleared) -> Table:
 
 def _pair(old: float | None, new: float | None, *, digits: int) -> tuple[str, str, str]:
     """Return a figure before and after a change, and the difference."""
-    shown = tuple(optional(each, digits) for each in (old, new))
+    shown = tuple(decimal(each, digits) for each in (old, new))
     more = "" if _same(old, new) else f"{(new or 0.0) - (old or 0.0):+.{digits}f}"
     return shown[0], shown[1], more
 
@@ -323,7 +316,7 @@ def _nodes(cleared: Sequence[Cleared]) -> RenderableType:
 
 def _jobs(plan: Plan) -> Iterator[RenderableType]:
     """Yield a table of jobs, and below it why each got its cores; sentences need whole lines."""
-    table = Table(title="Jobs", **STYLE)
+    table = Table(title="Jobs", **RULED_STYLE)
     table.add_column("job", overflow="fold")
     table.add_column("node", overflow="fold")
     for column in ("cores", "whole"):
@@ -379,7 +372,7 @@ def _bids(plan: Plan) -> Table:
             f"{bid.budget:.2f}",
             ", ".join(f"{weight:.2f}" for weight in bid.weights),
             f"{bid.utility:.3f}",
-            optional(bid.minimum),
+            decimal(bid.minimum, 3),
             f"{bid.charge:.2f}",
             "its bid" if bid.prolific else "leftovers",
         )
@@ -404,7 +397,7 @@ def _sensitivity(shifts: Sequence[FractionSensitivity]) -> Table:
 
 
 def _pairings(plan: Plan) -> Table:
-    table = Table(title="Placed together", **STYLE)
+    table = Table(title="Placed together", **RULED_STYLE)
     for column in ("node", "jobs", "expected loss"):
         table.add_column(column, overflow="fold")
     rows = [

@@ -82,7 +82,7 @@ class AgentClient:
         The watch ends after ``seconds``, or when the server has been silent for too long.
 
         Args:
-            version: resourceVersion to watch from.
+            version: The resourceVersion after which to begin.
             seconds: Duration of the watch.
 
         Raises:

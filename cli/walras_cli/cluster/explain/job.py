@@ -41,9 +41,9 @@ class Fault:
 
     Attributes:
         object: Object that has the problem.
-        condition: its type.
-        reason: CamelCase word for programs.
-        message: The field or object to change, and how.
+        condition: Type of the condition.
+        reason: Reason of the condition, a CamelCase word for programs.
+        message: Message of the condition: the field or object to change, and how.
     """
 
     object: str
@@ -58,7 +58,7 @@ class Budget:
 
     Attributes:
         entitlement: Entitlement that has the budget.
-        cores: the budget: cores that it is entitled to; None if that is not known.
+        cores: The budget: cores that the entitlement is entitled to; None if unknown.
         spend: Amount that all pods of the job spend.
         part: Part of the budget that this is, from 0 to 1.
     """
@@ -206,7 +206,7 @@ class JobExplanation:
         reason: Reason of the condition ``Ready``.
         message: Message of the condition ``Ready``.
         budget: Budget that pays for it.
-        parallel_fraction: F.
+        parallel_fraction: Parallel fraction F that it bids with; None if there is none.
         source: Source of F.
         source_text: Source of F in words.
         speedup: Predicted speedup, as the mean of its pods.

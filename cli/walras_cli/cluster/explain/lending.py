@@ -24,7 +24,7 @@ class Partner:
 
     Attributes:
         name: Name of the user's entitlement.
-        cores: lent to it (positive) or borrowed from it (negative).
+        cores: Cores lent to this user (positive), or borrowed from it (negative).
     """
 
     name: str
@@ -37,11 +37,11 @@ class NodeBalance:
 
     Attributes:
         node: Name of the node.
-        price: Price of a core on the node.
-        entitled: cores.
-        bought: cores.
-        spend: Amount of the budget spent on the node.
-        lent: cores that others have of this share; negative where they are borrowed.
+        price: Price of a core on the node, relative to the cluster's average.
+        entitled: Cores that its share is worth.
+        bought: Cores that it bought, before rounding.
+        spend: Part of its budget that it spends on the node.
+        lent: Cores of its share that others have; negative if it has cores of their shares.
         partners: Users to whom it lends, or from whom it borrows, in proportion.
     """
 
@@ -69,8 +69,8 @@ def balances(facts: Facts, users: Collection[str]) -> tuple[NodeBalance, ...]:
     Entitlements are visible.
 
     Args:
-        facts: statuses of all entitlements and of the Market.
-        users: entitlements.
+        facts: Facts with the statuses of all Entitlements and of the Market.
+        users: Names of the Entitlements that are taken together.
     """
     shares, purchases = _shares(facts), _purchases(facts)
     mine = sum(shares.get(user, 0.0) for user in users)
@@ -108,8 +108,8 @@ def partners_of_each(
     It computes in arrays, since each group takes all users on all nodes.
 
     Args:
-        facts: statuses of all entitlements and of the Market.
-        groups: Entitlements that are taken together, by the name of the group.
+        facts: Facts with the statuses of all Entitlements and of the Market.
+        groups: Names of the Entitlements that are taken together, by the name of the group.
     """
     import numpy as np
 

@@ -21,15 +21,15 @@ class Buyer:
     """A pod as a buyer of cores.
 
     Attributes:
-        job: namespace and name of its MarketJob, for people.
-        pod: its name.
+        job: MarketJob of the pod, as ``namespace/name``.
+        pod: Name of the pod.
         node: Node on which it buys cores.
         cores: Cores that it bought, a real number.
         price: Price of a core.
-        fraction: F.
-        work: weight of its speedup.
-        least: cores that it must have.
-        most: cores that it can use; None for no bound.
+        fraction: Parallel fraction F of its job.
+        work: Weight of its speedup in its user's utility.
+        least: Smallest number of cores that it may have.
+        most: Largest number of cores that it can use; None for no bound.
     """
 
     job: str
@@ -52,7 +52,7 @@ class Sacrifice:
     """The cores that another pod of the same user would give up.
 
     Attributes:
-        job: the pod's.
+        job: MarketJob of the pod, as ``namespace/name``.
         pod: Name of the pod.
         node: Node of the pod.
         cores: Cores that it would lose.
@@ -75,11 +75,11 @@ class OneMore:
         node: Node of the pod.
         cost: Price in units of its user's budget.
         cost_part: Part of that budget, from 0 to 1.
-        speedup: predicted now.
+        speedup: Speedup predicted for the cores that it bought.
         gain: Speedup that the core would add.
-        bound: whether it can use no more.
+        bound: Whether one more core would exceed the most that it can use.
         instead: The user's pod that could pay with the least loss; None if none can.
-        worthwhile: whether the user's utility would grow by that; at an equilibrium it does not.
+        worthwhile: Whether the user's utility would grow if `instead` paid; not at an equilibrium.
     """
 
     pod: str
@@ -98,7 +98,7 @@ def one_more(buyer: Buyer, others: Sequence[Buyer], budget: float | None) -> One
 
     Args:
         buyer: Pod that would get the core.
-        others: pods of the same user.
+        others: Other pods of the same user, which could pay.
         budget: Budget of the user; None if unknown.
     """
     now, then = buyer.progress(buyer.cores), buyer.progress(buyer.cores + 1)

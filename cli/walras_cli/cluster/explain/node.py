@@ -43,10 +43,10 @@ class Supply:
 
     Attributes:
         cpus: CPUs that the kubelet lets pods use.
-        cores: these in what is sold: physical cores, or CPUs.
-        reserved: cores that the Market keeps back.
-        unmanaged: cores that pods outside the market have requested, rounded up.
-        others: these pods, the largest request first.
+        cores: Number of cores in these CPUs, or of threads if the Market sells threads.
+        reserved: Number of cores that the Market keeps back.
+        unmanaged: Number of cores that pods outside the market have requested, rounded up.
+        others: Pods outside the market, the largest request first.
     """
 
     cpus: float | None
@@ -62,15 +62,15 @@ class Holder:
 
     Attributes:
         namespace: Namespace of the pod.
-        pod: its name.
-        job: its MarketJob; None if that may not be seen.
-        user: its entitlement; likewise.
-        cores: granted, a part of one in thousandths.
+        pod: Name of the pod.
+        job: Name of its MarketJob; None if that may not be seen.
+        user: Entitlement that pays for it; None if its job may not be seen.
+        cores: Cores granted; a part of one in thousandths.
         cpus: Numbers of the CPUs that the agent assigned.
-        memory: bytes.
+        memory: Memory granted, in bytes; None if none is.
         spend: Amount of its user's budget that it spends.
         state: State of the grant, as the agent reports it.
-        reason: why it is not enforced.
+        reason: Why the grant is not enforced; empty if it is, or if the agent has not reported it.
     """
 
     namespace: str
@@ -90,9 +90,9 @@ class NodeExplanation:
     """Everything about a node.
 
     Attributes:
-        node: its figures.
-        supply: how it comes to what it sells.
-        holders: the most cores first.
+        node: Row of the node in ``walras top``.
+        supply: Derivation of the number of cores that it sells.
+        holders: Pods with a grant, the most cores first.
         faults: Problems of the node.
     """
 

@@ -9,7 +9,8 @@ from rich.text import Text
 
 from walras.plan import format_bytes
 from walras_cli.cluster.notes import EPOCHS
-from walras_cli.cluster.top.tables import STYLE, cores, decimal, memory, state
+from walras_cli.cluster.top.tables import STYLE, cores, memory, state
+from walras_cli.output import decimal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from walras_cli.cluster.explain.margin import OneMore
     from walras_cli.cluster.explain.node import NodeExplanation, Supply
     from walras_cli.cluster.explain.penalties import CoRunnerPenalty
-    from walras_cli.cluster.explain.user import LentCores, Quantum, UserExplanation
+    from walras_cli.cluster.explain.user import CoreCreditFigures, Quantum, UserExplanation
     from walras_cli.cluster.top.nodes import NodeRow
     from walras_cli.cluster.top.users import UserRow
 
@@ -400,7 +401,7 @@ def _quantum(quantum: Quantum | None) -> list[tuple[str, str]]:
     return [(f"quantum {quantum.number}", "; ".join(said))]
 
 
-def _core_credits(credits_: LentCores | None) -> list[tuple[str, str]]:
+def _core_credits(credits_: CoreCreditFigures | None) -> list[tuple[str, str]]:
     """Return what an entitlement has lent or borrowed lately, and what its budget is for it."""
     if credits_ is None:
         return []

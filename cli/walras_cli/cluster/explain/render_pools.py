@@ -8,7 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from walras_cli.cluster.explain.render import MOST, facts, heading, rest, title
-from walras_cli.cluster.top.tables import STYLE, decimal, memory
+from walras_cli.cluster.top.tables import STYLE, memory
+from walras_cli.output import decimal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -42,7 +42,7 @@ class MemoryLoan:
 
     Attributes:
         name: Name of the other entitlement; empty for memory that nobody owns.
-        memory: bytes.
+        memory: Memory lent, in bytes.
     """
 
     name: str
@@ -55,8 +55,8 @@ class Quantum:
 
     Attributes:
         number: Number of the quantum.
-        earned: credits, for memory lent, and its part of free ones.
-        spent: credits, for memory borrowed.
+        earned: Credits earned: its part of the free credits, and credits for memory lent.
+        spent: Credits spent for memory borrowed.
         lent: Memory lent, by entitlement, most first.
         borrowed: Memory borrowed, by entitlement, most first.
     """
@@ -69,12 +69,12 @@ class Quantum:
 
 
 @dataclass(frozen=True, slots=True)
-class LentCores:
+class CoreCreditFigures:
     """Core credits of an entitlement, as its status shows them.
 
     Attributes:
         core_hours: Core-hours that it has lent lately; negative if it has borrowed more.
-        level: The same relative to the most that it could have, from -1 to 1.
+        level: These core-hours relative to the most that it could have, from -1 to 1.
         budget_factor: Its budget relative to the one by its shares alone; None without jobs.
     """
 
@@ -88,9 +88,9 @@ class UserExplanation:
     """Everything about an Entitlement.
 
     Attributes:
-        user: its figures; those of a parent sum up what is below it.
-        places: its way up to the whole.
-        below: entitlements that divide it.
+        user: Row of the entitlement in ``walras top``; a parent sums up all below it.
+        places: Steps from the entitlement up to the whole cluster.
+        below: Names of all entitlements below it, sorted.
         nodes: Its cores on each node, compared with its part there.
         unlisted_nodes: Number of further nodes on which it buys, which its status does not list.
         partners: Cores lent (positive) or borrowed on all nodes together, by user.
@@ -112,7 +112,7 @@ class UserExplanation:
     unlisted_nodes: int
     partners: tuple[Partner, ...]
     quantum: Quantum | None
-    core_credits: LentCores | None
+    core_credits: CoreCreditFigures | None
     jobs: tuple[JobRow, ...]
     faults: tuple[Fault, ...]
     ready: str
@@ -148,7 +148,7 @@ def explain_user(
         unlisted_nodes=sum(facts.entitlements[each].status.other_nodes for each in members),
         partners=together(nodes),
         quantum=_quantum(facts.entitlements[name].status.credits),
-        core_credits=_lent_cores(facts.entitlements[name].status.core_credits),
+        core_credits=_core_credits(facts.entitlements[name].status.core_credits),
         jobs=tuple(
             row for row in (job_rows(facts) if jobs is None else jobs) if row.entitlement in members
         ),
@@ -171,11 +171,11 @@ def _quantum(credits_: Credits | None) -> Quantum | None:
     )
 
 
-def _lent_cores(credits_: CoreCredits | None) -> LentCores | None:
+def _core_credits(credits_: CoreCredits | None) -> CoreCreditFigures | None:
     if credits_ is None:
         return None
     factor = credits_.budget_factor
-    return LentCores(
+    return CoreCreditFigures(
         float(credits_.core_hours),
         float(credits_.level),
         None if factor is None else float(factor),

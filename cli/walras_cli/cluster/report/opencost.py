@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from walras.resources.contract import ENTITLEMENT_LABEL
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -54,7 +56,7 @@ def _allocation(row: Row, period: Period, prices: Prices) -> dict[str, Any]:
     ram_bytes = None if row.memory.held is None else row.memory.held * GIB
     return {
         "name": row.user,
-        "properties": {"labels": {"walras.dev/entitlement": row.user}},
+        "properties": {"labels": {ENTITLEMENT_LABEL: row.user}},
         "window": window,
         **window,
         "minutes": period.observed_seconds / 60,

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from walras_cli.cluster.report.sums import NOTICEABLE, CoreHours, GibHours, is_others, rfc3339
 from walras_cli.cluster.top.tables import STYLE
-from walras_cli.output import plain
+from walras_cli.output import decimal, plain
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -120,18 +120,14 @@ def _table(report: Report) -> Table:
         table.add_column(head, justify="right", no_wrap=True)
     for row in report.rows:
         names = [name for name, shown in ((row.user, by_user), (row.month, by_month)) if shown]
-        cost = [_number(row.cost, 2)] if priced else []
+        cost = [decimal(row.cost, 2)] if priced else []
         table.add_row(*names, *_cells(row), *cost)
     return table
 
 
 def _cells(row: Row) -> list[str]:
-    cores = [_number(getattr(row.cores, name), 3 if name == "price" else 1) for name in _CORES]
-    return cores + [_number(getattr(row.memory, name), 1) for name in _MEMORY]
-
-
-def _number(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
+    cores = [decimal(getattr(row.cores, name), 3 if name == "price" else 1) for name in _CORES]
+    return cores + [decimal(getattr(row.memory, name), 1) for name in _MEMORY]
 
 
 def _exact(value: float | None) -> str:

@@ -71,8 +71,8 @@ class Row:
     Attributes:
         user: Entitlement; empty for all together.
         month: Month, as 2026-11; empty for the whole time.
-        cores: Core-hours.
-        memory: GiB-hours.
+        cores: Core-hours of the user.
+        memory: GiB-hours of the user.
         cost: Charge to the user; None without prices.
     """
 
@@ -88,9 +88,9 @@ class Gap:
     """A time that was not observed in full, in whole hours.
 
     Attributes:
-        start: Start (RFC 3339).
-        end: End (RFC 3339).
-        missing_seconds: Seconds of it that were not observed.
+        start: Start of the gap (RFC 3339).
+        end: End of the gap (RFC 3339).
+        missing_seconds: Seconds of the gap that were not observed.
     """
 
     start: str
@@ -104,11 +104,11 @@ class Period:
 
     Attributes:
         month: Month, as 2026-11.
-        start: Start (RFC 3339).
-        end: End (RFC 3339).
-        seconds: Length.
-        observed_seconds: How much of it was observed.
-        gaps: Times that were not observed in full.
+        start: Start of the period (RFC 3339).
+        end: End of the period (RFC 3339).
+        seconds: Length of the period, in seconds.
+        observed_seconds: Seconds of the period that were observed.
+        gaps: Times within the period that were not observed in full.
     """
 
     month: str
@@ -132,10 +132,10 @@ class Report:
     """Sums of users over a time, with their prices.
 
     Attributes:
-        start: Start, in seconds since 1970.
-        end: End, in seconds since 1970.
-        rows: Its lines.
-        periods: Its months.
+        start: Start of the report, in seconds since 1970.
+        end: End of the report, in seconds since 1970.
+        rows: Rows of the report, by month and user.
+        periods: Months that the report is about.
         without: Most users of a day who are summed as others.
     """
 
@@ -160,7 +160,7 @@ def report_of(
     A sum over several hours that began before the start is left out, and so shows as a gap.
 
     Args:
-        days: Accounts.
+        days: Accounts of the days.
         start: Start, in seconds since 1970, a full hour.
         end: End, in seconds since 1970.
         by_user: Whether each user has a row.

@@ -94,8 +94,9 @@ def top(
     from walras_cli.output import show, watch_it
 
     with connected(target) as cluster:
-        wish = TableOptions(what, "" if target.everywhere else cluster.namespace, selector, sort_by)
+        namespace = "" if target.everywhere else cluster.namespace
+        options = TableOptions(what, namespace, selector, sort_by)
         if watch:
-            watch_it(lambda: wish.page(cluster), form, interval)
+            watch_it(lambda: options.page(cluster), form, interval)
         else:
-            show(wish.page(cluster), form)
+            show(options.page(cluster), form)

@@ -22,8 +22,8 @@ class PodRow:
         name: Name of the pod.
         node: Node that it runs on.
         state: State of its grant: Granted, Enforced, Failed, Refused or Waiting.
-        granted_cores: whole ones of its own.
-        shared_cores: Cores that it shares with other pods.
+        granted_cores: Number of exclusive cores; 0 if it shares cores.
+        shared_cores: Number of cores that it shares with other pods.
         cores: Cores that it has; a real number if it shares.
     """
 
@@ -46,20 +46,20 @@ class JobRow:
         pods: Number of active pods.
         granted: Number of these pods that have a grant.
         enforced: Number of these pods whose grant is enforced.
-        cores: the market's real number, of all pods.
+        cores: Cores that the market allocated to all its pods, before rounding.
         held: Cores that the pods hold after rounding.
         used: Cores that the pods use.
-        memory: granted, bytes.
-        memory_used: bytes.
-        speedup: predicted, mean over pods.
-        price: paid for a core, mean over pods; 1 is the cluster's average.
+        memory: Memory granted to its pods, in bytes.
+        memory_used: Memory that its pods use, in bytes.
+        speedup: Mean predicted speedup of its pods.
+        price: Mean price that it pays for a core, relative to the cluster's average.
         spend: Amount of its entitlement's budget that it spends.
         parallel_fraction: F that it takes part with.
         source: Source of F: Given, Written, Measured, Online or Assumed.
-        each: its pods.
+        each: Rows of its pods.
         ready: Status of the condition ``Ready``.
-        reason: why, in a word.
-        message: why, for people.
+        reason: Reason of the condition ``Ready``.
+        message: Message of the condition ``Ready``.
     """
 
     namespace: str

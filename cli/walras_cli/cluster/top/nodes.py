@@ -27,15 +27,15 @@ class NodeRow:
         cores: Cores that it sells; None if it sells none.
         sold: Cores that are sold, parts of cores included.
         pods: Number of pods with a grant.
-        used: cores, by whatever runs on it.
-        memory: granted to pods, bytes.
-        memory_used: Bytes of memory used by everything on the node.
+        used: Cores used by everything on the node.
+        memory: Memory granted to pods, in bytes.
+        memory_used: Memory used by everything on the node, in bytes.
         price: Price of a core; 1 is the average of the cluster. None where nobody buys any.
-        mode: enforce, or observe.
+        mode: Mode of its plan: enforce or observe.
         epoch: Epoch of its plan.
         enforced_epoch: Epoch of the last plan that was enforced in full.
-        agent: how its agent is, in a word.
-        message: the same for people, or why the node sells nothing.
+        agent: State of its agent in a word, such as Enforced, Silent or Closed.
+        message: State of its agent in a sentence, or why the node sells nothing.
     """
 
     name: str
@@ -58,7 +58,7 @@ def node_rows(facts: Facts, *, selected: bool = False) -> list[NodeRow]:
 
     Args:
         facts: Facts about the cluster.
-        selected: whether only those count whose Node is known: they were asked for by labels.
+        selected: Whether Nodes were selected by labels: only those among the facts have rows.
     """
     prices = prices_of(facts)
     names = set(facts.nodes)

@@ -43,10 +43,10 @@ class TableOptions:
     """The rows of a table to show, and their order.
 
     Attributes:
-        what: users, jobs, nodes, or the beginning of each.
+        what: Tables to show: users, jobs, nodes, or the first rows of all three.
         namespace: Namespace of jobs; empty for all.
         selector: Label selector; empty for all.
-        sort_by: a figure.
+        sort_by: Figure by which rows are sorted, largest first; ``name`` sorts by name.
     """
 
     what: What

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from walras.plan import format_bytes
 from walras_cli.cluster.top.jobs import per_pod
+from walras_cli.output import decimal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,7 +52,7 @@ class Column(NamedTuple, Generic[R]):
     Attributes:
         head: Header; lines below each other.
         cell: Returns the cell of a row.
-        wide: whether only wide tables have it.
+        wide: Whether only wide tables have the column.
     """
 
     head: str
@@ -116,8 +117,8 @@ def jobs(rows: Sequence[JobRow], most: int | None, *, wide: bool, namespace: str
 
     Args:
         rows: Rows of the table.
-        most: rows that are shown; None for all.
-        wide: whether there are more columns.
+        most: Largest number of rows to show; None for all.
+        wide: Whether the table has the columns of wide tables, too.
         namespace: Namespace of all rows; empty if they have several.
     """
     title = f"Jobs in namespace {namespace}" if namespace else "Jobs"
@@ -177,11 +178,6 @@ def cores(value: float | None) -> str:
 def memory(value: float | None) -> str:
     """Return bytes in words."""
     return "-" if value is None else format_bytes(int(value))
-
-
-def decimal(value: float | None, digits: int = 2) -> str:
-    """Return a number, or that it is not known."""
-    return "-" if value is None else f"{value:.{digits}f}"
 
 
 def _percent(value: float | None) -> str:

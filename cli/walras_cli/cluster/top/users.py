@@ -27,9 +27,9 @@ class UserCores:
     """Cores of an entitlement, or of all below it; None where nothing is known.
 
     Attributes:
-        entitled: its share of all cores.
-        allocated: Cores bought, a real number.
-        held: after rounding.
+        entitled: Cores that its share of the cluster is worth, with its core credits.
+        allocated: Cores that its jobs bought, before rounding.
+        held: Cores that its jobs hold after rounding.
         used: Cores that pods of its jobs use.
         rounding_credit: Core-seconds that rounding has taken, and gives back; negative if it has
             given them, and takes them back.
@@ -59,22 +59,22 @@ class UserRow:
     Attributes:
         name: Name of the entitlement.
         parent: Entitlement whose budget it divides; None for the whole cluster.
-        depth: below the root.
-        shares: relative to its siblings.
-        budget_share: its part of the whole, 0 to 1.
+        depth: Number of ancestors in the entitlement tree.
+        shares: Shares relative to its siblings.
+        budget_share: Part of the whole cluster that its budget is, from 0 to 1.
         jobs: Number of jobs that draw on it.
         pods: Number of their pods that have a grant.
         cores: Cores of the entitlement.
         memory: Memory of the entitlement.
         utility: Weighted mean of its jobs' speedups.
         entitlement_utility: Utility that it would have without any trade.
-        gain: the first over the second, less 1.
-        credits: Karma's, exactly.
+        gain: Utility over that at the bare entitlement, less 1.
+        credits: Exact balance of Karma's credits; None if none are kept.
         credits_above_mean: Credits above the mean of all entitlements; Karma charges no more. None
             if some entitlements are not visible.
         ready: Status of the condition ``Ready``.
-        reason: why, in a word.
-        message: why, for people.
+        reason: Reason of the condition that sums up its state: ``Ready`` or ``Entitled``.
+        message: Message of that condition: ``Ready`` or ``Entitled``.
     """
 
     name: str
