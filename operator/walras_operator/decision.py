@@ -136,7 +136,7 @@ def parts(world: World) -> Iterator[Decision]:
     fails, nothing else may be written.
     """
     before = carried(world)
-    market = next((each for each in world.markets if each.metadata.name == MARKET_NAME), None)
+    market = world.market
     invalid = Reference("Market", MARKET_NAME) in world.broken
     if market is None and not invalid:
         yield _with_placements(world, _release_all(world, before))

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walras.history import GIB, MarketSample, stored
-from walras.resources.contract import MARKET_NAME
 from walras_operator.conditions import listed
 
 if TYPE_CHECKING:
@@ -80,8 +79,7 @@ def used_by_users(world: World, use: Use) -> dict[str, PodUsage]:
 
 def _cores_of_cpu(world: World) -> dict[str, float]:
     """Return how many of the cores that are sold one CPU of each node is; 1 where unknown."""
-    units = {each.spec.cores.unit for each in world.markets if each.metadata.name == MARKET_NAME}
-    if units != {"core"}:
+    if world.market is None or world.market.spec.cores.unit != "core":
         return {}
     found = {}
     for node, each in world.allocations.items():
@@ -146,10 +144,8 @@ def _user(status: Status, used: PodUsage | None, mean_credits: float) -> tuple[f
 
 
 def _nodes(world: World) -> Table:
-    prices: dict[str, Any] = {}
-    for market in world.markets:
-        if market.metadata.name == MARKET_NAME:
-            prices = {str(each.get("node")): each for each in listed(market.status or {}, "prices")}
+    status = {} if world.market is None else world.market.status or {}
+    prices = {str(each.get("node")): each for each in listed(status, "prices")}
     sold = {
         name: float(sum(grant.cores for grant in each.spec.grants))
         for name, each in world.allocations.items()

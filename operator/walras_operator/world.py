@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from walras.resources.assembly import Objects
+from walras.resources.contract import MARKET_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -142,6 +143,11 @@ class World:
     unplaceable: str = ""
     ends: Mapping[str, Lifetime | None] = field(default_factory=dict)
     node_pools: NodePoolReports | None = None
+
+    @property
+    def market(self) -> Market | None:
+        """The Market that is used; None if there is none that is valid."""
+        return next((each for each in self.markets if each.metadata.name == MARKET_NAME), None)
 
 
 @dataclass(frozen=True, slots=True)

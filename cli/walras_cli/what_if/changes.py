@@ -364,7 +364,7 @@ def _world(target: Target, files: Sequence[Path]) -> World:
 
 
 def _rules(world: World) -> MarketSpec | None:
-    return next((each.spec for each in world.markets if each.metadata.name == MARKET_NAME), None)
+    return None if world.market is None else world.market.spec
 
 
 def _situation(world: World, rules: MarketSpec | None, documents: Documents) -> Situation:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client.core import GaugeMetricFamily
 
-from walras.resources.contract import MARKET_NAME
 from walras_operator.conditions import conditions_of, listed
 from walras_operator.market_sample import loans, spent
 
@@ -133,9 +132,8 @@ class MarketGauges:
                 _add(family, [entitlement], compute(status))
             yield family
         yield _deadlines(world)
-        for market in world.markets:
-            if market.metadata.name == MARKET_NAME:
-                yield from _of_the_market(market.status or {})
+        if world.market is not None:
+            yield from _of_the_market(world.market.status or {})
 
 
 def _deadlines(world: World) -> Metric:
