@@ -305,7 +305,7 @@ class Decision:
     ended: tuple[Reference, ...] | None = None
 
     @property
-    def writes(self) -> bool:
+    def has_writes(self) -> bool:
         """Whether there is anything to write."""
         return any(
             (self.nodes, self.profiles, self.jobs, self.statuses, self.events, self.placements)
