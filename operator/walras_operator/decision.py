@@ -58,13 +58,12 @@ from walras_operator.status.objects import (
     invalid_statuses,
     participant_statuses,
     profile_statuses,
-    reference_of,
     status_changes,
     unused_market_statuses,
 )
 from walras_operator.validation import Validated, validate
 from walras_operator.workload_jobs import workload_jobs
-from walras_operator.world import Decision, Reference, Settlement
+from walras_operator.world import Decision, Reference, Settlement, reference_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

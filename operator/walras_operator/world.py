@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from walras.resources.assembly import Objects
 from walras.resources.contract import MARKET_NAME
+from walras.resources.kinds import NAMESPACED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from walras.core_credits import CoreCredit
     from walras.plan import Plan
     from walras.resources.cluster import Pod
-    from walras.resources.kinds import Market, MarketSpec
+    from walras.resources.kinds import AnyResource, Market, MarketSpec
     from walras.resources.node_allocation import NodeAllocation
     from walras.resources.waiting import WaitingMethod
     from walras.rounding_credit import RoundingCredit
@@ -54,6 +55,13 @@ class Reference:
     def title(self) -> str:
         """The object's kind, namespace and name in one text."""
         return f"{self.kind} {self.namespace}/{self.name}".replace(" /", " ")
+
+
+def reference_of(resource: AnyResource | Pod) -> Reference:
+    """Return the reference to an object."""
+    metadata = resource.metadata
+    namespace = metadata.namespace if resource.kind in NAMESPACED else ""
+    return Reference(resource.kind, metadata.name, namespace, metadata.uid)
 
 
 @dataclass(frozen=True, slots=True)

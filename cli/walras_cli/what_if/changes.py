@@ -15,9 +15,8 @@ from walras_cli.documents import InputError, read
 from walras_operator.conditions import Problem
 from walras_operator.deadlines.follow import follow, with_deadlines
 from walras_operator.last_decision import account, carried
-from walras_operator.status.objects import reference_of
 from walras_operator.validation import validate
-from walras_operator.world import World
+from walras_operator.world import World, reference_of
 from walras_service.failures import BadInput, Failure
 
 if TYPE_CHECKING:
