@@ -266,9 +266,7 @@ def samples_of(part: Part) -> tuple[list[MarketSample], list[str]]:
     return merged(found), notes
 
 
-def history_of_parts(
-    parts: Iterable[Part], now: int, since: int, step: int, notes: Iterable[str] = ()
-) -> History:
+def history_of_parts(parts: Iterable[Part], now: int, since: int, step: int) -> History:
     """Return the history of the last seconds from the parts that are stored.
 
     Args:
@@ -276,23 +274,23 @@ def history_of_parts(
         now: Current time, in seconds since 1970.
         since: Seconds to look back, at most `LENGTH`.
         step: Seconds between two times, at least `STEP`.
-        notes: Notes to begin with.
     """
     step, since = max(step, STEP), min(max(since, 0), LENGTH)
     first = -(-(now - since) // step) * step
-    told, good = list(notes), []
+    notes: list[str] = []
+    good = []
     for part in parts:
         if (part.slot + 1) * SLOT <= first or part.slot > slot_of(now):
             continue  # of another day
         readable, lines = _readable(part)
-        told += lines
+        notes += lines
         good.append(readable)
     return History(
         "operator",
         step,
         tuple(range(first, now + 1, step)),
         tuple(good),
-        tuple(dict.fromkeys(told)),
+        tuple(dict.fromkeys(notes)),
     )
 
 

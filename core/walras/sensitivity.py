@@ -9,8 +9,6 @@ from walras.clearing import clear
 from walras.snapshot import identity
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from walras.plan import Plan
     from walras.snapshot import Policy, Snapshot
 
@@ -37,9 +35,7 @@ class FractionSensitivity:
     cores_moved: int
 
 
-def sensitivity(
-    snapshot: Snapshot, policy: Policy, overestimates: Sequence[float] = OVERESTIMATES
-) -> tuple[FractionSensitivity, ...]:
+def sensitivity(snapshot: Snapshot, policy: Policy) -> tuple[FractionSensitivity, ...]:
     """Lower the parallel fractions of each user in turn, and clear the market again (VI-E).
 
     Current divisions are ignored, so that hysteresis does not hide changes.
@@ -47,7 +43,6 @@ def sensitivity(
     Args:
         snapshot: Snapshot with the fractions that were estimated.
         policy: Mechanisms.
-        overestimates: Parts by which fractions may be too large.
 
     Raises:
         PricingError: The market is too large for the mechanism.
@@ -57,7 +52,7 @@ def sensitivity(
     return tuple(
         _shift(before, clear(_lowered(free, user.name, part), policy), user.name, part)
         for user in before.users
-        for part in overestimates
+        for part in OVERESTIMATES
     )
 
 

@@ -9,9 +9,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-import numpy.typing as npt
-
-Array = npt.NDArray[np.float64]
 
 MIN_SIZES_FOR_QUADRATIC = 4
 """Fewest sizes for a parabola: three determine one, and only a fourth can reject the line."""

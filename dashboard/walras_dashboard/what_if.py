@@ -81,11 +81,10 @@ class Today:
         Raises:
             InvalidChangesError: It has no Market.
         """
-        rules = next((m.spec for m in world.markets if m.metadata.name == MARKET_NAME), None)
-        if rules is None:
+        if world.market is None:
             text = f"the cluster has no valid Market named {MARKET_NAME}; create one"
             raise InvalidChangesError([(("body",), text)])
-        objects = replace(world.objects, rules=rules)
+        objects = replace(world.objects, rules=world.market.spec)
         return cls(world, objects, situation_of_world(world, objects))
 
 

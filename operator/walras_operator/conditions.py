@@ -1,7 +1,11 @@
-"""Pure: conditions of statuses: what is wrong with an object, and what to do about it."""
+"""Pure: conditions of statuses: what is wrong with an object, and what to do about it.
+
+Also reads fields of statuses that may be malformed.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from walras.resources.status import Condition
@@ -93,6 +97,17 @@ def listed(status: Mapping[str, Any], field: str) -> list[Mapping[str, Any]]:
     if not isinstance(entries, list):
         return []
     return [each for each in entries if isinstance(each, dict)]
+
+
+def number_at(status: Any, *path: str) -> float | None:
+    """Return the finite number at a path of a status; None if it is missing or malformed."""
+    for name in path:
+        status = status.get(name) if isinstance(status, dict) else None
+    try:
+        value = float(status)
+    except (OverflowError, TypeError, ValueError):
+        return None
+    return value if math.isfinite(value) else None
 
 
 def clipped(text: str, most: int) -> str:

@@ -58,19 +58,20 @@ from walras_operator.status.objects import (
     invalid_statuses,
     participant_statuses,
     profile_statuses,
-    reference_of,
     status_changes,
     unused_market_statuses,
 )
 from walras_operator.validation import Validated, validate
 from walras_operator.workload_jobs import workload_jobs
-from walras_operator.world import Decision, Reference, Settlement
+from walras_operator.world import Decision, Reference, Settlement, reference_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import TypeVar
 
-    from walras.plan import Plan
+    from walras.core_credits import CoreCredit
+    from walras.plan import Grant, Plan
+    from walras.resources.cluster import Pod
     from walras.resources.terms import Name
     from walras.snapshot import Snapshot
     from walras_operator.deadlines.follow import FollowedJob
@@ -108,6 +109,11 @@ class _Cleared(NamedTuple):
     followed: Mapping[Name, FollowedJob]
     problem: Problem | None
 
+    @property
+    def core_credits(self) -> dict[str, CoreCredit]:
+        """Core credits by name of the entitlement, also of those that are invalid at present."""
+        return {**self.snapshot.core_credits, **self.plan.core_credits}
+
 
 def decide(world: World) -> Decision:
     """Return everything that is to be written. Never raises because of the content of an object.
@@ -136,7 +142,7 @@ def parts(world: World) -> Iterator[Decision]:
     fails, nothing else may be written.
     """
     before = carried(world)
-    market = next((each for each in world.markets if each.metadata.name == MARKET_NAME), None)
+    market = world.market
     invalid = Reference("Market", MARKET_NAME) in world.broken
     if market is None and not invalid:
         yield _with_placements(world, _release_all(world, before))
@@ -208,13 +214,7 @@ def _carry_out(
 ) -> Iterator[Decision]:
     """Yield the parts of a decision that follow from a cleared market (phases 3 to 6)."""
     known, rules, validated, plan = ended.world, found.rules, found.validated, found.plan
-    pods = {
-        (pod.metadata.namespace, pod.metadata.name): pod
-        for number in validated.assembled.selection.job
-        for pod in (validated.objects.pods[number],)
-    }
-    held = ((grant, pods[grant.namespace, grant.pod]) for grant in plan.grants)
-    allocations = allocate(world, rules, held, rules.mode, validated.frozen)
+    allocations = allocate(world, rules, _grants_with_pods(found), rules.mode, validated.frozen)
     allocations = with_counters(allocations, counters(found.followed))
     enforcement = enforced(allocations, world.allocations)
     outcomes = JobOutcomes.of(validated, plan, allocations.ungranted, enforcement)
@@ -226,8 +226,6 @@ def _carry_out(
         unplaceable=world.unplaceable,
         annotations=automatic.problems,
     )
-    # Also of entitlements that are invalid at present.
-    credits_ = {**found.snapshot.core_credits, **plan.core_credits}
     status = status_of_market(world)
     stored = _stored_ledger(world, found, status)
     ledger = None if stored is None else stored.report
@@ -236,16 +234,7 @@ def _carry_out(
         nodes=writes(world, with_measurements(allocations, measuring.requests)),
         statuses=(),
         events=(),
-        carried=replace(
-            before,
-            rules=rules,
-            held=plan.holdings(),
-            quantum=0 if plan.quantum is None else plan.quantum.number,
-            asked=_asked(plan, rules),
-            rounding=plan.rounding,
-            core_credits=credits_,
-            time=world.now,
-        ),
+        carried=_carried_after(world, before, found),
         rules=rules,
         plan=plan,
         snapshot=found.snapshot,
@@ -265,30 +254,65 @@ def _carry_out(
     runs = runs_by_job(known, rules, found.snapshot, allocations, outcomes)
     deadlines = deadline_results(known, found.followed, plan, allocations, enforcement)
     outcomes = replace(outcomes, runs=runs, deadlines=deadlines)
+    entitlements = EntitlementOutcomes.of(validated, plan, found.core_credits)
     statuses += [
-        *participant_statuses(world, outcomes, EntitlementOutcomes.of(validated, plan, credits_)),
+        *participant_statuses(world, outcomes, entitlements),
         *invalid_statuses(world),
         *unused_market_statuses(world),
     ]
     if market is not None:
-        scores = evaluate_plan(found.snapshot, plan, COMPARISONS)
-        ready = cleared(plan) if found.problem is None else _rules_kept(found.problem)
-        after = market_status(
-            market,
-            rules,
-            found.snapshot,
-            plan,
-            scores,
-            ready,
-            ledger,
-            world.node_pools,
-            status,
-            world.now,
-        )
-        statuses.append(StatusUpdate(reference_of(market), status, after))
+        statuses.append(_market_update(world, market, found, ledger, status))
     elif plan.quantum is not None and ledger is not None:
         statuses = [_with_ledger(each, ledger) for each in statuses]
     yield _with_placements(world, _with_statuses(decision, statuses))
+
+
+def _grants_with_pods(found: _Cleared) -> Iterator[tuple[Grant, Pod]]:
+    """Yield every grant of the plan with its pod."""
+    chosen = (
+        found.validated.objects.pods[each] for each in found.validated.assembled.selection.job
+    )
+    pods = {(pod.metadata.namespace, pod.metadata.name): pod for pod in chosen}
+    for grant in found.plan.grants:
+        yield grant, pods[grant.namespace, grant.pod]
+
+
+def _carried_after(world: World, before: Carried, found: _Cleared) -> Carried:
+    """Return the state for the next decision."""
+    plan = found.plan
+    return replace(
+        before,
+        rules=found.rules,
+        held=plan.holdings(),
+        quantum=0 if plan.quantum is None else plan.quantum.number,
+        asked=_asked(plan, found.rules),
+        rounding=plan.rounding,
+        core_credits=found.core_credits,
+        time=world.now,
+    )
+
+
+def _market_update(
+    world: World,
+    market: Market,
+    found: _Cleared,
+    ledger: LedgerReport | None,
+    before: Mapping[str, Any],
+) -> StatusUpdate:
+    """Return the new status of the Market that was cleared, beside the one last written."""
+    after = market_status(
+        market,
+        found.rules,
+        found.snapshot,
+        found.plan,
+        evaluate_plan(found.snapshot, found.plan, COMPARISONS),
+        cleared(found.plan) if found.problem is None else _rules_kept(found.problem),
+        ledger,
+        world.node_pools,
+        before,
+        world.now,
+    )
+    return StatusUpdate(reference_of(market), before, after)
 
 
 def _with_statuses(decision: Decision, statuses: Iterable[StatusUpdate]) -> Decision:
@@ -371,31 +395,24 @@ def _keep_all(
         problem = problem._replace(message=f"{problem.message}; all nodes stay as they are")
         after = with_problem(status, problem, world.now, market.metadata.generation)
         statuses.append(StatusUpdate(reference, status, after))
-    status_writes, events = status_changes(statuses)
-    return Decision((), status_writes, events, before)
+    return _with_statuses(Decision((), (), (), before), statuses)
 
 
 def _release_all(world: World, before: Carried) -> Decision:
     """Return a decision that restores all nodes, because there is no Market."""
     allocations = allocate(world, MarketSpec(), (), "observe")
-    status_writes, events = status_changes(
-        [
-            *idle_job_statuses(world, NO_MARKET),
-            *profile_statuses(world, without_measurements(world).profiles),
-            *invalid_statuses(world),
-            *unused_market_statuses(world),
-        ]
-    )
+    statuses = [
+        *idle_job_statuses(world, NO_MARKET),
+        *profile_statuses(world, without_measurements(world).profiles),
+        *invalid_statuses(world),
+        *unused_market_statuses(world),
+    ]
     allocations = with_counters(with_measurements(allocations, {}), {})
     desired = {
         node: each for node, each in allocations.desired.items() if node in allocations.current
     }
-    return Decision(
-        writes(world, allocations._replace(desired=desired)),
-        status_writes,
-        events,
-        replace(before, rules=None, held={}),
-    )
+    nodes = writes(world, allocations._replace(desired=desired))
+    return _with_statuses(Decision(nodes, (), (), replace(before, rules=None, held={})), statuses)
 
 
 def _notes(world: World, validated: Validated) -> tuple[str, ...]:

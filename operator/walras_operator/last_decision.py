@@ -98,8 +98,7 @@ def status_of_market(world: World) -> Mapping[str, Any]:
     broken = world.broken.get(Reference("Market", MARKET_NAME))
     if broken is not None:
         return broken.status or {}
-    found = (market.status for market in world.markets if market.metadata.name == MARKET_NAME)
-    return next(found, None) or {}
+    return {} if world.market is None else world.market.status or {}
 
 
 def _held(world: World) -> dict[JobKey, Holding]:

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walras.history import GIB, MarketSample, stored
-from walras.resources.contract import MARKET_NAME
-from walras_operator.conditions import listed
+from walras_operator.conditions import listed, number_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,7 +63,7 @@ def used_by_users(world: World, use: Use) -> dict[str, PodUsage]:
     unknown = set()
     for each in world.objects.jobs:
         status, user = each.status or {}, each.spec.entitlement
-        if _number(status, "counts", "unlisted"):
+        if number_at(status, "counts", "unlisted"):
             unknown.add(user)
         for pod in listed(status, "pods"):
             mine = use.get((each.metadata.namespace, str(pod.get("name"))))
@@ -80,12 +79,11 @@ def used_by_users(world: World, use: Use) -> dict[str, PodUsage]:
 
 def _cores_of_cpu(world: World) -> dict[str, float]:
     """Return how many of the cores that are sold one CPU of each node is; 1 where unknown."""
-    units = {each.spec.cores.unit for each in world.markets if each.metadata.name == MARKET_NAME}
-    if units != {"core"}:
+    if world.market is None or world.market.spec.cores.unit != "core":
         return {}
     found = {}
     for node, each in world.allocations.items():
-        cores, threads = (_number(each.status, "topology", name) for name in ("cores", "threads"))
+        cores, threads = (number_at(each.status, "topology", name) for name in ("cores", "threads"))
         if cores and threads:
             found[node] = cores / threads
     return found
@@ -93,8 +91,8 @@ def _cores_of_cpu(world: World) -> dict[str, float]:
 
 def spent(status: Mapping[str, Any]) -> float | None:
     """Return what an entitlement pays for all its cores, in cores at the cluster's mean price."""
-    spends = [_number(each, "spend") for each in listed(status, "spendByNode")]
-    known = [each for each in [*spends, _number(status, "otherSpend")] if each is not None]
+    spends = [number_at(each, "spend") for each in listed(status, "spendByNode")]
+    known = [each for each in [*spends, number_at(status, "otherSpend")] if each is not None]
     return sum(known) if known else None
 
 
@@ -108,13 +106,13 @@ def loans(status: Mapping[str, Any], direction: str) -> float | None:
     credit = status.get("credits")
     if not isinstance(credit, dict):
         return None
-    return sum(_number(each, "memory") or 0.0 for each in listed(credit, direction))
+    return sum(number_at(each, "memory") or 0.0 for each in listed(credit, direction))
 
 
 def _users(world: World, used: Mapping[str, PodUsage]) -> Table:
     found = {}
     statuses = {each.metadata.name: each.status or {} for each in world.objects.entitlements}
-    balances = [_number(each, "credits", "balance") for each in statuses.values()]
+    balances = [number_at(each, "credits", "balance") for each in statuses.values()]
     known = [each for each in balances if each is not None]
     mean = sum(known) / max(len(known), 1)
     for name, status in statuses.items():
@@ -124,21 +122,22 @@ def _users(world: World, used: Mapping[str, PodUsage]) -> Table:
 
 
 def _user(status: Status, used: PodUsage | None, mean_credits: float) -> tuple[float | None, ...]:
-    entitled, bought = _number(status, "cores", "entitled"), _number(status, "cores", "allocated")
+    entitled = number_at(status, "cores", "entitled")
+    bought = number_at(status, "cores", "allocated")
     trade = None if entitled is None or bought is None else bought - entitled
-    paid, balance = spent(status), _number(status, "credits", "balance")
+    paid, balance = spent(status), number_at(status, "credits", "balance")
     return (
         entitled,
         bought,
-        _number(status, "cores", "held"),
+        number_at(status, "cores", "held"),
         None if used is None else used.cores,
         None if trade is None else max(-trade, 0.0),
         None if trade is None else max(trade, 0.0),
         None if balance is None else balance - mean_credits,
         paid / bought if bought and paid is not None else None,
         paid,
-        _gib(_number(status, "memory", "entitled")),
-        _gib(_number(status, "memory", "allocated")),
+        _gib(number_at(status, "memory", "entitled")),
+        _gib(number_at(status, "memory", "allocated")),
         None if used is None else _gib(used.memory),
         _gib(loans(status, "lent")),
         _gib(loans(status, "borrowed")),
@@ -146,16 +145,14 @@ def _user(status: Status, used: PodUsage | None, mean_credits: float) -> tuple[f
 
 
 def _nodes(world: World) -> Table:
-    prices: dict[str, Any] = {}
-    for market in world.markets:
-        if market.metadata.name == MARKET_NAME:
-            prices = {str(each.get("node")): each for each in listed(market.status or {}, "prices")}
+    status = {} if world.market is None else world.market.status or {}
+    prices = {str(each.get("node")): each for each in listed(status, "prices")}
     sold = {
         name: float(sum(grant.cores for grant in each.spec.grants))
         for name, each in world.allocations.items()
     }
     return {
-        name: stored((_number(prices.get(name), "price"), sold.get(name)), "node")
+        name: stored((number_at(prices.get(name), "price"), sold.get(name)), "node")
         for name in sorted(prices.keys() | sold.keys())
     }
 
@@ -165,7 +162,7 @@ def _jobs(world: World) -> Table:
     for each in world.objects.jobs:
         status = each.status or {}
         if status.get("counts"):
-            row = (_held(status), _number(status, "cores"), _number(status, "speedup"))
+            row = (_held(status), number_at(status, "cores"), number_at(status, "speedup"))
             found[f"{each.metadata.namespace}/{each.metadata.name}"] = stored(row, "job")
     return found
 
@@ -173,10 +170,10 @@ def _jobs(world: World) -> Table:
 def _held(status: Status) -> float | None:
     """Return the cores of all pods, counting those that the status does not list like the rest."""
     pods = list(listed(status, "pods"))
-    known = _sum(_number(pod, "grantedCores") or _number(pod, "cores") for pod in pods)
-    if known is None or not _number(status, "counts", "unlisted"):
+    known = _sum(number_at(pod, "grantedCores") or number_at(pod, "cores") for pod in pods)
+    if known is None or not number_at(status, "counts", "unlisted"):
         return known
-    return known * (_number(status, "counts", "total") or 0.0) / len(pods)
+    return known * (number_at(status, "counts", "total") or 0.0) / len(pods)
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
@@ -186,13 +183,3 @@ def _sum(values: Iterable[float | None]) -> float | None:
 
 def _gib(value: float | None) -> float | None:
     return None if value is None else value / GIB
-
-
-def _number(status: Any, *path: str) -> float | None:
-    """Return the number at a path of a status; None if it is missing or malformed."""
-    for name in path:
-        status = status.get(name) if isinstance(status, dict) else None
-    try:
-        return float(status)
-    except (TypeError, ValueError):
-        return None

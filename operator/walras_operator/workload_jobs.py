@@ -30,8 +30,7 @@ from walras.resources.kinds import MarketJob
 from walras.resources.parse import ResourceError, parse_resource
 from walras.resources.selection import NO_CONTROLLERS, OwnerKey, owners, select
 from walras_operator.conditions import Problem
-from walras_operator.status.objects import reference_of
-from walras_operator.world import JobWrite, Reference
+from walras_operator.world import JobWrite, Reference, reference_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from walras.resources.assembly import Objects
+from walras.resources.contract import MARKET_NAME
+from walras.resources.kinds import NAMESPACED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from walras.core_credits import CoreCredit
     from walras.plan import Plan
     from walras.resources.cluster import Pod
-    from walras.resources.kinds import Market, MarketSpec
+    from walras.resources.kinds import AnyResource, Market, MarketSpec
     from walras.resources.node_allocation import NodeAllocation
     from walras.resources.waiting import WaitingMethod
     from walras.rounding_credit import RoundingCredit
@@ -53,6 +55,13 @@ class Reference:
     def title(self) -> str:
         """The object's kind, namespace and name in one text."""
         return f"{self.kind} {self.namespace}/{self.name}".replace(" /", " ")
+
+
+def reference_of(resource: AnyResource | Pod) -> Reference:
+    """Return the reference to an object."""
+    metadata = resource.metadata
+    namespace = metadata.namespace if resource.kind in NAMESPACED else ""
+    return Reference(resource.kind, metadata.name, namespace, metadata.uid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +151,11 @@ class World:
     unplaceable: str = ""
     ends: Mapping[str, Lifetime | None] = field(default_factory=dict)
     node_pools: NodePoolReports | None = None
+
+    @property
+    def market(self) -> Market | None:
+        """The Market that is used; None if there is none that is valid."""
+        return next((each for each in self.markets if each.metadata.name == MARKET_NAME), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +313,7 @@ class Decision:
     ended: tuple[Reference, ...] | None = None
 
     @property
-    def writes(self) -> bool:
+    def has_writes(self) -> bool:
         """Whether there is anything to write."""
         return any(
             (self.nodes, self.profiles, self.jobs, self.statuses, self.events, self.placements)

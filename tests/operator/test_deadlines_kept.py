@@ -275,7 +275,7 @@ def test_a_decision_on_its_own_outcome_writes_nothing() -> None:
     again = decide(
         replace(with_counters(enforced(outcome(settled, first)), run.counters), now=settled.now)
     )
-    assert not again.writes
+    assert not again.has_writes
 
 
 def test_a_new_leader_goes_on_from_the_statuses() -> None:

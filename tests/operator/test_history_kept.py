@@ -140,6 +140,15 @@ def test_credits_are_those_above_the_mean() -> None:
     assert named("user", users["poor"])["credits"] == -5
 
 
+@pytest.mark.parametrize("balance", ["NaN", "inf", 10**400, [], None])
+def test_a_balance_that_is_no_finite_number_leaves_those_of_others_alone(balance: Any) -> None:
+    rich, poor = entitlement("rich"), entitlement("poor")
+    poor = poor.model_copy(update={"status": {**poor.status, "credits": {"balance": balance}}})
+    users = sample_of(World("", objects=Objects(entitlements=[rich, poor])), START).tables["user"]
+    assert named("user", users["rich"])["credits"] == 0
+    assert named("user", users["poor"])["credits"] is None
+
+
 def using(unlisted: int = 0, unit: str = "core") -> dict[str, PodUsage]:
     """Return the usage of a job with two pods, one of them on a node with two threads a core."""
     pods = [{"name": "a", "node": "n1"}, {"name": "b", "node": "n2"}, {"name": "new"}]

@@ -9,8 +9,7 @@ from walras.resources.assembly import Objects
 from walras.resources.cluster import Namespace, NodeObject, Pod, Workload
 from walras.resources.kinds import EntitlementObject, Market, MarketJob, SpeedupProfile
 from walras.resources.parse import ResourceError, parse_allocation, parse_object
-from walras_operator.status.objects import reference_of
-from walras_operator.world import Broken, Decision, Document, Reference, World
+from walras_operator.world import Broken, Decision, Document, Reference, World, reference_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

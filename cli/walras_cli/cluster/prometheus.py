@@ -199,22 +199,20 @@ def prometheus_history(prometheus: Prometheus, since: int, step: int, now: int) 
     )
 
 
-def days_of(
-    prometheus: Prometheus, start: int, end: int, step: int = RESOLUTION
-) -> tuple[Day, ...]:
+def days_of(prometheus: Prometheus, start: int, end: int) -> tuple[Day, ...]:
     """Return the accounts of users that follow from Prometheus's figures.
 
     Args:
         prometheus: The server.
-        start: Start, in seconds since 1970, a multiple of the step.
-        end: End, in seconds since 1970, a multiple of the step.
-        step: Seconds for which a figure counts.
+        start: Start, in seconds since 1970, a multiple of `RESOLUTION`.
+        end: End, in seconds since 1970, a multiple of `RESOLUTION`.
 
     Raises:
         Failure: It cannot be asked.
     """
     chunks = [
-        Range(first, min(first + _CHUNK, end) - step, step) for first in range(start, end, _CHUNK)
+        Range(first, min(first + _CHUNK, end) - RESOLUTION, RESOLUTION)
+        for first in range(start, end, _CHUNK)
     ]
     days: dict[int, Day] = {}
     for chunk in chunks:

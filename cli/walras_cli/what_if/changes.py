@@ -15,9 +15,8 @@ from walras_cli.documents import InputError, read
 from walras_operator.conditions import Problem
 from walras_operator.deadlines.follow import follow, with_deadlines
 from walras_operator.last_decision import account, carried
-from walras_operator.status.objects import reference_of
 from walras_operator.validation import validate
-from walras_operator.world import World
+from walras_operator.world import World, reference_of
 from walras_service.failures import BadInput, Failure
 
 if TYPE_CHECKING:
@@ -370,7 +369,7 @@ def _world(target: Target, files: Sequence[Path]) -> World:
 
 
 def _rules(world: World) -> MarketSpec | None:
-    return next((each.spec for each in world.markets if each.metadata.name == MARKET_NAME), None)
+    return None if world.market is None else world.market.spec
 
 
 def _situation(world: World, rules: MarketSpec | None, documents: Documents) -> Situation:

@@ -93,7 +93,7 @@ def marry_types(disutility: ArrayLike, proposers: ArrayLike, receivers: ArrayLik
         ColocationError: See ``check_square``; or a count is below 0 or no integer, or there are
             10**9 agents or more.
     """
-    cost = read_only(check_square("disutility", disutility).copy())
+    cost = read_only(check_square(disutility).copy())
     one_side = read_only(_check_counts("proposers", proposers, len(cost)))
     other_side = read_only(_check_counts("receivers", receivers, len(cost)))
     with np.errstate(over="ignore", invalid="ignore"):  # turns affect time only

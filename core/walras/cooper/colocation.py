@@ -83,19 +83,20 @@ def check_disutility(values: ArrayLike) -> Floats:
     if matrix.ndim == 2 and np.isnan(np.diagonal(matrix)).any():
         matrix = matrix.copy()
         np.fill_diagonal(matrix, 0.0)
-    return check_square("disutility", matrix)
+    return check_square(matrix)
 
 
-def check_square(name: str, values: ArrayLike) -> Floats:
-    """Return a square matrix of finite numbers, contiguous by row.
+def check_square(disutility: ArrayLike) -> Floats:
+    """Return disutilities, a square matrix of finite numbers, contiguous by row.
 
     Raises:
         ColocationError: The matrix is not square, or an entry is not a finite number.
     """
-    matrix = check_matrix(name, values)
+    matrix = check_matrix("disutility", disutility)
     if matrix.shape[0] != matrix.shape[1]:
         raise ColocationError(
-            f"{name} is {matrix.shape[0]} by {matrix.shape[1]}: as many columns as rows are needed"
+            f"disutility is {matrix.shape[0]} by {matrix.shape[1]}: "
+            "as many columns as rows are needed"
         )
     return matrix
 

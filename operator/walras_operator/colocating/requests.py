@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from walras.resources.cluster import Pod, Requirement, Term
 from walras.resources.contract import COLOCATION_GATE, PARTNER_ANNOTATION
 from walras.resources.waiting import required_terms
-from walras_operator.world import Placement, Reference
+from walras_operator.world import Placement, reference_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ def gate_removal(pod: Pod, node: str = "", partner: str = "") -> Placement:
         spec["affinity"] = {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": terms}}}
         metadata["annotations"] = {PARTNER_ANNOTATION: partner}
     patch = {"metadata": metadata, "spec": spec}
-    return Placement(_reference(pod), "gate", node, patch, _after(pod, patch))
+    return Placement(reference_of(pod), "gate", node, patch, _after(pod, patch))
 
 
 def binding(pod: Pod, node: str, partner: str = "") -> Placement:
@@ -54,7 +54,7 @@ def binding(pod: Pod, node: str, partner: str = "") -> Placement:
     target = {"apiVersion": "v1", "kind": "Node", "name": node}
     body = {"apiVersion": "v1", "kind": "Binding", "metadata": named, "target": target}
     after = _after(pod, {"metadata": named, "spec": {"nodeName": node}})
-    return Placement(_reference(pod), "scheduler", node, body, after)
+    return Placement(reference_of(pod), "scheduler", node, body, after)
 
 
 def _narrowed(terms: Sequence[Term] | None, node: str) -> list[Term]:
@@ -70,11 +70,6 @@ def _narrowed(terms: Sequence[Term] | None, node: str) -> list[Term]:
 
 def _document(term: Term) -> Mapping[str, Any]:
     return term.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-
-
-def _reference(pod: Pod) -> Reference:
-    metadata = pod.metadata
-    return Reference("Pod", metadata.name, metadata.namespace, metadata.uid)
 
 
 def _after(pod: Pod, change: Mapping[str, Any]) -> Pod:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from walras.resources.contract import AGENT_LEASES
+from walras_operator.conditions import conditions_of
 from walras_operator.lifecycle.requests import list_all, retry_transient
 from walras_operator.runtime.agent_leases import AgentLeases
 from walras_operator.runtime.lease import next_epoch
@@ -214,7 +215,7 @@ def empty_plan(spec: Mapping[str, Any], epoch: int) -> dict[str, Any]:
 
 
 def _node_state(status: Mapping[str, Any], epoch: int, *, lives: bool) -> tuple[State, str]:
-    ready = _ready(status)
+    ready = conditions_of(status).get("Ready", {})
     if status.get("epoch") == epoch:
         # In mode observe, an agent restores everything before it reports the epoch.
         if status.get("mode") == "observe" or status.get("enforcedEpoch") == epoch:
@@ -226,8 +227,3 @@ def _node_state(status: Mapping[str, Any], epoch: int, *, lives: bool) -> tuple[
     if status.get("epoch") == epoch:
         return "waiting", str(ready.get("message") or "its agent is restoring it")
     return "waiting", "its agent has not reported yet"
-
-
-def _ready(status: Mapping[str, Any]) -> Mapping[str, Any]:
-    conditions: Iterable[Mapping[str, Any]] = status.get("conditions") or ()
-    return next((each for each in conditions if each.get("type") == "Ready"), {})

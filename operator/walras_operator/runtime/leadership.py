@@ -1,9 +1,9 @@
 """Effects: acquire and renew the Lease by which one of several operators leads (see `lease`).
 
 A thread of its own renews the Lease, so that nothing else in the process can delay that. The
-leader's last request may start just before its deadline, and ends at most `Times.margin` later,
-when no other operator can have the Lease yet. If the API server handles it even later, it refuses
-it because of its resourceVersion.
+leader's last request may start just before its deadline, and ends at most `duration - deadline`
+seconds later (see `lease.Times`), when no other operator can have the Lease yet. If the API server
+handles it even later, it refuses it because of its resourceVersion.
 
 The Lease changes every few seconds, so it is also where a restored etcd shows first.
 """

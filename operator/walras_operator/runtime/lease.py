@@ -40,11 +40,6 @@ class Times:
                 f"{self.retry:g} s: each must be longer than the next"
             )
 
-    @property
-    def margin(self) -> float:
-        """Seconds that the leader's last request may take."""
-        return self.duration - self.deadline
-
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:

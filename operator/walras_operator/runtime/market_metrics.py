@@ -6,14 +6,12 @@ leader, and deleted entitlements and nodes leave nothing behind.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client.core import GaugeMetricFamily
 
-from walras.resources.contract import MARKET_NAME
-from walras_operator.conditions import conditions_of, listed
+from walras_operator.conditions import conditions_of, listed, number_at
 from walras_operator.market_sample import loans, spent
 
 if TYPE_CHECKING:
@@ -125,7 +123,7 @@ class MarketGauges:
         for name, (meaning, path) in _OF_ENTITLEMENTS.items():
             family = _family(name, meaning, "entitlement")
             for entitlement, status in claims.items():
-                _add(family, [entitlement], _number(status, path))
+                _add(family, [entitlement], number_at(status, *path))
             yield family
         for name, (meaning, compute) in _COMPUTED.items():
             family = _family(name, meaning, "entitlement")
@@ -133,9 +131,8 @@ class MarketGauges:
                 _add(family, [entitlement], compute(status))
             yield family
         yield _deadlines(world)
-        for market in world.markets:
-            if market.metadata.name == MARKET_NAME:
-                yield from _of_the_market(market.status or {})
+        if world.market is not None:
+            yield from _of_the_market(world.market.status or {})
 
 
 def _deadlines(world: World) -> Metric:
@@ -157,17 +154,17 @@ def _of_the_market(status: Mapping[str, Any]) -> Iterator[Metric]:
         "core_price", "Price of a core on the node; 1 is the average of the cluster.", "node"
     )
     for each in status.get("prices") or ():
-        _add(prices, [str(each.get("node"))], _number(each, ("price",)))
+        _add(prices, [str(each.get("node"))], number_at(each, "price"))
     yield prices
     pools = list(listed(status, "nodePools"))
     for name, (meaning, path) in _OF_NODE_POOLS.items():
         family = _family(name, meaning, "pool")
         for each in pools:
-            _add(family, [str(each.get("name"))], _number(each, path))
+            _add(family, [str(each.get("name"))], number_at(each, *path))
         yield family
     for name, (meaning, path) in _OF_THE_MARKET.items():
         family = _family(name, meaning)
-        _add(family, [], _number(status, path))
+        _add(family, [], number_at(status, *path))
         yield family
 
 
@@ -178,14 +175,3 @@ def _family(name: str, meaning: str, *labels: str) -> GaugeMetricFamily:
 def _add(family: GaugeMetricFamily, labels: list[str], value: float | None) -> None:
     if value is not None:
         family.add_metric(labels, value)
-
-
-def _number(status: Any, path: tuple[str, ...]) -> float | None:
-    """Return the number at a path of a status; None if it is missing or malformed."""
-    for name in path:
-        status = status.get(name) if isinstance(status, dict) else None
-    try:
-        value = float(status)
-    except (TypeError, ValueError):
-        return None
-    return value if math.isfinite(value) else None

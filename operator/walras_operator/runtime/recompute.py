@@ -259,7 +259,7 @@ class Recompute:
             if part.rounding_due is not None:
                 pause = max(_ROUNDING_PAUSE, deciding.seconds / _ROUNDING_LOAD)
                 current.rounding = began + max(part.rounding_due, pause)
-            if stamp is None and part.writes:
+            if stamp is None and part.has_writes:
                 stamp = self._stamp(known, deciding.seconds, current.term)
             if stamp is not None:
                 outcome += self._published(part, stamp)

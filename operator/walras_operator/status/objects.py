@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walras.resources.contract import MARKET_NAME
-from walras.resources.kinds import NAMESPACED
 from walras_operator.conditions import Problem, conditions, fails
 from walras_operator.recording.runs import runs_without_grants
 from walras_operator.status.changes import events, worth_writing
@@ -13,14 +12,14 @@ from walras_operator.status.entitlement import EntitlementOutcomes, entitlement_
 from walras_operator.status.job import job_status
 from walras_operator.status.market import not_used, with_problem
 from walras_operator.status.profile import profile_status
-from walras_operator.world import Reference, StatusWrite
+from walras_operator.world import StatusWrite, reference_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from walras.resources.kinds import AnyResource, SpeedupProfile
+    from walras.resources.kinds import SpeedupProfile
     from walras_operator.job_outcomes import JobOutcomes
-    from walras_operator.world import Document, Event, World
+    from walras_operator.world import Document, Event, Reference, World
 
 OWN_KINDS = frozenset({"Entitlement", "MarketJob", "SpeedupProfile", "Market"})
 """Kinds whose status the operator writes."""
@@ -35,13 +34,6 @@ class StatusUpdate(NamedTuple):
     object: Reference
     before: Mapping[str, Any]
     after: Document
-
-
-def reference_of(resource: AnyResource) -> Reference:
-    """Return the reference to an object."""
-    metadata = resource.metadata
-    namespace = metadata.namespace if resource.kind in NAMESPACED else ""
-    return Reference(resource.kind, metadata.name, namespace, metadata.uid)
 
 
 def participant_statuses(
