@@ -11,9 +11,8 @@ from collections import defaultdict
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from walras.memory import PAGE
 from walras.resources.fields import as_quantity
-from walras.resources.node_allocation import MOST_GRANTS, POD_UID
+from walras.resources.node_allocation import MIN_MEMORY_GRANT, MOST_GRANTS, POD_UID
 from walras_operator.world import MOST_REPORTED, NodeWrite
 
 if TYPE_CHECKING:
@@ -292,7 +291,7 @@ def _grants(held: Sequence[tuple[Grant, Pod]]) -> tuple[GrantSpec, ...]:
                 pod.metadata.namespace,
                 pod.metadata.name,
                 millicores[pod.metadata.uid],
-                None if grant.memory is None else max(grant.memory, PAGE),
+                None if grant.memory is None else max(grant.memory, MIN_MEMORY_GRANT),
             )
             for grant, pod in held
         )

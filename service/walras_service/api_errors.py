@@ -39,6 +39,11 @@ _REASONS: dict[int, Reason] = {
     422: "invalid",
     429: "busy",
 }
+_UNACCEPTABLE = (
+    "denied the request",  # by an admission webhook
+    "etcdserver: request is too large",
+    "trying to send message larger than max",  # to etcd
+)
 _TERMINATING = "because it is being terminated"  # what is to be created in a namespace
 _SLASHES = 4  # in the path of all objects of one of our kinds
 _VERBS = {"GET": "list", "POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete"}
@@ -106,6 +111,8 @@ def refusal(
     reason = _REASONS.get(status, "error")
     if reason == "forbidden" and _TERMINATING in said:
         reason = "missing"  # no permission would help: the namespace is as good as gone
+    if status == 413 or (reason == "error" and any(each in said for each in _UNACCEPTABLE)):
+        reason = "invalid"  # no repetition would help, whatever the status code
     text = f"{host}: cannot {_VERBS[method]} {path}: {said}{_way_out(reason, method, path)}"
     return ApiError(text, reason, float(wait) if wait and wait.isdecimal() else 0.0)
 

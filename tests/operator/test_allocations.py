@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walras.resources.node_allocation import MOST_GRANTS
+from walras.resources.cluster import quantity
+from walras.resources.node_allocation import MIN_MEMORY_GRANT, MOST_GRANTS
 from walras_operator.allocations import divide
 from walras_operator.decision import decide
 from worlds import (
@@ -74,6 +75,30 @@ def test_a_node_has_no_more_grants_than_its_allocation_has_room_for() -> None:
     assert len(grants(decision)["n1"]) == MOST_GRANTS
     message = condition(decision, "MarketJob", "train", "lab")[2]
     assert "2 of 1002 wait: Pod p-1000 n1 has 1000 pods in the market, the limit" in message
+
+
+@pytest.mark.parametrize(
+    ("shares", "memory"),
+    [(1, {"demand": "1Gi", "max": "1"}), (1000, {"demand": "1Gi"})],
+    ids=["a job that can use one byte", "an entitlement that holds no slice"],
+)
+def test_no_memory_grant_is_smaller_than_an_agent_enforces(
+    shares: int, memory: dict[str, str]
+) -> None:
+    decision = decide(
+        world(
+            market(memory={"mechanism": "Strict"}),
+            *(entitlement(), entitlement("other", shares=shares)),
+            job(memory=memory),
+            node(),
+            pod("p-0"),
+        )
+    )
+    assert decision.plan is not None
+    (held,) = decision.plan.grants
+    assert held.memory == 0
+    (write,) = decision.nodes
+    assert [quantity(each["memory"]) for each in write.spec["grants"]] == [MIN_MEMORY_GRANT]
 
 
 @pytest.mark.parametrize(("later", "written"), [(0, False), (7, True), (2**53, False)])

@@ -20,6 +20,7 @@ from walras.resources.assembly import Objects
 from walras.resources.entitlement import EntitlementStatus
 from walras.resources.market import MarketStatus
 from walras.resources.market_job import MarketJobStatus
+from walras.resources.node_allocation import MIN_MEMORY_GRANT
 from walras.resources.speedup_profile import SpeedupProfileStatus
 from walras.snapshot import CoreMechanism, MemoryMechanism
 from walras_operator.decision import decide, parts
@@ -171,7 +172,8 @@ def test_a_decision_is_always_made_and_always_the_same(known: World) -> None:
     for write in decision.statuses:
         MODELS[write.object.kind].model_validate(write.status)
     for order in decision.nodes:
-        worlds.allocation(order.node, {"epoch": 1, **order.spec})
+        spec = worlds.allocation(order.node, {"epoch": 1, **order.spec}).spec
+        assert all((each.memory or MIN_MEMORY_GRANT) >= MIN_MEMORY_GRANT for each in spec.grants)
 
 
 @pytest.mark.long

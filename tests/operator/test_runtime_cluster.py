@@ -574,7 +574,7 @@ def test_events_wait_for_the_status_that_they_are_about(cluster: OperatorCluster
     for status in ({"jobs": "many"}, {"jobs": 1}):
         decision = Decision((), (StatusWrite(mine, status),), (event,), Carried())
         outcome = publisher.publish(decision, stamp)
-        assert outcome.count("failed") == (status["jobs"] == "many")
+        assert outcome.count("refused") == (status["jobs"] == "many")
     publisher.close()
     assert cluster.events() == ["Counted"]
 

@@ -17,7 +17,7 @@ STANDBY = HealthInputs(
     complete=True,
     problem="",
     leading_since=None,
-    succeeded=None,
+    completed=None,
     epoch_seconds=30,
 )
 
@@ -38,9 +38,9 @@ def test_a_lease_that_nobody_tries_is_fatal() -> None:
 
 
 def test_a_leader_whose_decisions_fail_is_to_be_started_anew() -> None:
-    leader = replace(STANDBY, leading_since=100, succeeded=800)
-    assert liveness_problems(leader) == ["no decision was published for 200 s"]
-    assert liveness_problems(replace(leader, succeeded=900)) == []
+    leader = replace(STANDBY, leading_since=100, completed=800)
+    assert liveness_problems(leader) == ["no decision was completed for 200 s"]
+    assert liveness_problems(replace(leader, completed=900)) == []
 
 
 def test_a_leader_that_never_decided_is_judged_from_when_it_began() -> None:
@@ -49,7 +49,7 @@ def test_a_leader_that_never_decided_is_judged_from_when_it_began() -> None:
 
 
 def test_decisions_of_an_earlier_term_count_for_nothing() -> None:
-    assert liveness_problems(replace(STANDBY, leading_since=950, succeeded=10)) == []
+    assert liveness_problems(replace(STANDBY, leading_since=950, completed=10)) == []
 
 
 def test_an_api_server_that_is_away_makes_it_unready_and_not_dead() -> None:

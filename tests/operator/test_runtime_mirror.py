@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -180,6 +181,51 @@ def test_the_end_of_an_object_does_not_end_the_next_one_of_its_name(cluster: Clu
     assert cluster.is_news("Entitlement", entitlement(1, uid="old"), deleted=True)
     (found,) = cluster.mirror.world("now").objects.entitlements
     assert found.metadata.uid == "new"
+
+
+def large_pod(number: int, container: Document, containers: int) -> Document:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"p{number}",
+            "namespace": "lab",
+            "uid": f"p{number}",
+            "resourceVersion": "1",
+        },
+        "spec": {"containers": [container] * containers},
+        "status": {"phase": "Pending"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("container", "containers"),
+    [
+        ({"ports": [{"containerPort": 1 + n, "name": "x" * 63} for n in range(1000)]}, 1),
+        ({"ports": [{"containerPort": 1, "hostPort": 1 + n} for n in range(1000)]}, 1),
+        ({"resources": {"requests": {f"example.com/{n}": "1" for n in range(1000)}}}, 1),
+        ({}, 1000),
+    ],
+    ids=["ports", "ports of the host", "requests", "containers"],
+)
+def test_pods_that_were_deleted_leave_nothing_in_memory(
+    cluster: Cluster, container: Document, containers: int
+) -> None:
+    def comes_and_goes(number: int) -> None:
+        own = {**container, "restartPolicy": f"policy-{number}"}
+        pod = large_pod(number, own, containers)
+        cluster.mirror.hear("Pod", pod)
+        cluster.mirror.hear("Pod", pod, deleted=True)
+
+    comes_and_goes(0)
+    tracemalloc.start()
+    try:
+        for number in range(1, 101):
+            comes_and_goes(number)
+        left, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert left < 200_000
 
 
 def test_an_object_that_was_never_seen_may_be_deleted(cluster: Cluster) -> None:

@@ -8,6 +8,7 @@ from the budgets and the sizes of nodes, and not taken from the decision.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections import defaultdict
@@ -28,6 +29,7 @@ from walras.resources.contract import (
     PARTNER_ANNOTATION,
     STATIC_POD_ANNOTATION,
 )
+from walras.resources.market_job import LONGEST_METRIC, LONGEST_PATH
 from walras.resources.supply import MOST_CORES
 from walras.snapshot import CoreMechanism
 from walras_operator.decision import decide
@@ -38,8 +40,12 @@ if TYPE_CHECKING:
 
 WORLDS = 100_000 if "WALRAS_NEW_EXAMPLES" in os.environ else 150
 NODES = ["n0", "n1", "n2"]
+OWNERS = {"alice": "train", "bob": "evil"}
 APPS = ["a0", "a1", "a2"]
 GIB = 1 << 30
+LARGEST = 64 << 10
+"""Bytes that no plan and no status of these small clusters needs."""
+LONG = "x" * 1_000_000
 ENTITLES = ["AmdahlBidding", "ProportionalSharing"]
 """Mechanisms in which every user has at least the utility of its entitlement."""
 
@@ -210,6 +216,13 @@ def _jobs(lots: Random, sizes: dict[str, int]) -> list[Document]:
                     {"colocation": {"participate": False}},
                 ]
             ),
+            **lots.choice(
+                [
+                    {},
+                    {"deadline": "2h", "progress": {"file": f"/{LONG}", "total": "5"}},
+                    {"deadline": "2h", "progress": {"file": f"/{LONG}"[:LONGEST_PATH]}},
+                ]
+            ),
             "created": lots.choice(["2020-01-01T00:00:00Z", None]),
         }
         found.append(job(app, lots.choice(["bob", "bob", "bob", "alice", "none"]), "bob", **spec))
@@ -268,6 +281,7 @@ def test_nothing_that_a_tenant_writes_takes_from_another(cluster: Tenancy) -> No
         plan = decision.plan
         assert plan is not None
         assert {each.object.namespace for each in decision.jobs} <= {"bob"}
+        assert largest(decision) <= LARGEST
         for write in decision.nodes:
             for grant in write.spec["grants"]:
                 named = grant["namespace"], grant["name"]
@@ -283,6 +297,53 @@ def test_nothing_that_a_tenant_writes_takes_from_another(cluster: Tenancy) -> No
         has = math.fsum(speedup(f, held[name]) for name, f in cluster.speedups.items())
         entitled = math.fsum(speedup(f, due[name]) for name, f in cluster.speedups.items())
         assert has >= entitled * (1 - 1e-5)
+
+
+def largest(decision: Decision) -> int:
+    """Return the bytes of the largest plan of a node, or status, that a decision writes."""
+    written = [each.spec for each in decision.nodes] + [each.status for each in decision.statuses]
+    return max((len(json.dumps(each)) for each in written), default=0)
+
+
+LONGEST = {"file": f"/{LONG}"[:LONGEST_PATH]}
+LONGEST_PAGE = {
+    "http": {"port": 1, "path": f"/{LONG}"[:LONGEST_PATH], "metric": LONG[:LONGEST_METRIC]}
+}
+
+
+@pytest.mark.parametrize(
+    ("spec", "counters"),
+    [
+        ({"progress": {**LONGEST, "total": "5"}}, 2),
+        ({"progress": {**LONGEST_PAGE, "total": "5"}}, 2),
+        ({"progress": {"file": f"/{LONG}", "total": "5"}}, 1),
+        ({"progress": {"http": {"port": 1, "path": f"/{LONG}"}, "total": "5"}}, 1),
+        ({"progress": {"http": {"port": 1, "metric": LONG}, "total": "5"}}, 1),
+        ({"selector": {"matchLabels": {f"label-{n}": LONG[:10_000] for n in range(100)}}}, 1),
+    ],
+    ids=["longest file", "longest page", "long file", "long path", "long metric", "long labels"],
+)
+def test_no_text_of_a_tenant_makes_a_plan_or_a_status_too_large(
+    spec: dict[str, Any], counters: int
+) -> None:
+    deadline = {"deadline": "2h", "created": "2026-01-31T11:30:00Z"}
+    hers = {"progress": {"file": "/progress", "total": "5"}, **deadline}
+    known = world(
+        market(),
+        *(entitlement(name, namespaces=[name]) for name in ("alice", "bob")),
+        node("n0"),
+        job("train", "alice", "alice", **hers),
+        job("evil", "bob", "bob", **{**deadline, **spec}),
+        *(pod(f"{app}-0", app, "n0", namespace=user) for user, app in OWNERS.items()),
+    )
+    pods = [
+        each.model_copy(update={"status": each.status.model_copy(update={"pod_ip": "10.0.0.1"})})
+        for each in known.objects.pods
+    ]
+    decision = decide(replace(known, objects=replace(known.objects, pods=pods)))
+    (plan,) = decision.nodes
+    assert len(plan.spec["counters"]) == counters
+    assert largest(decision) <= LARGEST
 
 
 def for_sale(cluster: Tenancy, name: str) -> int:

@@ -81,6 +81,11 @@ VALID = [
     document("MarketJob", memory={}),
     document("MarketJob", progress={"file": "/run/done so far"}),
     document("MarketJob", progress={"http": {"port": 65535, "path": "/m?a=b", "metric": "a:b"}}),
+    document("MarketJob", progress={"file": f"/{'a' * 1023}"}),
+    document(
+        "MarketJob",
+        progress={"http": {"port": 1, "path": f"/{'a' * 1023}", "metric": "a" * 253}},
+    ),
     document("MarketJob", progress={"file": "/run/done", "total": "1000000"}, deadline="90m"),
     document("MarketJob", deadline="2026-12-01T18:00Z"),
     document("MarketJob", deadline="2028-02-29T23:59:59-11:30"),
@@ -234,6 +239,9 @@ WRONG = [
     _job("http.metric", progress={"http": {"port": 1, "metric": "a-b"}}),
     _job("progress.file", progress={"file": "tmp/progress"}),
     _job("progress.file", progress={"file": "/a\nb"}),
+    _job("progress.file", progress={"file": f"/{'a' * 1024}"}),
+    _job("http.path", progress={"http": {"port": 1, "path": f"/{'a' * 1024}"}}),
+    _job("http.metric", progress={"http": {"port": 1, "metric": "a" * 254}}),
     _job("auction.utility", auction={"utility": "Quadratic"}),
     _job("weights.cores", auction={"weights": {"cores": "0"}}),
     _job(

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import re
 from decimal import Decimal
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Annotated, Any, Literal
+from weakref import WeakValueDictionary
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 from walras.resources.contract import JOB_SETTINGS, PARTNER_ANNOTATION, STATIC_POD_ANNOTATION
@@ -195,32 +196,40 @@ class _Port(_Object):
     host_port: int = 0
 
 
-_OF_CONTAINERS = ("resources", "restartPolicy", "ports")
-
-
 class _Container(_Object):
     resources: _Resources = _Resources()
     restart_policy: str | None = None
     ports: Annotated[tuple[_Port, ...], BeforeValidator(_those_of_the_host)] = ()
 
 
-_CONTAINERS = TypeAdapter(tuple[_Container, ...])
-
-
-@lru_cache(maxsize=4096)
-def _containers(text: str) -> tuple[_Container, ...]:
-    return _CONTAINERS.validate_json(text)
+_CONTAINERS: WeakValueDictionary[str, _Container] = WeakValueDictionary()
+"""Containers of pods, by what is read of them as JSON; they go with the last pod that has them."""
 
 
 def _shared(given: Any) -> Any:
     """Return one shared instance for equal containers, such as those of a workload's pods."""
     if not (isinstance(given, list) and all(isinstance(each, dict) for each in given)):
         return given
-    read = [{key: each[key] for key in _OF_CONTAINERS if key in each} for each in given]
     try:
-        return _containers(json.dumps(read))
+        return [_container(json.dumps(_what_is_read(each))) for each in given]
     except (TypeError, ValueError):
         return given  # what is wrong with them is told by the field
+
+
+def _container(text: str) -> _Container:
+    found = _CONTAINERS.get(text)
+    if found is None:
+        found = _CONTAINERS[text] = _Container.model_validate_json(text)
+    return found
+
+
+def _what_is_read(container: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a container that are read, without ports of the pod's own network."""
+    fields = "resources", "restartPolicy"
+    kept = {key: container[key] for key in fields if key in container}
+    if ports := _those_of_the_host(container.get("ports")):
+        kept["ports"] = ports
+    return kept
 
 
 _Containers = Annotated[tuple[_Container, ...], BeforeValidator(_shared)]

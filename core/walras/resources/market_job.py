@@ -48,6 +48,12 @@ MOST_SECONDS = 10**10
 
 LAST_PORT = 65535
 
+LONGEST_PATH = 1024
+"""Characters of the path of a progress counter: a NodeAllocation has those of all its pods."""
+
+LONGEST_METRIC = 253
+"""Characters of the name of a metric that counts progress."""
+
 
 class TargetRef(Model):
     """A reference to the workload whose pods belong to the job.
@@ -228,11 +234,14 @@ class HttpCounter(Model):
     """
 
     port: Port
-    path: Annotated[str, Field(pattern=r"^/[!-~]*$")] = "/"
-    metric: Annotated[str, Field(pattern=r"^[a-zA-Z_:][a-zA-Z0-9_:]*$")] | None = None
+    path: Annotated[str, Field(pattern=r"^/[!-~]*$", max_length=LONGEST_PATH)] = "/"
+    metric: (
+        Annotated[str, Field(pattern=r"^[a-zA-Z_:][a-zA-Z0-9_:]*$", max_length=LONGEST_METRIC)]
+        | None
+    ) = None
 
 
-CounterFile = Annotated[str, Field(pattern=r"^/[^\x00-\x1f]+$")]
+CounterFile = Annotated[str, Field(pattern=r"^/[^\x00-\x1f]+$", max_length=LONGEST_PATH)]
 """Absolute path of a file in a container."""
 
 

@@ -25,6 +25,9 @@ MOST_GRANTS = 1000
 MOST_SOCKETS = 256
 """Maximum number of sockets of a node."""
 
+MIN_MEMORY_GRANT = 1 << 16
+"""Bytes of the smallest memory grant: limits are whole pages, and pages are up to 64 KiB."""
+
 
 def _address(value: str) -> str:
     try:
@@ -56,7 +59,8 @@ class PodGrant(Model):
         name: Name of the pod, for information only.
         cores: Number of cores in the unit of the plan. Whole cores are exclusive; a remainder is
             CPU time on shared cores.
-        memory: Memory that the pod may use. If unset, the pod's memory limits are left alone.
+        memory: Memory that the pod may use, at least 64 KiB. If unset, the pod's memory limits are
+            left alone.
     """
 
     pod_uid: PodUID

@@ -1,7 +1,8 @@
 """Pure: decide what the operator's liveness and readiness probes answer.
 
 Liveness is about what a restart can cure: threads that are stuck, and a leader whose decisions
-fail. An unreachable API server is not cured by a restart; it only affects readiness.
+fail. An unreachable API server is not cured by a restart; it only affects readiness. Nor is an
+object that cannot be written; metrics tell of it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ class HealthInputs:
         complete: Whether the mirror contains all objects.
         problem: Why it does not; empty if nothing is wrong.
         leading_since: When this operator began to lead and decide; None if it does not.
-        succeeded: When a decision was last published in full; None before the first.
+        completed: When a decision last ended while this operator led, even if some objects could
+            not be written; None before the first.
         epoch_seconds: Longest time between two decisions.
     """
 
@@ -37,7 +39,7 @@ class HealthInputs:
     complete: bool
     problem: str
     leading_since: float | None
-    succeeded: float | None
+    completed: float | None
     epoch_seconds: float
 
 
@@ -49,9 +51,9 @@ def liveness_problems(pulse: HealthInputs) -> list[str]:
     if pulse.now - pulse.tried > _TURN:
         found.append(f"no attempt to renew the Lease for {pulse.now - pulse.tried:.0f} s")
     if pulse.leading_since is not None:
-        since = max(pulse.leading_since, pulse.succeeded or pulse.leading_since)
+        since = max(pulse.leading_since, pulse.completed or pulse.leading_since)
         if pulse.now - since > _TURN + _ROUNDS * pulse.epoch_seconds:
-            found.append(f"no decision was published for {pulse.now - since:.0f} s")
+            found.append(f"no decision was completed for {pulse.now - since:.0f} s")
     return found
 
 

@@ -44,7 +44,8 @@ class ObjectWriter:
             version: The resourceVersion that the object must have; empty for any.
 
         Raises:
-            ApiError: The status is unchanged. A conflict also means that the object was recreated.
+            ApiError: The status is unchanged. If the object was recreated, that is a conflict, or
+                without a version, it is missing.
         """
         path = OURS[object_.kind].path(object_.namespace, object_.name)
         return self._patched(path, object_.uid, version, {"/status": status}, "/status")
@@ -137,7 +138,8 @@ class ObjectWriter:
             subresource: Subresource that they are of, with a slash.
 
         Raises:
-            ApiError: The object is unchanged; a conflict if it is another one, or version.
+            ApiError: The object is unchanged; a conflict if it is another version. If it is another
+                object, that is a conflict, or without a version, it is missing.
         """
         operations: list[Document] = []
         if uid:
@@ -157,7 +159,7 @@ class ObjectWriter:
                 found = self._api.request("GET", path)["metadata"]["uid"]
                 if found != uid:
                     text = f"{path}: the object has been recreated since the decision"
-                    raise ApiError(text, "conflict") from error
+                    raise ApiError(text, "conflict" if version else "missing") from error
             raise
 
 

@@ -197,7 +197,7 @@ class Operator:
             complete=self.watches.complete,
             problem=self.watches.problem,
             leading_since=self.recompute.leading_since,
-            succeeded=self.recompute.succeeded,
+            completed=self.recompute.completed,
             epoch_seconds=self.recompute.rules.epoch_seconds,
         )
 

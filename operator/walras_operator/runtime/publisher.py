@@ -2,6 +2,7 @@
 
 A thread pool limits concurrent requests. Transient failures are retried a few times. Permanent ones
 are logged and do not affect other objects; the next decision finds them undone and tries again.
+Those of objects that belong to one user are no reason to decide less often: a user can cause them.
 """
 
 from __future__ import annotations
@@ -61,7 +62,15 @@ Result = Literal[
 ]
 """How a write ended: `unheld` if this operator no longer leads, `superseded` if a plan of a later
 leader was found, `dropped` if the rate limit was exceeded, `refused` if a pod could not be placed,
-`deferred` if it was left to the next decision."""
+or the API server does not accept what concerns one user, `deferred` if it was left to the next
+decision."""
+
+_REFUSALS = frozenset({"forbidden", "invalid", "conflict"})
+"""Reasons of permanent failures that may be about a single object: a quota, an admission policy, a
+status that is too large, or an object that somebody else changes all the time."""
+
+_OF_USERS = frozenset({"Entitlement", "MarketJob", "SpeedupProfile"})
+"""Kinds whose objects each concern one user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +305,7 @@ class Publisher:
         def make(*, again: bool) -> None:  # noqa: ARG001 - it is there or it is not
             self._mirror.wrote("SpeedupProfile", self._writer.profile(write))
 
-        return self._tried(write.object.title, make)
+        return self._tried(write.object.title, make, of_user=True)
 
     def _job(self, write: JobWrite) -> Result:
         """Write the MarketJob of a workload; a failure is no reason to decide less often."""
@@ -360,7 +369,8 @@ class Publisher:
                 answer["status"] = status  # those of 10 000 pods are 20 MiB; not twice
             self._mirror.wrote(write.object.kind, answer)
 
-        return self._tried(f"status of {write.object.title}", apply)
+        of_user = write.object.kind in _OF_USERS
+        return self._tried(f"status of {write.object.title}", apply, of_user=of_user)
 
     def _event(self, event: Event, stamp: Stamp) -> Result:
         with self._bucket_lock:
@@ -372,7 +382,7 @@ class Publisher:
         def tell(*, again: bool) -> None:  # noqa: ARG001 - it does not matter to an Event
             self._api.request("POST", EVENTS.path(namespace_of(event)), document)
 
-        return self._tried(f"Event about {event.object.title}", tell)
+        return self._tried(f"Event about {event.object.title}", tell, of_user=True)
 
     def _placement(self, placement: Placement) -> Result:
         """Place a pod; a failure is no reason to decide less often."""
@@ -387,7 +397,14 @@ class Publisher:
             return "refused"
         return result if done else "gone"
 
-    def _tried(self, title: str, write: Callable[..., None]) -> Result:
+    def _tried(self, title: str, write: Callable[..., None], *, of_user: bool = False) -> Result:
+        """Write an object, with repetitions; return how that ended.
+
+        Args:
+            title: Name of what is written, for the log.
+            write: Writes it; called with whether another version was found before.
+            of_user: Whether a permanent failure is ``refused`` rather than ``failed``.
+        """
         again = False
         for pause in (*_PAUSES, None):
             if not self._leads():
@@ -399,7 +416,7 @@ class Publisher:
                     return "gone"
                 if pause is None or not (error.transient or error.reason == "conflict"):
                     self._problems.append(f"{title}: {error}")
-                    return "failed"
+                    return "refused" if of_user and error.reason in _REFUSALS else "failed"
                 again = error.reason == "conflict"
                 wait = min(max(pause, error.retry_after), _LONGEST_PAUSE)
                 time.sleep(wait * random.uniform(0.5, 1.0))  # noqa: S311 - nothing secret about it

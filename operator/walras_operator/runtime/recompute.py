@@ -110,6 +110,8 @@ class Recompute:
 
     Attributes:
         rules: Rules of the last decision that could be made.
+        completed: When a decision last ended while this operator led, whether or not everything
+            could be written; None before.
         succeeded: When a decision was last published without a failure; None before.
         epoch: Epoch of the last decision; 0 before.
     """
@@ -129,6 +131,7 @@ class Recompute:
         debounce: Debounce,
     ) -> None:
         self.rules = MarketSpec()
+        self.completed: float | None = None
         self.succeeded: float | None = None
         self.epoch = 0
         self._mirror, self._watches, self._leadership = mirror, watches, leadership
@@ -183,8 +186,11 @@ class Recompute:
     def _note(self, outcome: PublishResult) -> None:
         undone = outcome.count("failed") + outcome.count("superseded")
         self._failures = self._failures + 1 if undone else 0
-        if not undone and not outcome.count("unheld"):
-            self.succeeded = time.monotonic()
+        if outcome.count("superseded") or outcome.count("unheld"):
+            return  # another leader decides, or the cache of the cluster is old
+        self.completed = time.monotonic()
+        if not undone:
+            self.succeeded = self.completed
 
     def _wait_until_due(self) -> _LeaderTerm | None:
         """Wait until a decision is due; return None when the process is to end."""
@@ -215,7 +221,7 @@ class Recompute:
         if self._tried is None:
             return now
         if self._failures:
-            return self._tried + min(2.0 ** (self._failures - 1), _LONGEST_PAUSE)
+            return self._tried + min(2.0 ** min(self._failures - 1, 6), _LONGEST_PAUSE)
         if self._mirror.agents() != current.agents:
             self._debounce.note(now)
         last = min(self._tried, current.matched or now)

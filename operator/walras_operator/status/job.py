@@ -16,7 +16,7 @@ from walras.resources.market_job import (
     WeightsReport,
 )
 from walras.resources.preferences import recorded_runs, weights_of
-from walras_operator.conditions import conditions, fails, listed
+from walras_operator.conditions import MAX_REASON, clipped, conditions, fails, listed
 from walras_operator.numbers import figure
 from walras_operator.status.job_conditions import job_conditions, objective, overcommitted
 from walras_operator.status.pod import name_of, pod_result
@@ -113,7 +113,8 @@ def _workload(job: MarketJob) -> str | None:
         return f"auto ({text})" if job.is_automatic else text
     if selector is None:
         return None
-    return ",".join(f"{key}={value}" for key, value in sorted(selector.match_labels.items()))
+    labels = ",".join(f"{key}={value}" for key, value in sorted(selector.match_labels.items()))
+    return clipped(labels, MAX_REASON)
 
 
 def _auction(bid: BidOutcome, weights: Weights) -> AuctionReport:
