@@ -183,6 +183,33 @@ def test_the_end_of_an_object_does_not_end_the_next_one_of_its_name(cluster: Clu
     assert found.metadata.uid == "new"
 
 
+@pytest.mark.parametrize("swept", [False, True], ids=["by a watch", "by a comparison"])
+def test_a_late_answer_does_not_bring_back_an_object_that_was_deleted(
+    cluster: Cluster, swept: bool
+) -> None:
+    cluster.mirror.hear("Entitlement", entitlement(1, uid="old"))
+    if swept:
+        cluster.mirror.forget("Entitlement", ["old"])
+    else:
+        cluster.mirror.hear("Entitlement", entitlement(1, uid="old", version=7), deleted=True)
+    cluster.mirror.hear("Entitlement", entitlement(2, uid="new", version=8))
+    news = cluster.news
+    cluster.mirror.wrote("Entitlement", entitlement(1, uid="old", version=6))
+    assert cluster.mirror.versions("Entitlement").keys() == {"new"}
+    assert cluster.news == news
+    assert cluster.is_news("Entitlement", entitlement(1, uid="old")), "restored"
+
+
+def test_deleted_objects_are_remembered_for_a_while_only(cluster: Cluster) -> None:
+    for number in range(1000):
+        gone = entitlement(uid=f"u{number}")
+        cluster.mirror.hear("Entitlement", gone)
+        cluster.mirror.hear("Entitlement", gone, deleted=True)
+    cluster.mirror.wrote("Entitlement", entitlement(uid="u999"))
+    assert cluster.mirror.versions("Entitlement") == {}
+    assert len(cluster.mirror._deleted_lately) <= 500
+
+
 def large_pod(number: int, container: Document, containers: int) -> Document:
     return {
         "apiVersion": "v1",

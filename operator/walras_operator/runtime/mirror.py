@@ -2,8 +2,9 @@
 
 Only the fields that `walras.resources` reads are kept of an object, or what is wrong with it.
 Objects are kept by UID, because events of two objects of one name may arrive in any order. After a
-write the API server's answer is cached, and older watch events are ignored by their
-resourceVersion, which is compared as a number between versions of one object only (KEP-5504).
+write the API server's answer is cached, unless the object was deleted since, and older watch events
+are ignored by their resourceVersion, which is compared as a number between versions of one object
+only (KEP-5504).
 """
 
 from __future__ import annotations
@@ -21,13 +22,16 @@ from walras.resources.parse import ResourceError, parse_allocation, parse_object
 from walras.resources.waiting import waiting_method
 from walras_operator.runtime.agent_leases import AgentLeases
 from walras_operator.world import MOST_REPORTED, Broken, Reference, World
-from walras_service.kinds import WORKLOADS
+from walras_service.kinds import OURS, WORKLOADS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from walras_operator.runtime.kinds import Watched
     from walras_service.api import Document
+
+_MOST_DELETED = 500
+"""Deleted objects that are remembered: more than are deleted while a write is answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +95,15 @@ class Mirror:
     ) -> None:
         self._kinds, self._changed, self._clock = kinds, changed, clock
         self._tables: dict[str, dict[str, CachedObject]] = {kind: {} for kind in kinds}
+        self._deleted_lately: dict[str, None] = {}  # UIDs of objects of ours, in order
         self._agents = AgentLeases()
         self._lock = threading.Lock()
 
     def hear(self, kind: str, document: Document, *, deleted: bool = False) -> None:
         """Record an object that a watch reports."""
+        if not deleted:
+            with self._lock:  # it exists, as after a restore of etcd
+                self._deleted_lately.pop(document["metadata"]["uid"], None)
         if self._deleted(kind, document) if deleted else self._take(kind, document):
             self._changed(kind != "NodeAllocation")
 
@@ -103,19 +111,21 @@ class Mirror:
         """Record an object that the API server returned for a write of ours.
 
         The write itself is no news. A change that somebody else made since the decision is: the
-        answer contains it already, and the watch will report it as an older version.
+        answer contains it already, and the watch will report it as an older version. An answer may
+        come later than the watch's report that the object has been deleted, and is ignored then.
         """
         uid = document["metadata"]["uid"]
         with self._lock:
             before = self._tables[kind].get(uid)
         self._take(kind, document)
-        if before is None and kind == "MarketJob":
-            self._changed(True)  # an automatic one: the next decision divides cores by it
-        if before is None or kind == "NodeAllocation":
-            return
         with self._lock:
             after = self._tables[kind].get(uid)
-        if after is not None and _without_status(before.value) != _without_status(after.value):
+        if after is None or kind == "NodeAllocation":
+            return
+        if before is None:
+            if kind == "MarketJob":
+                self._changed(True)  # an automatic one: the next decision divides cores by it
+        elif _without_status(before.value) != _without_status(after.value):
             self._changed(True)
 
     def placed(self, uid: str, pod: Pod) -> None:
@@ -143,6 +153,8 @@ class Mirror:
         """Drop objects that were found to be deleted."""
         with self._lock:
             gone = [uid for uid in uids if self._tables[kind].pop(uid, None)]
+            for uid in gone:
+                self._remember_deleted(kind, uid)
             if kind == "Lease":
                 self._agents.forget(gone)
         if gone:
@@ -233,6 +245,8 @@ class Mirror:
         )
         with self._lock:
             before = self._tables[kind].get(uid)
+            if before is None and uid in self._deleted_lately:
+                return False
             if before is not None and _older(version, before.version):
                 return False
             self._tables[kind][uid] = entry
@@ -254,7 +268,14 @@ class Mirror:
             uid = document["metadata"]["uid"]
             if kind == "Lease":
                 self._agents.forget([uid])
+            self._remember_deleted(kind, uid)
             return self._tables[kind].pop(uid, None) is not None
+
+    def _remember_deleted(self, kind: str, uid: str) -> None:
+        if kind in OURS:  # nothing else is written
+            self._deleted_lately[uid] = None
+            if len(self._deleted_lately) > _MOST_DELETED:
+                del self._deleted_lately[next(iter(self._deleted_lately))]
 
     def _differs(self, kind: str, before: Any, after: Any) -> bool:
         if (
