@@ -137,23 +137,26 @@ class AccessPolicy:
 
     def __init__(self, entitlements: Iterable[Entitlement]) -> None:
         self._entitlements = {each.name: each for each in entitlements}
-        self._children: defaultdict[str, list[str]] = defaultdict(list)
-        for each in self._entitlements.values():
-            if each.parent is not None:
-                self._children[each.parent].append(each.name)
+        self._parents = {each.parent for each in self._entitlements.values()}
+        self._open_to: dict[tuple[str, frozenset[tuple[str, str]]], list[str]] = {}
 
     def denial(self, name: str, namespace: str, labels: Mapping[str, str]) -> str | None:
-        """Return why a job may not draw on an entitlement, with the way out; None if it may."""
+        """Return why a job may not draw on an entitlement, with the way out; None if it may.
+
+        The job's user reads it, who may not know of other users' entitlements: it names none but
+        the given one and those that admit the namespace.
+        """
         entitlement = self._entitlements.get(name)
         if entitlement is None:
             return (
-                f"entitlement {name} does not exist; create it or name one that does "
-                f"({_some(self._entitlements) or 'none'})"
+                f"entitlement {name} does not exist; create it or name one that admits namespace "
+                f"{namespace} ({_some(self._admitting(namespace, labels)) or 'none does'})"
             )
-        if name in self._children:
+        if name in self._parents:
+            below = [e for e in self._admitting(namespace, labels) if self._is_below(e, name)]
             return (
-                f"entitlement {name} is divided among its children; "
-                f"draw on one of them ({_some(self._children[name])})"
+                f"entitlement {name} is divided among its children; draw on one below it that "
+                f"admits namespace {namespace} ({_some(below) or 'none does'})"
             )
         if not _admits(entitlement, namespace, labels):
             return (
@@ -163,23 +166,40 @@ class AccessPolicy:
 
     def only_entitlement(self, namespace: str, labels: Mapping[str, str]) -> str | None:
         """Return the entitlement that admits a namespace; None if none or several do."""
-        found = [
-            name for name in self._entitlements if self.denial(name, namespace, labels) is None
-        ]
+        found = self._admitting(namespace, labels)
         return found[0] if len(found) == 1 else None
 
+    def _admitting(self, namespace: str, labels: Mapping[str, str]) -> list[str]:
+        """Return the entitlements on which a namespace's jobs may draw, by name."""
+        key = namespace, frozenset(labels.items())
+        found = self._open_to.get(key)
+        if found is None:
+            found = self._open_to[key] = sorted(
+                name
+                for name, each in self._entitlements.items()
+                if name not in self._parents and _admits(each, namespace, labels)
+            )
+        return found
 
-def _some(names: Iterable[str]) -> str:
-    first = sorted(names)
-    more = f" and {len(first) - MOST_NAMED} more" if len(first) > MOST_NAMED else ""
-    return ", ".join(first[:MOST_NAMED]) + more
+    def _is_below(self, name: str, other: str) -> bool:
+        seen: set[str] = set()  # parents may form a cycle
+        while (each := self._entitlements.get(name)) and each.parent and name not in seen:
+            if each.parent == other:
+                return True
+            seen.add(name)
+            name = each.parent
+        return False
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
 
 
 def _way_in(entitlement: Entitlement) -> str:
     if entitlement.namespace_labels is None:
         return "have it added to the entitlement's spec.namespaces"
-    labels = ", ".join(f"{key}={value}" for key, value in entitlement.namespace_labels.items())
-    return f"have it labelled {labels}, as the entitlement's spec.namespaceSelector asks"
+    return "have it labelled as the entitlement's spec.namespaceSelector asks"
 
 
 def _admits(entitlement: Entitlement, namespace: str, labels: Mapping[str, str]) -> bool:

@@ -205,7 +205,7 @@ BAD = {
         [ENTITLEMENT, JOB.replace("entitlement: ada", "entitlement: eve")],
         (
             "MarketJob default/zip: spec.entitlement: entitlement eve does not exist; "
-            "create it or name one that does (ada)"
+            "create it or name one that admits namespace default (ada)"
         ),
     ),
     "a namespace that is not admitted": (

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from walras.admission import EntitlementError, admit, check_tree, divide_by_shares
+from walras.admission import AccessPolicy, EntitlementError, admit, check_tree, divide_by_shares
 from walras.snapshot import Entitlement, Job, Node, Snapshot
 
 COMPANY = (
@@ -148,11 +150,25 @@ def test_only_admitted_jobs_make_an_entitlement_active() -> None:
 REFUSALS = {
     "an unknown entitlement": (
         job("j", "z"),
-        "entitlement z does not exist; create it or name one that does (group, leaf, list, tags)",
+        "entitlement z does not exist; create it or name one that admits namespace a (list)",
+    ),
+    "an unknown entitlement, where no other would do": (
+        job("j", "z", namespace="b"),
+        "entitlement z does not exist; create it or name one that admits namespace b (none does)",
     ),
     "an entitlement that is divided further": (
         job("j", "group"),
-        "entitlement group is divided among its children; draw on one of them (leaf)",
+        (
+            "entitlement group is divided among its children; "
+            "draw on one below it that admits namespace a (none does)"
+        ),
+    ),
+    "an entitlement that is divided further, also for the job": (
+        job("j", "group", namespace="c"),
+        (
+            "entitlement group is divided among its children; "
+            "draw on one below it that admits namespace c (deep, leaf)"
+        ),
     ),
     "a namespace that is not listed": (
         job("j", "list", namespace="b"),
@@ -165,7 +181,7 @@ REFUSALS = {
         job("j", "tags", namespace="b", team="sight"),
         (
             "entitlement tags does not admit namespace b; "
-            "have it labelled team=vision, as the entitlement's spec.namespaceSelector asks"
+            "have it labelled as the entitlement's spec.namespaceSelector asks"
         ),
     ),
     "an entitlement open to nobody": (
@@ -186,13 +202,51 @@ REFUSALS = {
 def test_a_refusal_says_why_and_what_to_do(refused: Job, reason: str) -> None:
     entitlements = [
         Entitlement("group", 1),
-        Entitlement("leaf", 1, parent="group"),
+        Entitlement("leaf", 1, parent="group", namespaces=frozenset({"c"})),
+        Entitlement("middle", 1, parent="group", namespaces=frozenset({"c"})),
+        Entitlement("deep", 1, parent="middle", namespaces=frozenset({"c"})),
+        Entitlement("other", 1, namespaces=frozenset({"c"})),
         Entitlement("list", 1, namespaces=frozenset({"a"})),
         Entitlement("tags", 1, namespace_labels={"team": "vision"}),
     ]
     result = admit(snapshot(entitlements, refused))
     assert result.jobs == ()
     assert [(each.name, each.reason) for each in result.refused] == [("j", reason)]
+
+
+@settings(deadline=None)
+@given(trees(), st.data())
+def test_a_refusal_names_no_entitlement_of_others(
+    drawn: tuple[tuple[Entitlement, ...], set[str]], data: st.DataObject
+) -> None:
+    def whoever(each: Entitlement) -> Entitlement:
+        name = f"entitlement-{each.name}."
+        parent = None if each.parent is None else f"entitlement-{each.parent}."
+        admitted = frozenset(data.draw(st.sets(st.sampled_from("ab"))))
+        labels = {"secret": "label"} if data.draw(st.booleans()) else None
+        names = None if labels else admitted
+        return replace(each, name=name, parent=parent, namespaces=names, namespace_labels=labels)
+
+    tree = [whoever(each) for each in drawn[0]]
+    asked = data.draw(st.sampled_from([*(each.name for each in tree), "nobody"]))
+    for refused in admit(snapshot(tree, job("j", asked))).refused:
+        assert "secret" not in refused.reason
+        for each in tree:
+            if each.name != asked and "a" not in (each.namespaces or ()):
+                assert each.name not in refused.reason
+
+
+def test_a_refusal_for_a_parent_in_a_cycle_comes_to_an_end() -> None:
+    tree = [
+        Entitlement("a", 1, parent="b"),
+        Entitlement("b", 1, parent="a"),
+        Entitlement("c", 1, parent="b", namespaces=frozenset({"a"})),
+        Entitlement("d", 1),
+        Entitlement("e", 1, parent="d"),
+    ]
+    access = AccessPolicy(tree)
+    assert "(c)" in (access.denial("a", "a", {}) or "")
+    assert "(none does)" in (access.denial("d", "a", {}) or "")
 
 
 def test_a_node_with_nothing_left_to_sell_takes_no_jobs() -> None:

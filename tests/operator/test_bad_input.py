@@ -101,7 +101,7 @@ CASES = [
         {
             BAD: (
                 "Refused",
-                "entitlement nobody does not exist; create it or name one that does (vis",
+                "does not exist; create it or name one that admits namespace lab (vision)",
             )
         },
     ),
@@ -120,9 +120,10 @@ CASES = [
         (
             entitlement("parent", shares=1, namespaces=["lab"]),
             entitlement("child", parent="parent"),
+            entitlement("hidden", parent="parent", namespaces=["other"]),
             bad(entitlement="parent"),
         ),
-        {BAD: ("Refused", "is divided among its children; draw on one of them (child)")},
+        {BAD: ("Refused", "draw on one below it that admits namespace lab (child)")},
     ),
     Case(
         "a job whose profile does not exist",
