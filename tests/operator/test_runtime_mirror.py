@@ -228,10 +228,10 @@ def large_pod(number: int, container: Document, containers: int) -> Document:
 @pytest.mark.parametrize(
     ("container", "containers"),
     [
-        ({"ports": [{"containerPort": 1 + n, "name": "x" * 63} for n in range(1000)]}, 1),
-        ({"ports": [{"containerPort": 1, "hostPort": 1 + n} for n in range(1000)]}, 1),
-        ({"resources": {"requests": {f"example.com/{n}": "1" for n in range(1000)}}}, 1),
-        ({}, 1000),
+        ({"ports": [{"containerPort": 1 + n, "name": "x" * 63} for n in range(250)]}, 1),
+        ({"ports": [{"containerPort": 1, "hostPort": 1 + n} for n in range(250)]}, 1),
+        ({"resources": {"requests": {f"example.com/{n}": "1" for n in range(250)}}}, 1),
+        ({}, 250),
     ],
     ids=["ports", "ports of the host", "requests", "containers"],
 )
