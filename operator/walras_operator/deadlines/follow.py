@@ -10,11 +10,10 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walras.resources.market_job import MOST_UNDERWAY, full_size
-from walras.resources.node_allocation import CounterRequest
+from walras.resources.node_allocation import CounterRequest, is_address
 from walras.resources.speedup_profile import samples_of
 from walras.resources.terms import profile_of
 from walras.snapshot import Deadline
@@ -226,7 +225,7 @@ def counters(followed: Mapping[Name, FollowedJob]) -> dict[str, tuple[CounterReq
             continue
         for each in job.pods:
             address = each.pod.status.pod_ip if progress.http is not None else None
-            if each.pod.spec.node_name is None or (progress.http and not _is_address(address)):
+            if each.pod.spec.node_name is None or (address is not None and not is_address(address)):
                 continue
             document = {
                 "podUID": each.pod.metadata.uid,
@@ -237,14 +236,6 @@ def counters(followed: Mapping[Name, FollowedJob]) -> dict[str, tuple[CounterReq
     return {
         node: tuple(sorted(each, key=lambda asked: asked.pod_uid)) for node, each in found.items()
     }
-
-
-def _is_address(text: str | None) -> bool:
-    try:
-        ip_address((text or "").replace("%", " "))  # no zone, which is local to a node
-    except ValueError:
-        return False
-    return True
 
 
 def ended_pods(world: World) -> Iterator[Reference]:
