@@ -240,12 +240,12 @@ def counters(followed: Mapping[Name, FollowedJob]) -> dict[str, tuple[CounterReq
 
 def ended_pods(world: World) -> Iterator[Reference]:
     """Yield the pods of jobs with deadlines that no longer run and whose end no status has yet."""
-    alive: set[str] | None = None
+    alive: frozenset[str] | None = None
     for job in world.objects.jobs:
         if job.spec.deadline is None:
             continue
         for progress in _progress_of(job).values():
             if alive is None:
-                alive = {pod.metadata.uid for pod in world.objects.pods if pod.alive}
+                alive = world.live_pods()
             if progress.finished is None and progress.uid not in alive:
                 yield Reference("Pod", progress.name, job.metadata.namespace, progress.uid)
