@@ -157,6 +157,10 @@ class World:
         """The Market that is used; None if there is none that is valid."""
         return next((each for each in self.markets if each.metadata.name == MARKET_NAME), None)
 
+    def live_pods(self) -> frozenset[str]:
+        """Return the UIDs of all pods that have not ended; looks at every pod, so ask once."""
+        return frozenset(pod.metadata.uid for pod in self.objects.pods if pod.alive)
+
 
 @dataclass(frozen=True, slots=True)
 class NodeWrite:

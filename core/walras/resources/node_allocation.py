@@ -30,12 +30,24 @@ MIN_MEMORY_GRANT = 1 << 16
 
 
 def _address(value: str) -> str:
+    """Return an IP address in its usual form; one with a zone is refused, as it is local to a host.
+
+    Raises:
+        ValueError: The text is not such an address.
+    """
     try:
-        return str(
-            ip_address(value.replace("%", " "))
-        )  # no zone, which means nothing on another host
+        return str(ip_address(value.replace("%", " ")))
     except ValueError:
         raise ValueError(f"is {value!r}; write an IP address") from None
+
+
+def is_address(text: str) -> bool:
+    """Return whether a text is an IP address that a NodeAllocation can have."""
+    try:
+        _address(text)
+    except ValueError:
+        return False
+    return True
 
 
 IPAddress = Annotated[

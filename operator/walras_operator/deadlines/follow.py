@@ -10,11 +10,10 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walras.resources.market_job import MOST_UNDERWAY, full_size
-from walras.resources.node_allocation import CounterRequest
+from walras.resources.node_allocation import CounterRequest, is_address
 from walras.resources.speedup_profile import samples_of
 from walras.resources.terms import profile_of
 from walras.snapshot import Deadline
@@ -226,7 +225,7 @@ def counters(followed: Mapping[Name, FollowedJob]) -> dict[str, tuple[CounterReq
             continue
         for each in job.pods:
             address = each.pod.status.pod_ip if progress.http is not None else None
-            if each.pod.spec.node_name is None or (progress.http and not _is_address(address)):
+            if each.pod.spec.node_name is None or (address is not None and not is_address(address)):
                 continue
             document = {
                 "podUID": each.pod.metadata.uid,
@@ -239,22 +238,14 @@ def counters(followed: Mapping[Name, FollowedJob]) -> dict[str, tuple[CounterReq
     }
 
 
-def _is_address(text: str | None) -> bool:
-    try:
-        ip_address((text or "").replace("%", " "))  # no zone, which is local to a node
-    except ValueError:
-        return False
-    return True
-
-
 def ended_pods(world: World) -> Iterator[Reference]:
     """Yield the pods of jobs with deadlines that no longer run and whose end no status has yet."""
-    alive: set[str] | None = None
+    alive: frozenset[str] | None = None
     for job in world.objects.jobs:
         if job.spec.deadline is None:
             continue
         for progress in _progress_of(job).values():
             if alive is None:
-                alive = {pod.metadata.uid for pod in world.objects.pods if pod.alive}
+                alive = world.live_pods()
             if progress.finished is None and progress.uid not in alive:
                 yield Reference("Pod", progress.name, job.metadata.namespace, progress.uid)

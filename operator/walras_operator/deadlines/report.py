@@ -90,7 +90,7 @@ def deadline_results(
         if node in allocations.desired
         for each in allocations.desired[node].grants
     }
-    alive: set[str] | None = None
+    alive: frozenset[str] | None = None
     found = {}
     for key, job in followed.items():
         running = [
@@ -99,7 +99,7 @@ def deadline_results(
         ended: Sequence[PodProgress] = ()
         if job.ended:
             if alive is None:
-                alive = {pod.metadata.uid for pod in world.objects.pods if pod.alive}
+                alive = world.live_pods()
             ended = list(_ended(job.ended, world, alive))
         found[key] = _result(job, running, ended, plan.mechanism, now)
     return found
@@ -143,7 +143,9 @@ def _speed(grant: Grant, cores: float, most: int | None) -> float:
     return expected_speedup(job, cores)
 
 
-def _ended(pods: Iterable[PodProgress], world: World, alive: set[str]) -> Iterable[PodProgress]:
+def _ended(
+    pods: Iterable[PodProgress], world: World, alive: frozenset[str]
+) -> Iterable[PodProgress]:
     """Yield the pods that succeeded, and those whose end is not known yet."""
     for each in pods:
         if each.finished is not None:

@@ -52,7 +52,7 @@ def results(world: World, threshold: Decimal) -> dict[Name, Document]:
         if record.request is None:
             continue
         if pods is None:
-            pods = frozenset(pod.metadata.uid for pod in world.objects.pods if pod.alive)
+            pods = world.live_pods()
         result = _result(world, record.request, pods)
         if result is not None:
             key = profile.metadata.namespace, profile.metadata.name

@@ -8,9 +8,9 @@ of the job, is created.
 from __future__ import annotations
 
 from collections import defaultdict
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, NamedTuple
 
+from walras.resources.node_allocation import is_address
 from walras_operator.measuring.record import EMPTY, read_record
 from walras_operator.world import Reference
 
@@ -121,16 +121,6 @@ def _granted(job: MarketJob, outcomes: JobOutcomes) -> Iterator[Candidate]:
             yield Candidate(job, pod, grant.node, grant.granted_cores)
 
 
-def _has_address(pod: Pod) -> bool:
-    try:
-        ip_address(
-            (pod.status.pod_ip or "").replace("%", " ")
-        )  # without a zone, which is local to a node
-    except ValueError:
-        return False
-    return True
-
-
 def _can_be_measured(each: Candidate, enforced: Mapping[tuple[str, str], Enforcement]) -> bool:
     """Return whether a pod has its cores, and its progress counter is reachable.
 
@@ -141,7 +131,7 @@ def _can_be_measured(each: Candidate, enforced: Mapping[tuple[str, str], Enforce
     progress = each.job.spec.progress
     return (
         each.cores >= MIN_CORES
-        and (progress is None or progress.http is None or _has_address(each.pod))
+        and (progress is None or progress.http is None or is_address(each.pod.status.pod_ip))
         and held is not None
         and (held.pending or held.state == "Enforced")
     )

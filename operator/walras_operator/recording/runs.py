@@ -67,7 +67,7 @@ class RecordedEnds(NamedTuple):
 
 def record_ends(world: World, rules: MarketSpec) -> RecordedEnds:
     """Find pods that have ended, and take in what is known of their ends."""
-    alive: set[str] | None = None
+    alive: frozenset[str] | None = None
     jobs: list[MarketJob] = []
     pods: list[Reference] = []
     for job in world.objects.jobs:
@@ -75,7 +75,7 @@ def record_ends(world: World, rules: MarketSpec) -> RecordedEnds:
         runs = _runs(job.status)
         if not listed(runs, "underway") or not records_runs(job, rules):
             continue
-        alive = _alive(world) if alive is None else alive
+        alive = world.live_pods() if alive is None else alive
         gone = [
             Reference("Pod", str(each.get("pod")), job.metadata.namespace, uid)
             for each in listed(runs, "underway")
@@ -88,10 +88,6 @@ def record_ends(world: World, rules: MarketSpec) -> RecordedEnds:
     if not pods:
         return RecordedEnds(world)
     return RecordedEnds(replace(world, objects=replace(world.objects, jobs=jobs)), tuple(pods))
-
-
-def _alive(world: World) -> set[str]:
-    return {pod.metadata.uid for pod in world.objects.pods if pod.alive}
 
 
 def _with_finished(runs: Mapping[str, Any], world: World) -> Document:
@@ -161,7 +157,7 @@ class _Holdings:
         self, world: World, snapshot: Snapshot, allocations: Allocations, outcomes: JobOutcomes
     ) -> None:
         self.now = seconds_of(world.now) or 0
-        self.alive = _alive(world)
+        self.alive = world.live_pods()
         # Entries of an earlier version may no longer be accepted by the API server.
         self.rewrite = world.carried is None
         self._sold = {node.name: (node.cores * MILLI, node.memory) for node in snapshot.nodes}
