@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from walras_agent.tree import CgroupFile, Cgroups
 
 
-def find_unwritable_group(
-    cgroups: Cgroups, layout: Layout, top: Path = Path("/sys/fs/cgroup")
-) -> str | None:
+# Root of the container's own cgroup namespace: it has the inode number of the container's cgroup.
+_OWN_MOUNT = Path("/sys/fs/cgroup")
+
+
+def find_unwritable_group(cgroups: Cgroups, layout: Layout) -> str | None:
     """Return the cgroup of this container if it is the root of a cgroup namespace, else None.
 
     Args:
         cgroups: Cgroups of the host, as mounted for the agent.
         layout: Naming scheme of the pods' cgroups.
-        top: Mount point of the container's own cgroup namespace; its root has the inode number of
-            the container's cgroup.
     """
-    if cgroups.version == 1 or not top.exists():
+    if cgroups.version == 1 or not _OWN_MOUNT.exists():
         return None
-    root = top.stat().st_ino
+    root = _OWN_MOUNT.stat().st_ino
     groups = descendants(cgroups, layout.pods)
     return next((group for group in groups if cgroups.identity(group) == root), None)
 
