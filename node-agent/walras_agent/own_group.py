@@ -12,7 +12,6 @@ privilege.
 
 from __future__ import annotations
 
-import errno
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -21,6 +20,7 @@ from walras_agent import procfs
 from walras_agent.cpuset import CpuSet
 from walras_agent.moves import CPUS
 from walras_agent.observe import EFFECTIVE
+from walras_agent.thread_affinity import set_affinity
 from walras_agent.tree import CgroupError, descendants
 
 if TYPE_CHECKING:
@@ -109,8 +109,5 @@ def _move_thread(thread: int, cpus: CpuSet) -> bool:
     """Pin a thread; False if it was on these CPUs already."""
     if CpuSet(os.sched_getaffinity(thread)) == cpus:
         return False
-    os.sched_setaffinity(thread, cpus)
-    # The kernel silently drops CPUs that the cpuset does not allow.
-    if CpuSet(os.sched_getaffinity(thread)) != cpus:
-        raise OSError(errno.EINVAL, "not all of these CPUs are allowed")
+    set_affinity(thread, cpus)
     return True

@@ -28,6 +28,7 @@ from walras_agent.local.processes import JobProcesses
 from walras_agent.local.runs import MARKER, PlacementError, Run, container_of
 from walras_agent.moves import CPUS
 from walras_agent.observe import EFFECTIVE
+from walras_agent.thread_affinity import set_affinity
 from walras_agent.tree import CgroupError, CgroupFile
 
 if TYPE_CHECKING:
@@ -276,10 +277,7 @@ class _Job:
         allowed = CpuSet(os.sched_getaffinity(thread))
         if allowed == cpus or (not changed and self._chose_itself(allowed, cpus)):
             return False
-        os.sched_setaffinity(thread, cpus)
-        # The kernel silently drops CPUs that the cpuset does not allow.
-        if CpuSet(os.sched_getaffinity(thread)) != cpus:
-            raise OSError(errno.EINVAL, "not all of these CPUs are allowed")
+        set_affinity(thread, cpus)
         if changed:
             self._previous.add(allowed)
         return True
