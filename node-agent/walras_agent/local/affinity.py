@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Literal
 from walras_agent import procfs
 from walras_agent.cpuset import CpuSet
 from walras_agent.local.processes import JobProcesses
-from walras_agent.local.runs import MARKER, PlacementError, Run, container_of
+from walras_agent.local.runs import PlacementError, Run, container_of, marker
 from walras_agent.moves import CPUS
 from walras_agent.observe import EFFECTIVE
 from walras_agent.thread_affinity import set_affinity
@@ -114,7 +114,8 @@ class AffinityGroups:
         """Create the group of a job."""
         if container_of(pod) in self._jobs:
             raise PlacementError(f"{pod} cannot be created: {os.strerror(errno.EEXIST)}")
-        processes = JobProcesses(f"{MARKER}={self._run.id}/{self._run.job(pod)}")
+        ((name, value),) = marker(self._run.id, self._run.job(pod)).items()
+        processes = JobProcesses(f"{name}={value}")
         self._jobs[container_of(pod)] = _Job(processes, next(self._numbers), self._all)
 
     def admit(self, pod: str, pid: int) -> None:
