@@ -12,7 +12,6 @@ privilege.
 
 from __future__ import annotations
 
-import errno
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -21,6 +20,7 @@ from walras_agent import procfs
 from walras_agent.cpuset import CpuSet
 from walras_agent.moves import CPUS
 from walras_agent.observe import EFFECTIVE
+from walras_agent.thread_affinity import set_affinity
 from walras_agent.tree import CgroupError, descendants
 
 if TYPE_CHECKING:
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from walras_agent.tree import CgroupFile, Cgroups
 
 
-def find_unwritable_group(
-    cgroups: Cgroups, layout: Layout, top: Path = Path("/sys/fs/cgroup")
-) -> str | None:
+# Root of the container's own cgroup namespace: it has the inode number of the container's cgroup.
+_OWN_MOUNT = Path("/sys/fs/cgroup")
+
+
+def find_unwritable_group(cgroups: Cgroups, layout: Layout) -> str | None:
     """Return the cgroup of this container if it is the root of a cgroup namespace, else None.
 
     Args:
         cgroups: Cgroups of the host, as mounted for the agent.
         layout: Naming scheme of the pods' cgroups.
-        top: Mount point of the container's own cgroup namespace; its root has the inode number of
-            the container's cgroup.
     """
-    if cgroups.version == 1 or not top.exists():
+    if cgroups.version == 1 or not _OWN_MOUNT.exists():
         return None
-    root = top.stat().st_ino
+    root = _OWN_MOUNT.stat().st_ino
     groups = descendants(cgroups, layout.pods)
     return next((group for group in groups if cgroups.identity(group) == root), None)
 
@@ -109,8 +109,5 @@ def _move_thread(thread: int, cpus: CpuSet) -> bool:
     """Pin a thread; False if it was on these CPUs already."""
     if CpuSet(os.sched_getaffinity(thread)) == cpus:
         return False
-    os.sched_setaffinity(thread, cpus)
-    # The kernel silently drops CPUs that the cpuset does not allow.
-    if CpuSet(os.sched_getaffinity(thread)) != cpus:
-        raise OSError(errno.EINVAL, "not all of these CPUs are allowed")
+    set_affinity(thread, cpus)
     return True

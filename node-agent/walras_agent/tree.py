@@ -246,3 +246,15 @@ def descendants(cgroups: Cgroups, group: str) -> Iterator[str]:
     for child in cgroups.children(group):
         yield child
         yield from descendants(cgroups, child)
+
+
+def read_cpu_seconds(cgroups: Cgroups, group: str) -> float:
+    """Return the CPU time in seconds of all processes that a group and its descendants had.
+
+    Raises:
+        CgroupError: The group was deleted, or its file cannot be read.
+    """
+    if cgroups.version == 1:
+        return int(cgroups.read(CgroupFile("cpuacct", group, "cpuacct.usage"))) / 1e9
+    lines = cgroups.read(CgroupFile("cpu", group, "cpu.stat")).splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("usage_usec ")) / 1e6

@@ -11,7 +11,14 @@ import pytest
 
 from pod_groups import QosClass, pod_group
 from walras_agent.kubepods import Driver, Layout, PodGroups
-from walras_agent.tree import CgroupError, CgroupFile, CgroupTree, TreeError, descendants
+from walras_agent.tree import (
+    CgroupError,
+    CgroupFile,
+    CgroupTree,
+    TreeError,
+    descendants,
+    read_cpu_seconds,
+)
 
 UID = "0d5b2b6e-7a9c-4d0e-9b1f-3c2a1d4e5f60"
 ESCAPED = UID.replace("-", "_")
@@ -174,3 +181,15 @@ def test_files_are_read_without_their_end_and_written_as_they_are(tmp_path: Path
     assert tree.read(setting) == "max 100000"
     tree.write(setting, "50000 100000")
     assert tree.read(setting) == "50000 100000"
+
+
+def test_cpu_time_is_read_in_seconds(tmp_path: Path) -> None:
+    v2 = tree_v2(tmp_path / "v2", "/a")
+    stat = "usage_usec 2500000\nuser_usec 2000000\nsystem_usec 500000\n"
+    (tmp_path / "v2/a/cpu.stat").write_text(stat)
+    v1 = CgroupTree(1, {"cpuacct": str(tmp_path / "v1")})
+    (tmp_path / "v1/a").mkdir(parents=True)
+    (tmp_path / "v1/a/cpuacct.usage").write_text("2500000000\n")
+    assert read_cpu_seconds(v2, "/a") == read_cpu_seconds(v1, "/a") == 2.5
+    with pytest.raises(CgroupError, match=r"^/gone/cpu\.stat cannot be read"):
+        read_cpu_seconds(v2, "/gone")

@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING, Literal
 from walras_agent import procfs
 from walras_agent.cpuset import CpuSet
 from walras_agent.local.processes import JobProcesses
-from walras_agent.local.runs import MARKER, PlacementError, Run, container_of
+from walras_agent.local.runs import PlacementError, Run, container_of, marker
 from walras_agent.moves import CPUS
 from walras_agent.observe import EFFECTIVE
+from walras_agent.thread_affinity import set_affinity
 from walras_agent.tree import CgroupError, CgroupFile
 
 if TYPE_CHECKING:
@@ -113,7 +114,8 @@ class AffinityGroups:
         """Create the group of a job."""
         if container_of(pod) in self._jobs:
             raise PlacementError(f"{pod} cannot be created: {os.strerror(errno.EEXIST)}")
-        processes = JobProcesses(f"{MARKER}={self._run.id}/{self._run.job(pod)}")
+        ((name, value),) = marker(self._run.id, self._run.job(pod)).items()
+        processes = JobProcesses(f"{name}={value}")
         self._jobs[container_of(pod)] = _Job(processes, next(self._numbers), self._all)
 
     def admit(self, pod: str, pid: int) -> None:
@@ -276,10 +278,7 @@ class _Job:
         allowed = CpuSet(os.sched_getaffinity(thread))
         if allowed == cpus or (not changed and self._chose_itself(allowed, cpus)):
             return False
-        os.sched_setaffinity(thread, cpus)
-        # The kernel silently drops CPUs that the cpuset does not allow.
-        if CpuSet(os.sched_getaffinity(thread)) != cpus:
-            raise OSError(errno.EINVAL, "not all of these CPUs are allowed")
+        set_affinity(thread, cpus)
         if changed:
             self._previous.add(allowed)
         return True

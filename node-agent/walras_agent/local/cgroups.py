@@ -23,7 +23,14 @@ from typing import TYPE_CHECKING, Literal
 from walras_agent.cpuset import CpuSet
 from walras_agent.local.hierarchies import Hierarchy, read_hierarchies
 from walras_agent.local.runs import PREFIX, PlacementError, Run, container_of, is_over
-from walras_agent.tree import CONTROLLERS, CgroupError, CgroupFile, CgroupTree, Controller
+from walras_agent.tree import (
+    CONTROLLERS,
+    CgroupError,
+    CgroupFile,
+    CgroupTree,
+    Controller,
+    read_cpu_seconds,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,10 +102,7 @@ class KernelGroups(CgroupTree):
 
     def cpu_seconds(self, group: str) -> float:
         """Return the CPU time in seconds of all processes that a group and its descendants had."""
-        if self.version == 1:
-            return int(self.read(CgroupFile("cpuacct", group, "cpuacct.usage"))) / 1e9
-        # The first line is `usage_usec` and the time.
-        return int(self.read(CgroupFile("cpu", group, "cpu.stat")).split()[1]) / 1e6
+        return read_cpu_seconds(self, group)
 
     def kill(self, group: str) -> None:
         """Kill every process in a group, which is frozen first if possible to stop forks.

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from walras_agent.tree import CgroupError, CgroupFile
+from walras_agent.tree import CgroupError, read_cpu_seconds
 
 if TYPE_CHECKING:
     from walras_agent.profiling.request import Source
@@ -83,13 +83,9 @@ class CpuTime:
     def read(self) -> float:
         """Return the progress so far, as `Counter.read` does."""
         try:
-            if self.cgroups.version == 1:
-                used = self.cgroups.read(CgroupFile("cpuacct", self.group, "cpuacct.usage"))
-                return int(used) / 1e9
-            lines = self.cgroups.read(CgroupFile("cpu", self.group, "cpu.stat")).splitlines()
+            return read_cpu_seconds(self.cgroups, self.group)
         except CgroupError as error:
             raise CounterError(f"CPU time: {error}") from error
-        return next(int(line.split()[1]) for line in lines if line.startswith("usage_usec ")) / 1e6
 
     def close(self) -> None:
         """Do nothing: no resource is held between reads."""
