@@ -87,6 +87,12 @@ def check_tree(entitlements: Sequence[Entitlement]) -> dict[str, Entitlement]:
     return by_name
 
 
+def leaves_of(entitlements: Sequence[Entitlement]) -> list[str]:
+    """Return the names of all entitlements without children, in the order given."""
+    parents = {each.parent for each in entitlements}
+    return [each.name for each in entitlements if each.name not in parents]
+
+
 def divide_by_shares(
     entitlements: Iterable[Entitlement], active: Iterable[str], *, of_memory: bool = False
 ) -> dict[str, float]:

@@ -103,8 +103,7 @@ def apportion(
 
 def _pairs(market: AmdahlMarket) -> tuple[Integers, int]:
     """Return the number of each job's pair of user and server, and how many pairs there are."""
-    key = market.user * len(market.capacities) + market.server
-    pairs, pair = np.unique(key, return_inverse=True)
+    pairs, pair = np.unique(market.pair, return_inverse=True)
     return pair.astype(np.int64), len(pairs)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras.admission import divide_by_shares
+from walras.admission import divide_by_shares, leaves_of
 from walras.core_credits import NO_CORE_CREDIT, budgets_with_credits, lending
 
 if TYPE_CHECKING:
@@ -80,8 +80,7 @@ def credits_from_now(
 
 def _bounded(snapshot: Snapshot, policy: Policy) -> dict[str, CoreCredit]:
     """Return the credits of all entitlements without children, within their limits now."""
-    parents = {each.parent for each in snapshot.entitlements}
-    leaves = [each.name for each in snapshot.entitlements if each.name not in parents]
+    leaves = leaves_of(snapshot.entitlements)
     cores = sum(node.cores for node in snapshot.nodes)
     known = {name: snapshot.core_credits.get(name, NO_CORE_CREDIT) for name in leaves}
     return {

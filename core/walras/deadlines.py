@@ -15,7 +15,7 @@ nobody falls below its entitlement (V-C). A deadline is accepted
 
 1. if the cores that the job can use suffice, by the expected work;
 2. if the user's budget pays for the whole cores, at the price to which the reservation itself
-   raises them, together with what the user has reserved before (`_Purse.reserve`);
+   raises them, together with what the user has reserved before (`_Budgets.reserve`);
 3. and if the market that is cleared with the reservation gives the job these cores.
 
 Accepted deadlines come first, so that no promise is broken for a later one, then the others,
@@ -139,7 +139,7 @@ class _Part(NamedTuple):
     likely: int
 
 
-class _Wish(NamedTuple):
+class _Request(NamedTuple):
     """A job whose deadline is to be kept.
 
     Attributes:
@@ -162,8 +162,8 @@ class _Wish(NamedTuple):
         return self.rank[2], self.rank[3]
 
     @property
-    def as_expected(self) -> _Wish:
-        """The wish without the margin for the error of its work left."""
+    def as_expected(self) -> _Request:
+        """The request without the margin for the error of its work left."""
         parts = tuple(part._replace(cores=min(part.cores, part.likely)) for part in self.parts)
         return self._replace(parts=parts)
 
@@ -173,8 +173,8 @@ class _Wish(NamedTuple):
         return any(part.cores for part in self.parts)
 
 
-class _Verdict(NamedTuple):
-    """The verdict on a wish.
+class _Answer(NamedTuple):
+    """The answer to a request.
 
     Attributes:
         payable: Cores that the user's budget could reserve, if it decided.
@@ -194,33 +194,33 @@ def with_deadlines(snapshot: Snapshot, policy: Policy, decide: Decide) -> Plan:
         policy: Mechanisms.
         decide: Clears a market in which ``deadline.reserved`` is a minimum of cores.
     """
-    wishes = _wishes(snapshot)
-    if not wishes:
+    requests = _requests(snapshot)
+    if not requests:
         return decide(snapshot, policy)
     if policy.cores == "Auction":
-        return _bid(snapshot, policy, decide, wishes)
+        return _bid(snapshot, policy, decide, requests)
     if policy.cores not in RESERVING:
         plan = decide(_reserved(snapshot, ()), policy)
-        return _with_outcomes(plan, snapshot, wishes, (), {})
-    chosen, plan = _keep_standing(snapshot, policy, decide, wishes)
-    verdicts: dict[tuple[str, str], _Verdict] = {}
-    chosen, plan = _accept(snapshot, policy, decide, wishes, chosen, plan, verdicts)
-    return _with_outcomes(plan, snapshot, wishes, chosen, verdicts)
+        return _with_outcomes(plan, snapshot, requests, (), {})
+    chosen, plan = _keep_standing(snapshot, policy, decide, requests)
+    answers: dict[tuple[str, str], _Answer] = {}
+    chosen, plan = _accept(snapshot, policy, decide, requests, chosen, plan, answers)
+    return _with_outcomes(plan, snapshot, requests, chosen, answers)
 
 
-def _wishes(snapshot: Snapshot) -> list[_Wish]:
+def _requests(snapshot: Snapshot) -> list[_Request]:
     """Return the jobs with deadlines in the order of acceptance."""
     cores = {node.name: node.cores for node in snapshot.nodes}
     of_job: defaultdict[tuple[str, str, str], list[int]] = defaultdict(list)
     for number, job in enumerate(snapshot.jobs):
         if job.deadline is not None and cores.get(job.node, 0) > 0:
             of_job[job.namespace, job.name, job.entitlement].append(number)
-    return sorted(_wish(snapshot, cores, key, numbers) for key, numbers in of_job.items())
+    return sorted(_request(snapshot, cores, key, numbers) for key, numbers in of_job.items())
 
 
-def _wish(
+def _request(
     snapshot: Snapshot, cores: Mapping[str, int], key: tuple[str, str, str], numbers: Iterable[int]
-) -> _Wish:
+) -> _Request:
     parts: list[_Part] = []
     standing, within_reach, seconds = False, True, math.inf
     for number in numbers:
@@ -246,12 +246,12 @@ def _wish(
         within_reach = within_reach and _speed(work, deadline.seconds) <= fastest
     namespace, name, user = key
     rank = not standing, seconds, namespace, name
-    return _Wish(rank, user, tuple(parts), standing, within_reach)
+    return _Request(rank, user, tuple(parts), standing, within_reach)
 
 
-def _reserved(snapshot: Snapshot, chosen: Iterable[_Wish]) -> Snapshot:
+def _reserved(snapshot: Snapshot, chosen: Iterable[_Request]) -> Snapshot:
     """Return the snapshot with the cores of these deadlines reserved, and no others."""
-    cores = {part.number: part.cores for wish in chosen for part in wish.parts}
+    cores = {part.number: part.cores for request in chosen for part in request.parts}
     return replace(
         snapshot,
         jobs=tuple(
@@ -264,14 +264,14 @@ def _reserved(snapshot: Snapshot, chosen: Iterable[_Wish]) -> Snapshot:
 
 
 def _keep_standing(
-    snapshot: Snapshot, policy: Policy, decide: Decide, wishes: Sequence[_Wish]
-) -> tuple[list[_Wish], Plan]:
+    snapshot: Snapshot, policy: Policy, decide: Decide, requests: Sequence[_Request]
+) -> tuple[list[_Request], Plan]:
     """Return the accepted deadlines whose cores the market still gives, and its plan.
 
     Where a user's budget does not pay for all of them any more, those without the margin for errors
     are tried, and then one less.
     """
-    chosen = [each for each in wishes if each.standing and each.within_reach]
+    chosen = [each for each in requests if each.standing and each.within_reach]
     for _ in range(ROUNDS):
         plan = decide(_reserved(snapshot, chosen), policy)
         broken = _not_held(plan, snapshot, chosen)
@@ -288,22 +288,22 @@ def _accept(
     snapshot: Snapshot,
     policy: Policy,
     decide: Decide,
-    wishes: Sequence[_Wish],
-    chosen: list[_Wish],
+    requests: Sequence[_Request],
+    chosen: list[_Request],
     plan: Plan,
-    verdicts: dict[tuple[str, str], _Verdict],
-) -> tuple[list[_Wish], Plan]:
+    answers: dict[tuple[str, str], _Answer],
+) -> tuple[list[_Request], Plan]:
     """Return the accepted deadlines with the new ones among them, and the plan with all of them."""
-    purse = _Purse(snapshot, policy, plan, chosen)
+    budgets = _Budgets(snapshot, policy, plan, chosen)
     standing = {each.job for each in chosen}
     admitted = []
-    for wish in wishes:
-        if wish.job in standing or not wish.within_reach or not wish.reserves:
+    for request in requests:
+        if request.job in standing or not request.within_reach or not request.reserves:
             continue
-        verdict = purse.reserve(wish)
-        if verdict.state == "Reserved":
-            admitted.append(wish)
-        verdicts[wish.job] = verdict
+        answer = budgets.reserve(request)
+        if answer.state == "Reserved":
+            admitted.append(request)
+        answers[request.job] = answer
     for _ in range(ROUNDS):
         if not admitted:
             break
@@ -313,12 +313,12 @@ def _accept(
         if not broken:
             return together, trial
         new = [each for each in broken if each.job not in standing]
-        bold = new or [each for each in admitted if not verdicts[each.job].sure]
+        bold = new or [each for each in admitted if not answers[each.job].sure]
         last = _last_of_users(bold or broken)
         admitted = [each for each in admitted if each not in last]
         chosen = [each for each in chosen if each not in last]
-        verdicts.update((each.job, _Verdict("Crowded")) for each in last)
-    verdicts.update((each.job, _Verdict("Crowded")) for each in admitted)
+        answers.update((each.job, _Answer("Crowded")) for each in last)
+    answers.update((each.job, _Answer("Crowded")) for each in admitted)
     return (
         _keep_standing(snapshot, policy, decide, chosen)
         if len(chosen) < len(standing)
@@ -326,28 +326,28 @@ def _accept(
     )
 
 
-def _not_held(plan: Plan, snapshot: Snapshot, chosen: Iterable[_Wish]) -> list[_Wish]:
+def _not_held(plan: Plan, snapshot: Snapshot, chosen: Iterable[_Request]) -> list[_Request]:
     """Return the deadlines whose reserved cores the plan does not give.
 
     Nodes that keep their division whatever happens do not count.
     """
     held = {identity(grant): grant.granted_cores for grant in plan.grants}
     found = []
-    for wish in chosen:
-        for part in wish.parts:
+    for request in chosen:
+        for part in request.parts:
             job = snapshot.jobs[part.number]
             if held.get(identity(job), 0) < part.cores and job.node not in snapshot.frozen:
-                found.append(wish)
+                found.append(request)
                 break
     return found
 
 
-def _last_of_users(wishes: Iterable[_Wish]) -> list[_Wish]:
-    """Return the last of each user's wishes, in the order of acceptance."""
-    return list({each.user: each for each in sorted(wishes)}.values())
+def _last_of_users(requests: Iterable[_Request]) -> list[_Request]:
+    """Return the last of each user's requests, in the order of acceptance."""
+    return list({each.user: each for each in sorted(requests)}.values())
 
 
-class _Purse:
+class _Budgets:
     """The cores that users can reserve, given the money that all spend in a plan.
 
     To hold R of the C cores of a node on which the other users spend M, a user must spend
@@ -363,7 +363,7 @@ class _Purse:
     """
 
     def __init__(
-        self, snapshot: Snapshot, policy: Policy, plan: Plan, standing: Iterable[_Wish]
+        self, snapshot: Snapshot, policy: Policy, plan: Plan, standing: Iterable[_Request]
     ) -> None:
         self._jobs = snapshot.jobs
         self._by_budget = policy.cores == "AmdahlBidding"
@@ -392,8 +392,8 @@ class _Purse:
             # A minimum that is not paid for does not count against others.
             if 1 < job.min_cores <= bought.get(identity(job), 0.0) + NEGLIGIBLE:
                 self._claim(job, max(job.min_cores - self._floor[identity(job)], 0.0))
-        for wish in standing:
-            for part in wish.parts:
+        for request in standing:
+            for part in request.parts:
                 self._claim(self._jobs[part.number], self._beyond(part))
 
     def _claim(self, job: Job, cores: float) -> None:
@@ -418,25 +418,25 @@ class _Purse:
         has = max(self._floor.get(identity(job), 0.0), job.min_cores if job.min_cores > 1 else 0)
         return max(part.cores - has, 0.0)
 
-    def reserve(self, wish: _Wish) -> _Verdict:
-        """Return whether the wish can be paid for; if it can, count its cores as reserved."""
-        wanted = {identity(self._jobs[p.number]): self._beyond(p) for p in wish.parts}
+    def reserve(self, request: _Request) -> _Answer:
+        """Return whether the request can be paid for; if it can, count its cores as reserved."""
+        wanted = {identity(self._jobs[p.number]): self._beyond(p) for p in request.parts}
         on_node: defaultdict[str, float] = defaultdict(float)
         for (*_, node), cores in wanted.items():
             on_node[node] += cores
-        sure = self._by_budget and self._within_share(wish.user, wanted)
+        sure = self._by_budget and self._within_share(request.user, wanted)
         if not sure:
             if any(cores > self._room[node] + NEGLIGIBLE for node, cores in on_node.items()):
-                return _Verdict("Crowded")
-            payable = self._payable(wish.user, wanted)
+                return _Answer("Crowded")
+            payable = self._payable(request.user, wanted)
             if payable < 1:
-                return _Verdict("Unaffordable", payable * sum(part.cores for part in wish.parts))
-        for part in wish.parts:
+                return _Answer("Unaffordable", payable * sum(part.cores for part in request.parts))
+        for part in request.parts:
             self._claim(self._jobs[part.number], self._beyond(part))
         for node in on_node:
-            spent = self._cost(wish.user, node, self._least(wish.user, node, {}, 0.0))
-            self._money[node][wish.user] = max(self._money[node][wish.user], spent)
-        return _Verdict("Reserved", sure=sure)
+            spent = self._cost(request.user, node, self._least(request.user, node, {}, 0.0))
+            self._money[node][request.user] = max(self._money[node][request.user], spent)
+        return _Answer("Reserved", sure=sure)
 
     def _within_share(self, user: str, wanted: Mapping[JobKey, float]) -> bool:
         """Return whether all minimums of the user fit into its share of each of these nodes."""
@@ -488,15 +488,16 @@ def _budgets_above_floors(plan: Plan, floors: Mapping[str, float]) -> dict[str, 
     return dict(zip(budgets, left.tolist(), strict=True))
 
 
-def _bid(snapshot: Snapshot, policy: Policy, decide: Decide, wishes: Sequence[_Wish]) -> Plan:
+def _bid(snapshot: Snapshot, policy: Policy, decide: Decide, requests: Sequence[_Request]) -> Plan:
     """Return the plan of an auction in which deadlines are minimums of utilities."""
     shares = divide_by_shares(snapshot.entitlements, {job.entitlement for job in snapshot.jobs})
     asking = {
-        wish: least
-        for wish in wishes
-        if wish.within_reach and (least := _utility(snapshot, policy, wish, shares[wish.user]))
+        request: least
+        for request in requests
+        if request.within_reach
+        and (least := _utility(snapshot, policy, request, shares[request.user]))
     }
-    least_of = {wish.job: least for wish, least in asking.items()}
+    least_of = {request.job: least for request, least in asking.items()}
     jobs = tuple(
         replace(job, bid=replace(job.bid, minimum_utility=max(own or 0.0, least)))
         if (least := least_of.get((job.namespace, job.name)))
@@ -506,12 +507,12 @@ def _bid(snapshot: Snapshot, policy: Policy, decide: Decide, wishes: Sequence[_W
     )
     plan = decide(replace(_reserved(snapshot, ()), jobs=jobs), policy)
     kept = {(bid.namespace, bid.name) for bid in plan.bids if bid.charge}
-    chosen = [wish for wish in asking if wish.job in kept]
-    outbid = {wish.job: _Verdict("Outbid") for wish in asking if wish.job not in kept}
-    return _with_outcomes(plan, snapshot, wishes, chosen, outbid)
+    chosen = [request for request in asking if request.job in kept]
+    outbid = {request.job: _Answer("Outbid") for request in asking if request.job not in kept}
+    return _with_outcomes(plan, snapshot, requests, chosen, outbid)
 
 
-def _utility(snapshot: Snapshot, policy: Policy, wish: _Wish, share: float) -> float | None:
+def _utility(snapshot: Snapshot, policy: Policy, request: _Request, share: float) -> float | None:
     """Return the utility that a job's bid must reach for its deadline; None if that is unknown.
 
     It is the utility of the cores that the job needs and, if memory is auctioned too, of its user's
@@ -519,8 +520,8 @@ def _utility(snapshot: Snapshot, policy: Policy, wish: _Wish, share: float) -> f
     """
     size = {node.name: float(node.cores) for node in snapshot.nodes}
     needs: defaultdict[str, float] = defaultdict(float)
-    pods = [job for job in snapshot.jobs if (job.namespace, job.name) == wish.job]
-    for part in wish.parts:
+    pods = [job for job in snapshot.jobs if (job.namespace, job.name) == request.job]
+    for part in request.parts:
         needs[snapshot.jobs[part.number].node] += part.cores or part.needed
     whole = sum(size[node] for node in {job.node for job in pods})
     parts = {node: min(needs[node] / size[node], 1.0) for node in {job.node for job in pods}}
@@ -538,23 +539,23 @@ def _utility(snapshot: Snapshot, policy: Policy, wish: _Wish, share: float) -> f
 def _with_outcomes(
     plan: Plan,
     snapshot: Snapshot,
-    wishes: Sequence[_Wish],
-    chosen: Collection[_Wish],
-    verdicts: Mapping[tuple[str, str], _Verdict],
+    requests: Sequence[_Request],
+    chosen: Collection[_Request],
+    answers: Mapping[tuple[str, str], _Answer],
 ) -> Plan:
     """Return the plan with the outcome of every deadline."""
     accepted = {each.job: each for each in chosen}
     outcomes: dict[int, DeadlineOutcome] = {}
-    for asked in wishes:
-        wish = accepted.get(asked.job, asked)
-        verdict = verdicts.get(wish.job, _Verdict("Forecast"))
-        if not wish.within_reach:
-            verdict = _Verdict("OutOfReach")
-        elif not wish.reserves:
-            verdict = _Verdict("OnTime")
-        elif wish.job in accepted:
-            verdict = _Verdict("Reserved")
-        for part in wish.parts:
+    for asked in requests:
+        request = accepted.get(asked.job, asked)
+        answer = answers.get(request.job, _Answer("Forecast"))
+        if not request.within_reach:
+            answer = _Answer("OutOfReach")
+        elif not request.reserves:
+            answer = _Answer("OnTime")
+        elif request.job in accepted:
+            answer = _Answer("Reserved")
+        for part in request.parts:
             job = snapshot.jobs[part.number]
             outcomes[part.number] = DeadlineOutcome(
                 namespace=job.namespace,
@@ -563,9 +564,9 @@ def _with_outcomes(
                 node=job.node,
                 pod=job.pod,
                 needed=part.needed,
-                reserved=part.cores if wish.job in accepted else 0,
-                payable=verdict.payable,
-                state=verdict.state,
+                reserved=part.cores if request.job in accepted else 0,
+                payable=answer.payable,
+                state=answer.state,
             )
     granted = {identity(grant) for grant in plan.grants}
     found = (outcomes[number] for number in sorted(outcomes))

@@ -183,8 +183,7 @@ def _bounds(
 
 def _within_share(market: AmdahlMarket, lower: Floats) -> Bools:
     """Return whether all minimums of a job's user on its server fit into the user's share of it."""
-    pair = market.user * len(market.capacities) + market.server
-    _, member = np.unique(pair, return_inverse=True)
+    _, member = np.unique(market.pair, return_inverse=True)
     wanted = np.bincount(member, lower)[member]
     share = market.budgets[market.user] / market.budgets.sum()
     return np.asarray(wanted <= share * market.capacities[market.server] * (1 + ROUNDING), np.bool_)

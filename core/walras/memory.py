@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from walras._segments import group
-from walras.admission import divide_by_shares
+from walras.admission import divide_by_shares, leaves_of
 from walras.karma.baselines import share_max_min, share_strictly
 from walras.karma.ledger import Ledger
 from walras.karma.quantum import allocate
@@ -90,8 +90,7 @@ def divide_memory(
     """
     if policy.memory is None or all(job.memory is None for job in jobs):
         return MemoryDivision((None,) * len(jobs), ("",) * len(jobs), (), snapshot.ledger)
-    parents = {each.parent for each in snapshot.entitlements}
-    leaves = [each.name for each in snapshot.entitlements if each.name not in parents]
+    leaves = leaves_of(snapshot.entitlements)
     claims = divide_by_shares(snapshot.entitlements, leaves, of_memory=True)
     ledger = (snapshot.ledger or Ledger.open(())).shared_by(leaves)
     demands = _demands(jobs, ledger.users, snapshot.nodes)

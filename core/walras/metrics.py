@@ -50,8 +50,7 @@ def bare_entitlement(market: AmdahlMarket) -> Floats:
     A user is entitled to the share b / B of every server, used or not; its jobs on one server
     divide that share equally.
     """
-    key = market.user * len(market.capacities) + market.server
-    _, pair, together = np.unique(key, return_inverse=True, return_counts=True)
+    _, pair, together = np.unique(market.pair, return_inverse=True, return_counts=True)
     share = market.budgets[market.user] / market.budgets.sum()
     cores: Floats = share * market.capacities[market.server] / together[pair]
     return cores

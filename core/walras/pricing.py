@@ -222,6 +222,5 @@ def _to_jobs(market: AmdahlMarket, users: Integers, shares: Floats) -> Floats:
 
 def _parts(market: AmdahlMarket) -> Floats:
     """Return each job's part of what its user holds on its server, in proportion to its work."""
-    pair = market.user * len(market.capacities) + market.server
-    _, member = np.unique(pair, return_inverse=True)
+    _, member = np.unique(market.pair, return_inverse=True)
     return np.asarray(market.work / np.bincount(member, market.work)[member])

@@ -2,11 +2,11 @@
 
 Credits are kept in the Market's status, which names ConfigMaps with the balances that do not fit
 into it: the balances after the current quantum, and the change that it made, and so the balances
-before it. A decision settles the current
-quantum again from the balances before it, or the next quantum if this one is over. The outcome
-counts once the API server has accepted it, on condition that the Market is still the version that
-the decision was based on. Every later decision, of this leader or another, starts from what is
-stored. A settlement that failed never happened: no credit is lost, and none is counted twice.
+before it. A decision settles the current quantum again from the balances before it, or the next
+quantum if this one is over. The outcome counts once the API server has accepted it, on condition
+that the Market is still the version that the decision was based on. Every later decision, of this
+leader or another, starts from what is stored. A settlement that failed never happened: no credit is
+lost, and none is counted twice.
 
 Balances that do not fit into the status are split into parts, each an immutable ConfigMap. All
 parts are written before the status that names them, with their digests, and deleted only after

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from walras.resources.assembly import Assembled, Objects, assemble
 from walras.resources.contract import agent_lease
-from walras.resources.supply import ProcessorCounts, closed
+from walras.resources.supply import ProcessorCounts, why_closed
 from walras.resources.terms import Name, Speedup, profile_of, speedup_of
 from walras_operator.conditions import MAX_LISTED, Problem, listed
 from walras_operator.quanta import is_over
@@ -116,7 +116,7 @@ def closed_nodes(world: World, frozen: Collection[str] = ()) -> dict[str, str]:
         name = node.metadata.name
         if name in frozen:
             continue
-        reason = closed(node)
+        reason = why_closed(node)
         if reason is None and name not in world.agents:
             lease = agent_lease(name)
             reason = f"has no agent that reports (its Lease {lease} is missing or old)"

@@ -101,6 +101,11 @@ class AmdahlMarket:
         """Jobs grouped by server."""
         return group(self.server, len(self.capacities))
 
+    @cached_property
+    def pair(self) -> Integers:
+        """Number of each job's user and server together, shape (k,)."""
+        return self.user * len(self.capacities) + self.server
+
     def sum_by_user(self, values: Floats) -> Floats:
         """Sum values of jobs, shape (k,), for each user, shape (n,)."""
         sums = np.bincount(self.user, values, len(self.budgets))

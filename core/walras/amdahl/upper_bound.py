@@ -156,8 +156,7 @@ def share_proportionally(market: AmdahlMarket, *, maximum: ArrayLike | None = No
     Raises:
         MarketError: A maximum is not positive, or the array has the wrong shape.
     """
-    key = market.user * len(market.capacities) + market.server
-    _, pair, together = np.unique(key, return_inverse=True, return_counts=True)
+    _, pair, together = np.unique(market.pair, return_inverse=True, return_counts=True)
     weight = market.budgets[market.user] / together[pair]
     none, most = check_bounds(market, None, maximum)
     return water_fill(weight, none, most, market.capacities, market.by_server)

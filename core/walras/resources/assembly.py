@@ -16,11 +16,11 @@ from walras.resources.kinds import MarketSpec
 from walras.resources.selection import select
 from walras.resources.supply import (
     MOST_CORES,
-    closed,
     cores_per_cpu,
     for_sale,
     pool_of,
     taken_by,
+    why_closed,
 )
 from walras.resources.terms import (
     ASSUMED_FRACTION,
@@ -208,7 +208,7 @@ def _nodes(
     nodes = []
     for node in objects.nodes:
         name = node.metadata.name
-        why = None if name in frozen else closed(node)
+        why = None if name in frozen else why_closed(node)
         if why is None:
             topology = objects.topologies.get(name)
             pool = pool_of(node, objects.rules.node_pools.pool_labels)

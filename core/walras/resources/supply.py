@@ -53,7 +53,7 @@ def taken_by(pods: Iterable[Pod]) -> Taken:
     return Taken(cpus, memory)
 
 
-def closed(node: NodeObject) -> str | None:
+def why_closed(node: NodeObject) -> str | None:
     """Return why a node sells nothing to anybody; None if it is open."""
     if node.spec.unschedulable:
         return "is cordoned"

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from walras.resources.kinds import MarketSpec
-from walras.resources.supply import closed
+from walras.resources.supply import why_closed
 from walras.resources.waiting import (
     left_to_the_scheduler,
     may_take,
@@ -94,7 +94,7 @@ def _spread(pods: Iterable[Pod], world: World, sent: Iterable[Pod]) -> Iterator[
     waiting = list(pods)
     if not waiting:
         return
-    open_ = [node for node in world.objects.nodes if closed(node) is None]
+    open_ = [node for node in world.objects.nodes if why_closed(node) is None]
     room = room_of(open_, (*world.objects.pods, *sent))
     for pod in waiting:
         needs = needs_of(pod)

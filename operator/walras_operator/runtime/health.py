@@ -43,25 +43,25 @@ class HealthInputs:
     epoch_seconds: float
 
 
-def liveness_problems(pulse: HealthInputs) -> list[str]:
+def liveness_problems(inputs: HealthInputs) -> list[str]:
     """Return why the process should be restarted; empty if it is healthy."""
     found = []
-    if pulse.now - pulse.beat > _TURN:
-        found.append(f"the event loop was blocked for {pulse.now - pulse.beat:.0f} s")
-    if pulse.now - pulse.tried > _TURN:
-        found.append(f"no attempt to renew the Lease for {pulse.now - pulse.tried:.0f} s")
-    if pulse.leading_since is not None:
-        since = max(pulse.leading_since, pulse.completed or pulse.leading_since)
-        if pulse.now - since > _TURN + _ROUNDS * pulse.epoch_seconds:
-            found.append(f"no decision was completed for {pulse.now - since:.0f} s")
+    if inputs.now - inputs.beat > _TURN:
+        found.append(f"the event loop was blocked for {inputs.now - inputs.beat:.0f} s")
+    if inputs.now - inputs.tried > _TURN:
+        found.append(f"no attempt to renew the Lease for {inputs.now - inputs.tried:.0f} s")
+    if inputs.leading_since is not None:
+        since = max(inputs.leading_since, inputs.completed or inputs.leading_since)
+        if inputs.now - since > _TURN + _ROUNDS * inputs.epoch_seconds:
+            found.append(f"no decision was completed for {inputs.now - since:.0f} s")
     return found
 
 
-def readiness_problems(pulse: HealthInputs) -> list[str]:
+def readiness_problems(inputs: HealthInputs) -> list[str]:
     """Return why the process can neither lead nor take over; empty if it is ready."""
     found = []
-    if not pulse.complete:
-        found.append(pulse.problem or "the initial lists are not complete yet")
-    if pulse.now - pulse.answered > pulse.patience:
-        found.append(f"the Lease could not be read for {pulse.now - pulse.answered:.0f} s")
+    if not inputs.complete:
+        found.append(inputs.problem or "the initial lists are not complete yet")
+    if inputs.now - inputs.answered > inputs.patience:
+        found.append(f"the Lease could not be read for {inputs.now - inputs.answered:.0f} s")
     return found

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from walras.resources.cluster import quantity
 from walras.resources.contract import agent_lease
-from walras.resources.supply import closed
+from walras.resources.supply import why_closed
 from walras_cli.cluster.figures import number, used_by_node
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def node_row(facts: Facts, name: str, sells: NodePrice | None) -> NodeRow:
 def agent_of(facts: Facts, name: str) -> tuple[str, str]:
     """Return how a node's agent is: a word, and a sentence."""
     node, allocation = facts.nodes.get(name), facts.allocations.get(name)
-    shut = None if node is None else closed(node)
+    shut = None if node is None else why_closed(node)
     if shut is not None:
         return "Closed", f"the node {shut} and sells no cores"
     if facts.leases.known and not facts.leases.agents.get(name, False):
