@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from walras.admission import divide_by_shares
+from walras.admission import admit, divide_by_shares
 from walras.floors import spendable
 from walras.plan import DeadlineOutcome
 from walras.snapshot import identity
@@ -209,11 +209,17 @@ def with_deadlines(snapshot: Snapshot, policy: Policy, decide: Decide) -> Plan:
 
 
 def _requests(snapshot: Snapshot) -> list[_Request]:
-    """Return the jobs with deadlines in the order of acceptance."""
+    """Return the admitted jobs with deadlines in the order of acceptance."""
     cores = {node.name: node.cores for node in snapshot.nodes}
+    asking = [number for number, job in enumerate(snapshot.jobs) if job.deadline is not None]
+    if not asking:
+        return []
+    # A refused job names an entitlement that is not its own, whose deadlines it must not displace.
+    refused = {(e.namespace, e.name, e.pod, e.node) for e in admit(snapshot).refused}
     of_job: defaultdict[tuple[str, str, str], list[int]] = defaultdict(list)
-    for number, job in enumerate(snapshot.jobs):
-        if job.deadline is not None and cores.get(job.node, 0) > 0:
+    for number in asking:
+        job = snapshot.jobs[number]
+        if cores.get(job.node, 0) > 0 and identity(job) not in refused:
             of_job[job.namespace, job.name, job.entitlement].append(number)
     return sorted(_request(snapshot, cores, key, numbers) for key, numbers in of_job.items())
 
@@ -490,7 +496,8 @@ def _budgets_above_floors(plan: Plan, floors: Mapping[str, float]) -> dict[str, 
 
 def _bid(snapshot: Snapshot, policy: Policy, decide: Decide, requests: Sequence[_Request]) -> Plan:
     """Return the plan of an auction in which deadlines are minimums of utilities."""
-    shares = divide_by_shares(snapshot.entitlements, {job.entitlement for job in snapshot.jobs})
+    users = {job.entitlement for job in admit(snapshot).jobs}
+    shares = divide_by_shares(snapshot.entitlements, users)
     asking = {
         request: least
         for request in requests
@@ -520,7 +527,11 @@ def _utility(snapshot: Snapshot, policy: Policy, request: _Request, share: float
     """
     size = {node.name: float(node.cores) for node in snapshot.nodes}
     needs: defaultdict[str, float] = defaultdict(float)
-    pods = [job for job in snapshot.jobs if (job.namespace, job.name) == request.job]
+    pods = [
+        job
+        for job in snapshot.jobs
+        if (job.namespace, job.name) == request.job and size.get(job.node, 0.0) > 0
+    ]
     for part in request.parts:
         needs[snapshot.jobs[part.number].node] += part.cores or part.needed
     whole = sum(size[node] for node in {job.node for job in pods})

@@ -111,8 +111,16 @@ class _Cleared(NamedTuple):
 
     @property
     def core_credits(self) -> dict[str, CoreCredit]:
-        """Core credits by name of the entitlement, also of those that are invalid at present."""
-        return {**self.snapshot.core_credits, **self.plan.core_credits}
+        """Core credits by name of the entitlement.
+
+        Those of entitlements that take no part, since they are invalid or have children, stay as
+        they are, apart from fading: nobody borrows what they lend.
+        """
+        idle = {
+            name: credit._replace(rate=0.0, factor=1.0)
+            for name, credit in self.snapshot.core_credits.items()
+        }
+        return {**idle, **self.plan.core_credits}
 
 
 def decide(world: World) -> Decision:

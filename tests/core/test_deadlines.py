@@ -297,6 +297,33 @@ def test_an_auction_charges_for_a_deadline_only_if_it_is_met(utility: str) -> No
     assert charges["c"] == 0
 
 
+ODD: dict[str, tuple[Job, ...]] = {
+    "names an entitlement that does not exist": (job("x", "nobody"),),
+    "names an entitlement of others": (
+        replace(job("x", "ada", deadline=work_for(4, seconds=HOUR / 2)), namespace="other"),
+    ),
+    "has another pod on a node that sells nothing": (
+        replace(job("a", "ada", "full", deadline=work_for(6)), pod="a-1"),
+    ),
+    "has another pod that waits for a node": (
+        replace(job("a", "ada", "", deadline=work_for(6)), pod="a-1"),
+    ),
+}
+
+
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
+@pytest.mark.parametrize("mechanism", ["AmdahlBidding", "ProportionalSharing", "Auction"])
+def test_a_deadline_is_kept_beside_jobs_that_take_no_part(
+    mechanism: CoreMechanism, odd: tuple[Job, ...]
+) -> None:
+    """Such a job neither ends the decision nor displaces the deadlines of whom it names."""
+    jobs = (job("a", "ada", deadline=work_for(6)), job("c", "bob"))
+    market = cluster({"one": 16, "full": 0}, *jobs)
+    plan = clear(replace(market, jobs=(*jobs, *odd)), Policy(mechanism))
+    assert outcome_of(plan, "a").state == "Reserved"
+    assert cores_of(plan, "a") >= 6
+
+
 # Properties of any market.
 
 

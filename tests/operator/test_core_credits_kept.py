@@ -187,6 +187,23 @@ def test_an_entitlement_that_is_invalid_for_a_while_keeps_its_credit() -> None:
     assert leader.carried.core_credits["cyd"].core_seconds > 3600
 
 
+@pytest.mark.parametrize("spec", [{"parent": "ghost"}, {"shares": 0}])
+def test_an_entitlement_that_takes_no_part_earns_nothing(spec: dict[str, Any]) -> None:
+    _, known = followed(three_users("ada", "bob"), 600)
+    changed = world(*map(entitlement, USERS[:2]), {**entitlement("cyd", **spec)})
+    there = {each.metadata.name: each for each in known.objects.entitlements}
+    entitlements = [
+        each.model_copy(update={"status": there[each.metadata.name].status})
+        for each in changed.objects.entitlements
+    ]
+    objects = replace(known.objects, entitlements=entitlements)
+    without = replace(known, objects=objects, broken=changed.broken)
+    decisions, _ = followed(without, 7200, start=600)
+    assert credits_of(decisions[0])["cyd"] > 1000
+    for decision in decisions:
+        assert sum(credits_of(decision).values()) == pytest.approx(0, abs=1e-6)
+
+
 def test_what_is_written_gives_nothing_to_write() -> None:
     _, known = followed(three_users("ada", "bob"), 600)
     now = "2026-01-31T12:10:00Z"
