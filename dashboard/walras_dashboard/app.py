@@ -203,7 +203,9 @@ def _add_questions(app: FastAPI, viewers: Viewers) -> None:
         """Return events from now on."""
         viewer: Viewer = await asyncio.to_thread(viewers.viewer, request)
         return StreamingResponse(
-            stream(viewer), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
+            stream(viewer, lambda: viewers.is_current(viewer, request)),
+            media_type="text/event-stream",
+            headers={"x-accel-buffering": "no"},
         )
 
 

@@ -11,7 +11,7 @@ from walras_service.api_errors import ApiError
 from walras_service.failures import Failure
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from walras_dashboard.viewers import Viewer
 
@@ -19,16 +19,21 @@ PAUSE = 0.25
 """Least seconds between two changes."""
 
 PING = 15.0
-"""Seconds without an event after which a comment says that the connection lives."""
+"""Seconds after which a comment says that the connection lives, if the viewer may still see it."""
 
 
-async def stream(viewer: Viewer) -> AsyncIterator[str]:
-    """Yield events from now on: a change at once, and then each as it comes."""
+async def stream(viewer: Viewer, is_current: Callable[[], bool]) -> AsyncIterator[str]:
+    """Yield events from now on: a change at once, and then each as it comes.
+
+    Args:
+        viewer: Viewer who listens.
+        is_current: Says, in a thread, whether the viewer may hear more; otherwise the events end.
+    """
     loop, news = asyncio.get_running_loop(), _News()
     stop = viewer.source.listen(lambda lost: _tell(loop, news, lost))
     try:
         yield ": connected\n\n"
-        async for event in _events(viewer, news):
+        async for event in _events(viewer, news, is_current):
             yield event
     finally:
         stop()
@@ -52,14 +57,20 @@ def _tell(loop: asyncio.AbstractEventLoop, news: _News, lost: str) -> None:
         loop.call_soon_threadsafe(news.hear, lost)
 
 
-async def _events(viewer: Viewer, news: _News) -> AsyncIterator[str]:
+async def _events(
+    viewer: Viewer, news: _News, is_current: Callable[[], bool]
+) -> AsyncIterator[str]:
     lost, revision = "", 0
     news.happened.set()
+    ping = time.monotonic() + PING
     while True:
         try:
-            await asyncio.wait_for(news.happened.wait(), PING)
+            await asyncio.wait_for(news.happened.wait(), ping - time.monotonic())
         except TimeoutError:
+            if not await asyncio.to_thread(is_current):
+                return
             yield ": ping\n\n"
+            ping = time.monotonic() + PING
             continue
         news.happened.clear()
         began = time.monotonic()

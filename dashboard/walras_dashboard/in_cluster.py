@@ -21,6 +21,7 @@ from starlette.responses import RedirectResponse
 from walras.resources.contract import API_VERSION
 from walras_cli.cluster.connection import Cluster
 from walras_cli.cluster.history import HistoryReader
+from walras_dashboard.events import PING
 from walras_dashboard.live import CONNECTIONS, Live, SharedObjects
 from walras_dashboard.viewers import UnauthenticatedError, Viewer
 from walras_service.api_errors import ApiError
@@ -44,6 +45,13 @@ IDLE_SECONDS = 600.0
 MOST_VIEWERS = 50
 """Viewers that are kept at a time: each takes as much memory as what it may see."""
 
+MOST_OF_OWNER = 3
+"""Viewers that are kept at a time for one token or user, each with another namespace."""
+
+MOST_BEGUN = 12
+"""Viewers that begin within `IDLE_SECONDS` for one token or user: the watches of viewers that were
+replaced go on for some minutes."""
+
 LONGEST_TOKEN = 16_384
 
 SECRET_HEADER = "x-walras-proxy-secret"  # noqa: S105 - the name of a header
@@ -57,12 +65,14 @@ class Identity:
 
     Attributes:
         key: Key that distinguishes viewers; holds no secret.
+        owner: Key of the token or user, which may have viewers for several namespaces.
         token: Bearer token of the viewer; empty if the server impersonates the viewer.
         headers: Headers of impersonation.
         namespace: Namespace that the viewer has chosen; empty for all.
     """
 
     key: tuple[str, ...]
+    owner: tuple[str, ...]
     token: str = field(default="", repr=False)
     headers: tuple[tuple[str, str], ...] = ()
     namespace: str = ""
@@ -84,8 +94,8 @@ class TokenIdentities:
                 "give a bearer token of yours for this cluster, for example by "
                 "`kubectl create token NAME` for a ServiceAccount"
             )
-        digest = hashlib.sha256(token.encode()).hexdigest()
-        return Identity(("token", digest, namespace), token=token, namespace=namespace)
+        owner = ("token", hashlib.sha256(token.encode()).hexdigest())
+        return Identity((*owner, namespace), owner, token=token, namespace=namespace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +139,9 @@ class ProxyIdentities:
                     f"itself; use names without the prefix {RESERVED}"
                 )
         impersonated = [("Impersonate-User", user), *(("Impersonate-Group", g) for g in groups)]
-        key = ("user", user, *groups, "", namespace)
-        return Identity(key, headers=tuple(impersonated), namespace=namespace)
+        owner = ("user", user)
+        key = (*owner, *groups, "", namespace)
+        return Identity(key, owner, headers=tuple(impersonated), namespace=namespace)
 
 
 @dataclass(slots=True)
@@ -138,6 +149,7 @@ class _Kept:
     viewer: Viewer
     live: Live
     cluster: Cluster
+    owner: tuple[str, ...]
     used: float
     checked: float
 
@@ -159,6 +171,7 @@ class ClusterViewers:
     ) -> None:
         self._identities, self._connection, self._now = identities, connection, now
         self._kept: dict[tuple[str, ...], _Kept] = {}
+        self._begun: dict[tuple[str, ...], list[float]] = {}
         self._shared = SharedObjects()
         self._lock = threading.Lock()
 
@@ -169,10 +182,7 @@ class ClusterViewers:
             UnauthenticatedError: The request does not say who asks.
             ApiError: The API server does not know the viewer, or there are too many viewers.
         """
-        namespace = request.cookies.get(NAMESPACE_COOKIE, "")
-        if NAMESPACE.fullmatch(namespace) is None:
-            namespace = ""
-        identity = self._identities.of(request.headers, namespace)
+        identity = self._identity(request)
         self._forget_idle()
         with self._lock:
             kept = self._kept.get(identity.key)
@@ -182,6 +192,30 @@ class ClusterViewers:
         cluster = self._connection(identity) if kept is None else kept.cluster
         self._check(cluster, identity)
         return self._take(identity, cluster)
+
+    def is_current(self, viewer: Viewer, request: Request) -> bool:
+        """Say whether a viewer is still kept, and known to the API server.
+
+        Called at least every `PING` seconds, it says so within `CHECK_SECONDS`.
+        """
+        identity = self._identity(request)
+        with self._lock:
+            kept = self._kept.get(identity.key)
+        if kept is None or kept.viewer is not viewer:
+            return False
+        if self._now() - kept.checked >= CHECK_SECONDS - 2 * PING:
+            try:
+                self._check(kept.cluster, identity)
+            except ApiError:
+                return False
+            kept.checked = self._now()
+        return True
+
+    def _identity(self, request: Request) -> Identity:
+        namespace = request.cookies.get(NAMESPACE_COOKIE, "")
+        if NAMESPACE.fullmatch(namespace) is None:
+            namespace = ""
+        return self._identities.of(request.headers, namespace)
 
     def _check(self, cluster: Cluster, identity: Identity) -> None:
         """Ask the API server whether it knows the viewer, before anything is kept for it."""
@@ -197,20 +231,48 @@ class ClusterViewers:
             raise
 
     def _take(self, identity: Identity, cluster: Cluster) -> Viewer:
-        now = self._now()
+        now, replaced = self._now(), None
         with self._lock:
             kept = self._kept.get(identity.key)
             if kept is None:
-                if len(self._kept) >= MOST_VIEWERS:
-                    raise ApiError(
-                        f"{MOST_VIEWERS} people look at the dashboard already; try again later",
-                        "busy",
-                    )
+                replaced = self._make_room(identity.owner, now)
                 live = Live(cluster, identity.namespace, self._shared)
                 viewer = Viewer(live, HistoryReader(cluster).read)
-                kept = self._kept[identity.key] = _Kept(viewer, live, cluster, now, now)
+                kept = _Kept(viewer, live, cluster, identity.owner, now, now)
+                self._kept[identity.key] = kept
             kept.used = kept.checked = now
-            return kept.viewer
+        if replaced is not None:
+            replaced.live.stop()
+        return kept.viewer
+
+    def _make_room(self, owner: tuple[str, ...], now: float) -> _Kept | None:
+        """Make room for one more viewer of an owner, who has a part of all places only.
+
+        Returns:
+            The owner's viewer that was used least recently, to be stopped, if there were too many.
+        """
+        recent = {
+            of: [each for each in begun if now - each < IDLE_SECONDS]
+            for of, begun in self._begun.items()
+        }
+        self._begun = {of: begun for of, begun in recent.items() if begun}
+        begun = self._begun.setdefault(owner, [])
+        if len(begun) >= MOST_BEGUN:
+            raise ApiError(
+                f"you have looked at {MOST_BEGUN} namespaces in a few minutes; go back to one of "
+                f"the last {MOST_OF_OWNER}, or try again in {IDLE_SECONDS / 60:.0f} minutes",
+                "busy",
+            )
+        own = [key for key, each in self._kept.items() if each.owner == owner]
+        replaced = None
+        if len(own) >= MOST_OF_OWNER:
+            replaced = self._kept.pop(min(own, key=lambda key: self._kept[key].used))
+        elif len(self._kept) >= MOST_VIEWERS:
+            raise ApiError(
+                f"{MOST_VIEWERS} people look at the dashboard already; try again later", "busy"
+            )
+        begun.append(now)
+        return replaced
 
     def _forget_idle(self) -> None:
         now = self._now()

@@ -92,6 +92,9 @@ class Viewers(Protocol):
             UnauthenticatedError: The request does not say who asks.
         """
 
+    def is_current(self, viewer: Viewer, request: Request) -> bool:
+        """Say whether whoever made a request is still the viewer, and may see more."""
+
 
 class OneViewer:
     """The user of a local server, whose rights are those of its kubeconfig.
@@ -107,3 +110,7 @@ class OneViewer:
     def viewer(self, request: Request) -> Viewer:  # noqa: ARG002 - the gate let the request in
         """Return the one who asks."""
         return self._viewer
+
+    def is_current(self, viewer: Viewer, request: Request) -> bool:  # noqa: ARG002 - there is one
+        """Say that the viewer is the one who asks."""
+        return viewer is self._viewer

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from starlette.middleware import Middleware
+from starlette.requests import Request
 
 from dashboards import decided, served
 from played_api import PlayedApi
@@ -14,12 +17,16 @@ from waiting import eventually
 from walras_dashboard.app import PREFIX, make_app
 from walras_dashboard.in_cluster import (
     IDLE_SECONDS,
+    MOST_BEGUN,
+    MOST_OF_OWNER,
+    MOST_VIEWERS,
     ClusterViewers,
     NamespaceGate,
     ProxyIdentities,
     TokenIdentities,
     connections,
 )
+from walras_service.api_errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -132,6 +139,66 @@ def test_an_idle_viewer_is_forgotten(api: PlayedApi, by_token: httpx.Client, clo
     before = len([asker for _, asker, *_ in api.asked if asker == "one"])
     assert by_token.get(OVERVIEW, headers=_as("one")).status_code == 200
     assert len([asker for _, asker, *_ in api.asked if asker == "one"]) > before + 5
+
+
+def _request(token: str, namespace: str = "") -> Request:
+    headers = {**_as(token), "cookie": f"walras-namespace={namespace}"}
+    encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
+    return Request({"type": "http", "headers": encoded})
+
+
+@pytest.fixture
+def viewers(api: PlayedApi, clock: _Clock) -> Iterator[ClusterViewers]:
+    made = ClusterViewers(TokenIdentities(), connections(api.configuration(), "default"), clock)
+    yield made
+    made.stop()
+
+
+def test_one_token_cannot_take_all_places(viewers: ClusterViewers) -> None:
+    for number in range(MOST_VIEWERS):
+        with suppress(ApiError):
+            viewers.viewer(_request("greedy", f"n{number}"))
+    assert viewers.viewer(_request("root")) is viewers.viewer(_request("root"))
+
+
+def test_one_more_namespace_replaces_that_which_was_looked_at_longest_ago(
+    viewers: ClusterViewers, clock: _Clock
+) -> None:
+    requests = [_request("root", f"n{number}") for number in range(MOST_OF_OWNER + 1)]
+    seen = []
+    for each in requests[:-1]:
+        seen.append(viewers.viewer(each))
+        clock.ahead += 1
+    assert viewers.viewer(requests[0]) is seen[0]
+    clock.ahead += 1
+    seen.append(viewers.viewer(requests[-1]))
+    kept = [viewers.is_current(*each) for each in zip(seen, requests, strict=True)]
+    assert kept == [True, False, True, True]
+
+
+def test_namespaces_are_not_begun_without_end(viewers: ClusterViewers, clock: _Clock) -> None:
+    for number in range(MOST_BEGUN):
+        viewers.viewer(_request("root", f"n{number}"))
+    with pytest.raises(ApiError, match="try again in 10 minutes"):
+        viewers.viewer(_request("root", "other"))
+    viewers.viewer(_request("root", f"n{MOST_BEGUN - 1}"))
+    clock.ahead += IDLE_SECONDS + 1
+    viewers.viewer(_request("root", "other"))
+
+
+def test_events_end_within_a_minute_of_the_token(
+    api: PlayedApi, by_token: httpx.Client, clock: _Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("walras_dashboard.events.PING", 0.05)
+    with by_token.stream("GET", f"{PREFIX}/events", headers=_as("brief")) as answer:
+        lines = answer.iter_lines()
+        assert _next(lines) == "change"
+        pings = (each for each in lines if each == ": ping")
+        assert len(list(islice(pings, 3))) == 3
+        api.unknown.add("brief")
+        clock.ahead += 60
+        assert len(list(islice(pings, 100))) < 100
+    assert by_token.get(OVERVIEW, headers=_as("brief")).status_code == 401
 
 
 def _through(user: str, groups: str = "", secret: str = SECRET) -> dict[str, str]:
