@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,6 +14,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.staticfiles import StaticFiles
 
 from walras_dashboard.access import BoundedBody, SecureHeaders
+from walras_dashboard.admission import routes_for, viewer_of
 from walras_dashboard.events import stream
 from walras_dashboard.history import history_of
 from walras_dashboard.models import (
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from starlette.types import Scope
 
-    from walras_dashboard.viewers import Viewer, Viewers
+    from walras_dashboard.viewers import Viewers
 
 VERSION = "v1"
 PREFIX = f"/api/{VERSION}"
@@ -87,17 +87,19 @@ def make_app(viewers: Viewers, gates: Sequence[Middleware] = ()) -> FastAPI:
             Middleware(GZipMiddleware, minimum_size=2048, compresslevel=3),
         ],
     )
+    app.router.route_class = routes_for(viewers)
     _explain_failures(app)
-    _add_views(app, viewers)
-    _add_objects(app, viewers)
+    _add_views(app)
+    _add_objects(app)
     _add_questions(app, viewers)
 
-    @app.get("/healthz", include_in_schema=False)
-    def healthz() -> Response:
-        return Response("ok\n", media_type="text/plain")
-
+    app.router.add_route("/healthz", _healthz, include_in_schema=False)
     app.mount("/", _Page(directory=PAGE, html=True, check_dir=False))
     return app
+
+
+def _healthz(_: Request) -> Response:
+    return Response("ok\n", media_type="text/plain")
 
 
 def _json(answer: BaseModel) -> Response:
@@ -105,15 +107,13 @@ def _json(answer: BaseModel) -> Response:
     return Response(answer.model_dump_json(by_alias=True), media_type="application/json")
 
 
-def _add_views(app: FastAPI, viewers: Viewers) -> None:
+def _add_views(app: FastAPI) -> None:
     """Add what is computed from a state alone."""
 
     @app.get(f"{PREFIX}/overview", responses=FAILURES)
     def overview(request: Request) -> Overview:
         """Return the whole cluster except its jobs."""
-        return Response(
-            viewers.viewer(request).views().overview_json, media_type="application/json"
-        )  # type: ignore[return-value]
+        return Response(viewer_of(request).views().overview_json, media_type="application/json")  # type: ignore[return-value]
 
     @app.get(f"{PREFIX}/jobs", responses={**FAILURES, **UNPROCESSABLE})
     def jobs(
@@ -129,16 +129,16 @@ def _add_views(app: FastAPI, viewers: Viewers) -> None:
         query = JobQuery(user, node, q, sort, offset, limit)
         if not query.is_sortable:
             raise InvalidChangesError([(("query", "sort"), f"no field of a job is called {sort}")])
-        return _json(viewers.viewer(request).views().jobs(query))  # type: ignore[return-value]
+        return _json(viewer_of(request).views().jobs(query))  # type: ignore[return-value]
 
 
-def _add_objects(app: FastAPI, viewers: Viewers) -> None:
+def _add_objects(app: FastAPI) -> None:
     """Add everything about one object."""
 
     @app.get(f"{PREFIX}/jobs/{{namespace}}/{{name}}", responses={**FAILURES, **UNPROCESSABLE})
     def job(request: Request, namespace: str, name: str) -> JobDetail:
         """Return everything about a job."""
-        views = viewers.viewer(request).views()
+        views = viewer_of(request).views()
         found = views.job(namespace, name)
         if found is None:
             raise views.absent("job", f"{namespace}/{name}")
@@ -147,7 +147,7 @@ def _add_objects(app: FastAPI, viewers: Viewers) -> None:
     @app.get(f"{PREFIX}/users/{{name}}", responses={**FAILURES, **UNPROCESSABLE})
     def user(request: Request, name: str) -> UserDetail:
         """Return everything about an Entitlement."""
-        views = viewers.viewer(request).views()
+        views = viewer_of(request).views()
         found = views.user(name)
         if found is None:
             raise views.absent("user", name)
@@ -156,7 +156,7 @@ def _add_objects(app: FastAPI, viewers: Viewers) -> None:
     @app.get(f"{PREFIX}/nodes/{{name}}", responses={**FAILURES, **UNPROCESSABLE})
     def node(request: Request, name: str) -> NodeDetail:
         """Return everything about a node."""
-        viewer = viewers.viewer(request)
+        viewer = viewer_of(request)
         views = viewer.views()
         found = None
         if views.has_node(name):
@@ -180,12 +180,12 @@ def _add_questions(app: FastAPI, viewers: Viewers) -> None:
     ) -> RecordedFigures:
         """Return how something changed in the last seconds."""
         asked = f"{namespace}/{name}" if kind == "job" else name
-        return _json(history_of(viewers.viewer(request), kind, asked, since, step))  # type: ignore[return-value]
+        return _json(history_of(viewer_of(request), kind, asked, since, step))  # type: ignore[return-value]
 
     @app.post(f"{PREFIX}/what-if", responses={**FAILURES, **UNPROCESSABLE})
     def what_if(request: Request, changes: WhatIf) -> WhatIfAnswer:
         """Return the division of cores with changes, beside today's; nothing is written."""
-        return _json(viewers.viewer(request).try_out(changes))  # type: ignore[return-value]
+        return _json(viewer_of(request).try_out(changes))  # type: ignore[return-value]
 
     @app.get(
         f"{PREFIX}/events",
@@ -201,7 +201,7 @@ def _add_questions(app: FastAPI, viewers: Viewers) -> None:
     )
     async def events(request: Request) -> StreamingResponse:
         """Return events from now on."""
-        viewer: Viewer = await asyncio.to_thread(viewers.viewer, request)
+        viewer = viewer_of(request)
         return StreamingResponse(
             stream(viewer, lambda: viewers.is_current(viewer, request)),
             media_type="text/event-stream",

@@ -89,6 +89,18 @@ def test_without_a_token_nothing_is_told_or_asked(api: PlayedApi, by_token: http
     assert not api.asked
 
 
+def test_without_a_token_not_even_mistakes_are_told(api: PlayedApi, by_token: httpx.Client) -> None:
+    for body in (b'{"x":1', b'{"x": 1}', b'{"shares": {"a": "b"}}'):
+        headers = {"content-type": "application/json"}
+        answer = by_token.post(f"{PREFIX}/what-if", content=body, headers=headers)
+        assert answer.status_code == 401
+        headers |= _as("root")
+        assert by_token.post(f"{PREFIX}/what-if", content=body, headers=headers).status_code == 422
+        api.asked.clear()
+    assert by_token.get(f"{PREFIX}/jobs?limit=none").status_code == 401
+    assert not api.asked
+
+
 def test_a_token_that_the_cluster_does_not_know(api: PlayedApi, by_token: httpx.Client) -> None:
     api.unknown.add("stolen")
     answer = by_token.get(OVERVIEW, headers=_as("stolen"))
