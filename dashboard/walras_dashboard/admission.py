@@ -1,11 +1,12 @@
-"""Facts: which requests to the API are answered: those of known viewers."""
+"""Facts: which requests to the API are answered: those of known viewers, a few at a time."""
 
 from __future__ import annotations
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from fastapi.routing import APIRoute
-from starlette.concurrency import run_in_threadpool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -16,16 +17,24 @@ if TYPE_CHECKING:
     from walras_dashboard.viewers import Viewer, Viewers
 
 
+CHECKS = 8
+"""Viewers that the API server is asked about at a time, by threads that do nothing else."""
+
+
 def routes_for(viewers: Viewers) -> type[APIRoute]:
     """Return the class of routes that learn who asks before they read or check a request."""
+    checks = ThreadPoolExecutor(CHECKS, "viewers")
 
     class ViewerRoute(APIRoute):
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
             answer = super().get_route_handler()
 
             async def answer_viewer(request: Request) -> Response:
-                request.state.viewer = await run_in_threadpool(viewers.viewer, request)
-                return await answer(request)
+                loop = asyncio.get_running_loop()
+                viewer = await loop.run_in_executor(checks, viewers.viewer, request)
+                request.state.viewer = viewer
+                async with viewer.limit.place():
+                    return await answer(request)
 
             return answer_viewer
 

@@ -17,6 +17,7 @@ from walras_dashboard.access import BoundedBody, SecureHeaders
 from walras_dashboard.admission import routes_for, viewer_of
 from walras_dashboard.events import stream
 from walras_dashboard.history import history_of
+from walras_dashboard.limits import TooManyRequestsError
 from walras_dashboard.models import (
     ErrorBody,
     Invalid,
@@ -98,7 +99,8 @@ def make_app(viewers: Viewers, gates: Sequence[Middleware] = ()) -> FastAPI:
     return app
 
 
-def _healthz(_: Request) -> Response:
+async def _healthz(_: Request) -> Response:
+    """Answer a probe, without a thread: all may be busy."""
     return Response("ok\n", media_type="text/plain")
 
 
@@ -210,39 +212,45 @@ def _add_questions(app: FastAPI, viewers: Viewers) -> None:
 
 
 def _explain_failures(app: FastAPI) -> None:
-    """Answer what fails by a sentence."""
+    """Answer what fails by a sentence, without a thread: all may be busy."""
 
     @app.exception_handler(ApiError)
-    def of_cluster(_: Request, error: ApiError) -> JSONResponse:
+    async def of_cluster(_: Request, error: ApiError) -> JSONResponse:
         status = STATUS.get(error.reason, 502)
         return _problem(status, str(error))
 
     @app.exception_handler(Failure)
-    def of_command(_: Request, error: Failure) -> JSONResponse:
+    async def of_command(_: Request, error: Failure) -> JSONResponse:
         return _problem(404 if isinstance(error, BadInput) else 403, error.format_message())
 
     @app.exception_handler(UnauthenticatedError)
-    def of_viewer(_: Request, error: UnauthenticatedError) -> JSONResponse:
+    async def of_viewer(_: Request, error: UnauthenticatedError) -> JSONResponse:
         return _problem(401, str(error))
 
+    @app.exception_handler(TooManyRequestsError)
+    async def of_many(_: Request, error: TooManyRequestsError) -> JSONResponse:
+        return _problem(429, str(error))
+
     @app.exception_handler(InvalidChangesError)
-    def of_changes(_: Request, error: InvalidChangesError) -> JSONResponse:
+    async def of_changes(_: Request, error: InvalidChangesError) -> JSONResponse:
         detail = [{"loc": list(place), "msg": text} for place, text in error.problems]
         return JSONResponse({"detail": detail}, 422)
 
     @app.exception_handler(RequestValidationError)
-    def of_request(_: Request, error: RequestValidationError) -> JSONResponse:
+    async def of_request(_: Request, error: RequestValidationError) -> JSONResponse:
         detail = [{"loc": list(each["loc"]), "msg": str(each["msg"])} for each in error.errors()]
         return JSONResponse({"detail": detail}, 422)
 
     @app.exception_handler(HTTPException)
-    def of_http(_: Request, error: HTTPException) -> JSONResponse:
+    async def of_http(_: Request, error: HTTPException) -> JSONResponse:
         return _problem(error.status_code, str(error.detail))
 
 
+_HEADERS = {401: {"www-authenticate": "Bearer"}, 429: {"retry-after": "1"}}
+
+
 def _problem(status: int, text: str) -> JSONResponse:
-    headers = {"www-authenticate": "Bearer"} if status == 401 else None
-    return JSONResponse({"error": text}, status, headers)
+    return JSONResponse({"error": text}, status, _HEADERS.get(status))
 
 
 PAGE = Path(__file__).with_name("static")

@@ -14,6 +14,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from kubernetes.client import Configuration
 from starlette.responses import RedirectResponse
@@ -22,6 +23,7 @@ from walras.resources.contract import API_VERSION
 from walras_cli.cluster.connection import Cluster
 from walras_cli.cluster.history import HistoryReader
 from walras_dashboard.events import PING
+from walras_dashboard.limits import RequestLimit
 from walras_dashboard.live import CONNECTIONS, Live, SharedObjects
 from walras_dashboard.viewers import UnauthenticatedError, Viewer
 from walras_service.api_errors import ApiError
@@ -172,6 +174,7 @@ class ClusterViewers:
         self._identities, self._connection, self._now = identities, connection, now
         self._kept: dict[tuple[str, ...], _Kept] = {}
         self._begun: dict[tuple[str, ...], list[float]] = {}
+        self._limits: WeakValueDictionary[tuple[str, ...], RequestLimit] = WeakValueDictionary()
         self._shared = SharedObjects()
         self._lock = threading.Lock()
 
@@ -237,7 +240,8 @@ class ClusterViewers:
             if kept is None:
                 replaced = self._make_room(identity.owner, now)
                 live = Live(cluster, identity.namespace, self._shared)
-                viewer = Viewer(live, HistoryReader(cluster).read)
+                limit = self._limits.setdefault(identity.owner, RequestLimit())
+                viewer = Viewer(live, HistoryReader(cluster).read, limit)
                 kept = _Kept(viewer, live, cluster, identity.owner, now, now)
                 self._kept[identity.key] = kept
             kept.used = kept.checked = now

@@ -60,6 +60,9 @@ WORLD_SECONDS = (20.0, 120.0)
 """Age from which the objects for a what-if are read anew meanwhile, and above which they are
 read before it is answered."""
 
+REFUSAL_SECONDS = 5.0
+"""Time for which a missing right to the objects for a what-if is remembered."""
+
 MOST_MOVES = 20
 
 _MAIN = frozenset({"entitlements", "jobs", "allocations", "nodes"})
@@ -147,6 +150,7 @@ class Live:
         self._feeds = self._make_feeds()
         self._started = False
         self._world: tuple[float, World] | None = None
+        self._refusal: tuple[float, str] | None = None
         self._world_lock = threading.Lock()
         self._asked_own = False
 
@@ -210,7 +214,13 @@ class Live:
                 self._world_lock.release()
 
     def _read_world(self) -> World:
-        world = world_of(self._cluster)
+        if self._refusal and time.monotonic() - self._refusal[0] < REFUSAL_SECONDS:
+            raise Failure(self._refusal[1])
+        try:
+            world = world_of(self._cluster)
+        except Failure as error:
+            self._refusal = (time.monotonic(), error.format_message())
+            raise
         self._world = (time.monotonic(), world)
         return world
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Protocol
 
+from walras_dashboard.limits import RequestLimit
 from walras_dashboard.session import Session
 from walras_dashboard.views import Views
 from walras_dashboard.what_if import Tries
@@ -32,14 +33,19 @@ class Viewer:
         source: Source of what the viewer may see.
         record: Returns what somebody else has recorded, for the last seconds at a step; None if
             nobody records anything.
+        limit: Limit of requests, which viewers of one token or user share.
 
     Attributes:
         source: Source of what the viewer may see.
+        limit: Limit of requests at a time.
         session: Figures that the viewer could have seen since the server began.
     """
 
-    def __init__(self, source: Source, record: Record | None = None) -> None:
+    def __init__(
+        self, source: Source, record: Record | None = None, limit: RequestLimit | None = None
+    ) -> None:
         self.source = source
+        self.limit = limit or RequestLimit()
         self.session = Session()
         self._record, self._recording = record, threading.Lock()
         self._tries = Tries()

@@ -188,6 +188,13 @@ def test_one_more_namespace_replaces_that_which_was_looked_at_longest_ago(
     assert kept == [True, False, True, True]
 
 
+def test_the_limit_of_requests_is_one_for_all_namespaces(viewers: ClusterViewers) -> None:
+    limit = viewers.viewer(_request("root", "one")).limit
+    for number in range(MOST_OF_OWNER):
+        assert viewers.viewer(_request("root", f"n{number}")).limit is limit
+    assert viewers.viewer(_request("ada", "one")).limit is not limit
+
+
 def test_namespaces_are_not_begun_without_end(viewers: ClusterViewers, clock: _Clock) -> None:
     for number in range(MOST_BEGUN):
         viewers.viewer(_request("root", f"n{number}"))

@@ -156,6 +156,26 @@ def test_a_viewer_without_rights_is_told_so(api: PlayedApi) -> None:
         live.stop()
 
 
+def test_a_right_that_is_missing_for_a_what_if_is_remembered_for_some_seconds(
+    api: PlayedApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.forbidden["eve"] = {"nodes"}
+    live = Live(Cluster(api.configuration("eve"), "default", connections=24))
+
+    def asked() -> int:
+        before = len(api.asked)
+        with pytest.raises(Failure, match="you have no right to list nodes"):
+            live.world()
+        return len(api.asked) - before
+
+    assert asked() > 0
+    assert asked() == 0
+    monkeypatch.setattr("walras_dashboard.live.REFUSAL_SECONDS", 0.0)
+    assert asked() > 0
+    api.forbidden.clear()
+    assert live.world().objects.nodes
+
+
 def test_a_cluster_that_is_away_from_the_beginning(api: PlayedApi, live: Live) -> None:
     api.stop()
     with pytest.raises(ApiError, match="is unreachable"):
