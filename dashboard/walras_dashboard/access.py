@@ -2,11 +2,14 @@
 
 A local server listens on this machine only, where other users and other pages in the same browser
 could reach it. So each request needs a token that only this command's URL has, and names this
-server as its host (a page of another origin that resolves to 127.0.0.1 does not).
+server as its host (a page of another origin that resolves to 127.0.0.1 does not). Browsers send
+cookies to all ports of a host, where another user may listen, but only below the cookie's path: so
+the page is at a path that nobody else knows.
 """
 
 from __future__ import annotations
 
+import re
 import secrets
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
@@ -37,6 +40,11 @@ SECURITY_HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
+
+RANDOM_BYTES = 32
+
+PAGE = re.compile(r"/[A-Za-z0-9_-]{43}(?=/)")
+"""Path of the page of this server or an earlier one: `RANDOM_BYTES` in URL-safe base64."""
 
 LARGEST_BODY = 2**20
 """Bytes of the largest body that is read."""
@@ -108,18 +116,21 @@ class LocalAccess:
         port: Port of the server, part of the cookie's name since cookies are of all ports.
         hosts: Values of the header ``Host`` that are answered.
         token: The token in the URL, and then in the cookie.
+        page: Random path of the page, the only one to which browsers send the cookie.
     """
 
     port: int
     hosts: frozenset[str]
     token: str
+    page: str
 
     @classmethod
     def to(cls, port: int, names: Collection[str]) -> LocalAccess:
         """Make a token for a server that has some names and addresses."""
         hosts = frozenset(f"{name}:{port}" for name in names)
         bare = frozenset(names) if port == 80 else frozenset()
-        return cls(port, hosts | bare, secrets.token_urlsafe(32))
+        token, page = secrets.token_urlsafe(RANDOM_BYTES), secrets.token_urlsafe(RANDOM_BYTES)
+        return cls(port, hosts | bare, token, f"/{page}/")
 
     @property
     def cookie(self) -> str:
@@ -128,7 +139,7 @@ class LocalAccess:
 
     def set_cookie(self) -> str:
         """Return the value of the header that sets the cookie for this browser's session."""
-        return f"{self.cookie}={self.token}; HttpOnly; SameSite=Strict; Path=/"
+        return f"{self.cookie}={self.token}; HttpOnly; SameSite=Strict; Path={self.page}"
 
     def knows(self, headers: Headers) -> bool:
         """Say whether a request comes with the token, by cookie or as a bearer."""
@@ -153,12 +164,14 @@ class LocalGate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
-        if scope["type"] == "http" and (answer := self._refusal(scope)) is not None:
+        if scope["type"] == "http":
+            scope = _below_page(scope)
+            answer = self._answer(scope) or self._app
             await answer(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> JSONResponse | RedirectResponse | None:
+    def _answer(self, scope: Scope) -> JSONResponse | RedirectResponse | None:
         headers, path = Headers(scope=scope), scope["path"]
         if headers.get("host", "") not in self._access.hosts:
             return _refused(421, "this server is not known by that host; open the URL it printed")
@@ -180,4 +193,13 @@ class LocalGate:
             return _refused(
                 401, "the token in the URL is not that of this server; copy the whole URL"
             )
-        return RedirectResponse("/", 303, {"set-cookie": self._access.set_cookie()})
+        return RedirectResponse(self._access.page, 303, {"set-cookie": self._access.set_cookie()})
+
+
+def _below_page(scope: Scope) -> Scope:
+    """Return a request below a page's path as one below the root, and others as they are.
+
+    A page that has outlived its server keeps its path, and asks for the token of the next server.
+    """
+    found = PAGE.match(scope["path"])
+    return scope if found is None else {**scope, "path": scope["path"][found.end() :]}

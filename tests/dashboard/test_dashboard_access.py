@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -44,13 +45,42 @@ def test_the_url_sets_a_cookie_that_scripts_and_other_sites_cannot_use(
 ) -> None:
     answer = client.get("/", params={"token": ACCESS.token})
     assert answer.status_code == 303
-    assert answer.headers["location"] == "/"  # the token leaves the address bar
+    assert answer.headers["location"] == ACCESS.page  # the token leaves the address bar
     cookie = answer.headers["set-cookie"]
     assert cookie.startswith(f"walras-8765={ACCESS.token};")
-    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= {each.strip() for each in cookie.split(";")}
+    attributes = {each.strip() for each in cookie.split(";")}
+    assert {"HttpOnly", "SameSite=Strict", f"Path={ACCESS.page}"} <= attributes
     inside = client.get(OVERVIEW, headers={"cookie": f"walras-8765={ACCESS.token}"})
     assert inside.status_code == 200
     assert inside.headers["cache-control"] == "no-store"
+
+
+def test_the_cookie_is_sent_below_a_path_only_that_no_server_on_another_port_knows(
+    client: httpx.Client,
+) -> None:
+    page = client.get("/", params={"token": ACCESS.token}, follow_redirects=True)
+    assert page.url.path == ACCESS.page
+    assert page.headers["content-type"].startswith("text/html")
+    script = re.search(r'src="\./(assets/[^"]+)"', page.text)
+    assert script is not None
+    assert client.get(f"{ACCESS.page}{script[1]}").status_code == 200
+    below = f"{ACCESS.page}{OVERVIEW.removeprefix('/')}"
+    inside = client.get(below)
+    assert inside.status_code == 200
+    assert inside.headers["cache-control"] == "no-store"
+    assert client.get(OVERVIEW).status_code == 401  # the client keeps the cookie for the page
+    client.cookies.clear()
+    assert client.get(below).status_code == 401
+    assert client.get(below, headers={"host": "evil.example:8765"}).status_code == 421
+
+
+def test_a_page_of_an_earlier_server_asks_for_the_token_of_this_one(client: httpx.Client) -> None:
+    page = LocalAccess.to(8765, ["127.0.0.1"]).page
+    assert client.get(page).headers["content-type"].startswith("text/html")
+    below = f"{page}{OVERVIEW.removeprefix('/')}"
+    assert client.get(below).status_code == 401
+    headers = {"authorization": f"Bearer {ACCESS.token}"}
+    assert client.get(below, headers=headers).status_code == 200
 
 
 def test_a_bearer_token_is_as_good_as_the_cookie(client: httpx.Client) -> None:
@@ -104,3 +134,6 @@ def test_tokens_are_long_and_differ() -> None:
     other = LocalAccess.to(8765, ["127.0.0.1"])
     assert len(other.token) >= 43
     assert other.token != ACCESS.token
+    assert len(other.page) >= 43
+    assert other.page != ACCESS.page
+    assert other.token not in other.page
