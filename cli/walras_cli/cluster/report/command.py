@@ -67,7 +67,7 @@ class By(click.ParamType[frozenset[str], str]):
 
 
 @click.command(short_help="Show what users were entitled to, held and paid over weeks or months.")
-@target_options("Namespace of the operator.  [default: that of its Lease]")
+@target_options("Namespace of the operator.  [default: the one that the Market names]")
 @click.option(
     "--since", type=When(), default="30d", show_default=True, metavar="WHEN", help="Start."
 )
