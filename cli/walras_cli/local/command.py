@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from walras_profiler.campaign import Measurement, Trial, TrialObserver
 
 
+THIS_PROGRAM = (sys.executable, "-P", "-m", "walras_cli")
+"""Command that starts ``walras``; without ``-P``, it would run modules of the current folder."""
+
+
 @click.group()
 def local() -> None:
     """Run a market on this machine, without a cluster."""
@@ -184,8 +188,8 @@ def _recorded(record: Path | None, *, show: bool) -> Iterator[Path | None]:
     with tempfile.TemporaryDirectory(prefix="walras-record-") as folder:
         file = record or Path(folder) / "run.json"
         file.parent.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "walras_cli", "dashboard", "--follow", "-f", str(file)]
-        shown = subprocess.Popen([*command, "--port", "0"])
+        options = ["--follow", "-f", str(file), "--port", "0"]
+        shown = subprocess.Popen([*THIS_PROGRAM, "dashboard", *options])
         try:
             yield file
         finally:
