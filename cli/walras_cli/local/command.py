@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -187,7 +187,8 @@ def _recorded(record: Path | None, *, show: bool) -> Iterator[Path | None]:
         return
     with tempfile.TemporaryDirectory(prefix="walras-record-") as folder:
         file = record or Path(folder) / "run.json"
-        file.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(OSError):  # the run says that it cannot write it
+            file.parent.mkdir(parents=True, exist_ok=True)
         options = ["--follow", "-f", str(file), "--port", "0"]
         shown = subprocess.Popen([*THIS_PROGRAM, "dashboard", *options])
         try:
