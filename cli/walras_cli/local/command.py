@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
@@ -354,9 +353,7 @@ def _report(
         from rich.console import Console
 
         Console().print(render(result))
-    elif output == "json":
-        click.echo(json.dumps(document(result), indent=2, ensure_ascii=False))
     else:
-        import yaml
+        from walras_cli.output import encoded
 
-        click.echo(yaml.safe_dump(document(result), sort_keys=False, allow_unicode=True), nl=False)
+        click.echo(encoded(document(result), output), nl=False)
