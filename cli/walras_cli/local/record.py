@@ -228,11 +228,12 @@ def _with_source(status: Document, state: JobState) -> Document:
 
 
 def _document(resource: Any, status: Document) -> Document:
+    """Return an object with its status, without environment variables, which often are secrets."""
     metadata = {"name": resource.metadata.name}
     if resource.kind in kinds.NAMESPACED:
         metadata["namespace"] = resource.metadata.namespace
     spec = resource.spec.model_dump(
-        by_alias=True, mode="json", exclude_unset=True, exclude_none=True
+        by_alias=True, mode="json", exclude={"env"}, exclude_unset=True, exclude_none=True
     )
     made = {"apiVersion": API_VERSION, "kind": resource.kind, "metadata": metadata, "spec": spec}
     return {**made, "status": status} if status else made
