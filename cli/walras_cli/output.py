@@ -48,15 +48,28 @@ class Page(Protocol):
 
 def show(page: Page, form: Form) -> None:
     """Print a page once."""
-    if form == "json":
-        click.echo(json.dumps(page.document(), indent=2, ensure_ascii=False))
-    elif form == "yaml":
-        import yaml
-
-        text = yaml.safe_dump(page.document(), sort_keys=False, allow_unicode=True)
-        click.echo(text, nl=False)
+    if form in {"json", "yaml"}:
+        click.echo(encoded(page.document(), form), nl=False)
     else:
         _print(page.render(wide=form == "wide"))
+
+
+def encoded(document: Any, form: str) -> str:
+    """Return a document as JSON or YAML, with an escape for what could control the terminal.
+
+    Letters stay as they are, of whatever language; a document that holds control or formatting
+    characters is the exception, and is in ASCII.
+    """
+    for ascii_only in (False, True):
+        if form == "json":
+            text = json.dumps(document, indent=2, ensure_ascii=ascii_only) + "\n"
+        else:
+            import yaml
+
+            text = yaml.safe_dump(document, sort_keys=False, allow_unicode=not ascii_only)
+        if text.isascii() or printable(text) == text:
+            break
+    return text.replace("\x7f", r"\u007f") if form == "json" else text  # json takes it for ASCII
 
 
 def _print(parts: Iterable[RenderableType]) -> None:

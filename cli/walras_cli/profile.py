@@ -1,6 +1,5 @@
 """`walras profile`: options to a campaign, a campaign to a report; all else is the profiler's."""
 
-import json
 import re
 import sys
 from collections.abc import Iterator
@@ -179,15 +178,11 @@ def _print_line(trial: "Trial", measurement: "Measurement | None") -> None:
 
 def write_document(report: "ProfileReport", name: str, namespace: str, form: str) -> None:
     """Write the SpeedupProfile document to standard output as JSON or YAML."""
+    from walras_cli.output import encoded
     from walras_profiler.document import profile_document
 
     document = profile_document(name, namespace, report.measurements, report.fit, report.findings)
-    if form == "json":
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
-        return
-    import yaml
-
-    click.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), nl=False)
+    click.echo(encoded(document, form), nl=False)
 
 
 def default_name(program: str) -> str:

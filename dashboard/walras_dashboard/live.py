@@ -7,6 +7,7 @@ time without mattering to anyone. Threads start when a viewer first looks.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from contextlib import suppress
@@ -23,9 +24,15 @@ from walras.resources.market_job import MarketJobStatus
 from walras.resources.node_allocation import NodeAllocationStatus
 from walras.resources.parse import ResourceError, parse_object
 from walras.resources.speedup_profile import SpeedupProfile
-from walras_cli.cluster.connection import ENTITLEMENTS, JOBS, MARKETS, NODE_ALLOCATIONS
+from walras_cli.cluster.connection import (
+    ENTITLEMENTS,
+    JOBS,
+    MARKETS,
+    NODE_ALLOCATIONS,
+    resource,
+)
 from walras_cli.cluster.explain.pages import pods_of
-from walras_cli.cluster.facts import ApiObject, Facts, Leases, node_of
+from walras_cli.cluster.facts import ApiObject, Facts, Leases, node_of, operator_namespace
 from walras_cli.cluster.live import world_of
 from walras_cli.cluster.use import NOT_ASKED, Use, use_of
 from walras_dashboard.feed import Feed
@@ -33,7 +40,7 @@ from walras_dashboard.moves import moves
 from walras_dashboard.state import MarketState, Moved, Origin
 from walras_service.api_errors import ApiError
 from walras_service.failures import Failure
-from walras_service.kinds import NODES, OURS
+from walras_service.kinds import LEASES, NODES, OURS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,6 +48,8 @@ if TYPE_CHECKING:
     from walras.resources.cluster import Pod
     from walras_cli.cluster.connection import Cluster, Document
     from walras_operator.world import World
+
+_log = logging.getLogger(__name__)
 
 CONNECTIONS = 24
 """Connections that are kept open: one for each watch, and those of requests meanwhile."""
@@ -144,6 +153,7 @@ class Live:
         self._state: MarketState | None = None
         self._changed = threading.Event()
         self._ready = threading.Event()
+        self._market_known = threading.Event()
         self._stopping = threading.Event()
         self._lock = threading.RLock()
         self._listeners: dict[object, Callable[[str], None]] = {}
@@ -247,6 +257,7 @@ class Live:
         """Let all threads end."""
         self._stopping.set()
         self._changed.set()
+        self._market_known.set()
         for each in self._feeds:
             each.stop()
 
@@ -324,6 +335,8 @@ class Live:
 
     def _heard(self, name: str) -> None:
         self._known.add(name)
+        if name == "market":
+            self._market_known.set()
         self._changed.set()
 
     def _note_moves(self, before: Any, after: Any) -> None:
@@ -381,25 +394,38 @@ class Live:
 
     def _look_at_leases(self) -> None:
         """See which operator and agents are alive, and forget an old world, again and again."""
+        self._market_known.wait()  # it says where the Leases are
         while not self._stopping.is_set():
             world = self._world
             if world is not None and time.monotonic() - world[0] >= WORLD_SECONDS[1]:
                 self._world = None
             try:
-                found = Leases.of(self._cluster)
-            except ApiError as error:
-                found = Leases()
-                if error.reason != "forbidden":
-                    self._stopping.wait(LEASE_SECONDS)
-                    continue
-                with self._lock:
-                    if "leases" not in self._withheld:
-                        self._withheld["leases"] = "list leases.coordination.k8s.io"
-                        self._changed.set()
-            if _who(found) != _who(self._leases):
-                self._leases = found
-                self._changed.set()
+                self._take_leases()
+            except ApiError:  # feeds report it
+                pass
+            except Exception:  # noqa: BLE001 - the thread must go on
+                _log.exception("looking at Leases failed")
             self._stopping.wait(LEASE_SECONDS)
+
+    def _take_leases(self) -> None:
+        with self._lock:
+            market = self._objects["market"].get(("", MARKET_NAME))
+        status = MarketStatus() if market is None else market.status
+        right = None
+        try:
+            found = Leases.of(self._cluster, status)
+        except ApiError as error:
+            if error.reason != "forbidden":
+                raise
+            found = Leases()
+            right = f"list {resource(LEASES)} in namespace {operator_namespace(status)}"
+        with self._lock:
+            changed = right != self._withheld.pop("leases", None)
+            if right is not None:
+                self._withheld["leases"] = right
+        if changed or _who(found) != _who(self._leases):
+            self._leases = found
+            self._changed.set()
 
     def _look_at_use(self) -> None:
         """See what pods and nodes use, again and again."""

@@ -60,6 +60,7 @@ from walras_operator.status.objects import (
     profile_statuses,
     status_changes,
     unused_market_statuses,
+    with_operator_namespace,
 )
 from walras_operator.validation import Validated, validate
 from walras_operator.workload_jobs import workload_jobs
@@ -257,7 +258,7 @@ def _carry_out(
     # What a node is to measure next may replace a report that only the profile's status keeps.
     statuses = list(profile_statuses(world, measuring.profiles))
     if settlement is None:
-        yield _with_statuses(decision, statuses)
+        yield _with_statuses(world, decision, statuses)
         decision, statuses = replace(decision, nodes=(), profiles=(), jobs=()), []
     runs = runs_by_job(known, rules, found.snapshot, allocations, outcomes)
     deadlines = deadline_results(known, found.followed, plan, allocations, enforcement)
@@ -272,7 +273,7 @@ def _carry_out(
         statuses.append(_market_update(world, market, found, ledger, status))
     elif plan.quantum is not None and ledger is not None:
         statuses = [_with_ledger(each, ledger) for each in statuses]
-    yield _with_placements(world, _with_statuses(decision, statuses))
+    yield _with_placements(world, _with_statuses(world, decision, statuses))
 
 
 def _grants_with_pods(found: _Cleared) -> Iterator[tuple[Grant, Pod]]:
@@ -323,9 +324,9 @@ def _market_update(
     return StatusUpdate(reference_of(market), before, after)
 
 
-def _with_statuses(decision: Decision, statuses: Iterable[StatusUpdate]) -> Decision:
+def _with_statuses(world: World, decision: Decision, statuses: Iterable[StatusUpdate]) -> Decision:
     """Add the statuses that are worth a write, and Events about them."""
-    writes, events = status_changes(statuses)
+    writes, events = status_changes(with_operator_namespace(each, world) for each in statuses)
     return replace(decision, statuses=writes, events=events)
 
 
@@ -403,7 +404,7 @@ def _keep_all(
         problem = problem._replace(message=f"{problem.message}; all nodes stay as they are")
         after = with_problem(status, problem, world.now, market.metadata.generation)
         statuses.append(StatusUpdate(reference, status, after))
-    return _with_statuses(Decision((), (), (), before), statuses)
+    return _with_statuses(world, Decision((), (), (), before), statuses)
 
 
 def _release_all(world: World, before: Carried) -> Decision:
@@ -420,7 +421,9 @@ def _release_all(world: World, before: Carried) -> Decision:
         node: each for node, each in allocations.desired.items() if node in allocations.current
     }
     nodes = writes(world, allocations._replace(desired=desired))
-    return _with_statuses(Decision(nodes, (), (), replace(before, rules=None, held={})), statuses)
+    return _with_statuses(
+        world, Decision(nodes, (), (), replace(before, rules=None, held={})), statuses
+    )
 
 
 def _notes(world: World, validated: Validated) -> tuple[str, ...]:

@@ -135,6 +135,7 @@ class World:
             did not.
         ends: Lifetimes of ended pods that were looked up, by UID; None for pods that leave no run.
         node_pools: Signals of node pools for the Market's status; None to keep those in it.
+        namespace: Namespace of this operator for the Market's status; empty to keep the one in it.
     """
 
     now: str
@@ -151,6 +152,7 @@ class World:
     unplaceable: str = ""
     ends: Mapping[str, Lifetime | None] = field(default_factory=dict)
     node_pools: NodePoolReports | None = None
+    namespace: str = ""
 
     @property
     def market(self) -> Market | None:

@@ -34,9 +34,9 @@ def namespace(name: str, **labels: str) -> Document:
     return document("Namespace", name, metadata={"labels": labels})
 
 
-def agents(ready: int = 1) -> Document:
+def agents(ready: int = 1, where: str = "walras-system") -> Document:
     status = {"desiredNumberScheduled": 1, "numberReady": ready}
-    return document("DaemonSet", "walras-agent", "walras-system", status=status)
+    return document("DaemonSet", "walras-agent", where, status=status)
 
 
 GOOD = Seen(
@@ -54,6 +54,18 @@ GOOD = Seen(
 
 def said(seen: Seen) -> list[tuple[str, str, str]]:
     return [(each.level, each.object, each.message) for each in findings(seen)]
+
+
+def test_a_tenants_daemonset_is_no_agent_whatever_its_labels() -> None:
+    restricted = [namespace(each, **{ENFORCE: "restricted"}) for each in ("lab", "market")]
+    forged = replace(GOOD, namespaces=restricted, agents=[agents(), agents(0, "lab")])
+    assert said(forged) == []
+    there = {**market(), "status": {"operatorNamespace": "market"}}
+    elsewhere = replace(forged, markets=[there], agents=[agents(0, "lab"), agents(0, "market")])
+    assert [each[:2] for each in said(elsewhere)] == [
+        ("error", "Namespace market"),
+        ("warning", "DaemonSet market/walras-agent"),
+    ]
 
 
 def test_a_good_cluster_has_no_findings() -> None:

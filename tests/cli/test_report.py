@@ -18,7 +18,7 @@ from walras.accounts import COLUMNS, DAY, HOUR, OTHERS, Day, HourSums
 from walras_cli.cluster.report.command import span_of
 from walras_cli.cluster.report.opencost import opencost
 from walras_cli.cluster.report.page import ReportPage
-from walras_cli.cluster.report.sums import Prices, Report, report_of, rfc3339
+from walras_cli.cluster.report.sums import Prices, Report, named_users, report_of, rfc3339
 from walras_cli.main import main
 from walras_cli.output import show
 from walras_service.failures import BadInput
@@ -144,6 +144,50 @@ def test_csv_has_a_header_and_is_empty_where_nothing_is_known() -> None:
     assert first["cost"] == "4"
     assert (first["observedSeconds"], first["seconds"]) == ("5400", "7200")
     assert second["gibHoursHeld"] == ""
+
+
+STRANGE = (
+    '=HYPERLINK("http://evil","x")',
+    "@SUM(1+1)",
+    "-2",
+    "\t=1",
+    "\x1b]0;pwn\x07batch",
+    "(others)",
+    "a/b",
+    "a" * 300,
+)
+
+
+def test_rows_that_no_entitlement_can_have_are_left_out_with_a_note() -> None:
+    known = {"ann": ANN, OTHERS: BOB}
+    days = [
+        day(OCTOBER, {0: HourSums(3600, known | dict.fromkeys(STRANGE, BOB))}, without=3),
+        day(NOVEMBER, {0: HourSums(3600, {"ann": ANN})}),
+    ]
+    found, (note,) = named_users(days)
+    assert found == (day(OCTOBER, {0: HourSums(3600, known)}, without=3), days[1])
+    assert note.startswith(f"{len(STRANGE)} rows are left out, since no Entitlement can have ")
+    assert note.isprintable()
+    assert named_users(found) == (found, ())
+
+
+@pytest.mark.parametrize(
+    ("name", "cell"),
+    [
+        ("=1", "'=1"),
+        ("+1", "'+1"),
+        ("-1", "'-1"),
+        ("@1", "'@1"),
+        ("\t=1\r", "'=1"),
+        ("a\x1b[2Jb", "a[2Jb"),
+        ("a=b", "a=b"),
+    ],
+)
+def test_no_text_of_the_csv_is_a_formula_and_no_number_is_changed(name: str, cell: str) -> None:
+    hours = {0: HourSums(3600, {name: row(held=2, paid=-1)})}
+    report = report_of([day(OCTOBER, hours)], OCTOBER, OCTOBER + HOUR)
+    (found,) = csv.DictReader(io.StringIO(ReportPage(report, "operator").csv()))
+    assert (found["user"], found["coreHoursHeld"], found["coreHoursPaid"]) == (cell, "2", "-1")
 
 
 def test_json_has_rows_periods_and_notes() -> None:

@@ -224,7 +224,7 @@ DOUBTS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "an operator that never was": (
         {"leases": Leases(known=True)},
-        "the operator has never run in this cluster",
+        "the operator has never run in this cluster (there is no Lease walras-operator in name",
     ),
     "no Market": ({"market": None}, "there is no Market named default"),
 }

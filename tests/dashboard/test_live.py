@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dashboard_clusters import leases
 from dashboards import decided
 from played_api import PlayedApi
 from waiting import eventually
 from walras_cli.cluster.connection import Cluster
+from walras_cli.cluster.facts import Leases
+from walras_dashboard import live as dashboard_live
 from walras_dashboard.live import Live, SharedObjects
 from walras_service.api_errors import ApiError
 from walras_service.failures import Failure
@@ -112,6 +115,44 @@ def test_moved_cpus_are_told_of(api: PlayedApi, live: Live) -> None:
 def _has_cpus(live: Live, cpus: str) -> bool:
     pods = live.state().facts.allocations["node-1"].status.pods
     return bool(pods) and pods[0].cpus == cpus
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dashboard_live, "LEASE_SECONDS", 0.05)
+
+
+@pytest.mark.usefixtures("often")
+def test_only_leases_in_the_operators_namespace_show_that_it_lives(
+    api: PlayedApi, live: Live
+) -> None:
+    for each in leases(["node-1"]):
+        forged = {**each["metadata"], "namespace": "tenant"}
+        api.put({**each, "metadata": forged})
+        api.put({**each, "metadata": {**forged, "name": f"{forged['name']}-x"}})
+    assert eventually(lambda: live.state().facts.leases.known)
+    assert not live.state().facts.leases.operator_alive
+    assert not live.state().facts.leases.agents
+    market = api.get("Market", "default")
+    api.put({**market, "status": {**market["status"], "operatorNamespace": "tenant"}})
+    assert eventually(lambda: live.state().facts.leases.operator_alive)
+    assert live.state().facts.leases.agents == {"node-1": True}
+
+
+@pytest.mark.usefixtures("often")
+def test_leases_are_looked_at_again_after_any_error(
+    api: PlayedApi, live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([OverflowError("date value out of range"), ApiError("busy", "busy")])
+
+    def of(*_: object) -> Leases:
+        problem = next(answers, None)
+        if problem is not None:
+            raise problem
+        return Leases(known=True, operator_alive=True)
+
+    monkeypatch.setattr(Leases, "of", of)
+    assert eventually(lambda: live.state().facts.leases.operator_alive)
 
 
 def test_a_viewer_sees_what_a_role_for_one_namespace_allows(api: PlayedApi) -> None:

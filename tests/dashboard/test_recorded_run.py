@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,7 +27,11 @@ spec: {shares: 1, namespaces: [vision]}
 apiVersion: walras.dev/v1alpha1
 kind: MarketJob
 metadata: {name: count, namespace: vision}
-spec: {entitlement: ada, command: [sleep, "2"], parallelFraction: "0.9"}
+spec:
+  entitlement: ada
+  command: [sleep, "2"]
+  env: [{name: TOKEN, value: s3cret}]
+  parallelFraction: "0.9"
 """
 
 
@@ -62,6 +67,15 @@ def test_a_record_shows_the_run_as_a_cluster_of_one_node(record: Path) -> None:
         if thread.owner is not None
     }
     assert owners == {"count"}
+
+
+def test_a_record_holds_no_environment_and_is_its_users_own(record: Path) -> None:
+    (job,) = (
+        each for each in json.loads(record.read_text())["items"] if each["kind"] == "MarketJob"
+    )
+    assert job["spec"]["command"] == ["sleep", "2"]
+    assert "s3cret" not in record.read_text()
+    assert stat.S_IMODE(record.stat().st_mode) == 0o600
 
 
 def test_a_record_that_is_not_there_yet_is_awaited_and_followed(

@@ -99,6 +99,13 @@ def test_a_user_gets_jobs_by_namespace_and_entitlements_by_name() -> None:
     assert rule["verbs"] == ["get", "list", "watch"]
 
 
+def test_a_namespace_that_yaml_would_take_for_something_else_is_a_name() -> None:
+    names = ["123", "true", "a\nkind: ClusterRoleBinding"]
+    documents = people({"group": GROUP, "namespaces": names})
+    assert {namespace for _, namespace, _ in given(documents)} == {*names}
+    assert {kind for kind, _, _ in given(documents)} == {"RoleBinding"}
+
+
 def test_a_lead_also_gets_the_verb_that_its_policy_asks_for() -> None:
     documents = people({"group": GROUP, "role": "lead", "entitlements": ["vision"]})
     roles = {role for _, _, role in given(documents)}

@@ -202,6 +202,22 @@ def test_a_new_leader_goes_on_where_the_last_one_stopped() -> None:
     assert (other.nodes, other.events) == (same.nodes, same.events)
 
 
+def test_the_market_says_where_the_operator_is_whatever_else_it_says() -> None:
+    before = world(*SMALL, namespace="walras")
+    decision = decide(before)
+    assert status(decision, "Market", "default")["operatorNamespace"] == "walras"
+    after = outcome(before, decision)
+    assert not decide(after).statuses
+    assert not decide(replace(after, namespace="")).statuses, "as others read this world"
+    moved = decide(replace(after, namespace="elsewhere"))
+    assert status(moved, "Market", "default")["operatorNamespace"] == "elsewhere"
+    unreadable = {**market(), "status": {"ledger": "gone"}}
+    there = (*SMALL[1:3], job("train", memory={"demand": "4Gi"}), *SMALL[4:])
+    stuck = decide(world(unreadable, *there, namespace="walras"))
+    assert condition(stuck, "Market", "default")[:2] == ("False", "LedgerUnreadable")
+    assert status(stuck, "Market", "default")["operatorNamespace"] == "walras"
+
+
 def test_cores_stay_where_they_are_if_moving_them_gains_too_little() -> None:
     calm = (market(cores={"hysteresis": "0.9"}), *SMALL[1:])
     before = world(*calm, pod("train-1", "train"), pod("serve-1", "serve"))

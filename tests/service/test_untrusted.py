@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
 
 import click
 import pytest
+import yaml
 from click.testing import CliRunner
 from rich.table import Table
 from rich.text import Text
 
-from walras_cli.output import show
+from walras_cli.output import encoded, show
 from walras_service.failures import Failure
 from walras_service.logs import configure_logging
 from walras_service.untrusted import printable
@@ -49,10 +51,21 @@ def test_a_page_contains_no_escape_sequence(form: str, capfd: pytest.CaptureFixt
     text = capfd.readouterr().out
     assert "owned" in text
     assert "\x1b" not in text
+    assert not {"\x07", "\x9b", "\x7f", "\u202e"} & set(text)
     if form == "table":
-        assert not {"\x07", "\x9b", "\u202e"} & set(text)
         assert "[red]as it is[/]" in text, "and no markup"
         assert "[bold]lab" in text
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+@pytest.mark.parametrize("text", [HOSTILE, "\x7f", "größer 一", "\U000e0001", "a\x85b\x00"])
+def test_scripts_get_every_text_as_it_is(text: str, form: str) -> None:
+    made = encoded({"name": text}, form)
+    read = json.loads if form == "json" else yaml.safe_load
+    assert read(made) == {"name": text}
+    assert printable(made) == made
+    assert "\x7f" not in made
+    assert (text in made) is text.isprintable()
 
 
 def test_errors_and_logs_contain_no_escape_sequence(capfd: pytest.CaptureFixture[str]) -> None:

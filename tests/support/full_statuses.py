@@ -231,6 +231,7 @@ SPEEDUP_PROFILE = speedup_profile.SpeedupProfileStatus(
 MARKET = market.MarketStatus(
     conditions=READY,
     leader="walras-operator-0",
+    operator_namespace="walras-system",
     epoch=market.EpochReport(number=41, time=NOW, duration_milliseconds=12),
     solver=market.SolverReport(
         mechanism="AmdahlBidding",

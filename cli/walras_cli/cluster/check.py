@@ -52,7 +52,8 @@ class Seen:
         markets: Markets.
         namespaces: Namespaces.
         pods: Pods of the namespaces that are looked at.
-        agents: DaemonSets of Walras's agent.
+        agents: DaemonSets with the labels of Walras's agent; those in other namespaces than the
+            operator's do not count.
         autoscalers: HorizontalPodAutoscalers.
         recommenders: VerticalPodAutoscalers.
         withheld: Rights that are missing, such as ``list nodes``.
@@ -191,7 +192,7 @@ def seen_of(cluster: Cluster, namespace: str) -> Seen:
         found["namespaces"] = [
             each
             for each in found["namespaces"]
-            if each["metadata"]["name"] in {namespace, *map(_namespace, found["agents"])}
+            if each["metadata"]["name"] in {namespace, _operator_namespace(found["markets"])}
         ]
     return Seen(**found, withheld=sorted(withheld))
 
@@ -211,8 +212,10 @@ def _agents(seen: Seen) -> Iterator[Finding]:
     labels = {
         each["metadata"]["name"]: each["metadata"].get("labels") or {} for each in seen.namespaces
     }
+    namespace = _operator_namespace(seen.markets)
     for each in seen.agents:
-        namespace = _namespace(each)
+        if _namespace(each) != namespace:
+            continue  # somebody else's, who may label it like an agent
         level = labels.get(namespace, {}).get(ENFORCE, "privileged")
         if level != "privileged":
             yield Finding(
@@ -230,6 +233,16 @@ def _agents(seen: Seen) -> Iterator[Finding]:
                 f"{ready} of {wanted} agents are ready; see kubectl describe pods "
                 f"-n {namespace} -l {AGENTS}",
             )
+
+
+def _operator_namespace(markets: Sequence[Document]) -> str:
+    from walras.resources.contract import MARKET_NAME
+    from walras.resources.market import MarketStatus
+    from walras_cli.cluster.facts import ApiObject, operator_namespace
+
+    used = (each for each in markets if each["metadata"]["name"] == MARKET_NAME)
+    statuses = (ApiObject.read(each, MarketStatus).status for each in used)
+    return operator_namespace(next(statuses, MarketStatus()))
 
 
 def _nodes(seen: Seen) -> Iterator[Finding]:

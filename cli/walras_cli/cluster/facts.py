@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from pydantic import ValidationError
 
-from walras.resources.contract import AGENT_LEASES, MARKET_NAME, OPERATOR
+from walras.resources.contract import AGENT_LEASES, MARKET_NAME, OPERATOR, SYSTEM_NAMESPACE
 from walras.resources.entitlement import EntitlementStatus
 from walras.resources.market import MarketStatus
 from walras.resources.market_job import MarketJobStatus
@@ -37,6 +37,7 @@ from walras_service.kinds import LEASES, NODES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
+    from concurrent.futures import Future
 
     from walras.resources.cluster import NodeObject
     from walras.resources.status import Condition
@@ -44,7 +45,17 @@ if TYPE_CHECKING:
     from walras_service.kinds import Kind
 
 SLACK = timedelta(seconds=5)
-"""Time after its expiry for which a Lease counts, because clocks and requests differ."""
+"""Time after its expiry for which a Lease counts, and by which it may have been renewed in the
+future, because clocks and requests differ."""
+
+
+def operator_namespace(market: MarketStatus) -> str:
+    """Return the namespace of the operator and its agents, as the Market's status names it.
+
+    Nothing in other namespaces is the operator's, whatever it is called: their users can create
+    it. The usual namespace counts before the first decision, and for operators that name none.
+    """
+    return market.operator_namespace or SYSTEM_NAMESPACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +76,22 @@ class Leases:
     agents: Mapping[str, bool] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, cluster: Cluster) -> Leases:
-        """Ask a cluster; the operator and its agents may be in any namespace.
+    def of(cls, cluster: Cluster, market: MarketStatus) -> Leases:
+        """Ask a cluster for the Leases in the operator's namespace.
+
+        Args:
+            cluster: Connection to the cluster.
+            market: Status of the Market that is used, which names the namespace.
 
         Raises:
             ApiError: they cannot be listed.
         """
-        agents = list(cluster.every(LEASES, labelSelector=AGENT_LEASES))
-        operators = list(cluster.every(LEASES, fieldSelector=f"metadata.name={OPERATOR}"))
+        where = operator_namespace(market)
+        agents = list(cluster.every(LEASES, where, labelSelector=AGENT_LEASES))
+        operators = list(cluster.every(LEASES, where, fieldSelector=f"metadata.name={OPERATOR}"))
+        named = market.operator_namespace is not None or market.epoch is None
+        if not (named or agents or operators):
+            return cls()  # an operator that names no namespace has decided in another one
         now = cluster.now
         renewed = [when for each in operators if (when := _renewed(each)) is not None]
         return cls(
@@ -92,16 +111,19 @@ def _alive(lease: Document, now: datetime) -> bool:
     spec = lease.get("spec") or {}
     lasts = timedelta(seconds=spec.get("leaseDurationSeconds") or 0)
     return (
-        renewed is not None and bool(spec.get("holderIdentity")) and now < renewed + lasts + SLACK
+        renewed is not None
+        and bool(spec.get("holderIdentity"))
+        and -SLACK <= now - renewed < lasts + SLACK
     )
 
 
 def _renewed(lease: Document) -> datetime | None:
     text = (lease.get("spec") or {}).get("renewTime")
     try:
-        return datetime.fromisoformat(str(text)) if text else None
+        found = datetime.fromisoformat(str(text)) if text else None
     except ValueError:
         return None
+    return found.replace(tzinfo=UTC) if found is not None and found.tzinfo is None else found
 
 
 S = TypeVar("S", bound=Status)
@@ -209,7 +231,7 @@ def facts_of(
 
     Args:
         cluster: Connection to the cluster.
-        wanted: Facts to request.
+        wanted: Facts to request; with ``leases``, also the ``market``, which names their namespace.
         namespace: Namespace of jobs; empty for all.
         selectors: Label selectors by fact.
         entitlement: Name of an Entitlement to request even if they cannot be listed.
@@ -219,17 +241,20 @@ def facts_of(
         ApiError: the API server cannot be asked, or does not know Walras's kinds.
     """
     asking = _Asking(cluster, namespace, selectors or {}, entitlement)
+    answers: dict[Wanted, Future[Any]] = {}
     questions: dict[Wanted, Callable[[], Any]] = {
         "entitlements": asking.entitlements,
         "jobs": asking.jobs,
         "allocations": asking.allocations,
         "market": asking.market,
         "nodes": asking.nodes,
-        "leases": asking.leases,
+        "leases": lambda: asking.leases(answers["market"].result()),
         "use": asking.use,
     }
     with ThreadPoolExecutor(CONNECTIONS) as pool:
-        answers = {each: pool.submit(questions[each]) for each in questions if each in wanted}
+        for each, question in questions.items():
+            if each in wanted or (each == "market" and "leases" in wanted):
+                answers[each] = pool.submit(question)
     found = {name: answer.result() for name, answer in answers.items()}
     main = [found[each] for each in _MAIN if each in found]
     if main and all(each is None for each in main):
@@ -313,8 +338,12 @@ class _Asking:
                 raise
             return None
 
-    def leases(self) -> Leases | None:
-        return self._allowed(lambda: Leases.of(self._cluster), f"list {resource(LEASES)}")
+    def leases(self, market: ApiObject[MarketStatus] | None) -> Leases | None:
+        status = MarketStatus() if market is None else market.status
+        return self._allowed(
+            lambda: Leases.of(self._cluster, status),
+            f"list {resource(LEASES)} in namespace {operator_namespace(status)}",
+        )
 
     def use(self) -> Use | None:
         return use_of(self._cluster, self.namespace)

@@ -22,11 +22,13 @@ from walras.history import (
     place_of,
     slot_of,
 )
-from walras.resources.contract import OPERATOR, SYSTEM_NAMESPACE, accounts_part, history_part
-from walras_cli.cluster.connection import CONNECTIONS
+from walras.resources.contract import MARKET_NAME, accounts_part, history_part
+from walras.resources.market import MarketStatus
+from walras_cli.cluster.connection import CONNECTIONS, MARKETS
+from walras_cli.cluster.facts import ApiObject, operator_namespace
 from walras_operator.runtime.history_parts import StoredPart, stored_part
 from walras_service.api_errors import ApiError
-from walras_service.kinds import CONFIG_MAPS, LEASES
+from walras_service.kinds import CONFIG_MAPS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,11 +63,11 @@ class HistoryReader:
 
     Args:
         cluster: Connection to the cluster.
-        namespace: Namespace of the operator; if empty, that of its Lease.
+        namespace: Namespace of the operator; if empty, the one that the Market's status names.
     """
 
     def __init__(self, cluster: Cluster, namespace: str = "") -> None:
-        self._cluster, self._namespace = cluster, namespace
+        self._cluster, self._namespace = cluster, namespace or None
         self._complete: dict[int, Part | None] = {}
 
     def read(self, since: int, step: int) -> History:
@@ -84,7 +86,7 @@ class HistoryReader:
         slots = range(slot_of(first), slot_of(now) + 1)
         missing = [slot for slot in slots if slot not in self._complete]
         try:
-            found = self._get([history_part(place_of(slot)) for slot in missing])
+            found = self._get(namespace, [history_part(place_of(slot)) for slot in missing])
         except ApiError as error:
             if error.reason != "forbidden":
                 raise
@@ -112,7 +114,7 @@ class HistoryReader:
         numbers = range(max(start // DAY, end // DAY - PLACES + 1), end // DAY + 1)
         namespace = self._place()
         try:
-            found = self._get([accounts_part(number % PLACES) for number in numbers])
+            found = self._get(namespace, [accounts_part(number % PLACES) for number in numbers])
         except ApiError as error:
             if error.reason != "forbidden":
                 raise
@@ -129,12 +131,12 @@ class HistoryReader:
             notes.append(_nothing(namespace))
         return Accounts(tuple(days), tuple(notes))
 
-    def _get(self, names: Sequence[str]) -> list[StoredPart | None]:
+    def _get(self, namespace: str, names: Sequence[str]) -> list[StoredPart | None]:
         with ThreadPoolExecutor(CONNECTIONS) as pool:
-            return list(pool.map(self._find, names))
+            return list(pool.map(lambda name: self._find(namespace, name), names))
 
-    def _find(self, name: str) -> StoredPart | None:
-        path = CONFIG_MAPS.path(quote(self._place(), safe=""), name)
+    def _find(self, namespace: str, name: str) -> StoredPart | None:
+        path = CONFIG_MAPS.path(quote(namespace, safe=""), name)
         try:
             return stored_part(self._cluster.get(path))
         except ApiError as error:
@@ -143,26 +145,30 @@ class HistoryReader:
             return None
 
     def _place(self) -> str:
-        self._namespace = self._namespace or namespace_of_operator(self._cluster)
+        if self._namespace is None:
+            status = _market_status(self._cluster)
+            self._namespace = status.operator_namespace
+            return operator_namespace(status)
         return self._namespace
 
 
 def namespace_of_operator(cluster: Cluster) -> str:
-    """Return the namespace of the operator's Lease; the usual one where that may not be seen.
+    """Ask for the namespace of the operator, as `operator_namespace` knows it.
 
     Raises:
         ApiError: The API server cannot be asked.
     """
+    return operator_namespace(_market_status(cluster))
+
+
+def _market_status(cluster: Cluster) -> MarketStatus:
+    """Return the status of the Market; an empty one if there is none, or it may not be seen."""
     try:
-        leases = list(cluster.every(LEASES, fieldSelector=f"metadata.name={OPERATOR}"))
+        return ApiObject.read(cluster.get(MARKETS.path(name=MARKET_NAME)), MarketStatus).status
     except ApiError as error:
-        if error.reason != "forbidden":
+        if error.reason not in {"forbidden", "missing"}:
             raise
-        return SYSTEM_NAMESPACE
-    newest = max(
-        leases, key=lambda each: str((each.get("spec") or {}).get("renewTime")), default={}
-    )
-    return str((newest.get("metadata") or {}).get("namespace") or SYSTEM_NAMESPACE)
+        return MarketStatus()
 
 
 def _part(slot: int, found: StoredPart | None) -> Part | None:

@@ -6,6 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
+
+from walras.resources.market import MarketStatus
 from walras_cli.cluster.connection import CONNECTIONS, resource
 from walras_cli.cluster.facts import Leases
 from walras_operator.runtime.kinds import Scope
@@ -46,7 +49,6 @@ def world_of(cluster: Cluster) -> World:
         return None
 
     with ThreadPoolExecutor(CONNECTIONS) as pool:
-        leases = pool.submit(_agents, cluster)
         withheld = [right for right in pool.map(hear, kinds.values()) if right is not None]
     if withheld:
         raise Failure(
@@ -55,19 +57,29 @@ def world_of(cluster: Cluster) -> World:
             f"to use with --from (see walras what-if -h)"
         )
     world = mirror.world(cluster.now.strftime("%Y-%m-%dT%H:%M:%SZ"))
-    agents = leases.result()
+    agents = _agents(cluster, world)
     return replace(world, agents=_reporting(world) if agents is None else agents)
 
 
-def _agents(cluster: Cluster) -> frozenset[str] | None:
-    """Return nodes whose agent lives; None if one may not see that."""
+def _agents(cluster: Cluster, world: World) -> frozenset[str] | None:
+    """Return nodes whose agent lives; None if one cannot see that."""
     try:
-        leases = Leases.of(cluster)
+        leases = Leases.of(cluster, _market_status(world))
     except ApiError as error:
         if error.reason != "forbidden":
             raise
         return None
+    if not leases.known:
+        return None
     return frozenset(node for node, alive in leases.agents.items() if alive)
+
+
+def _market_status(world: World) -> MarketStatus:
+    """Return the status of the Market; an empty one if it cannot be read."""
+    try:
+        return MarketStatus.read((world.market.status if world.market else None) or {})
+    except ValidationError:
+        return MarketStatus()
 
 
 def _reporting(world: World) -> frozenset[str]:

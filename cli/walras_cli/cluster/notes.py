@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from walras.resources.market import MarketSpec
+from walras.resources.market import MarketSpec, MarketStatus
 from walras_cli.cluster.connection import MARKETS, resource
+from walras_cli.cluster.facts import operator_namespace
 from walras_cli.cluster.figures import is_behind
 
 if TYPE_CHECKING:
@@ -55,8 +56,8 @@ def _operator(facts: Facts) -> Iterator[str]:
     leases = facts.leases
     if leases.known and leases.operator is None:
         yield (
-            "the operator has never run in this cluster (there is no Lease walras-operator); "
-            "install the chart, or check the operator's Deployment"
+            f"the operator has never run in this cluster (there is no Lease walras-operator in "
+            f"namespace {_place(facts)}); install the chart, or check the operator's Deployment"
         )
     elif leases.known and leases.operator is not None and not leases.operator_alive:
         ago = in_time(facts.now - leases.operator)
@@ -69,6 +70,10 @@ def _operator(facts: Facts) -> Iterator[str]:
             f"the operator has not decided yet on changes of {_listed(behind)}; if this persists, "
             f"check that the operator runs"
         )
+
+
+def _place(facts: Facts) -> str:
+    return operator_namespace(MarketStatus() if facts.market is None else facts.market.status)
 
 
 def _behind(facts: Facts) -> list[str]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from walras.accounts import COLUMNS, DAY, HOUR, Day, HourSums
+from walras.accounts import COLUMNS, DAY, HOUR, OTHERS, Day, HourSums
 from walras.history import FIELDS, GIB, SLOT, History, MarketSample, part_of, slot_of, stored
 from walras_service.failures import BadInput, Failure
 
@@ -248,7 +248,7 @@ def _users(prometheus: Prometheus, times: Range) -> dict[int, Table]:
     found = {figure: answer.result() for figure, answer in answers.items()}
     found["credits"] = _above_mean(found["credits"])
     tables: dict[int, Table] = {}
-    for name in sorted({name for series in found.values() for name in series}):
+    for name in sorted({name for series in found.values() for name in series} - {OTHERS}):
         mine = {figure: series.get(name, {}) for figure, series in found.items()}
         for time in sorted({time for points in mine.values() for time in points}):
             known = {

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +27,10 @@ if TYPE_CHECKING:
     from walras_cli.local.loop import Loop
     from walras_cli.local.measure import Measured
     from walras_profiler.campaign import Measurement, Trial, TrialObserver
+
+
+THIS_PROGRAM = (sys.executable, "-P", "-m", "walras_cli")
+"""Command that starts ``walras``; without ``-P``, it would run modules of the current folder."""
 
 
 @click.group()
@@ -183,9 +186,10 @@ def _recorded(record: Path | None, *, show: bool) -> Iterator[Path | None]:
         return
     with tempfile.TemporaryDirectory(prefix="walras-record-") as folder:
         file = record or Path(folder) / "run.json"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "walras_cli", "dashboard", "--follow", "-f", str(file)]
-        shown = subprocess.Popen([*command, "--port", "0"])
+        with suppress(OSError):  # the run says that it cannot write it
+            file.parent.mkdir(parents=True, exist_ok=True)
+        options = ["--follow", "-f", str(file), "--port", "0"]
+        shown = subprocess.Popen([*THIS_PROGRAM, "dashboard", *options])
         try:
             yield file
         finally:
@@ -349,9 +353,7 @@ def _report(
         from rich.console import Console
 
         Console().print(render(result))
-    elif output == "json":
-        click.echo(json.dumps(document(result), indent=2, ensure_ascii=False))
     else:
-        import yaml
+        from walras_cli.output import encoded
 
-        click.echo(yaml.safe_dump(document(result), sort_keys=False, allow_unicode=True), nl=False)
+        click.echo(encoded(document(result), output), nl=False)

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import tempfile
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import IO, TYPE_CHECKING, Literal
 
 from walras.sizes import WHOLE
 from walras_agent.local.placement import open_placer, remove_stale_runs, run_id
 from walras_agent.node_plan import NodePlan
 from walras_agent.topology import Topology
 from walras_profiler.command_runner import describe_failure
-from walras_profiler.launch import Command, LaunchedProcess, job_environment, launch
+from walras_profiler.launch import (
+    Command,
+    LaunchedProcess,
+    LaunchError,
+    job_environment,
+    launch,
+)
 from walras_profiler.reaper import Reaper
 
 if TYPE_CHECKING:
@@ -148,12 +155,26 @@ class Host:
             cores=cores, threads=threads, size=job.part(WHOLE), data=job.data
         )
         log = self.logs / f"{job.key}.log"
-        with log.open("wb") as output:
+        with new_log(log) as output:
             environment = job_environment(job.environment, place.environment, threads)
             command = Command(argv, environment, job.cwd, output=output, errors=output)
             process = launch(command, place.admit)
         self._reaper.guard_session(process.pid)
         return Running(process, log)
+
+
+def new_log(file: Path) -> IO[bytes]:
+    """Open the file for a job's output; one that is a link may lead to anything, and is refused.
+
+    Raises:
+        LaunchError: it cannot be written.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.fdopen(os.open(file, flags, 0o666), "wb")
+    except OSError as error:
+        why = "it is a symbolic link" if file.is_symlink() else error.strerror
+        raise LaunchError(f"its output cannot be written to {file}: {why}") from error
 
 
 @contextmanager

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, uuid5
 
@@ -32,7 +34,6 @@ from walras_operator.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
     from walras.plan import Plan
     from walras_cli.local.loop import Loop, View
@@ -60,6 +61,7 @@ class Recording:
     _written: float = -SECONDS
     _most: int = 0
     _fullest: list[Document] = field(default_factory=list)
+    _failed: bool = False
 
     def event(self, now: float, text: str) -> None:
         """Receive an event."""
@@ -84,11 +86,35 @@ class Recording:
             self._write(self._fullest)
 
     def _write(self, documents: Iterable[Document]) -> None:
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = self.file.with_name(f".{self.file.name}.{os.getpid()}")
+        """Write the record; if that fails, say so once, since the run does not need it."""
         text = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(documents)})
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(self.file)
+        try:
+            _replace(self.file, text)
+        except OSError as error:
+            if not self._failed:
+                self.view.event(
+                    max(self._written, 0.0),
+                    f"the record {self.file} cannot be written ({error.strerror or error}), and "
+                    f"is tried again; the run goes on",
+                )
+            self._failed = True
+
+
+def _replace(file: Path, text: str) -> None:
+    """Write a file as a whole, by a new one whose name nobody can have taken before.
+
+    Raises:
+        OSError: It cannot be written, and is as before.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        Path(name).replace(file)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
 
 
 def documents_of_run(loop: Loop) -> list[Document]:
@@ -202,11 +228,12 @@ def _with_source(status: Document, state: JobState) -> Document:
 
 
 def _document(resource: Any, status: Document) -> Document:
+    """Return an object with its status, without environment variables, which often are secrets."""
     metadata = {"name": resource.metadata.name}
     if resource.kind in kinds.NAMESPACED:
         metadata["namespace"] = resource.metadata.namespace
     spec = resource.spec.model_dump(
-        by_alias=True, mode="json", exclude_unset=True, exclude_none=True
+        by_alias=True, mode="json", exclude={"env"}, exclude_unset=True, exclude_none=True
     )
     made = {"apiVersion": API_VERSION, "kind": resource.kind, "metadata": metadata, "spec": spec}
     return {**made, "status": status} if status else made

@@ -523,6 +523,8 @@ class MarketStatus(ConditionedStatus):
 
     Attributes:
         leader: Name of the operator's pod that made the decision.
+        operator_namespace: Namespace of that pod, of the Leases of the operator and of the agents,
+            and of the history; absent before the first decision.
         epoch: Number and time of the decision.
         solver: How the division of cores was computed.
         scores: Measures of the decision's quality.
@@ -536,6 +538,7 @@ class MarketStatus(ConditionedStatus):
     """
 
     leader: str | None = None
+    operator_namespace: str | None = None
     epoch: EpochReport | None = None
     solver: SolverReport | None = None
     scores: ScoreReport | None = None

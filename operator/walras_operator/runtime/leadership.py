@@ -73,6 +73,11 @@ class Leadership:
         """Identity of this process."""
         return self._candidate.identity
 
+    @property
+    def namespace(self) -> str:
+        """Namespace of the Lease, which is the operator's own."""
+        return self._namespace
+
     def start(self) -> None:
         """Start to take part."""
         self._thread.start()

@@ -252,6 +252,7 @@ class Recompute:
             ends=self._ends.known,
             ledger_parts=self._read_ledger_parts(current, known, now),
             node_pools=self._pools.reports,
+            namespace=self._leadership.namespace,
         )
         current.again = current.rounding = None
         outcome, stamp = PublishResult(), None

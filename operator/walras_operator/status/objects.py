@@ -28,6 +28,10 @@ KEPT_WHEN_BROKEN = frozenset({"SpeedupProfile", "Market"})
 """Kinds whose status holds what cannot be recomputed: measurements and credits."""
 
 
+OPERATOR_NAMESPACE = "operatorNamespace"
+"""Field of the Market's status."""
+
+
 class StatusUpdate(NamedTuple):
     """Status of an object as last written, and as it is to be."""
 
@@ -115,6 +119,18 @@ def _lasting(before: Mapping[str, Any], world: World) -> Document:
     runs = runs_without_grants(before, world.now)
     kept: Document = {"runs": runs} if runs else {}
     return kept | ({"deadline": before["deadline"]} if "deadline" in before else {})
+
+
+def with_operator_namespace(update: StatusUpdate, world: World) -> StatusUpdate:
+    """Return an update of which that of the Market also says where the operator is.
+
+    Readers trust Leases and history in that namespace only, because whoever may write a namespace
+    can forge them in it. Nobody else may write the status of the Market.
+    """
+    namespace = world.namespace or update.before.get(OPERATOR_NAMESPACE)
+    if (update.object.kind, update.object.name) != ("Market", MARKET_NAME) or not namespace:
+        return update
+    return update._replace(after={**update.after, OPERATOR_NAMESPACE: namespace})
 
 
 def status_changes(

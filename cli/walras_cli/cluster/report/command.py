@@ -67,7 +67,7 @@ class By(click.ParamType[frozenset[str], str]):
 
 
 @click.command(short_help="Show what users were entitled to, held and paid over weeks or months.")
-@target_options("Namespace of the operator.  [default: that of its Lease]")
+@target_options("Namespace of the operator.  [default: the one that the Market names]")
 @click.option(
     "--since", type=When(), default="30d", show_default=True, metavar="WHEN", help="Start."
 )
@@ -112,7 +112,7 @@ class By(click.ParamType[frozenset[str], str]):
     "--prometheus-match",
     default="",
     metavar="LABELS",
-    help='Label matchers of the operator\'s metrics in it, such as cluster="a".',
+    help='Label matchers that only the operator\'s metrics have in it, such as cluster="a".',
 )
 @click.option("--prometheus-token", metavar="FILE", help="File with a bearer token for Prometheus.")
 def report(
@@ -158,7 +158,7 @@ def report(
         if by != {"user", "month"}:
             raise BadInput("--format opencost has rows by user and month; drop --by")
     from walras_cli.cluster.report.page import ReportPage
-    from walras_cli.cluster.report.sums import Prices, report_of
+    from walras_cli.cluster.report.sums import Prices, named_users, report_of
     from walras_cli.output import show
 
     prices = Prices(core_hour_price, gib_hour_price)
@@ -170,8 +170,9 @@ def report(
             prometheus, prometheus_match, prometheus_token, since, until
         )
         source = "prometheus"
+    days, strange = named_users(days)
     made = report_of(days, start, end, by_user="user" in by, by_month="month" in by, prices=prices)
-    page = ReportPage(made, source, notes)
+    page = ReportPage(made, source, (*notes, *strange))
     if style == "opencost":
         from walras_cli.cluster.report.opencost import opencost
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import unicodedata
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -82,7 +83,13 @@ class ReportPage:
             figures = [getattr(row.cores, name) for name in cores]
             figures += [getattr(row.memory, name) for name in memory]
             writer.writerow(
-                [row.user, row.month, *map(_exact, (*figures, row.cost)), observed, seconds]
+                [
+                    _cell(row.user),
+                    _cell(row.month),
+                    *map(_exact, (*figures, row.cost)),
+                    observed,
+                    seconds,
+                ]
             )
         return text.getvalue()
 
@@ -128,6 +135,12 @@ def _table(report: Report) -> Table:
 def _cells(row: Row) -> list[str]:
     cores = [decimal(getattr(row.cores, name), 3 if name == "price" else 1) for name in _CORES]
     return cores + [decimal(getattr(row.memory, name), 1) for name in _MEMORY]
+
+
+def _cell(text: str) -> str:
+    """Return a text that no spreadsheet takes for a formula, and without control characters."""
+    shown = "".join(each for each in text if unicodedata.category(each) not in {"Cc", "Cf", "Cs"})
+    return f"'{shown}" if shown.startswith(("=", "+", "-", "@")) else shown
 
 
 def _exact(value: float | None) -> str:

@@ -6,14 +6,16 @@ every period says how much of it was observed, and where its gaps are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from walras.accounts import COLUMNS, HOUR, OTHERS, HourSums
+from walras.resources.fields import LONGEST_NAME, NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from walras.accounts import Day
     from walras.blocks import Values
@@ -273,6 +275,44 @@ def _gaps(missing: Mapping[int, int], end: int) -> Iterator[Gap]:
 def _gap(run: Sequence[int], missing: Mapping[int, int], end: int) -> Gap:
     last = min(run[-1] + HOUR, end)
     return Gap(rfc3339(run[0]), rfc3339(last), sum(missing[time] for time in run))
+
+
+def named_users(days: Iterable[Day]) -> tuple[tuple[Day, ...], tuple[str, ...]]:
+    """Return days without rows that no Entitlement can have, and a line about these.
+
+    Names come from storage or from metrics, to which others may have added.
+    """
+    made: list[Day] = []
+    strange: set[str] = set()
+    for day in days:
+        unknown = {
+            name for hour in day.hours.values() for name in hour.users if not _may_be_user(name)
+        }
+        strange |= unknown
+        made.append(_without(day, unknown) if unknown else day)
+    if not strange:
+        return tuple(made), ()
+    shown = ascii(min(strange)[:40])
+    note = (
+        f"{len(strange)} rows are left out, since no Entitlement can have their name, such as "
+        f"{shown}: somebody else than the operator has written them"
+    )
+    return tuple(made), (note,)
+
+
+def _may_be_user(name: str) -> bool:
+    valid = len(name) <= LONGEST_NAME and re.fullmatch(NAME, name) is not None
+    return valid or name == OTHERS
+
+
+def _without(day: Day, names: Collection[str]) -> Day:
+    hours = {
+        time: replace(
+            hour, users={name: row for name, row in hour.users.items() if name not in names}
+        )
+        for time, hour in day.hours.items()
+    }
+    return replace(day, hours=hours)
 
 
 def is_others(name: str) -> bool:
