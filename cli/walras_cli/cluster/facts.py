@@ -45,8 +45,10 @@ if TYPE_CHECKING:
     from walras_service.kinds import Kind
 
 SLACK = timedelta(seconds=5)
-"""Time after its expiry for which a Lease counts, and by which it may have been renewed in the
-future, because clocks and requests differ."""
+"""Time after its expiry for which a Lease counts, because clocks and requests differ."""
+
+MOST_AHEAD = timedelta(hours=1)
+"""Most by which the clock that renewed a Lease may be ahead; beyond it, the time says nothing."""
 
 
 def operator_namespace(market: MarketStatus) -> str:
@@ -113,7 +115,7 @@ def _alive(lease: Document, now: datetime) -> bool:
     return (
         renewed is not None
         and bool(spec.get("holderIdentity"))
-        and -SLACK <= now - renewed < lasts + SLACK
+        and -MOST_AHEAD <= now - renewed < lasts + SLACK
     )
 
 
