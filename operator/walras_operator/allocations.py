@@ -299,11 +299,20 @@ def _grants(held: Sequence[tuple[Grant, Pod]]) -> tuple[GrantSpec, ...]:
 
 
 def divide(size: int, weights: Sequence[int]) -> list[int]:
-    """Divide a pool by weight into whole parts of at least 1 that add up to at most ``size``."""
+    """Divide a pool by weight into whole parts of at least 1 that add up to at most ``size``.
+
+    Where a part by weight would be nothing, everybody has 1 first, and weights divide the rest.
+
+    Args:
+        size: Size of the pool, at least the number of weights.
+        weights: Positive weights.
+    """
     total = sum(weights)
-    parts = [max(size * weight // total, 1) for weight in weights]
-    parts[parts.index(max(parts))] -= max(sum(parts) - size, 0)
-    return parts
+    parts = [size * weight // total for weight in weights]
+    if all(parts):
+        return parts
+    rest = size - len(weights)
+    return [1 + rest * weight // total for weight in weights]
 
 
 def _keep_similar(
