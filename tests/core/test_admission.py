@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from walras.admission import AccessPolicy, EntitlementError, admit, check_tree, divide_by_shares
+from walras.admission import (
+    SMALLEST_PART,
+    AccessPolicy,
+    EntitlementError,
+    admit,
+    check_tree,
+    divide_by_shares,
+)
 from walras.snapshot import Entitlement, Job, Node, Snapshot
 
 COMPANY = (
@@ -55,6 +62,22 @@ def test_idle_parts_go_to_the_nearest_relatives(
     parts = divide_by_shares(COMPANY, active)
     assert parts.keys() == active
     assert {name: parts[name] for name in expected} == pytest.approx(expected)
+
+
+def test_no_part_is_too_small_for_a_budget() -> None:
+    vast = 2**31 - 1
+    parts = divide_by_shares(
+        [
+            Entitlement("rich", vast),
+            Entitlement("poor", 1),
+            Entitlement("richer", vast, "poor"),
+            Entitlement("poorer", 1, "poor"),
+        ],
+        ["rich", "richer", "poorer"],
+    )
+    assert parts["poorer"] == pytest.approx(SMALLEST_PART)
+    assert parts["richer"] == pytest.approx(1 / vast)
+    assert sum(parts.values()) == pytest.approx(1, abs=1e-15)
 
 
 def test_nobody_active_divides_nothing() -> None:
