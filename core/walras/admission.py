@@ -78,20 +78,25 @@ def check_tree(entitlements: Sequence[Entitlement]) -> dict[str, Entitlement]:
         if each.name in by_name:
             raise EntitlementError(each.name, "is defined twice; rename one")
         by_name[each.name] = each
+    rooted: set[str] = set()
     for each in entitlements:
-        path = [each.name]
-        while (parent := by_name[path[-1]].parent) is not None:
+        name = each.name
+        path = {name: None}
+        while name not in rooted and (parent := by_name[name].parent) is not None:
             if parent not in by_name:
                 raise EntitlementError(
-                    path[-1],
+                    name,
                     f"has parent {parent}, which does not exist; create it or correct spec.parent",
                 )
             if parent in path:
-                cycle = " -> ".join([*path[path.index(parent) :], parent])
+                names = list(path)
+                cycle = " -> ".join([*names[names.index(parent) :], parent])
                 raise EntitlementError(
                     parent, f"is its own ancestor ({cycle}); remove spec.parent from one of them"
                 )
-            path.append(parent)
+            path[parent] = None
+            name = parent
+        rooted.update(path)
     return by_name
 
 

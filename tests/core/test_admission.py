@@ -149,6 +149,37 @@ def test_entitlements_that_form_no_tree_are_named(
         check_tree(entitlements)
 
 
+class CountedName(str):
+    """A name that counts how often it is compared or looked up."""
+
+    __slots__ = ()
+    uses = 0
+
+    def __eq__(self, other: object) -> bool:
+        CountedName.uses += 1
+        return super().__eq__(other)
+
+    def __hash__(self) -> int:
+        CountedName.uses += 1
+        return super().__hash__()
+
+
+def uses_of_names(depth: int) -> int:
+    """Return how often the check of a chain of entitlements compares or looks up a name."""
+    chain = [
+        Entitlement(CountedName(f"e{i}"), 1, CountedName(f"e{i - 1}") if i else None)
+        for i in range(depth)
+    ]
+    before = CountedName.uses
+    check_tree(chain)
+    check_tree(chain[::-1])
+    return CountedName.uses - before
+
+
+def test_the_check_of_a_tree_grows_with_its_size_alone() -> None:
+    assert uses_of_names(200) < 5 * uses_of_names(50)
+
+
 def job(name: str, entitlement: str, namespace: str = "a", **labels: str) -> Job:
     return Job(namespace, name, entitlement, "node", 0.9, namespace_labels=labels)
 
