@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ from worlds import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from types import FrameType
 
     from walras_operator.world import Decision, Document, World
 
@@ -500,3 +502,31 @@ def test_a_job_in_another_namespace_is_never_selected() -> None:
     names = sorted((each.object.namespace, each.object.name) for each in decide(before).jobs)
     assert names == [("lab", "train"), ("other", "train")]
     assert all(isinstance(each, MarketJob) for each in before.objects.jobs)
+
+
+def calls_to_make_jobs(jobs: int) -> int:
+    """Return the calls by which 20 workloads get MarketJobs beside a number of others' jobs."""
+    others = (job(f"other-{number}", namespace="other") for number in range(jobs))
+    pods = (member(f"p-{number}", owner("Job", f"new-{number}")) for number in range(20))
+    there = seen(*others, *pods)
+    rules = decide(there).rules
+    assert rules is not None
+    calls = 0
+
+    def count(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        made = workload_jobs(there, rules)
+    finally:
+        sys.setprofile(before)
+    assert len(made.writes) == 20
+    return calls
+
+
+def test_names_for_new_jobs_take_no_work_for_each_job_there_is() -> None:
+    calls_to_make_jobs(0)  # caches
+    assert calls_to_make_jobs(300) < calls_to_make_jobs(0) + 10 * 300
