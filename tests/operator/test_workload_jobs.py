@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from counted_calls import calls_of
 from walras.resources.cluster import OwnerReference, Pod
 from walras.resources.kinds import MarketJob
 from walras.resources.selection import OwnerKey
@@ -32,7 +32,6 @@ from worlds import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from types import FrameType
 
     from walras_operator.world import Decision, Document, World
 
@@ -511,22 +510,9 @@ def calls_to_make_jobs(jobs: int) -> int:
     there = seen(*others, *pods)
     rules = decide(there).rules
     assert rules is not None
-    calls = 0
-
-    def count(_frame: FrameType, event: str, _argument: object) -> None:
-        nonlocal calls
-        calls += event == "call"
-
-    before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        made = workload_jobs(there, rules)
-    finally:
-        sys.setprofile(before)
-    assert len(made.writes) == 20
-    return calls
+    assert len(workload_jobs(there, rules).writes) == 20
+    return calls_of(lambda: workload_jobs(there, rules))
 
 
 def test_names_for_new_jobs_take_no_work_for_each_job_there_is() -> None:
-    calls_to_make_jobs(0)  # caches
     assert calls_to_make_jobs(300) < calls_to_make_jobs(0) + 10 * 300
