@@ -28,7 +28,7 @@ from worlds import (
 )
 
 if TYPE_CHECKING:
-    from walras_operator.world import Decision
+    from walras_operator.world import Decision, World
 
 
 @given(
@@ -104,6 +104,37 @@ def test_a_node_has_no_more_grants_than_its_allocation_has_room_for() -> None:
     assert len(grants(decision)["n1"]) == MOST_GRANTS
     message = condition(decision, "MarketJob", "train", "lab")[2]
     assert "2 of 1002 wait: Pod p-1000 n1 has 1000 pods in the market, the limit" in message
+
+
+def crowded(**strangers: Any) -> World:
+    """Return a world with three pods on a node, and 1000 of a stranger if these are described."""
+    names = ["x", "y", "z"]
+    crowd = [
+        pod(f"b-{number:04d}", "b", namespace="attic", cpu="0", **strangers)
+        for number in range(MOST_GRANTS if strangers else 0)
+    ]
+    return world(
+        *(market(), entitlement(), entitlement("attic", namespaces=["attic"])),
+        *(job(), job("b", "attic", "attic"), node(cpu="8")),
+        *(pod(name, cpu="0") for name in names),
+        *crowd,
+    )
+
+
+def test_pods_that_no_kubelet_has_admitted_take_nobodys_place_in_a_full_allocation() -> None:
+    there = grants(decide(crowded(phase="Pending")))["n1"]
+    assert len(there) == MOST_GRANTS
+    assert {"x", "y", "z"} <= there.keys()
+
+
+def test_new_pods_take_no_grant_from_others_in_a_full_allocation() -> None:
+    before = crowded()
+    running = outcome(before, decide(before))
+    later = decide(replace(running, objects=crowded(phase="Running").objects))
+    there = grants(later)["n1"]
+    assert len(there) == MOST_GRANTS
+    assert {"x", "y", "z"} <= there.keys()
+    assert condition(later, "MarketJob", "b", "attic")[1] == "Waiting"
 
 
 @pytest.mark.parametrize(
