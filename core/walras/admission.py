@@ -16,6 +16,14 @@ if TYPE_CHECKING:
 MOST_NAMED = 8
 """Entitlements that a message lists by name; it only counts the others."""
 
+SMALLEST_PART = 1e-12
+"""Least part of the cluster of an active entitlement, before parts are made to sum to 1 again.
+
+It is a thousandth of a core in a billion, so nobody misses it. Nested entitlements with few shares
+beside siblings with many would have less, down to 0: then no mechanism could price a budget, and
+the whole market would stop.
+"""
+
 
 class EntitlementError(ValueError):
     """Entitlements that do not form a tree.
@@ -70,20 +78,25 @@ def check_tree(entitlements: Sequence[Entitlement]) -> dict[str, Entitlement]:
         if each.name in by_name:
             raise EntitlementError(each.name, "is defined twice; rename one")
         by_name[each.name] = each
+    rooted: set[str] = set()
     for each in entitlements:
-        path = [each.name]
-        while (parent := by_name[path[-1]].parent) is not None:
+        name = each.name
+        path = {name: None}
+        while name not in rooted and (parent := by_name[name].parent) is not None:
             if parent not in by_name:
                 raise EntitlementError(
-                    path[-1],
+                    name,
                     f"has parent {parent}, which does not exist; create it or correct spec.parent",
                 )
             if parent in path:
-                cycle = " -> ".join([*path[path.index(parent) :], parent])
+                names = list(path)
+                cycle = " -> ".join([*names[names.index(parent) :], parent])
                 raise EntitlementError(
                     parent, f"is its own ancestor ({cycle}); remove spec.parent from one of them"
                 )
-            path.append(parent)
+            path[parent] = None
+            name = parent
+        rooted.update(path)
     return by_name
 
 
@@ -100,6 +113,7 @@ def divide_by_shares(
 
     At every level of the tree, siblings with an active entitlement in their subtree divide their
     parent's part by shares. The part of the others is so lent to them, nearest relatives first.
+    No part is smaller than `SMALLEST_PART`, but for what makes them sum to 1.
 
     Args:
         entitlements: Entitlements of the tree.
@@ -129,7 +143,16 @@ def divide_by_shares(
             if child.name in present:
                 parts[child.name] = mine
             pending.append((child.name, mine))
-    return {name: parts[name] for name in by_name if name in parts}
+    return _raised({name: parts[name] for name in by_name if name in parts})
+
+
+def _raised(parts: dict[str, float]) -> dict[str, float]:
+    """Return parts that sum to 1 with those below `SMALLEST_PART` raised to it."""
+    if all(part >= SMALLEST_PART for part in parts.values()):
+        return parts
+    raised = {name: max(part, SMALLEST_PART) for name, part in parts.items()}
+    total = sum(raised.values())
+    return {name: part / total for name, part in raised.items()}
 
 
 def _claim(entitlement: Entitlement, *, of_memory: bool) -> int:

@@ -114,7 +114,7 @@ def allocate(
             desired[name] = current[name]
             ungranted.update(_without_grant(by_node.get(name, ()), current[name], frozen[name]))
             continue
-        mine = _grantable(by_node.get(name, ()), ungranted)
+        mine = _grantable(by_node.get(name, ()), current.get(name), ungranted)
         new = AllocationSpec(
             mode,
             rules.cores.unit,
@@ -247,23 +247,35 @@ def _grant(spec: GrantSpec) -> Document:
 
 
 def _grantable(
-    held: Sequence[tuple[Grant, Pod]], ungranted: dict[tuple[str, str], str]
+    held: Sequence[tuple[Grant, Pod]],
+    current: AllocationSpec | None,
+    ungranted: dict[tuple[str, str], str],
 ) -> list[tuple[Grant, Pod]]:
-    """Return the grants that a NodeAllocation can carry; add to ``ungranted`` why others cannot."""
+    """Return the grants that a NodeAllocation can carry; add to ``ungranted`` why others cannot.
+
+    Beyond the limit, pods that no kubelet has admitted, of which anybody can send any number to a
+    node, stand back behind the others, and then pods without a grant behind those that have one.
+    """
     seen: set[str] = set()
-    fitting: list[tuple[Grant, Pod]] = []
+    valid: list[tuple[Grant, Pod]] = []
     for grant, pod in sorted(held, key=lambda each: _name(each[1])):
         uid = pod.metadata.uid
         if _UID.fullmatch(uid) is None:
             ungranted[_name(pod)] = f"its UID {uid[:64]!r} is invalid; delete and recreate the pod"
         elif uid in seen:
             ungranted[_name(pod)] = f"another pod on {grant.node} has its UID; delete one of them"
-        elif len(fitting) == MOST_GRANTS:
-            ungranted[_name(pod)] = f"{grant.node} has {MOST_GRANTS} pods in the market, the limit"
         else:
             seen.add(uid)
-            fitting.append((grant, pod))
-    return fitting
+            valid.append((grant, pod))
+    if len(valid) <= MOST_GRANTS:
+        return valid
+    has_grant = set() if current is None else {each.uid for each in current.grants}
+    ranked = sorted(
+        valid, key=lambda each: (not each[1].admitted, each[1].metadata.uid not in has_grant)
+    )
+    for grant, pod in ranked[MOST_GRANTS:]:
+        ungranted[_name(pod)] = f"{grant.node} has {MOST_GRANTS} pods in the market, the limit"
+    return sorted(ranked[:MOST_GRANTS], key=lambda each: _name(each[1]))
 
 
 def _name(pod: Pod) -> tuple[str, str]:
@@ -299,11 +311,20 @@ def _grants(held: Sequence[tuple[Grant, Pod]]) -> tuple[GrantSpec, ...]:
 
 
 def divide(size: int, weights: Sequence[int]) -> list[int]:
-    """Divide a pool by weight into whole parts of at least 1 that add up to at most ``size``."""
+    """Divide a pool by weight into whole parts of at least 1 that add up to at most ``size``.
+
+    Where a part by weight would be nothing, everybody has 1 first, and weights divide the rest.
+
+    Args:
+        size: Size of the pool, at least the number of weights.
+        weights: Positive weights.
+    """
     total = sum(weights)
-    parts = [max(size * weight // total, 1) for weight in weights]
-    parts[parts.index(max(parts))] -= max(sum(parts) - size, 0)
-    return parts
+    parts = [size * weight // total for weight in weights]
+    if all(parts):
+        return parts
+    rest = size - len(weights)
+    return [1 + rest * weight // total for weight in weights]
 
 
 def _keep_similar(

@@ -115,7 +115,13 @@ def clipped(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
-def summarize(parts: Sequence[str]) -> str:
-    """Return the first `MAX_LISTED` sentences, and how many more there are."""
-    more = f"; and {len(parts) - MAX_LISTED} more" if len(parts) > MAX_LISTED else ""
+def summarize(parts: Sequence[str], count: int = 0) -> str:
+    """Return the first `MAX_LISTED` sentences, and how many more there are.
+
+    Args:
+        parts: Sentences, or only the first of them.
+        count: Number of all sentences, if ``parts`` are only the first.
+    """
+    count = max(count, len(parts))
+    more = f"; and {count - MAX_LISTED} more" if count > MAX_LISTED else ""
     return "; ".join(parts[:MAX_LISTED]) + more

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from walras_operator.colocating.status import colocation_status
+from walras_operator.conditions import MAX_LISTED, summarize
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,7 +45,7 @@ class JobOutcomes:
         ungranted: Why a pod cannot have its grant, by namespace and name of the pod.
         enforced: Enforcement of grants, by node and pod UID.
         pods: Positions of each job's pods in the snapshot, by namespace and name of the job.
-        overlaps: Sentences about pods that other jobs select too, by namespace and name of the job.
+        overlaps: What to say of pods that other jobs select too, by namespace and name of the job.
         unmeasured: Why a job's speedup has not been measured, by namespace and name of the job.
         bids: Outcomes of bids in auctions, by namespace and name of the job.
         colocations: Co-runners of pods that were placed in pairs, by title of the pod.
@@ -60,7 +61,7 @@ class JobOutcomes:
     ungranted: Mapping[Name, str]
     enforced: Mapping[tuple[str, str], Enforcement]
     pods: Mapping[Name, Sequence[int]]
-    overlaps: Mapping[Name, Sequence[str]]
+    overlaps: Mapping[Name, str]
     unmeasured: Mapping[Name, Problem] = field(default_factory=dict)
     bids: Mapping[Name, BidOutcome] = field(default_factory=dict)
     colocations: Mapping[str, PodColocation] = field(default_factory=dict)
@@ -94,19 +95,27 @@ class JobOutcomes:
         )
 
 
-def _overlaps(validated: Validated) -> dict[Name, list[str]]:
-    found: defaultdict[Name, list[str]] = defaultdict(list)
-    for number, jobs in validated.assembled.selection.contested.items():
-        pod = validated.objects.pods[number].metadata
-        first, *others = jobs
-        names = " and ".join(job.metadata.name for job in others[:3])
-        found[pod.namespace, first.metadata.name].append(
-            f"Pod {pod.name} is selected by {names} too; this job, the older, has it: correct the "
-            f"selector of one of them"
+def _overlaps(validated: Validated) -> dict[Name, str]:
+    return {
+        key: summarize(
+            [_overlap(validated, key, number) for number in overlap.first[:MAX_LISTED]],
+            overlap.pods,
         )
-        for job in others:
-            found[pod.namespace, job.metadata.name].append(
-                f"Pod {pod.name} is {first.metadata.name}'s, which is older and selects it too: "
-                f"correct the selector of one of them"
-            )
-    return {key: sorted(sentences) for key, sentences in found.items()}
+        for key, overlap in validated.assembled.selection.overlaps.items()
+    }
+
+
+def _overlap(validated: Validated, key: Name, number: int) -> str:
+    """Return a job's sentence about a pod that others select too."""
+    pod = validated.objects.pods[number].metadata
+    first, *others = validated.assembled.selection.contested[number]
+    if key != (first.metadata.namespace, first.metadata.name):
+        return (
+            f"Pod {pod.name} is {first.metadata.name}'s, which is older and selects it too: "
+            f"correct the selector of one of them"
+        )
+    names = " and ".join(job.metadata.name for job in others[:MAX_LISTED])
+    return (
+        f"Pod {pod.name} is selected by {names} too; this job, the older, has it: correct the "
+        f"selector of one of them"
+    )

@@ -11,6 +11,7 @@ import re
 from collections import ChainMap, defaultdict
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walras.admission import AccessPolicy
@@ -364,8 +365,8 @@ def _default_entitlement(namespace: str, labels: Mapping[str, str], access: Acce
 def _free_name(target: _Target, taken: Collection[Name]) -> str:
     """Return the workload's name, or one made of it that no other MarketJob has."""
     name = target.name[:_LONGEST_NAME]
-    candidates = [name, f"{name}-{target.kind.lower()}"]
-    candidates += (f"{name}-{target.kind.lower()}-{number}" for number in range(2, len(taken) + 3))
+    with_kind = f"{name}-{target.kind.lower()}"
+    candidates = chain((name, with_kind), (f"{with_kind}-{number}" for number in count(2)))
     return next(each for each in candidates if (target.namespace, each) not in taken)
 
 

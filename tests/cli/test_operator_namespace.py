@@ -110,8 +110,8 @@ def test_where_no_namespace_is_named_nothing_is_known_of_an_operator_elsewhere()
     ("renewed", "alive"),
     [
         (ALIVE, True),
-        (timedelta(seconds=4), True),
-        (timedelta(seconds=6), False),
+        (timedelta(minutes=59), True),
+        (timedelta(minutes=61), False),
         (timedelta(seconds=-19), True),
         (timedelta(seconds=-21), False),
         (NEVER_ENDING, False),

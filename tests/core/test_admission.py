@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from walras.admission import AccessPolicy, EntitlementError, admit, check_tree, divide_by_shares
+from walras.admission import (
+    SMALLEST_PART,
+    AccessPolicy,
+    EntitlementError,
+    admit,
+    check_tree,
+    divide_by_shares,
+)
 from walras.snapshot import Entitlement, Job, Node, Snapshot
 
 COMPANY = (
@@ -55,6 +62,22 @@ def test_idle_parts_go_to_the_nearest_relatives(
     parts = divide_by_shares(COMPANY, active)
     assert parts.keys() == active
     assert {name: parts[name] for name in expected} == pytest.approx(expected)
+
+
+def test_no_part_is_too_small_for_a_budget() -> None:
+    vast = 2**31 - 1
+    parts = divide_by_shares(
+        [
+            Entitlement("rich", vast),
+            Entitlement("poor", 1),
+            Entitlement("richer", vast, "poor"),
+            Entitlement("poorer", 1, "poor"),
+        ],
+        ["rich", "richer", "poorer"],
+    )
+    assert parts["poorer"] == pytest.approx(SMALLEST_PART)
+    assert parts["richer"] == pytest.approx(1 / vast)
+    assert sum(parts.values()) == pytest.approx(1, abs=1e-15)
 
 
 def test_nobody_active_divides_nothing() -> None:
@@ -124,6 +147,37 @@ def test_entitlements_that_form_no_tree_are_named(
 ) -> None:
     with pytest.raises(EntitlementError, match=message):
         check_tree(entitlements)
+
+
+class CountedName(str):
+    """A name that counts how often it is compared or looked up."""
+
+    __slots__ = ()
+    uses = 0
+
+    def __eq__(self, other: object) -> bool:
+        CountedName.uses += 1
+        return super().__eq__(other)
+
+    def __hash__(self) -> int:
+        CountedName.uses += 1
+        return super().__hash__()
+
+
+def uses_of_names(depth: int) -> int:
+    """Return how often the check of a chain of entitlements compares or looks up a name."""
+    chain = [
+        Entitlement(CountedName(f"e{i}"), 1, CountedName(f"e{i - 1}") if i else None)
+        for i in range(depth)
+    ]
+    before = CountedName.uses
+    check_tree(chain)
+    check_tree(chain[::-1])
+    return CountedName.uses - before
+
+
+def test_the_check_of_a_tree_grows_with_its_size_alone() -> None:
+    assert uses_of_names(200) < 5 * uses_of_names(50)
 
 
 def job(name: str, entitlement: str, namespace: str = "a", **labels: str) -> Job:

@@ -7,12 +7,16 @@ from decimal import Decimal
 from typing import Any, TypeVar
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from counted_calls import calls_of
 from walras.clearing import clear
 from walras.resources.assembly import Assembled, Objects, _as_pod, assemble, policy_of
 from walras.resources.cluster import Namespace, NodeObject, Pod, quantity
 from walras.resources.kinds import EntitlementObject, Market, MarketJob, MarketSpec, SpeedupProfile
 from walras.resources.parse import ResourceError, parse_object
+from walras.resources.selection import MOST_KEPT, Overlap, select
 from walras.resources.supply import MOST_MEMORY, ProcessorCounts
 from walras.resources.terms import ASSUMED_FRACTION, speedup_of
 from walras.snapshot import Bid, Job, MemoryDemand, Policy
@@ -202,6 +206,45 @@ def test_a_job_takes_no_pods_from_an_older_one() -> None:
         1: "a",
     }
     assert [each.metadata.name for each in made_of.selection.contested[0]] == ["b", "a"]
+
+
+LABEL_SETS = st.dictionaries(st.sampled_from("xyz"), st.sampled_from("12"), max_size=3)
+
+
+@given(st.lists(LABEL_SETS.filter(bool), max_size=20), st.lists(LABEL_SETS, max_size=20))
+def test_a_selection_names_the_first_jobs_of_each_pod_and_counts_the_pods_of_each_job(
+    selectors: list[dict[str, str]], labels: list[dict[str, str]]
+) -> None:
+    jobs = [
+        job(f"j{number:02}", selector={"matchLabels": each})
+        for number, each in enumerate(selectors)
+    ]
+    pods = [pod(f"p{-number % 7}-{number:02}", labels=each) for number, each in enumerate(labels)]
+    selection = select(jobs, pods)
+    mine = [
+        [job for job, wanted in zip(jobs, selectors, strict=True) if wanted.items() <= own.items()]
+        for own in labels
+    ]
+    several = [number for number, found in enumerate(mine) if len(found) > 1]
+    by_name = sorted(several, key=lambda number: pods[number].metadata.name)
+    assert selection.job == {number: found[0] for number, found in enumerate(mine) if found}
+    assert selection.contested == {number: tuple(mine[number][:MOST_KEPT]) for number in several}
+    assert selection.overlaps == {
+        ("lab", each.metadata.name): Overlap(len(of_job), tuple(of_job[:MOST_KEPT]))
+        for each in jobs
+        if (of_job := [number for number in by_name if each in mine[number]])
+    }
+
+
+def contested(size: int) -> tuple[list[MarketJob], list[Pod]]:
+    """Return jobs that all select the same pods, as many of both."""
+    jobs = [job(f"j{number}", selector={"matchLabels": {"app": "x"}}) for number in range(size)]
+    return jobs, [pod(f"p{number}", labels={"app": "x"}) for number in range(size)]
+
+
+def test_the_work_of_a_selection_does_not_grow_with_the_pairs_of_jobs_and_pods() -> None:
+    few, many = contested(40), contested(160)
+    assert calls_of(lambda: select(*many)) < 5 * calls_of(lambda: select(*few))
 
 
 @pytest.mark.parametrize(

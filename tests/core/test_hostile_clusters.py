@@ -54,6 +54,17 @@ def magnitudes() -> Snapshot:
     return Snapshot(users(1, 10**6, 10**12), (Node("node-0", 1), Node("node-1", 4096)), jobs)
 
 
+def budgets_of_next_to_nothing() -> Snapshot:
+    """A chain of entitlements of one share, each beside a sibling of the most shares."""
+    depth, both = 40, frozenset({"a"})
+    parents = [None, *(f"chain-{i}" for i in range(depth - 1))]
+    chain = (Entitlement(f"chain-{i}", 1, parent) for i, parent in enumerate(parents))
+    rich = (Entitlement(f"user-{i}", 2**31 - 1, parent, both) for i, parent in enumerate(parents))
+    last = Entitlement(f"user-{depth}", 1, f"chain-{depth - 1}", both)
+    jobs = (job(i, 0, i, 0.9) for i in range(depth + 1))
+    return Snapshot((*chain, *rich, last), (Node("node-0", 512),), tuple(jobs))
+
+
 def one_of_everything() -> Snapshot:
     return Snapshot(users(1), (Node("node-0", 1),), (job(0, 0, 0, 1.0),))
 
@@ -67,6 +78,7 @@ def one_of_everything() -> Snapshot:
         one_user_of_many_nodes,
         everything_equal,
         magnitudes,
+        budgets_of_next_to_nothing,
         one_of_everything,
     ],
 )

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from walras.resources.cluster import quantity
@@ -28,15 +28,44 @@ from worlds import (
 )
 
 if TYPE_CHECKING:
-    from walras_operator.world import Decision
+    from walras_operator.world import Decision, World
 
 
-@given(st.integers(1, 64), st.lists(st.integers(1, 100), min_size=1, max_size=MOST_GRANTS))
+@given(
+    st.integers(1, 64),
+    st.lists(st.tuples(st.integers(1, 100), st.integers(1, 300)), min_size=1, max_size=4).map(
+        lambda groups: [weight for weight, pods in groups for _ in range(pods)][:MOST_GRANTS]
+    ),
+)
+@example(1, [100] * 50 + [1] * 80)
+@example(1, [100] * 10 + [1] * 500)
+@example(1, [100] + [1] * (MOST_GRANTS - 1))
 def test_parts_of_a_pool_are_never_nothing_nor_more_than_it(cores: int, weights: list[int]) -> None:
     parts = divide(cores * 1000, weights)
     assert min(parts) >= 1
     assert sum(parts) <= cores * 1000
     assert sum(parts) > cores * 1000 - len(parts)
+
+
+def test_a_pool_of_many_small_parts_makes_an_allocation_that_the_schema_takes() -> None:
+    sizes = {"rich": (200, 50), "poor": (1, 80)}
+    found = world(
+        market(),
+        node(cpu="1"),
+        *(
+            entitlement(name, shares=shares, namespaces=[name])
+            for name, (shares, _) in sizes.items()
+        ),
+        *(job(name, name, name) for name in sizes),
+        *(
+            pod(f"{name}-{number}", name, namespace=name, cpu="0")
+            for name, (_, pods) in sizes.items()
+            for number in range(pods)
+        ),
+    )
+    (written,) = outcome(found, decide(found)).allocations.values()
+    assert len(written.spec.grants) == 130
+    assert sum(each.cores for each in written.spec.grants) <= 1
 
 
 def sharing(hysteresis: str, shares: int) -> Any:
@@ -75,6 +104,37 @@ def test_a_node_has_no_more_grants_than_its_allocation_has_room_for() -> None:
     assert len(grants(decision)["n1"]) == MOST_GRANTS
     message = condition(decision, "MarketJob", "train", "lab")[2]
     assert "2 of 1002 wait: Pod p-1000 n1 has 1000 pods in the market, the limit" in message
+
+
+def crowded(**strangers: Any) -> World:
+    """Return a world with three pods on a node, and 1000 of a stranger if these are described."""
+    names = ["x", "y", "z"]
+    crowd = [
+        pod(f"b-{number:04d}", "b", namespace="attic", cpu="0", **strangers)
+        for number in range(MOST_GRANTS if strangers else 0)
+    ]
+    return world(
+        *(market(), entitlement(), entitlement("attic", namespaces=["attic"])),
+        *(job(), job("b", "attic", "attic"), node(cpu="8")),
+        *(pod(name, cpu="0") for name in names),
+        *crowd,
+    )
+
+
+def test_pods_that_no_kubelet_has_admitted_take_nobodys_place_in_a_full_allocation() -> None:
+    there = grants(decide(crowded(phase="Pending")))["n1"]
+    assert len(there) == MOST_GRANTS
+    assert {"x", "y", "z"} <= there.keys()
+
+
+def test_new_pods_take_no_grant_from_others_in_a_full_allocation() -> None:
+    before = crowded()
+    running = outcome(before, decide(before))
+    later = decide(replace(running, objects=crowded(phase="Running").objects))
+    there = grants(later)["n1"]
+    assert len(there) == MOST_GRANTS
+    assert {"x", "y", "z"} <= there.keys()
+    assert condition(later, "MarketJob", "b", "attic")[1] == "Waiting"
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import worlds
+from counted_calls import calls_of
 from walras.resources.model import MOST_ENTRIES
 from walras_operator.decision import decide
 from worlds import condition, entitlement, grants, job, market, node, pod, profile, world
 
 if TYPE_CHECKING:
-    from walras_operator.world import Document
+    from walras_operator.world import Document, World
 
 HEALTHY = (
     market(),
@@ -390,3 +391,36 @@ def test_no_status_of_a_pod_holds_anybody_up(field: str, junk: object) -> None:
     decision = decide(replace(running, objects=objects, allocations=allocations))
     assert decision.plan is not None
     assert {grant.pod for grant in decision.plan.grants} == {"train-0", "train-1"}
+
+
+def same_selector(size: int) -> World:
+    """Return a world with as many jobs as pods, in which each job selects all of the pods."""
+    names = [f"j{number:03}" for number in range(size)]
+    return world(
+        *(market(), entitlement(), node(cpu="8")),
+        *(job(name, selector={"matchLabels": {"app": "x"}}) for name in names),
+        *(pod(f"p{number:03}", "x", cpu="0") for number in range(size)),
+    )
+
+
+def test_jobs_that_select_the_same_pods_list_the_first_of_them_and_count_the_others() -> None:
+    decision = decide(same_selector(12))
+    way_out = "correct the selector of one of them"
+    listed = "; ".join(
+        f"Pod p00{pod} is selected by j001 and j002 and j003 too; this job, the older, has it: "
+        f"{way_out}"
+        for pod in range(3)
+    )
+    found = condition(decision, "MarketJob", "j000", "lab")
+    assert found == ("False", "Overlap", f"{listed}; and 9 more")
+    listed = "; ".join(
+        f"Pod p00{pod} is j000's, which is older and selects it too: {way_out}" for pod in range(3)
+    )
+    for name in ("j001", "j011"):
+        found = condition(decision, "MarketJob", name, "lab", type_="Selected")
+        assert found == ("False", "Overlap", f"{listed}; and 9 more")
+
+
+def test_the_work_of_a_decision_does_not_grow_with_the_pairs_of_jobs_and_pods() -> None:
+    few, many = same_selector(40), same_selector(160)
+    assert calls_of(lambda: decide(many)) < 5 * calls_of(lambda: decide(few))

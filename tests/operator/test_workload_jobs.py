@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from counted_calls import calls_of
 from walras.resources.cluster import OwnerReference, Pod
 from walras.resources.kinds import MarketJob
 from walras.resources.selection import OwnerKey
@@ -500,3 +501,18 @@ def test_a_job_in_another_namespace_is_never_selected() -> None:
     names = sorted((each.object.namespace, each.object.name) for each in decide(before).jobs)
     assert names == [("lab", "train"), ("other", "train")]
     assert all(isinstance(each, MarketJob) for each in before.objects.jobs)
+
+
+def calls_to_make_jobs(jobs: int) -> int:
+    """Return the calls by which 20 workloads get MarketJobs beside a number of others' jobs."""
+    others = (job(f"other-{number}", namespace="other") for number in range(jobs))
+    pods = (member(f"p-{number}", owner("Job", f"new-{number}")) for number in range(20))
+    there = seen(*others, *pods)
+    rules = decide(there).rules
+    assert rules is not None
+    assert len(workload_jobs(there, rules).writes) == 20
+    return calls_of(lambda: workload_jobs(there, rules))
+
+
+def test_names_for_new_jobs_take_no_work_for_each_job_there_is() -> None:
+    assert calls_to_make_jobs(300) < calls_to_make_jobs(0) + 10 * 300

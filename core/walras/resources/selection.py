@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from heapq import nsmallest
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from walras.resources.cluster import Pod
     from walras.resources.kinds import MarketJob
+    from walras.resources.terms import Name
 
 
 class OwnerKey(NamedTuple):
@@ -33,8 +35,29 @@ Controllers = Mapping[OwnerKey, OwnerReference | None]
 
 NO_CONTROLLERS: Controllers = MappingProxyType({})
 
+_NO_SELECTORS: Mapping[frozenset[tuple[str, str]], list[int]] = MappingProxyType({})
+
 MOST_LEVELS = 8
 """Owners above one another that are followed."""
+
+
+MOST_KEPT = 8
+"""Jobs that are kept of those that select one pod, and pods of those that one job contests.
+
+The others are only counted: thousands of jobs may each select thousands of pods.
+"""
+
+
+class Overlap(NamedTuple):
+    """The pods that a job and others select.
+
+    Attributes:
+        pods: Number of these pods.
+        first: Positions of the first of them by name, at most `MOST_KEPT`.
+    """
+
+    pods: int
+    first: tuple[int, ...]
 
 
 class Selection(NamedTuple):
@@ -42,12 +65,15 @@ class Selection(NamedTuple):
 
     Attributes:
         job: Owner of each selected pod that is alive, by the pod's position.
-        contested: All jobs that select the same pod, its owner first, by the pod's position; only
-            for pods that several jobs select.
+        contested: The first jobs that select the same pod, its owner first, at most `MOST_KEPT`, by
+            the pod's position; only for pods that several jobs select.
+        overlaps: Pods of each job that others select too, by namespace and name of the job; only
+            for jobs that have such pods.
     """
 
     job: dict[int, MarketJob]
     contested: dict[int, tuple[MarketJob, ...]]
+    overlaps: dict[Name, Overlap]
 
 
 def select(
@@ -64,54 +90,81 @@ def select(
         controllers: Controllers of the owners of pods, as far as they are known.
     """
     index = _Index(jobs, controllers)
-    selection = Selection({}, {})
+    selected: dict[int, MarketJob] = {}
+    contested: dict[int, tuple[MarketJob, ...]] = {}
     for number, pod in enumerate(pods):
         if not pod.alive or pod.is_static:
             continue
-        mine = list(index.candidates(pod))
+        mine = index.candidates(pod)
         if mine:
-            selection.job[number] = index.ranked[min(mine)]
-        if len(mine) > 1 and len(mine := sorted(set(mine))) > 1:
-            selection.contested[number] = tuple(index.ranked[rank] for rank in mine)
-    return selection
+            selected[number] = index.ranked[min(mine)]
+        if len(mine) > 1 and len(ranks := set(mine)) > 1:
+            first = nsmallest(MOST_KEPT, ranks)
+            contested[number] = tuple(index.ranked[rank] for rank in first)
+    return Selection(selected, contested, _overlaps(index, pods, contested))
+
+
+def _overlaps(index: _Index, pods: Sequence[Pod], contested: Iterable[int]) -> dict[Name, Overlap]:
+    """Return each job's pods that others select too."""
+    counts: Counter[int] = Counter()
+    first: defaultdict[int, list[int]] = defaultdict(list)
+    wanting = set(range(len(index.ranked)))  # ranks of jobs of which too few pods are known
+    for number in sorted(contested, key=lambda number: pods[number].metadata.name):
+        ranks = set(index.candidates(pods[number]))
+        counts.update(ranks)
+        for rank in wanting & ranks:
+            first[rank].append(number)
+            if len(first[rank]) == MOST_KEPT:
+                wanting.remove(rank)
+    keys = {rank: index.ranked[rank].metadata for rank in counts}
+    return {
+        (key.namespace, key.name): Overlap(counts[rank], tuple(first[rank]))
+        for rank, key in keys.items()
+    }
 
 
 class _Index:
     """An index of jobs by label or owner, so that a pod is not matched against all jobs.
 
-    A job with a label selector is indexed by its rarest label among all selectors.
+    A job with a label selector is indexed by its rarest label among all selectors, together with
+    the jobs that have the same selector.
     """
 
     def __init__(self, jobs: Sequence[MarketJob], controllers: Controllers) -> None:
         self._controllers = controllers
         self.ranked = sorted(jobs, key=lambda job: (_age(job), job.metadata.name))
-        self._wanted = [frozenset(_labels(job)) for job in self.ranked]
+        every_wanted = [frozenset(_labels(job)) for job in self.ranked]
         asked = Counter(
             (job.metadata.namespace, *label)
-            for job, wanted in zip(self.ranked, self._wanted, strict=True)
+            for job, wanted in zip(self.ranked, every_wanted, strict=True)
             for label in wanted
         )
-        self._by_label: defaultdict[tuple[str, str, str], list[int]] = defaultdict(list)
+        self._by_label: dict[
+            tuple[str, str, str], defaultdict[frozenset[tuple[str, str]], list[int]]
+        ] = {}
         self._by_owner: dict[str, defaultdict[tuple[str, str, str], list[int]]] = {}
-        for rank, job in enumerate(self.ranked):
+        for rank, (job, wanted) in enumerate(zip(self.ranked, every_wanted, strict=True)):
             namespace, target = job.metadata.namespace, job.spec.target_ref
-            labels = [(namespace, *label) for label in self._wanted[rank]]
+            labels = [(namespace, *label) for label in wanted]
             if labels:
-                self._by_label[min(labels, key=lambda label: (asked[label], label))].append(rank)
+                rarest = min(labels, key=lambda label: (asked[label], label))
+                self._by_label.setdefault(rarest, defaultdict(list))[wanted].append(rank)
             elif target is not None:
                 key = group_of(target.api_version), target.kind, target.name
                 self._by_owner.setdefault(namespace, defaultdict(list))[key].append(rank)
 
-    def candidates(self, pod: Pod) -> Iterator[int]:
-        """Yield the ranks of the jobs that select a pod."""
+    def candidates(self, pod: Pod) -> list[int]:
+        """Return the ranks of the jobs that select a pod, some of them twice."""
         namespace, labels = pod.metadata.namespace, pod.metadata.labels
-        for key, value in labels.items():
-            for rank in self._by_label.get((namespace, key, value), ()):
-                if self._wanted[rank] <= labels.items():
-                    yield rank
+        found: list[int] = []
+        for label in labels.items():
+            for wanted, ranks in self._by_label.get((namespace, *label), _NO_SELECTORS).items():
+                if wanted <= labels.items():
+                    found += ranks
         if by_owner := self._by_owner.get(namespace):
             for owner in _targets(pod, self._controllers):
-                yield from by_owner.get((owner.group, owner.kind, owner.name), ())
+                found += by_owner.get((owner.group, owner.kind, owner.name), ())
+        return found
 
 
 def _age(job: MarketJob) -> tuple[bool, str]:

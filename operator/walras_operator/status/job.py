@@ -61,7 +61,7 @@ def job_status(
     states = job_conditions(
         job,
         outcomes.validated,
-        outcomes.overlaps.get(key, ()),
+        outcomes.overlaps.get(key, ""),
         pods,
         outcomes.unmeasured.get(key),
     )

@@ -25,7 +25,7 @@ NO_PODS = Problem(
 def job_conditions(
     job: MarketJob,
     validated: Validated,
-    overlaps: Sequence[str],
+    overlap: str,
     pods: Sequence[Document],
     unmeasured: Problem | None,
 ) -> dict[str, ConditionState]:
@@ -34,16 +34,16 @@ def job_conditions(
     Args:
         job: The MarketJob.
         validated: Speedups and problems of all jobs.
-        overlaps: A sentence for each of its pods that other jobs select too.
+        overlap: What to say of its pods that other jobs select too; empty if there are none.
         pods: Result for each of its pods.
         unmeasured: Why its speedup has not been measured; None if it has, or need not be.
     """
     problem = validated.jobs.get((job.metadata.namespace, job.metadata.name))
     return {
-        "Ready": _ready(problem, overlaps, pods),
+        "Ready": _ready(problem, overlap, pods),
         "Admitted": _admitted(job, problem),
         "Profiled": _profiled(job, validated, problem, unmeasured),
-        "Selected": _selected(problem, overlaps, pods),
+        "Selected": _selected(problem, overlap, pods),
     }
 
 
@@ -92,13 +92,11 @@ def overcommitted(short: Sequence[Grant]) -> ConditionState:
     )
 
 
-def _ready(
-    problem: Problem | None, overlaps: Sequence[str], pods: Sequence[Document]
-) -> ConditionState:
+def _ready(problem: Problem | None, overlap: str, pods: Sequence[Document]) -> ConditionState:
     if problem is not None:
         return fails(problem)
-    if overlaps:
-        return fails(Problem("Overlap", summarize(overlaps)))
+    if overlap:
+        return fails(Problem("Overlap", overlap))
     if not pods:
         return fails(NO_PODS)
     failed = [
@@ -151,13 +149,11 @@ def _assumed(reason: Problem | None, fraction: float) -> Problem:
     )
 
 
-def _selected(
-    problem: Problem | None, overlaps: Sequence[str], pods: Sequence[Document]
-) -> ConditionState:
+def _selected(problem: Problem | None, overlap: str, pods: Sequence[Document]) -> ConditionState:
     if problem is not None and problem.reason in {"NoSelector", "EmptySelector"}:
         return fails(problem)
-    if overlaps:
-        return fails(Problem("Overlap", summarize(overlaps)))
+    if overlap:
+        return fails(Problem("Overlap", overlap))
     if not pods:
         return fails(NO_PODS)
     return holds("Selected", f"{len(pods)} {'pod' if len(pods) == 1 else 'pods'} of its own")
