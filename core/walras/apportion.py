@@ -21,8 +21,11 @@ SHARING_THRESHOLD = 1 - 1e-6
 ROUNDING_ERROR = 1e-6
 """Cores by which a sum of floors may be off."""
 
-LARGEST_WEIGHT = 100
-"""Weight of the largest job of a pool, as for cgroup v2's cpu.weight."""
+LARGEST_WEIGHT = 10_000
+"""Weight of the largest job of a pool: that of cgroup v2's cpu.weight.
+
+The least is 1: a pod that bought next to nothing must not hold much more for being one of many.
+"""
 
 
 class Apportionment(NamedTuple):
@@ -32,7 +35,7 @@ class Apportionment(NamedTuple):
         quota: Cores within the bounds of jobs, before rounding.
         whole: Whole cores of its own; 0 for jobs that share cores.
         shared: Whole cores of the shared pool; 0 for jobs with cores of their own.
-        weight: Weight in the shared pool, 100 for the largest.
+        weight: Weight in the shared pool, `LARGEST_WEIGHT` for the largest.
     """
 
     quota: Floats
@@ -190,7 +193,7 @@ def _fewest(
 
 
 def weights_of(server: Integers, quota: Floats, small: Bools) -> Integers:
-    """Return each job's weight in its server's pool, shape (k,), 100 for the largest there."""
+    """Return each job's weight in its server's pool, shape (k,), `LARGEST_WEIGHT` for the largest."""
     largest = np.zeros(int(server.max(initial=-1)) + 1)
     np.maximum.at(largest, server[small], quota[small])
     part = np.divide(

@@ -33,7 +33,7 @@ class Grant(NamedTuple):
         cores: Cores that the market allocates, before rounding.
         granted_cores: Whole cores for this job alone; 0 if it shares cores.
         shared_cores: Whole cores shared with the node's other small jobs; 0 if it has its own.
-        weight: Weight among those that share its cores, as for cgroup v2's cpu.weight; at most 100.
+        weight: Weight among those that share its cores, as for cgroup v2's cpu.weight: 1 to 10 000.
         price: Price of a core, where 1 is the cluster's average; 0 where nothing is paid.
         spend: Part of the entitlement's budget that the job spends, in the unit of prices.
         pod: Name of the job's pod; empty for a program on one machine.

@@ -285,7 +285,7 @@ def test_more_jobs_than_cores_share_by_weight(folder: Folder) -> None:
     first = result["decisions"][0]["jobs"]
     assert all(job["grantedCores"] == 0 for job in first)
     assert {job["sharedCores"] for job in first} == {result["machine"]["cores"]}
-    assert max(job["weight"] for job in first) == 100
+    assert max(job["weight"] for job in first) == 10_000
     assert sum(job["cores"] for job in first) == pytest.approx(result["machine"]["cores"])
 
 

@@ -95,9 +95,9 @@ def test_every_job_has_cores_of_its_own_or_a_part_of_its_nodes_pool(case: Case) 
     assert ((portions.whole > 0) ^ (portions.shared > 0)).all()
     sharing = portions.shared > 0
     assert (portions.shared[sharing] == case.pools(portions)[case.market.server][sharing]).all()
-    assert ((portions.weight >= 1) & (portions.weight <= 100)).all()
+    assert ((portions.weight >= 1) & (portions.weight <= 10_000)).all()
     for server in set(case.market.server[sharing]):
-        assert portions.weight[sharing & (case.market.server == server)].max() == 100
+        assert portions.weight[sharing & (case.market.server == server)].max() == 10_000
 
 
 @settings(max_examples=500, deadline=None)
@@ -204,21 +204,26 @@ def test_more_jobs_than_cores_share_all_of_them(capacity: int) -> None:
     portions = on_one_server(capacity, [1 / 3] * jobs)
     assert portions.whole.tolist() == [0] * jobs
     assert portions.shared.tolist() == [capacity] * jobs
-    assert portions.weight.tolist() == [100] * jobs
+    assert portions.weight.tolist() == [10_000] * jobs
 
 
 def test_small_jobs_weigh_in_the_pool_what_they_would_hold() -> None:
     portions = on_one_server(4, [3, 0.6, 0.3, 0.1])
     assert portions.whole.tolist() == [3, 0, 0, 0]
     assert portions.shared.tolist() == [0, 1, 1, 1]
-    assert portions.weight[1:].tolist() == [100, 50, 17]
+    assert portions.weight[1:].tolist() == [10_000, 5000, 1667]
+
+
+def test_a_hundred_small_parts_hold_no_more_than_one_job_of_their_sum() -> None:
+    weights = on_one_server(1, [0.9, *[0.001] * 100]).weight
+    assert weights[0] / weights.sum() == pytest.approx(0.9, abs=0.01)
 
 
 def test_a_job_that_buys_nothing_still_has_a_place_to_run() -> None:
     portions = on_one_server(2, [1.0, 1.0, 0.0])
     assert portions.whole.tolist() == [0, 1, 0]
     assert portions.shared.tolist() == [1, 0, 1]
-    assert portions.weight.tolist() == [100, 100, 1]
+    assert portions.weight.tolist() == [10_000, 10_000, 1]
 
 
 def test_a_minimum_is_paid_by_the_users_other_jobs_alone() -> None:

@@ -437,10 +437,9 @@ def _for_agent(grant: PlannedGrant, held: float, place: Place) -> EnforcedGrant:
     """Cores of its own or, by weight, a part of those that nobody owns."""
     if grant.granted_cores:
         return EnforcedGrant(place.name, grant.title, 1000 * grant.granted_cores)
-    # In a plan 100 is the largest weight; here 1000 is the usual one.
-    return EnforcedGrant(
-        place.name, grant.title, max(1, round(1000 * held)), weight=10 * grant.weight
-    )
+    # In a plan 10 000 is the largest weight; here 1000 is the kernel's default.
+    weight = max(1, round(grant.weight / 10))
+    return EnforcedGrant(place.name, grant.title, max(1, round(1000 * held)), weight=weight)
 
 
 @dataclass(slots=True)

@@ -443,7 +443,7 @@ class PodOutcome(Status):
         granted_cores: Number of exclusive cores; 0 if it shares cores.
         shared_cores: Number of cores that it shares with the other small jobs of its node.
         weight: CPU weight on the shared cores, as cgroup v2's cpu.weight, where the largest job has
-            100.
+            10 000.
         memory: Memory granted, in bytes; absent if it takes no part in the division of memory.
         speedup: Predicted speedup at ``cores``.
         price: Price of a core of its node, relative to the cluster's average.
