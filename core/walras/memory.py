@@ -154,7 +154,7 @@ def _slices_held(
     if policy.memory == "Karma":
         _raise_to_asked(pools, snapshot, policy.slice_bytes)
         quantum = allocate(
-            ledger,
+            ledger.lowered(),
             pools.wanted,
             pools.slices,
             guaranteed_fraction=policy.guaranteed_fraction,

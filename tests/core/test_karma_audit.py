@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from walras.karma.audit import audit
-from walras.karma.ledger import KarmaError, Ledger
+from walras.karma.ledger import HIGH_BALANCE, UNIT, KarmaError, Ledger
 from walras.karma.quantum import allocate
 from walras.karma.record import MOST_ENTRIES, SettledQuantum, record_of
 
@@ -57,6 +57,17 @@ def test_who_comes_and_goes_between_quanta_is_understood() -> None:
     records, ledger = history()
     quantum = settled(ledger.shared_by(["B", "C", "D"]), (1, 1, 4))
     assert audit([*records, record_of(quantum)], quantum.allocation.ledger).problems == ()
+
+
+def test_a_quantum_that_begins_with_lowered_balances_follows() -> None:
+    _, ledger = history()
+    first = settled(ledger.lift(HIGH_BALANCE // UNIT), DEMANDS[0])
+    second = settled(first.ledger.lowered(), DEMANDS[1])
+    assert second.allocation.before != first.ledger
+    again = settled(second.allocation.before.lowered(), DEMANDS[2])
+    records = [record_of(each) for each in (first, second, again)]
+    for ledger in (first.ledger, second.ledger, again.ledger):
+        assert audit(records, ledger).problems == ()
 
 
 def test_a_quantum_that_was_settled_again_counts_once() -> None:

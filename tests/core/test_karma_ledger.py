@@ -12,7 +12,14 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from walras.karma.ledger import LARGEST_BALANCE, UNIT, KarmaError, Ledger
+from walras.karma.ledger import (
+    HIGH_BALANCE,
+    INITIAL_CREDITS,
+    LARGEST_BALANCE,
+    UNIT,
+    KarmaError,
+    Ledger,
+)
 from walras.karma.quantum import allocate
 
 ledgers = st.builds(
@@ -42,6 +49,20 @@ def test_a_restored_ledger_goes_on_as_if_nothing_had_happened(ledger: Ledger, se
     restored = Ledger.from_document(ledger.to_document())
     if ledger.balances.max() < LARGEST_BALANCE // 2:
         assert allocate(ledger, demands, 20).ledger == allocate(restored, demands, 20).ledger
+
+
+@given(ledgers)
+def test_lowering_keeps_differences_and_leaves_nobody_short(ledger: Ledger) -> None:
+    lowered = ledger.lowered()
+    assert lowered.lowered() == lowered
+    by = ledger.balances - lowered.balances
+    assert len(set(by.tolist())) <= 1
+    least = INITIAL_CREDITS * UNIT // 2
+    assert (lowered.balances >= np.minimum(ledger.balances, least)).all()
+    if ledger.users and ledger.balances.max() < HIGH_BALANCE:
+        assert lowered is ledger
+    elif ledger.users and np.ptp(ledger.balances) <= least:
+        assert lowered.balances.max() == INITIAL_CREDITS * UNIT
 
 
 @given(ledgers, st.floats(0, 1))

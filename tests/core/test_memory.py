@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from walras.clearing import clear
-from walras.karma.ledger import Ledger
+from walras.karma.ledger import LARGEST_BALANCE, Ledger
 from walras.memory import PAGE
 from walras.plan import format_bytes
 from walras.snapshot import (
@@ -67,6 +67,19 @@ def test_karmas_running_example_is_what_clear_decides() -> None:
         assert tuple(granted(plan).values()) == slices
         ledger = plan.ledger
     assert [ledger.credits(name) for name in "ABC"] == [8, 8, 8]
+
+
+def test_credits_of_idle_memory_never_stop_the_market() -> None:
+    users = user("A"), user("B")
+    jobs = job("A", "A", 5), job("B", "B", 1)
+    few = Ledger.open("AB", 10**12)
+    many = Ledger(few.users, np.full(2, LARGEST_BALANCE - 1))
+    plans = [
+        clear(Snapshot(users, (Node("n", 4, 6 * GIB),), jobs, ledger=ledger), KARMA)
+        for ledger in (few, many)
+    ]
+    assert [granted(plan) for plan in plans] == [{"A": 5, "B": 1}] * 2
+    assert plans[0].ledger == plans[1].ledger
 
 
 @st.composite

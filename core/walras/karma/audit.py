@@ -116,8 +116,9 @@ def _end(last: int, ends: Sequence[ReplayedQuantum], ledger: Ledger) -> Iterable
 
 
 def _begins(later: ReplayedQuantum, ledger: Ledger) -> bool:
-    """Return whether a quantum begins with the balances of a ledger."""
-    return ledger.shared_by(later.before.users) == later.before
+    """Return whether a quantum begins with the balances of a ledger, or with these lowered."""
+    shared = ledger.shared_by(later.before.users)
+    return later.before in (shared, shared.lowered())
 
 
 def _gap(first: int, last: int) -> str:

@@ -31,6 +31,9 @@ million slices more than it earns in every quantum of ten seconds runs out after
 LARGEST_BALANCE = 2**61
 """Bound on balances in micro-credits (2.3e12 credits); more could overflow the arithmetic."""
 
+HIGH_BALANCE = 2**60
+"""Balance in micro-credits from which on `Ledger.lowered` lowers all."""
+
 VERSION = 1
 
 _DECIMAL = re.compile(r"([0-9]{1,12}|[12][0-9]{12})(?:\.([0-9]{1,6}))?")
@@ -144,6 +147,20 @@ class Ledger:
         all later allocations are the same.
         """
         return replace(self, balances=self.balances + _micro(by))
+
+    def lowered(self) -> Ledger:
+        """Return a ledger with room for more credits: all balances lower by one amount if need be.
+
+        While memory is idle, all users earn credits, and balances would reach `LARGEST_BALANCE` in
+        the end. Once the largest has reached `HIGH_BALANCE`, it is lowered to `INITIAL_CREDITS`,
+        and the others with it, but the smallest at most to half of `INITIAL_CREDITS`, so that
+        nobody runs out. A ledger that has been lowered stays the same if it is lowered again.
+        """
+        if not self.users or int(self.balances.max()) < HIGH_BALANCE:
+            return self
+        initial = INITIAL_CREDITS * UNIT
+        by = min(int(self.balances.max()) - initial, int(self.balances.min()) - initial // 2)
+        return self if by <= 0 else self.lift(-Fraction(by, UNIT))
 
     def faded(self, part: float) -> Ledger:
         """Return a ledger in which ``part`` of each difference from the mean balance is gone.
