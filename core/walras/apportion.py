@@ -193,7 +193,7 @@ def _fewest(
 
 
 def weights_of(server: Integers, quota: Floats, small: Bools) -> Integers:
-    """Return each job's weight in its server's pool, shape (k,), `LARGEST_WEIGHT` for the largest."""
+    """Return each job's weight in its pool, shape (k,): `LARGEST_WEIGHT` for the largest there."""
     largest = np.zeros(int(server.max(initial=-1)) + 1)
     np.maximum.at(largest, server[small], quota[small])
     part = np.divide(
