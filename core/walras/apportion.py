@@ -70,7 +70,8 @@ def apportion(
         promised: Whole cores below which rounding takes no job that has as many, if all promises
             fit, shape (k,); no promises if not given.
         floors: Cores that each job keeps, at most ``cores`` and ``maximum``, shape (k,); none if
-            not given. Rounding keeps them, rounded up where there is room for that, else down.
+            not given. Rounding keeps them: rounded up as far as the user has bought the cores,
+            else as parts of a pool; rounded down where there is no room.
         credit: Rounding credit of each job's user in units of its limit, shape (k,); none if not
             given. Leftover cores go to the largest sums of fractional part and credit.
 
@@ -81,6 +82,7 @@ def apportion(
     lifted = _affordable(market, cores, np.minimum(minimum, maximum), floors)
     quota = _within_bounds(market, cores, np.maximum(lifted, floors), maximum)
     small = _small_jobs(market, quota)
+    small |= _beyond_payment(market, quota, floors, small)
     servers = len(market.capacities)
     pooled = np.bincount(market.server[small], quota[small], servers)
     pools = np.flatnonzero(np.bincount(market.server[small], minlength=servers))
@@ -142,6 +144,25 @@ def _small_jobs(market: AmdahlMarket, quota: Floats) -> Bools:
         surplus = int(claims[server] - market.capacities[server])
         small[members[np.argsort(quota[members], kind="stable")[:surplus]]] = True
     return small
+
+
+def _beyond_payment(market: AmdahlMarket, quota: Floats, floors: Floats, small: Bools) -> Bools:
+    """Return which jobs share a pool since their user does not pay for rounding their floors up.
+
+    These are a user's jobs on a server whose floors are no whole numbers, if all its floors there,
+    rounded up, exceed what it holds there: otherwise many floors of a little more than a core would
+    take a core each from others. In the pool they have their floors as parts of cores.
+    """
+    up, down = whole_floors(floors), whole_floors(floors, up=False)
+    odd = ~small & (up > down)
+    if not odd.any():
+        return odd
+    pair, pairs = _pairs(market)
+    large = ~small
+    needed = np.bincount(pair[large], np.maximum(up[large], 1), pairs)
+    held = np.bincount(pair[large], quota[large], pairs)
+    beyond: Bools = odd & (needed > np.ceil(held - ROUNDING_ERROR))[pair]
+    return beyond
 
 
 def _credits(

@@ -192,8 +192,12 @@ def _least(job: Job) -> str:
 def _hardware(grant: Grant, quota: float, sharers: int) -> str:
     if grant.granted_cores:
         return f"rounded to {_count(grant.granted_cores)} of its own"
-    small = quota < SHARING_THRESHOLD
-    why = "less than one core" if small else f"{grant.node} has no core left for it alone"
+    if quota < SHARING_THRESHOLD:
+        why = "less than one core"
+    elif grant.floor % 1:
+        why = f"{grant.entitlement} has not bought the cores of its requests here, rounded up"
+    else:
+        why = f"{grant.node} has no core left for it alone"
     if sharers == 1:
         return f"{why}, so it runs on the {_count(grant.shared_cores)} kept for small jobs"
     others = "1 other job" if sharers == 2 else f"{sharers - 1} other jobs"

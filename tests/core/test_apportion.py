@@ -28,6 +28,7 @@ def on_one_server(
     users: Sequence[int] | None = None,
     minimum: Sequence[int] | None = None,
     maximum: Sequence[int] | None = None,
+    floors: Sequence[float] | None = None,
 ) -> Apportionment:
     """Apportion ``cores`` of one server; every job has a user of its own unless told."""
     count = len(cores)
@@ -35,7 +36,8 @@ def on_one_server(
     market = AmdahlMarket([1] * count, [capacity], list(user), [0] * count, [0.9] * count)
     least = np.ones(count, np.int64) if minimum is None else np.array(minimum, np.int64)
     most = np.full(count, NO_LIMIT) if maximum is None else np.array(maximum, np.int64)
-    return apportion(market, np.array(cores, np.float64), least, most)
+    kept = None if floors is None else np.array(floors)
+    return apportion(market, np.array(cores, np.float64), least, most, floors=kept)
 
 
 class Case:
@@ -212,6 +214,37 @@ def test_small_jobs_weigh_in_the_pool_what_they_would_hold() -> None:
     assert portions.whole.tolist() == [3, 0, 0, 0]
     assert portions.shared.tolist() == [0, 1, 1, 1]
     assert portions.weight[1:].tolist() == [10_000, 5000, 1667]
+
+
+@pytest.mark.parametrize(
+    ("cores", "floor", "whole", "shared"),
+    [
+        ([1.6], 1.5, [2], 0),
+        ([1.6] * 5, 1.5, [0] * 5, 8),
+        ([8 / 7] * 7, 1.01, [0] * 7, 8),
+        ([2.0] * 4, 1.5, [2] * 4, 0),
+        ([2.5] * 3, 2.0, [2, 2, 2], 0),
+    ],
+)
+def test_floors_are_rounded_up_as_far_as_their_user_has_bought_the_cores(
+    cores: list[float], floor: float, whole: list[int], shared: int
+) -> None:
+    """Beyond that, jobs have their floors as parts of a pool, and others keep what is theirs."""
+    count, rest = len(cores), 16 - round(sum(cores))
+    portions = on_one_server(
+        16,
+        [*cores, 16 - sum(cores)],
+        users=[*[0] * count, count],
+        floors=[*[floor] * count, 0.0],
+    )
+    assert portions.shared[:count].tolist() == [shared] * count
+    assert portions.whole[count] >= rest - 1
+    if shared:
+        assert portions.whole[:count].tolist() == whole
+        parts = shared * portions.weight[:count] / portions.weight[:count].sum()
+        assert (parts >= floor - 0.01).all()
+    else:
+        assert (portions.whole[:count] >= whole).all()
 
 
 def test_a_hundred_small_parts_hold_no_more_than_one_job_of_their_sum() -> None:

@@ -59,6 +59,31 @@ def test_the_market_says_which_pods_keep_their_requests(floor: str | None, class
         assert "less than its request of 4 cores, which spec.cores.floor of the Market" in reason
 
 
+@pytest.mark.parametrize(("pods", "request_"), [(7, "1010m"), (5, "1500m"), (3, "2500m")])
+def test_requests_that_are_not_whole_take_nothing_from_others(pods: int, request_: str) -> None:
+    mine = [guaranteed(pod(f"train-{each}", "train", cpu=request_)) for each in range(pods)]
+    decision = decide(
+        world(
+            market(),
+            node(cpu="16"),
+            entitlement(),
+            entitlement("other"),
+            job("train"),
+            job("rival", "other"),
+            *mine,
+            pod("rival-0", "rival", cpu="0"),
+        )
+    )
+    assert decision.plan is not None
+    held = {user.name: user.held_cores for user in decision.plan.users}
+    assert held["other"] >= 7
+    assert sum(held.values()) <= 16 + 1e-6
+    for grant in decision.plan.grants:
+        assert grant.keeps_request
+        if grant.granted_cores == 0:
+            assert "has not bought the cores of its requests here, rounded up, so" in grant.reason
+
+
 def test_the_class_in_the_status_counts_where_it_is_known() -> None:
     """The API server states it; a pod in a file may not."""
     known = pod("train-0", cpu="4")
