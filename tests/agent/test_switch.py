@@ -70,7 +70,7 @@ def cpus(plan: Plan, previous: Mapping[str, CpuSet]) -> dict[str, CpuSet]:
     found: dict[str, CpuSet] = {}
     for node in plan.nodes:
         grants = [
-            EnforcedGrant(grant.pod, grant.title, round(1000 * held[identity(grant)]))
+            EnforcedGrant(grant.pod, grant.title, max(round(1000 * held[identity(grant)]), 1))
             for grant in plan.grants
             if grant.node == node.name
         ]
