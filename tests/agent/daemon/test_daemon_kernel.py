@@ -109,6 +109,10 @@ def test_agent_follows_plans_pods_and_drift_as_they_come(machine: Machine) -> No
         held = allowed(second)
         third = machine.pods.start("cc")
         assert eventually(lambda: allowed(third) == machine.everything - held)
+        # The agent reads back what it wrote: a change before that is a write that had no effect,
+        # not a change by others. Once it reports a later plan, it has read everything back.
+        machine.want(bb="1")
+        assert eventually(machine.enforced)
         files = CgroupFile("cpuset", machine.pods.container("cc"), "cpuset.cpus")
         machine.pods.tree.write(files, str(machine.everything))
         assert eventually(lambda: allowed(third) == machine.everything - held)
