@@ -319,7 +319,8 @@ def upgraded(soak: Soak) -> None:
     helm("upgrade", "walras", CHART, *soak.installed.options(), "--set", changed)
 
 
-def rolled_back(_: Soak) -> None:
+def rolled_back(soak: Soak) -> None:
+    upgraded(soak)  # a new installation has no earlier revision
     helm("rollback", "walras", "--wait", "--timeout", "5m")
 
 
