@@ -48,8 +48,8 @@ class Block:
     Attributes:
         times: Moments in ascending order, in seconds since 1970.
         names: Names of all rows.
-        columns: For each column, the differences of all names' values at each moment from the last
-            known ones; None where a value is unknown.
+        columns: Values of each column, as differences from the last known ones, by moment and name;
+            None where a value is unknown.
         step: Seconds for which an entry of the block holds.
         seconds: Seconds of each entry that were observed; empty if entries are moments.
         without: Names that were left out because the block would have been too large.

@@ -63,7 +63,7 @@ class NodePlan:
         epoch: Number of the plan; a later plan has a higher one.
         mode: ``enforce`` to write to cgroups, ``observe`` to restore them and report the writes
             that ``enforce`` would make.
-        grants: At most one grant for each pod.
+        grants: Grants of the node's pods, at most one for each pod.
         unit: Whether grants count physical cores or single CPUs.
         memory_nodes: ``local`` to bind the memory of pods with exclusive cores to the NUMA nodes
             of these cores, ``any`` to leave it unbound.

@@ -100,7 +100,7 @@ def allocate_cpus(
 
     Args:
         topology: The node's online CPUs, without isolated ones.
-        grants: At most one grant for each pod.
+        grants: Grants of the node's pods, at most one for each pod.
         previous: Exclusive CPUs of each pod so far, by pod UID.
         unit: Whether grants count physical cores or single CPUs.
         reserved: CPUs that stay shared (the kubelet's ``--reserved-cpus``).

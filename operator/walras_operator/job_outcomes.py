@@ -39,13 +39,13 @@ class JobOutcomes:
     """The outcome of a decision for the pods of all jobs.
 
     Attributes:
-        validated: Which pods belong to which job, and problems of jobs.
+        validated: Assignment of pods to jobs, and the jobs' problems.
         grants: Grants by namespace and name of the pod.
         waiting: Why the market gave a pod no grant, by namespace and name of the pod.
         ungranted: Why a pod cannot have its grant, by namespace and name of the pod.
         enforced: Enforcement of grants, by node and pod UID.
         pods: Positions of each job's pods in the snapshot, by namespace and name of the job.
-        overlaps: What to say of pods that other jobs select too, by namespace and name of the job.
+        overlaps: Message about pods that other jobs select too, by namespace and name of the job.
         unmeasured: Why a job's speedup has not been measured, by namespace and name of the job.
         bids: Outcomes of bids in auctions, by namespace and name of the job.
         colocations: Co-runners of pods that were placed in pairs, by title of the pod.

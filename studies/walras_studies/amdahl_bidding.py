@@ -54,10 +54,10 @@ class Stop:
     """A row about bidding that stopped at a threshold, compared with the certified solver.
 
     Attributes:
-        varied: Which parameter is varied: users, servers or density.
-        users: how many there are.
-        servers_per_user: servers over users.
-        density: most jobs of a server.
+        varied: Name of the varied parameter: users, servers or density.
+        users: Number of users.
+        servers_per_user: Number of servers for each user.
+        density: Largest number of jobs of a server.
         number: Number of the population.
         rule: Stopping rule, of `RULES`.
         iterations: Iterations of bidding.

@@ -26,7 +26,13 @@ if TYPE_CHECKING:
 @click.command("simulate", short_help="Repeat the studies of the papers, from a seed.")
 @click.argument("names", nargs=-1, required=True, metavar="STUDY...")
 @click.option("--quick", is_flag=True, help="Smaller sizes: seconds in place of minutes.")
-@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="Seed of all random draws.",
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),

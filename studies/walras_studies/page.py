@@ -18,27 +18,30 @@ HEAD = """\
 
 <!-- Made by `make reproduce`: change the studies in studies/walras_studies, not this page. -->
 
-Every line below is a claim of one of the five papers, with the figure that it prints and ours. Each
-study runs from a seed: `walras simulate STUDY` repeats it, `make reproduce` repeats all and writes
-this page. The same seed gives the same tables to the bit, but for what is measured; `--out DIR`
-keeps them as CSV and JSON.
+Each line below is a claim of one of the five papers, with the paper's figure and ours, or a
+question that we added. Each study runs from a seed: `walras simulate STUDY` repeats one, and
+`make reproduce` repeats all and writes this page. The same seed gives the same tables to the bit,
+except for measured times. `--out DIR` keeps the tables as CSV and JSON.
 
-The papers' data are mostly not to be had. What stands in for them is said at the head of each
-study; none of it was chosen to make a figure agree. Verdicts:
+Most of the papers' data are not public. Each study says at its head what replaces them; none of
+it was chosen to make a figure agree. Verdicts:
 
-- **reproduced**: it is so here, and our figure is as good as the printed one where one is printed;
-- **better**: and ours is better;
-- **direction only**: it is so here, but the printed figure is not met, with the reason;
-- **not reproduced**: it is not so here, with the reason;
-- **not judged**: the run cannot tell, with the reason: times were measured on a busy machine, or
-  on one with too few cores;
-- **holds**, **holds in part**, **does not hold**: of what no paper claims, and we asked ourselves.
+- **reproduced**: the claim is true here, and our figure is at least as good as the printed one,
+  if there is one;
+- **better**: the same, and our figure is better;
+- **direction only**: the claim is true here, but our figure does not reach the printed one; the
+  reason is given;
+- **not reproduced**: the claim is not true here; the reason is given;
+- **not judged**: this run cannot tell, because times were measured on a busy machine, or on one
+  with too few cores;
+- **holds**, **holds in part**, **does not hold**: answers to questions that no paper asks.
 
-What is drawn has a spread: the column *draws* says in how many of 20 parts of the draws, each from
-seeds of its own, the claim is so, and in how many the printed figure is met, if that differs. A
-verdict is **better** only if our figure is so in nine tenths of them, and **reproduced** only if it
-is in three quarters of them. Where this column is missing, nothing was drawn, times were measured,
-or, in `month`, there is one world only: twenty would take most of an hour.
+Random draws have a spread. The column *draws* says in how many of 20 parts of the draws, each
+from its own seeds, the claim is true, and in how many the printed figure is reached, if that
+differs. A verdict is **better** only if our figure is better in nine tenths of the parts, and
+**reproduced** only if the printed figure is reached in three quarters of them. The column is
+missing where nothing was drawn, where times were measured, and in `month`, which has a single
+world because twenty would take most of an hour.
 """
 
 
@@ -58,7 +61,7 @@ def _summary(results: Sequence[Result]) -> Iterator[str]:
     count = Counter(each.verdict for result in results for each in result.judgements)
     total = sum(count.values())
     parts = ", ".join(f"{number} {verdict}" for verdict, number in count.most_common())
-    yield f"Of {total} claims: {parts}."
+    yield f"Of {total} claims and questions: {parts}."
     yield ""
     yield "| study | what it is about | claims | takes |"
     yield "|---|---|---|---|"

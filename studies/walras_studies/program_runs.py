@@ -53,7 +53,7 @@ class Program:
 
     Attributes:
         name: Name of the program.
-        kind: What it computes, and with which library.
+        kind: Description of the computation, with its library.
         needs: executables that it needs.
         words: Words of its command; ``{folder}`` stands for the folder of the data.
         data: whether it works on a sample of the text, by lines.

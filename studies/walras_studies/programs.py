@@ -50,7 +50,7 @@ class Fraction:
 
     Attributes:
         program: its name.
-        kind: What it computes, and with which library.
+        kind: Description of the computation, with its library.
         sampled: geometric mean of F over sampled data sizes: the paper's estimate.
         extrapolated: F at all of the data by lines with a common start-up time: ours.
         measured: F on all of the data.

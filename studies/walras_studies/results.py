@@ -31,12 +31,12 @@ class Judgement:
     """A claim with what a run says about it: one line of the report.
 
     Attributes:
-        where: section and figure of the paper.
+        where: Section and figure of the paper.
         claim: Text of the claim.
-        paper: the printed figure.
-        ours: our figure, in words.
-        verdict: the verdict on all draws.
-        reason: why it is not a better one.
+        paper: Printed figure.
+        ours: Our figure, in words.
+        verdict: Verdict on all draws.
+        reason: Reason why the verdict is not a better one.
         spread: Number of parts of the draws with the same verdict; empty if nothing was drawn.
     """
 
@@ -54,7 +54,7 @@ class Result:
     """The result of a study.
 
     Attributes:
-        study: its name.
+        study: Name of the study.
         title: Subject of the study.
         paper: Paper whose evaluation it repeats.
         stands_in: Synthetic data in place of data that are not available.

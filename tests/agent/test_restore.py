@@ -5,6 +5,7 @@ kernel does.
 """
 
 import errno
+import json
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from manual import restore_by_hand
 from model_kernel import MIB, Memory, ModelKernel, Stopped
 from walras_agent.cpuset import CpuSet
 from walras_agent.journal import Journal, JournalError, Original
@@ -512,3 +514,33 @@ def test_a_full_disk_after_all_is_put_back_is_told(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="cannot be written"):
         restore(journal, kernel)
     assert kernel.read(setting("/a/cpu.weight")) == "100"
+
+
+@pytest.mark.system
+def test_script_of_the_manual_widens_empty_cpusets_and_kills_no_program(tmp_path: Path) -> None:
+    """An empty text cannot be written to a cpuset by ``echo``: the kernel refuses it."""
+    cgroups, state = tmp_path / "cgroup", tmp_path / "state"
+    (cgroups / "pod").mkdir(parents=True)
+    state.mkdir()
+    texts = {
+        "cgroup.controllers": "cpuset cpu memory",
+        "cpuset.cpus.effective": "0-7",
+        "pod/cpuset.cpus": "2-3",
+        "pod/memory.max": str(3072 * MIB),
+        "pod/memory.current": str(2048 * MIB),
+    }
+    for name, text in texts.items():
+        (cgroups / name).write_text(f"{text}\n")
+    originals = [
+        {"controller": "cpuset", "group": "/pod", "file": "cpuset.cpus", "text": ""},
+        {"controller": "memory", "group": "/pod", "file": "memory.max", "text": str(1024 * MIB)},
+    ]
+    (state / "journal.json").write_text(json.dumps({"originals": originals}))
+
+    restore_by_hand(state, cgroups)
+    assert (cgroups / "pod" / "cpuset.cpus").read_text() == "0-7\n"
+    assert (cgroups / "pod" / "memory.max").read_text() == f"{3072 * MIB}\n"
+
+    (cgroups / "pod" / "memory.current").write_text(str(16 * MIB))
+    restore_by_hand(state, cgroups)
+    assert (cgroups / "pod" / "memory.max").read_text() == f"{1024 * MIB}\n"

@@ -33,7 +33,7 @@ class Finding:
     Attributes:
         level: ``error`` if a part of Walras cannot work, else ``warning``.
         object: Kind and name of the object to change.
-        message: What is wrong, and the way out.
+        message: Description of the problem, and how to correct it.
     """
 
     level: Literal["error", "warning"]

@@ -198,7 +198,7 @@ def connect(target: Target, connections: int = CONNECTIONS) -> Cluster:
     """Find the cluster that is meant.
 
     Args:
-        target: What was given on the command line.
+        target: Kubeconfig, context and namespace from the command line.
         connections: Maximum number of connections that are kept open.
 
     Raises:

@@ -86,7 +86,7 @@ TO_CREATE_A_MARKET = (
     "create one by market.create of the chart, or apply {apiVersion: walras.dev/v1alpha1, "
     "kind: Market, metadata: {name: default}, spec: {mode: observe}}"
 )
-"""What to do where there is no Market."""
+"""Advice for a cluster without a Market."""
 
 
 def _market(facts: Facts) -> Iterator[str]:

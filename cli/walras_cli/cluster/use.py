@@ -40,7 +40,7 @@ class Use:
     Attributes:
         pods: Use by namespace and name; None if unknown.
         nodes: Use by name of the node; None if unknown.
-        missing: What is missing for more data, and the way out; empty if nothing is.
+        missing: Reason why some use is unknown, and the remedy; empty if all is known.
     """
 
     pods: Mapping[tuple[str, str], Used] | None = None

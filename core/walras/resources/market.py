@@ -209,7 +209,7 @@ class ProfilingPolicy(Model):
 
 
 class JobsPolicy(Model):
-    """For which workloads MarketJobs are made.
+    """Rules that select the workloads for which MarketJobs are made.
 
     Attributes:
         create: Workloads for which MarketJobs are made: those with the label ``walras.dev/job``
@@ -286,7 +286,7 @@ class MarketSpec(Model):
         colocation: How pending pods are placed in pairs.
         auction: Rules for cores or memory whose mechanism is Auction.
         profiling: How running pods are measured.
-        jobs: For which workloads MarketJobs are made.
+        jobs: Rules that select the workloads for which MarketJobs are made.
         history: How long the operator remembers the market.
         node_pools: How nodes are grouped in pools, and what they cost.
     """

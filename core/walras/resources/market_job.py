@@ -447,7 +447,8 @@ class PodOutcome(Status):
         memory: Memory granted, in bytes; absent if it takes no part in the division of memory.
         speedup: Predicted speedup at ``cores``.
         price: Price of a core of its node, relative to the cluster's average.
-        spend: What it pays from its entitlement's budget, in cores at the cluster's average price.
+        spend: Part of its entitlement's budget that it pays, in cores at the cluster's average
+            price.
         reason: Explanation of its cores in one sentence, as printed by ``walras explain``.
         memory_reason: Explanation of its memory in one sentence; absent if it takes no part in the
             division of memory.
@@ -578,7 +579,7 @@ class FinishedRun(Status):
 
 
 class RunUnderway(Status):
-    """What a running pod has held: sums over past periods, and the current period.
+    """Shares that a running pod has held: sums over past periods, and the current period.
 
     Attributes:
         pod_uid: UID of the pod.
@@ -712,7 +713,7 @@ class MarketJobStatus(ConditionedStatus):
         counts: Number of pods by state.
         cores: Cores that the market allocated to all its pods, before rounding.
         speedup: Mean predicted speedup of its pods.
-        spend: What all its pods pay, in cores at the cluster's average price.
+        spend: Total that its pods pay, in cores at the cluster's average price.
         auction: Result of its bid; absent if nothing is auctioned.
         runs: Runs of its pods, for the weights of its utility; absent if there are none.
         deadline: Cores that its deadline takes, and its expected end; absent without a deadline.

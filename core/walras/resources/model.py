@@ -28,7 +28,7 @@ class Rule:
     """A validation rule over several fields of one object.
 
     Attributes:
-        message: What is wrong if the rule does not hold, and how to correct it.
+        message: Error message for an object that breaks the rule, with the correction.
         cel: The rule for the API server, in the Common Expression Language, over ``self`` and, if
             it is about updates, ``oldSelf``. It uses no function that is younger than the rules of
             CustomResourceDefinitions themselves (Kubernetes 1.25).

@@ -88,8 +88,8 @@ class ProfilingRequest(Model):
     Attributes:
         id: Identifier of this measurement; a new id requests a new measurement.
         pod_uid: UID of the pod, which must have a grant of whole cores.
-        purpose: What to measure: Speedup varies the pod's cores; Progress only measures its rate on
-            all the cores that it holds.
+        purpose: Kind of measurement: Speedup varies the pod's cores; Progress only measures its
+            rate on all the cores that it holds.
         cores: Core counts to measure at, none above the grant; by default, powers of two up to the
             grant.
         sample_seconds: Length of each sample, in seconds.

@@ -180,7 +180,7 @@ class OnlineRequest(Status):
         pod: Name of the pod.
         pod_uid: UID of the pod.
         node: Name of the pod's node.
-        purpose: What is measured: Speedup (the pod's cores are varied) or Progress (they are not).
+        purpose: Kind of measurement: Speedup varies the pod's cores; Progress does not.
         since: Time at which the measurement was requested.
         until: Time at which the request is dropped if the node's agent has not answered.
     """
@@ -365,7 +365,7 @@ class MeasuredPenalty(Status):
 
 
 class SpeedupProfileStatus(ConditionedStatus):
-    """What follows from a profile's measurements, and what was measured while the program ran.
+    """Results of a profile's measurements, and measurements of running pods.
 
     Attributes:
         source: Origin of F: Written (the spec's ``parallelFraction``), Measured (the spec's

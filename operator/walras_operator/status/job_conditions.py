@@ -34,7 +34,7 @@ def job_conditions(
     Args:
         job: The MarketJob.
         validated: Speedups and problems of all jobs.
-        overlap: What to say of its pods that other jobs select too; empty if there are none.
+        overlap: Message about its pods that other jobs select too; empty if there are none.
         pods: Result for each of its pods.
         unmeasured: Why its speedup has not been measured; None if it has, or need not be.
     """

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import random
-import re
 import signal
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent_command import Machine, environment
+from manual import restore_by_hand
 from pod_groups import pod_group
 from real_pods import TREE, RealPods, allowed, needs_pods
 from waiting import eventually
@@ -238,9 +237,6 @@ def test_killed_agent_goes_on_without_its_plan(machine: Machine) -> None:
 
 
 def test_everything_is_undone_by_hand_as_the_manual_says(machine: Machine) -> None:
-    manual = (Path(__file__).parents[3] / "docs" / "agent.md").read_text()
-    script = re.search(r"python3 - <<'END'\n(.*?)\nEND\n", manual, re.DOTALL)
-    assert script is not None
     pids = [machine.pods.start(pod) for pod in ("aa", "bb")]
     machine.want(aa="1", memory="64Mi")
     with machine.running() as agent:
@@ -251,13 +247,7 @@ def test_everything_is_undone_by_hand_as_the_manual_says(machine: Machine) -> No
     limit = SOFT[machine.pods.tree.version]
     setting = CgroupFile("memory", pod_group(machine.pods.layout, "aa"), limit)
     assert machine.pods.tree.read(setting) == str(64 << 20)
-    printed = subprocess.run(
-        [sys.executable, "-c", script[1].replace("/var/lib/walras-agent", str(machine.state))],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    subprocess.run(["sh", "-e"], input=printed.stdout, text=True, check=True)
+    restore_by_hand(machine.state)
     assert [allowed(pid) for pid in pids] == [machine.everything] * 2
     assert machine.pods.tree.read(setting) == NONE[machine.pods.tree.version]
 

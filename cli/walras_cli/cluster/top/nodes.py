@@ -78,7 +78,7 @@ def node_row(facts: Facts, name: str, sells: NodePrice | None) -> NodeRow:
     Args:
         facts: Facts about the cluster.
         name: Name of the node.
-        sells: What it sells (`prices_of`); None if it sells nothing.
+        sells: The node's cores for sale and their price (`prices_of`); None if it sells nothing.
     """
     used, memory_used = used_by_node(facts, name)
     allocation = facts.allocations.get(name)
