@@ -20,17 +20,27 @@ T = TypeVar("T")
 STANDARD_INPUT = Path("-")
 
 
-def _reading_decimals_as_text(loader: Any) -> Any:
-    """Return a YAML loader that reads 0.9 as "0.9": kinds have decimals as text, for exactness."""
-    derived = type(f"Decimal{loader.__name__}", (loader,), {})
-    derived.add_constructor("tag:yaml.org,2002:float", derived.construct_scalar)  # type: ignore[attr-defined]
+def _reading_scalars_as_text(loader: Any) -> Any:
+    """Return a YAML loader that reads decimals and times as text, as kinds have them.
+
+    Integers stay integers, except 12:30, which YAML 1.1 takes for 750 and Kubernetes for a text.
+    """
+
+    def integer(loader: Any, node: Any) -> Any:
+        text = loader.construct_scalar(node)
+        return text if ":" in text else loader.construct_yaml_int(node)
+
+    derived: Any = type(f"Text{loader.__name__}", (loader,), {})
+    for tag in ("float", "timestamp"):
+        derived.add_constructor(f"tag:yaml.org,2002:{tag}", loader.construct_scalar)
+    derived.add_constructor("tag:yaml.org,2002:int", integer)
     return derived
 
 
-LOADER = _reading_decimals_as_text(getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+LOADER = _reading_scalars_as_text(getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 """libyaml's where PyYAML was built with it: dumps of clusters have many thousand lines."""
 
-EXACT_LOADER = _reading_decimals_as_text(yaml.SafeLoader)
+EXACT_LOADER = _reading_scalars_as_text(yaml.SafeLoader)
 """The loader in Python, whose errors say where and what is wrong."""
 
 
@@ -92,6 +102,9 @@ def _documents(file: Path, problems: list[str]) -> Iterator[dict[str, Any]]:
         return
     except yaml.YAMLError as error:
         problems.append(f"{file}: {_where(error)}; correct the YAML there")
+        return
+    except (ValueError, RecursionError) as error:  # a number or a nesting beyond all limits
+        problems.append(f"{file}: cannot be used: {error}; correct the YAML")
         return
     documents = [document for document in documents if document is not None]
     if not documents:

@@ -125,7 +125,9 @@ class CommandRunner:
             if outcome.exit_code:
                 raise MeasurementError(f"{trial}: {describe_failure(outcome.exit_code, stream)}")
         busy = busy_seconds(cpus) - busy_before
-        return _measurement(trial, outcome, cpus, busy, counts)
+        # Children that nobody waited for are missing in the sum of the process.
+        own = max(outcome.user_seconds + outcome.system_seconds, job.cpu_seconds())
+        return _measurement(trial, outcome, cpus, busy, own, counts)
 
     def _wait(self, process: LaunchedProcess, trial: Trial) -> ProcessResult:
         """Wait for the end of a run, and move stray threads back meanwhile."""
@@ -234,9 +236,13 @@ def last_lines(text: bytes) -> str:
 
 
 def _measurement(
-    trial: Trial, outcome: ProcessResult, cpus: CpuSet, busy: float, counts: dict[str, int]
+    trial: Trial,
+    outcome: ProcessResult,
+    cpus: CpuSet,
+    busy: float,
+    own: float,
+    counts: dict[str, int],
 ) -> Measurement:
-    own = outcome.user_seconds + outcome.system_seconds
     return Measurement(
         cores=trial.cores,
         size=trial.size,

@@ -41,7 +41,7 @@ class Sampler:
         order. A sample that was drawn before is returned again.
 
         Raises:
-            SamplingError: The data are missing, empty or binary.
+            SamplingError: The data are missing, empty or binary, or the sample cannot be written.
         """
         check_source(self.source)
         if size.is_whole:
@@ -49,13 +49,19 @@ class Sampler:
         target = self.scratch / f"sample-{size.percent}" / self.source.absolute().name
         if target.exists():
             return target
-        target.parent.mkdir()
         share = float(size.value)
         generator = random.Random(f"{self.seed}:{size}")  # noqa: S311 (a sample, not a secret)
-        if self.source.is_dir():
-            _link_files(self.source.absolute(), target, share, generator)
-        else:
-            _copy_lines(self.source, target, share, generator)
+        try:
+            target.parent.mkdir()
+            if self.source.is_dir():
+                _link_files(self.source.absolute(), target, share, generator)
+            else:
+                _copy_lines(self.source, target, share, generator)
+        except OSError as error:
+            raise SamplingError(
+                f"{self.source}: a sample cannot be written to {self.scratch}: {error.strerror}; "
+                "set TMPDIR to a folder on a larger disk"
+            ) from error
         return target
 
 
@@ -65,7 +71,11 @@ def check_source(source: Path) -> None:
     Raises:
         SamplingError: They are missing, unreadable, empty, or neither a folder nor a text file.
     """
-    if not source.exists():
+    try:
+        exists = source.exists()
+    except OSError as error:
+        raise SamplingError(f"{source}: {error.strerror}") from error
+    if not exists:
         raise SamplingError(f"{source}: no such file or folder")
     if not os.access(source, os.R_OK):
         raise SamplingError(f"{source}: not readable by this user")

@@ -108,7 +108,11 @@ def check_program(argv: Sequence[str], environment: Mapping[str, str], cwd: Path
             raise ValueError(f"{program}: command not found in PATH")
         return
     path = cwd / program
-    if not path.exists():
+    try:
+        exists = path.exists()
+    except OSError as error:
+        raise ValueError(f"{program}: {error.strerror}") from error
+    if not exists:
         raise ValueError(f"{program}: no such program")
     if path.is_dir() or not os.access(path, os.X_OK):
         raise ValueError(f"{program}: not an executable file (chmod +x, or name its interpreter)")

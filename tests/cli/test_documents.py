@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from walras_cli.documents import InputError
+from walras_cli.documents import InputError, read
 from walras_cli.local.documents import load
 
 if TYPE_CHECKING:
@@ -292,3 +292,45 @@ def test_an_unknown_entitlement_is_not_hidden_by_another_problem(tmp_path: Path)
     first, second = caught.value.problems
     assert "no-such-program: command not found" in first
     assert "entitlement eve does not exist" in second
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("kind: [MarketJob]\nmetadata: {name: j}\n", "object whose kind is not a text"),
+        (f"a: {'9' * 5000}\n", "cannot be used"),
+        ("[" * 3000, "YAML"),
+    ],
+    ids=["kind that is a list", "number of 5000 digits", "3000 levels"],
+)
+def test_odd_yaml_is_a_problem_and_no_crash(tmp_path: Path, text: str, problem: str) -> None:
+    file = write(tmp_path, text)
+    with pytest.raises(InputError) as refused:
+        load([file])
+    assert any(str(file) in each and problem in each for each in refused.value.problems)
+
+
+def test_times_are_texts_as_for_the_api_server(tmp_path: Path) -> None:
+    """YAML 1.1 would read a date, which may not exist, and 12:30 as 750."""
+    texts = "{deadline: 2027-01-31T12:00:00Z, never: 2027-02-30T12:00:00Z, time: 12:30, n: 750}"
+    file = write(tmp_path, f"kind: Any\nmetadata: {{name: a}}\nspec: {texts}\n")
+    (found,) = read([file], lambda document: document)
+    assert found.document["spec"] == {
+        "deadline": "2027-01-31T12:00:00Z",
+        "never": "2027-02-30T12:00:00Z",
+        "time": "12:30",
+        "n": 750,
+    }
+
+
+@pytest.mark.parametrize("path", ["~nobody-has-this-name/x", "loop"])
+def test_paths_that_lead_nowhere_are_problems(tmp_path: Path, path: str) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    job = f"""
+apiVersion: walras.dev/v1alpha1
+kind: MarketJob
+metadata: {{name: j}}
+spec: {{entitlement: e, command: [wc, "{{data}}"], parallelFraction: 0.5, data: {{path: {path}}}}}
+"""
+    with pytest.raises(InputError, match="MarketJob default/j"):
+        load([write(tmp_path, job)])

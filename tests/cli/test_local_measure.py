@@ -179,6 +179,16 @@ def test_only_a_reliable_profile_is_saved_for_the_next_run(
     """The next run measures again what is not saved, and reads the file in any case."""
     takes = [measured(job, fraction=fraction) for fraction in fractions]
     profiles = file.with_name("profiles.yaml")
-    profiles.write_text(yaml.safe_dump_all(saved([*takes, measured(job, others=0.5)])))
+    profiles.write_text(yaml.safe_dump_all(saved({}, [*takes, measured(job, others=0.5)])))
     (again,) = load([file, profiles]).jobs
     assert again.fraction == expected
+
+
+def test_profiles_that_were_read_are_saved_again(job: LocalJob, file: Path) -> None:
+    """The file of profiles may be read and written by the same run."""
+    profiles = file.with_name("profiles.yaml")
+    profiles.write_text(yaml.safe_dump_all(saved({}, [measured(job, fraction=0.8)])))
+    known = load([file, profiles]).profiles
+    profiles.write_text(yaml.safe_dump_all(saved(known, [])))
+    (again,) = load([file, profiles]).jobs
+    assert again.fraction == pytest.approx(0.8)

@@ -350,6 +350,23 @@ def test_jobs_arrive_leave_and_entitlements_change_with_the_file(folder: Folder)
     assert folder.left() == []
 
 
+def test_a_job_that_comes_back_to_the_file_starts_anew(folder: Folder) -> None:
+    one = folder.job("one", "ada", 30.0, parallelFraction="0.9")
+    folder.write(user("ada", 1), one, folder.job("two", "ada", 30.0, parallelFraction="0.9"))
+    short = folder.job("two", "ada", 0.3, parallelFraction="0.9")
+    with start("local", "run", "-o", "json", folder.file) as process:
+        await_jobs(folder, process, 2)
+        folder.write(user("ada", 1), one)
+        assert eventually(lambda: "default/two was removed" in said_by(process))
+        folder.write(user("ada", 1), one, short)
+        assert eventually(lambda: "default/two ended" in said_by(process))
+        folder.write(user("ada", 1), short)
+        out, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+    phases = {job["name"]: job["phase"] for job in json.loads(out)["jobs"]}
+    assert phases == {"one": "removed", "two": "done"}
+
+
 def await_jobs(folder: Folder, process: subprocess.Popen[str], count: int) -> None:
     """Wait until so many jobs run."""
     seen: list[list[int]] = []
@@ -455,6 +472,36 @@ def test_others_go_on_when_asked_to(folder: Folder) -> None:
     phases = {job["name"]: job["phase"] for job in json.loads(done.stdout)["jobs"]}
     assert phases == {"one": "done", "bad": "failed"}
     assert "walras: failed: default/bad" in done.stderr
+
+
+def test_a_job_that_deletes_its_output_fails_alone(folder: Folder) -> None:
+    logs = folder.path / "logs"
+    bad = folder.job("bad", "bob", parallelFraction="0.9")
+    bad["spec"]["command"] = ["sh", "-c", f"rm {logs}/default.bad.log; exit 3"]
+    folder.write(
+        user("ada", 1), user("bob", 1), folder.job("one", "ada", 0.5, parallelFraction="0.9"), bad
+    )
+    done = walras("local", "run", "--keep-going", "--logs", str(logs), folder.file)
+    assert done.returncode == 1
+    assert "MarketJob default/bad: spec.command: the command failed (exit code 3)" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "path", "problem"),
+    [
+        ("--logs", "market.yaml/logs", "cannot be made: Not a directory"),
+        ("--save-profiles", "nowhere/p.yaml", "its folder cannot be written"),
+    ],
+)
+def test_outputs_that_cannot_be_written_are_refused_before_jobs_start(
+    folder: Folder, option: str, path: str, problem: str
+) -> None:
+    folder.write(user("ada", 1), folder.job("one", "ada", parallelFraction="0.9"))
+    done = walras("local", "run", option, str(folder.path / path), folder.file)
+    assert done.returncode == 2
+    assert problem in done.stderr
+    assert "started" not in done.stderr
 
 
 def test_a_program_that_fails_while_it_is_profiled_starts_nothing(folder: Folder) -> None:

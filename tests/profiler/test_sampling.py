@@ -142,3 +142,11 @@ def test_what_cannot_be_sampled_is_refused(tmp_path: Path, scratch: Path) -> Non
     assert "holds no files" in refuse(hollow, scratch)
     assert "neither a folder nor a regular file" in refuse(pipe, scratch)
     assert "no such file or folder" in refuse(tmp_path / "gone", scratch)
+
+
+def test_sample_that_cannot_be_written_is_an_error_with_the_way_out(
+    lines: Path, tmp_path: Path
+) -> None:
+    sampler = Sampler(lines, tmp_path / "missing", seed=0)
+    with pytest.raises(SamplingError, match=r"cannot be written to .*set TMPDIR"):
+        sampler.draw(DataSize.parse("10%"))

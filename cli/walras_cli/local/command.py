@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
-    from walras_cli.local.documents import LocalMarket
+    from walras_cli.local.documents import FileWatch, LocalMarket
     from walras_cli.local.host import Pin, SoldCpus
     from walras_cli.local.loop import Loop
     from walras_cli.local.measure import Measured
@@ -112,15 +113,19 @@ def run(
 
     from walras_agent.local.placement import PlacementError
     from walras_cli.documents import InputError
-    from walras_cli.local.documents import load
+    from walras_cli.local.documents import FileWatch, load
     from walras_cli.local.loop import JobFailedError
 
     errors = Console(stderr=True)
     try:
         with _termination_as_interrupt():
+            watch = FileWatch(files)
             market = load(files)
+            _check_outputs(logs, save_profiles)
             sold = _sold(market, files)
             measured = _measure_missing(market, sold, pin, errors)
+            if measured and save_profiles is not None:  # whatever becomes of the run
+                _save(market, measured, save_profiles, errors)
             with _recorded(record, show=dashboard) as file:
                 loop, placement = _run(
                     market,
@@ -128,7 +133,7 @@ def run(
                     pin,
                     errors,
                     measured,
-                    files=files,
+                    watch=watch,
                     logs=logs,
                     keep_going=keep_going,
                     record=file,
@@ -142,14 +147,30 @@ def run(
         raise BadInput(f"--pin {pin}: {error}") from error
     except KeyboardInterrupt:
         raise Interrupted("interrupted; all jobs were stopped and cleaned up") from None
-    if save_profiles is not None:
-        _save(measured, save_profiles, errors)
     _report(loop, placement, rival, output)
+    if save_profiles is not None:
+        during = [state.measured for state in loop.jobs.values() if state.measured is not None]
+        _save(loop.market, [*measured, *during], save_profiles, errors)
     if record is not None:
         _say(errors, f"to see the run in the browser: {_program()} dashboard -f {record}")
     failed = [state.job.title for state in loop.jobs.values() if state.phase.value == "failed"]
     if failed:
         raise Failure(f"failed: {', '.join(failed)}; the errors are above")
+
+
+def _check_outputs(logs: Path | None, save_profiles: Path | None) -> None:
+    """Refuse folders that cannot be written before jobs run for hours.
+
+    Raises:
+        BadInput: A folder cannot be made, or is missing.
+    """
+    if logs is not None:
+        try:
+            logs.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BadInput(f"--logs {logs}: cannot be made: {error.strerror}") from error
+    if save_profiles is not None and not os.access(save_profiles.parent, os.W_OK):
+        raise BadInput(f"--save-profiles {save_profiles}: its folder cannot be written; make it")
 
 
 @contextmanager
@@ -279,23 +300,22 @@ def _run(
     console: Console,
     measured: Sequence[Measured],
     *,
-    files: Sequence[Path] | None,
+    watch: FileWatch | None,
     logs: Path | None,
     keep_going: bool,
     record: Path | None = None,
 ) -> tuple[Loop, str]:
-    from walras_cli.local.documents import FileWatch
     from walras_cli.local.host import open_host
     from walras_cli.local.loop import Loop
     from walras_cli.local.state import JobState
     from walras_cli.local.view import open_view
 
     with open_host(sold, pin, logs) as host, open_view(console) as view:
-        watch = None if files is None else FileWatch(files)
         loop = Loop(market, host, view, pin, watch, keep_going)
         loop.jobs = {job.key: JobState.of(job) for job in market.jobs}
         for each in measured:
-            loop.jobs[each.job.key].take_measured(each)
+            if (state := loop.jobs.get(each.job.key)) is not None:  # else removed meanwhile
+                state.take_measured(each)
         if record is None:
             loop.run()
         else:
@@ -319,23 +339,23 @@ def _run_rival(
     console.print("running the same jobs under proportional sharing:", highlight=False)
     market = under(loop.market, "ProportionalSharing")
     other, _ = _run(
-        market, loop.sold, pin, console, measured, files=None, logs=None, keep_going=loop.keep_going
+        market, loop.sold, pin, console, measured, watch=None, logs=None, keep_going=loop.keep_going
     )
     return {key: state.elapsed(other.now) for key, state in other.jobs.items()}
 
 
-def _save(measured: Sequence[Measured], file: Path, console: Console) -> None:
-    """Write the reliable profiles to a file, and say which ones are left out."""
+def _save(market: LocalMarket, measured: Sequence[Measured], file: Path, console: Console) -> None:
+    """Write all reliable profiles to a file, read and measured, and say which are left out."""
     import yaml
 
     from walras_cli.local.measure import saved
 
-    text = yaml.safe_dump_all(saved(measured), sort_keys=False)
+    text = yaml.safe_dump_all(saved(market.profiles, measured), sort_keys=False)
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise Failure(f"{file}: cannot be written: {error.strerror}") from error
-    if unsaved := [each.job.title for each in measured if each.doubts]:
+    if unsaved := dict.fromkeys(each.job.title for each in measured if each.doubts):
         names = ", ".join(unsaved)
         _say(console, f"{file}: has no profile of {names}, which the next run measures again")
 

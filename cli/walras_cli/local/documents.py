@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from walras import snapshot as core
 from walras.admission import EntitlementError, admit
@@ -111,12 +111,21 @@ class LocalJob:
 
 @dataclass(frozen=True, slots=True)
 class LocalMarket:
-    """Everything that a local run's documents say, and the documents themselves."""
+    """Everything that a local run's documents say, and the documents themselves.
+
+    Attributes:
+        entitlements: Entitlements of the documents.
+        jobs: Jobs to run.
+        rules: Spec of the Market, or its defaults.
+        resources: All objects of the documents.
+        profiles: SpeedupProfiles as they were written, by namespace and name.
+    """
 
     entitlements: tuple[core.Entitlement, ...]
     jobs: tuple[LocalJob, ...]
     rules: MarketSpec
     resources: tuple[AnyResource, ...] = ()
+    profiles: Mapping[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
 
     @property
     def policy(self) -> core.Policy:
@@ -166,10 +175,13 @@ def _assemble(found: Sequence[Located[AnyResource]], problems: list[str]) -> Loc
         elif isinstance(resource, MarketJob):
             try:
                 jobs.append(_job(each, resource, profiles))
-            except ValueError as error:
+            except OSError as error:
+                problems.append(f"{each.origin}: {error.filename}: {error.strerror}")
+            except (ValueError, RuntimeError) as error:  # RuntimeError: no such home, or links
                 problems.append(f"{each.origin}: {error}")
     resources = tuple(each.resource for each in found)
-    return LocalMarket(tuple(entitlements), tuple(jobs), rules, resources)
+    written = {key: dict(each.document) for key, each in profiles.items()}
+    return LocalMarket(tuple(entitlements), tuple(jobs), rules, resources, written)
 
 
 def _job(

@@ -9,6 +9,7 @@ import tempfile
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal
 
@@ -89,8 +90,11 @@ class Running:
         outcome = self.process.poll()
         if outcome is None or outcome.exit_code == 0:
             return None
-        with self.log.open("rb") as stream:
-            return describe_failure(outcome.exit_code, stream)
+        try:
+            with self.log.open("rb") as stream:
+                return describe_failure(outcome.exit_code, stream)
+        except OSError:  # the job may have deleted it
+            return describe_failure(outcome.exit_code, BytesIO())
 
 
 @dataclass(slots=True)
@@ -194,8 +198,6 @@ def open_host(sold: SoldCpus, pin: Pin, logs: Path | None) -> Iterator[Host]:
         try:
             placer = open_placer(run, pin)
             try:
-                if logs is not None:
-                    logs.mkdir(parents=True, exist_ok=True)
                 reconciler = placer.reconciler(lambda: sold.topology)
                 yield Host(sold, logs or scratch, placer, reaper, reconciler)
             finally:

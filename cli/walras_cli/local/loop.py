@@ -206,7 +206,10 @@ class Loop:
             else:
                 self._adopt(state, wanted[key])
         for key, job in wanted.items():
-            if key not in self.jobs:
+            before = self.jobs.get(key)
+            if before is None or (
+                before.phase is Phase.REMOVED and key not in self._profiling
+            ):  # one that comes back starts anew
                 self.jobs[key] = JobState.of(job)
                 reasons.append(f"{job.title} arrived")
         if market.rules.cores.unit != self.market.rules.cores.unit or (
@@ -460,7 +463,7 @@ class _Profiling:
                 profiling.result = measure(
                     job, topology, pin, lambda _trial, _measured: None, profiling.told.put
                 )
-            except (MeasurementError, PlacementError, SamplingError, ValueError) as error:
+            except (MeasurementError, PlacementError, SamplingError, ValueError, OSError) as error:
                 profiling.problem = str(error)
 
         profiling.thread = threading.Thread(target=work, name=f"profile-{job.key}", daemon=True)

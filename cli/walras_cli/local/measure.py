@@ -26,7 +26,7 @@ from walras_profiler.command_runner import command_runner
 from walras_profiler.document import profile_document
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from walras.diagnosis import Finding
     from walras.profile import SpeedupFit
@@ -107,10 +107,17 @@ class Measured:
         )
 
 
-def saved(measured: Sequence[Measured]) -> list[Document]:
-    """Return documents for the next run to read: the reliable profiles, or an empty List."""
-    profiles = [each.document for each in measured if not each.doubts]
-    return profiles or [{"apiVersion": "v1", "kind": "List", "items": []}]
+def saved(
+    known: Mapping[tuple[str, str], Document], measured: Iterable[Measured]
+) -> list[Document]:
+    """Return documents for the next run to read: all reliable profiles, or an empty List.
+
+    Args:
+        known: Documents of the profiles that this run has read, by namespace and name.
+        measured: Measurements of this run; those that are unreliable are left out.
+    """
+    profiles = {**known, **{each.job.id: each.document for each in measured if not each.doubts}}
+    return list(profiles.values()) or [{"apiVersion": "v1", "kind": "List", "items": []}]
 
 
 def runs_needed(job: LocalJob, topology: Topology) -> int:

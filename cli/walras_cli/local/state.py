@@ -62,6 +62,7 @@ class JobState:
         source: Source of the parallel fraction.
         source_reason: Why the parallel fraction is assumed, and the ways out; empty if it is not.
         profiled: Whether a measurement was tried, which is never done again in the same run.
+        measured: Its measurement; None if none was made.
         findings: Findings about its measurement; empty without one.
         fit: Measured speedup and run times; None if only a fraction is known.
         phase: Phase that the job is in.
@@ -84,6 +85,7 @@ class JobState:
     source: FractionSource
     source_reason: str = ""
     profiled: bool = False
+    measured: Measured | None = None
     findings: Sequence[Finding] = ()
     fit: SpeedupFit | None = None
     phase: Phase = Phase.WAITING
@@ -176,7 +178,7 @@ class JobState:
 
         A parallel fraction that the documents give meanwhile takes precedence over both.
         """
-        self.profiled, self.findings = True, measured.findings
+        self.profiled, self.measured, self.findings = True, measured, measured.findings
         assumed = self.source is FractionSource.ASSUMED
         if not measured.doubts:
             self.fit = self.fit or measured.fit

@@ -100,6 +100,8 @@ def _validated(document: Mapping[str, Any], model: type[Parsed]) -> Parsed:
 def describe(document: Mapping[str, Any]) -> str:
     """Return an object's kind and name for a message, as far as the document has them."""
     kind = document.get("kind") or "object"
+    if not isinstance(kind, str):
+        return "object whose kind is not a text"
     metadata = document.get("metadata")
     if not isinstance(metadata, dict) or not metadata.get("name"):
         return f"{kind} without a name"
