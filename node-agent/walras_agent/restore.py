@@ -183,10 +183,29 @@ class _Restoration:
                 return
             self._cgroups.write(setting, write.value)
         except CgroupError as error:
-            if error.errno not in write.tolerated:
+            if error.errno not in write.tolerated and not self._is_bounded_by_parent(write):
                 self._refused(setting, error)
         else:
             self._failed.pop(setting, None)
+
+    def _is_bounded_by_parent(self, write: RestoreWrite) -> bool:
+        """Return whether a quota of v1 is above the parent's, which others have lowered meanwhile.
+
+        The kernel refuses it, and without a quota of its own the group has the parent's.
+        """
+        setting = write.setting
+        if setting.file != "cpu.cfs_quota_us":
+            return False
+        above = setting._replace(group=setting.group.rpartition("/")[0])
+        try:
+            parts = [self._part(above, self._cgroups.read(above)), self._part(setting, write.value)]
+        except CgroupError:
+            return False
+        return 0 < parts[0] < parts[1]
+
+    def _part(self, setting: CgroupFile, quota: str) -> float:
+        """Return the CPUs that a quota of v1 allows; negative without one."""
+        return int(quota) / int(self._cgroups.read(setting._replace(file="cpu.cfs_period_us")))
 
     def _empty_cpusets(self, settings: set[CgroupFile], everything: Mapping[str, CpuSet]) -> None:
         """Empty cpusets that the kernel does not let be written empty, as far as it can be done."""

@@ -516,6 +516,20 @@ def test_a_full_disk_after_all_is_put_back_is_told(tmp_path: Path) -> None:
     assert kernel.read(setting("/a/cpu.weight")) == "100"
 
 
+def test_a_quota_above_that_of_the_parent_is_dropped() -> None:
+    """Others gave the container a quota while that of its pod was removed: v1 refuses both."""
+    node = Node(1)
+    node.kernel.make("/pod")
+    node.kernel.make("/pod/c", tasks=1)
+    for group, quota in (("/pod", "20000"), ("/pod/c", "700000")):
+        node.kernel.set_by_others(setting(f"{group}/cpu.cfs_quota_us"), quota)
+        node.change((f"{group}/cpu.cfs_quota_us", "-1"))
+    done = restore(node.journal, node.kernel)
+    assert (done.failed, dict(node.journal.originals)) == ({}, {})
+    assert node.read("/pod/cpu.cfs_quota_us") == "20000"
+    assert node.read("/pod/c/cpu.cfs_quota_us") == "-1"
+
+
 @pytest.mark.system
 def test_script_of_the_manual_widens_empty_cpusets_and_kills_no_program(tmp_path: Path) -> None:
     """An empty text cannot be written to a cpuset by ``echo``: the kernel refuses it."""
