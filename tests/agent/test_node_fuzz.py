@@ -308,6 +308,9 @@ class Fuzz:
                 assert pod.memory_nodes == CpuSet(cpu // (CORES // 2) for cpu in pod.exclusive)
             if pod.cpus <= pod.exclusive:
                 assert not self.is_throttled(pod.pod)
+            elif self.node.kernel.version == 1:  # it would refuse limits of new containers
+                quota = CgroupFile("cpu", self.node.pod(pod.pod), "cpu.cfs_quota_us")
+                assert self.node.kernel.read(quota) == "-1"
             for name, cpus in now.items():
                 if name.startswith(mine):
                     assert self.node.mems(name) == (pod.memory_nodes or CpuSet([0, 1]))

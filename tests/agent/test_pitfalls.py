@@ -20,6 +20,7 @@ import pytest
 from model_kernel import MIB, Memory, ModelKernel
 from model_node import CORES, LAYOUT, CpusetDisabled, Node, states
 from walras_agent.cpuset import CpuSet
+from walras_agent.restore import restore
 from walras_agent.tree import CONTROLLERS, CgroupError, CgroupFile
 
 if TYPE_CHECKING:
@@ -116,7 +117,8 @@ def test_systemd_that_resets_weights_and_quotas_is_answered(node: Node) -> None:
     assert everything(node, "cpuset", "cpu") == right
 
 
-def test_a_pod_that_is_resized_in_place_keeps_its_new_size(node: Node) -> None:
+@pytest.mark.parametrize("millicores", [2000, 1500])
+def test_a_pod_that_is_resized_in_place_keeps_its_new_size(node: Node, millicores: int) -> None:
     """A kubelet of 1.33 and later writes limits anew: pod first when raising, else containers."""
     quota = {1: "cpu.cfs_quota_us", 2: "cpu.max"}[node.kernel.version]
     limit = {1: "memory.limit_in_bytes", 2: "memory.max"}[node.kernel.version]
@@ -127,7 +129,7 @@ def test_a_pod_that_is_resized_in_place_keeps_its_new_size(node: Node) -> None:
         small = {1: "100000", 2: "100000 100000"}[node.kernel.version]
         node.kernel.set_by_others(CgroupFile("cpu", group, quota), small)
         node.kernel.set_by_others(CgroupFile("memory", group, limit), str(400 * MIB))
-    node.plan("enforce", 600 * MIB, a=2000)  # above the old limit, so that this is raised
+    node.plan("enforce", 600 * MIB, a=millicores)  # above the old limit, so that this is raised
     settle(node)
     for group in groups:
         for file, text in sizes.items():
@@ -135,7 +137,7 @@ def test_a_pod_that_is_resized_in_place_keeps_its_new_size(node: Node) -> None:
     settle(node)
     assert states(node.step(100.0))["a"] == "Enforced"
     node.start_agent()  # what is new is in the journal, too
-    node.plan("enforce", 600 * MIB, a=2000)
+    node.plan("enforce", 600 * MIB, a=millicores)
     settle(node)
     assert int(node.kernel.read(setting(node.container("a"), limit))) >= 600 * MIB
 
@@ -145,6 +147,31 @@ def test_a_pod_that_is_resized_in_place_keeps_its_new_size(node: Node) -> None:
         found = {file: node.kernel.read(setting(group, file)) for file in sizes}
         assert found == sizes, group
     assert dict(node.journal.originals) == {}
+
+
+def test_container_that_starts_beside_a_fractional_grant_may_have_its_own_limit(node: Node) -> None:
+    """v1 refuses a quota above the parent's, to runc as well: the pod's must not be the grant."""
+    node.start_pod("a")
+    pod, first, second = groups = node.pod("a"), node.container("a"), node.container("a", 1)
+    file, unlimited, suffix, bounded = {
+        1: ("cpu.cfs_quota_us", "-1", "", (first, second)),
+        2: ("cpu.max", "max", " 100000", (pod,)),
+    }[node.kernel.version]
+    quotas = [CgroupFile("cpu", group, file) for group in groups]
+    for quota in quotas[:2]:
+        node.kernel.set_by_others(quota, f"400000{suffix}")
+    node.plan(a=1500)
+    settle(node)
+    node.start_pod("a", 1)
+    node.kernel.set_by_others(quotas[2], f"400000{suffix}")
+    for millicores, bound in ((1500, "150000"), (2000, unlimited), (2500, "250000")):
+        node.plan(a=millicores)
+        settle(node)
+        assert states(node.step(100.0)) == {"a": "Enforced"}
+        held = {quota.group: node.kernel.read(quota).removesuffix(suffix) for quota in quotas}
+        assert held == {each: bound if each in bounded else unlimited for each in groups}
+    restore(node.journal, node.kernel)
+    assert {node.kernel.read(quota) for quota in quotas} == {f"400000{suffix}"}
 
 
 def test_a_cpuset_controller_that_systemd_disables_is_enabled_again(tmp_path: Path) -> None:
@@ -197,8 +224,11 @@ def test_others_who_keep_setting_a_quota_are_answered_ever_more_slowly(node: Nod
 
 def test_quota_that_is_refused_is_not_tried_all_the_time(node: Node) -> None:
     """A permanent EINVAL was retried 8 times a second (koordinator 3217)."""
-    file = {1: "cpu.cfs_quota_us", 2: "cpu.max"}[node.kernel.version]
-    refused = CgroupFile("cpu", node.pod("a"), file)
+    group, file = {
+        1: (node.container("a"), "cpu.cfs_quota_us"),
+        2: (node.pod("a"), "cpu.max"),
+    }[node.kernel.version]
+    refused = CgroupFile("cpu", group, file)
     node.start_pod("a")
     node.kernel.fail(refused, errno.EINVAL, times=1000)
     node.plan(a=500)
