@@ -55,8 +55,12 @@ def files_to_check(version: Literal[1, 2], pod_cpus: PodCpus) -> FilesToCheck:
     return FilesToCheck((quota, *weighed), (quota, *bounded))
 
 
+WEIGHT_FILES = {version: files[-1] for version, files in CHECKED_FILES.items()}
+"""The file with the weight of a group among those beside it, by cgroup version."""
+
 _LEAST_QUOTA = 1000  # microseconds: min_cfs_quota_period of the kernel
 _SHARES = (2, 262_144)  # the kernel's range
+_MOST_WEIGHT = {1: _SHARES[1], 2: 10_000}  # the kernel's, by cgroup version
 _PERIOD = "100000"  # microseconds, the default
 
 
@@ -148,6 +152,31 @@ def _writes(
     containers = [_read(cgroups, each.group.name, files.containers) for each in pod.containers]
     of_pod = _read(cgroups, pod.group, files.pod)
     return quota_writes(cgroups.version, of_pod, containers, pod_cpus)
+
+
+def class_writes(
+    cgroups: Cgroups, group: str, pods: Iterable[str], original: str | None
+) -> tuple[FileWrite, ...]:
+    """Return the write that raises the weight of a QoS class to the sum of its pods' weights.
+
+    Classes divide CPU time by weights of their own, of which the kubelet gives BestEffort the
+    least. With the sum, each pod has the part that its weight would have if there were no classes.
+
+    Args:
+        cgroups: Cgroups of this node.
+        group: Cgroup of the class.
+        pods: Cgroups of its pods.
+        original: The weight that the kubelet has written, which is never lowered; None if it is
+            the present one.
+    """
+    file = WEIGHT_FILES[cgroups.version]
+    now, *weights = (_read(cgroups, each, [file]).texts.get(file) for each in (group, *pods))
+    if now is None:
+        return ()
+    total = sum(int(weight) for weight in weights if weight is not None)
+    # Above the kernel's maximum, the weight of 256 CPUs, a class lacks only what exceeds it.
+    wanted = max(int(original or now), min(total, _MOST_WEIGHT[cgroups.version]))
+    return ((CgroupFile("cpu", group, file), str(wanted)),) if int(now) != wanted else ()
 
 
 def _read(cgroups: Cgroups, group: str, files: Iterable[str]) -> CpuFiles:

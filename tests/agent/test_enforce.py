@@ -73,7 +73,7 @@ class Agent:
         boot.write_text("this boot\n")
         self.journal = Journal.open(folder / "journal", boot)
         observer = PodObserver(kernel, LAYOUT)
-        self.enforcer = CpuEnforcer(kernel, observer, self.journal)
+        self.enforcer = CpuEnforcer(kernel, observer, self.journal, classes=LAYOUT.classes)
 
     def hold(self, **millicores: int) -> CpuRound:
         return self.enforcer.enforce(TOPOLOGY, grants(**millicores))
@@ -204,7 +204,7 @@ def test_quota_is_lifted_while_granted_and_put_back(version: Literal[1, 2], tmp_
     agent.hold(b=1500)
     now = texts(kernel, CPU_FILES[version])
     changed = {setting.group for setting, text in now.items() if text != original[setting]}
-    assert changed == {pod_group(LAYOUT, "b", QOS["b"]), container("b")}
+    assert changed == {"/kubepods/burstable", pod_group(LAYOUT, "b", QOS["b"]), container("b")}
     agent.hold()
     assert texts(kernel, CPU_FILES[version]) == original
 

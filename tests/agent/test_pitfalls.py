@@ -174,6 +174,121 @@ def test_container_that_starts_beside_a_fractional_grant_may_have_its_own_limit(
     assert {node.kernel.read(quota) for quota in quotas} == {f"400000{suffix}"}
 
 
+class Classes:
+    """A node whose kubelet weighs classes by requests: 1 CPU of pod a, Burstable, none of pod b.
+
+    Attributes:
+        file: File with a group's weight.
+        requested: What the kubelet writes to it for a Burstable pod and its class.
+        least: What it writes for a BestEffort pod and its class.
+        granted: Weight of half a CPU.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.file, self.requested, self.least, self.granted = {
+            1: ("cpu.shares", 1024, 2, 512),
+            2: ("cpu.weight", 39, 1, 20),
+        }[node.kernel.version]
+        self.burstable, self.best_effort = LAYOUT.classes
+        for uid in "ab":
+            node.start_pod(uid)
+        assert node.pod("b").startswith(self.best_effort)
+        for group in (self.burstable, node.pod("a")):
+            self.write(group, self.requested)
+        for group in (self.best_effort, node.pod("b")):
+            self.write(group, self.least)
+
+    def write(self, group: str, weight: int) -> None:
+        self.node.kernel.set_by_others(CgroupFile("cpu", group, self.file), str(weight))
+
+    def weights(self) -> tuple[int, int]:
+        """Return the weights of Burstable and BestEffort."""
+        files = (CgroupFile("cpu", each, self.file) for each in LAYOUT.classes)
+        burstable, best_effort = (int(self.node.kernel.read(each)) for each in files)
+        return burstable, best_effort
+
+
+def test_time_on_shared_cpus_is_granted_across_classes(node: Node) -> None:
+    """The kubelet gives BestEffort the weight of no CPU, so its pods starve beside others."""
+    classes = Classes(node)
+    node.plan(b=1500)
+    assert states(node.step()) == {"b": "Enforced"}
+    assert classes.weights() == (classes.requested, classes.granted)
+    node.start_pod("e")  # BestEffort, too, with the weight that the kernel gives
+    node.step()
+    default = {1: 1024, 2: 100}[node.kernel.version]
+    assert classes.weights() == (classes.requested, classes.granted + default)
+    node.plan(a=500)  # less than the pod has requested, which its class keeps
+    node.step()
+    assert classes.weights() == (classes.requested, classes.least)
+    node.plan(a=2000, b=2000)  # nothing on shared CPUs
+    node.step()
+    assert classes.weights() == (classes.requested, classes.least)
+    assert all(each.group not in LAYOUT.classes for each in node.journal.originals)
+
+
+def test_kubelet_that_writes_weights_of_classes_every_minute_is_answered_each_time(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    classes = Classes(node)
+    node.plan(b=500)
+    node.step()
+    caplog.clear()
+    for _ in range(20):
+        classes.write(classes.best_effort, classes.least)
+        status = node.step(0.25)
+        assert classes.weights() == (classes.requested, classes.granted)
+        assert (status.repaired, status.failures) == ((), ())
+    for weight in (3 * classes.granted, 2 * classes.granted):
+        classes.write(classes.best_effort, weight)
+        assert node.step().writes == ()
+        assert classes.weights() == (classes.requested, weight)
+    classes.write(classes.best_effort, classes.least + 1)
+    node.step()
+    assert classes.weights() == (classes.requested, classes.granted)
+    node.plan(b=1700)
+    node.step()
+    classes.write(classes.best_effort, classes.granted)  # which the agent has written before
+    node.step()
+    assert classes.weights()[1] > classes.granted
+    assert caplog.records == []
+    node.start_agent()
+    node.plan()
+    node.step()
+    assert classes.weights() == (classes.requested, classes.granted)
+    assert dict(node.journal.originals) == {}
+
+
+@pytest.mark.parametrize("end", ["restore", "observe", "pod"])
+def test_weights_of_classes_are_put_back(node: Node, end: str) -> None:
+    classes = Classes(node)
+    node.plan(b=500)
+    node.step()
+    raised = CgroupFile("cpu", classes.best_effort, classes.file), str(classes.granted)
+    if end == "restore":
+        restore(node.journal, node.kernel)
+    elif end == "observe":
+        node.plan("observe", b=500)
+        assert raised in node.step().writes
+    else:
+        node.kernel.remove(node.pod("b"))
+        node.step()
+    assert classes.weights() == (classes.requested, classes.least)
+    assert all(each.group not in LAYOUT.classes for each in node.journal.originals)
+
+
+def test_weight_of_a_class_that_is_refused_is_told_and_not_tried_all_the_time(node: Node) -> None:
+    classes = Classes(node)
+    refused = CgroupFile("cpu", classes.best_effort, classes.file)
+    node.kernel.fail(refused, errno.EINVAL, times=1000)
+    node.plan(a=500, b=500)
+    assert states(node.step()) == {"a": "Enforced", "b": "Failed"}
+    for _ in range(240):
+        assert states(node.step(0.25))["b"] in {"Failed", "Pending"}
+    assert 4 <= sum(write.setting == refused for write in node.kernel.writes) <= 8
+
+
 def test_a_cpuset_controller_that_systemd_disables_is_enabled_again(tmp_path: Path) -> None:
     """It vanished from `kubepods.slice` at a `daemon-reload` (kubernetes 122955, 131567)."""
     kernel = CpusetDisabled(2, cpus=CORES)

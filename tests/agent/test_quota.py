@@ -1,10 +1,14 @@
 """Quotas are lifted or set to the grant, in an order and with values that the kernel takes."""
 
+from typing import Literal
+
 import pytest
 
+from model_kernel import ModelKernel
 from walras_agent.cpuset import CpuSet
 from walras_agent.pod_cpus import PodCpus
-from walras_agent.quota import CpuFiles, quota_writes
+from walras_agent.quota import CpuFiles, class_writes, quota_writes
+from walras_agent.tree import CgroupFile
 
 OWN, SHARED = CpuSet([0, 1]), CpuSet([2, 3])
 WHOLE = PodCpus(OWN, CpuSet(), None, None)
@@ -107,3 +111,20 @@ def test_quota_is_never_below_what_the_kernel_takes() -> None:
         "=1000 100000"
     )
     assert written(1, v1(POD, "-1"), v1(MAIN, "-1"), tiny)[-1].endswith("=1000")
+
+
+@pytest.mark.parametrize(
+    ("version", "file", "most"), [(1, "cpu.shares", 262_144), (2, "cpu.weight", 10_000)]
+)
+def test_weight_of_a_class_is_what_the_kernel_takes(
+    version: Literal[1, 2], file: str, most: int
+) -> None:
+    kernel = ModelKernel(version)
+    pods = [f"/kubepods/burstable/pod{number}" for number in range(3)]
+    for pod in pods:
+        kernel.make(pod)
+        kernel.set_by_others(CgroupFile("cpu", pod, file), str(most // 2))
+    setting = CgroupFile("cpu", "/kubepods/burstable", file)
+    assert class_writes(kernel, setting.group, pods, None) == ((setting, str(most)),)
+    assert class_writes(kernel, setting.group, pods[:1], None) == ((setting, str(most // 2)),)
+    assert class_writes(kernel, "/gone", pods, None) == ()
