@@ -25,7 +25,7 @@ from walras_agent.pod_cpus import (
     still_exclusive,
     unshared_cpus,
 )
-from walras_agent.quota import bandwidth_writes
+from walras_agent.quota import WEIGHT_FILES, bandwidth_writes, class_writes
 from walras_agent.restore import restore
 from walras_agent.tree import CgroupError, CgroupFile
 
@@ -90,6 +90,7 @@ class CpuEnforcer:
         reserved: Function that returns the CPUs that stay shared.
         possible: CPUs that the machine may ever have; see `restore`.
         others: Whether pods without a grant may come; at least one core is left for these.
+        classes: Cgroups of QoS classes, whose pods share CPUs with those outside.
     """
 
     cgroups: Cgroups
@@ -98,6 +99,7 @@ class CpuEnforcer:
     reserved: Callable[[], CpuSet] = CpuSet
     possible: CpuSet = field(default_factory=CpuSet)
     others: bool = True
+    classes: tuple[str, ...] = ()
     _exclusive: Mapping[str, CpuSet] | None = None
     # The last allocation and its inputs, which most rounds repeat.
     _allocated: tuple[object, NodeCpus] | None = None
@@ -227,7 +229,8 @@ class CpuEnforcer:
         fixed: Collection[str],
     ) -> None:
         """Set quotas and weights of granted pods, and restore those of all others."""
-        kept: set[str] = set()
+        raised = self._raised_classes(pods, node_cpus)
+        kept = set(raised)
         planned: dict[str, Sequence[FileWrite]] = {}
         for pod in pods:
             pod_cpus = node_cpus.pods.get(pod.uid)
@@ -252,6 +255,55 @@ class CpuEnforcer:
             if setting.controller == "cpu" and setting.group not in kept
         ]
         self._restore(lost, writes, failed, fixed)
+        self._raise_classes(raised, writes, failed, fixed)
+
+    def _raised_classes(
+        self, pods: Sequence[ObservedPod], node_cpus: NodeCpus
+    ) -> Mapping[str, Sequence[str]]:
+        """Return the QoS classes in which a pod has time on shared CPUs, with all their pods."""
+        found: dict[str, list[str]] = {each: [] for each in self.classes}
+        granted = set()
+        for pod in pods:
+            if pod.parent in found:
+                found[pod.parent].append(pod.group)
+                pod_cpus = node_cpus.pods.get(pod.uid)
+                if pod_cpus is not None and pod_cpus.milliweight is not None:
+                    granted.add(pod.parent)
+        return {group: below for group, below in found.items() if group in granted}
+
+    def _raise_classes(
+        self,
+        classes: Mapping[str, Sequence[str]],
+        writes: list[FileWrite],
+        failed: dict[str, GroupFailure],
+        fixed: Collection[str],
+    ) -> None:
+        """Raise the weights of QoS classes, again whenever the kubelet has written its own.
+
+        The kubelet does so every minute, so that is neither a failure nor a repair.
+        """
+        file = WEIGHT_FILES[self.cgroups.version]
+        settings = {group: CgroupFile("cpu", group, file) for group in classes}
+        self.journal.adopt_foreign(settings.values(), self.cgroups)
+        planned: list[FileWrite] = []
+        for group, setting in settings.items():
+            known = self.journal.originals.get(setting)
+            if known is not None and known.identity != self.cgroups.identity(group):
+                known = None  # that of a deleted group
+            original = known.text if known is not None else None
+            steps = class_writes(self.cgroups, group, classes[group], original)
+            if steps and group in fixed:
+                failed.setdefault(group, _backing_off(group))
+            else:
+                planned += steps
+        self.journal.record(planned, self.cgroups)
+        for step in planned:
+            try:
+                self._write([step], writes)
+            except CgroupError as error:
+                _note(failed, step[0].group, error)
+        # From now on only these count as the agent's: the kubelet's may equal an earlier one.
+        self.journal.record(planned, self.cgroups)
 
     def _forget_deleted(self, pods: Sequence[ObservedPod]) -> None:
         """Forget the originals of groups that were deleted, once there are many."""

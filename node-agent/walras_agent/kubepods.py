@@ -95,6 +95,11 @@ class Layout:
         """Cgroup of all pods."""
         return self._group(_PODS)
 
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Cgroups of the QoS classes that have one."""
+        return tuple(self._group(_PODS, *qos) for qos in _QOS_GROUPS if qos)
+
     def scan(self, cgroups: Cgroups) -> tuple[PodGroups, ...]:
         """Return the cgroups of all pods and their containers.
 

@@ -58,6 +58,11 @@ class ObservedPod:
     group: str
     containers: tuple[Container, ...]
 
+    @property
+    def parent(self) -> str:
+        """Cgroup that the pod's lies in: that of its QoS class, if this has one."""
+        return self.group.rpartition("/")[0]
+
 
 class PodSource(Protocol):
     """Interface to find the cgroups of pods: the kubelet's (`kubepods.Layout`), or others."""

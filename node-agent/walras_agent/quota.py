@@ -1,19 +1,22 @@
 """Facts: reads the CFS quota and weight files of a granted pod and computes the writes they need.
 
-A quota below the grant would throttle the pod on its exclusive CPUs. So the quotas of its
-containers are removed, and the quota of the pod is removed or, if the grant has a fraction, set to
-the grant (``Documentation/scheduler/sched-bwc.rst``; ``cpu.max`` and ``cpu.weight`` in
-``Documentation/admin-guide/cgroup-v2.rst``).
+A quota below the grant would throttle the pod on its exclusive CPUs. So the quotas of the pod and
+its containers are removed (``Documentation/scheduler/sched-bwc.rst``; ``cpu.max`` and
+``cpu.weight`` in ``Documentation/admin-guide/cgroup-v2.rst``). If the grant has a fraction, it is
+the quota of
 
-Containers come first: until the last write the pod's old quota still applies, and v1 refuses a
-quota of the pod below one of a container (EINVAL). Both versions refuse a burst above the quota, so
-the burst is set to 0 first.
+- the pod in v2. Containers come first: until the last write the pod's old quota still applies.
+- each container in v1. The kernel refuses a quota above the parent's (EINVAL), so if the pod had
+  the grant as its quota, no container with a higher limit could start. The pod comes first, since
+  without a quota it accepts any of its containers.
+
+Both versions refuse a burst above the quota, so the burst is set to 0 first.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from walras_agent.tree import CgroupError, CgroupFile
 
@@ -37,23 +40,27 @@ CHECKED_FILES: dict[Literal[1, 2], tuple[str, ...]] = {
 """The files of `QUOTA_FILES` whose texts tell whether any write is needed."""
 
 
-def files_to_check(version: Literal[1, 2], pod_cpus: PodCpus | None) -> tuple[str, ...]:
-    """Return those of `CHECKED_FILES` that are enforced for a pod or its containers.
+class FilesToCheck(NamedTuple):
+    """Those of `CHECKED_FILES` that are enforced for a pod, and for each of its containers."""
 
-    Args:
-        version: Version of the cgroup interface.
-        pod_cpus: CPUs of the pod; None for a container, of which only the quota is removed.
-    """
-    quota, *period, weight = CHECKED_FILES[version]
-    if pod_cpus is None:
-        return (quota,)
-    bounded = pod_cpus.milliquota is not None
-    weighed = pod_cpus.milliweight is not None
-    return (quota, *(period if bounded else ()), *((weight,) if weighed else ()))
+    pod: tuple[str, ...]
+    containers: tuple[str, ...]
 
+
+def files_to_check(version: Literal[1, 2], pod_cpus: PodCpus) -> FilesToCheck:
+    """Return the files whose texts tell whether a pod needs any write."""
+    quota, *period, weight = CHECKED_FILES[version]  # v2 has the period in the quota's file
+    weighed = () if pod_cpus.milliweight is None else (weight,)
+    bounded = () if pod_cpus.milliquota is None else period
+    return FilesToCheck((quota, *weighed), (quota, *bounded))
+
+
+WEIGHT_FILES = {version: files[-1] for version, files in CHECKED_FILES.items()}
+"""The file with the weight of a group among those beside it, by cgroup version."""
 
 _LEAST_QUOTA = 1000  # microseconds: min_cfs_quota_period of the kernel
 _SHARES = (2, 262_144)  # the kernel's range
+_MOST_WEIGHT = {1: _SHARES[1], 2: 10_000}  # the kernel's, by cgroup version
 _PERIOD = "100000"  # microseconds, the default
 
 
@@ -69,12 +76,16 @@ def quota_writes(
     version: Literal[1, 2], pod: CpuFiles, containers: Sequence[CpuFiles], pod_cpus: PodCpus
 ) -> tuple[FileWrite, ...]:
     """Return the writes that are needed, in an order that the kernel accepts."""
-    demands = _demands_v2 if version == 2 else _demands_v1
-    lifted = [(each, demands(each.texts, None, None)) for each in containers]
-    held = (pod, demands(pod.texts, pod_cpus.milliquota, pod_cpus.milliweight))
+    quota, weight = pod_cpus.milliquota, pod_cpus.milliweight
+    if version == 2:
+        lifted = ((each, _demands_v2(each.texts, None, None)) for each in containers)
+        demands = [*lifted, (pod, _demands_v2(pod.texts, quota, weight))]
+    else:
+        bounded = ((each, _demands_v1(each.texts, quota, None)) for each in containers)
+        demands = [(pod, _demands_v1(pod.texts, None, weight)), *bounded]
     return tuple(
         (CgroupFile("cpu", files.group, file), value)
-        for files, wanted in (*lifted, held)
+        for files, wanted in demands
         for file, value in wanted.items()
         if files.texts.get(file, value) != value
     )
@@ -129,23 +140,43 @@ def bandwidth_writes(
 
     Reads all `QUOTA_FILES` only if one of `CHECKED_FILES` differs.
     """
-    of_pod = files_to_check(cgroups.version, pod_cpus)
-    of_containers = files_to_check(cgroups.version, None)
-    if not _writes(cgroups, pod, pod_cpus, of_pod, of_containers):
+    if not _writes(cgroups, pod, pod_cpus, files_to_check(cgroups.version, pod_cpus)):
         return ()
     everything = QUOTA_FILES[cgroups.version]
-    return _writes(cgroups, pod, pod_cpus, everything, everything)
+    return _writes(cgroups, pod, pod_cpus, FilesToCheck(everything, everything))
 
 
 def _writes(
-    cgroups: Cgroups,
-    pod: ObservedPod,
-    pod_cpus: PodCpus,
-    files: Iterable[str],
-    of_containers: Iterable[str],
+    cgroups: Cgroups, pod: ObservedPod, pod_cpus: PodCpus, files: FilesToCheck
 ) -> tuple[FileWrite, ...]:
-    containers = [_read(cgroups, each.group.name, of_containers) for each in pod.containers]
-    return quota_writes(cgroups.version, _read(cgroups, pod.group, files), containers, pod_cpus)
+    containers = [_read(cgroups, each.group.name, files.containers) for each in pod.containers]
+    of_pod = _read(cgroups, pod.group, files.pod)
+    return quota_writes(cgroups.version, of_pod, containers, pod_cpus)
+
+
+def class_writes(
+    cgroups: Cgroups, group: str, pods: Iterable[str], original: str | None
+) -> tuple[FileWrite, ...]:
+    """Return the write that raises the weight of a QoS class to the sum of its pods' weights.
+
+    Classes divide CPU time by weights of their own, of which the kubelet gives BestEffort the
+    least. With the sum, each pod has the part that its weight would have if there were no classes.
+
+    Args:
+        cgroups: Cgroups of this node.
+        group: Cgroup of the class.
+        pods: Cgroups of its pods.
+        original: The weight that the kubelet has written, which is never lowered; None if it is
+            the present one.
+    """
+    file = WEIGHT_FILES[cgroups.version]
+    now, *weights = (_read(cgroups, each, [file]).texts.get(file) for each in (group, *pods))
+    if now is None:
+        return ()
+    total = sum(int(weight) for weight in weights if weight is not None)
+    # Above the kernel's maximum, the weight of 256 CPUs, a class lacks only what exceeds it.
+    wanted = max(int(original or now), min(total, _MOST_WEIGHT[cgroups.version]))
+    return ((CgroupFile("cpu", group, file), str(wanted)),) if int(now) != wanted else ()
 
 
 def _read(cgroups: Cgroups, group: str, files: Iterable[str]) -> CpuFiles:

@@ -225,7 +225,7 @@ class Reconciler:
                 wait = self._refused.failed(failure.group, now)
                 _log.error("%s; next try in %g s", failure.reason, wait)
         there = {each.group.name for pod in done.pods for each in pod.containers}
-        there.update(pod.group for pod in done.pods)
+        there.update(self.enforcer.classes, (pod.group for pod in done.pods))
         for waits in (self._refused, self._undone):
             waits.keep(frozenset(there))
 

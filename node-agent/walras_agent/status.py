@@ -125,6 +125,8 @@ def pod_status(
         sockets=topology.sockets_of(pod_cpus.cpus),
     )
     groups = {pod.group, *(each.group.name for each in pod.containers)}
+    if pod_cpus.milliweight is not None:
+        groups.add(pod.parent)  # its weight decides how much of the shared CPUs the pod has
     failures = [each for each in done.failures if each.group in groups]
     if failures:
         status = replace(status, limit=None)

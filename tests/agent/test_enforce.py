@@ -73,7 +73,7 @@ class Agent:
         boot.write_text("this boot\n")
         self.journal = Journal.open(folder / "journal", boot)
         observer = PodObserver(kernel, LAYOUT)
-        self.enforcer = CpuEnforcer(kernel, observer, self.journal)
+        self.enforcer = CpuEnforcer(kernel, observer, self.journal, classes=LAYOUT.classes)
 
     def hold(self, **millicores: int) -> CpuRound:
         return self.enforcer.enforce(TOPOLOGY, grants(**millicores))
@@ -195,14 +195,16 @@ def test_quota_is_lifted_while_granted_and_put_back(version: Literal[1, 2], tmp_
     agent = Agent(kernel, tmp_path)
     agent.hold(a=2000, b=1500)
     file = "cpu.cfs_quota_us" if version == 1 else "cpu.max"
-    lifted, bounded = ("-1", "150000") if version == 1 else ("max 100000", "150000 100000")
-    for pod, at_pod in (("a", lifted), ("b", bounded)):
-        assert kernel.read(CgroupFile("cpu", pod_group(LAYOUT, pod, QOS[pod]), file)) == at_pod
-        assert kernel.read(CgroupFile("cpu", container(pod), file)) == lifted
+    lifted, bound = ("-1", "150000") if version == 1 else ("max 100000", "150000 100000")
+    bounded = container("b") if version == 1 else pod_group(LAYOUT, "b", QOS["b"])
+    for pod in "ab":
+        for group in (pod_group(LAYOUT, pod, QOS[pod]), container(pod)):
+            expected = bound if group == bounded else lifted
+            assert kernel.read(CgroupFile("cpu", group, file)) == expected
     agent.hold(b=1500)
     now = texts(kernel, CPU_FILES[version])
     changed = {setting.group for setting, text in now.items() if text != original[setting]}
-    assert changed == {pod_group(LAYOUT, "b", QOS["b"]), container("b")}
+    assert changed == {"/kubepods/burstable", pod_group(LAYOUT, "b", QOS["b"]), container("b")}
     agent.hold()
     assert texts(kernel, CPU_FILES[version]) == original
 

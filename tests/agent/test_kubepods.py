@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from pod_groups import QosClass, pod_group
+from walras_agent.daemon.node import HostPaths, NodeComponents
+from walras_agent.journal import Journal
 from walras_agent.kubepods import Driver, Layout, PodGroups
 from walras_agent.tree import (
     CgroupError,
@@ -63,6 +65,7 @@ def test_pod_is_found_as_the_kubelet_names_it(
     layout = Layout(driver, root)
     assert layout.scan(tree_v2(tmp_path, group)) == (PodGroups(UID, group, ()),)
     assert pod_group(layout, UID, qos) == group
+    assert (group.rpartition("/")[0] in layout.classes) == (qos != "Guaranteed")
 
 
 def test_pods_of_every_class_are_found_with_their_containers(tmp_path: Path) -> None:
@@ -96,6 +99,18 @@ def test_pods_of_every_class_are_found_with_their_containers(tmp_path: Path) -> 
             ),
         ),
         PodGroups(UID, pods["BestEffort"], ()),
+    )
+
+
+@pytest.mark.system
+def test_agent_raises_weights_of_the_classes_of_its_kubelet(tmp_path: Path) -> None:
+    pod = pod_group(Layout("systemd"), UID, "BestEffort")
+    tree_v2(tmp_path, f"{pod}/cri-containerd-{ID}.scope")
+    (tmp_path / "kubepods.slice" / "cpuset.cpus.effective").write_text("0-1023\n")
+    node = NodeComponents.open(HostPaths(tmp_path), Journal.in_memory())
+    assert node.reconciler.enforcer.classes == (
+        "/kubepods.slice/kubepods-burstable.slice",
+        "/kubepods.slice/kubepods-besteffort.slice",
     )
 
 

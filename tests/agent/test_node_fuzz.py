@@ -19,6 +19,7 @@ from model_kernel import MIB, Memory, ModelKernel, Stopped
 from model_node import CORES, LAYOUT, CpusetDisabled, Node
 from walras_agent.cpuset import CpuSet
 from walras_agent.journal import JournalError
+from walras_agent.quota import WEIGHT_FILES
 from walras_agent.tree import CgroupError, CgroupFile
 
 if TYPE_CHECKING:
@@ -73,12 +74,14 @@ class Fuzz:
         self.grants: dict[str, int] = {}
         self.limits: dict[str, int] = {}
         self.hard_limits: dict[str, str] = {}
+        self.class_weights: dict[str, str] = {}
         self.limited = 0
         self.local = 0
         self.count = 0
         self.crashes = 0
         self.lost = 0
         self.lowered = 0
+        self.raised = 0
         self.memory: int | None = None
 
     def containers(self) -> list[str]:
@@ -123,6 +126,7 @@ class Fuzz:
             self.pods[uid] = {0}
             self.node.start_pod(uid, memory=self.some_memory())
             self.limit_is_written_anew()
+            self.classes_are_weighed_anew()
 
     def some_memory(self) -> Memory:
         anonymous, reclaimable = (self.random.randrange(100) * MIB for _ in range(2))
@@ -133,6 +137,7 @@ class Fuzz:
             uid = self.random.choice(sorted(self.pods))
             del self.pods[uid]
             self.node.kernel.remove(self.node.pod(uid), while_open=self.random.random() < 0.3)
+            self.classes_are_weighed_anew()
 
     def regrant(self) -> None:
         some = [uid for uid in sorted(self.pods) if self.random.random() < 0.5]
@@ -241,6 +246,16 @@ class Fuzz:
                     self.node.kernel.set_by_others(limit, str(LIMIT))
                     self.hard_limits[group] = str(LIMIT)
 
+    def classes_are_weighed_anew(self) -> None:
+        """The kubelet weighs classes as pods come and go; no sum of pods' weights is like these."""
+        for group in LAYOUT.classes:
+            if self.node.kernel.identity(group) is not None:
+                self.class_weights[group] = self.random.choice(["2", "7", "9999"])
+                self.node.kernel.set_by_others(self.weight(group), self.class_weights[group])
+
+    def weight(self, group: str) -> CgroupFile:
+        return CgroupFile("cpu", group, WEIGHT_FILES[self.node.kernel.version])
+
     def groups(self, uid: str) -> tuple[str, ...]:
         pod = self.node.pod(uid)
         return (pod, *self.node.kernel.children(pod))
@@ -279,6 +294,21 @@ class Fuzz:
             for group in self.groups(uid):
                 limit = self.node.kernel.read(CgroupFile("memory", group, file))
                 assert limit == self.hard_limits.get(group, unlimited), group
+        for group, weight in self.class_weights.items():
+            assert self.node.kernel.read(self.weight(group)) == weight
+
+    def check_fraction(self, pod: str) -> None:
+        """New containers may have any limit, and the pod's class weighs as much as all its pods."""
+        kernel = self.node.kernel
+        if kernel.version == 1:
+            assert kernel.read(CgroupFile("cpu", pod, "cpu.cfs_quota_us")) == "-1"
+        group = pod.rpartition("/")[0]
+        if group in LAYOUT.classes:
+            weights = (kernel.read(self.weight(each)) for each in (group, *kernel.children(group)))
+            now, *below = map(int, weights)
+            kubelets = int(self.class_weights.get(group, now))
+            assert now == max(kubelets, sum(below))
+            self.raised += now > kubelets
 
     def is_throttled(self, uid: str) -> bool:
         """Whether a quota binds the pod or one of its containers."""
@@ -308,6 +338,8 @@ class Fuzz:
                 assert pod.memory_nodes == CpuSet(cpu // (CORES // 2) for cpu in pod.exclusive)
             if pod.cpus <= pod.exclusive:
                 assert not self.is_throttled(pod.pod)
+            elif pod.limit is None:
+                self.check_fraction(self.node.pod(pod.pod))
             for name, cpus in now.items():
                 if name.startswith(mine):
                     assert self.node.mems(name) == (pod.memory_nodes or CpuSet([0, 1]))
@@ -340,5 +372,6 @@ def test_anything_may_happen_ten_thousand_times(
     assert fuzz.local > 0.06 * STEPS
     assert fuzz.disk.failures > 0.01 * STEPS
     assert fuzz.lowered > 0.01 * STEPS
+    assert fuzz.raised > 0.01 * STEPS
     assert fuzz.lost > 0.01 * STEPS or version == 1
     fuzz.withdraw()

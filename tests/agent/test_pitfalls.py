@@ -20,6 +20,7 @@ import pytest
 from model_kernel import MIB, Memory, ModelKernel
 from model_node import CORES, LAYOUT, CpusetDisabled, Node, states
 from walras_agent.cpuset import CpuSet
+from walras_agent.restore import restore
 from walras_agent.tree import CONTROLLERS, CgroupError, CgroupFile
 
 if TYPE_CHECKING:
@@ -116,7 +117,8 @@ def test_systemd_that_resets_weights_and_quotas_is_answered(node: Node) -> None:
     assert everything(node, "cpuset", "cpu") == right
 
 
-def test_a_pod_that_is_resized_in_place_keeps_its_new_size(node: Node) -> None:
+@pytest.mark.parametrize("millicores", [2000, 1500])
+def test_a_pod_that_is_resized_in_place_keeps_its_new_size(node: Node, millicores: int) -> None:
     """A kubelet of 1.33 and later writes limits anew: pod first when raising, else containers."""
     quota = {1: "cpu.cfs_quota_us", 2: "cpu.max"}[node.kernel.version]
     limit = {1: "memory.limit_in_bytes", 2: "memory.max"}[node.kernel.version]
@@ -127,7 +129,7 @@ def test_a_pod_that_is_resized_in_place_keeps_its_new_size(node: Node) -> None:
         small = {1: "100000", 2: "100000 100000"}[node.kernel.version]
         node.kernel.set_by_others(CgroupFile("cpu", group, quota), small)
         node.kernel.set_by_others(CgroupFile("memory", group, limit), str(400 * MIB))
-    node.plan("enforce", 600 * MIB, a=2000)  # above the old limit, so that this is raised
+    node.plan("enforce", 600 * MIB, a=millicores)  # above the old limit, so that this is raised
     settle(node)
     for group in groups:
         for file, text in sizes.items():
@@ -135,7 +137,7 @@ def test_a_pod_that_is_resized_in_place_keeps_its_new_size(node: Node) -> None:
     settle(node)
     assert states(node.step(100.0))["a"] == "Enforced"
     node.start_agent()  # what is new is in the journal, too
-    node.plan("enforce", 600 * MIB, a=2000)
+    node.plan("enforce", 600 * MIB, a=millicores)
     settle(node)
     assert int(node.kernel.read(setting(node.container("a"), limit))) >= 600 * MIB
 
@@ -145,6 +147,146 @@ def test_a_pod_that_is_resized_in_place_keeps_its_new_size(node: Node) -> None:
         found = {file: node.kernel.read(setting(group, file)) for file in sizes}
         assert found == sizes, group
     assert dict(node.journal.originals) == {}
+
+
+def test_container_that_starts_beside_a_fractional_grant_may_have_its_own_limit(node: Node) -> None:
+    """v1 refuses a quota above the parent's, to runc as well: the pod's must not be the grant."""
+    node.start_pod("a")
+    pod, first, second = groups = node.pod("a"), node.container("a"), node.container("a", 1)
+    file, unlimited, suffix, bounded = {
+        1: ("cpu.cfs_quota_us", "-1", "", (first, second)),
+        2: ("cpu.max", "max", " 100000", (pod,)),
+    }[node.kernel.version]
+    quotas = [CgroupFile("cpu", group, file) for group in groups]
+    for quota in quotas[:2]:
+        node.kernel.set_by_others(quota, f"400000{suffix}")
+    node.plan(a=1500)
+    settle(node)
+    node.start_pod("a", 1)
+    node.kernel.set_by_others(quotas[2], f"400000{suffix}")
+    for millicores, bound in ((1500, "150000"), (2000, unlimited), (2500, "250000")):
+        node.plan(a=millicores)
+        settle(node)
+        assert states(node.step(100.0)) == {"a": "Enforced"}
+        held = {quota.group: node.kernel.read(quota).removesuffix(suffix) for quota in quotas}
+        assert held == {each: bound if each in bounded else unlimited for each in groups}
+    restore(node.journal, node.kernel)
+    assert {node.kernel.read(quota) for quota in quotas} == {f"400000{suffix}"}
+
+
+class Classes:
+    """A node whose kubelet weighs classes by requests: 1 CPU of pod a, Burstable, none of pod b.
+
+    Attributes:
+        file: File with a group's weight.
+        requested: What the kubelet writes to it for a Burstable pod and its class.
+        least: What it writes for a BestEffort pod and its class.
+        granted: Weight of half a CPU.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.file, self.requested, self.least, self.granted = {
+            1: ("cpu.shares", 1024, 2, 512),
+            2: ("cpu.weight", 39, 1, 20),
+        }[node.kernel.version]
+        self.burstable, self.best_effort = LAYOUT.classes
+        for uid in "ab":
+            node.start_pod(uid)
+        assert node.pod("b").startswith(self.best_effort)
+        for group in (self.burstable, node.pod("a")):
+            self.write(group, self.requested)
+        for group in (self.best_effort, node.pod("b")):
+            self.write(group, self.least)
+
+    def write(self, group: str, weight: int) -> None:
+        self.node.kernel.set_by_others(CgroupFile("cpu", group, self.file), str(weight))
+
+    def weights(self) -> tuple[int, int]:
+        """Return the weights of Burstable and BestEffort."""
+        files = (CgroupFile("cpu", each, self.file) for each in LAYOUT.classes)
+        burstable, best_effort = (int(self.node.kernel.read(each)) for each in files)
+        return burstable, best_effort
+
+
+def test_time_on_shared_cpus_is_granted_across_classes(node: Node) -> None:
+    """The kubelet gives BestEffort the weight of no CPU, so its pods starve beside others."""
+    classes = Classes(node)
+    node.plan(b=1500)
+    assert states(node.step()) == {"b": "Enforced"}
+    assert classes.weights() == (classes.requested, classes.granted)
+    node.start_pod("e")  # BestEffort, too, with the weight that the kernel gives
+    node.step()
+    default = {1: 1024, 2: 100}[node.kernel.version]
+    assert classes.weights() == (classes.requested, classes.granted + default)
+    node.plan(a=500)  # less than the pod has requested, which its class keeps
+    node.step()
+    assert classes.weights() == (classes.requested, classes.least)
+    node.plan(a=2000, b=2000)  # nothing on shared CPUs
+    node.step()
+    assert classes.weights() == (classes.requested, classes.least)
+    assert all(each.group not in LAYOUT.classes for each in node.journal.originals)
+
+
+def test_kubelet_that_writes_weights_of_classes_every_minute_is_answered_each_time(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    classes = Classes(node)
+    node.plan(b=500)
+    node.step()
+    caplog.clear()
+    for _ in range(20):
+        classes.write(classes.best_effort, classes.least)
+        status = node.step(0.25)
+        assert classes.weights() == (classes.requested, classes.granted)
+        assert (status.repaired, status.failures) == ((), ())
+    for weight in (3 * classes.granted, 2 * classes.granted):
+        classes.write(classes.best_effort, weight)
+        assert node.step().writes == ()
+        assert classes.weights() == (classes.requested, weight)
+    classes.write(classes.best_effort, classes.least + 1)
+    node.step()
+    assert classes.weights() == (classes.requested, classes.granted)
+    node.plan(b=1700)
+    node.step()
+    classes.write(classes.best_effort, classes.granted)  # which the agent has written before
+    node.step()
+    assert classes.weights()[1] > classes.granted
+    assert caplog.records == []
+    node.start_agent()
+    node.plan()
+    node.step()
+    assert classes.weights() == (classes.requested, classes.granted)
+    assert dict(node.journal.originals) == {}
+
+
+@pytest.mark.parametrize("end", ["restore", "observe", "pod"])
+def test_weights_of_classes_are_put_back(node: Node, end: str) -> None:
+    classes = Classes(node)
+    node.plan(b=500)
+    node.step()
+    raised = CgroupFile("cpu", classes.best_effort, classes.file), str(classes.granted)
+    if end == "restore":
+        restore(node.journal, node.kernel)
+    elif end == "observe":
+        node.plan("observe", b=500)
+        assert raised in node.step().writes
+    else:
+        node.kernel.remove(node.pod("b"))
+        node.step()
+    assert classes.weights() == (classes.requested, classes.least)
+    assert all(each.group not in LAYOUT.classes for each in node.journal.originals)
+
+
+def test_weight_of_a_class_that_is_refused_is_told_and_not_tried_all_the_time(node: Node) -> None:
+    classes = Classes(node)
+    refused = CgroupFile("cpu", classes.best_effort, classes.file)
+    node.kernel.fail(refused, errno.EINVAL, times=1000)
+    node.plan(a=500, b=500)
+    assert states(node.step()) == {"a": "Enforced", "b": "Failed"}
+    for _ in range(240):
+        assert states(node.step(0.25))["b"] in {"Failed", "Pending"}
+    assert 4 <= sum(write.setting == refused for write in node.kernel.writes) <= 8
 
 
 def test_a_cpuset_controller_that_systemd_disables_is_enabled_again(tmp_path: Path) -> None:
@@ -197,8 +339,11 @@ def test_others_who_keep_setting_a_quota_are_answered_ever_more_slowly(node: Nod
 
 def test_quota_that_is_refused_is_not_tried_all_the_time(node: Node) -> None:
     """A permanent EINVAL was retried 8 times a second (koordinator 3217)."""
-    file = {1: "cpu.cfs_quota_us", 2: "cpu.max"}[node.kernel.version]
-    refused = CgroupFile("cpu", node.pod("a"), file)
+    group, file = {
+        1: (node.container("a"), "cpu.cfs_quota_us"),
+        2: (node.pod("a"), "cpu.max"),
+    }[node.kernel.version]
+    refused = CgroupFile("cpu", group, file)
     node.start_pod("a")
     node.kernel.fail(refused, errno.EINVAL, times=1000)
     node.plan(a=500)

@@ -236,7 +236,8 @@ def resized_from_outside(soak: Soak) -> None:
     container, settings = soak.lots.choice(sorted(soak.expected.items()))
     if container not in groups or "cpu.cfs_quota_us" not in settings:
         return
-    quota = str(soak.lots.choice([150_000, 170_000, 190_000]))
+    # The agent sets multiples of 100, and could not tell one of these from its own value.
+    quota = str(soak.lots.choice([150_001, 170_001, 190_001]))
     path = Path("/sys/fs/cgroup/cpu", groups[container])
     with suppress(OSError):  # a parent's quota may be lower
         (path / "cpu.cfs_quota_us").write_text(quota)

@@ -54,7 +54,8 @@ class Node:
 
     def start_agent(self) -> None:
         self.journal = Journal.open(self.folder / "journal", self.folder / "boot_id")
-        enforcer = CpuEnforcer(self.kernel, PodObserver(self.kernel, LAYOUT), self.journal)
+        observer = PodObserver(self.kernel, LAYOUT)
+        enforcer = CpuEnforcer(self.kernel, observer, self.journal, classes=LAYOUT.classes)
         memory = MemoryEnforcer(self.kernel, self.journal)
         nodes = NumaEnforcer(self.kernel, self.journal, self.folder)
         self.agent = Reconciler(enforcer, memory, nodes, self.topology, lambda: self.refusal)

@@ -124,8 +124,16 @@ class NodeComponents:
         groups = kept if own is None else OwnGroup(kept, own)
         observer = PodObserver(groups, source)
         possible = possible_cpus(paths.host)
+        enforcer = CpuEnforcer(
+            groups,
+            observer,
+            journal,
+            reserved=kubelet.reserved,
+            possible=possible,
+            classes=layout.classes,
+        )
         reconciler = Reconciler(
-            CpuEnforcer(groups, observer, journal, reserved=kubelet.reserved, possible=possible),
+            enforcer,
             MemoryEnforcer(groups, journal),
             NumaEnforcer(groups, journal, paths.host),
             topology=cpus,
