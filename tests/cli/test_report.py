@@ -211,8 +211,8 @@ def test_users_without_a_row_are_named_as_others() -> None:
     assert [each.user for each in page.report.rows] == ["(others)", "ann"]
     assert page.remarks() == (
         (
-            "(others) are the users who held least, up to 7 in a day: the operator had no room for "
-            "each of them"
+            "(others) are users who held least on a day, or came later, at least 7 on one day: the "
+            "operator had no room for each of them"
         ),
     )
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walras.accounts import DAY, PLACES, Day, observed, read_day, stored_day
+from walras.accounts import DAY, PLACES, Day, continued, observed, read_day, stored_day
 from walras.blocks import CorruptBlockError
 from walras.history import KINDS, SLOT, STEP, Part, part_of, place_of, samples_of, slot_of
 from walras.resources.contract import accounts_part, history_part
@@ -248,7 +248,7 @@ class HistoryKeeper:
             added = state.days.pop(number, None)
             if added is None or found.start > number * DAY:
                 return
-            data = stored_day(self._read_day(number, found) + added)
+            data = stored_day(continued(self._read_day(number, found), added))
             wanted = StoredPart(found.version, number * DAY, next(self._writes), {USERS: data})
             state.attempts[number] = _Attempt(wanted.write, added, state.term)
             written = self._put(name, "accounts", wanted)

@@ -138,7 +138,7 @@ class Report:
         end: End of the report, in seconds since 1970.
         rows: Rows of the report, by month and user.
         periods: Months that the report is about.
-        without: Most users of a day who are summed as others.
+        without: Most users of a day who are summed as others, as far as is known.
     """
 
     start: int
