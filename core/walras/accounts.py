@@ -6,13 +6,14 @@ how many of their seconds were observed.
 
 The hours of a day (UTC) are one part. `DAYS` parts are kept, none larger than `LARGEST_DAY`, so all
 of them are never larger than `ACCOUNTS`. A day that does not fit is summed over two hours, and then
-more, up to the whole day. If that does not fit, the users who held least are summed as
-`OTHERS`. So sums are exact in any case: only their times, and the smallest users' names, are lost.
+more, up to the whole day. If that does not fit, the users who held least are summed as `OTHERS`,
+and so is who comes later on that day. So sums are exact in any case: only their times, and some
+users' names, are lost.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from walras.blocks import Table, block_of, pack, unpack
@@ -98,7 +99,8 @@ class Day:
         number: Number of the day since 1970.
         hours: Sums by the start of the hour, or of the first of several, in seconds since 1970.
         step: Seconds of each of the sums.
-        without: Users that were summed as `OTHERS` because the day had no room for them.
+        without: Users that were summed as `OTHERS` because the day had no room for them: at least
+            so many, since nobody knows whether who comes later has been among them before.
     """
 
     number: int
@@ -147,6 +149,19 @@ def coarser(day: Day, step: int) -> Day:
         first = start - start % step
         hours[first] = hours.get(first, HourSums()) + hour
     return Day(day.number, hours, step, day.without)
+
+
+def continued(day: Day, added: Day) -> Day:
+    """Return a stored day with later sums; who has no row in it gets none if it has `OTHERS`.
+
+    Some sums of such a user may be in `OTHERS` already, and a row must have all of them.
+    """
+    known = frozenset(name for hour in day.hours.values() for name in hour.users)
+    if OTHERS not in known:
+        return day + added
+    new = {name for hour in added.hours.values() for name in hour.users} - known
+    hours = {start: _with_others(hour, known - {OTHERS}) for start, hour in added.hours.items()}
+    return day + replace(added, hours=hours, without=len(new))
 
 
 def stored_day(day: Day, largest: int = LARGEST_DAY) -> bytes:

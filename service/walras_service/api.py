@@ -8,7 +8,10 @@ the built-in kinds, some hundred modules, are never loaded. A client is safe for
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlencode
 
@@ -94,11 +97,22 @@ class Api:
         found.connection_pool_maxsize = connections
         self._client = ApiClient(found)
         self._program, self._headers = program, tuple(headers)
+        self._told: tuple[float, float] | None = None
 
     @property
     def host(self) -> str:
         """URL of the API server."""
         return str(self.found.host)
+
+    def ahead(self) -> float:
+        """Return by how many seconds this machine's clock is ahead of the API server's.
+
+        The last answer said what time it was there; 0 if none has.
+        """
+        if self._told is None:
+            return 0.0
+        date, heard = self._told
+        return time.time() - (date + time.monotonic() - heard)
 
     def request(
         self,
@@ -223,6 +237,9 @@ class Api:
         asked = urlencode({key: _text(value) for key, value in (query or {}).items()})
         url = f"{self.host}{path}{'?' if asked else ''}{asked}"
         answer = self._client.call_api(method, url, sent, body, _request_timeout=timeout)
+        with suppress(TypeError, ValueError):  # there is none, or it is malformed
+            date = parsedate_to_datetime(answer.getheader("Date"))
+            self._told = date.timestamp(), time.monotonic()
         if not 200 <= answer.status < 300:
             text, wait = said(answer.status, answer.read()), answer.getheader("Retry-After")
             raise refusal(self.host, method, path, answer.status, text, wait)

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walras.accounts import COLUMNS, DAY, HOUR, OTHERS, Day, HourSums
+from walras.accounts import COLUMNS, DAY, HOUR, OTHERS, STEPS, Day, HourSums, coarser
 from walras_cli.cluster.report.command import span_of
 from walras_cli.cluster.report.opencost import opencost
 from walras_cli.cluster.report.page import ReportPage
@@ -93,7 +93,7 @@ def test_adjacent_hours_without_an_operator_are_one_gap() -> None:
 
 def test_a_part_of_an_hour_at_the_end_is_no_gap() -> None:
     days = [day(OCTOBER, {0: HourSums(3600), 1: HourSums(600)})]
-    (period,) = report_of(days, OCTOBER, OCTOBER + HOUR + 600).periods
+    (period,) = report_of(days, OCTOBER, OCTOBER + HOUR + 600, newest=True).periods
     assert (period.seconds, period.gaps) == (4200, ())
 
 
@@ -211,8 +211,8 @@ def test_users_without_a_row_are_named_as_others() -> None:
     assert [each.user for each in page.report.rows] == ["(others)", "ann"]
     assert page.remarks() == (
         (
-            "(others) are the users who held least, up to 7 in a day: the operator had no room for "
-            "each of them"
+            "(others) are users who held least on a day, or came later, at least 7 on one day: the "
+            "operator had no room for each of them"
         ),
     )
 
@@ -243,16 +243,44 @@ def seconds(text: str) -> int:
     return int(datetime.fromisoformat(text).timestamp())
 
 
-def test_a_time_begins_at_a_full_hour_and_ends_with_what_is_written() -> None:
-    assert span_of(timedelta(hours=2), None, NOW, 660) == (
-        seconds("2026-11-24T16:00:00Z"),
-        seconds("2026-11-24T18:20:00Z"),
-    )
-    assert span_of(NOW - timedelta(days=20), NOW - timedelta(days=10), NOW, 660)[1] == seconds(
-        "2026-11-14T18:40:30Z"
-    )
+def test_a_time_begins_at_a_full_hour_and_ends_at_one_or_with_what_is_written() -> None:
+    start, end = seconds("2026-11-24T16:00:00Z"), seconds("2026-11-24T18:20:00Z")
+    assert span_of(timedelta(hours=2), None, NOW, 660) == (start, end, True)
+    assert span_of(timedelta(hours=2), timedelta(minutes=20), NOW, 660) == (start, end, True)
     with pytest.raises(BadInput, match="choose an earlier start"):
         span_of(timedelta(days=1), timedelta(days=2), NOW, 660)
+    with pytest.raises(BadInput, match="choose an earlier start"):
+        span_of(timedelta(minutes=150), timedelta(minutes=145), NOW, 660)
+
+
+@given(st.integers(0, 95), st.sampled_from(STEPS))
+def test_consecutive_reports_charge_every_second_at_most_once(half_hours: int, step: int) -> None:
+    """A user holds one core for two days; a report ends and the next begins at any time."""
+    hour = HourSums(HOUR, {"ann": row(held=1)})
+    days = [
+        coarser(day(start, dict.fromkeys(range(24), hour)), step) for start in (OCTOBER, NOVEMBER)
+    ]
+    between = datetime.fromtimestamp(OCTOBER, UTC) + half_hours * timedelta(minutes=30)
+    ends = [datetime.fromtimestamp(each, UTC) for each in (OCTOBER - DAY, NOVEMBER + DAY)]
+    spans = [span_of(*each, NOW, 660) for each in ((ends[0], between), (between, ends[1]))]
+    assert spans[0].end == spans[1].start
+    held = 0.0
+    for span in spans:
+        report = report_of(days, span.start, span.end, by_month=False)
+        observed = sum(each.observed_seconds for each in report.periods)
+        mine = sum(each.cores.held or 0 for each in report.rows)
+        assert mine == pytest.approx(observed / HOUR)
+        held += mine
+    divided = spans[0].end % step != 0
+    assert held == pytest.approx(48 - (step / HOUR if divided else 0))
+
+
+def test_the_sum_that_is_still_made_counts_in_a_report_up_to_now_alone() -> None:
+    days = [day(NOVEMBER, {0: HourSums(12 * HOUR + 600, {"ann": row(held=9)})}, step=DAY)]
+    end = NOVEMBER + 12 * HOUR + 600
+    assert [each.cores.held for each in report_of(days, NOVEMBER, end, newest=True).rows] == [9]
+    before = report_of(days, NOVEMBER, NOVEMBER + 6 * HOUR)
+    assert (before.rows, before.periods[0].observed_seconds) == ((), 0)
 
 
 @pytest.mark.parametrize(

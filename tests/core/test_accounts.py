@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +21,7 @@ from walras.accounts import (
     Day,
     HourSums,
     coarser,
+    continued,
     observed,
     read_day,
     stored_day,
@@ -123,6 +126,53 @@ def test_the_smallest_users_are_summed_where_a_day_has_no_room() -> None:
     assert kept == sorted(users)[-len(kept) :], "those who held most"
     assert back.without == len(users) - len(kept)
     assert total(back) == total(day)
+
+
+def written(users: list[Table], largest: int) -> Day:
+    """Return a day after a write for the users of each time."""
+    data = stored_day(Day(NUMBER))
+    for n, each in enumerate(users):
+        added = Day(NUMBER, {START + n % 24 * HOUR: HourSums(60, each)})
+        data = stored_day(continued(read_day(NUMBER, data), added), largest)
+    return read_day(NUMBER, data)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_each_row_has_all_sums_of_its_user_however_often_a_day_is_written(seed: int) -> None:
+    """Users come and go, and are small at one time and large at another."""
+    rng = random.Random(seed)
+    users: list[Table] = [
+        {
+            f"user-{n}": tuple(rng.randrange(10 ** rng.randrange(1, 12)) for _ in COLUMNS)
+            for n in rng.sample(range(60), rng.randrange(5, 40))
+        }
+        for _ in range(12)
+    ]
+    day = written(users, 1200)
+    true = HourSums()
+    for each in users:
+        true += HourSums(60, each)
+    (hour,) = day.hours.values()
+    rows = {name: row for name, row in hour.users.items() if name != OTHERS}
+    assert 0 < len(rows) < len(true.users)
+    assert rows == {name: true.users[name] for name in rows}
+    assert total(day) == total(Day(NUMBER, {START: true}))
+    assert 0 < day.without <= len(true.users) - len(rows)
+
+
+def test_users_without_a_row_are_counted_once_however_often_a_day_is_written() -> None:
+    users: Table = {f"user-{n:03}": (n * 7919,) * len(COLUMNS) for n in range(1, 300)}
+    day = written([users] * 6, 1500)
+    rows = {name for hour in day.hours.values() for name in hour.users} - {OTHERS}
+    assert day.without == len(users) - len(rows)
+
+
+def test_who_comes_after_the_smallest_were_summed_has_no_row_on_that_day() -> None:
+    users: Table = {f"user-{n:03}": (n * 7919,) * len(COLUMNS) for n in range(1, 300)}
+    late: Table = {**users, "user-001": (10**9,) * len(COLUMNS), "zoe": (10**9,) * len(COLUMNS)}
+    (hour,) = written([users, late], 1500).hours.values()
+    assert "user-299" in hour.users
+    assert not {"user-001", "zoe"} & hour.users.keys()
 
 
 def test_an_earlier_turn_of_the_ring_is_no_sum_of_this_day() -> None:

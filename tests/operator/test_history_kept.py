@@ -246,10 +246,11 @@ class Leader:
 
     Attributes:
         held: Cores that the user holds.
+        ahead: Seconds by which its clock is ahead of the API server's, as far as it knows.
     """
 
     def __init__(self, server: ConfigMaps, name: str, now: float = START) -> None:
-        self.now, self.held = now, 9.0
+        self.now, self.held, self.ahead = now, 9.0, 0.0
         self.term: int | None = 1
         self.policy = HistoryPolicy()
         self.metrics = Metrics()
@@ -262,6 +263,7 @@ class Leader:
             self.metrics,
             name,
             lambda: self.now,
+            lambda: self.ahead,
         )
 
     def world(self) -> World:
@@ -497,12 +499,62 @@ def test_samples_that_waited_too_long_do_not_replace_later_ones(server: ConfigMa
     late.run(5)
     later = Leader(server, "later", START + SLOTS * SLOT)
     later.run(10)
-    before = dict(server.objects)
+    late.now = later.now
     late.keeper.tick(write=True)
-    assert (
-        server.objects[history_part(place_of(slot_of(START)))]
-        == before[history_part(place_of(slot_of(START)))]
-    )
+    first = START + SLOTS * SLOT
+    assert set(kept(server, later.now)) == {first + STEP * n for n in range(1, 11)}
+
+
+@SYSTEM
+@pytest.mark.parametrize("days", [-2, 2, 401])
+def test_an_operator_whose_clock_is_wrong_deletes_and_writes_nothing(
+    server: ConfigMaps, days: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    good = Leader(server, "good")
+    good.run(20)
+    before = dict(server.objects)
+    wrong = Leader(server, "wrong", good.now + days * DAY)
+    wrong.ahead = days * DAY
+    wrong.run(30)
+    wrong.keeper.tick(write=True)
+    assert server.objects == before
+    assert wrong.counted("failures") == 31
+    assert caplog.text.count("the clocks of this node and of the API server differ") == 1
+    wrong.now, wrong.ahead = good.now + 30 * STEP, 0.0
+    wrong.run(20)
+    assert set(kept(server, wrong.now)) == {
+        START + STEP * n for n in (*range(1, 21), *range(51, 71))
+    }
+    assert account(server)[0] == (19 + 19) * STEP
+
+
+@SYSTEM
+@pytest.mark.parametrize("turns", [1, 3, 30])
+def test_what_a_leader_with_a_wrong_clock_wrote_is_discarded_and_nothing_is_lost(
+    server: ConfigMaps, turns: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    Leader(server, "wrong", START + turns * SLOTS * SLOT).run(50)
+    Leader(server, "also-wrong", START + PLACES * DAY).run(10)
+    good = Leader(server, "good")
+    good.run(50)
+    assert "is about a time to come and is discarded" in caplog.text
+    assert set(kept(server, good.now)) == {START + STEP * n for n in range(1, 51)}
+    assert account(server)[0] == 49 * STEP
+    starts = [stored_part(each).start for each in server.objects.values()]
+    assert max(starts) <= good.now
+    assert good.counted("failures") == 0
+
+
+@SYSTEM
+def test_parts_of_a_time_to_come_that_replace_present_ones_are_replaced(server: ConfigMaps) -> None:
+    good = Leader(server, "good")
+    good.run(10)
+    Leader(server, "wrong", START + SLOTS * SLOT).run(10)
+    Leader(server, "also-wrong", START + PLACES * DAY).run(10)
+    good.run(10)
+    assert {START + STEP * n for n in range(11, 20)} <= set(kept(server, good.now))
+    assert account(server)[0] == 10 * STEP, "the sums that were replaced stay gone"
+    assert good.counted("failures") == 0
 
 
 @SYSTEM

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +15,9 @@ from walras.resources.assembly import policy_of, pool_prices_of
 from walras.resources.market import MarketStatus
 from walras_operator.decision import decide
 from walras_operator.pool_averages import TIME_CONSTANT, PoolAverages
-from walras_operator.runtime.pool_signals import PoolSignals
+from walras_operator.runtime.debounce import Debounce
+from walras_operator.runtime.pool_signals import PERIOD, PoolSignals
+from walras_operator.runtime.recompute import Recompute
 from worlds import enforced, entitlement, job, market, node, outcome, pod, status, world
 
 if TYPE_CHECKING:
@@ -215,6 +218,61 @@ def test_samples_are_averaged_over_the_time_of_the_clock() -> None:
     )
     assert new == pytest.approx(old + (1 - math.exp(-1)) * (now - old), rel=1e-4)
     assert abs(now - old) > 0.01
+
+
+class Elected(Recompute):
+    """An operator whose lead is set by the test."""
+
+    def __init__(self, signals: PoolSignals) -> None:
+        no: Any = None
+        lead: Any = SimpleNamespace(term=lambda: self.elected)
+        watches: Any = SimpleNamespace(complete=True)
+        super().__init__(no, watches, lead, no, no, no, no, no, no, signals, Debounce())
+        self.elected: int | None = None
+
+    def become(self, term: int | None) -> None:
+        """Hear that this operator leads in a term, or not any more."""
+        self.elected = term
+        self._term = self._current_term(0.0)
+
+
+def test_a_leader_that_is_elected_again_reports_nothing_of_its_former_term() -> None:
+    clock = Clock()
+    signals, before = PoolSignals(clock), cluster()
+    operator = Elected(signals)
+    operator.become(1)
+    sampled(signals, decide(before))
+    known = signals.reports
+    assert known is not None
+    operator.become(None)
+    operator.become(1)
+    assert signals.reports is known, "the cache was incomplete for a moment"
+    operator.become(None)
+    operator.become(3)
+    assert signals.reports is None
+    clock.now = PERIOD
+    signals.sample()
+    assert signals.reports is None, "nothing is decided in the new term"
+    without = decide(replace(before, objects=replace(before.objects, pods=before.objects.pods[:4])))
+    sampled(signals, without)
+    alone = PoolSignals(clock)
+    sampled(alone, without)
+    assert signals.reports == alone.reports != known
+
+
+def test_a_sample_that_is_computed_when_a_term_ends_is_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    signals, decision = PoolSignals(Clock()), decide(cluster())
+    signals.leads(1)
+
+    def ending(*arguments: object) -> NodePools:
+        signals.leads(3)
+        return node_pools(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("walras_operator.runtime.pool_signals.node_pools", ending)
+    sampled(signals, decision)
+    assert signals.reports is None
 
 
 def test_nothing_is_solved_again_while_nothing_has_changed(

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import threading
+import time
+from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
@@ -33,11 +35,13 @@ class Server:
 
     Attributes:
         answer: Status, headers and body of every answer.
+        date: Header ``Date`` of every answer; the time if empty.
         asked: Method, path with query, headers and body of every request.
     """
 
     def __init__(self) -> None:
         self.answer: tuple[int, dict[str, str], bytes] = (200, {}, b"{}")
+        self.date = ""
         self.asked: list[tuple[str, str, dict[str, str], bytes]] = []
         server = self
 
@@ -54,6 +58,9 @@ class Server:
                 self.wfile.write(body)
 
             do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = handle_any  # noqa: N815 - http.server's
+
+            def date_time_string(self, timestamp: float | None = None) -> str:
+                return server.date or super().date_time_string(timestamp)
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -188,6 +195,25 @@ def test_nobody_who_answers_is_told_as_the_system_says_it(server: Server) -> Non
     error = refused(api, "GET", MARKETS.path())
     assert str(error) == f"{api.host}: is unreachable: Connection refused"
     assert error.reason == "unreachable"
+
+
+def test_the_time_of_the_api_server_is_that_of_its_last_answer(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = server.api()
+    assert api.ahead() == 0
+    api.find("/a")
+    assert abs(api.ahead()) < 60
+    server.answer = 404, {}, b"{}"
+    server.date = formatdate(time.time() - 3600, usegmt=True)
+    assert api.find("/a") is None
+    assert api.ahead() == pytest.approx(3600, abs=60)
+    server.date = "yesterday"
+    api.find("/a")
+    assert api.ahead() == pytest.approx(3600, abs=60), "an answer that does not tell the time"
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now - 7200)  # somebody sets this machine's clock
+    assert api.ahead() == pytest.approx(-3600, abs=60)
 
 
 def test_names_are_listed_page_by_page(server: Server) -> None:

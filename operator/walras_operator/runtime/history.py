@@ -9,6 +9,10 @@ Two leaders never lose what the other one wrote: each reads the part that it con
 on condition that nobody has changed it since. Sums must not be counted twice, so a write whose
 answer was lost counts as made if the part bears its identifier. If that cannot be known any more,
 it is left out, and shows as a gap.
+
+An operator whose clock is wrong would take the present for another time, and delete or replace what
+is not too old. It keeps no history while its clock differs from the API server's. What another one
+has written for a time to come, which nobody whose clock is right does, is deleted or replaced.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walras.accounts import DAY, PLACES, Day, observed, read_day, stored_day
+from walras.accounts import DAY, PLACES, Day, continued, observed, read_day, stored_day
 from walras.blocks import CorruptBlockError
 from walras.history import KINDS, SLOT, STEP, Part, part_of, place_of, samples_of, slot_of
 from walras.resources.contract import accounts_part, history_part
@@ -46,6 +50,12 @@ WRITE = 600
 
 USERS = "user"
 """Key of a day's block in its ConfigMap."""
+
+SKEW = 300
+"""Most seconds by which this machine's clock may differ from the API server's.
+
+Those of two operators differ by at most twice as much, which is less than a slot.
+"""
 
 _ENDING = 3.0  # seconds that an operator which ends waits for the last write
 _MOST_SLOTS = 3  # that wait to be written; each takes up to 50 MiB with 10 000 jobs
@@ -120,6 +130,7 @@ class HistoryKeeper:
         metrics: Metrics of the process.
         identity: Identity of this process.
         clock: Returns the time, in seconds since 1970.
+        ahead: Returns by how many seconds that is ahead of the API server's time.
     """
 
     def __init__(
@@ -132,9 +143,10 @@ class HistoryKeeper:
         metrics: Metrics,
         identity: str,
         clock: Callable[[], float] = time.time,
+        ahead: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._world, self._use, self._term, self._policy = world, use, term, policy
-        self._parts, self._metrics, self._clock = parts, metrics, clock
+        self._parts, self._metrics, self._clock, self._ahead = parts, metrics, clock, ahead
         self._writes = (f"{identity}/{number}" for number in itertools.count())
         self._state = _State()
         self._problem = ""
@@ -176,6 +188,13 @@ class HistoryKeeper:
             state.bases.clear()
         if term is None:
             return
+        if abs(self._ahead()) > SKEW:
+            state.last = state.swept = None
+            raise ApiError(
+                f"the clocks of this node and of the API server differ by more than {SKEW} s; set "
+                f"the one that is wrong",
+                "error",
+            )
         state.forget(policy)
         if not policy.hours and not policy.account_days:
             self._sweep(now, policy)
@@ -232,7 +251,7 @@ class HistoryKeeper:
         if known is not None:
             yield known
         for _ in range(_TRIES):
-            found = self._parts.read(history_part(place_of(slot)))
+            found = self._read(history_part(place_of(slot)))
             blocks = {kind: found.data[kind] for kind in KINDS if kind in found.data}
             samples, notes = samples_of(Part(slot, blocks))
             for note in notes:
@@ -243,12 +262,12 @@ class HistoryKeeper:
         """Add the new sums of a day to those that are stored."""
         state, name = self._state, accounts_part(number % PLACES)
         for _ in range(_TRIES):
-            found = self._parts.read(name)
+            found = self._read(name)
             self._settle(number, found)
             added = state.days.pop(number, None)
             if added is None or found.start > number * DAY:
                 return
-            data = stored_day(self._read_day(number, found) + added)
+            data = stored_day(continued(self._read_day(number, found), added))
             wanted = StoredPart(found.version, number * DAY, next(self._writes), {USERS: data})
             state.attempts[number] = _Attempt(wanted.write, added, state.term)
             written = self._put(name, "accounts", wanted)
@@ -268,6 +287,11 @@ class HistoryKeeper:
             self._warn("sums of ten minutes are left out: another leader has written since")
             return
         state.days[number] = attempt.added + state.days.get(number, Day(number))
+
+    def _read(self, name: str) -> StoredPart:
+        """Return a part that is continued or replaced; without its content if that is to come."""
+        found = self._parts.read(name)
+        return found._replace(start=-1, data={}) if self._is_to_come(name, found.start) else found
 
     def _read_day(self, number: int, found: StoredPart) -> Day:
         if USERS not in found.data:
@@ -296,7 +320,10 @@ class HistoryKeeper:
         return written
 
     def _sweep(self, now: int, policy: HistoryPolicy) -> None:
-        """Delete parts that are older than the history is kept, once for each length."""
+        """Delete parts that are older than the history is kept, once for each length.
+
+        Parts of a time to come are deleted, too, before that time comes and they count as its own.
+        """
         if self._state.swept == policy:
             return
         oldest = {
@@ -304,9 +331,16 @@ class HistoryKeeper:
             "accounts": now - policy.account_days * DAY - DAY if policy.account_days else now,
         }
         for name, kind, start in list(self._parts.starts()):
-            if start < oldest.get(kind, 0):
+            if start < oldest.get(kind, 0) or self._is_to_come(name, start):
                 self._parts.delete(name)
         self._state.swept = policy
+
+    def _is_to_come(self, name: str, start: int) -> bool:
+        """Return whether no operator whose clock is right can have written a part yet."""
+        if start <= self._clock() + SLOT:
+            return False
+        self._warn(f"{name} is about a time to come and is discarded: a leader's clock was wrong")
+        return True
 
     def _fail(self, problem: str) -> None:
         """Count a failure, say a new one in the log, and forget what waits for too long."""

@@ -2,7 +2,8 @@
 
 No decision waits for them: they are computed at most once a minute, and for at most a twentieth of
 the time, from values that the decision has made anyway. Each decision reports the latest averages
-in the Market's status, where a standby operator and its metrics find them, too.
+in the Market's status, where a standby operator and its metrics find them, too. Each leader term
+has averages of its own: what this operator saw in an earlier one is older than that status.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from walras.node_pools import node_pools
@@ -61,6 +63,29 @@ class _Decided(NamedTuple):
         )
 
 
+@dataclass(slots=True)
+class _Term:
+    """What was decided and sampled in a leader term.
+
+    Attributes:
+        number: Number of the term; None before the first.
+        latest: The latest decision.
+        sampled: The decision whose signals are known.
+        sample: The signals of that decision.
+        since: When the last sample was taken.
+        averages: Averages of all samples.
+        reports: The same for the Market's status; None before the first sample.
+    """
+
+    number: int | None = None
+    latest: _Decided | None = None
+    sampled: _Decided | None = None
+    sample: NodePools | None = None
+    since: float | None = None
+    averages: PoolAverages = field(default_factory=lambda: PoolAverages({}))
+    reports: NodePoolReports | None = None
+
+
 class PoolSignals:
     """Computes the signals of node pools.
 
@@ -70,12 +95,7 @@ class PoolSignals:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._latest: _Decided | None = None
-        self._sampled: _Decided | None = None
-        self._sample: NodePools | None = None
-        self._since: float | None = None
-        self._averages = PoolAverages({})
-        self._reports: NodePoolReports | None = None
+        self._term = _Term()
         self._decided_once = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pool-signals", daemon=True)
@@ -89,15 +109,23 @@ class PoolSignals:
         self._stopping.set()
         self._decided_once.set()
 
+    def leads(self, term: int) -> None:
+        """Take note that this operator leads; forget what was sampled in an earlier term.
+
+        A sample that is being computed meanwhile is dropped with that term.
+        """
+        if term != self._term.number:
+            self._term = _Term(term)
+
     def decided(self, snapshot: Snapshot, plan: Plan, rules: MarketSpec) -> None:
         """Take note of a decision; safe for concurrent use."""
-        self._latest = _Decided(snapshot, plan, rules)
+        self._term.latest = _Decided(snapshot, plan, rules)
         self._decided_once.set()
 
     @property
     def reports(self) -> NodePoolReports | None:
-        """The latest averages for the Market's status; None before the first sample."""
-        return self._reports
+        """The latest averages for the Market's status; None before the first sample of a term."""
+        return self._term.reports
 
     def _run(self) -> None:
         self._decided_once.wait()
@@ -109,19 +137,20 @@ class PoolSignals:
 
     def sample(self) -> None:
         """Compute the signals of the latest decision, and average them with earlier ones."""
-        decided = self._latest
+        term = self._term
+        decided = term.latest
         if decided is None:
             return
         try:
-            if self._sample is None or not decided.same_signals(self._sampled):
+            if term.sample is None or not decided.same_signals(term.sampled):
                 policy, prices = policy_of(decided.rules), pool_prices_of(decided.rules)
-                self._sample = node_pools(decided.snapshot, decided.plan, policy, prices)
-                self._sampled = decided
+                term.sample = node_pools(decided.snapshot, decided.plan, policy, prices)
+                term.sampled = decided
         except Exception:  # noqa: BLE001 - the next sample may succeed
             _log.exception("signals of node pools failed", extra={"event": "crash"})
             return
         now = self._clock()
-        seconds = 0.0 if self._since is None else now - self._since
-        self._since = now
-        self._averages = self._averages.after(self._sample, seconds)
-        self._reports = self._averages.reports()
+        seconds = 0.0 if term.since is None else now - term.since
+        term.since = now
+        term.averages = term.averages.after(term.sample, seconds)
+        term.reports = term.averages.reports()

@@ -133,6 +133,7 @@ class Operator:
             HistoryParts(history_api, options.namespace),
             self.metrics,
             options.identity,
+            ahead=lease_api.ahead,  # the Lease is renewed all the time
         )
         self.metrics.registry.register(self._gauges())
         self.metrics.registry.register(MarketGauges(lambda: self.mirror.world("")))

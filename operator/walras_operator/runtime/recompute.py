@@ -214,6 +214,7 @@ class Recompute:
         if self._term is not None and self._term.term == term:
             return self._term
         self._tried = None
+        self._pools.leads(term)
         return _LeaderTerm(term, now)
 
     def _due(self, current: _LeaderTerm, now: float) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
@@ -71,7 +71,7 @@ class By(click.ParamType[frozenset[str], str]):
 @click.option(
     "--since", type=When(), default="30d", show_default=True, metavar="WHEN", help="Start."
 )
-@click.option("--until", type=When(), metavar="WHEN", help="End.  [default: now]")
+@click.option("--until", type=When(), metavar="WHEN", help="End, a full hour.  [default: now]")
 @click.option(
     "--by",
     type=By(),
@@ -163,15 +163,23 @@ def report(
 
     prices = Prices(core_hour_price, gib_hour_price)
     if prometheus is None:
-        start, end, days, notes = _from_operator(target, since, until)
+        span, days, notes = _from_operator(target, since, until)
         source = "operator"
     else:
-        start, end, days, notes = _from_prometheus(
+        span, days, notes = _from_prometheus(
             prometheus, prometheus_match, prometheus_token, since, until
         )
         source = "prometheus"
     days, strange = named_users(days)
-    made = report_of(days, start, end, by_user="user" in by, by_month="month" in by, prices=prices)
+    made = report_of(
+        days,
+        span.start,
+        span.end,
+        by_user="user" in by,
+        by_month="month" in by,
+        prices=prices,
+        newest=span.newest,
+    )
     page = ReportPage(made, source, (*notes, *strange))
     if style == "opencost":
         from walras_cli.cluster.report.opencost import opencost
@@ -183,7 +191,21 @@ def report(
         show(page, form or "table")
 
 
-_Found = tuple[int, int, "tuple[Day, ...]", tuple[str, ...]]
+class Span(NamedTuple):
+    """The time of a report, in seconds since 1970.
+
+    Attributes:
+        start: Start, a full hour.
+        end: End, a full hour or the newest time that is known.
+        newest: Whether the end is the newest time that is known.
+    """
+
+    start: int
+    end: int
+    newest: bool
+
+
+_Found = tuple[Span, "tuple[Day, ...]", tuple[str, ...]]
 
 
 def _from_operator(
@@ -194,11 +216,11 @@ def _from_operator(
 
     with connected(target) as cluster:
         namespace = target.namespace or namespace_of_operator(cluster)
-        start, end = span_of(since, until, cluster.now, WRITTEN)
-        found = HistoryReader(cluster, namespace).accounts(start, end)
+        span = span_of(since, until, cluster.now, WRITTEN)
+        found = HistoryReader(cluster, namespace).accounts(span.start, span.end)
     if found.forbidden:
         raise Failure(*found.notes)
-    return start, end, found.days, found.notes
+    return span, found.days, found.notes
 
 
 def _from_prometheus(
@@ -208,14 +230,13 @@ def _from_prometheus(
     since: timedelta | datetime,
     until: timedelta | datetime | None,
 ) -> _Found:
-    from walras_cli.cluster.prometheus import RESOLUTION, Prometheus, days_of
+    from walras_cli.cluster.prometheus import Prometheus, days_of
 
     server = Prometheus.at(url, match, token_file)
-    start, end = span_of(since, until, datetime.now(UTC), 0)
-    end -= end % RESOLUTION
-    days = days_of(server, start, end)
+    span = span_of(since, until, datetime.now(UTC), 0)
+    days = days_of(server, span.start, span.end)
     notes = () if days else (f"{url} knows no metrics of an operator of Walras at that time",)
-    return start, end, days, notes
+    return span, days, notes
 
 
 def span_of(
@@ -223,8 +244,11 @@ def span_of(
     until: timedelta | datetime | None,
     now: datetime,
     written: int,
-) -> tuple[int, int]:
-    """Return start and end of a report, in seconds since 1970; the start is a full hour.
+) -> Span:
+    """Return the time of a report.
+
+    Sums are kept by the hour: a report that ended within an hour would charge all of that hour, and
+    one that goes on from there would charge it again.
 
     Args:
         since: Start, or how long ago it is.
@@ -237,15 +261,17 @@ def span_of(
     """
     first = int(_time(since, now).timestamp())
     first -= first % 3600
-    last = int(now.timestamp()) - written
-    last -= last % 600
-    if until is not None:
-        last = min(last, int(_time(until, now).timestamp()))
+    known = int(now.timestamp()) - written
+    known -= known % 600
+    last = known if until is None else int(_time(until, now).timestamp())
+    newest = last >= known
+    last = known if newest else last - last % 3600
     if last <= first:
         raise BadInput(
-            "--since: this time has not begun, or ends before it begins; choose an earlier start"
+            "--since: this time has not begun, or no full hour of it has ended; choose an earlier "
+            "start"
         )
-    return first, last
+    return Span(first, last, newest)
 
 
 def _time(when: timedelta | datetime, now: datetime) -> datetime:

@@ -99,8 +99,8 @@ class ReportPage:
         lines += filter(None, map(_coverage, self.report.periods))
         if any(is_others(row.user) for row in self.report.rows):
             lines.append(
-                f"(others) are the users who held least, up to {self.report.without} in a day: "
-                f"the operator had no room for each of them"
+                f"(others) are users who held least on a day, or came later, at least "
+                f"{self.report.without} on one day: the operator had no room for each of them"
             )
         return tuple(lines)
 

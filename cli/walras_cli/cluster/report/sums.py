@@ -138,7 +138,7 @@ class Report:
         end: End of the report, in seconds since 1970.
         rows: Rows of the report, by month and user.
         periods: Months that the report is about.
-        without: Most users of a day who are summed as others.
+        without: Most users of a day who are summed as others, as far as is known.
     """
 
     start: int
@@ -156,25 +156,27 @@ def report_of(
     by_user: bool = True,
     by_month: bool = True,
     prices: Prices | None = None,
+    newest: bool = False,
 ) -> Report:
     """Return the report of days between two times.
 
-    A sum over several hours that began before the start is left out, and so shows as a gap.
+    A sum over several hours that the start or the end divides is left out, and so shows as a gap.
 
     Args:
         days: Accounts of the days.
         start: Start, in seconds since 1970, a full hour.
-        end: End, in seconds since 1970.
+        end: End, in seconds since 1970; a full hour unless it is the newest time that is known.
         by_user: Whether each user has a row.
         by_month: Whether each month has a row.
         prices: Costs of core-hours and GiB-hours.
+        newest: Whether the end is the newest time that is known, so that no sum goes beyond it.
     """
     known = sorted(days, key=lambda day: day.number)
     chosen = [
         (time, day.step, day.hours[time])
         for day in known
         for time in sorted(day.hours)
-        if start <= time < end
+        if start <= time < end and (newest or time + day.step <= end)
     ]
     sums: dict[tuple[str, str], HourSums] = {}
     for time, _, hour in chosen:
