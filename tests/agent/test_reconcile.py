@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -251,6 +251,21 @@ def test_agent_that_was_killed_goes_on_where_it_was(node: Node) -> None:
     assert node.cpus(node.container("a")) == mine
     node.plan(a=2000)
     assert node.step().writes == ()
+
+
+@VERSIONS
+def test_pod_whose_cores_have_no_memory_of_their_own_is_held_without(
+    version: Literal[1, 2], tmp_path: Path
+) -> None:
+    node = Node(ModelKernel(version, cpus=CORES), tmp_path, numa=2, memory_nodes="local")
+    for uid in "ab":
+        node.start_pod(uid)
+    node.plan(a=3000, b=3000)
+    node.step()
+    status = node.step()
+    assert states(status) == {"a": "Enforced", "b": "Enforced"}
+    assert status.is_enforced
+    assert {pod.memory_nodes for pod in status.pods} == {CpuSet([0]), None}
 
 
 def test_plan_says_what_its_cores_are(node: Node) -> None:

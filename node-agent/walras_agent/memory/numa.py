@@ -218,13 +218,17 @@ def _groups(containers: Iterable[Container]) -> list[str]:
 
 
 def local_nodes(node_cpus: NodeCpus, topology: Topology) -> dict[str, CpuSet]:
-    """Return the NUMA nodes of the exclusive CPUs of pods that have some, by UID."""
-    node_of = {cpu.id: cpu.numa for cpu in topology.cpus}
-    return {
-        uid: CpuSet(node_of[cpu] for cpu in pod_cpus.exclusive)
-        for uid, pod_cpus in node_cpus.pods.items()
-        if pod_cpus.exclusive
+    """Return the NUMA nodes with memory of the exclusive CPUs of pods that have some, by UID."""
+    node_of = {
+        cpu.id: cpu.numa
+        for cpu in topology.cpus
+        if topology.memory is None or cpu.numa in topology.memory
     }
+    found = {
+        uid: CpuSet(node_of[cpu] for cpu in pod_cpus.exclusive if cpu in node_of)
+        for uid, pod_cpus in node_cpus.pods.items()
+    }
+    return {uid: nodes for uid, nodes in found.items() if nodes}
 
 
 def reason_not_to_bind(used: int, available: int, *, is_bound: bool) -> str:
