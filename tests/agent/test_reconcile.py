@@ -132,6 +132,23 @@ def test_refusal_that_lasts_is_not_tried_all_the_time(node: Node) -> None:
     assert states(status) in ({"a": "Failed"}, {"a": "Pending"})
 
 
+def test_container_that_is_busy_is_not_tried_all_the_time(node: Node) -> None:
+    """EBUSY: a retry may help, but each is a write to every container in question."""
+    for uid in "ab":
+        node.start_pod(uid)
+    busy = CgroupFile("cpuset", node.container("b"), "cpuset.cpus")
+    node.kernel.fail(busy, errno.EBUSY, times=12)
+    node.plan(a=2000)
+    for _ in range(120):
+        status = node.step(0.25)
+        assert [each.group for each in status.failures] == [busy.group]
+    assert 4 <= sum(write.setting == busy for write in node.kernel.writes) < 12
+    for _ in range(12):
+        status = node.step(100.0)
+    assert status.is_enforced
+    assert not node.cpus(node.container("a")) & node.cpus(node.container("b"))
+
+
 def test_offline_cpus_are_made_up_for_and_taken_back(node: Node) -> None:
     node.start_pod("a")
     node.start_pod("b")

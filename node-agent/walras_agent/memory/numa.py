@@ -154,7 +154,8 @@ class NumaEnforcer:
         return _NumaTarget(nodes, "", writes)
 
     def _writes(self, container: Container, nodes: CpuSet) -> tuple[FileWrite, ...]:
-        names = _groups([container])
+        # In v2 the descendants follow by themselves.
+        names = _groups([container]) if self.cgroups.version == 1 else [container.group.name]
         now = {name: self._effective(name) for name in names}
         texts = {setting: kept.text for setting, kept in self.journal.originals.items()}
         return plan_resize(names, nodes, now, texts, MEMS).writes
