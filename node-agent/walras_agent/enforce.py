@@ -8,6 +8,7 @@ refused a write, the round observes again and goes on without changing that cont
 
 from __future__ import annotations
 
+import errno
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -127,6 +128,8 @@ class CpuEnforcer:
             JournalError: The journal cannot be written; nothing was written after that.
         """
         granted = list(grants)
+        if self._exclusive is None:  # a previous agent may have written to groups in containers
+            self.observer.divided.update(self._above_journaled())
         pods = first = self.observer.observe()
         writes: list[FileWrite] = []
         failed: dict[str, GroupFailure] = {}
@@ -192,6 +195,13 @@ class CpuEnforcer:
             self._allocated = inputs, limit_measured_pods(node_cpus, limits, topology, unit)
         return self._allocated[1]
 
+    def _above_journaled(self) -> Iterator[str]:
+        """Yield all groups above those of which the journal has the original CPUs."""
+        for setting in self.journal.originals:
+            group = setting.group if setting.file == CPUS else ""
+            while group := group.rpartition("/")[0]:
+                yield group
+
     def _texts(self) -> dict[CgroupFile, str]:
         return {setting: kept.text for setting, kept in self.journal.originals.items()}
 
@@ -210,7 +220,11 @@ class CpuEnforcer:
                 self._write(steps, writes)
                 held = read_group(self.cgroups, move.container)
             except CgroupError as error:
-                if error.kind == "gone":
+                divided = self.observer.divided
+                in_use = error.errno == errno.EBUSY and self.cgroups.version == 2
+                if error.kind == "gone" or (in_use and move.container not in divided):
+                    if in_use:  # child groups may list CPUs that it is to leave: observe these, too
+                        divided.add(move.container)
                     return GroupFailure(move.container, "gone", _GONE)
                 return GroupFailure(move.container, error.kind, str(error))
             if held is None:

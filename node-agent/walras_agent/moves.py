@@ -2,8 +2,8 @@
 
 `transition` orders the containers; this module adds what the kernel's hierarchy demands
 (``Documentation/admin-guide/cgroup-v1/cpusets.rst``, ``cgroup-v2.rst``). The child groups of a
-container (v1) widen after it and narrow before it. `enforce` widens the ancestors of a container
-first if they lack one of its CPUs.
+container (`Container.inside`) widen after it and narrow before it. `enforce` widens the ancestors
+of a container first if they lack one of its CPUs.
 """
 
 from __future__ import annotations

@@ -6,13 +6,15 @@ Cgroups may be deleted while they are read; these are left out.
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from walras_agent.cpuset import CpuSet
 from walras_agent.tree import CgroupError, CgroupFile, descendants
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from walras_agent.kubepods import PodGroups
     from walras_agent.tree import Cgroups
 
@@ -37,7 +39,9 @@ class Group:
 class Container:
     """The cgroup of a container and, in v1, its descendants, parents first.
 
-    In v2 descendants follow the container's cgroup by themselves.
+    In v2 descendants follow the container's cgroup by themselves. Before Linux 6.1, however, a
+    group must keep the CPUs that its children list, so for some containers (`PodObserver.divided`)
+    the descendants that list CPUs are here, with these CPUs.
     """
 
     group: Group
@@ -81,14 +85,19 @@ class PodObserver:
     Attributes:
         cgroups: Cgroups of the node.
         source: Finder of its pods.
+        divided: Containers (v2) of which the descendants that list CPUs are read, too.
     """
 
     cgroups: Cgroups
     source: PodSource
+    divided: set[str] = field(default_factory=set)
 
     def observe(self) -> tuple[ObservedPod, ...]:
         """Read all pods of the node."""
-        return tuple(self._pod(each) for each in self.source.scan(self.cgroups))
+        pods = tuple(self._pod(each) for each in self.source.scan(self.cgroups))
+        if self.divided:
+            self.divided &= {each.group.name for pod in pods for each in pod.containers}
+        return pods
 
     def _pod(self, groups: PodGroups) -> ObservedPod:
         found = map(self._container, groups.containers)
@@ -99,9 +108,22 @@ class PodObserver:
         if group is None:
             return None
         if self.cgroups.version == 2:
-            return Container(group)
+            return Container(group, tuple(self._listing(name)) if name in self.divided else ())
         inside = (read_group(self.cgroups, each) for each in descendants(self.cgroups, name))
         return Container(group, tuple(each for each in inside if each))
+
+    def _listing(self, name: str) -> Iterator[Group]:
+        """Yield the descendants that list CPUs, as far as their parents do, parents first."""
+        for child in self.cgroups.children(name):
+            try:
+                text = self.cgroups.read(CgroupFile("cpuset", child, "cpuset.cpus"))
+            except CgroupError as error:
+                if error.kind != "gone":
+                    raise
+                continue
+            if text:
+                yield Group(child, CpuSet.parse(text))
+                yield from self._listing(child)
 
 
 def read_group(cgroups: Cgroups, name: str) -> Group | None:

@@ -56,6 +56,7 @@ class Reconciler:
     _expected: Mapping[str, CpuSet] = field(default_factory=dict)
     _quotas: Mapping[str, object] = field(default_factory=dict)
     _refused: Backoff = field(default_factory=lambda: Backoff(first=1.0, longest=300.0))
+    _busy: Backoff = field(default_factory=lambda: Backoff(first=0.1, longest=30.0))
     _undone: Backoff = field(default_factory=lambda: Backoff(first=0.5, longest=60.0))
 
     def offer(self, plan: NodePlan, *, reset_epoch: bool = False) -> bool:
@@ -122,7 +123,7 @@ class Reconciler:
     ) -> NodeStatus:
         if plan.mode == "observe":
             return self._observe(plan, now)
-        waiting = self._refused.waiting(now).union(self._undone.waiting(now), fixed)
+        waiting = self._failing(now).union(self._undone.waiting(now), fixed)
         topology = self.topology()
         done = self.enforcer.enforce(topology, plan.grants, waiting, unit=plan.unit, limits=limits)
         wanted = local_nodes(done.node_cpus, topology) if plan.memory_nodes == "local" else {}
@@ -149,7 +150,7 @@ class Reconciler:
 
     def _observe(self, plan: NodePlan, now: float) -> NodeStatus:
         """Restore everything, and return the status with the writes that the plan would need."""
-        back = self.enforcer.enforce(self.topology(), (), self._refused.waiting(now))
+        back = self.enforcer.enforce(self.topology(), (), self._failing(now))
         self._note_refusals(back, now)
         numa = self.numa.step(back.pods, {}, now)
         memory = self.memory.step(back.pods, {}, now)
@@ -218,15 +219,21 @@ class Reconciler:
         self._quotas = quotas
         return found
 
+    def _failing(self, now: float) -> frozenset[str]:
+        """Return the groups that must not be written yet because the last write failed."""
+        return self._refused.waiting(now) | self._busy.waiting(now)
+
     def _note_refusals(self, done: CpuRound, now: float) -> None:
-        """Delay the next try of permanent failures, and forget groups that were deleted."""
+        """Delay the next try of writes that failed, and forget groups that were deleted."""
         for failure in done.failures:
             if failure.kind == "permanent":
                 wait = self._refused.failed(failure.group, now)
                 _log.error("%s; next try in %g s", failure.reason, wait)
+            elif failure.kind == "transient":
+                self._busy.failed(failure.group, now)
         there = {each.group.name for pod in done.pods for each in pod.containers}
         there.update(self.enforcer.classes, (pod.group for pod in done.pods))
-        for waits in (self._refused, self._undone):
+        for waits in (self._refused, self._busy, self._undone):
             waits.keep(frozenset(there))
 
 

@@ -30,7 +30,7 @@ class PodStatus:
         cpus: CPUs that the pod may use; None while it has no container on this node.
         memory: Memory limit in bytes; None if the pod has none.
         state: ``Enforced``; ``Pending`` while the pod is on its way; ``Failed`` if the kernel
-            refuses a write; ``Absent`` while the pod has no container on this node.
+            refuses a write for good; ``Absent`` while the pod has no container on this node.
         reason: Message why the grant is not enforced; empty if it is.
         exclusive: CPUs that no other pod may use.
         memory_nodes: NUMA nodes that the pod's memory is bound to; None if it is not bound.
@@ -132,8 +132,9 @@ def pod_status(
         status = replace(status, limit=None)
     if failures or refusal:
         reasons = [each.reason for each in failures] + ([str(refusal)] if refusal else [])
-        stuck = all(each.kind != "permanent" for each in failures) and not refusal
-        return replace(status, state="Pending" if stuck else "Failed", reason="; ".join(reasons))
+        kinds = [each.kind for each in failures] + ([refusal.kind] if refusal else [])
+        stuck = "permanent" in kinds
+        return replace(status, state="Failed" if stuck else "Pending", reason="; ".join(reasons))
     if pod_cpus.missing:
         missing = (
             f"{pod_cpus.missing} of the granted cores are not available on this node: CPUs are "

@@ -49,9 +49,15 @@ class Cpu:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """The CPUs that may be assigned, in assignment order: by NUMA node, cache, core, number."""
+    """The CPUs that may be assigned, and the NUMA nodes that have memory.
+
+    Attributes:
+        cpus: CPUs in assignment order: by NUMA node, cache, core, number.
+        memory: NUMA nodes that have memory; None if unknown.
+    """
 
     cpus: tuple[Cpu, ...]
+    memory: CpuSet | None = None
 
     def __post_init__(self) -> None:
         ordered = sorted(self.cpus, key=lambda cpu: (cpu.numa, cpu.l3, cpu.core, cpu.id))
@@ -80,7 +86,8 @@ class Topology:
         if not usable:
             raise ValueError(f"no CPU is usable: online are {online}, allowed are '{allowed}'")
         nodes = _numa_nodes(system / "node")
-        return cls(tuple(_read_cpu(system / f"cpu/cpu{cpu}", cpu, nodes) for cpu in usable))
+        cpus = tuple(_read_cpu(system / f"cpu/cpu{cpu}", cpu, nodes) for cpu in usable)
+        return cls(cpus, _read_list(system / "node/has_memory") or None)
 
     @property
     def cpuset(self) -> CpuSet:
@@ -106,7 +113,7 @@ class Topology:
 
 @dataclass(slots=True)
 class TopologyReader:
-    """Reads a node's topology, again only after CPUs went online or offline.
+    """Reads a node's topology, again only after CPUs or memory went online or offline.
 
     Attributes:
         allowed: Function that returns the CPUs that may be assigned now.
@@ -119,9 +126,10 @@ class TopologyReader:
 
     def __call__(self) -> Topology:
         """Return the present topology; see `Topology.read`."""
-        cpus = self.root / "sys/devices/system/cpu"
+        system = self.root / "sys/devices/system"
         allowed = self.allowed()
-        now = (allowed, _read_text(cpus / "online"), _read_text(cpus / "isolated"))
+        files = ("cpu/online", "cpu/isolated", "node/has_memory")
+        now = (allowed, *(_read_text(system / file) for file in files))
         if self._last is None or self._last[0] != now:
             self._last = now, Topology.read(self.root, allowed)
         return self._last[1]

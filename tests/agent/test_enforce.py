@@ -284,6 +284,61 @@ def test_container_that_cannot_be_moved_keeps_its_cpus_from_others(
     assert held(kernel)["b"] == held(kernel)["d"] == done.node_cpus.shared
 
 
+def divided(pods: str = "abc") -> ModelKernel:
+    """A node before Linux 6.1, whose containers have groups inside that list CPUs."""
+    kernel = ModelKernel(2, cpus=CORES, nested=True)
+    for pod in pods:
+        kernel.make(f"{container(pod)}/docker/inner", tasks=1)
+        for group in (f"{container(pod)}/docker", f"{container(pod)}/docker/inner"):
+            kernel.set_by_others(CgroupFile("cpuset", group, "cpuset.cpus"), "0-5")
+    return kernel
+
+
+def test_groups_inside_that_list_cpus_follow_their_container(tmp_path: Path) -> None:
+    """Before 6.1 v2 refuses to narrow a group below its children: docker in docker, systemd."""
+    kernel = divided()
+    before = texts(kernel, ("cpuset.cpus",))
+    done = Agent(kernel, tmp_path).hold(a=2000)
+    assert done.failures == ()
+    assert held(kernel)["b"] == held(kernel)["c"] == done.node_cpus.shared
+    writes = len(kernel.writes)
+    again = Agent(kernel, tmp_path)  # it knows only by the journal what its predecessor narrowed
+    assert again.hold(a=2000).writes == ()
+    assert len(kernel.writes) == writes
+    wider = again.hold(a=4000)
+    inner = CgroupFile("cpuset", f"{container('a')}/docker/inner", "cpuset.cpus")
+    assert CpuSet.parse(kernel.read(inner)) == wider.node_cpus.pods["a"].exclusive
+    again.hold()
+    after = texts(kernel, ("cpuset.cpus",))
+    inside = {each for each in before if "/docker" in each.group}
+    assert {each: after[each] for each in inside} == {each: before[each] for each in inside}
+    assert dict(again.journal.originals) == {}
+
+
+def test_stopped_before_any_write_to_groups_inside_no_cpu_has_two_owners(tmp_path: Path) -> None:
+    stops, finished = 0, False
+    while not finished:
+        folder = tmp_path / str(stops)
+        folder.mkdir()
+        kernel = divided()
+        agent = Agent(kernel, folder)
+        was = agent.hold(a=2000, b=3000).node_cpus
+        initial = held(kernel)
+        target = agent.rehearse(b=1000, c=4000).node_cpus
+        kernel.stop_after(stops)
+        try:
+            agent.hold(b=1000, c=4000)
+            finished = True
+        except Stopped:
+            stops += 1
+        kernel.go_on()
+        check(kernel, initial, was, target)
+        recovered = Agent(kernel, folder).hold(b=1000, c=4000)
+        assert recovered.failures == ()
+        assert held(kernel)["c"] == recovered.node_cpus.pods["c"].exclusive
+    assert stops > 5
+
+
 def test_container_whose_groups_come_and_go_does_not_hold_up_the_round(tmp_path: Path) -> None:
     kernel = node(1)
     busy = CgroupFile("cpuset", f"{container('c')}/init.scope", "cpuset.cpus")

@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -321,7 +321,7 @@ def test_an_agent_that_dies_after_any_write_kills_nobody(group: AGroup, program:
     assert writes > 2
 
 
-def test_memory_that_cannot_be_reclaimed_is_refused_and_changes_nothing(
+def test_memory_that_cannot_be_reclaimed_is_not_held_to_less(
     group: AGroup, program: Program
 ) -> None:
     program.do("hold", 100)
@@ -331,8 +331,10 @@ def test_memory_that_cannot_be_reclaimed_is_refused_and_changes_nothing(
         group.cgroups, [Reclaim(group.pod, 20 * MIB), SetLimit(group.pod, "soft", 20 * MIB)]
     )
 
-    assert [error.kind for error in refused] == ["transient"]
-    assert group.sample().limits == before
+    after = group.sample().limits
+    assert refused == []
+    assert after.soft >= 100 * MIB
+    assert replace(after, soft=before.soft) == before
     assert group.killed() == 0
 
 

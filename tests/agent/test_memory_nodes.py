@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import pytest
@@ -93,6 +93,15 @@ def test_nodes_are_those_of_the_cpus_that_a_pod_owns() -> None:
     ]
     node_cpus = allocate_cpus(topology, grants, {})
     assert local_nodes(node_cpus, topology) == {"a": CpuSet([0]), "b": CpuSet([1])}
+
+
+def test_nodes_without_memory_are_left_out() -> None:
+    topology = replace(machine(nodes=2, cores=4), memory=CpuSet([0]))
+    grants = [EnforcedGrant("a", "a", 4000), EnforcedGrant("b", "b", 2000)]
+    node_cpus = allocate_cpus(topology, grants, {})
+    assert local_nodes(node_cpus, topology) == {"a": CpuSet([0])}
+    split = allocate_cpus(topology, [EnforcedGrant("a", "a", 6000)], {})
+    assert local_nodes(split, topology) == {"a": CpuSet([0])}
 
 
 def test_pod_is_held_to_its_nodes_and_others_are_not_touched(node: Node) -> None:

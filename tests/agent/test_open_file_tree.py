@@ -9,11 +9,11 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
-from walras_agent.open_file_tree import OpenFileTree
+from walras_agent.open_file_tree import OpenFileTree, raise_file_limit
 from walras_agent.tree import CgroupError, CgroupFile, CgroupTree, TreeError, read_text
 
 if TYPE_CHECKING:
@@ -105,7 +105,9 @@ def test_group_made_anew_under_the_name_is_read_and_not_the_old_one(tree: OpenFi
     assert tree.read(setting()) == ""
 
 
-def test_files_of_deleted_groups_are_closed_when_another_group_is_read(tree: OpenFileTree) -> None:
+def test_files_of_deleted_groups_are_closed_once_another_group_was_read(tree: OpenFileTree) -> None:
+    now = [0.0]
+    tree = replace(tree, clock=lambda: now[0])
     folder_of(TOP).mkdir()
     if tree.version == 2:
         (folder_of(TOP) / "cgroup.subtree_control").write_text("+cpuset")
@@ -115,10 +117,14 @@ def test_files_of_deleted_groups_are_closed_when_another_group_is_read(tree: Ope
         folder_of(f"{TOP}/in").mkdir()
         tree.read(setting(group=f"{TOP}/in"))
         tree.read(setting("cpuset.mems", group=f"{TOP}/in"))
+        now[0] += 10
+        tree.read(setting())
         assert descriptors() == before + 2
         folder_of(f"{TOP}/in").rmdir()
         folder_of(TOP).joinpath("next").mkdir()
         tree.read(setting(group=f"{TOP}/next"))
+        now[0] += 10
+        tree.read(setting())
         assert descriptors() == before + 1
         folder_of(f"{TOP}/next").rmdir()
 
@@ -135,6 +141,85 @@ def test_no_more_files_are_kept_than_may_be() -> None:
         tree.close()
         folder_of(TOP).rmdir()
     assert descriptors() == before
+
+
+class Counted(OpenFileTree):
+    """Folders of a test in place of a kernel's cgroups.
+
+    Attributes:
+        looked: Groups of which it was asked whether they exist.
+    """
+
+    looked: ClassVar[list[str]] = []
+
+    def identity(self, group: str) -> int | None:
+        self.looked.append(group)
+        return super().identity(group)
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Iterator[Counted]:
+    """Twenty groups of two files each, of which thirty may be kept open."""
+    for number in range(20):
+        (tmp_path / f"g{number}").mkdir()
+        for file in ("cpuset.cpus", "cpuset.mems"):
+            (tmp_path / f"g{number}/{file}").write_text(f"{number}\n")
+    made = Counted(2, {"cpuset": str(tmp_path)}, most=30)
+    made.looked.clear()
+    yield made
+    made.close()
+
+
+def read_all(tree: OpenFileTree) -> None:
+    for number in range(20):
+        for file in ("cpuset.cpus", "cpuset.mems"):
+            assert tree.read(setting(file, f"/g{number}")) == str(number)
+
+
+def test_what_there_is_no_room_for_does_not_close_other_files(
+    folders: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, opened = descriptors(), []
+    read_all(folders)
+    assert descriptors() == before + 30
+    first = os.open
+
+    def counting(path: str, flags: int) -> int:
+        opened.append(path)
+        return first(path, flags)
+
+    monkeypatch.setattr(os, "open", counting)
+    read_all(folders)
+    monkeypatch.undo()
+    assert len(opened) == 10
+    assert descriptors() == before + 30
+
+
+def test_groups_are_looked_for_once_however_many_are_new(folders: Counted, tmp_path: Path) -> None:
+    now, before = [0.0], descriptors()
+    tree = replace(folders, clock=lambda: now[0])
+    read_all(tree)
+    assert folders.looked == []
+    for number in range(10):
+        for file in ("cpuset.cpus", "cpuset.mems"):
+            (tmp_path / f"g{number}/{file}").unlink()
+        (tmp_path / f"g{number}").rmdir()
+    now[0] += 10
+    for number in range(10, 20):
+        tree.read(setting(group=f"/g{number}"))
+    assert sorted(folders.looked) == sorted(f"/g{number}" for number in range(15))
+    assert descriptors() <= before + 20, "there is room for others again"
+    tree.close()
+
+
+def test_limit_of_open_files_is_raised_as_far_as_it_may_be() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 1024), hard))
+        raise_file_limit()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_agent_that_runs_out_of_descriptors_goes_on(tree: OpenFileTree) -> None:

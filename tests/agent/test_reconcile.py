@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -132,6 +132,23 @@ def test_refusal_that_lasts_is_not_tried_all_the_time(node: Node) -> None:
     assert states(status) in ({"a": "Failed"}, {"a": "Pending"})
 
 
+def test_container_that_is_busy_is_not_tried_all_the_time(node: Node) -> None:
+    """EBUSY: a retry may help, but each is a write to every container in question."""
+    for uid in "ab":
+        node.start_pod(uid)
+    busy = CgroupFile("cpuset", node.container("b"), "cpuset.cpus")
+    node.kernel.fail(busy, errno.EBUSY, times=12)
+    node.plan(a=2000)
+    for _ in range(120):
+        status = node.step(0.25)
+        assert [each.group for each in status.failures] == [busy.group]
+    assert 4 <= sum(write.setting == busy for write in node.kernel.writes) < 12
+    for _ in range(12):
+        status = node.step(100.0)
+    assert status.is_enforced
+    assert not node.cpus(node.container("a")) & node.cpus(node.container("b"))
+
+
 def test_offline_cpus_are_made_up_for_and_taken_back(node: Node) -> None:
     node.start_pod("a")
     node.start_pod("b")
@@ -171,6 +188,51 @@ def test_memory_is_held_with_the_cores_and_put_back(node: Node) -> None:
     assert node.kernel.oom_kills == []
 
 
+def test_memory_that_the_kernel_cannot_reclaim_yet_is_pending_and_taken_later(
+    node: Node,
+) -> None:
+    """Dirty pages and `memory.min`: EAGAIN in v2 (cgroup-v2.rst, memory.reclaim), EBUSY in v1."""
+    cache, grant = 800 * MIB, 512 * MIB
+    node.start_pod("a", memory=Memory(anonymous=100 * MIB, reclaimable=cache))
+    v1 = node.kernel.version == 1
+    reclaim = "memory.limit_in_bytes" if v1 else "memory.reclaim"
+    soft = "memory.soft_limit_in_bytes" if v1 else "memory.high"
+    node.plan(memory=grant, a=1000)
+    node.step(3)
+    written = CgroupFile("memory", node.pod("a"), reclaim)
+    for _ in range(4):
+        # v1 takes the first write, and refuses the one below its usage.
+        node.kernel.fail(written, errno.EBUSY if v1 else errno.EAGAIN)
+        status = node.step(3)
+        assert states(status) == {"a": "Pending"}, status.pods[0].reason
+        assert status.failures == ()
+        limit = int(node.kernel.read(CgroupFile("memory", node.pod("a"), soft)))
+        assert limit == 900 * MIB, "no less than it uses, which would slow it down"
+        assert node.kernel.memory_of(node.container("a")).reclaimable == cache
+    for _ in range(8):
+        status = node.step(3)
+    assert states(status) == {"a": "Enforced"}
+    node.plan()
+    node.step(3)
+    assert dict(node.journal.originals) == {}
+
+
+def test_a_hard_limit_is_not_put_back_while_the_kernel_cannot_make_room(tmp_path: Path) -> None:
+    node = Node(ModelKernel(2), tmp_path)
+    hard = CgroupFile("memory", node.pod("a"), "memory.max")
+    node.start_pod("a", memory=Memory(anonymous=100 * MIB, reclaimable=295 * MIB))
+    for group in (node.pod("a"), node.container("a")):
+        node.kernel.set_by_others(hard._replace(group=group), str(400 * MIB))
+    node.plan(memory=800 * MIB, a=1000)
+    node.step(3)
+    node.plan(memory=None, a=1000)
+    for group in (node.pod("a"), node.container("a")):
+        node.kernel.fail(CgroupFile("memory", group, "memory.reclaim"), errno.EAGAIN, times=100)
+    for _ in range(40):
+        node.step(3)
+        assert int(node.kernel.read(hard)) == 800 * MIB
+
+
 def test_a_grant_of_next_to_no_memory_ends_neither_agent_nor_pod(node: Node) -> None:
     node.start_pod("a", memory=Memory(anonymous=10 * MIB))
     node.plan(a=2000, memory=4096)
@@ -206,6 +268,21 @@ def test_agent_that_was_killed_goes_on_where_it_was(node: Node) -> None:
     assert node.cpus(node.container("a")) == mine
     node.plan(a=2000)
     assert node.step().writes == ()
+
+
+@VERSIONS
+def test_pod_whose_cores_have_no_memory_of_their_own_is_held_without(
+    version: Literal[1, 2], tmp_path: Path
+) -> None:
+    node = Node(ModelKernel(version, cpus=CORES), tmp_path, numa=2, memory_nodes="local")
+    for uid in "ab":
+        node.start_pod(uid)
+    node.plan(a=3000, b=3000)
+    node.step()
+    status = node.step()
+    assert states(status) == {"a": "Enforced", "b": "Enforced"}
+    assert status.is_enforced
+    assert {pod.memory_nodes for pod in status.pods} == {CpuSet([0]), None}
 
 
 def test_plan_says_what_its_cores_are(node: Node) -> None:

@@ -183,6 +183,14 @@ def test_reader_follows_cpus_that_come_and_go(tmp_path: Path) -> None:
     assert read().cpuset == CpuSet([0, 3])
 
 
+def test_nodes_with_memory_are_read_again_when_they_change(tmp_path: Path) -> None:
+    show(machine(nodes=2, cores=1), tmp_path, online=CpuSet([0, 1]), isolated=CpuSet())
+    read = TopologyReader(lambda: CpuSet([0, 1]), tmp_path)
+    assert read().memory is None
+    write(tmp_path / "sys/devices/system/node/has_memory", "0")
+    assert read().memory == CpuSet([0])
+
+
 def test_reader_reads_what_has_not_changed_once(tmp_path: Path) -> None:
     """Hundreds of files tell of a large machine, and an agent asks every few seconds."""
     show(machine(cores=2), tmp_path, online=CpuSet([0, 1]), isolated=CpuSet())

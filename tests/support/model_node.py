@@ -63,7 +63,8 @@ class Node:
     def topology(self) -> Topology:
         cores = CORES // self.threads // self.numa
         whole = machine(nodes=self.numa, cores=cores, threads=self.threads)
-        return Topology(tuple(cpu for cpu in whole.cpus if cpu.id in self.online))
+        online = tuple(cpu for cpu in whole.cpus if cpu.id in self.online)
+        return Topology(online, memory=self.mems("/"))
 
     def pod(self, uid: str) -> str:
         return pod_group(LAYOUT, uid, QOS[ord(uid[-1]) % 3])

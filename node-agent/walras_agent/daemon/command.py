@@ -21,6 +21,7 @@ from walras_agent.daemon.plans import PlanError, PlanFile, node_plan, read_plan
 from walras_agent.daemon.show import inspect_node
 from walras_agent.daemon.state import open_state
 from walras_agent.journal import Journal
+from walras_agent.open_file_tree import raise_file_limit
 from walras_agent.restore import restore as restore_files
 from walras_agent.topology import possible_cpus
 from walras_service.failures import Failure
@@ -43,6 +44,7 @@ def main() -> None:
     their memory limits. It keeps the original values on disk, and restores them when a grant ends
     or by `walras-agent restore`.
     """
+    raise_file_limit()
 
 
 main.add_command(cluster)

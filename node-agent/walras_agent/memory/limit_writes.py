@@ -8,10 +8,15 @@ Memory is reclaimed in the way that the kernel has:
   lowered and restored at once. Between the two writes the limit is above the working set with its
   headroom, and OOM kills are off: if the agent dies there, a program that grows beyond the limit
   waits until a new agent restores the limit in its first step.
+
+The kernel may reclaim less than asked, for example because pages are dirty or protected by
+``memory.min``. Then the soft limit is lowered no further than to what the group still uses, since
+v2 would throttle the program until the rest is reclaimed, and its hard limit stays as it is.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
@@ -35,6 +40,9 @@ if TYPE_CHECKING:
     from walras_agent.tree import Cgroups, FileWrite
 
 _THROTTLES_SAFELY = (5, 9)
+
+# Answers to a request to reclaim of which the kernel met only a part: of v2 and of v1.
+_RECLAIMED_LESS = frozenset({errno.EAGAIN, errno.EINTR, errno.EBUSY})
 
 
 class StepResult(NamedTuple):
@@ -86,28 +94,44 @@ def take_step(
     step = next_step(seen, grant, histories, now, pace)
     record([each for write in step.writes for each in _file_writes(cgroups, write)])
     recorder = RecordingCgroups(cgroups)
-    refused = apply_writes(recorder, step.writes)
+    refused = apply_writes(recorder, step.writes, record)
     if step.writes:
         seen = PodMemory(pod, _samples(cgroups, pod, originals), originals, can_slow)
     report = progress(seen, grant, step.histories, now, pace)
     return StepResult(report, step.histories, tuple(refused), tuple(recorder.writes))
 
 
-def apply_writes(cgroups: Cgroups, writes: Iterable[MemoryWrite]) -> list[CgroupError]:
+def apply_writes(
+    cgroups: Cgroups,
+    writes: Iterable[MemoryWrite],
+    record: Callable[[Sequence[FileWrite]], None] = lambda _: None,
+) -> list[CgroupError]:
     """Make writes in their order; after one that is refused, none to the same group.
+
+    After a `Reclaim` of which the kernel met only a part, the soft limit of the group is lowered to
+    its usage at most, and its other limits are not written.
+
+    Args:
+        cgroups: Cgroups of the node.
+        writes: The writes.
+        record: Function that takes writes with other values before they are made.
 
     Returns:
         The errors of the writes that the kernel refused.
     """
     refused: list[CgroupError] = []
+    above: set[str] = set()
     for write in writes:
         if any(error.setting.group == write.group for error in refused):
             continue
         try:
-            if isinstance(write, SetLimit):
+            if isinstance(write, Reclaim):
+                if not _reclaim(cgroups, write):
+                    above.add(write.group)
+            elif write.group not in above:
                 _set(cgroups, write)
-            else:
-                _reclaim(cgroups, write)
+            elif write.knob == "soft":
+                _lower_to_usage(cgroups, write, record)
         except CgroupError as error:
             refused.append(error)
     return refused
@@ -129,6 +153,17 @@ def _set(cgroups: Cgroups, write: SetLimit) -> None:
     cgroups.write(setting, value)
 
 
+def _lower_to_usage(
+    cgroups: Cgroups, write: SetLimit, record: Callable[[Sequence[FileWrite]], None]
+) -> None:
+    """Lower a soft limit as far as the group's usage allows without reclaim."""
+    sample = read_sample(cgroups, write.group)
+    eased = SetLimit(write.group, "soft", max(write.value, sample.usage))
+    if eased.value < sample.limits.soft:
+        record(_file_writes(cgroups, eased))
+        _set(cgroups, eased)
+
+
 def _file_writes(cgroups: Cgroups, write: MemoryWrite) -> tuple[FileWrite, ...]:
     """Return the files that a write changes, and their new texts; transient ones included."""
     if isinstance(write, Reclaim):
@@ -144,18 +179,21 @@ def _file_writes(cgroups: Cgroups, write: MemoryWrite) -> tuple[FileWrite, ...]:
     return ((setting, str(write.value)),)
 
 
-def _reclaim(cgroups: Cgroups, write: Reclaim) -> None:
-    if cgroups.version == 1:
-        _squeeze(cgroups, write)
-        return
-    excess = read_sample(cgroups, write.group).usage - write.usage
-    if excess <= 0:
-        return
+def _reclaim(cgroups: Cgroups, write: Reclaim) -> bool:
+    """Have the kernel reclaim memory; return False if it reclaimed less than asked."""
     try:
-        cgroups.write(CgroupFile("memory", write.group, "memory.reclaim"), str(excess))
+        if cgroups.version == 1:
+            _squeeze(cgroups, write)
+            return True
+        excess = read_sample(cgroups, write.group).usage - write.usage
+        if excess > 0:
+            cgroups.write(CgroupFile("memory", write.group, "memory.reclaim"), str(excess))
     except CgroupError as error:
-        if error.kind != "gone":
+        if error.errno in _RECLAIMED_LESS:
+            return False
+        if cgroups.version == 1 or error.kind != "gone":
             raise
+    return True
 
 
 def _squeeze(cgroups: Cgroups, write: Reclaim) -> None:

@@ -154,7 +154,8 @@ class NumaEnforcer:
         return _NumaTarget(nodes, "", writes)
 
     def _writes(self, container: Container, nodes: CpuSet) -> tuple[FileWrite, ...]:
-        names = _groups([container])
+        # In v2 the descendants follow by themselves.
+        names = _groups([container]) if self.cgroups.version == 1 else [container.group.name]
         now = {name: self._effective(name) for name in names}
         texts = {setting: kept.text for setting, kept in self.journal.originals.items()}
         return plan_resize(names, nodes, now, texts, MEMS).writes
@@ -218,13 +219,17 @@ def _groups(containers: Iterable[Container]) -> list[str]:
 
 
 def local_nodes(node_cpus: NodeCpus, topology: Topology) -> dict[str, CpuSet]:
-    """Return the NUMA nodes of the exclusive CPUs of pods that have some, by UID."""
-    node_of = {cpu.id: cpu.numa for cpu in topology.cpus}
-    return {
-        uid: CpuSet(node_of[cpu] for cpu in pod_cpus.exclusive)
-        for uid, pod_cpus in node_cpus.pods.items()
-        if pod_cpus.exclusive
+    """Return the NUMA nodes with memory of the exclusive CPUs of pods that have some, by UID."""
+    node_of = {
+        cpu.id: cpu.numa
+        for cpu in topology.cpus
+        if topology.memory is None or cpu.numa in topology.memory
     }
+    found = {
+        uid: CpuSet(node_of[cpu] for cpu in pod_cpus.exclusive if cpu in node_of)
+        for uid, pod_cpus in node_cpus.pods.items()
+    }
+    return {uid: nodes for uid, nodes in found.items() if nodes}
 
 
 def reason_not_to_bind(used: int, available: int, *, is_bound: bool) -> str:

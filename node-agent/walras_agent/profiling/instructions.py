@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from walras_agent.profiling.request import Source
 
 MAX_CPUS = 512
-"""Each takes a descriptor, of which an agent usually may have 1024 (RLIMIT_NOFILE)."""
+"""Each takes a descriptor, of which an agent may have no more than 1024 (RLIMIT_NOFILE)."""
 
 _SYSCALLS = {"x86_64": 298, "aarch64": 241, "riscv64": 241, "ppc64le": 319, "s390x": 331}
 

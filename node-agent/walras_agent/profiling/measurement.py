@@ -277,17 +277,17 @@ def _pod_status(status: NodeStatus, uid: str) -> PodStatus:
 
 
 def _check_undisturbed(phase: _Settling | _Counting, pod: PodStatus, status: NodeStatus) -> None:
-    """Check that the pod has stayed on the same CPUs since the last pass.
+    """Check that the pod has kept its CPUs, quota and weight since the last pass.
 
     Raises:
-        _DisturbedError: Its CPUs have changed.
+        _DisturbedError: They have changed.
     """
-    inside = f"{phase.meter.group}/"
+    group = phase.meter.group
     moved = (pod.limit, pod.cpus) != (phase.cores, phase.cpus)
-    if moved or any(each.startswith(inside) for each in status.repaired):
+    if moved or any(f"{each}/".startswith(f"{group}/") for each in status.repaired):
         raise _DisturbedError(
-            f"the CPUs of {pod.title} changed during every try of a sample: request it when plans "
-            "are steady, and see that nothing else writes its cgroups"
+            f"the CPUs or the quota of {pod.title} changed during every try of a sample: request "
+            "it when plans are steady, and see that nothing else writes its cgroups"
         )
 
 

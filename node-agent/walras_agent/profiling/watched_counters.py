@@ -1,7 +1,11 @@
-"""Facts: reads the progress counters of pods with deadlines from time to time, in a thread.
+"""Facts: reads the progress counters of pods with deadlines from time to time, in threads.
 
 A job's counter may be slow to answer, and the agent's loop does not wait for it: `readings` returns
 the last values at once. A counter that cannot be read keeps its last value, beside the problem.
+
+Nor do the counters of others wait for it: several are read at a time, those that answered late the
+last time are read after all others, and those of them for which a round has no time left are read
+first among them in the next round.
 """
 
 from __future__ import annotations
@@ -9,10 +13,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from walras_agent.profiling.counters import CounterError
+from walras_agent.profiling.counters import TIMEOUT_SECONDS, CounterError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -24,6 +30,12 @@ _log = logging.getLogger(__name__)
 
 PERIOD_SECONDS = 30.0
 """Seconds between two readings of a counter."""
+
+READERS = 8
+"""Most counters that are read at the same time."""
+
+LATE_SECONDS = TIMEOUT_SECONDS / 2
+"""Seconds after which an answer is late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +67,14 @@ class CounterValue:
 
 
 class WatchedCounters:
-    """Reads counters in a thread, which runs while there are any.
+    """Reads counters in threads, which run while there are any.
 
     Args:
-        open_counter: Opens a counter; may raise `CounterError`.
+        open_counter: Opens a counter, in any thread; may raise `CounterError`.
         clock: Returns the time in seconds since 1970.
         period: Seconds between two readings.
+        readers: Most counters that are read at the same time.
+        monotonic: Returns the monotonic time in seconds.
     """
 
     def __init__(
@@ -68,8 +82,12 @@ class WatchedCounters:
         open_counter: Callable[[WatchedCounter], Counter],
         clock: Callable[[], float] = time.time,
         period: float = PERIOD_SECONDS,
+        readers: int = READERS,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._open, self._clock, self._period = open_counter, clock, period
+        self._readers, self._monotonic = readers, monotonic
+        self._late: dict[WatchedCounter, float] = {}  # when they answered late
         self._wanted: tuple[WatchedCounter, ...] = ()
         self._values: dict[WatchedCounter, CounterValue] = {}
         self._lock = threading.Lock()
@@ -106,11 +124,55 @@ class WatchedCounters:
                     break
             for gone in counters.keys() - set(wanted):
                 counters.pop(gone).close()
-            for each in wanted:
-                self._read(each, counters)
-            self._changed.wait(self._period)
+            self._late = {each: at for each, at in self._late.items() if each in wanted}
+            until = self._monotonic() + self._period
+            self._read_all(wanted, counters, until)
+            self._changed.wait(max(until - self._monotonic(), 0.0))
         for counter in counters.values():
             counter.close()
+
+    def _read_all(
+        self,
+        wanted: Iterable[WatchedCounter],
+        counters: dict[WatchedCounter, Counter],
+        until: float,
+    ) -> None:
+        """Read all counters but late ones for which there is no time until the next round."""
+        left = deque(sorted(dict.fromkeys(wanted), key=self._rank))
+        others = [
+            threading.Thread(target=self._read_some, args=(left, counters, until), daemon=True)
+            for _ in range(min(self._readers, len(left)) - 1)
+        ]
+        started = []
+        with suppress(RuntimeError):  # no more threads can be started
+            for other in others:
+                other.start()
+                started.append(other)
+        self._read_some(left, counters, until)
+        for other in started:
+            other.join()
+
+    def _rank(self, each: WatchedCounter) -> tuple[bool, bool, float]:
+        """Return the place of a counter in a round: answering ones, new ones, then late ones."""
+        return (each in self._late, each not in self._values, self._late.get(each, 0.0))
+
+    def _read_some(
+        self, left: deque[WatchedCounter], counters: dict[WatchedCounter, Counter], until: float
+    ) -> None:
+        while True:
+            try:
+                each = left.popleft()
+            except IndexError:
+                return
+            start = self._monotonic()
+            if each in self._late and start >= until:
+                continue
+            self._read(each, counters)
+            end = self._monotonic()
+            if end - start >= LATE_SECONDS:
+                self._late[each] = end
+            else:
+                self._late.pop(each, None)
 
     def _read(self, each: WatchedCounter, counters: dict[WatchedCounter, Counter]) -> None:
         before = self._values.get(each, CounterValue())

@@ -358,12 +358,13 @@ def test_counter_that_takes_as_long_as_a_sample_to_answer_is_no_use() -> None:
     assert "took 1 s to answer" in report.reason
 
 
-def test_sample_that_was_disturbed_is_taken_again() -> None:
+@pytest.mark.parametrize("repaired", [f"{POD}/container", POD], ids=["CPUs", "quota"])
+def test_sample_that_was_disturbed_is_taken_again(repaired: str) -> None:
     node = Node()
 
     def disturb() -> None:
         node.done += 1e6
-        node.repaired = (f"{POD}/container",)
+        node.repaired = (repaired,)
 
     node.happening[1011.1] = disturb
     report = node.run(REQUEST)
@@ -399,7 +400,7 @@ def test_what_others_do_to_other_pods_is_no_disturbance() -> None:
     node = Node()
 
     def disturb() -> None:
-        node.repaired = ("/kubepods/podbb/container",)
+        node.repaired = ("/kubepods/podbb/container", "/kubepods/podbb", f"{POD}b")
 
     for at in range(1, 60):
         node.happening[1000.25 + at] = disturb

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from threading import Event
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +16,12 @@ from walras_agent.daemon.plans import watched_counters
 from walras_agent.daemon.report import ReconcileReport, status_of, topology_of
 from walras_agent.profiling.counters import CounterError
 from walras_agent.profiling.request import FileSource, HttpSource
-from walras_agent.profiling.watched_counters import CounterValue, WatchedCounter, WatchedCounters
+from walras_agent.profiling.watched_counters import (
+    READERS,
+    CounterValue,
+    WatchedCounter,
+    WatchedCounters,
+)
 from walras_agent.status import NodeStatus
 
 if TYPE_CHECKING:
@@ -85,6 +91,59 @@ def test_a_counter_that_cannot_be_opened_does_not_keep_others_from_being_read() 
     assert eventually(lambda: watched.readings.get("u-2", CounterValue()).value)
     assert watched.readings["u-1"] == CounterValue(problem="no such file")
     watched.watch([])
+
+
+@pytest.mark.system
+def test_counters_that_hang_do_not_keep_others_from_being_read() -> None:
+    released = Event()
+
+    class Hanging(Growing):
+        def read(self) -> float:
+            released.wait()
+            return 0.0
+
+    def opening(each: WatchedCounter) -> Counter:
+        return Growing() if each == ONE else Hanging()
+
+    watched = WatchedCounters(opening, period=0.01)
+    hanging = [WatchedCounter(f"h-{number}", FileSource("/h")) for number in range(READERS - 1)]
+    watched.watch([*hanging, ONE])
+    assert eventually(lambda: "u-1" in watched.readings)
+    released.set()
+    assert eventually(lambda: len(watched.readings) == READERS)
+    watched.watch([])
+
+
+@pytest.mark.system
+def test_counters_that_answer_late_are_read_last_and_by_turns() -> None:
+    """Fifteen that take a second each, in rounds of five seconds, with one reader."""
+    now, order, enough = [0.0], list[str](), Event()
+
+    @dataclass(slots=True)
+    class Noted(Growing):
+        pod: str = ""
+
+        def read(self) -> float:
+            if len(order) == 16 + 3 * 6:
+                enough.set()
+            if enough.is_set():
+                return 0.0
+            order.append(self.pod)
+            now[0] += 0.0 if self.pod == "u-1" else 1.0
+            return 1.0
+
+    hanging = [WatchedCounter(f"h-{number}", FileSource("/h")) for number in range(15)]
+    watched = WatchedCounters(
+        lambda each: Noted(pod=each.pod), period=5.0, readers=1, monotonic=lambda: now[0]
+    )
+    watched.watch([*hanging, ONE])
+    assert eventually(enough.is_set)
+    watched.watch([])
+    first, rounds = order[:16], [order[start : start + 6] for start in (16, 22, 28)]
+    assert first == [*(each.pod for each in hanging), "u-1"]
+    assert rounds == [
+        ["u-1", *(f"h-{number}" for number in range(start, start + 5))] for start in (0, 5, 10)
+    ]
 
 
 def test_a_plan_names_the_counters() -> None:
