@@ -1,4 +1,4 @@
-"""What becomes of a decision of which the API server refuses a part.
+"""Results of publishing a decision of which the API server refuses a part.
 
 The API server is a function of the test's own, because a real one cannot be brought to refuse a
 single object in all of these ways.

@@ -88,7 +88,9 @@ def test_a_verdict_is_no_better_than_most_draws(
     (found,) = judge(study(above), drawn(*values))
     assert (found.verdict, found.spread) == (verdict, spread)
     if verdict == "direction only":
-        assert re.fullmatch(r"so on average, but in (5|14) of 20 draws only", found.reason)
+        assert re.fullmatch(
+            r"true on average, but in only (5|14) of 20 parts of the draws", found.reason
+        )
 
 
 def test_what_is_not_drawn_has_no_spread() -> None:

@@ -121,7 +121,7 @@ def _most_similar(above: Floats, wanted: Integers, neighbours: int) -> tuple[Ind
     steps = above * (FINE / np.where(length, length, 1.0))
     whole = np.trunc(steps, out=steps).astype(np.float32)
     some = whole if len(wanted) == corunners else whole[:, wanted]
-    alike = some.T @ whole  # of all with all: half as many products
+    alike = some.T @ whole  # for all with all, NumPy computes only half of this product
     alike[np.arange(len(wanted)), wanted] = 0.0
     np.maximum(alike, 0.0, out=alike)
     packed = np.multiply(alike, float(corunners), dtype=np.float64)
