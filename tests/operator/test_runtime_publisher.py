@@ -56,7 +56,7 @@ def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def published(decision: Decision, answer: tuple[int, str], uid: str = "u") -> PublishResult:
-    """Return what becomes of a decision of which every write is answered so."""
+    """Return the result of publishing a decision if every write gets the same answer."""
     api: Any = RefusingApi(*answer, uid)
     mirror: Any = SimpleNamespace(allocations=dict, wrote=lambda *_: None)
     no: Any = None

@@ -1,6 +1,6 @@
-"""Every study at its quick size: what the papers claim, the same rows for the same seed, the page.
+"""Every study at its quick size: verdicts on claims, the same rows for the same seed, the page.
 
-Claims that are known not to be so here are listed, so that one that changes its mind is noticed.
+Claims that are known not to be true here are listed, so that a changed verdict is noticed.
 """
 
 from __future__ import annotations

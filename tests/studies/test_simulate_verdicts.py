@@ -1,4 +1,4 @@
-"""How verdicts come about: by all draws and by parts of them, by rules, by what a machine has."""
+"""Verdicts on claims: by all draws and parts of them, by rules, and by the cores of a machine."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def study(judged: Callable[[Rows], Finding], *, measured: bool = False) -> Study
 
 
 def above(rows: Rows) -> Finding:
-    """The claim: values are above 0; the figure: above 1; better: above 2."""
+    """Judge the claim that values are above 0; the figure is above 1, and better above 2."""
     value = mean(rows.drawn, "value")
     return Finding(f"{value:.2f}", value > 0, value > 1, better=value > 2, reason="too few")
 
