@@ -85,7 +85,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Hold unit tests to what they promise."""
+    """Note while a unit test runs, so that the audit hook refuses `IMPURE` events in it."""
     global _unit_test_runs  # noqa: PLW0603 - an audit hook is one for the process
     _unit_test_runs = not (item.get_closest_marker("system") or item.get_closest_marker("verify"))
     try:

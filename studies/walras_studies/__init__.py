@@ -1,1 +1,1 @@
-"""``walras simulate``: the studies of the five papers, and some of what they leave open."""
+"""``walras simulate``: studies that repeat the papers' evaluations, or ask further questions."""

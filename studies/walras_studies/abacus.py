@@ -1,4 +1,4 @@
-"""Study: auctions of Abacus: rounds, truth, promises, estimated utilities (section 7)."""
+"""Study: rounds, truthfulness, deadlines and estimated utilities of auctions (Abacus, sec. 7)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AbacusSize:
-    """How many draws there are, how often each repeats its auctions, and what is varied."""
+    """Size of the study.
+
+    Attributes:
+        draws: Number of draws of each kind of auction.
+        repeats: Number of auctions in a draw, over which its rounds are averaged.
+        users: Numbers of users to vary.
+        resources: Numbers of resources to vary.
+        alphas: Exponents of bids to vary.
+        rates: Amounts of work that jobs with deadlines need, relative to the system's capacity.
+        promises: Number of draws of jobs with deadlines, for each rate and kind of deadlines.
+        jobs: Number of jobs in each of these draws.
+        estimates: Number of estimates of a utility, for each number of runs.
+    """
 
     draws: int
     repeats: int
@@ -50,7 +62,7 @@ class AbacusSize:
 
 @dataclass(frozen=True, slots=True)
 class AbacusRows:
-    """All tables of the study."""
+    """Tables of the study."""
 
     rounds: tuple[Rounds, ...]
     spending: tuple[Spending, ...]
@@ -61,7 +73,7 @@ class AbacusRows:
 
 
 def run(seed: int, size: AbacusSize, progress: Progress) -> AbacusRows:
-    """Run every auction."""
+    """Run all auctions of the study, and estimate utilities."""
     counted: list[Rounds] = []
     for kind, number in steps(list(product(_kinds(size), range(size.draws))), progress, "auctions"):
         counted += rounds(*kind, number, size.repeats, [seed, number])
@@ -111,7 +123,10 @@ def _few(rows: AbacusRows) -> Finding:
         f"{min(ours):.1f} to {max(ours):.1f}",
         most < 20,
         close,
-        reason="" if close else "to a hundredth of a budget; the paper's threshold is not printed",
+        reason=""
+        if close
+        else "rounds are counted until no sub-budget moves by a hundredth of its budget; the paper "
+        "does not print its threshold",
     )
 
 
@@ -130,7 +145,8 @@ def _by_users(rows: AbacusRows) -> Finding:
         rows,
         "users",
         grows=False,
-        reason="so with logarithms; with linear utilities, more users are more who may still move",
+        reason="true with logarithmic utilities; with linear ones, more users means more whose "
+        "bids may still move",
     )
 
 
@@ -139,7 +155,8 @@ def _by_resources(rows: AbacusRows) -> Finding:
         rows,
         "resources",
         grows=True,
-        reason="moves are held against the whole budget, which more resources divide",
+        reason="moves are compared with the whole budget, which more resources divide into smaller "
+        "parts",
     )
 
 
@@ -150,14 +167,14 @@ def _linear_alpha(rows: AbacusRows) -> Finding:
         f"{low:.1f} at 0.5, {high:.1f} at 0.9",
         high > low,
         high / low >= 1.6,
-        reason="" if high / low >= 1.6 else "the paper's threshold is not printed",
+        reason="" if high / low >= 1.6 else "the paper does not print its threshold",
     )
 
 
 def _log_alpha(rows: AbacusRows) -> Finding:
     values = [value for _, value in _means(rows, "alpha", "log")]
     holds = max(values) - min(values) <= 2
-    return Finding(f"{min(values):.1f} to {max(values):.1f} over alpha", holds)
+    return Finding(f"{min(values):.1f} to {max(values):.1f} by alpha", holds)
 
 
 def _quantiles(rows: AbacusRows) -> Finding:
@@ -175,8 +192,8 @@ def _pays(rows: AbacusRows) -> Finding:
     others = [row.first + row.second for row in rows.spending]
     per_dollar = [(b.third - a.third) / (b.budget - a.budget) for a, b in pairwise(rows.spending)]
     return Finding(
-        f"third user {third[0]:.2f} to {third[-1]:.2f} of all, others {others[0]:.2f} to "
-        f"{others[-1]:.2f} together",
+        f"third user's utility {third[0]:.2f} to {third[-1]:.2f} of its most, those of the others "
+        f"{others[0]:.2f} to {others[-1]:.2f} together",
         third == sorted(third)
         and others == sorted(others, reverse=True)
         and per_dollar == sorted(per_dollar, reverse=True),
@@ -190,8 +207,8 @@ def _truth(rows: AbacusRows) -> Finding:
     return Finding(
         told,
         best.utility < 1.001,
-        reason="others answer a lie, where Theorem 2 holds them still, so that a slight one gains "
-        f"{best.utility - 1:.1e}"
+        reason="others respond to a lie, while Theorem 2 assumes that they do not; a slight lie "
+        f"therefore gains {best.utility - 1:.1e}"
         if lies
         else "",
     )
@@ -205,19 +222,22 @@ def _apart(rows: AbacusRows) -> Finding:
     told = ", ".join(
         f"{each:.2f} at {row.alpha:g}" for row, each in zip(rows.balances, ratio, strict=True)
     )
-    return Finding(f"best-off over worst-off: {told}", ratio[0] < 1.01 and ratio == sorted(ratio))
+    return Finding(
+        f"best-off user over worst-off, by alpha: {told}",
+        ratio[0] < 1.01 and ratio == sorted(ratio),
+    )
 
 
 def _profit(rows: AbacusRows) -> Finding:
     ours, theirs = mean(rows.promises, "pool"), mean(rows.promises, "deadline_first")
     close = ours >= 0.9 * theirs
     return Finding(
-        f"{ours:.0%} of all budgets earned, by earliest deadlines {theirs:.0%}",
+        f"{ours:.0%} of all budgets earned; {theirs:.0%} by earliest deadline first",
         close,
         reason=""
         if close
-        else "the pool divides everything by budgets, whoever needs it; the rival gives each job "
-        "just what it needs",
+        else "the pool divides all resources by budgets, and not by need; the deadline scheduler "
+        "gives each job exactly what it needs",
     )
 
 
@@ -225,7 +245,8 @@ def _profit_falls(rows: AbacusRows) -> Finding:
     rates = sorted({row.rate for row in rows.promises})
     ours = [mean(rows.promises, "pool", rate=rate) for rate in rates]
     return Finding(
-        f"{ours[0]:.0%} at rate {rates[0]:g}, {ours[-1]:.0%} at {rates[-1]:g}", ours[-1] < ours[0]
+        f"{ours[0]:.0%} at load {rates[0]:g}, {ours[-1]:.0%} at load {rates[-1]:g}",
+        ours[-1] < ours[0],
     )
 
 
@@ -239,10 +260,10 @@ def _estimated(rows: AbacusRows) -> Finding:
     low, high = np.quantile(ratios, [0.25, 0.75])
     close = inside > 0.5
     return Finding(
-        f"{inside:.0%} within 5..9, middle half {low:.1f} to {high:.1f}",
+        f"{inside:.0%} between 5 and 9; the middle half is {low:.1f} to {high:.1f}",
         low < 6 < high,
         close,
-        reason="" if close else "the noise of runs is not printed; here 10 %",
+        reason="" if close else "the paper does not print the noise of its runs; here it is 10 %",
     )
 
 
@@ -251,7 +272,8 @@ def _variance(rows: AbacusRows) -> Finding:
         float(np.subtract(*np.quantile(_ratios(rows, runs), [0.9, 0.1]))) for runs in (5, 10, 20)
     ]
     return Finding(
-        f"80 % of ratios within {width[0]:.1f}, {width[1]:.1f}, {width[2]:.1f} at 5, 10, 20 runs",
+        f"80 % of ratios lie within a range of {width[0]:.1f}, {width[1]:.1f}, {width[2]:.1f} with "
+        "5, 10, 20 runs",
         width == sorted(width, reverse=True),
     )
 
@@ -289,14 +311,15 @@ def _charts(rows: AbacusRows) -> tuple[Chart, ...]:
 
 
 STUDY = Study(
-    title="Auctions: rounds, truth, promises, estimated utilities",
+    title="Auctions: rounds, truthfulness, deadlines, estimated utilities",
     paper="Auction-based cloud service differentiation with service level objectives, section 7",
     stands_in=(
-        "Rounds are counted by Algorithm 2 with its index corrected, and by our solver, until no "
-        "sub-budget moves by a hundredth of its budget. Utilities are those of the model: no "
-        "Hadoop runs. In place of ARIA stands a scheduler that gives jobs just what they need, "
-        "earliest deadlines first; the means of the normal deadlines are not printed (5 here). "
-        "Runs to estimate a utility from have a noise of 10 %."
+        "Rounds of Algorithm 2, with its index corrected, and of our solver are counted until no "
+        "sub-budget moves by a hundredth of its budget. Utilities are those of the paper's model; "
+        "no Hadoop jobs run. ARIA is replaced by a scheduler that gives each job exactly what it "
+        "needs, earliest deadline first. The means of normally distributed deadlines are not "
+        "printed; here they are 5. The runs from which utilities are estimated have a noise of "
+        "10 %."
     ),
     run=run,
     full=AbacusSize(
@@ -318,69 +341,89 @@ STUDY = Study(
             "≤ 5",
             _few,
         ),
-        Claim("7.1.1, fig. 6a", "more users, fewer iterations", "accelerated", _by_users),
+        Claim(
+            "7.1.1, fig. 6a",
+            "the auction takes fewer iterations with more users",
+            "accelerated",
+            _by_users,
+        ),
         Claim(
             "7.1.1, fig. 6b",
-            "more resources, slightly more iterations",
+            "the auction takes slightly more iterations with more resources",
             "slightly more",
             _by_resources,
         ),
         Claim(
             "7.1.1, fig. 6c",
-            "linear utilities: iterations almost double from alpha .5 to .9",
+            "with linear utilities, iterations almost double from alpha = 0.5 to 0.9",
             "almost double",
             _linear_alpha,
         ),
-        Claim("7.1.1, fig. 6c", "log utilities: the same for every alpha", "constant", _log_alpha),
+        Claim(
+            "7.1.1, fig. 6c",
+            "with logarithmic utilities, iterations are the same for every alpha",
+            "constant",
+            _log_alpha,
+        ),
         Claim(
             "7.1.1, fig. 7",
-            "95 % quantiles are close to the means",
+            "95 % quantiles of iterations are close to the means",
             "close",
             _quantiles,
             of_spread=True,
         ),
         Claim(
             "7.1.2, fig. 9a",
-            "who spends more has more, at falling returns, and others less",
+            "a user that spends more gains, with diminishing returns, and the others lose",
             "rises, concave",
             _pays,
         ),
         Claim(
             "7.1.2, fig. 9b",
-            "a user has most by reporting its true ratio of 6:1",
+            "a user gains most by reporting its true ratio of 6:1",
             "best near the truth",
             _truth,
         ),
         Claim(
             "7.1.2, fig. 9c",
-            "small alpha treats all alike, larger alpha tells users apart",
+            "a small alpha treats all users alike, a larger one differentiates them",
             "alike, then apart",
             _apart,
         ),
         Claim(
             "7.2.3, fig. 14",
-            "profit is competitive with a deadline scheduler's",
+            "the profit is competitive with that of a deadline scheduler",
             "competitive",
             _profit,
         ),
-        Claim("7.2.3, fig. 14", "the profit's part falls as load grows", "falls", _profit_falls),
+        Claim(
+            "7.2.3, fig. 14",
+            "the part of all budgets that is earned falls as load grows",
+            "falls",
+            _profit_falls,
+        ),
         Claim(
             "7.1.4, fig. 11a",
-            "ratios estimated from five runs, in truth 6",
+            "ratios estimated from five runs, where the true one is 6",
             "usually 5 to 9",
             _estimated,
         ),
-        Claim("7.1.4, fig. 11b", "the variance plunges with more runs", "plunges", _variance),
+        Claim(
+            "7.1.4, fig. 11b",
+            "the variance of these estimates plunges with more runs",
+            "plunges",
+            _variance,
+        ),
     ),
     charts=_charts,
     missing=(
         (
             "7.1.3, fig. 10; 7.2, fig. 12 and 13",
             (
-                "completion times against FIFO hang on Hadoop's costs of switching jobs, which are "
-                "not printed"
+                "completion times relative to FIFO depend on the costs of switching jobs in "
+                "Hadoop, which are not printed"
             ),
         ),
-        ("7.1.1, fig. 8", "computation times are in the study `overheads`"),
+        ("7.1.1, fig. 8", "the study `overheads` has the computation times"),
     ),
 )

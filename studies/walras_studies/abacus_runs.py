@@ -1,4 +1,4 @@
-"""The rows of the Abacus study: auctions drawn, repeated, lied in, promised and estimated."""
+"""Rows of the Abacus study: rounds of auctions, lies, deadlines, and estimates of utilities."""
 
 from __future__ import annotations
 
@@ -21,30 +21,44 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 USERS, RESOURCES, ALPHA = 32, 4, 0.5
-"""The paper's defaults (7.1.1)."""
+"""Numbers of users and resources, and exponent of bids, where they are not varied (7.1.1)."""
 
 TABLE_1 = np.array([[30.0, 20.0], [15.0, 40.0], [60.0, 10.0]])
-"""Seconds of map and reduce tasks of three users (table 1)."""
+"""Seconds of map and reduce tasks of three users (table 1), which are the weights of their linear
+utilities, shape (users, resources)."""
 
 TABLE_2 = np.array(
     [[427, 14], [8, 2], [15, 1], [10, 1], [15, 2], [352, 14], [8, 2], [15, 2], [224, 14], [8, 2]],
     np.float64,
 )
-"""Map and reduce tasks of ten jobs (table 2)."""
+"""Numbers of map and reduce tasks of ten jobs (table 2), shape (jobs, resources)."""
 
 RATIOS = (1.0, 2.0, 4.0, 6.0, 8.0, 12.0)
+"""Ratios of its two weights that the third user of table 1 reports; the true one is 6."""
+
 NOISE = 0.1
-"""Relative deviation of a run's utility: an assumption."""
+"""Relative standard deviation of a run's utility, which is an assumption."""
 
 DEADLINES = ("normal, variance 2", "normal, variance 3", "uniform")
+"""Distributions of deadlines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """Rounds until no sub-budget moves by a hundredth of a budget, over repeated auctions.
+    """Rounds until no sub-budget moves by a hundredth of its budget, in repeated auctions.
 
-    ``printed`` are those of Algorithm 2 as it is printed, ``ours`` of the solver, which goes most
-    of the way to a job's best answer at each turn.
+    Attributes:
+        form: Form of utilities: linear or log.
+        varied: Name of the varied parameter: users, resources or alpha.
+        users: Number of users.
+        resources: Number of resources.
+        alpha: Exponent of bids.
+        number: Number of the draw.
+        method: ``printed`` for the paper's Algorithm 2 with its index corrected; ``ours`` for
+            `run_auction`, where each turn goes most of the way to the job's best sub-budgets.
+        mean: Mean number of rounds.
+        quantile_95: 95 % quantile of the number of rounds.
+        converged: Part of the auctions that converged.
     """
 
     form: str
@@ -61,7 +75,14 @@ class Rounds:
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """Utilities of table 1's three users, as parts of the most, as the third spends more."""
+    """Utilities of the three users of table 1, for one budget of the third.
+
+    Attributes:
+        budget: Budget of the third user; the other two have 200 each.
+        first: Utility of the first user, as a part of that with all resources.
+        second: The same of the second user.
+        third: The same of the third user.
+    """
 
     budget: float
     first: float
@@ -71,7 +92,12 @@ class Spending:
 
 @dataclass(frozen=True, slots=True)
 class Reporting:
-    """The third user's true utility, over that of the truth, when it reports another ratio."""
+    """True utility of the third user of table 1, for one ratio of weights that it reports.
+
+    Attributes:
+        ratio: Reported ratio of the weights of map and reduce tasks; the true one is 6.
+        utility: True utility, relative to that when it reports the truth.
+    """
 
     ratio: float
     utility: float
@@ -79,7 +105,14 @@ class Reporting:
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """Utilities of table 1's three users, as parts of the most, at budgets of 100, 200 and 400."""
+    """Utilities of the three users of table 1 with budgets of 100, 200 and 400, for one alpha.
+
+    Attributes:
+        alpha: Exponent of bids.
+        first: Utility of the first user, as a part of that with all resources.
+        second: The same of the second user.
+        third: The same of the third user.
+    """
 
     alpha: float
     first: float
@@ -89,7 +122,16 @@ class Balance:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """Part of all budgets that is earned: by the pool, and by earliest deadlines first."""
+    """Earnings from jobs with deadlines.
+
+    Attributes:
+        deadlines: Distribution of the deadlines, of `DEADLINES`.
+        rate: Work that the jobs need, relative to the system's capacity.
+        number: Number of the draw.
+        pool: Part of all budgets that the auction in the prolific pool earns.
+        deadline_first: Part of all budgets that a scheduler earns which serves the earliest
+            deadlines first.
+    """
 
     deadlines: str
     rate: float
@@ -100,7 +142,13 @@ class Promise:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A user's ratio of weights as estimated from noisy runs; in truth it is 6."""
+    """Ratio of a user's weights, estimated from noisy runs.
+
+    Attributes:
+        runs: Number of runs.
+        number: Number of the draw.
+        ratio: Estimated ratio; the true one is 6.
+    """
 
     runs: int
     number: int
@@ -108,17 +156,17 @@ class Estimate:
 
 
 class Sums:
-    """Linear or logarithmic utilities as functions, for the printed algorithm."""
+    """Linear or logarithmic utilities as functions, which `run_concave_auction` needs."""
 
     def __init__(self, weights: Floats, *, logarithmic: bool) -> None:
         self.weights, self.logarithmic = weights, logarithmic
 
     def value(self, job: int, shares: Floats) -> float:
-        """Return the utility of a job's shares."""
+        """Return the utility of a job for its ``shares``, shape (m,)."""
         return float(self.weights[job] @ (np.log(shares) if self.logarithmic else shares))
 
     def marginal(self, job: int, shares: Floats) -> Floats:
-        """Return its derivative by each share."""
+        """Return the derivatives of a job's utility by each share, shape (m,)."""
         weights: Floats = self.weights[job]
         return weights / shares if self.logarithmic else weights
 
@@ -126,7 +174,7 @@ class Sums:
 def draw_auction(
     users: int, resources: int, alpha: float, random: Generator, *, logarithmic: bool
 ) -> Auction:
-    """Draw budgets from U[50, 200] and weights from U[0.5, 2] (7.1.1)."""
+    """Draw an auction with budgets from U[50, 200] and weights from U[0.5, 2] (7.1.1)."""
     budgets = random.uniform(50, 200, users)
     weights = random.uniform(0.5, 2, (users, resources))
     return Auction(budgets, weights, logarithmic=logarithmic, alpha=alpha)
@@ -141,7 +189,7 @@ def rounds(
     repeats: int,
     seed: list[int],
 ) -> Iterator[Rounds]:
-    """Yield how many rounds auctions of this kind take, in both forms and by both methods."""
+    """Yield the rounds that drawn auctions take, for both forms of utilities and both methods."""
     for form in ("linear", "log"):
         random = np.random.default_rng([*seed, users, resources, round(100 * alpha)])
         count: dict[str, list[int]] = {"printed": [], "ours": []}
@@ -179,7 +227,7 @@ def rounds(
 
 
 def spending() -> Iterator[Spending]:
-    """Yield utilities as the third user's budget grows (fig. 9a)."""
+    """Yield the users' utilities for growing budgets of the third user (fig. 9a)."""
     for budget in (50.0, 100.0, 200.0, 400.0, 800.0):
         outcome = run_auction(Auction([200.0, 200.0, budget], TABLE_1))
         parts = outcome.utilities / TABLE_1.sum(axis=1)
@@ -187,7 +235,7 @@ def spending() -> Iterator[Spending]:
 
 
 def balances() -> Iterator[Balance]:
-    """Yield utilities by alpha (fig. 9c)."""
+    """Yield the users' utilities for growing alpha (fig. 9c)."""
     for alpha in (0.0, 0.1, 0.25, 0.5, 0.75, 0.9):
         outcome = run_auction(Auction([100.0, 200.0, 400.0], TABLE_1, alpha=alpha))
         parts = outcome.utilities / TABLE_1.sum(axis=1)
@@ -195,7 +243,7 @@ def balances() -> Iterator[Balance]:
 
 
 def reporting() -> Iterator[Reporting]:
-    """Yield what the third user truly has by what it reports (fig. 9b)."""
+    """Yield the third user's true utility for each ratio that it reports (fig. 9b)."""
     utilities = {}
     for ratio in RATIOS:
         weights = TABLE_1.copy()
@@ -206,7 +254,10 @@ def reporting() -> Iterator[Reporting]:
 
 
 def promise(deadlines: str, rate: float, jobs: int, number: int, seed: list[int]) -> Promise:
-    """Auction promises among jobs that together need ``rate`` times the system (fig. 14)."""
+    """Return what is earned from drawn jobs with deadlines (fig. 14).
+
+    Together, the jobs need ``rate`` times the capacity of the system.
+    """
     random = np.random.default_rng([*seed, DEADLINES.index(deadlines), round(100 * rate), number])
     weights = TABLE_2[random.integers(0, len(TABLE_2), jobs)]
     weights = weights / weights.sum(axis=1, keepdims=True)
@@ -228,10 +279,9 @@ def _deadlines(name: str, jobs: int, random: Generator) -> Floats:
 
 
 def _earliest_first(times: Floats, minima: Floats, budgets: Floats) -> float:
-    """Return what is earned by giving jobs just what they need, earliest deadlines first.
+    """Return what is earned if jobs get exactly what they need, earliest deadlines first.
 
-    A job that has the same share of every resource has that much utility, since its weights add
-    up to 1.
+    A job with a share s of every resource has the utility s, since its weights add up to 1.
     """
     order = np.argsort(times, kind="stable")
     left, earned = 1.0, 0.0
@@ -243,7 +293,7 @@ def _earliest_first(times: Floats, minima: Floats, budgets: Floats) -> float:
 
 
 def estimate(runs: int, number: int, seed: list[int]) -> Estimate:
-    """Estimate the third user's ratio from noisy runs with random shares (7.1.4)."""
+    """Estimate the ratio of the third user's weights from noisy runs with random shares (7.1.4)."""
     random = np.random.default_rng([*seed, runs, number])
     shares = random.uniform(0.1, 0.9, (runs, 2))
     true = np.array([6.0, 1.0])

@@ -1,4 +1,4 @@
-"""Study beyond the papers: bids adjusted by what they bring, against measured speedups."""
+"""Study beyond the papers: bids adjusted by progress, compared with measured speedups."""
 
 from __future__ import annotations
 
@@ -23,21 +23,26 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 EXACT, SMALL, LARGE = 0.0, 0.02, 0.1
-"""Errors of readings over 30 s."""
+"""Standard deviations of a reading of progress over 30 s, relative to the progress."""
 
 HOUR, END = MOMENTS[-2:]
+"""Minutes after the start: an hour, and the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdjustmentSize:
-    """How many clusters are drawn of each kind of programs and each error of readings."""
+    """Size of the study.
+
+    Attributes:
+        clusters: Number of clusters drawn for each kind of programs and each error of readings.
+    """
 
     clusters: int
 
 
 @dataclass(frozen=True, slots=True)
 class AdjustmentRows:
-    """All tables of the study."""
+    """Tables of the study."""
 
     clusters: tuple[AdjustmentRow, ...]
 
@@ -60,7 +65,15 @@ def _at_end(
 def _ahead(
     more: str, less: str, kinds: tuple[str, ...], noise: float, reason: str = ""
 ) -> Callable[[AdjustmentRows], Finding]:
-    """Return a judge of whether one method brings each kind of programs more than another."""
+    """Return a judge of whether one method gives each kind of programs more progress than another.
+
+    Args:
+        more: Method that is claimed to give more progress.
+        less: Method that it is compared with.
+        kinds: Kinds of programs.
+        noise: Error of readings over 30 s, as a part.
+        reason: Reason if the claim is not true for every kind.
+    """
 
     def judge(rows: AdjustmentRows) -> Finding:
         pairs = {
@@ -70,7 +83,9 @@ def _ahead(
         told = ", ".join(f"{kind} {a:.3f} and {b:.3f}" for kind, (a, b) in pairs.items())
         holds = all(a > b for a, b in pairs.values())
         return Finding(
-            f"{told}, of even bids", holds, reason="" if holds else reason or "not for every kind"
+            f"{told}, relative to even bids",
+            holds,
+            reason="" if holds else reason or "not true for every kind",
         )
 
     return judge
@@ -82,9 +97,10 @@ def _close(rows: AdjustmentRows) -> Finding:
         for kind in PROGRAMS
     }
     return Finding(
-        "adjustment brings " + ", ".join(f"{kind} {gain:+.1%}" for kind, gain in ratios.items()),
+        "adjustment relative to measuring: "
+        + ", ".join(f"{kind} {gain:+.1%}" for kind, gain in ratios.items()),
         max(map(abs, ratios.values())) < 0.02,
-        reason="" if max(map(abs, ratios.values())) < 0.02 else "one of them is ahead by more",
+        reason="" if max(map(abs, ratios.values())) < 0.02 else "one method is ahead by more",
     )
 
 
@@ -99,7 +115,7 @@ def _beats_even(method: str, reason: str) -> Callable[[AdjustmentRows], Finding]
         )
         holds = min(least.values()) > 1
         return Finding(
-            f"the kind that gains least has {told}", holds, reason="" if holds else reason
+            f"progress of the kind that gains least: {told}", holds, reason="" if holds else reason
         )
 
     return judge
@@ -125,7 +141,7 @@ def _worst_off(rows: AdjustmentRows) -> Finding:
         )
         told.append(f"{adjusted:.3f} and {measured:.3f} with errors of {noise:.0%}")
         holds &= adjusted > measured
-    return Finding(", ".join(told) + ", of its own by even bids", holds)
+    return Finding(", ".join(told) + ", relative to its own under even bids", holds)
 
 
 def _charts(rows: AdjustmentRows) -> tuple[Chart, ...]:
@@ -147,22 +163,24 @@ def _charts(rows: AdjustmentRows) -> tuple[Chart, ...]:
 
 
 STUDY = Study(
-    title="Bids adjusted by what they bring, against measured speedups",
+    title="Bids adjusted by progress, compared with measured speedups",
     paper="",
     stands_in=(
-        "Eight users with budgets of 1 to 5 have a job each on six of eight servers of 24 cores; "
-        "all jobs start at once and stay for four hours. *Amdahl* programs have parallel fractions "
-        "as in the Amdahl study, *linear* ones gain by every core, those of *fixed threads* have "
-        "2, 4 or 8 threads, and *overheads* of half a per cent of the time on one core come with "
-        "every core. Progress is read from counters with white noise: an error of 10 % in 30 s is "
-        "one of 39 % in 2 s. *Adjustment* moves a hundredth of each user's budget every half a "
-        "minute, all users at once. *Measuring* follows the operator: F is assumed to be 0.9, a "
-        "job on each server is measured at a time, three samples on each number of cores; samples "
-        "that leave F uncertain by more than 0.1 are repeated after ever longer pauses, and jobs "
-        "are checked every ten minutes and measured again if they depart by a quarter. Users then "
-        "bid by best responses. Cores are whole, with pools for less. Hysteresis and rounding "
-        "credits play no part; neither does the cost of moving cores, of which adjustment moves "
-        "more. Figures are progress in four hours, relative to that of even bids."
+        "Each of eight users with budgets of 1 to 5 has one job on each of six of eight servers of "
+        "24 cores; all jobs start at once and stay for four hours. *Amdahl* programs have parallel "
+        "fractions as in the study `amdahl`; *linear* programs speed up in proportion to their "
+        "cores; programs of *fixed threads* have 2, 4 or 8 threads; for programs with *overheads*, "
+        "each further core costs half a percent of the time on one core. Progress is read from "
+        "counters with white noise: an error of 10 % over 30 s means one of 39 % over 2 s. "
+        "*Adjustment* moves a hundredth of each user's budget every half minute, for all users at "
+        "once. *Measuring* follows the operator: F is assumed to be 0.9 at first. On each server, "
+        "one job at a time is measured, with three samples on each number of cores. If these leave "
+        "F uncertain by more than 0.1, the job is measured again after a pause, which becomes "
+        "longer with each failure. Jobs are checked every ten minutes, and measured again if their "
+        "progress departs from the prediction by a quarter. Users then bid by best responses. "
+        "Cores are whole; jobs with less than one core share a pool. Hysteresis, rounding credits "
+        "and the cost of moving cores, of which adjustment moves more, are left out. Figures are "
+        "the progress in four hours, relative to that under even bids."
     ),
     run=run,
     full=AdjustmentSize(20),
@@ -170,49 +188,51 @@ STUDY = Study(
     claims=(
         Claim(
             "",
-            "with exact counters, measuring (first figure) brings Amdahl and linear programs more "
-            "than adjustment",
+            "with exact counters, measuring (first figure) gives Amdahl and linear programs more "
+            "progress than adjustment",
             "",
             _ahead(MEASURED, ADJUSTED, (AMDAHL, LINEAR), EXACT),
         ),
         Claim(
             "",
-            "with exact counters, adjustment (first figure) brings programs of fixed threads more "
-            "than measuring",
+            "with exact counters, adjustment (first figure) gives programs of fixed threads more "
+            "progress than measuring",
             "",
             _ahead(ADJUSTED, MEASURED, (THREADS,), EXACT),
         ),
         Claim(
             "",
-            "with exact counters, adjustment (first figure) brings programs whose overheads grow "
-            "more than measuring",
+            "with exact counters, adjustment (first figure) gives programs with overheads more "
+            "progress than measuring",
             "",
             _ahead(
                 ADJUSTED,
                 MEASURED,
                 (OVERHEADS,),
                 EXACT,
-                "F is measured on up to the cores that a job holds, and includes its overheads "
-                "there",
+                "F is measured on at most the cores that a job holds, and so includes its "
+                "overheads on them",
             ),
         ),
-        Claim("", "with errors of 2 %, neither is ahead by 2 %", "", _close),
+        Claim("", "with errors of 2 %, neither method is ahead by 2 %", "", _close),
         Claim(
             "",
-            "with errors of 10 %, adjustment (first figure) brings all kinds more than measuring",
+            "with errors of 10 %, adjustment (first figure) gives all kinds more progress than "
+            "measuring",
             "",
             _ahead(ADJUSTED, MEASURED, PROGRAMS, LARGE),
         ),
         Claim(
             "",
-            "with errors of 10 %, it also brings all kinds more than measuring by samples of 30 s",
+            "with errors of 10 %, adjustment (first figure) also gives all kinds more progress "
+            "than measuring with samples of 30 s",
             "",
             _ahead(ADJUSTED, LONGER, PROGRAMS, LARGE),
         ),
         Claim(
             "",
-            "with exact counters, measuring by samples of 30 s (first figure) brings Amdahl and "
-            "linear programs more than adjustment",
+            "with exact counters, measuring with samples of 30 s (first figure) gives Amdahl and "
+            "linear programs more progress than adjustment",
             "",
             _ahead(
                 LONGER,
@@ -224,13 +244,13 @@ STUDY = Study(
         ),
         Claim(
             "",
-            "adjustment brings all kinds more than even bids, whatever the errors",
+            "adjustment gives all kinds more progress than even bids, whatever the errors",
             "",
             _beats_even(ADJUSTED, "not every kind gains"),
         ),
         Claim(
             "",
-            "measuring brings all kinds more than even bids, whatever the errors",
+            "measuring gives all kinds more progress than even bids, whatever the errors",
             "",
             _beats_even(
                 MEASURED,
@@ -238,11 +258,11 @@ STUDY = Study(
                 "wrong",
             ),
         ),
-        Claim("", "adjustment has nine tenths of its gain within an hour", "", _settles),
+        Claim("", "adjustment reaches nine tenths of its gain within an hour", "", _settles),
         Claim(
             "",
-            "the user who fares worst against even bids fares better by adjustment (first figure) "
-            "than by measuring",
+            "the user with the least progress relative to even bids has more under adjustment "
+            "(first figure) than under measuring",
             "",
             _worst_off,
         ),

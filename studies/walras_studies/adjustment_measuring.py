@@ -1,4 +1,4 @@
-"""Jobs of a cluster measured online, by the rules of the operator (docs/online-profiling.md)."""
+"""Online measurements of a cluster's jobs by the operator's rules (docs/online-profiling.md)."""
 
 from __future__ import annotations
 
@@ -24,28 +24,30 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 ASSUMED_FRACTION = 0.9
-"""Parallel fraction of a job until it is measured."""
+"""Parallel fraction that a job is assumed to have until it is measured."""
 
 REPEATS = 3
 SETTLING = 0.5
-"""Samples at each number of cores, and seconds before each."""
+"""Number of samples at each number of cores, and seconds of settling before each sample."""
 
 CHECKED_EVERY, THRESHOLD = 10, 0.25
-"""Minutes between progress checks, and the departure above which a job is measured again."""
+"""Minutes between checks of progress, and relative departure from the prediction above which a job
+is measured again."""
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
-"""Minutes until a job is measured again after its first failure, which double with each."""
+"""Minutes until a job is measured again after a first failure, and most of them: they double with
+each failure."""
 
 
 class _Measurement(NamedTuple):
-    """A measurement that runs: its job, its end, and the result, None if samples are too noisy.
+    """A running measurement of a job, with the result that it will have.
 
     Attributes:
         job: Index of the job.
-        ends: Minute after the last one of the measurement.
-        part: Part of these minutes for which it takes cores away.
+        ends: First minute after the measurement.
+        part: Part of the measurement's minutes for which it takes cores away from the job.
         meanwhile: Mean progress of the job during the samples.
-        result: Parallel fraction, and progress on one core.
+        result: Parallel fraction, and progress on one core; None if the samples are too noisy.
     """
 
     job: int
@@ -57,18 +59,20 @@ class _Measurement(NamedTuple):
 
 @dataclass
 class Measuring:
-    """Measurements of a cluster's jobs, their results, and when each job is measured next.
+    """Measurements of a cluster's jobs: their results so far, and the times of the next ones.
 
     Attributes:
         cluster: Cluster whose jobs are measured.
         random: Source of the noise.
-        seconds: Length of a sample.
+        seconds: Length of a sample, in seconds.
         fraction: Parallel fraction of each job, measured or assumed, shape (k,).
-        alone: Measured progress on one core, shape (k,); NaN until a measurement succeeds.
-        due: Minute from which a job may be measured, shape (k,); infinite if it need not be.
-        failures: Failures in a row, shape (k,).
-        suspect: Whether the last check departed from the prediction, shape (k,).
-        running: The measurement that runs on a server.
+        alone: Measured progress of each job on one core, shape (k,); NaN until a measurement
+            succeeds.
+        due: Minute from which each job may be measured, shape (k,); infinite if it need not be.
+        failures: Number of failed measurements in a row of each job, shape (k,).
+        suspect: Whether each job's progress departed from the prediction at the last check, shape
+            (k,).
+        running: Running measurement of each server that has one, by the server's index.
     """
 
     cluster: Cluster
@@ -90,7 +94,12 @@ class Measuring:
         self.suspect = np.zeros(jobs, np.bool_)
 
     def pass_minute(self, now: int, cores: Floats) -> Floats:
-        """Return the progress of each job in a minute, shape (k,), and learn what it shows."""
+        """Check and measure jobs for a minute; return the progress of each in it, shape (k,).
+
+        Args:
+            now: Number of the minute.
+            cores: Cores of each job, shape (k,).
+        """
         progress = self.cluster.progress(cores)
         self._check(now, cores, progress)
         for server in range(len(self.cluster.market.capacities)):
@@ -151,14 +160,21 @@ class Measuring:
             self.due[job], self.failures[job] = np.inf, 0
 
     def _read(self, progress: Floats | float, seconds: float) -> Floats:
-        """Return readings of counters over a time, above 0."""
+        """Return readings of progress over ``seconds``, with noise, and above 0."""
         deviation = self.cluster.noise * math.sqrt(30 / seconds)
         error = deviation * self.random.standard_normal(np.shape(progress))
         return np.asarray(progress * np.maximum(1e-3, 1 + error))
 
 
 def by_measuring(cluster: Cluster, random: Generator, minutes: int, seconds: float) -> Floats:
-    """Return users' progress in each minute, shape (minutes, n), at equilibria of measured F."""
+    """Return users' progress in each minute, shape (minutes, n), if they bid by measured fractions.
+
+    Args:
+        cluster: Cluster whose jobs are measured.
+        random: Source of the noise.
+        minutes: Number of minutes.
+        seconds: Length of a sample, in seconds.
+    """
     market = cluster.market
     known = Measuring(cluster, random, seconds)
     rows = np.zeros((minutes, len(market.budgets)))
@@ -175,7 +191,7 @@ def by_measuring(cluster: Cluster, random: Generator, minutes: int, seconds: flo
 
 
 def _fitted(samples: list[Progress]) -> tuple[float, float] | None:
-    """Return parallel fraction and progress on one core, or None if samples are too noisy."""
+    """Return the parallel fraction and the progress on one core; None if samples are too noisy."""
     times = samples_of_progress(samples)
     fit = fit_profile(times)
     if max(uncertainties(times, fit).values()) > UNCERTAIN:

@@ -1,4 +1,4 @@
-"""The rows of the study of greedy adjustment: hours of a cluster under it, and under measuring."""
+"""Rows of the study of greedy adjustment: progress in a cluster under each method of bidding."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ ADJUSTED, EVEN = "greedy adjustment", "even bids"
 METHODS = (MEASURED, LONGER, ADJUSTED, EVEN)
 
 STEPS = 2
-"""Adjustments in a minute, each after a reading over 30 s."""
+"""Number of adjustments in a minute, each after a reading over 30 s."""
 
 MOMENTS = (5, 15, 60, 240)
-"""Minutes after the start of all jobs at which rows are taken."""
+"""Minutes after the start of all jobs for which there are rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdjustmentRow:
-    """A cluster some time after its jobs have started, under a method.
+    """Progress in a cluster some time after its jobs have started, under one method.
 
     Attributes:
         number: Number of the drawn cluster.
-        programs: Kind of the programs, by how they speed up.
-        noise: Standard deviation of a reading over 30 s, as a part of it.
-        method: Method by which users bid.
+        programs: Kind of the programs, of `PROGRAMS`.
+        noise: Standard deviation of a reading over 30 s, relative to the reading.
+        method: Method by which users bid, of `METHODS`.
         minutes: Minutes since the start.
         rate: Budget-weighted mean of users' progress in the last minute, relative to even bids.
-        done: The same of all progress since the start.
-        worst: Least progress of a user since the start, relative to its own under even bids.
+        done: Budget-weighted mean of users' progress since the start, relative to even bids.
+        worst: Least progress of any user since the start, relative to its own under even bids.
     """
 
     number: int
@@ -58,7 +58,7 @@ class AdjustmentRow:
 
 
 def rows_of(programs: str, noise: float, number: int, seed: int) -> Iterator[AdjustmentRow]:
-    """Yield what has come of a drawn cluster at each moment under each method."""
+    """Yield the rows of a drawn cluster, for each method and moment."""
     cluster = draw_cluster(programs, noise, [seed, number])
     weights = cluster.market.budgets / cluster.market.budgets.sum()
     even = _by_even_bids(cluster)

@@ -1,4 +1,4 @@
-"""Clusters of the study of greedy adjustment, of programs that follow Amdahl's law or do not."""
+"""Clusters of the study of greedy adjustment, whose programs may not follow Amdahl's law."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 USERS, SERVERS, JOBS_OF_USER = 8, 8, 6
+"""Numbers of users, of servers, and of jobs of a user."""
 
 AMDAHL, LINEAR, THREADS, OVERHEADS = "Amdahl", "linear", "fixed threads", "overheads"
 PROGRAMS = (AMDAHL, LINEAR, THREADS, OVERHEADS)
-"""Kinds of programs, by how they speed up."""
+"""Kinds of programs, which differ in their speedups."""
 
 NUMBERS_OF_THREADS = (2, 4, 8)
-"""Numbers of threads of programs that start a fixed one, and gain nothing by more cores."""
+"""Numbers of threads of programs with a fixed number, which cannot use more cores than threads."""
 
 OVERHEAD = 0.005
-"""Time that each further core costs a program whose overheads grow with cores, as a part of its
-time on one core. With F = 0.9, it is fastest on 13 cores."""
+"""Time that each further core costs a program with overheads, as a part of its time on one core.
+With F = 0.9, such a program is fastest on 13 cores."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,8 @@ class Cluster:
         market: Users, servers and jobs, with true parallel fractions.
         threads: Number of threads of each job, shape (k,); infinite if it has one for each core.
         overhead: Time that each further core costs, as a part of the time on one core.
-        noise: Standard deviation of a reading of a counter over 30 s, as a part of it. It is white:
-            a reading over a time t has an error that is larger by sqrt(30 s / t).
+        noise: Standard deviation of a reading of progress over 30 s, relative to the reading. The
+            noise is white: the error of a reading over a time t is sqrt(30 s / t) times as large.
     """
 
     market: AmdahlMarket
@@ -55,7 +56,7 @@ class Cluster:
         return np.asarray(self.market.work * busy / (f + (1 - f + more) * busy))
 
     def utilities(self, progress: Floats) -> Floats:
-        """Return the progress of each user, relative to that on single cores, shape (n,)."""
+        """Return the progress of each user, relative to that with one core a job, shape (n,)."""
         alone = self.market.sum_by_user(self.market.work)
         return np.asarray(self.market.sum_by_user(progress) / alone)
 

@@ -1,4 +1,4 @@
-"""Study: how long bidding takes, and how wrong its prices are when it stops (fig. 13)."""
+"""Study: iterations of Amdahl Bidding, and the error of its prices when it stops (fig. 13)."""
 
 from __future__ import annotations
 
@@ -22,26 +22,35 @@ if TYPE_CHECKING:
     from walras.amdahl.market import AmdahlMarket
 
 STEPS = (1e-1, 1e-2, 1e-3)
-"""Thresholds at which bidding stops; the paper does not print its own."""
+"""Largest relative changes of prices at which bidding stops; the paper does not print its own."""
 
 PAPERS_STEP = 1e-2
-"""The relative one that takes about the paper's ten iterations."""
+"""Relative threshold with which bidding takes about ten iterations, as in the paper."""
 
 ABSOLUTE_STEP = 3e-3
-"""The same as a change of a price itself, in units of budget for a core."""
+"""Threshold of the absolute rule: largest change of a price, in units of budget for a core."""
 
 RULES = {**{f"relative {step:g}": step for step in STEPS}, "absolute": ABSOLUTE_STEP}
-"""Stopping rules by name. The paper stops when prices "change by less than a small threshold"."""
+"""Threshold of each stopping rule, by name. The paper stops when prices "change by less than a
+small threshold"."""
 
 RELATIVE = f"relative {PAPERS_STEP:g}"
+"""Name of the relative rule whose results are shown beside those of the absolute one."""
 
 USERS, SERVERS_PER_USER, DENSITY = 520, 1.0, 12
-"""The middle of each range, at which the others are varied."""
+"""Values of the parameters while another one is varied: the middle of each range."""
 
 
 @dataclass(frozen=True, slots=True)
 class AmdahlBiddingSize:
-    """How many populations of each kind, and what is varied."""
+    """Size of the study.
+
+    Attributes:
+        populations: Number of populations of each kind.
+        users: Numbers of users to vary.
+        servers_per_user: Numbers of servers for each user to vary.
+        densities: Densities to vary: the largest number of jobs of a server.
+    """
 
     populations: int
     users: tuple[int, ...]
@@ -51,7 +60,7 @@ class AmdahlBiddingSize:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A row about bidding that stopped at a threshold, compared with the certified solver.
+    """Bidding that stopped by one rule, compared with the certified solver.
 
     Attributes:
         varied: Name of the varied parameter: users, servers or density.
@@ -59,13 +68,13 @@ class Stop:
         servers_per_user: Number of servers for each user.
         density: Largest number of jobs of a server.
         number: Number of the population.
-        rule: Stopping rule, of `RULES`.
-        iterations: Iterations of bidding.
-        price_error: largest relative error of its prices.
-        core_error: mean absolute error of a job's cores.
-        progress_lost: part of system progress that it is short of the equilibrium's.
-        passes: Passes of the certified solver.
-        proven: its own proven price error.
+        rule: Name of the stopping rule, of `RULES`.
+        iterations: Number of iterations of bidding.
+        price_error: Largest relative error of a price, of prices that are not 0.
+        core_error: Mean absolute error of a job's cores.
+        progress_lost: Part of the equilibrium's system progress that is lost.
+        passes: Number of passes of the certified solver.
+        proven: Proven bound on the certified solver's relative error of prices.
     """
 
     varied: str
@@ -84,13 +93,13 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class AmdahlBiddingRows:
-    """All tables of the study."""
+    """Tables of the study."""
 
     stops: tuple[Stop, ...]
 
 
 def run(seed: int, size: AmdahlBiddingSize, progress: Progress) -> AmdahlBiddingRows:
-    """Vary users, servers and density one at a time."""
+    """Let users bid in populations where users, servers or density are varied, one at a time."""
     cases = list(product(_kinds(size), range(size.populations)))
     rows: list[Stop] = []
     for (varied, users, servers, density), number in steps(cases, progress, "case"):
@@ -153,7 +162,7 @@ def _ten(rows: AmdahlBiddingRows) -> Finding:
         "; ".join(told),
         averages["absolute"] < 20,
         parts["absolute"] >= 0.5,
-        reason="" if parts["absolute"] >= 0.5 else "the paper's threshold is not printed",
+        reason="" if parts["absolute"] >= 0.5 else "the paper does not print its threshold",
     )
 
 
@@ -165,7 +174,15 @@ def _two_rules(
     *,
     ends: bool = True,
 ) -> Finding:
-    """Judge how iterations change by the absolute rule, and show them by the relative one, too."""
+    """Judge how iterations change by the absolute rule, and show those by the relative one too.
+
+    Args:
+        rows: Rows of a run.
+        varied: Name of the varied parameter.
+        holds: Whether the claim is true of mean iterations, in the order of the parameter.
+        why_not: Reason if it is not.
+        ends: Whether to show only the first and the last mean.
+    """
     told = []
     for rule in ("absolute", RELATIVE):
         count = _means(rows, varied, rule)
@@ -181,7 +198,7 @@ def _by_users(rows: AmdahlBiddingRows) -> Finding:
         rows,
         "users",
         lambda count: count[-1] > count[0],
-        "the worst of more prices counts, but no more than that",
+        "the largest change of all prices counts, and more users do not make it larger",
     )
 
 
@@ -190,7 +207,7 @@ def _by_servers(rows: AmdahlBiddingRows) -> Finding:
         rows,
         "servers",
         lambda count: count[-1] < count[0],
-        "the change of prices does not become smaller with bids",
+        "changes of prices do not become smaller with bids",
     )
 
 
@@ -199,7 +216,7 @@ def _by_density(rows: AmdahlBiddingRows) -> Finding:
         rows,
         "density",
         lambda count: 0 < count.index(max(count)) < len(count) - 1,
-        "iterations fall or rise throughout",
+        "iterations fall or rise over the whole range",
         ends=False,
     )
 
@@ -209,8 +226,9 @@ def _beyond(rows: AmdahlBiddingRows) -> Finding:
     cores = mean(rows.stops, "core_error", rule=RELATIVE)
     proven = max(row.proven for row in rows.stops)
     return Finding(
-        f"bidding stops with prices {error:.0%} off and {cores:.2f} cores a job; the certified "
-        f"solver takes {mean(rows.stops, 'passes'):.0f} passes to a proven {proven:.0e}",
+        f"bidding stops with an error of {error:.0%} in prices and {cores:.2f} cores in jobs; the "
+        f"certified solver takes {mean(rows.stops, 'passes'):.0f} passes to a proven error of "
+        f"{proven:.0e}",
         proven <= 1e-9 and error > PAPERS_STEP,
         better=True,
     )
@@ -237,13 +255,13 @@ def _charts(rows: AmdahlBiddingRows) -> tuple[Chart, ...]:
 
 
 STUDY = Study(
-    title="Amdahl Bidding: iterations, and what its stopping rule leaves undone",
+    title="Amdahl Bidding: iterations, and its error when it stops",
     paper="Amdahl's Law in the Datacenter Era: A Market for Fair Processor Allocation, VI-F",
     stands_in=STANDS_IN
-    + " The paper stops when prices change by less than a small threshold, which is not printed: "
-    f"{ABSOLUTE_STEP:g}, in units of budget for a core, is judged, and relative changes of 0.1, "
-    "0.01 and 0.001 are shown beside it. By a relative rule, more servers would take more "
-    "iterations, since small prices count like large ones.",
+    + " The paper stops when prices change by less than a small threshold, which is not printed. "
+    f"Verdicts are on a threshold of {ABSOLUTE_STEP:g}, in units of budget for a core; relative "
+    "changes of 0.1, 0.01 and 0.001 are shown beside it. By a relative rule, more servers take "
+    "more iterations, since small prices count like large ones.",
     run=run,
     full=AmdahlBiddingSize(
         20, (40, 120, 280, 520, 760, 1000), (0.25, 0.5, 1.0, 2.0, 4.0), (2, 4, 8, 12, 16, 24, 48)
@@ -251,12 +269,17 @@ STUDY = Study(
     quick=AmdahlBiddingSize(3, (40, 200), (0.25, 4.0), (2, 8, 24)),
     claims=(
         Claim("VI-F", "prices converge, often within ten iterations", "often ≤ 10", _ten),
-        Claim("VI-F, fig. 13", "iterations grow with users", "grow", _by_users),
-        Claim("VI-F, fig. 13", "more servers, fewer iterations", "fall", _by_servers),
-        Claim("VI-F, fig. 13", "density: first more, then fewer", "non-monotonic", _by_density),
+        Claim("VI-F, fig. 13", "iterations grow with the number of users", "grow", _by_users),
+        Claim("VI-F, fig. 13", "iterations fall with the number of servers", "fall", _by_servers),
+        Claim(
+            "VI-F, fig. 13",
+            "iterations first grow and then fall with density",
+            "non-monotonic",
+            _by_density,
+        ),
         Claim(
             "V-E",
-            "the bids it stops at are the equilibrium's",
+            "the bids at which bidding stops are those of the equilibrium",
             "prices change by less than ε",
             _beyond,
         ),

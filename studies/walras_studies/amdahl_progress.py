@@ -1,7 +1,8 @@
-"""The rows behind figures 9 to 12 of the Amdahl market: who progresses how far under which policy.
+"""Rows of the Amdahl study: progress and errors of populations under each policy (fig. 9 to 12).
 
-Progress and entitlement errors are of whole cores by Hamilton's method, as the paper measures
-them; classes also before rounding, since rounding has an effect of its own.
+Progress and entitlement errors are those of whole cores by Hamilton's method, as the paper measures
+them. The progress of entitlement classes is also computed before rounding, since rounding has an
+effect of its own.
 """
 
 from __future__ import annotations
@@ -27,25 +28,32 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 POLICIES = ("AB", "BR", "PS", "G", "UB")
+"""The paper's names of policies: Amdahl Bidding, best response, proportional sharing, greedy, upper
+bound."""
+
 PERCENTS = (5, 10, 15)
+"""Overestimates of parallel fractions, in percent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """A population under a policy.
+    """Outcome of a population under one policy.
 
     Attributes:
-        density: most jobs of a server.
+        density: Largest number of jobs of a server.
         number: Number of the population of that density.
-        users: how many there are.
-        servers: how many there are.
-        jobs: how many there are.
-        policy: Policy that divides the cores.
-        progress: system progress (eq. 10) over that under proportional sharing.
-        of_bound: system progress over that under the upper bound.
-        entitlement_error: mean absolute percentage error of users' cores, 0.1 is ten percent.
-        from_nash: mean difference of a job's cores from those of best response, before rounding.
-        violations: part of the users whose utility, before rounding, is below their entitlement's.
+        users: Number of users.
+        servers: Number of servers.
+        jobs: Number of jobs.
+        policy: Policy that divides the cores, of `POLICIES`.
+        progress: System progress (eq. 10), relative to that under proportional sharing.
+        of_bound: System progress, relative to that under the upper bound.
+        entitlement_error: Mean absolute percentage error of users' cores against entitled ones, as
+            a fraction: 0.1 is ten percent.
+        from_nash: Mean absolute difference of a job's cores from those under best response, before
+            rounding.
+        violations: Part of the users whose utility before rounding is below that of their
+            entitlement.
     """
 
     density: int
@@ -63,7 +71,16 @@ class Population:
 
 @dataclass(frozen=True, slots=True)
 class ClassProgress:
-    """Mean utility of an entitlement class over that under proportional sharing."""
+    """Mean utility of an entitlement class under one policy.
+
+    Attributes:
+        density: Largest number of jobs of a server.
+        number: Number of the population of that density.
+        policy: Policy that divides the cores, of `POLICIES`.
+        budget: Budget of each user of the class.
+        whole: Mean utility on whole cores, relative to that under proportional sharing.
+        real: The same before rounding.
+    """
 
     density: int
     number: int
@@ -75,7 +92,14 @@ class ClassProgress:
 
 @dataclass(frozen=True, slots=True)
 class Overestimate:
-    """How many cores of a user's jobs move when its parallel fractions are overestimated."""
+    """Change of a user's cores if its parallel fractions are overestimated.
+
+    Attributes:
+        density: Largest number of jobs of a server.
+        number: Number of the population of that density.
+        percent: Overestimate of the parallel fractions, in percent.
+        cores: Mean absolute change of the cores of the user's jobs.
+    """
 
     density: int
     number: int
@@ -84,7 +108,7 @@ class Overestimate:
 
 
 def divide(market: AmdahlMarket) -> dict[str, Floats]:
-    """Divide the cores of a population by each policy, before rounding."""
+    """Return the cores of a population's jobs under each policy, before rounding, shape (k,)."""
     return {
         "AB": find_equilibrium(market).cores,
         "BR": find_nash_equilibrium(market).cores,
@@ -95,7 +119,7 @@ def divide(market: AmdahlMarket) -> dict[str, Floats]:
 
 
 def round_all(market: AmdahlMarket, real: dict[str, Floats]) -> dict[str, Floats]:
-    """Round every policy's cores by Hamilton's method."""
+    """Return every policy's cores, rounded by Hamilton's method, shape (k,)."""
     return {
         name: round_cores(cores, market.capacities, market.by_server).astype(np.float64)
         for name, cores in real.items()
@@ -109,7 +133,15 @@ def by_policy(
     density: int,
     number: int,
 ) -> Iterator[Population]:
-    """Yield a row for each policy."""
+    """Yield the outcome of a population under each policy.
+
+    Args:
+        market: Users, servers and jobs.
+        real: Cores of each job under each policy before rounding, shape (k,).
+        whole: The same after rounding.
+        density: Largest number of jobs of a server.
+        number: Number of the population.
+    """
     progress = {name: metrics.system_progress(market, cores) for name, cores in whole.items()}
     bare = metrics.user_progress(market, metrics.bare_entitlement(market))
     size = (len(market.budgets), len(market.capacities), market.jobs)
@@ -135,7 +167,7 @@ def by_class(
     density: int,
     number: int,
 ) -> Iterator[ClassProgress]:
-    """Yield a row for each policy and entitlement class."""
+    """Yield the utility of each entitlement class under each policy; see `by_policy`."""
     of_whole = {name: metrics.user_progress(market, cores) for name, cores in whole.items()}
     of_real = {name: metrics.user_progress(market, cores) for name, cores in real.items()}
     for name in POLICIES:
@@ -155,7 +187,10 @@ def by_class(
 def overestimates(
     market: AmdahlMarket, density: int, number: int, random: np.random.Generator
 ) -> Iterator[Overestimate]:
-    """Yield how far a random user's cores move by overestimates (VI-E)."""
+    """Yield how the cores of a random user change if its fractions are overestimated (VI-E).
+
+    The drawn fractions are the overestimates; the true ones are lower.
+    """
     mine = market.user == random.integers(len(market.budgets))
     known = find_equilibrium(market)
     for percent in PERCENTS:

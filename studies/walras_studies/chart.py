@@ -1,4 +1,4 @@
-"""The content of a plot as a value; `plot` draws it."""
+"""The content of a plot as a plain value, which `plot` draws."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Lines, dots or bars over one axis.
+    """A plot of several series as lines, dots or bars.
 
     Attributes:
-        name: Name of the file.
-        title: above the plot.
+        name: Name of the plot's file, without its ending.
+        title: Title above the plot.
         x: Label of the horizontal axis.
         y: Label of the vertical axis.
-        series: points of each line by its label; NaN are left out.
-        categories: names of the horizontal places 0, 1, ...; the plot then has bars.
-        log_x: whether the horizontal axis is logarithmic.
-        log_y: whether the vertical axis is logarithmic.
-        dots: whether points stand for themselves, with no lines between.
+        series: Points of each series by its label; points with NaN are left out.
+        categories: Labels of the positions 0, 1, ... on the horizontal axis; if there are any, the
+            plot has bars.
+        log_x: Whether the horizontal axis is logarithmic.
+        log_y: Whether the vertical axis is logarithmic.
+        dots: Whether points are drawn without lines between them.
     """
 
     name: str
@@ -39,5 +40,5 @@ class Chart:
 
 
 def bars(values: Iterable[float]) -> tuple[Point, ...]:
-    """Return values as points at the places 0, 1, ..."""
+    """Return values as points at the positions 0, 1, ... of the horizontal axis."""
     return tuple((float(place), value) for place, value in enumerate(values))

@@ -1,4 +1,4 @@
-"""``walras simulate``: options to a study, a study to tables, plots and verdicts."""
+"""``walras simulate``: runs studies, prints their verdicts, and writes their tables and plots."""
 
 from __future__ import annotations
 
@@ -43,25 +43,25 @@ if TYPE_CHECKING:
 def simulate(
     *, names: tuple[str, ...], quick: bool, seed: int, out: Path | None, output: Form
 ) -> None:
-    """Run each STUDY, or all of them, and hold what the papers claim against it.
+    """Run each STUDY, or all, and say which of the papers' claims are true here.
 
-    The same seed gives the same tables to the bit, but for measured times. The study programs
+    The same seed gives the same tables to the bit, except for measured times. The study programs
     takes about an hour on a server, and judges parallel fractions only on eight cores or more.
 
     \b
     Studies:
-      amdahl              the market for cores against its rivals
-      amdahl-bidding      iterations of bidding, and what its stopping rule leaves undone
-      karma               memory by credits, on bursty demands
-      proportional-share  users who foresee prices, and linear utilities
-      abacus              auctions: iterations, truth, promises, estimated utilities
-      cooper              who shares a processor with whom
-      month               a cluster's month: cores by market and memory by credits together
+      amdahl              the market for cores, compared with other policies
+      amdahl-bidding      iterations of bidding, and its error when it stops
+      karma               memory divided by credits, for users with bursty demands
+      proportional-share  users who foresee their effect on prices, with linear utilities
+      abacus              auctions: iterations, truthfulness, deadlines, estimated utilities
+      cooper              pairs of jobs that share a processor
+      month               a month of a cluster: cores by market and memory by credits together
       lying               what a user gains by lying, by mechanism and number of users
-      credits             credits for cores, and credits for memory that fade
-      adjustment          bids adjusted by what they bring, against measured speedups
-      overheads           what decisions cost in time
-      programs            F and times of real programs, predicted from samples of their data
+      credits             credits for lent cores, and credits for memory that fade
+      adjustment          bids adjusted by progress, compared with measured speedups
+      overheads           how long decisions take
+      programs            F and run times of real programs, predicted from samples of their data
 
     \b
     Examples:
@@ -75,7 +75,7 @@ def simulate(
         if name != "all" and name not in STUDIES:
             raise BadInput(f"STUDY {name!r} is none of {', '.join(STUDIES)}; or say all")
     if out is not None:
-        import walras_studies.plot  # noqa: F401 - if it cannot be had, better now than after
+        import walras_studies.plot  # noqa: F401 - fails before the work if matplotlib is missing
     chosen = list(STUDIES) if "all" in names else list(dict.fromkeys(names))
     try:
         results = [carry_out(name, seed, out, quick=quick) for name in chosen]
@@ -85,7 +85,7 @@ def simulate(
 
 
 def carry_out(name: str, seed: int, out: Path | None, *, quick: bool) -> Result:
-    """Run a study, with its progress on standard error, and write what it came to."""
+    """Run a study, with its progress on standard error, and write its result to ``out``, if any."""
     from walras_studies.results import Result, judge, machine, write
 
     study = load(name)
@@ -112,7 +112,7 @@ def carry_out(name: str, seed: int, out: Path | None, *, quick: bool) -> Result:
 
 @contextmanager
 def _progress(name: str) -> Iterator[Progress]:
-    """Show a bar on a terminal, and a line for each tenth of the work elsewhere."""
+    """Show a progress bar on a terminal; elsewhere, print a line for each tenth of the work."""
     if not sys.stderr.isatty():
         last = -1
 
@@ -133,7 +133,7 @@ def _progress(name: str) -> Iterator[Progress]:
 
 
 def show(results: list[Result], output: Form) -> None:
-    """Print verdicts: tables for people, or what scripts read."""
+    """Print the verdicts as tables, or as JSON or YAML for scripts."""
     if output == "table":
         _print_tables(results)
         return

@@ -1,4 +1,4 @@
-"""Study: who shares a processor with whom, and what comes of it (Cooper, section VI)."""
+"""Study: policies that pair jobs to share a processor, and the penalties (Cooper, section VI)."""
 
 from __future__ import annotations
 
@@ -27,14 +27,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 TOLERANCE = 0.1
-"""Loss that systems with thresholds accept (VI-B)."""
+"""Loss of throughput that schedulers with a threshold accept (VI-B)."""
 
 POLICIES = ("GR", "CO", "SMP", "SMR", "SR")
+"""The paper's names of policies; see `SHORT` in `cooper_runs`."""
 
 
 @dataclass(frozen=True, slots=True)
 class CooperSize:
-    """How many populations of how many agents, and what is varied."""
+    """Size of the study.
+
+    Attributes:
+        populations: Number of populations of each mix in each world.
+        agents: Number of agents of each of them.
+        matrices: Number of matrices of penalties in each world, for predictions.
+        profiled: Parts of the colocations that are profiled.
+        sizes: Numbers of agents to vary.
+        repeats: Number of populations of each of these sizes in each world.
+    """
 
     populations: int
     agents: int
@@ -46,7 +56,7 @@ class CooperSize:
 
 @dataclass(frozen=True, slots=True)
 class CooperRows:
-    """All tables of the study."""
+    """Tables of the study."""
 
     colocated: tuple[Colocated, ...]
     blocking: tuple[Blocking, ...]
@@ -55,7 +65,7 @@ class CooperRows:
 
 
 def run(seed: int, size: CooperSize, progress: Progress) -> CooperRows:
-    """Colocate populations in both worlds, in every mix; predict; and grow."""
+    """Pair the agents of populations, predict penalties, and vary the number of agents."""
     cases = list(product(WORLDS, MIXES, range(size.populations)))
     found = [
         row
@@ -85,7 +95,13 @@ def _median(rows: CooperRows, column: str, policy: str, world: str, mix: str = "
 
 
 def _in_worlds(told: Callable[[str], tuple[str, bool]], why_not: str) -> Finding:
-    """Judge a claim in both worlds: its direction in one, all of it in both."""
+    """Judge a claim that counts as true if it is in any world, and as reproduced if in both.
+
+    Args:
+        told: Function of a world that returns our figure there, in words, and whether the claim is
+            true there.
+        why_not: Reason if the claim is not true in both.
+    """
     answers = {world: told(world) for world in WORLDS}
     holds = [holds for _, holds in answers.values()]
     return Finding(
@@ -105,7 +121,8 @@ def _fair(rows: CooperRows) -> Finding:
 
     return _in_worlds(
         told,
-        "where who demands more also feels more, demand decides over penalties under any policy",
+        "in *saturating*, jobs that demand more are also more sensitive, so that penalties follow "
+        "demand under every policy",
     )
 
 
@@ -117,8 +134,8 @@ def _unfair(rows: CooperRows) -> Finding:
 
     return _in_worlds(
         told,
-        "pairing high with low runs against demand in *pressure*; in *saturating* sensitivity "
-        "follows demand whoever the co-runner",
+        "in *pressure*, pairing high with low demand reverses the order of penalties; in "
+        "*saturating*, sensitivity follows demand whoever the co-runner is",
     )
 
 
@@ -135,7 +152,7 @@ def _prefer(rows: CooperRows) -> Finding:
         low = min(parts, key=lambda name: parts[name])
         return f"{parts[low]:.0%} ({low}) to {max(parts.values()):.0%}", parts[low] > 0.5
 
-    return _in_worlds(told, "the partition forces half of the agents beside the other half")
+    return _in_worlds(told, "the partition forces each agent beside one of the other half")
 
 
 def _fewest(rows: CooperRows) -> Finding:
@@ -149,8 +166,8 @@ def _fewest(rows: CooperRows) -> Finding:
 
     return _in_worlds(
         told,
-        "SR has fewer: we pair only those greedily whom Irving's algorithm rejects, and that is "
-        f"{mean(rows.colocated, 'rejected', policy='SR'):.1f} of the agents on average",
+        "SR has fewer: it pairs only agents greedily that Irving's algorithm rejects, on average "
+        f"{mean(rows.colocated, 'rejected', policy='SR'):.1f} agents of a population",
     )
 
 
@@ -160,10 +177,9 @@ def _always(rows: CooperRows) -> Finding:
             name: mean(rows.blocking, "pairs", world=world, policy=name, alpha=0.0)
             for name in ("GR", "CO", "SMP", "SMR")
         }
-        return (
-            f"SMR {count['SMR'] / min(count['GR'], count['CO'], count['SMP']):.1%} of the next",
-            count["SMR"] <= min(count.values()),
-        )
+        part = count["SMR"] / min(count["GR"], count["CO"], count["SMP"])
+        text = f"SMR has {part:.1%} of the pairs of the next"
+        return text, count["SMR"] <= min(count.values())
 
     return _in_worlds(told, "")
 
@@ -183,7 +199,9 @@ def _cheap(rows: CooperRows) -> Finding:
         return text, max(over.values()) < 0.05
 
     return _in_worlds(
-        told, "stability is dear where both suffer from each other: the gap is unbounded in theory"
+        told,
+        "stability is costly where both jobs of a pair suffer from each other; in theory, the gap "
+        "is unbounded",
     )
 
 
@@ -197,7 +215,8 @@ def _cheaper_than_co(rows: CooperRows) -> Finding:
         return text, max(over.values()) < 0.05
 
     return _in_worlds(
-        told, "where bandwidth saturates, high with low is about the best that there is"
+        told,
+        "where bandwidth saturates, pairing high with low demand, as CO does, is close to the best",
     )
 
 
@@ -208,7 +227,8 @@ def _tolerated(rows: CooperRows) -> Finding:
         return text, max(ends["SMP"], ends["SMR"], ends["SR"]) <= TOLERANCE
 
     return _in_worlds(
-        told, "the penalties of our models are larger than those of Cooper's jobs, under GR, too"
+        told,
+        "the penalties of our models are larger than those of the paper's jobs, also under GR",
     )
 
 
@@ -228,7 +248,7 @@ def _partition_best(rows: CooperRows) -> Finding:
         gap = lost["SMP"] / lost[best] - 1
         return f"best {best}, SMP {gap:+.1%}", gap < 0.005
 
-    return _in_worlds(told, "our penalties have no jobs that only suffer beside intensive ones")
+    return _in_worlds(told, "our models have no jobs that suffer only beside intensive ones")
 
 
 def _right(profiled: float, printed: float) -> Claim[CooperRows]:
@@ -245,13 +265,13 @@ def _right(profiled: float, printed: float) -> Claim[CooperRows]:
             close,
             reason=""
             if close
-            else "by the paper's own filtering, which is what it printed this of: our penalties "
-            "have noise that nothing predicts",
+            else "the verdict is on the paper's own filtering, for which it printed this figure; "
+            "our penalties have noise that nothing can predict",
         )
 
     return Claim(
         "VI-C, fig. 12",
-        f"preferences right with {100 * profiled:g} % of colocations profiled",
+        f"preferences predicted correctly with {100 * profiled:g} % of colocations profiled",
         f"{100 * printed:g} %",
         judge,
     )
@@ -342,7 +362,7 @@ def _charts(rows: CooperRows) -> tuple[Chart, ...]:
 
 
 STUDY = Study(
-    title="Who shares a processor with whom",
+    title="Pairs of jobs that share a processor",
     paper="Cooper: Task Colocation with Cooperative Games, section VI",
     stands_in=STANDS_IN,
     run=run,
@@ -355,7 +375,12 @@ STUDY = Study(
             "rank correlation high",
             _fair,
         ),
-        Claim("VI-A, fig. 8", "and not under GR, CO and SMP", "unrelated", _unfair),
+        Claim(
+            "VI-A, fig. 8",
+            "penalties do not follow demand under GR, CO and SMP",
+            "unrelated",
+            _unfair,
+        ),
         Claim(
             "VI-A, fig. 9",
             "most agents lose no more under stable policies than under GR and CO",
@@ -364,7 +389,7 @@ STUDY = Study(
         ),
         Claim("VI-A, fig. 10", "SMR has the fewest blocking pairs", "fewest", _fewest),
         Claim("VI-A, fig. 10", "SMR is more stable than GR, CO and SMP", "fewer pairs", _always),
-        Claim("VI-A, fig. 10", "larger alpha, fewer blocking pairs", "fewer", _alpha),
+        Claim("VI-A, fig. 10", "a larger alpha leaves fewer blocking pairs", "fewer", _alpha),
         Claim(
             "abstract, VI-B", "stable policies are within 5 % of prior heuristics", "5 %", _cheap
         ),
@@ -386,12 +411,17 @@ STUDY = Study(
             "Beta-High",
             _mixes,
         ),
-        Claim("VI-B, fig. 11", "SMP performs best in that mix", "best", _partition_best),
+        Claim(
+            "VI-B, fig. 11",
+            "SMP has the smallest penalties in the memory-intensive mix",
+            "best",
+            _partition_best,
+        ),
         _right(0.25, 0.83),
         _right(0.75, 0.95),
         Claim(
             "VI-D, fig. 13",
-            "random marriage is fairer, and more surely so, among more agents",
+            "random marriage is fairer among more agents, and varies less",
             "strengthens",
             _grows,
             of_spread=True,

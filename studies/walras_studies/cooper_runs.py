@@ -1,4 +1,4 @@
-"""The rows of the Cooper study: populations colocated by each policy, and penalties predicted."""
+"""Rows of the Cooper study: penalties of populations under each policy, and predicted penalties."""
 
 from __future__ import annotations
 
@@ -30,27 +30,32 @@ SHORT = {
     "Greedy": "GR",
     "Complementary": "CO",
 }
+"""The paper's short name of each policy."""
+
 ALPHAS = (0.0, 0.01, 0.02, 0.05)
+"""Gains in throughput above which two agents count as a blocking pair."""
+
 PREDICTORS = ("Cooper's filtering", "Walras", "column mean")
+"""Methods that predict the penalties which were not profiled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Colocated:
-    """A population under a policy.
+    """Outcome of a population under one policy.
 
     Attributes:
-        world: model of contention.
-        mix: density that jobs were drawn by.
+        world: Model of contention, of `WORLDS`.
+        mix: Density by which the agents' jobs were drawn, of `MIXES`.
         number: Number of the population.
-        policy: Policy that paired the agents.
-        penalty: mean disutility.
-        whisker: upper whisker of disutilities, three times the inter-quartile range above the third
-            quartile, or the largest if that is smaller.
-        over_greedy: Ratio of that value to the one under greedy.
-        fairness: rank correlation of jobs' mean penalty and bandwidth.
-        no_worse_than_greedy: part of the agents that lose no more than under greedy.
-        no_worse_than_complementary: the same for complementary.
-        rejected: agents that roommates left without a stable partner.
+        policy: Short name of the policy that paired the agents.
+        penalty: Mean disutility of the agents: their loss of throughput, as a part.
+        whisker: Upper whisker of disutilities: the largest within three inter-quartile ranges of
+            the third quartile.
+        over_greedy: Mean disutility, relative to that under Greedy.
+        fairness: Rank correlation of jobs' mean disutility with their bandwidth.
+        no_worse_than_greedy: Part of the agents that lose no more than under Greedy.
+        no_worse_than_complementary: Part of the agents that lose no more than under Complementary.
+        rejected: Number of agents that StableRoommates left without a stable partner.
     """
 
     world: str
@@ -68,7 +73,15 @@ class Colocated:
 
 @dataclass(frozen=True, slots=True)
 class Blocking:
-    """How many pairs would rather share with each other, for a gain above alpha."""
+    """Number of blocking pairs of a population under one policy.
+
+    Attributes:
+        world: Model of contention, of `WORLDS`.
+        number: Number of the population.
+        policy: Short name of the policy that paired the agents.
+        alpha: Gain above which two agents would rather share a processor with each other.
+        pairs: Number of pairs of agents who both gain more than that.
+    """
 
     world: str
     number: int
@@ -79,7 +92,15 @@ class Blocking:
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """Part of the pairwise preferences that a predictor has right."""
+    """Accuracy of predicted penalties.
+
+    Attributes:
+        world: Model of contention, of `WORLDS`.
+        number: Number of the matrix of penalties.
+        profiled: Part of the colocations that were profiled.
+        predictor: Method that predicted the others, of `PREDICTORS`.
+        right: Part of the pairwise preferences that are as by the true penalties.
+    """
 
     world: str
     number: int
@@ -90,7 +111,14 @@ class Predicted:
 
 @dataclass(frozen=True, slots=True)
 class Scaled:
-    """Fairness of random marriage among so many agents."""
+    """Fairness of StableMarriageRandom in a population of one size.
+
+    Attributes:
+        world: Model of contention, of `WORLDS`.
+        number: Number of the population.
+        agents: Number of agents.
+        fairness: Rank correlation of jobs' mean disutility with their bandwidth.
+    """
 
     world: str
     number: int
@@ -101,7 +129,7 @@ class Scaled:
 def colocated(
     world: str, mix: str, number: int, agents: int, seed: list[int]
 ) -> Iterator[Colocated | Blocking]:
-    """Yield what every policy makes of a population, and who would break away."""
+    """Yield the outcome of a population under each policy, and its numbers of blocking pairs."""
     by_job = losses(world, np.random.default_rng([*seed, number]))
     job = draw_jobs(mix, agents, np.random.default_rng([*seed, number, 1]))
     disutility, bandwidth = by_job[np.ix_(job, job)], BANDWIDTH[job]
@@ -134,13 +162,18 @@ def upper_whisker(lost: Floats) -> float:
 
 
 def fairness(lost: Floats, bandwidth: Floats) -> float:
-    """Correlate the ranks of jobs by bandwidth and by mean penalty (fig. 8)."""
+    """Return the rank correlation of jobs' mean penalty with their bandwidth (fig. 8).
+
+    Args:
+        lost: Penalty of each agent, shape (agents,).
+        bandwidth: Bandwidth of each agent's job, shape (agents,).
+    """
     jobs = np.unique(bandwidth)
     return spearman([lost[bandwidth == job].mean() for job in jobs], jobs)
 
 
 def predicted(world: str, number: int, profiled: float, seed: list[int]) -> Iterator[Predicted]:
-    """Yield how many preferences of 20 jobs each predictor has right (fig. 12)."""
+    """Yield the accuracy of each predictor on the penalties of 20 jobs (fig. 12)."""
     truth = losses(world, np.random.default_rng([*seed, number]))
     random = np.random.default_rng([*seed, number, round(100 * profiled)])
     kept = random.permutation(truth.size) < round(profiled * truth.size)
@@ -163,7 +196,7 @@ def _column_means(measured: Floats) -> Floats:
 
 
 def scaled(world: str, number: int, agents: int, seed: list[int]) -> Scaled:
-    """Return how fair random marriage is among so many agents (fig. 13)."""
+    """Return how fair StableMarriageRandom is in a population of ``agents`` (fig. 13)."""
     by_job = losses(world, np.random.default_rng(seed))
     job = np.random.default_rng([*seed, number, agents]).integers(0, JOBS, agents)
     disutility = by_job[np.ix_(job, job)]

@@ -1,6 +1,6 @@
-"""Penalties of colocation that stand in for those measured for Cooper, which are not public.
+"""Penalties of colocation that replace those measured for Cooper, which are not public.
 
-Of contention the paper prints only the bandwidths of Table I.
+The paper prints only the memory bandwidths of its jobs (Table I).
 """
 
 from __future__ import annotations
@@ -19,25 +19,35 @@ if TYPE_CHECKING:
 SPARK = (25.05, 21.03, 10.06, 21.06, 0.32, 14.66, 5.69, 23.44, 14.59)
 PARSEC = (0.99, 0.15, 3.34, 0.93, 1.80, 5.52, 0.57, 18.53, 0.07, 0.05, 4.00)
 BANDWIDTH = np.array([*SPARK, *PARSEC])
-"""Memory intensity of the paper's 20 jobs, GB/s (Table I)."""
+"""Memory bandwidth of the paper's 20 jobs, in GB/s (Table I)."""
 
 JOBS = len(BANDWIDTH)
+"""Number of the paper's jobs."""
+
 MIXES = ("Uniform", "Beta-Low", "Gaussian", "Beta-High")
+"""Densities by which agents' jobs are drawn."""
+
 WORLDS = ("pressure", "saturating")
+"""Models of contention."""
 
 STANDS_IN = (
-    "Of contention the paper prints only the bandwidths of 20 jobs (Table I). Two models stand "
-    "in. *pressure*: a job loses by its sensitivity, drawn from U(0.02, 0.1) whatever its own "
-    "bandwidth, times what its co-runner presses, a half for the cache that any takes and up to "
-    "one for its bandwidth, with noise of 0.01. *saturating*: stalls set in as the bandwidth of "
-    "both together saturates at 30 GB/s, and who demands more is more sensitive, with noise of "
-    "0.008. The parameters of the mixes' densities are not printed: Beta(2, 5), N(0.5, 0.15) and "
-    "Beta(5, 2) over jobs in order of bandwidth."
+    "The paper prints only the memory bandwidths of its 20 jobs (Table I); two models replace the "
+    "penalties that it measured. In *pressure*, a job's loss is its sensitivity times the pressure "
+    "of its co-runner. The sensitivity is drawn from U(0.02, 0.1) regardless of the job's own "
+    "bandwidth; the pressure is 0.5, for the cache that every job takes, plus up to 1 in "
+    "proportion to bandwidth. In *saturating*, stalls set in as the bandwidth of both together "
+    "saturates at 30 GB/s, and jobs that demand more are more sensitive. The noise has a standard "
+    "deviation of 0.01 in the first model and of 0.008 in the second. The parameters of the "
+    "densities by which jobs are drawn are not printed; here they are Beta(2, 5), N(0.5, 0.15) and "
+    "Beta(5, 2) over the jobs in order of bandwidth. The policies are greedy (GR), complementary "
+    "(CO), stable marriage with a partition by bandwidth (SMP) or at random (SMR), and stable "
+    "roommates (SR)."
 )
+"""Data and assumptions that replace what the paper does not print."""
 
 
 def losses(world: str, random: Generator) -> Floats:
-    """Return what each of the 20 jobs loses beside each, shape (20, 20)."""
+    """Return the part of its throughput that each job loses beside each other, shape (20, 20)."""
     if world == "pressure":
         sensitivity = random.uniform(0.02, 0.1, JOBS)
         pressed = np.outer(sensitivity, 0.5 + BANDWIDTH / BANDWIDTH.max())
@@ -49,7 +59,7 @@ def losses(world: str, random: Generator) -> Floats:
 
 
 def draw_jobs(mix: str, agents: int, random: Generator) -> Jobs:
-    """Return a job of Table I for each agent, shape (agents,)."""
+    """Draw the index of a job of Table I for each agent, shape (agents,)."""
     if mix == "Uniform":
         return random.integers(0, JOBS, agents)
     if mix == "Gaussian":

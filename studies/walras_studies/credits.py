@@ -1,4 +1,4 @@
-"""Study beyond the papers: credits for cores, and credits for memory that fade."""
+"""Study beyond the papers: credits for lent cores, and credits for memory that fade."""
 
 from __future__ import annotations
 
@@ -30,7 +30,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CreditsSize:
-    """Number of drawn clusters, and the size of each: users who stay, and users who come and go."""
+    """Size of the study.
+
+    Attributes:
+        clusters: Number of drawn clusters of each kind.
+        busy_users: Number of users who nearly always have jobs.
+        busy_hours: Length of a simulation of these users, in hours.
+        away_users: Number of users who come and go.
+        away_hours: Length of a simulation of these users, in hours.
+        hiding_users: Number of users of whom one hides its jobs, or lies about its demand.
+        hiding_hours: Length of a simulation with hidden jobs, in hours.
+        quanta: Number of quanta of memory in which one lies about its demand.
+    """
 
     clusters: int
     busy_users: int
@@ -44,7 +55,7 @@ class CreditsSize:
 
 @dataclass(frozen=True, slots=True)
 class CreditsRows:
-    """All tables of the study."""
+    """Tables of the study."""
 
     busy: tuple[BusyRow, ...]
     away: tuple[AwayRow, ...]
@@ -53,7 +64,7 @@ class CreditsRows:
 
 
 def run(seed: int, size: CreditsSize, progress: Progress) -> CreditsRows:
-    """Live through the same weeks under every policy, and let some users lie."""
+    """Simulate the same drawn clusters under every policy, and let some users lie."""
     busy: list[BusyRow] = []
     away: list[AwayRow] = []
     hiding: list[HidingRow] = []
@@ -83,7 +94,7 @@ def _worst(rows: CreditsRows, policy: str) -> Finding:
         enough,
         reason=""
         if enough
-        else "these users always have jobs, so they never lend cores; they lack memory",
+        else "these users always have jobs and so never lend cores; what they lack is memory",
     )
 
 
@@ -153,28 +164,29 @@ def _hiding(rows: CreditsRows) -> Finding:
     )
     none = max(max(values) for values in gains.values()) <= 0
     return Finding(
-        f"of {tried} ways tried, the best of each user gains, with budgets that change by {told}",
+        f"{tried} ways to hide were tried; the best of each user gains, with budgets that change "
+        f"by {told}",
         max(gains[MOST]) < 0.01,
         none,
         reason=""
         if none
-        else "an hour in which many share a node is worth little, and its credit more later",
+        else "an hour in which many jobs share a node is worth little, and its credit more later",
     )
 
 
 def _over_reporting(rows: CreditsRows) -> Finding:
     over = [row.gain for row in rows.demands if row.lie != "half the demand"]
     return Finding(
-        f"of {len(over)} lies none gains more than {max(0.0, *over):.2%}; on average they lose "
+        f"none of {len(over)} lies gains more than {max(0.0, *over):.2%}; on average they lose "
         f"{abs(float(np.mean(over))):.1%}",
         max(over) <= 0,
-        reason="" if max(over) <= 0 else "it pays where it happens to save credits",
+        reason="" if max(over) <= 0 else "a lie pays if it happens to save credits",
     )
 
 
 def _under_reporting(rows: CreditsRows) -> Finding:
     under = [row.gain for row in rows.demands if row.lie == "half the demand"]
-    return Finding(f"{np.mean(under):+.1%}, at best {max(under):+.1%}", max(under) <= 0)
+    return Finding(f"{np.mean(under):+.1%} on average, at best {max(under):+.1%}", max(under) <= 0)
 
 
 def _charts(rows: CreditsRows) -> tuple[Chart, ...]:
@@ -194,17 +206,17 @@ def _charts(rows: CreditsRows) -> tuple[Chart, ...]:
 
 
 STUDY = Study(
-    title="Credits for cores, and credits for memory that fade",
+    title="Credits for lent cores, and credits for memory that fade",
     paper="",
     stands_in=(
-        "Small clusters as in the study of a month: four users a node, of whom each has four jobs "
-        f"on average. Core credits halve in {HALF_LIFE_HOURS} hours and change budgets by up to "
-        f"{MOST:.0%}. *busy* has users who nearly always have jobs, as they are drawn; *away* has "
-        "users who have jobs for two days on average and then none, some for much longer than "
-        "others, and cores alone. In *hiding*, one user hides its jobs in some spells of six "
-        "hours, all others being honest, and a search looks for the best spells; cores are real "
-        "numbers there. Demands for memory are those of the study of lies, and Karma's credits "
-        "halve in 24 and in 6 quanta."
+        "Clusters are small ones of the study `month`, with four users for each node, each of whom "
+        f"has four jobs on average. Core credits halve in {HALF_LIFE_HOURS} hours and change "
+        f"budgets by up to {100 * MOST:g} %. Busy users nearly always have jobs. Users who come "
+        "and go have jobs for two days on average and then none, some of them for much longer than "
+        "others; only cores are divided among these. A user who hides its jobs does so in some "
+        "spells of six hours while all others are honest; a search finds the best spells, and "
+        "cores are real numbers. Demands for memory are those of the study `lying`, and Karma's "
+        "credits halve in 24 or in 6 quanta."
     ),
     run=run,
     full=CreditsSize(20, 40, 168, 24, 168, 8, 72, 150),
@@ -212,26 +224,28 @@ STUDY = Study(
     claims=(
         Claim(
             "",
-            "with core credits, the worst-off twentieth of busy users have what fair share gives",
+            "with core credits, the worst-off twentieth of busy users have at least what fair "
+            "share gives",
             "",
             _core_credits_lift_nobody,
         ),
         Claim(
             "",
-            "with credits for memory that fade in 6 hours, they have what fair share gives",
+            "with credits for memory that halve in 6 hours, they have at least what fair share "
+            "gives",
             "",
             _fading_lifts,
         ),
-        Claim("", "with both, they have what fair share gives", "", _both_lift),
-        Claim("", "neither costs more than 1 % of system progress", "", _costs),
+        Claim("", "with both, they have at least what fair share gives", "", _both_lift),
+        Claim("", "none of these costs more than 1 % of system progress", "", _costs),
         Claim(
             "",
-            "of users who come and go, the worst-off twentieth hold a larger part of their "
-            "entitled core-hours with core credits",
+            "with core credits, the worst-off twentieth of users who come and go hold a larger "
+            "part of their entitled core-hours",
             "",
             _away,
         ),
-        Claim("", "core credits make these parts more even among users", "", _even),
+        Claim("", "with core credits, these parts are more even among users", "", _even),
         Claim(
             "",
             "core credits cost users who come and go no more than 1 % of progress",
@@ -241,11 +255,11 @@ STUDY = Study(
         Claim("", "hiding jobs to earn core credits gains less than 1 %", "", _hiding),
         Claim(
             "",
-            "saying more than the true demand never pays under Karma whose credits fade",
+            "reporting more than the true demand never pays under Karma with credits that fade",
             "",
             _over_reporting,
         ),
-        Claim("", "saying less than the true demand does not pay there", "", _under_reporting),
+        Claim("", "reporting less than the true demand does not pay there", "", _under_reporting),
     ),
     charts=_charts,
 )

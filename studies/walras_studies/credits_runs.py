@@ -1,4 +1,4 @@
-"""The rows of the study of credits: weeks of small clusters with and without them, and lies."""
+"""Rows of the study of credits: small clusters with and without credits, and users who lie."""
 
 from __future__ import annotations
 
@@ -35,17 +35,19 @@ if TYPE_CHECKING:
 
 HALF_LIFE_HOURS = 96
 MOST = 0.2
-"""Half-life of core credits, and the most that they may cost."""
+"""Half-life of core credits in hours, and the largest part of its budget that they may cost a user
+(beta)."""
 
 AWAY_HOURS = 48.0
-"""Mean of the hours for which a user has jobs, and the median of those for which it has none."""
+"""Mean number of hours for which a user has jobs; also the median among users of their mean number
+of hours without jobs."""
 
 SEARCH_HOURS = 6
-"""Hours in a row that a user hides its jobs, or shows them, in the search for its best lie."""
+"""Length in hours of the spells in which a user hides its jobs or shows them."""
 
 
 def fading(hours: float) -> float:
-    """Return the part of credits that is gone after an hour, for a half-life in hours."""
+    """Return the part of credits that is lost in an hour, for a half-life in hours."""
     return 1 - float(2.0 ** (-1 / hours))
 
 
@@ -76,14 +78,14 @@ AWAY: dict[str, Policy] = {
 
 @dataclass(frozen=True, slots=True)
 class BusyRow:
-    """A cluster of users who nearly always have jobs, under a policy.
+    """A cluster of users who nearly always have jobs, under one policy.
 
     Attributes:
         number: Number of the drawn cluster.
-        policy: Policy that divides cores and memory.
-        progress: share-weighted mean of users' utilities.
-        worst: utility below which a twentieth of the users is, over the whole time.
-        worst_ratio: the same of utilities relative to each user's own under fair share.
+        policy: Policy that divides cores and memory, of `BUSY`.
+        progress: Share-weighted mean of users' utilities, averaged over the hours.
+        worst: 5 % quantile of users' mean utilities.
+        worst_ratio: 5 % quantile of users' mean utilities, relative to their own under fair share.
     """
 
     number: int
@@ -95,14 +97,14 @@ class BusyRow:
 
 @dataclass(frozen=True, slots=True)
 class AwayRow:
-    """A cluster of users who come and go, under a policy.
+    """A cluster of users who come and go, under one policy.
 
     Attributes:
         number: Number of the drawn cluster.
-        policy: Policy that divides cores.
-        progress: share-weighted mean of users' speedups.
-        worst: part of its entitled core-hours below which a twentieth of the users holds.
-        spread: standard deviation of that part among users.
+        policy: Policy that divides cores, of `AWAY`.
+        progress: Share-weighted mean of users' speedups, averaged over the hours with jobs.
+        worst: 5 % quantile of the parts of their entitled core-hours that users hold.
+        spread: Standard deviation of these parts among users.
     """
 
     number: int
@@ -114,16 +116,16 @@ class AwayRow:
 
 @dataclass(frozen=True, slots=True)
 class HidingRow:
-    """The best time for a user to hide its jobs that a search found.
+    """Best hours for a user to hide its jobs that a search has found.
 
     Attributes:
         number: Number of the drawn market.
         user: Number of the user who hides its jobs.
-        most: most that core credits may cost.
+        most: Largest part of its budget that core credits may cost a user.
         tried: Number of ways to hide that were tried.
-        hidden: Hours in which its jobs are hidden.
-        gain: relative gain in utility over the whole time; 0 if hiding never gains.
-        worst: the same for the worst way that was tried.
+        hidden: Number of hours in which its jobs are hidden.
+        gain: Relative gain in utility over the whole time; 0 if hiding never gains.
+        worst: Relative gain in utility of the worst way that was tried; 0 if none loses.
     """
 
     number: int
@@ -136,7 +138,7 @@ class HidingRow:
 
 
 def busy_rows(users: int, nodes: int, hours: int, number: int, seed: int) -> Iterator[BusyRow]:
-    """Yield a week of users who nearly always have jobs under each policy."""
+    """Yield the outcome for users who nearly always have jobs, under each policy of `BUSY`."""
     world = draw_world(users, nodes, hours, seed * 1000 + number)
     shares = np.array(world.shares, np.float64)
     fair: Floats | None = None
@@ -161,7 +163,7 @@ def busy_rows(users: int, nodes: int, hours: int, number: int, seed: int) -> Ite
 
 
 def away_rows(users: int, nodes: int, hours: int, number: int, seed: int) -> Iterator[AwayRow]:
-    """Yield a week of users who come and go under each policy."""
+    """Yield the outcome for users who come and go, under each policy of `AWAY`."""
     world = draw_world(users, nodes, hours, seed * 1000 + number)
     world = only_while(world, draw_presence(users, hours, np.random.default_rng([seed, number])))
     shares = np.array(world.shares, np.float64)
@@ -185,7 +187,10 @@ def away_rows(users: int, nodes: int, hours: int, number: int, seed: int) -> Ite
 
 
 def draw_presence(users: int, hours: int, random: Generator) -> Presence:
-    """Draw in which hours users have jobs, shape (users, hours); some are away more than others."""
+    """Draw whether each user has jobs in each hour, shape (users, hours).
+
+    Some users are away for longer than others.
+    """
     there = np.zeros((users, hours), np.bool_)
     for user in range(users):
         away = AWAY_HOURS * float(random.lognormal(0, 0.7))
@@ -198,7 +203,12 @@ def draw_presence(users: int, hours: int, random: Generator) -> Presence:
 
 
 def only_while(world: MonthWorld, there: Presence) -> MonthWorld:
-    """Return a world without the hours of jobs whose user is away; jobs go on afterwards."""
+    """Return a world without the hours in which a job's user is away; the job goes on afterwards.
+
+    Args:
+        world: Users and jobs.
+        there: Whether each user has jobs in each hour, shape (users, hours).
+    """
     lives = []
     for life in world.lives:
         hours = np.flatnonzero(there[life.user, life.start : life.end]) + life.start
@@ -212,10 +222,11 @@ def only_while(world: MonthWorld, there: Presence) -> MonthWorld:
 
 
 def hiding_rows(users: int, hours: int, number: int, seed: int) -> Iterator[HidingRow]:
-    """Yield what a user gains by the best time to hide its jobs that a search finds.
+    """Yield the gain of a user by the best spells for hiding its jobs that a search finds.
 
-    The search tries to hide all spells before an hour, and every other spell. From the best of
-    these, it goes through all spells: one is hidden, or shown again, if that gains.
+    The search first tries to hide all spells before some spell, and every other spell. From the
+    best of these, it goes through all spells in order, and hides each or shows it again if that
+    gains.
     """
     random = np.random.default_rng([seed, number, users])
     world = draw_world(users, max(2, users // 4), hours, seed * 1000 + number)
@@ -252,7 +263,14 @@ def _search(world: MonthWorld, user: int, number: int, most: float) -> HidingRow
 
 
 def _utility(world: MonthWorld, user: int, shown: Presence, most: float) -> float:
-    """Return a user's utility over all hours if it hides its jobs in some; others are honest."""
+    """Return a user's utility, summed over hours, if it hides its jobs in some spells.
+
+    Args:
+        world: Users and jobs.
+        user: Number of the user.
+        shown: Whether it shows its jobs in each spell, shape (spells,).
+        most: Largest part of its budget that core credits may cost a user.
+    """
     shares = np.array(world.shares, np.float64)
     entitled = shares / shares.sum() * world.nodes * CORES
     credits_ = [CoreCredit(0.0, 0.0, float(each)) for each in entitled]
@@ -289,7 +307,15 @@ def _utility(world: MonthWorld, user: int, shown: Presence, most: float) -> floa
 
 
 def demand_lies(users: int, quanta: int, number: int, liars: int, seed: int) -> Iterator[Lie]:
-    """Yield what the study of lies asks about demands, under Karma whose credits fade."""
+    """Yield the gains of lies about demands under Karma with credits that fade.
+
+    Args:
+        users: Number of users.
+        quanta: Number of quanta.
+        number: Number of the population.
+        liars: Number of users that lie, one at a time.
+        seed: Seed of the study.
+    """
     demands = draw_demands(users, quanta, np.random.default_rng([seed, users, number]))
     for hours in (24, 6):
         mechanism = f"Karma, fades in {hours} quanta"
@@ -304,7 +330,12 @@ def demand_lies(users: int, quanta: int, number: int, liars: int, seed: int) -> 
 
 
 def _fading_karma(demands: Slices, half_life: float) -> Slices:
-    """Return the slices of each user in each quantum, shape (quanta, users)."""
+    """Return the slices of each user in each quantum, shape (quanta, users).
+
+    Args:
+        demands: Reported demands in slices, shape (quanta, users).
+        half_life: Half-life of credits, in quanta.
+    """
     ledger = Ledger.open(map(str, range(demands.shape[1])))
     rows = []
     for wanted in demands:
@@ -317,5 +348,5 @@ def _fading_karma(demands: Slices, half_life: float) -> Slices:
 
 
 def spread(values: Sequence[float]) -> str:
-    """Return a mean with its standard deviation, in words."""
+    """Return the mean and the standard deviation of values as a text."""
     return f"{np.mean(values):.3f} ± {np.std(values):.3f}"

@@ -1,4 +1,4 @@
-"""Study: memory by credits against max-min fairness and fixed shares (Karma, section 5)."""
+"""Study: memory divided by credits, max-min fairness and fixed shares (Karma, section 5)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,23 @@ from walras_studies.karma_runs import Demands, Mixture, Scheme, by_scheme, mixtu
 from walras_studies.study import Claim, Finding, Progress, Study, pick, steps
 
 SCHEMES = ("Karma", "max-min", "strict")
+"""Schemes that divide memory: by credits, by max-min fairness, and into fixed shares."""
 
 _NOT_THE_TRACE = "the demands are not the trace's"
 
 
 @dataclass(frozen=True, slots=True)
 class KarmaSize:
-    """How many populations, their users and quanta, and what is varied."""
+    """Size of the study.
+
+    Attributes:
+        populations: Number of populations.
+        users: Number of users of each.
+        quanta: Number of quanta.
+        conformant: Parts of the users that are conformant, to vary.
+        alphas: Guaranteed fractions to vary.
+        gainers: Number of users that become conformant, one at a time, in each mixture.
+    """
 
     populations: int
     users: int
@@ -31,7 +41,7 @@ class KarmaSize:
 
 @dataclass(frozen=True, slots=True)
 class KarmaRows:
-    """All tables of the study."""
+    """Tables of the study."""
 
     schemes: tuple[Scheme, ...]
     mixtures: tuple[Mixture, ...]
@@ -39,7 +49,7 @@ class KarmaRows:
 
 
 def run(seed: int, size: KarmaSize, progress: Progress) -> KarmaRows:
-    """Divide slices among every population by every scheme."""
+    """Divide slices among the users of every population by every scheme."""
     schemes: list[Scheme] = []
     mixtures: list[Mixture] = []
     burstiness: list[Demands] = []
@@ -79,7 +89,14 @@ def _three(rows: KarmaRows, column: str, form: str = ".1f") -> tuple[str, list[f
 
 
 def _both(rows: KarmaRows, column: str, form: str = ".1f") -> tuple[str, list[float]]:
-    """Return a figure of throughput by scheme, with that of one query in flight beside it."""
+    """Return a figure of throughput by scheme, and in words also that with one query in flight.
+
+    Args:
+        rows: Rows of a run.
+        column: End of the columns' names after ``throughput`` and ``closed``; empty for throughput
+            itself.
+        form: Format of the figures.
+    """
     told, values = _three(rows, f"throughput{column}", form)
     closed, _ = _three(rows, f"closed{column or '_throughput'}", form)
     return f"{told}; with one query in flight {closed}", values
@@ -95,7 +112,7 @@ def _throughput_ratio(rows: KarmaRows) -> Finding:
 
 
 def _within_a_fifth(told: str, values: list[float], printed: float) -> Finding:
-    """Judge a ratio between users by the printed one of Karma."""
+    """Judge a ratio between users, which may exceed Karma's printed one by a fifth."""
     ours, max_min, strict = values
     close = ours <= 1.2 * printed
     return Finding(told, ours < max_min < strict, close, reason="" if close else _NOT_THE_TRACE)
@@ -119,7 +136,7 @@ def _faster(rows: KarmaRows) -> Finding:
     told, (ours, max_min, _) = _both(rows, "", ".2f")
     close = 0.8 <= ours / 1.4 <= 1.2
     return Finding(
-        f"over strict: {told}",
+        f"relative to strict: {told}",
         ours > 1 and abs(ours / max_min - 1) < 0.15,
         close,
         reason="" if close else _NOT_THE_TRACE,
@@ -163,7 +180,7 @@ def _gains(rows: KarmaRows) -> Finding:
         close,
         reason=""
         if close
-        else "where most conform already, little is left to gain on these demands",
+        else "where most users are conformant already, little is left to gain on these demands",
     )
 
 
@@ -245,7 +262,7 @@ def _charts(rows: KarmaRows) -> tuple[Chart, ...]:
 
 
 STUDY = Study(
-    title="Memory by credits on bursty demands",
+    title="Memory divided by credits, for users with bursty demands",
     paper="Karma: Resource Allocation for Dynamic Demands, section 5",
     stands_in=STANDS_IN,
     run=run,
@@ -256,61 +273,71 @@ STUDY = Study(
     claims=(
         Claim(
             "5.1, fig. 6e",
-            "largest welfare of a user over the least",
+            "ratio of the largest welfare of a user to the least",
             "Karma 1.5, max-min 4",
             _welfare,
         ),
         Claim(
             "5.1, fig. 6a",
-            "largest throughput of a user over the least",
+            "ratio of the largest throughput of a user to the least",
             "Karma 1.8, max-min 4.3, strict 7.8",
             _throughput_ratio,
         ),
         Claim(
             "5.1, fig. 6d",
-            "throughput disparity is less than under max-min",
+            "the disparity of throughput is less than under max-min",
             "2.4 times less",
             _reduced,
         ),
-        Claim("5.1", "utilisation is that of max-min", "about 95 %", _used),
+        Claim("5.1", "utilisation is the same as under max-min", "about 95 %", _used),
         Claim(
             "5.1, fig. 6f",
-            "system throughput over strict partitioning, as max-min's",
+            "system throughput, relative to strict partitioning, is about that of max-min",
             "1.4 times",
             _faster,
         ),
         Claim(
             "5.2, fig. 7a",
-            "utilisation rises with conformant users, from that of strict",
+            "utilisation rises with the part of users that is conformant, from that of strict",
             "rises",
             _conforming,
         ),
         Claim(
             "5.2, fig. 7b",
-            "so does system throughput",
+            "system throughput rises with the part of users that is conformant",
             "rises",
             _conforming_faster,
         ),
         Claim(
             "5.2, fig. 7c",
-            "users gain by becoming conformant, less where most are",
+            "users gain by becoming conformant, less where most users are conformant",
             "1.17 to 1.6 times",
             _gains,
         ),
         Claim("5.3, fig. 8a", "utilisation does not depend on alpha", "independent", _same_use),
-        Claim("5.3, fig. 8b", "nor does system throughput", "that of max-min", _same_speed),
-        Claim("5.3, fig. 8c", "smaller alpha, more fairness", "improves", _smaller_alpha),
-        Claim("5.3, fig. 8c", "even alpha = 1 is fairer than max-min", "significantly", _even_one),
+        Claim(
+            "5.3, fig. 8b",
+            "system throughput does not depend on alpha",
+            "that of max-min",
+            _same_speed,
+        ),
+        Claim("5.3, fig. 8c", "a smaller alpha is fairer", "improves", _smaller_alpha),
+        Claim(
+            "5.3, fig. 8c",
+            "Karma is fairer than max-min even at alpha = 1",
+            "significantly",
+            _even_one,
+        ),
     ),
     charts=_charts,
     missing=(
         (
             "5.1, fig. 6b",
             (
-                "average latencies are the reciprocals of throughputs with one query in flight, so "
-                "that they say the same as fig. 6d"
+                "average latencies are the reciprocals of throughputs with one query in flight, "
+                "and so tell the same as fig. 6d"
             ),
         ),
-        ("5.1, fig. 6c", "tail latencies are those of S3, which no model of ours has"),
+        ("5.1, fig. 6c", "tail latencies are those of Amazon S3, of which we have no model"),
     ),
 )

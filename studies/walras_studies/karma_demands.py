@@ -1,4 +1,4 @@
-"""Bursty demands that stand in for the Snowflake trace of Karma's evaluation (section 5)."""
+"""Bursty demands that replace the Snowflake trace of Karma's evaluation (section 5)."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ if TYPE_CHECKING:
     Slices = NDArray[np.int64]
 
 FAIR_SHARE = 10
-"""Slices of a user; capacity is that of all users together."""
+"""Fair share of a user, in slices; the capacity is the sum of all fair shares."""
 
 PHASE = 20.0
-"""Mean length of a busy phase, in quanta: an assumption."""
+"""Mean length of a busy phase, in quanta, which is an assumption."""
 
 STANDS_IN = (
-    "The Snowflake trace is not to be had. Users want slices in phases, on and off, ten on "
-    "average: of 70 % the standard deviation is at least half the mean, bursts are up to 17 times "
-    "the mean (section 2, fig. 1), and a phase lasts 20 quanta on average, which is assumed. "
-    "Throughput is not measured but worked out, in proportion to the part of its demand that a "
-    "user has in memory, as the paper says of what it measured. Beside it stands that of clients "
-    "with one query in flight, which takes 1 in memory and 75 beyond it (the paper: 50 to 100 "
-    "times)."
+    "The Snowflake trace is not available. Users alternate between phases with and without a "
+    "demand; its mean over all quanta is ten slices. For 70 % of the users, its standard deviation "
+    "is at least half the mean; bursts are up to 17 times the mean (section 2, fig. 1). A busy "
+    "phase lasts 20 quanta on average, which is assumed. Throughput is not measured but computed "
+    "in proportion to the part of its demand that a user has in memory, as the paper says of its "
+    "measurements. A second figure is for clients with one query in flight, which takes 1 unit of "
+    "time in memory and 75 beyond it (the paper: 50 to 100 times as long)."
 )
+"""Data and assumptions that replace what the paper does not print."""
 
 
 def draw_demands(users: int, quanta: int, random: Generator) -> Slices:
-    """Draw what users want, shape (quanta, users), in whole slices."""
+    """Draw the demands of users in whole slices, shape (quanta, users)."""
     spread = np.where(
         random.random(users) < 0.7,
         np.minimum(0.5 * (1 + random.pareto(1.6, users)), 4),
@@ -42,9 +43,10 @@ def draw_demands(users: int, quanta: int, random: Generator) -> Slices:
 
 
 def _one_user(random: Generator, spread: float, quanta: int) -> NDArray[np.float64]:
-    """Draw the demands of one user of mean 1 and a standard deviation of about ``spread``.
+    """Draw a user's demands, shape (quanta,), with mean 1 and standard deviation about ``spread``.
 
-    A user that is busy a part p of the time, with noise, has a mean square of (1 + noise²) / p.
+    The demands of a user that is busy for a part p of the time have the mean square
+    (1 + noise²) / p.
     """
     noise = min(spread, 0.3)
     busy_part = (1 + noise**2) / (1 + spread**2)

@@ -1,4 +1,4 @@
-"""The rows of the Karma study: slices divided by each scheme, throughput, and mixtures of users."""
+"""Rows of the Karma study: slices and throughput under each scheme, and mixtures of users."""
 
 from __future__ import annotations
 
@@ -23,27 +23,29 @@ if TYPE_CHECKING:
 
 
 BEYOND_MEMORY = 75.0
-"""How much longer a query takes that memory does not hold; the paper has 50 to 100."""
+"""Time of a query whose data are not in memory, relative to one whose data are; the paper has 50 to
+100."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """A population under a scheme.
+    """Outcome of a population under one scheme.
 
     Attributes:
         number: Number of the population.
-        scheme: Scheme that divides the slices.
-        alpha: guaranteed fraction; empty where there is none.
-        utilisation: part of all slices that was of use.
-        welfare_ratio: largest part of its demands that a user had met, over the least.
-        throughput: Throughput of all users, relative to strict partitioning, in proportion to the
-            part of demands that is in memory.
-        throughput_ratio: largest of a user over the least.
-        throughput_disparity: median of users over the least.
-        closed_throughput: Throughput of all users, relative to strict partitioning, of clients with
-            one query in flight.
-        closed_ratio: largest of these of a user over the least.
-        closed_disparity: median of these over the least.
+        scheme: Scheme that divides the slices, of `SCHEMES`.
+        alpha: Guaranteed fraction; empty for schemes without one.
+        utilisation: Part of all slices that was used.
+        welfare_ratio: Ratio of the largest welfare of a user to the least; welfare is the part of
+            its demands that was met.
+        throughput: Throughput of all users, in proportion to the part of demands that is in memory,
+            relative to strict partitioning.
+        throughput_ratio: Ratio of the largest throughput of a user to the least.
+        throughput_disparity: Ratio of the median throughput of users to the least.
+        closed_throughput: Throughput of all users if each has one query in flight, relative to
+            strict partitioning.
+        closed_ratio: Ratio of the largest of these throughputs of a user to the least.
+        closed_disparity: Ratio of the median of these throughputs of users to the least.
     """
 
     number: int
@@ -61,14 +63,17 @@ class Scheme:
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """The gain of users that become conformant, where a part of the users already is.
+    """Outcome of a population of which a part is conformant, and the gain of users that become so.
+
+    Conformant users report their true demands; the others report at least their fair share.
 
     Attributes:
         number: Number of the population.
-        conformant: part of the users that is conformant.
-        utilisation: part of all slices that was of use.
+        conformant: Part of the users that is conformant.
+        utilisation: Part of all slices that was used.
         throughput: Throughput of all users, relative to strict partitioning.
-        gain: welfare of a user after it became conformant over that before.
+        gain: Mean ratio of a user's welfare after it became conformant to that before; 1 if all
+            users are conformant.
     """
 
     number: int
@@ -80,7 +85,14 @@ class Mixture:
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """How bursty the demands of a population are: deviations in units of a user's mean."""
+    """Burstiness of a population: standard deviations of users' demands, relative to their means.
+
+    Attributes:
+        number: Number of the population.
+        above_half: Part of the users whose relative deviation is at least 0.5.
+        above_mean: Part of the users whose relative deviation is at least 1.
+        largest: Largest relative deviation of a user.
+    """
 
     number: int
     above_half: float
@@ -89,35 +101,43 @@ class Demands:
 
 
 def by_credits(reported: Slices, alpha: str = "0.5") -> Slices:
-    """Return what Karma gives to users who report so much."""
+    """Return the slices of users under Karma, shape (quanta, users).
+
+    Args:
+        reported: Demand that each user reports in each quantum, in slices, shape (quanta, users).
+        alpha: Guaranteed fraction of the fair share.
+    """
     users = reported.shape[1]
     ledger = Ledger.open(map(str, range(users)))
     return simulate(ledger, reported, users * FAIR_SHARE, guaranteed_fraction=alpha).slices
 
 
 def throughput(slices: Slices, demands: Slices) -> NDArray[np.float64]:
-    """Return queries a quantum in which a user has any, of those who do; 1 if all hit memory.
+    """Return the mean throughput of each user with any demand, over its quanta with a demand.
 
-    In proportion to slices, as the paper says of what it measured: the part of its demand that a
-    user holds in memory.
+    It is the part of the demand that the user holds in memory, 1 if all is, since the paper says
+    that the throughput which it measured is in proportion to slices.
     """
     return _over_active_quanta(_hits(slices, demands), demands)
 
 
 def closed_throughput(slices: Slices, demands: Slices) -> NDArray[np.float64]:
-    """Return the same for clients that always have one query in flight, and wait for misses."""
+    """Return the throughput of each user with any demand if it always has one query in flight.
+
+    It is relative to the throughput if all queries hit memory.
+    """
     hit = _hits(slices, demands)
     return _over_active_quanta(1 / (hit + (1 - hit) * BEYOND_MEMORY), demands)
 
 
 def _hits(slices: Slices, demands: Slices) -> NDArray[np.float64]:
-    """Return the part of each demand that is in memory; 1 without a demand."""
+    """Return the part of each demand that is in memory, shape (quanta, users); 1 if it is 0."""
     held, out = np.minimum(slices, demands), np.ones(demands.shape)
     return np.asarray(np.divide(held, demands, out=out, where=demands > 0))
 
 
 def _over_active_quanta(rate: NDArray[np.float64], demands: Slices) -> NDArray[np.float64]:
-    """Return mean rates over the quanta with a demand, of those users that have any."""
+    """Return each user's mean rate over its quanta with a demand, for users that have any."""
     wants = demands > 0
     active = wants.sum(axis=0)
     total = np.where(wants, rate, 0).sum(axis=0)
@@ -125,7 +145,7 @@ def _over_active_quanta(rate: NDArray[np.float64], demands: Slices) -> NDArray[n
 
 
 def by_scheme(number: int, demands: Slices, alphas: tuple[str, ...]) -> Iterator[Scheme]:
-    """Yield what comes of a population's demands under each scheme."""
+    """Yield the outcome of a population under each scheme."""
     capacity = demands.shape[1] * FAIR_SHARE
     strictly = share_strictly(demands, capacity)
     base = throughput(strictly, demands).sum()
@@ -151,7 +171,15 @@ def by_scheme(number: int, demands: Slices, alphas: tuple[str, ...]) -> Iterator
 
 
 def mixture(number: int, demands: Slices, part: float, gainers: int, random: Generator) -> Mixture:
-    """Let a part of the users be conformant, and some of the others become so, one at a time."""
+    """Return the outcome if a part of the users is conformant, and the gain of some of the others.
+
+    Args:
+        number: Number of the population.
+        demands: True demands in slices, shape (quanta, users).
+        part: Part of the users that is conformant.
+        gainers: Number of other users that become conformant, one at a time.
+        random: Source of the choice of users.
+    """
     users = demands.shape[1]
     conformant = random.permutation(users) < round(part * users)
     reported = np.where(conformant, demands, np.maximum(demands, FAIR_SHARE))

@@ -1,4 +1,4 @@
-"""Study beyond the papers: what a user gains by lying, by mechanism and number of users."""
+"""Study beyond the papers: gains of users who lie, by mechanism and number of users."""
 
 from __future__ import annotations
 
@@ -19,7 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LyingSize:
-    """How many populations of how many users, and how many of these lie, one at a time."""
+    """Size of the study.
+
+    Attributes:
+        populations: Number of populations of each size.
+        users: Numbers of users to vary.
+        liars: Number of users of a population that lie, one at a time.
+        quanta: Number of quanta of memory.
+    """
 
     populations: int
     users: tuple[int, ...]
@@ -28,18 +35,18 @@ class LyingSize:
 
 
 NEGLIGIBLE = 1e-4
-"""Gain that is worth no lie."""
+"""Relative gain that is too small to be worth a lie."""
 
 
 @dataclass(frozen=True, slots=True)
 class LyingRows:
-    """All tables of the study."""
+    """Tables of the study."""
 
     lies: tuple[Lie, ...]
 
     @property
     def users(self) -> list[int]:
-        """Return the numbers of users, in order."""
+        """Numbers of users of the populations, in ascending order."""
         return sorted({row.users for row in self.lies})
 
 
@@ -55,7 +62,7 @@ def run(seed: int, size: LyingSize, progress: Progress) -> LyingRows:
 
 
 def _best(rows: LyingRows, about: str, mechanism: str, users: int, lie: str = "") -> list[float]:
-    """Return what each liar gains by its best lie, or by one lie; 0 if all of them lose."""
+    """Return the relative gain of each liar by its best lie, or by one lie; 0 if it would lose."""
     gains: defaultdict[tuple[int, int], float] = defaultdict(float)
     for row in pick(rows.lies, about=about, mechanism=mechanism, users=users):
         if not lie or row.lie == lie:
@@ -65,7 +72,10 @@ def _best(rows: LyingRows, about: str, mechanism: str, users: int, lie: str = ""
 
 
 def _ends(rows: LyingRows, about: str, mechanism: str, lie: str = "") -> tuple[float, float, float]:
-    """Return mean best gains among the fewest and the most users, and the largest among these."""
+    """Return the mean best gains among the fewest and the most users, and the largest of the most.
+
+    The last one is the largest best gain of a liar among the most users.
+    """
     few, many = rows.users[0], rows.users[-1]
     last = _best(rows, about, mechanism, many, lie)
     first = _best(rows, about, mechanism, few, lie)
@@ -73,15 +83,20 @@ def _ends(rows: LyingRows, about: str, mechanism: str, lie: str = "") -> tuple[f
 
 
 def _falls(ends: tuple[float, float, float], to: float = 1.0) -> bool:
-    """Return whether gains are below this part among most users, or nothing worth a lie there."""
+    """Return whether gains become smaller with more users, or are negligible among the most.
+
+    Args:
+        ends: Gains, as `_ends` returns them.
+        to: Part of the mean gain among the fewest users that the gain among the most must be below.
+    """
     return ends[1] < to * ends[0] or ends[1] < NEGLIGIBLE
 
 
 def _in_words(rows: LyingRows, ends: tuple[float, float, float]) -> str:
     few, many = rows.users[0], rows.users[-1]
     return (
-        f"{ends[0]:.2%} on average among {few} users, {ends[1]:.3%} among {many}, where the most "
-        f"is {ends[2]:.2%}"
+        f"{ends[0]:.2%} on average among {few} users, {ends[1]:.3%} among {many}, where the "
+        f"largest gain is {ends[2]:.2%}"
     )
 
 
@@ -91,7 +106,7 @@ def _market(rows: LyingRows) -> Finding:
         _in_words(rows, ends),
         _falls(ends, to=0.25),
         ends[2] < 0.01,
-        reason="" if ends[2] < 0.01 else "some user of few gains more than a hundredth",
+        reason="" if ends[2] < 0.01 else "some user gains more than 1 % among the most users",
     )
 
 
@@ -121,7 +136,7 @@ def _weights(rows: LyingRows) -> Finding:
         all(end[2] < 0.01 for end in ends.values()),
         reason=""
         if all(end[2] < 0.01 for end in ends.values())
-        else "some gain more than a hundredth",
+        else "some user gains more than 1 % among the most users",
     )
 
 
@@ -146,10 +161,10 @@ def _demands(mechanism: str) -> Callable[[LyingRows], Finding]:
         ]
         lost = float(np.mean(over))
         return Finding(
-            f"of {len(over)} lies none gains more than {max(0.0, *over):.2%}; on average they "
+            f"none of {len(over)} lies gains more than {max(0.0, *over):.2%}; on average they "
             f"lose {abs(lost):.1%}",
             max(over) <= 0,
-            reason="" if max(over) <= 0 else "it pays where it happens to save credits",
+            reason="" if max(over) <= 0 else "a lie pays if it happens to save credits",
         )
 
     return judge
@@ -173,7 +188,7 @@ def _less(rows: LyingRows) -> Finding:
         best <= 0,
         reason=""
         if best <= 0
-        else "credits that are saved now are worth more later to a user who knows what comes",
+        else "credits saved now are worth more later to a user who knows its future demands",
     )
 
 
@@ -209,15 +224,15 @@ STUDY = Study(
     title="What a user gains by lying",
     paper="",
     stands_in=(
-        "Markets grow in depth: eight servers whatever the number of users, four jobs a user, "
-        "three cores a job, parallel fractions as in the Amdahl study. A liar multiplies or "
-        "divides the odds f / (1 - f) by 1.2 or by four, of all its jobs or of one; claims twice "
-        "or half its budget; multiplies or divides by as much what the first of four resources is "
-        "worth to it; says of its demand for memory that it is at least its fair share, or twice "
-        "or half of what it is. The gain is in what it truly has of it, over what it has by the "
-        "truth, or by its bare entitlement if that is more, all others being honest; the best lie "
-        "of each liar counts, and 0 if all of them lose. Cores are real numbers, but whole under "
-        "greedy."
+        "Markets have eight servers for any number of users, four jobs for each user and three "
+        "cores for each job; parallel fractions are as in the study `amdahl`. A liar multiplies or "
+        "divides the odds f / (1 - f) of one or all of its jobs by 1.2 or 4; reports twice or half "
+        "its budget; multiplies or divides its weight of the first of four resources by 1.2 or 4; "
+        "or reports a demand for memory of at least its fair share, of twice the true demand, or "
+        "of half of it. All others are honest. The gain is the change of the liar's true utility, "
+        "or of the slices that it can use. It is relative to that under the truth, or to that of "
+        "its bare entitlement to cores if this is larger. The best lie of each liar counts; its "
+        "gain is 0 if all of them lose. Cores are real numbers, but whole under greedy."
     ),
     run=run,
     full=LyingSize(20, (2, 4, 8, 16, 32, 64, 128, 256), 8, 400),
@@ -225,38 +240,45 @@ STUDY = Study(
     claims=(
         Claim(
             "",
-            "lies about F gain less in a larger Amdahl market, under 1 % in the end",
+            "lies about F gain less in a larger Amdahl market, and below 1 % in the largest",
             "",
             _market,
         ),
-        Claim("", "lies about F gain less among more price-anticipating users too", "", _nash),
-        Claim(
-            "", "lies about F pay under greedy however many users there are", "", _pays("greedy")
-        ),
+        Claim("", "lies about F also gain less among more users who best respond", "", _nash),
+        Claim("", "lies about F pay under greedy even among the most users", "", _pays("greedy")),
         Claim(
             "",
-            "lies about F pay under the upper bound however many users there are",
+            "lies about F pay under the upper bound even among the most users",
             "",
             _pays("upper bound"),
         ),
-        Claim("", "proportional sharing does not ask for F, and no lie gains", "", _unasked),
+        Claim("", "proportional sharing does not ask for F, so that no lie gains", "", _unasked),
         Claim(
             "",
-            "lies about what resources are worth gain less among more users, under 1 % in the end",
+            "lies about weights of resources gain less among more users, and below 1 % in the end",
             "",
             _weights,
         ),
         Claim(
             "",
-            "twice the budget pays wherever budgets count: they must not be the user's to say",
+            "reporting twice the budget pays wherever budgets count, so that users must not set "
+            "them",
             "",
             _budgets,
         ),
-        Claim("", "saying more than the true demand never pays under Karma", "", _demands("Karma")),
         Claim(
-            "", "saying more than the true demand never pays under max-min", "", _demands("max-min")
+            "",
+            "reporting more than the true demand never pays under Karma",
+            "",
+            _demands("Karma"),
         ),
-        Claim("", "saying less than the true demand does not pay", "", _less),
+        Claim(
+            "",
+            "reporting more than the true demand never pays under max-min",
+            "",
+            _demands("max-min"),
+        ),
+        Claim("", "reporting less than the true demand does not pay", "", _less),
     ),
     charts=_charts,
 )

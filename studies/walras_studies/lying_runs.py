@@ -1,4 +1,4 @@
-"""The rows of the study of lies: what a user truly has after one, over what the truth gives it."""
+"""Rows of the study of lies: the true gain of a user that lies to a mechanism."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     Slices = NDArray[np.int64]
 
 SERVERS, JOBS_OF_USER, CORES_OF_JOB = 8, 4, 3
+"""Numbers of servers, of jobs of a user, and of cores for each job."""
 
 DIVISIONS: dict[str, Callable[[AmdahlMarket], Floats]] = {
     "Amdahl market": lambda market: find_equilibrium(market).cores,
@@ -39,41 +40,46 @@ DIVISIONS: dict[str, Callable[[AmdahlMarket], Floats]] = {
     "greedy": lambda market: allocate_greedily(market).cores,
     "upper bound": lambda market: maximise_progress(market).cores,
 }
+"""Mechanisms that divide cores: functions of a market that return the cores of its jobs."""
 
 FRACTION_LIES = {
     f"{jobs}: odds {told}": (factor, jobs == "one job")
     for jobs in ("all jobs", "one job")
     for told, factor in (("x 4", 4.0), ("x 1.2", 1.2), ("/ 1.2", 1 / 1.2), ("/ 4", 0.25))
 }
-"""Factors of the odds f / (1 - f), and whether for one job only."""
+"""Lies about parallel fractions: the factor of the odds f / (1 - f), and whether the lie is about
+one job only."""
 
 WEIGHT_FACTORS = (4.0, 1.2, 1 / 1.2, 1 / 4)
-"""Factors of the weight of the first resource."""
+"""Lies about weights: factors of the weight of the first resource."""
 
 RESOURCES = 4
+"""Number of resources that users have weights for."""
 
 BUDGET_LIES = {"budget x 2": 2.0, "budget / 2": 0.5}
+"""Lies about budgets: factors of the budget."""
 
 DEMAND_LIES: dict[str, Callable[[Slices], Slices]] = {
     "at least the fair share": lambda wanted: np.maximum(wanted, FAIR_SHARE),
     "twice the demand": lambda wanted: 2 * wanted,
     "half the demand": lambda wanted: (wanted + 1) // 2,
 }
+"""Lies about demands: functions of the true demands that return the reported ones, in slices."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lie:
-    """A row about the gain of a lie.
+    """Gain of a user by one lie.
 
     Attributes:
-        about: F, budget, weights or demand.
-        mechanism: lied to.
-        users: how many there are, one of whom lies.
+        about: Subject of the lie: F, budget, weights or demand.
+        mechanism: Mechanism that the user lies to.
+        users: Number of users, of whom one lies.
         number: Number of the population.
         liar: Number of the user who lies.
         lie: Name of the lie.
-        gain: relative gain of what it truly has, utility or slices of use; relative to what its
-            entitlement is worth where the truth leaves it less than that.
+        gain: Change of its true utility or of the slices that it can use, relative to those under
+            the truth, or to those of its bare entitlement to cores if these are larger.
     """
 
     about: str
@@ -86,7 +92,7 @@ class Lie:
 
 
 def draw_market(users: int, random: Generator) -> AmdahlMarket:
-    """Draw a market that grows in depth: eight servers, whatever the number of users."""
+    """Draw a market on eight servers, which have more cores if there are more users."""
     jobs = users * JOBS_OF_USER
     server = np.concatenate(
         [random.permutation(SERVERS)[:JOBS_OF_USER] for _ in range(users)]
@@ -102,7 +108,7 @@ def draw_market(users: int, random: Generator) -> AmdahlMarket:
 
 
 def about_cores(users: int, number: int, liars: int, seed: list[int]) -> Iterator[Lie]:
-    """Yield what lies about F and about budgets gain under each division of cores."""
+    """Yield the gains of lies about F and about budgets under each mechanism of `DIVISIONS`."""
     random = np.random.default_rng([*seed, users, number])
     market = draw_market(users, random)
     bare = metrics.user_progress(market, metrics.bare_entitlement(market))
@@ -134,7 +140,7 @@ def _with(market: AmdahlMarket, budgets: Floats, fraction: Floats) -> AmdahlMark
 
 
 def about_weights(users: int, number: int, liars: int, seed: list[int]) -> Iterator[Lie]:
-    """Yield what lies about the worth of resources gain where users have linear utilities."""
+    """Yield the gains of lies about weights under mechanisms for users with linear utilities."""
     random = np.random.default_rng([*seed, users, number])
     budgets = random.uniform(50, 200, users)
     weights = random.uniform(0.5, 2, (users, RESOURCES))
@@ -157,7 +163,7 @@ def about_weights(users: int, number: int, liars: int, seed: list[int]) -> Itera
 def about_demands(
     users: int, quanta: int, number: int, liars: int, seed: list[int]
 ) -> Iterator[Lie]:
-    """Yield what lies about demands gain under each division of memory."""
+    """Yield the gains of lies about demands under each mechanism that divides memory."""
     demands = draw_demands(users, quanta, np.random.default_rng([*seed, users, number]))
     capacity = users * FAIR_SHARE
     divisions: dict[str, Callable[[Slices], Slices]] = {

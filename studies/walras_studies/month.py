@@ -1,4 +1,4 @@
-"""Study beyond the papers: cores by market and memory by credits together, for a month."""
+"""Study beyond the papers: cores by the market and memory by credits together, for a month."""
 
 from __future__ import annotations
 
@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MonthSize:
-    """Size of the cluster, and length of the month in hours."""
+    """Size of the study.
+
+    Attributes:
+        users: Number of users of the cluster.
+        nodes: Number of nodes of the cluster.
+        hours: Length of the month in hours.
+    """
 
     users: int
     nodes: int
@@ -33,15 +39,15 @@ class MonthSize:
 
 @dataclass(frozen=True, slots=True)
 class HourRow:
-    """The cluster in an hour under a policy.
+    """The cluster in one hour under one policy.
 
     Attributes:
         policy: Policy that divides cores and memory.
         hour: Hour of the month.
-        progress: share-weighted mean of users' utilities.
-        moved: cores that changed hands, of jobs that stay.
-        below: part of the users whose speedup is below that of their entitlement.
-        memory_used: part of all memory that is of use.
+        progress: Share-weighted mean of the utilities of users with jobs.
+        moved: Whole cores that jobs gained over the hour before, of jobs present in both hours.
+        below: Part of the users with jobs whose speedup is below that of their entitlement.
+        memory_used: Part of all memory that jobs hold and can use.
     """
 
     policy: str
@@ -54,18 +60,19 @@ class HourRow:
 
 @dataclass(frozen=True, slots=True)
 class MonthUserRow:
-    """A user's month under a policy.
+    """A user's month under one policy.
 
     Attributes:
         policy: Policy that divides cores and memory.
-        user: its number.
+        user: Number of the user.
         shares: Shares of the user.
         hours: Number of hours in which the user had jobs.
-        utility: mean over them.
-        speedup: mean over them, whatever the memory.
-        memory_met: part of its demand for memory that was met over the month.
-        fixed_share_met: the part that its fixed share of all memory would have met.
-        credits: held at the end, above or below where everybody began; 0 without credits.
+        utility: Mean utility over these hours.
+        speedup: Mean speedup of its jobs over these hours, regardless of memory.
+        memory_met: Part of its demand for memory that was met over the month.
+        fixed_share_met: Part of its demand that its fixed share of all memory would have met.
+        credits: Credits for memory at the end, relative to the mean of all users; 0 under policies
+            without credits.
     """
 
     policy: str
@@ -81,14 +88,14 @@ class MonthUserRow:
 
 @dataclass(frozen=True, slots=True)
 class MonthRows:
-    """All tables of the study."""
+    """Tables of the study."""
 
     hours: tuple[HourRow, ...]
     users: tuple[MonthUserRow, ...]
 
 
 def run(seed: int, size: MonthSize, progress: Progress) -> MonthRows:
-    """Live through the same month under every policy."""
+    """Simulate the same month under every policy."""
     world = draw_world(size.users, size.nodes, size.hours, seed)
     entitled = [_entitled_speedups(world, hour) for hour in range(size.hours)]
     hours: list[HourRow] = []
@@ -105,7 +112,10 @@ def run(seed: int, size: MonthSize, progress: Progress) -> MonthRows:
 
 
 def _entitled_speedups(world: MonthWorld, hour: int) -> Floats:
-    """Return each user's speedup at its share of every node, used or not (the paper's V-C)."""
+    """Return each user's mean speedup on its share of every node, shape (n,) (Amdahl paper, V-C).
+
+    The share is the same whether or not others use theirs.
+    """
     present = world.present(hour)
     market = AmdahlMarket(
         np.array(world.shares, np.float64),
@@ -219,8 +229,8 @@ def _worst(rows: MonthRows) -> Finding:
         holds,
         reason=""
         if holds
-        else "over a month credits hold those to their share of memory who always want far more; "
-        "with max-min fair memory the market alone leaves them better off than fair share",
+        else "over a month, credits limit users who always want far more memory to their share of "
+        "it; with max-min fair memory, the market leaves them better off than fair share",
     )
 
 
@@ -231,7 +241,7 @@ def _violations(rows: MonthRows) -> Finding:
         told,
         found["Walras"] <= min(found["reservations"], found["max-min"]),
         none,
-        reason="" if none else "whole cores: none is below its entitlement before rounding",
+        reason="" if none else "cores are whole; before rounding, none is below its entitlement",
     )
 
 
@@ -253,7 +263,7 @@ def _memory_entitlements(rows: MonthRows) -> Finding:
         short["Walras"] == 0,
         reason=""
         if short["Walras"] == 0
-        else "a share of all memory is no share of the nodes that a user's jobs are on",
+        else "a share of all memory is not the same as a share of the nodes with a user's jobs",
     )
 
 
@@ -334,34 +344,53 @@ STUDY = Study(
     claims=(
         Claim(
             "",
-            "system progress is above that under reservations, fair share and max-min",
+            "system progress is higher than under reservations, fair share and max-min",
             "",
             _progress,
         ),
-        Claim("", "credits cost little progress against max-min fair memory", "", _cost_of_credits),
         Claim(
             "",
-            "credits even out what sharing adds to fixed shares of memory (largest / least)",
+            "credits cost little progress, compared with max-min fair memory",
+            "",
+            _cost_of_credits,
+        ),
+        Claim(
+            "",
+            "credits even out what users gain over fixed shares of memory (largest / least gain)",
             "",
             _even,
         ),
-        Claim("", "most users have more than under each rival", "", _users_gain),
         Claim(
             "",
-            "the worst-off twentieth of users have what reservations and fair share give",
+            "most users have at least the utility that they have under reservations, fair share "
+            "or max-min",
+            "",
+            _users_gain,
+        ),
+        Claim(
+            "",
+            "the worst-off twentieth of users have at least what they have under reservations and "
+            "fair share",
             "",
             _worst,
         ),
-        Claim("", "no user's speedup is below its entitlement's, in any hour", "", _violations),
-        Claim("", "more memory is of use than under reservations", "", _memory),
+        Claim(
+            "", "no user's speedup is below that of its entitlement in any hour", "", _violations
+        ),
+        Claim("", "more memory is used than under reservations", "", _memory),
         Claim(
             "",
-            "nobody has less memory over the month than a fixed share of all would give",
+            "no user has less memory over the month than a fixed share of all would give",
             "",
             _memory_entitlements,
         ),
         Claim("", "less than a tenth of the cores change hands in an hour", "", _moves),
-        Claim("", "who leaves more of its share unused ends with more credits", "", _credits),
+        Claim(
+            "",
+            "users who leave more of their share unused have more credits at the end",
+            "",
+            _credits,
+        ),
     ),
     charts=_charts,
 )

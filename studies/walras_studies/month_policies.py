@@ -26,24 +26,29 @@ CLEARED = {
     "market, max-min": Policy(memory="MaxMin", slice_bytes=GIB, hysteresis=0.02),
     "Walras": Policy(memory="Karma", slice_bytes=GIB, hysteresis=0.02),
 }
+"""Policies that clear every hour, by name. Under ``max-min``, all users have equal shares."""
+
 POLICIES = ("reservations", *CLEARED)
+"""Names of all policies."""
 
 HOUR = 3600.0
+"""Seconds of an hour."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """Cores and memory of users in an hour.
+    """Cores and memory of the users that have jobs in an hour.
 
     Attributes:
-        users: Numbers of the users that have jobs.
-        speedup: mean speedup of each one's jobs.
-        utility: the same, each times the part of its demand for memory that is met.
-        cores: Cores that each one's jobs hold.
-        memory: GiB of use to each.
-        demand: GiB that each could use.
-        moved: cores that changed hands, of jobs that stay.
-        ledger: credits afterwards, if there are any.
+        users: Numbers of these users.
+        speedup: Mean speedup of each user's jobs.
+        utility: Mean of the same, where a job's speedup is multiplied by the part of its demand for
+            memory that is met.
+        cores: Cores that each user's jobs hold.
+        memory: Memory of each user's jobs that they can use, in GiB.
+        demand: Memory that each user's jobs could use, in GiB.
+        moved: Whole cores that jobs gained over the hour before, of jobs present in both hours.
+        ledger: Credits for memory after the hour; None under policies without credits.
     """
 
     users: tuple[int, ...]
@@ -66,7 +71,7 @@ class _JobHour:
 
 
 def live_through(world: MonthWorld, policy: str) -> Iterator[Hour]:
-    """Yield what a policy gives, hour by hour."""
+    """Yield the cores and memory of users in each hour under a policy of `POLICIES`."""
     if policy == "reservations":
         yield from _reserve(world)
     else:
@@ -74,7 +79,13 @@ def live_through(world: MonthWorld, policy: str) -> Iterator[Hour]:
 
 
 def clear_hours(world: MonthWorld, policy: Policy, *, alike: bool = False) -> Iterator[Hour]:
-    """Clear every hour as the operator would, with what jobs held and is owed from before."""
+    """Clear every hour as the operator would, with the holdings and credits of the hour before.
+
+    Args:
+        world: Users and jobs of the month.
+        policy: Policy that divides cores and memory.
+        alike: Whether all users have equal shares instead of their own.
+    """
     ledger: Ledger | None = None
     core_credits: dict[str, CoreCredit] = {}
     held: dict[JobKey, Holding] = {}
@@ -105,7 +116,12 @@ def clear_hours(world: MonthWorld, policy: Policy, *, alike: bool = False) -> It
 
 
 def _reserve(world: MonthWorld) -> Iterator[Hour]:
-    """Give jobs what they reserve for their life, as far as their node has it, in order."""
+    """Yield each hour if jobs keep a reservation for their life.
+
+    In the order of their arrival, jobs ask for their user's entitled cores and memory over the mean
+    number of its jobs, and get what their node has free of that. A job that got nothing asks again
+    in the next hour.
+    """
     shares = np.array(world.shares) / sum(world.shares)
     wanted_cores = np.maximum(1, np.rint(shares * world.nodes * CORES / JOBS_OF_USER))
     wanted_memory = np.maximum(1, np.rint(shares * world.nodes * MEMORY / JOBS_OF_USER))

@@ -1,4 +1,4 @@
-"""A cluster for a month, drawn: who has which jobs where, and what memory they could use when."""
+"""Random months of a cluster: users, their jobs on nodes, and the jobs' demands for memory."""
 
 from __future__ import annotations
 
@@ -17,33 +17,46 @@ if TYPE_CHECKING:
 
 GIB = 1 << 30
 CORES, MEMORY = 48, 192
-"""Cores, and GiB of memory, of a node."""
+"""Cores of a node, and its memory in GiB."""
 
 JOBS_OF_USER = 4
 LIFE_HOURS = 24.0
 MEMORY_OF_JOB = 12.0
-"""Means: jobs that a user has at a time, hours that one stays, GiB that it could use."""
+"""Means of the number of jobs of a user at a time, of a job's life in hours, and of the memory that
+it could use, in GiB."""
 
 QUIET, BUSY = 0.25, 2.5
-"""Memory that a job could use while quiet and while busy, a third of the time, over its mean."""
+"""Memory that a job could use in quiet and in busy phases, relative to its mean; it is busy for a
+third of the time."""
 
 STANDS_IN = (
-    "Nothing of this is from a trace. 200 users with 1 to 5 shares have four jobs each on average "
-    "on 50 nodes of 48 cores and 192 GiB. Jobs arrive at random, more by day and in bursts of "
-    "their user, stay for 24 hours on average under every policy, and have the parallel fractions "
-    "of the Amdahl study. In quiet phases a job could use a quarter of its mean memory, in busy "
-    "ones two and a half times that; phases last some hours. It runs at Amdahl's speedup at the "
-    "whole cores that it holds, times the part of its demand for memory that is met. An epoch, "
-    "and a quantum of memory, is an hour. Under *reservations* a job asks for its user's entitled "
-    "cores and memory over four and keeps what it gets; *fair share* divides every node by "
-    "entitlements (max-min fair memory), *max-min* alike among users; *market, max-min* is Walras "
-    "without credits."
+    "No data are from a trace. On 50 nodes of 48 cores and 192 GiB, each of 200 users with 1 to 5 "
+    "shares has four jobs on average. Jobs arrive at random, more of them by day and in bursts of "
+    "their user. They stay for 24 hours on average under every policy, and have parallel fractions "
+    "as in the study `amdahl`. In quiet phases, a job could use a quarter of its mean memory; in "
+    "busy ones, two and a half times the mean; phases last some hours. The utility of a job is its "
+    "speedup by Amdahl's law on the whole cores that it holds, times the part of its demand for "
+    "memory that is met. An epoch and a quantum of memory are an hour. Under *reservations*, a job "
+    "asks for a quarter of its user's entitled cores and memory, and keeps what it gets. Under "
+    "*fair share*, every node is divided by entitlements, with max-min fair memory; *max-min* is "
+    "the same with equal entitlements; *market, max-min* is Walras without credits."
 )
+"""Data and assumptions of the study."""
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """A job from its arrival to its end, in hours, with its demand for memory by the hour, GiB."""
+    """A job from its arrival to its end.
+
+    Attributes:
+        name: Name of the job.
+        user: Number of its user.
+        node: Number of its node.
+        start: Hour in which it arrives.
+        end: First hour in which it is gone.
+        fraction: Parallel fraction.
+        demand: Memory that it could use in each hour of its life, in GiB.
+    """
 
     name: str
     user: int
@@ -56,12 +69,12 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class MonthWorld:
-    """The jobs and users of a drawn month.
+    """Users and jobs of a drawn month.
 
     Attributes:
         shares: Shares of each user.
-        nodes: how many there are.
-        hours: how long it is.
+        nodes: Number of nodes.
+        hours: Length of the month in hours.
         lives: Lives of all jobs, sorted by arrival.
     """
 
@@ -71,11 +84,11 @@ class MonthWorld:
     lives: tuple[Life, ...]
 
     def present(self, hour: int) -> list[Life]:
-        """Return the jobs that are there in an hour."""
+        """Return the jobs that are present in an hour."""
         return [life for life in self.lives if life.start <= hour < life.end]
 
     def snapshot(self, hour: int, *, alike: bool = False) -> Snapshot:
-        """Return the cluster in an hour; with ``alike``, as if all shares were the same."""
+        """Return the cluster in an hour; with ``alike``, as if all users had equal shares."""
         return Snapshot(
             tuple(
                 Entitlement(
@@ -89,7 +102,7 @@ class MonthWorld:
 
 
 def name_of(user: int) -> str:
-    """Return the name of a user."""
+    """Return the name of a user by its number."""
     return f"user-{user}"
 
 
@@ -102,7 +115,7 @@ def _job(life: Life, hour: int) -> Job:
 
 
 def draw_world(users: int, nodes: int, hours: int, seed: int) -> MonthWorld:
-    """Draw a month; it begins with as many jobs as it has on average."""
+    """Draw a month, which begins with the mean number of jobs of each user."""
     random = np.random.default_rng(seed)
     shares = tuple(int(each) for each in random.integers(1, 6, users))
     load = np.zeros((nodes, hours))
@@ -119,7 +132,7 @@ def draw_world(users: int, nodes: int, hours: int, seed: int) -> MonthWorld:
 
 
 def _arrivals(users: int, hours: int, random: Generator) -> Iterator[tuple[int, int]]:
-    """Yield the user and the hour of each arrival, in order."""
+    """Yield the user and the hour of each arrival of a job, in order."""
     rate = JOBS_OF_USER / LIFE_HOURS
     eager = random.random((hours, users)) < 1 / 24  # a burst an hour long, once a day
     for hour in range(hours):
@@ -132,13 +145,13 @@ def _arrivals(users: int, hours: int, random: Generator) -> Iterator[tuple[int, 
 
 
 def _place(load: np.ndarray[tuple[int], np.dtype[np.float64]], random: Generator) -> int:
-    """Return the less loaded of two random nodes: schedulers do not know of the market."""
+    """Return the less loaded of two random nodes, since schedulers do not know of the market."""
     first, second = random.integers(0, len(load), 2)
     return int(first if load[first] <= load[second] else second)
 
 
 def _demand(hours: int, random: Generator) -> tuple[int, ...]:
-    """Draw what a job could use hour by hour, in GiB, at least 1."""
+    """Draw the memory that a job could use in each hour of its life, in GiB, at least 1."""
     mean = MEMORY_OF_JOB * random.lognormal(-0.125, 0.5)
     busy = random.random() < 1 / 3
     demand = []

@@ -1,4 +1,4 @@
-"""Study: what decisions cost in time, beside the times that the papers print."""
+"""Study: times that decisions take, compared with those that the papers print."""
 
 from __future__ import annotations
 
@@ -37,7 +37,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OverheadSize:
-    """How often each decision is made, and of how many users or agents the largest are."""
+    """Size of the study.
+
+    Attributes:
+        repeats: Number of times that each decision is timed.
+        users: Number of users of the market for cores.
+        agents: Number of agents that are paired.
+        many: Number of agents that are paired in bulk; a tenth of it are users with credits.
+    """
 
     repeats: int
     users: int
@@ -47,7 +54,13 @@ class OverheadSize:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Milliseconds of CPU time of a decision, all threads together, arrays in and arrays out."""
+    """CPU time of all threads for a decision from arrays to arrays.
+
+    Attributes:
+        decision: Name of the decision.
+        least: Least time, in milliseconds.
+        typical: Median time, in milliseconds.
+    """
 
     decision: str
     least: float
@@ -56,13 +69,13 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class OverheadRows:
-    """All tables of the study."""
+    """Tables of the study."""
 
     timings: tuple[Timing, ...]
 
 
 def run(seed: int, size: OverheadSize, progress: Progress) -> OverheadRows:
-    """Time every decision, after one that is not counted: it may have to compile."""
+    """Time every decision, after a first one that is not counted since it may have to compile."""
     decisions = {**_amdahl(seed, size), **_cooper(seed, size), **_others(seed, size)}
     timings = []
     for name in steps(list(decisions), progress, "timing"):
@@ -130,7 +143,13 @@ def _others(seed: int, size: OverheadSize) -> dict[str, Work]:
 
 
 def _took(decision: str, printed: float, also: str = "") -> Callable[[OverheadRows], Finding]:
-    """Judge a decision by the milliseconds that are printed."""
+    """Return a judge of a decision's time by the printed one.
+
+    Args:
+        decision: Name of the decision.
+        printed: Time that the paper prints, in milliseconds.
+        also: Text to add to our figure.
+    """
 
     def judge(rows: OverheadRows) -> Finding:
         (row,) = pick(rows.timings, decision=decision)
@@ -154,7 +173,8 @@ def _ratio(rows: OverheadRows) -> Finding:
         "long as the certified solver",
         ratio <= 22,
         better=ratio <= 22,
-        reason="answers are closed form here, where the paper runs an interior-point method",
+        reason="best responses have a closed form here, where the paper runs an interior-point "
+        "method",
     )
 
 
@@ -162,20 +182,21 @@ def _bulk(rows: OverheadRows) -> Finding:
     (row,) = pick(rows.timings, decision="random marriage in bulk")
     (large,) = pick(rows.timings, decision="credits, one large quantum")
     return Finding(
-        f"a million agents of 20 types {row.typical:.3g} ms; a quantum of credits of 100 000 users "
-        f"{large.typical:.3g} ms",
+        f"a million agents of 20 types take {row.typical:.3g} ms; a quantum of credits for 100 000 "
+        f"users takes {large.typical:.3g} ms",
         row.typical < 1000,
         better=row.typical < 1000,
     )
 
 
 STUDY = Study(
-    title="What decisions cost",
-    paper="all five: VI-F; 7.1.1 and 7.1.4 of Abacus; IV of Cooper",
+    title="How long decisions take",
+    paper="VI-F of the Amdahl market; 7.1.1 and 7.1.4 of Abacus; IV and VI-D of Cooper",
     stands_in=(
-        "Populations are those of the other studies. Times are CPU times of all threads, from "
-        "arrays to arrays, medians after a first decision that is not counted, with no network; "
-        "the papers' are times by the clock on machines of the 2010s."
+        "Populations are drawn as in the other studies. Times are CPU times of all threads for a "
+        "decision from arrays to arrays, without a network; they are medians, after a first "
+        "decision that is not counted. The papers' times are wall-clock times on machines of the "
+        "2010s."
     ),
     run=run,
     full=OverheadSize(9, 1000, 1000, 1_000_000),
@@ -183,7 +204,7 @@ STUDY = Study(
     claims=(
         Claim(
             "Amdahl VI-F",
-            "an equilibrium of up to 1000 users",
+            "the equilibrium of a market of up to 1000 users",
             "12.35 ms, network included",
             _took("market cleared and rounded", 12.35),
         ),
@@ -196,29 +217,29 @@ STUDY = Study(
         ),
         Claim(
             "Abacus 7.1.4, fig. 11c",
-            "utilities estimated from runs",
+            "the estimate of a utility from runs",
             "3 ms",
             _took("utility estimated, 20 runs", 3),
         ),
         Claim(
             "Cooper IV",
-            "penalties of 1000 agents predicted",
+            "the prediction of the penalties of 1000 agents",
             "< 100 ms",
             _took("penalties predicted", 100),
         ),
         Claim(
             "Cooper IV-C",
-            "1000 agents colocated by stable marriage",
+            "the colocation of 1000 agents by stable marriage",
             "1 to 5 s",
             _took("random marriage", 1000),
         ),
         Claim(
             "Cooper IV-C",
-            "1000 agents colocated by stable roommates",
+            "the colocation of 1000 agents by stable roommates",
             "1 to 5 s",
             _took("roommates", 1000),
         ),
-        Claim("Cooper VI-D", "far beyond 1000 agents", "not tried", _bulk),
+        Claim("Cooper VI-D", "the colocation of far more than 1000 agents", "not tried", _bulk),
     ),
     charts=lambda _: (),
     measured=True,

@@ -1,4 +1,4 @@
-"""Chooses: docs/reproduction.md from what the studies came to."""
+"""Text of docs/reproduction.md, made from the results of the studies."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _study(result: Result) -> Iterator[str]:
 
 
 def _heads(result: Result) -> tuple[str, ...]:
-    """Return the columns of a study's claims: without papers or draws if it has none."""
+    """Return the columns of a study's table; those of papers and draws only if it has any."""
     heads: tuple[str, ...] = ("claim", "ours", "verdict")
     if result.paper:
         heads = ("where", "claim", "paper", "ours", "verdict")

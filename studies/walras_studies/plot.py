@@ -1,4 +1,4 @@
-"""Effects: a chart drawn by matplotlib, as SVG for pages and PNG for everything else."""
+"""Effects: draws a chart with matplotlib, and writes it as SVG and as PNG."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from walras_studies.chart import Chart, Point
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555", "#a6761d")
-"""Okabe and Ito's, that most people can tell apart, and two more."""
+"""Colours of series in order: those of Okabe and Ito, which most colour-blind people can tell
+apart, and two more."""
 
 STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
@@ -40,7 +41,7 @@ STYLE: dict[Any, Any] = {
 }
 
 MOST_MARKED = 40
-"""Points up to which a line has a mark at each."""
+"""Largest number of points of a line that has a marker at each of them."""
 
 _INCHES = (7.2, 3.6)
 _DOTS_PER_INCH = 150
@@ -55,7 +56,7 @@ def write(chart: Chart, folder: Path) -> None:
 
 
 def figure_of(chart: Chart) -> Figure:
-    """Return a chart as matplotlib has it."""
+    """Return a chart as a figure of matplotlib."""
     figure = Figure(figsize=_INCHES, layout="constrained")
     axes = figure.subplots()
     series = {label: _drawable(chart, points) for label, points in chart.series.items()}

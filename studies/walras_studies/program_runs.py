@@ -1,4 +1,4 @@
-"""Effects: runs real programs through the profiler, on parts of their data and on all of it."""
+"""Effects: runs real programs with the profiler, on parts of their data and on all of it."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ class Program:
     Attributes:
         name: Name of the program.
         kind: Description of the computation, with its library.
-        needs: executables that it needs.
+        needs: Executables that must be installed.
         words: Words of its command; ``{folder}`` stands for the folder of the data.
-        data: whether it works on a sample of the text, by lines.
-        tasks: equal pieces that all of its data is in; 0 if there are none to count.
+        data: Whether it works on the text, of which a sample of lines can be taken.
+        tasks: Number of equal tasks in all of its data; 0 if it has none that can be counted.
     """
 
     name: str
@@ -106,7 +106,7 @@ PROGRAMS = (
 
 
 def write_data(folder: Path, lines: int, seed: int) -> None:
-    """Write what programs work on: a text of random numbers, a C file and a Makefile."""
+    """Write the data that programs work on: a text of random numbers, a C file and a Makefile."""
     numbers = np.random.default_rng(seed).integers(0, 10**12, lines)
     text = "\n".join(f"{number:x} {number % 9973}" for number in numbers.tolist())
     (folder / "text").write_text(text + "\n", encoding="ascii")
@@ -120,8 +120,8 @@ class Profile:
 
     Attributes:
         fit: Fit of the run times.
-        seconds: median by core count, on the largest part of the data.
-        disturbed: part of the CPUs' time that other programs took, on average; 0 if unknown.
+        seconds: Median run time by number of cores, on the largest part of the data, in seconds.
+        disturbed: Mean part of the CPUs' time that other programs took; 0 if unknown.
     """
 
     fit: SpeedupFit
@@ -132,10 +132,18 @@ class Profile:
 def measure(
     program: Program, folder: Path, sizes: str, repeats: int, seed: int, tell: Callable[[], None]
 ) -> Profile:
-    """Run a program on parts of its data at every core count.
+    """Run a program on parts of its data, on several numbers of cores.
+
+    Args:
+        program: Program to run.
+        folder: Folder with the data.
+        sizes: Parts of the data, as a list in percent.
+        repeats: Number of runs for each part and number of cores.
+        seed: Seed of the samples.
+        tell: Function to call after each run.
 
     Raises:
-        Failure: this machine has one core only, or a run failed.
+        Failure: This machine has only one core, or a run failed.
     """
     request = ProfileRequest(
         tuple(word.replace("{folder}", str(folder)) for word in program.words),
@@ -165,14 +173,14 @@ def _profile(report: ProfileReport) -> Profile:
 
 
 class _Watcher:
-    """Tells of every run that is done."""
+    """Observer of a profiler's runs that calls a function after each."""
 
     def __init__(self, tell: Callable[[], None]) -> None:
         self._tell = tell
 
     @contextmanager
     def begin(self, runner: Runner, runs: int) -> Iterator[TrialObserver]:  # noqa: ARG002 - its interface
-        """Give what is called at each run."""
+        """Yield the function that the profiler calls at each run."""
 
         def observe(trial: Trial, measurement: Measurement | None) -> None:  # noqa: ARG001
             if measurement is not None:

@@ -1,8 +1,9 @@
-"""Work for the study of real programs: Python's own kinds of parallelism, run as a script.
+"""Programs in Python for the study of real programs, run as a script.
 
     python program_work.py KIND THREADS FRACTION
 
-KIND is one of `KINDS`, FRACTION the part of all data to work on.
+KIND is one of `KINDS`, THREADS the number of threads or processes, and FRACTION the part of all
+data to work on, 0..1.
 """
 
 from __future__ import annotations
@@ -14,15 +15,20 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 TASKS = 60
-"""Pieces that all of the data is in."""
+"""Number of pieces of all data."""
 
 WORDS = 300_000
+"""Words of the text of a piece."""
+
 MEGABYTES = 120
+"""Size of the block whose checksum is taken for a piece, in MiB."""
+
 SIDE = 1_100
+"""Rows and columns of the matrices that are multiplied."""
 
 
 def count_words(piece: int) -> int:
-    """Count words of a text that the piece's number determines; return how many differ."""
+    """Return the number of different words in the text of a piece, which its number determines."""
     state, words = piece + 1, []
     for _ in range(WORDS):
         state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
@@ -31,13 +37,13 @@ def count_words(piece: int) -> int:
 
 
 def count_all(threads: int, pieces: int) -> None:
-    """Count by processes: a map over pieces, and results put together by one of them."""
+    """Count words in ``threads`` processes, and sum their results in this one."""
     with ProcessPoolExecutor(threads) as pool:
         sum(pool.map(count_words, range(pieces)))
 
 
 def hash_all(threads: int, pieces: int) -> None:
-    """Take checksums by threads, which Python's lock does not hold up here."""
+    """Take checksums in threads, which Python's global lock does not delay here."""
     block = bytes(range(256)) * (MEGABYTES * 4096)
     with ThreadPoolExecutor(threads) as pool:
         sum(
@@ -47,7 +53,7 @@ def hash_all(threads: int, pieces: int) -> None:
 
 
 def multiply_all(threads: int, pieces: int) -> None:
-    """Multiply matrices by the threads of NumPy's linear algebra."""
+    """Multiply matrices in the threads of NumPy's library for linear algebra."""
     os.environ["OPENBLAS_NUM_THREADS"] = str(threads)
     import numpy as np
 
@@ -61,7 +67,7 @@ KINDS = {"count": count_all, "hash": hash_all, "multiply": multiply_all}
 
 
 def main() -> None:
-    """Do the work that the command line says."""
+    """Do the work that the command line asks for."""
     kind, threads, fraction = sys.argv[1:]
     KINDS[kind](int(threads), max(1, round(TASKS * float(fraction))))
 

@@ -1,4 +1,4 @@
-"""Study: F and execution times predicted from sampled data, on real programs (section IV)."""
+"""Study: F and execution times of real programs, predicted from sampled data (section IV)."""
 
 from __future__ import annotations
 
@@ -20,22 +20,32 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 QUIET = 0.05
-"""Part of the CPUs' time that others may take on a quiet machine."""
+"""Largest part of the CPUs' time that other programs may take on a quiet machine."""
 
 LEAST_CORES = 8
-"""Cores on which Karp-Flatt's F can be told: on two, it is a single ratio of two times."""
+"""Fewest cores on which Karp-Flatt's F is judged: on two, it is a single ratio of two times."""
 
 ELSEWHERE = (
-    "F needs eight cores to be judged, and this machine has {cores}: on such a server, run "
-    "`walras simulate programs` (about an hour), and paste its report"
+    "F is judged on eight cores or more, and this machine has {cores}; `walras simulate programs` "
+    "judges it on a larger server, in about an hour"
 )
+"""Reason why F is not judged on this machine."""
 
 SIMULATED_CORES = (2, 4, 8, 12, 16, 24, 48)
+"""Numbers of cores for which F is simulated."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramSize:
-    """Programs to run, lines of text, parts of the data, and repeats."""
+    """Size of the study.
+
+    Attributes:
+        programs: Names of the programs to run.
+        lines: Number of lines of the text that they work on.
+        samples: Parts of the data to predict from, as a list in percent.
+        whole: Part of the data to predict for, in percent.
+        repeats: Number of runs for each part of the data and number of cores.
+    """
 
     programs: tuple[str, ...]
     lines: int
@@ -49,12 +59,13 @@ class Fraction:
     """A program's parallel fraction.
 
     Attributes:
-        program: its name.
+        program: Name of the program.
         kind: Description of the computation, with its library.
-        sampled: geometric mean of F over sampled data sizes: the paper's estimate.
-        extrapolated: F at all of the data by lines with a common start-up time: ours.
-        measured: F on all of the data.
-        disturbed: part of the CPUs' time that other programs took meanwhile, on average.
+        sampled: Geometric mean of F over the sampled parts of the data, as the paper estimates it.
+        extrapolated: F on all of the data, extrapolated from the samples by our fit of run times:
+            lines with a common start-up time.
+        measured: F measured on all of the data.
+        disturbed: Mean part of the CPUs' time that other programs took during the runs.
     """
 
     program: str
@@ -67,7 +78,15 @@ class Fraction:
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """Seconds on all of the data, predicted from samples and measured."""
+    """Run time of a program on all of the data.
+
+    Attributes:
+        program: Name of the program.
+        cores: Number of cores.
+        predicted: Run time predicted from samples, in seconds.
+        measured: Measured run time, in seconds.
+        error: Relative error of the prediction.
+    """
 
     program: str
     cores: int
@@ -78,7 +97,14 @@ class Time:
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """F(x) of a program of equal tasks, scheduled on more cores than there are: not measured."""
+    """F(x) of a program of equal tasks on a number of cores, which is simulated, not measured.
+
+    Attributes:
+        program: Name of the program.
+        tasks: Number of its tasks.
+        cores: Number of cores, x.
+        fraction: Karp-Flatt's F on these cores.
+    """
 
     program: str
     tasks: int
@@ -88,7 +114,7 @@ class Simulated:
 
 @dataclass(frozen=True, slots=True)
 class ProgramRows:
-    """All tables of the study."""
+    """Tables of the study."""
 
     fractions: tuple[Fraction, ...]
     times: tuple[Time, ...]
@@ -96,7 +122,7 @@ class ProgramRows:
 
 
 def run(seed: int, size: ProgramSize, progress: Progress) -> ProgramRows:
-    """Profile every program that is installed, on samples and then on everything."""
+    """Profile every program that is installed, on samples and then on all of the data."""
     programs = [each for each in PROGRAMS if each.name in size.programs and each.installed]
     fractions: list[Fraction] = []
     times: list[Time] = []
@@ -131,7 +157,12 @@ def run(seed: int, size: ProgramSize, progress: Progress) -> ProgramRows:
 
 
 def simulated_fractions(program: Program, fraction: float) -> list[Simulated]:
-    """Schedule equal tasks on more cores: the last round of them may leave cores idle."""
+    """Return F of a program on `SIMULATED_CORES`; its last round of tasks may leave cores idle.
+
+    Args:
+        program: Program with equal tasks; the result is empty if it has none.
+        fraction: Measured parallel fraction of the program, 0..1.
+    """
     rows = []
     for cores in SIMULATED_CORES if program.tasks else ():
         rounds = math.ceil(program.tasks / cores)
@@ -141,28 +172,29 @@ def simulated_fractions(program: Program, fraction: float) -> list[Simulated]:
     return rows
 
 
-_WHY = "start-up weighs more in small samples, and these are programs of some seconds, not minutes"
+_WHY = "start-up weighs more in small samples, and these programs run for seconds, not minutes"
 
 _OTHERS = (
-    "other programs than the paper's; F near 1, on few cores that others share, is noise about 1"
+    "these are not the paper's programs; on few cores that other programs share, an F near 1 "
+    "scatters around 1"
 )
 
 
 def _if_quiet(judge: Callable[[ProgramRows], Finding]) -> Callable[[ProgramRows], Finding]:
-    """Judge only what was measured on a quiet machine."""
+    """Return a judge that gives no verdict if the machine was busy during the measurements."""
 
     def judged(rows: ProgramRows) -> Finding:
         busy = max(row.disturbed for row in rows.fractions)
         if busy <= QUIET:
             return judge(rows)
-        reason = f"the machine was busy: others took up to {busy:.0%} of its CPUs' time meanwhile"
+        reason = f"the machine was busy: other programs took up to {busy:.0%} of its CPUs' time"
         return replace(judge(rows), judged=False, reason=reason)
 
     return judged
 
 
 def _if_wide(judge: Callable[[ProgramRows], Finding]) -> Callable[[ProgramRows], Finding]:
-    """Judge parallel fractions only if they were measured on enough cores, on a quiet machine."""
+    """Return a judge that gives no verdict if the machine was busy or has too few cores for F."""
 
     def judged(rows: ProgramRows) -> Finding:
         cores = max(row.cores for row in rows.times)
@@ -179,8 +211,8 @@ def _fractions(rows: ProgramRows) -> Finding:
     worst = max(errors, key=lambda name: abs(errors[name]))
     average = float(np.mean(np.abs(list(errors.values()))))
     return Finding(
-        f"mean error {average:.3f}, worst {errors[worst]:+.3f} ({worst}); extrapolated to all "
-        f"of the data {float(np.mean(np.abs(list(ours.values())))):.3f}",
+        f"mean error {average:.3f}, largest {errors[worst]:+.3f} ({worst}); mean error if "
+        f"extrapolated to all of the data {float(np.mean(np.abs(list(ours.values())))):.3f}",
         average < 0.1,
         reason="" if average < 0.1 else _WHY,
     )
@@ -209,7 +241,7 @@ def _seconds(rows: ProgramRows) -> Finding:
     average, worst = float(np.mean(errors)), max(errors)
     close = average <= 0.15 and worst <= 0.3
     return Finding(
-        f"{average:.0%} on average, {worst:.0%} in the worst case",
+        f"error of {average:.0%} on average, {worst:.0%} in the worst case",
         average < 0.3,
         close,
         better=average < 0.05,
@@ -226,7 +258,7 @@ def _few_tasks(rows: ProgramRows) -> Finding:
     return Finding(
         ", ".join(told),
         any(falls),
-        reason="simulated: this machine does not have so many cores",
+        reason="simulated, since this machine does not have so many cores",
     )
 
 
@@ -262,15 +294,15 @@ def _charts(rows: ProgramRows) -> tuple[Chart, ...]:
 
 
 STUDY = Study(
-    title="F and execution times of real programs, from sampled data",
+    title="F and execution times of real programs, predicted from sampled data",
     paper="Amdahl's Law in the Datacenter Era: A Market for Fair Processor Allocation, section IV",
     stands_in=(
-        "Spark, PARSEC and a server of 24 cores are not at hand: these are programs of Debian and "
-        "Python that do six different things, measured on the cores of this machine, to which runs "
-        "are held. F on more cores is simulated, for programs of equal tasks: what is parallel is "
-        "scheduled task by task, the rest waits; memory and caches play no part in that. Samples "
-        "are 10, 20 and 30 % of the data, lines drawn at random where there are lines. F is judged "
-        "on eight cores or more; `walras simulate programs` does it all there, in about an hour."
+        "Six different programs of Debian and Python replace Spark and PARSEC; this machine, on "
+        "whose cores runs are pinned, replaces a server of 24 cores. F on more cores is simulated "
+        "for programs of equal tasks: the parallel part is scheduled task by task, the serial part "
+        "on one core; memory and caches are not modelled. Samples are 10, 20 and 30 % of the data, "
+        "for a text as lines drawn at random. F is judged on eight cores or more, where `walras "
+        "simulate programs` takes about an hour."
     ),
     run=run,
     full=ProgramSize(tuple(each.name for each in PROGRAMS), 3_000_000, "10%,20%,30%", WHOLE, 3),
@@ -297,7 +329,7 @@ STUDY = Study(
         ),
         Claim(
             "IV, fig. 1",
-            "F falls with cores where there are few tasks",
+            "F falls with the number of cores if there are few tasks",
             "falls",
             _if_quiet(_few_tasks),
         ),

@@ -1,4 +1,4 @@
-"""Study: the proportional-share market of users who foresee prices (section 7)."""
+"""Study: the proportional-share market of users who foresee their effect on prices (section 7)."""
 
 from __future__ import annotations
 
@@ -22,11 +22,19 @@ from walras_studies.share_runs import (
 from walras_studies.study import Claim, Finding, Progress, Study, mean, pick, steps
 
 PREFERENCES = ("uniform", "correlated")
+"""Kinds of preferences: distributions of users' weights."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProportionalShareSize:
-    """How many markets of each kind, with how many users, and how many machines each can use."""
+    """Size of the study.
+
+    Attributes:
+        markets: Number of markets of each kind.
+        users: Numbers of users to vary.
+        parallelism: Largest numbers of machines that a user can use, to vary.
+        adjusting: Numbers of users for which local greedy adjustment is run, too.
+    """
 
     markets: int
     users: tuple[int, ...]
@@ -36,14 +44,14 @@ class ProportionalShareSize:
 
 @dataclass(frozen=True, slots=True)
 class ProportionalShareRows:
-    """All tables of the study."""
+    """Tables of the study."""
 
     outcomes: tuple[Outcome, ...]
     adjusting: tuple[Adjusting, ...]
 
 
 def run(seed: int, size: ProportionalShareSize, progress: Progress) -> ProportionalShareRows:
-    """Solve markets of both preferences and of every parallelism."""
+    """Solve markets of both kinds of preferences, and of every limit of parallelism."""
     kinds = [(name, MACHINES) for name in PREFERENCES]
     kinds += [("uniform", limit) for limit in size.parallelism]
     cases = list(product(kinds, size.users, range(size.markets)))
@@ -78,13 +86,13 @@ def _quick_rounds(rows: ProportionalShareRows) -> Finding:
     endless = sum(not row.converged for row in nash)
     return Finding(
         f"{min(paper)} to {max(paper)} rounds, mean {mean(nash, 'papers_rounds'):.1f}; mean "
-        f"{mean(nash, 'rounds'):.1f} until nobody gains a thousandth of its own utility, which "
+        f"{mean(nash, 'rounds'):.1f} until no user can gain a thousandth of its own utility, which "
         f"{endless} of {len(nash)} markets never reach",
         bool(np.median(paper) <= 5) and endless <= 0.01 * len(nash),
         max(paper) <= 20,
         reason=""
         if max(paper) <= 20
-        else "with five users some markets go in circles, until users move half as far at a turn",
+        else "with five users, some markets cycle until users move half as far at each turn",
     )
 
 
@@ -117,7 +125,8 @@ def _beats(preferences: str, percent: float) -> Claim[ProportionalShareRows]:
 
     return Claim(
         "7.1, fig. 2c-d",
-        f"more efficient than weight-proportional bids, {preferences} preferences",
+        "the equilibrium is more efficient than weight-proportional bids, with "
+        f"{preferences} preferences",
         f"about {percent:.0f} %",
         judge,
     )
@@ -160,7 +169,8 @@ def _settles(rows: ProportionalShareRows) -> Finding:
         least > 0.99,
         reason=""
         if least > 0.99
-        else "how much money users move at a turn is not printed; here a hundredth of the budget",
+        else "the paper does not print how much money users move at a turn; here it is a hundredth "
+        "of the budget",
     )
 
 
@@ -176,11 +186,11 @@ def _unsettled(rows: ProportionalShareRows) -> Finding:
         within = [each for each in stuck if 0.5 <= each <= 3]
         inside, outside = inside + len(within), outside + len(stuck) - len(within)
         span = f"{min(stuck):.1f} to {max(stuck):.1f}" if stuck else "none"
-        told.append(f"{limit} machines: {span} users for each place")
+        told.append(f"limit of {limit} machines: {span} users for each machine")
     return Finding(
         f"{'; '.join(told)}",
         inside > outside,
-        reason="" if inside > outside else "no market of these goes on without end",
+        reason="" if inside > outside else "no market fails to converge, or more do elsewhere",
     )
 
 
@@ -232,13 +242,14 @@ def _charts(rows: ProportionalShareRows) -> tuple[Chart, ...]:
 
 
 STUDY = Study(
-    title="Users who foresee prices, and linear utilities",
+    title="Users who foresee their effect on prices, with linear utilities",
     paper="The Proportional-Share Allocation Market for Computational Resources, section 7",
     stands_in=(
-        "The paper's simulations draw their own weights, and so do these: uniform on (0, 1), or "
-        "products of profiles of three resources, both scaled to the same sum for every user; 100 "
-        "machines, equal budgets. Users bid in turn. Rounds are counted by the paper's criterion "
-        "and by a stricter one."
+        "The paper's simulations draw their weights at random, and so do these. *Uniform* weights "
+        "are drawn from (0, 1); *correlated* ones are products of profiles of users and machines "
+        "over three resources. Both are scaled to the same sum for every user. There are 100 "
+        "machines, and budgets are equal. Users bid in turn. Rounds are counted by the paper's "
+        "criterion and by a stricter one."
     ),
     run=run,
     full=ProportionalShareSize(20, (5, 10, 20, 30, 40, 60, 100, 150, 250), (5, 20), (5, 40, 100)),
@@ -261,36 +272,41 @@ STUDY = Study(
         ),
         Claim(
             "7.1, fig. 2e",
-            "uniformity decreases in the number of users",
+            "utility uniformity decreases with the number of users",
             "decreases",
             _uniformity_falls,
         ),
         Claim(
             "7.1, fig. 2e-f",
-            "weight-proportional is the fairest, the equilibrium close, the optimum poor",
+            "weight-proportional bids have the largest uniformity, the equilibrium is close, the "
+            "social optimum has little",
             "that order",
             _fairer,
         ),
         Claim(
             "7.1, fig. 2g-h",
-            "envy-free under uniform preferences, almost under correlated",
+            "the equilibrium is envy-free with uniform preferences, and almost so with correlated "
+            "ones",
             "1 and almost 1",
             _envy,
         ),
         Claim(
             "7.1, fig. 2a-b, 3a",
-            "local greedy adjustment comes to the same welfare",
+            "local greedy adjustment reaches the welfare of the equilibrium",
             "within 100 rounds",
             _settles,
         ),
         Claim(
             "7.2, fig. 4",
-            "limited users do not converge where one or two compete for a place",
+            "users of limited parallelism do not converge where one or two compete for a machine",
             "1 to 2",
             _unsettled,
         ),
         Claim(
-            "7.2, fig. 5", "many limited users are as efficient as unlimited ones", "high", _limited
+            "7.2, fig. 5",
+            "many users of limited parallelism are as efficient as unlimited ones",
+            "high",
+            _limited,
         ),
     ),
     charts=_charts,
@@ -298,9 +314,9 @@ STUDY = Study(
         (
             "6.3",
             (
-                "as a mechanism of a Market: local greedy adjustment by users whose utilities are "
-                "unknown is a function of the library, which the study `adjustment` compares with "
-                "what Walras does in place of it, to measure speedups"
+                "local greedy adjustment by users whose utilities are unknown is a function of the "
+                "library, but no mechanism of a Market; the study `adjustment` compares it with "
+                "measured speedups, which Walras uses instead"
             ),
         ),
     ),

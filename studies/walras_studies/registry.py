@@ -1,4 +1,4 @@
-"""The studies by name, each loaded when it is asked for."""
+"""Names of the studies; the module of each is imported only when it is asked for."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ if TYPE_CHECKING:
     from walras_studies.study import Study
 
 STUDIES = {
-    "amdahl": "the market for cores against its rivals",
-    "amdahl-bidding": "iterations of bidding, and what its stopping rule leaves undone",
-    "karma": "memory by credits, on bursty demands",
-    "proportional-share": "users who foresee prices, and linear utilities",
-    "abacus": "auctions: iterations, truth, promises, estimated utilities",
-    "cooper": "who shares a processor with whom",
-    "month": "a cluster's month: cores by market and memory by credits together",
+    "amdahl": "the market for cores, compared with other policies",
+    "amdahl-bidding": "iterations of bidding, and its error when it stops",
+    "karma": "memory divided by credits, for users with bursty demands",
+    "proportional-share": "users who foresee their effect on prices, with linear utilities",
+    "abacus": "auctions: iterations, truthfulness, deadlines, estimated utilities",
+    "cooper": "pairs of jobs that share a processor",
+    "month": "a month of a cluster: cores by market and memory by credits together",
     "lying": "what a user gains by lying, by mechanism and number of users",
-    "credits": "credits for cores, and credits for memory that fade",
-    "adjustment": "bids adjusted by what they bring, against measured speedups",
-    "overheads": "what decisions cost in time",
-    "programs": "F and times of real programs, predicted from samples of their data",
+    "credits": "credits for lent cores, and credits for memory that fade",
+    "adjustment": "bids adjusted by progress, compared with measured speedups",
+    "overheads": "how long decisions take",
+    "programs": "F and run times of real programs, predicted from samples of their data",
 }
-"""Names, and what each is about; what is measured comes last, and asks most of the machine."""
+"""Subject of each study by name. Studies that measure times come last: they load the machine."""
 
 
 def load(name: str) -> Study[Any, Any]:
-    """Return the study of a name in `STUDIES`."""
+    """Return the study with this name, one of `STUDIES`."""
     module = import_module(f"walras_studies.{name.replace('-', '_')}")
     study: Study[Any, Any] = module.STUDY
     return study

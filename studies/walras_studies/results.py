@@ -1,4 +1,4 @@
-"""Effects: writes what a study came to into a folder, and reads it back for the page of all."""
+"""Effects: judges a study's claims, and writes its result to a folder and reads it back."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from walras_studies.study import Finding, Study
 
 ENOUGH = 0.75
-"""Part of the draws in which a figure must be met for the verdict to be that it is reproduced."""
+"""Part of the draws in which the printed figure must be reached for the verdict "reproduced"."""
 
 MOST = 0.9
-"""Part of the draws in which a figure must be better for the verdict to be that."""
+"""Part of the draws in which our figure must be better for the verdict "better"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A claim with what a run says about it: one line of the report.
+    """A claim with its verdict: one line of the report.
 
     Attributes:
         where: Section and figure of the paper.
@@ -56,14 +56,14 @@ class Result:
     Attributes:
         study: Name of the study.
         title: Subject of the study.
-        paper: Paper whose evaluation it repeats.
-        stands_in: Synthetic data in place of data that are not available.
+        paper: Paper whose evaluation it repeats; empty if it goes beyond the papers.
+        stands_in: Description of the synthetic data and of the assumptions.
         seed: Seed of the run.
-        quick: whether it ran at its quick size.
-        seconds: Time that it took.
-        machine: Machine that it ran on.
+        quick: Whether the study ran at its quick size.
+        seconds: Time that the run took.
+        machine: Description of the machine that the study ran on.
         judgements: Judgements of all claims.
-        charts: names and titles of the plots.
+        charts: Names and titles of the plots.
         missing: Figures that are not repeated, each with the reason.
     """
 
@@ -103,9 +103,15 @@ def judge(study: Study[Any, Any], rows: Any) -> tuple[Judgement, ...]:
 
 
 def _spread(found: Finding, parts: Sequence[Finding]) -> tuple[Finding, str]:
-    """Return a finding that is no better than most parts of the draws, and how many agree.
+    """Lower a finding to what most parts of the draws support, and count the parts that agree.
 
-    Nothing is said of what does not depend on draws.
+    Args:
+        found: Finding by all draws together.
+        parts: Finding by each part of the draws.
+
+    Returns:
+        The finding, and the number of parts in which the claim is true, in words; no words if the
+        finding does not depend on the draws.
     """
     if len({each.ours for each in parts}) <= 1:
         return found, ""
@@ -115,18 +121,18 @@ def _spread(found: Finding, parts: Sequence[Finding]) -> tuple[Finding, str]:
     if sum(each.better for each in parts) < MOST * len(parts):
         found = replace(found, better=False)
     if found.direction and found.figure and met < ENOUGH * len(parts):
-        reason = f"so on average, but in {met} of {len(parts)} draws only"
+        reason = f"true on average, but in only {met} of {len(parts)} parts of the draws"
         found = replace(found, figure=False, reason=reason)
     return found, spread
 
 
 def _spaced(text: str) -> str:
-    """Set a space before each per cent sign that Python has put behind a number."""
+    """Return a text with a space between each number and a percent sign that follows it."""
     return re.sub(r"(?<=\d)%", " %", text)
 
 
 def write(study: Study[Any, Any], rows: Any, result: Result, folder: Path) -> None:
-    """Write a study's rows as CSV and JSON, its plots as SVG and PNG, and what it came to."""
+    """Write a study's rows as CSV and JSON, its plots as SVG and PNG, and its result as JSON."""
     from walras_studies import plot
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -140,10 +146,10 @@ def write(study: Study[Any, Any], rows: Any, result: Result, folder: Path) -> No
 
 
 def read(folder: Path) -> Result:
-    """Read back what a study came to.
+    """Read the result of a study from a folder that `write` has filled.
 
     Raises:
-        OSError: the folder has no result.
+        OSError: The folder has no result.
     """
     found = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     judgements = tuple(Judgement(**each) for each in found.pop("judgements"))
@@ -153,7 +159,7 @@ def read(folder: Path) -> Result:
 
 
 def machine() -> str:
-    """Return the kind of machine this is, and the versions of what computes."""
+    """Return the processor of this machine, and the versions of Python and of the libraries."""
     cpu = platform.machine()
     for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
         name, _, value = line.partition(":")
@@ -184,7 +190,7 @@ def _write_json(path: Path, value: Any) -> None:
 
 
 def _finite(value: Any) -> Any:
-    """Return a value with None for what JSON has no number for."""
+    """Return a value with None in place of NaN and infinities, which JSON does not have."""
     if isinstance(value, dict):
         return {name: _finite(each) for name, each in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""The rows of the proportional-share study: markets drawn, and solved by each method."""
+"""Rows of the proportional-share study: drawn markets, solved by each method."""
 
 from __future__ import annotations
 
@@ -21,31 +21,33 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 NASH, WEIGHTS, OPTIMUM = "Nash equilibrium", "weight-proportional", "social optimum"
-
+"""Methods that divide the machines."""
 
 MACHINES = 100
-
+"""Number of machines of a market."""
 
 MOST_ROUNDS = 200
-"""The paper's: more indicate that there is no convergence."""
+"""Largest number of rounds, as in the paper: more of them indicate that there is no convergence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A market under a method.
+    """Outcome of a market under one method.
 
     Attributes:
-        preferences: how weights were drawn.
-        parallelism: machines that a user can use; 100 are all.
-        users: how many there are.
+        preferences: Kind of preferences: uniform or correlated.
+        parallelism: Largest number of machines that a user can use; 100 are all.
+        users: Number of users.
         number: Number of the market.
         method: Method that divides the machines.
-        rounds: until nobody gains more than a thousandth; 200 where that was not reached.
-        papers_rounds: the same by the paper's criterion, see `papers_tolerance`.
-        converged: whether it was.
-        efficiency: sum of utilities over the largest.
-        uniformity: least utility over the largest.
-        envy_freeness: least ratio of what a user has to what it would have with another's shares.
+        rounds: Number of rounds until no user can gain more than a thousandth of its utility; 200
+            if that is not reached, and 0 for methods without rounds.
+        papers_rounds: Number of rounds by the paper's criterion (`papers_tolerance`) if parallelism
+            is not limited; otherwise that of ``rounds``.
+        converged: Whether ``rounds`` ended by its criterion.
+        efficiency: Sum of utilities, relative to the largest possible one.
+        uniformity: Ratio of the least utility of a user to the largest.
+        envy_freeness: Least ratio of a user's utility to that with another user's shares.
     """
 
     preferences: str
@@ -63,7 +65,17 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Adjusting:
-    """Local greedy adjustment after so many rounds: how near its welfare is to Nash's."""
+    """Outcome of local greedy adjustment after a number of rounds.
+
+    Attributes:
+        preferences: Kind of preferences: uniform or correlated.
+        users: Number of users.
+        number: Number of the market.
+        rounds: Number of rounds.
+        efficiency: Sum of utilities, relative to the largest possible one.
+        of_nash: Sum of utilities, relative to that at the Nash equilibrium.
+        gap: Largest upper bound on a user's relative gain by other bids.
+    """
 
     preferences: str
     users: int
@@ -75,7 +87,14 @@ class Adjusting:
 
 
 def draw(preferences: str, users: int, limit: int, seed: list[int]) -> ShareMarket:
-    """Draw equal budgets, and weights that add up to the same for all (section 7)."""
+    """Draw a market with equal budgets, and weights with the same sum for every user (section 7).
+
+    Args:
+        preferences: Kind of preferences: uniform or correlated.
+        users: Number of users.
+        limit: Largest number of machines that a user can use.
+        seed: Seed of the draw.
+    """
     random = np.random.default_rng(seed)
     weights = random.random((users, MACHINES))
     if preferences == "correlated":
@@ -87,7 +106,7 @@ def draw(preferences: str, users: int, limit: int, seed: list[int]) -> ShareMark
 def outcomes_of(
     market: ShareMarket, preferences: str, limit: int, users: int, number: int
 ) -> Iterator[Outcome]:
-    """Yield what comes of a market under each method."""
+    """Yield the outcome of a market under each method."""
     nash = find_nash(market, tolerance=1e-3, max_iterations=MOST_ROUNDS)
     paper = nash
     if limit == MACHINES:
@@ -113,10 +132,10 @@ def outcomes_of(
 
 
 def papers_tolerance(users: int) -> float:
-    """Return the paper's criterion as a part of a user's own utility.
+    """Return the gain at which the paper stops, relative to a user's own utility.
 
-    It stops at gains of a thousandth of what all machines are worth to a user; a user has about
-    two over the number of users of that at the equilibrium.
+    The paper stops at gains of a thousandth of the utility of all machines. At the equilibrium of
+    n users, a user has about 2 / n of that utility.
     """
     return 1e-3 * users / 2
 
@@ -124,7 +143,7 @@ def papers_tolerance(users: int) -> float:
 def adjusting_of(
     market: ShareMarket, preferences: str, users: int, number: int
 ) -> Iterator[Adjusting]:
-    """Yield how far local greedy adjustment has come after some rounds."""
+    """Yield the outcome of local greedy adjustment after 25, 50 and 100 rounds."""
     best = efficiency(market, find_nash(market).shares)
     bids: Floats | None = None
     for rounds in (25, 50, 100):

@@ -1,4 +1,4 @@
-"""A study: a pure function of a seed and a size to rows, and claims judged by the rows."""
+"""A study: a function that returns rows for a seed and a size, and claims judged by these rows."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ Rows = TypeVar("Rows")
 Item = TypeVar("Item")
 
 DRAWS = 20
-"""Parts of the draws of a study, each from seeds of its own, over which verdicts are spread."""
+"""Number of parts, each with its own seeds, into which a study's draws are divided to judge each
+claim in every part."""
 
 Progress = Callable[[float, str], None]
-"""Function that takes the part of the work that is done, 0..1, and the name of the next step."""
+"""Function to call with the part of the work that is done, 0..1, and the name of the next step."""
 
 Verdict = Literal["reproduced", "better", "direction only", "not reproduced", "not judged"]
+"""Verdicts on a paper's claim."""
 
 IN_PLAIN_WORDS: dict[Verdict, str] = {
     "reproduced": "holds",
@@ -30,20 +32,20 @@ IN_PLAIN_WORDS: dict[Verdict, str] = {
     "not reproduced": "does not hold",
     "not judged": "not judged",
 }
-"""Verdicts on what no paper claims."""
+"""Verdict on a question that no paper asks, for each verdict on a paper's claim."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The judgement of a claim by the rows of a run.
+    """The judgement of a claim by the rows of one run.
 
     Attributes:
-        ours: our figure, in words.
-        direction: whether what is claimed is so, whatever the figure.
-        figure: whether our figure is as good as the printed one; True where none is printed.
-        better: whether it is better than the printed one.
-        reason: why a direction or a figure differs; empty where none does.
-        judged: whether the run can tell at all.
+        ours: Our figure, in words.
+        direction: Whether the claim is true here, even if our figure differs from the paper's.
+        figure: Whether our figure is at least as good as the printed one; True if none is printed.
+        better: Whether our figure is better than the printed one.
+        reason: Reason why the claim is not true, or why our figure differs; empty if neither is so.
+        judged: Whether this run can judge the claim at all.
     """
 
     ours: str
@@ -55,7 +57,7 @@ class Finding:
 
     @property
     def verdict(self) -> Verdict:
-        """The finding in a word or two."""
+        """The verdict that follows from the finding."""
         if not self.judged:
             return "not judged"
         if not self.direction:
@@ -67,14 +69,15 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Claim(Generic[Rows]):
-    """Something that a paper says.
+    """A claim of a paper, or a question that no paper asks.
 
     Attributes:
-        where: section and figure of the paper; empty for what no paper claims.
+        where: Section and figure of the paper; empty for a question that no paper asks.
         claim: Text of the claim.
-        paper: the printed figure, or what is said in its place.
-        judge: the finding of a run.
-        of_spread: whether it is about the spread of draws itself, which a part of them cannot tell.
+        paper: Figure that the paper prints, or its words if it prints none.
+        judge: Function that judges the claim by the rows of a run.
+        of_spread: Whether the claim is about the spread of the draws, so that it can be judged only
+            by all draws together.
     """
 
     where: str
@@ -90,16 +93,17 @@ class Study(Generic[Size, Rows]):
 
     Attributes:
         title: Subject of the study.
-        paper: Paper whose evaluation it repeats; empty for what goes beyond the papers.
-        stands_in: Synthetic data in place of data that are not available, and assumptions.
-        run: the work: of a seed, a size and whom to tell of progress, a dataclass whose fields are
-            tuples of rows, themselves flat dataclasses. The same seed and size give the same rows,
-            to the bit.
-        full: the paper's size.
-        quick: a size for tests, on which every claim has the same direction.
-        claims: Claims of the paper.
-        charts: plots of the rows.
-        measured: whether rows have measured times, and so differ from run to run.
+        paper: Paper whose evaluation it repeats; empty if the study goes beyond the papers.
+        stands_in: Description of the synthetic data that replace data which are not available, and
+            of the assumptions.
+        run: Function that does the work. It takes a seed, a size and a function to report progress
+            to, and returns a dataclass whose fields are tables: tuples of flat dataclasses. The
+            same seed and size give the same rows, to the bit.
+        full: Size of the paper's evaluation.
+        quick: Smaller size for tests, at which every claim is true or false as at the full size.
+        claims: Claims that are judged.
+        charts: Function that returns the plots of the rows.
+        measured: Whether rows contain measured times, and so differ from run to run.
         missing: Figures of the paper that are not repeated, each with the reason.
     """
 
@@ -116,11 +120,11 @@ class Study(Generic[Size, Rows]):
 
 
 def silent(part: float, doing: str) -> None:
-    """Take note of progress, and keep it to oneself."""
+    """Ignore a report of progress."""
 
 
 def steps(items: Sequence[Item], progress: Progress, name: str) -> Iterator[Item]:
-    """Yield items, and tell of the part that is done."""
+    """Yield items, and report before each which part of them is done."""
     for number, item in enumerate(items):
         progress(number / len(items), f"{name} {item}")
         yield item
@@ -128,14 +132,15 @@ def steps(items: Sequence[Item], progress: Progress, name: str) -> Iterator[Item
 
 
 def tables(rows: Any) -> dict[str, tuple[Any, ...]]:
-    """Return the tables of a study's rows by name."""
+    """Return the tables of a study's rows, by name of the field."""
     return {each.name: getattr(rows, each.name) for each in fields(rows)}
 
 
 def draws(rows: Any) -> list[Any]:
-    """Return the rows of each of `DRAWS` parts of the draws; none if there are too few draws.
+    """Return a study's rows divided into `DRAWS` parts; an empty list if there are too few draws.
 
-    Draws are numbered in the column ``number``. Tables without it are in every part.
+    The column ``number`` of a table holds the number of the draw. Tables without this column are
+    in every part whole.
     """
     found = tables(rows)
     counts = [
@@ -158,7 +163,7 @@ def _of_draw(table: tuple[Any, ...], part: int) -> tuple[Any, ...]:
 
 
 def pick(rows: Iterable[Item], **wanted: object) -> list[Item]:
-    """Return the rows whose columns have these values."""
+    """Return the rows with the given values in the named columns."""
     return [
         row
         for row in rows
@@ -167,6 +172,6 @@ def pick(rows: Iterable[Item], **wanted: object) -> list[Item]:
 
 
 def mean(rows: Iterable[Any], column: str, **wanted: object) -> float:
-    """Return the mean of a column over the rows with these values; NaN if there is none."""
+    """Return the mean of a column over the rows that `pick` returns; NaN if there are none."""
     values = [float(getattr(row, column)) for row in pick(rows, **wanted)]
     return sum(values) / len(values) if values else float("nan")

@@ -104,7 +104,7 @@ def test_jobs_are_held_to_whole_cores_of_one_socket(
 
 @pytest.fixture
 def inside_a_group() -> Iterator[Path]:
-    """This process in /outer/inner, with the CPUs 0-7 in /outer."""
+    """Move this process into the group /outer/inner, where /outer has the CPUs 0-7."""
     outer = ROOT / "outer"
     if VERSION == "v2":
         (ROOT / "cgroup.subtree_control").write_text("+cpuset +cpu")

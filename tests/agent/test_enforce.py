@@ -403,10 +403,10 @@ def own(node_cpus: NodeCpus | None, pod: str, cpu: int) -> bool:
 def check(
     kernel: ModelKernel, initial: dict[str, CpuSet], old: NodeCpus | None, new: NodeCpus
 ) -> None:
-    """No CPU has two owners on the way from one plan to the next.
+    """Check that no CPU has two owners on the way from one plan to the next.
 
-    Who is to own a CPU gets it when all others have left; who owned it has left when others come,
-    unless all of them are to share it.
+    The new owner of a CPU gets it after all others have left; its old owner has left before others
+    come, unless all of them are to share it.
     """
     now = held(kernel)
     targets = {p: new.pods[p].cpus if p in new.pods else new.shared for p in now}

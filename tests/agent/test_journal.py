@@ -49,7 +49,7 @@ def original(
 
 @dataclass
 class Before:
-    """The files as they are before the agent writes to them, and no others."""
+    """Cgroups with some files only, with the content that they have before the agent writes."""
 
     files: tuple[Original, ...]
     version: Literal[1, 2] = 2
@@ -133,7 +133,7 @@ def kernel() -> ModelKernel:
 
 
 def recorded(journal: Journal, kernel: ModelKernel, *values: str) -> None:
-    """Write to a file as the agent does."""
+    """Record values in the journal and then write them to a file, as the agent does."""
     journal.record([(QUOTA.setting, each) for each in values], kernel)
     for value in values:
         kernel.write(QUOTA.setting, value)

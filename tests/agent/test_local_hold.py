@@ -59,7 +59,7 @@ NOTHING = CpuSet()
 
 
 class Machine:
-    """A run whose jobs are granted single CPUs or, as 0 of them, a part of what nobody owns."""
+    """A run whose jobs are granted whole CPUs or, if granted 0, share the CPUs without an owner."""
 
     def __init__(self, placer: JobPlacer) -> None:
         self.placer = placer
@@ -296,7 +296,7 @@ class Watcher(threading.Thread):
         return slow
 
     def taken(self) -> list[Mapping[str, CpuSet]]:
-        """The looks since the last call."""
+        """Return the looks since the last call."""
         taken, self.looks = self.looks, []
         return taken
 

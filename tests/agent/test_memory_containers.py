@@ -36,7 +36,11 @@ def limit(node: Node, group: str, amount: int) -> None:
 
 
 def two_containers(node: Node) -> None:
-    """One reads 400 MiB of files again and again within 256 MiB; one idles with 7 GiB to spare."""
+    """Start a pod of two containers, one of which has too low a limit, and the other a high one.
+
+    The first reads 400 MiB of files again and again within 256 MiB; the second needs only 100 MiB
+    of 7 GiB.
+    """
     node.start_pod("a", 0, Memory(anonymous=20 * MIB, hot=400 * MIB))
     node.start_pod("a", 1, Memory(anonymous=100 * MIB))
     limit(node, node.pod("a"), 8 * GIB)

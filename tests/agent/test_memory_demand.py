@@ -42,7 +42,7 @@ def using(
 
 
 def after(samples: list[MemorySample], seconds: float = 10.0) -> PodDemand:
-    """The estimate after one look at each sample."""
+    """Return the estimate of the demand after one look at each sample."""
     known: PodDemand | None = None
     for number, sample in enumerate(samples):
         known = estimate(sample, known, number * seconds)

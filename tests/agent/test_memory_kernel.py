@@ -91,7 +91,7 @@ class Program:
         self.process.stdin.flush()
 
     def end(self) -> bool:
-        """Wait for what was begun; False if the program died of it."""
+        """Wait until the action that was begun has ended; return whether the program survived."""
         assert self.process.stdout is not None
         return self.process.stdout.readline() == "done\n"
 
@@ -102,7 +102,7 @@ class Program:
 
 @dataclass
 class AGroup:
-    """A pod, and the agent's memory of it."""
+    """A pod with one container, and what the agent remembers of its limits."""
 
     cgroups: Cgroups
     pod: str

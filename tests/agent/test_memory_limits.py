@@ -36,7 +36,7 @@ PACE = ReclaimPace()
 
 @dataclass
 class Kernel:
-    """A pod of one container, whose program's memory is all there is in both groups."""
+    """A pod of one container, where both groups contain only the memory of one program."""
 
     version: int = 2
     limits: dict[str, MemoryLimits] = field(default_factory=dict)

@@ -41,7 +41,7 @@ BOTH = CpuSet([0, 1])
 
 @dataclass
 class Node:
-    """Two NUMA nodes of the model kernel, and who holds pods to them."""
+    """A model kernel with two NUMA nodes, and the part of an agent that restricts pods to them."""
 
     kernel: ModelKernel
     folder: Path

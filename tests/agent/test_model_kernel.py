@@ -258,7 +258,7 @@ SCENARIOS: dict[str, tuple[Version, str]] = {
 
 
 class Machine(Protocol):
-    """Makes the groups of the scenarios, somewhere."""
+    """A real or modelled machine on which the scenarios create groups."""
 
     top: str
 

@@ -233,7 +233,7 @@ class Fuzz:
                 memory.anonymous //= 4
 
     def limit_is_written_anew(self) -> None:
-        """All hard limits are what the pods' specs say, as by a kubelet, runc or systemd."""
+        """Reset all hard limits to those of the pods' specs, as kubelet, runc or systemd may do."""
         file = {1: "memory.limit_in_bytes", 2: "memory.max"}[self.node.kernel.version]
         for uid in self.pods:
             for group in self.groups(uid):
@@ -319,7 +319,7 @@ class Fuzz:
         return any(not text.startswith(("-1", "max")) for text in texts)
 
     def check(self, status: NodeStatus) -> None:
-        """Nobody is on a CPU that another has for itself, but who is said to have failed."""
+        """Check that no group is on a CPU that another owns, except groups reported as failed."""
         assert self.node.kernel.oom_kills == []
         now = {name: self.cpus(name) for name in self.containers()}
         assert all(now.values()), "a container without CPUs"

@@ -64,7 +64,7 @@ def everything(node: Node, *controllers: str) -> dict[str, str]:
 
 
 def write_all(node: Node, texts: dict[str, str], only: Callable[[str], bool]) -> None:
-    """Write as others do, parents first."""
+    """Write texts to the files that ``only`` selects, parents first, as others than the agent."""
     for path, text in sorted(texts.items(), key=lambda item: item[0].count("/")):
         group, _, file = path.rpartition("/")
         if only(path):
@@ -175,12 +175,12 @@ def test_container_that_starts_beside_a_fractional_grant_may_have_its_own_limit(
 
 
 class Classes:
-    """A node whose kubelet weighs classes by requests: 1 CPU of pod a, Burstable, none of pod b.
+    """A node whose kubelet sets weights by requests: 1 CPU by pod a, Burstable, none by pod b.
 
     Attributes:
         file: File with a group's weight.
-        requested: What the kubelet writes to it for a Burstable pod and its class.
-        least: What it writes for a BestEffort pod and its class.
+        requested: Weight that the kubelet writes for the Burstable pod and for its class.
+        least: Weight that the kubelet writes for the BestEffort pod and for its class.
         granted: Weight of half a CPU.
     """
 

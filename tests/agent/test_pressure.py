@@ -58,7 +58,7 @@ V1 = {
 
 @dataclass(frozen=True)
 class Files:
-    """The files of one group, and no others."""
+    """Cgroups that have some files of one group only."""
 
     version: Literal[1, 2]
     texts: dict[str, str]

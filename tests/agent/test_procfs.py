@@ -28,7 +28,7 @@ def test_this_process_is_read_as_the_system_calls_tell_it() -> None:
 
 @contextmanager
 def cat(program: str | Path = "cat", **variables: str) -> Iterator[int]:
-    """A running cat's PID. Popen returns in the midst of exec; one that answers is through."""
+    """Run cat, and yield its PID once it answers: Popen may return before exec has ended."""
     with subprocess.Popen(
         [program], env=os.environ | variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:

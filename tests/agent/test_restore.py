@@ -184,7 +184,7 @@ def sets(within: CpuSet) -> st.SearchStrategy[CpuSet]:
 
 @st.composite
 def trees(draw: st.DrawFn) -> dict[str, CpuSet]:
-    """CPUs of nested groups, as v1 has them."""
+    """Draw CPUs of nested groups, each within those of its parent, as v1 demands."""
     found = {"": CpuSet(range(CPUS))}
     for group in ("/p", "/p/q", "/p/q/c", "/p/d", "/e"):
         found[group] = draw(sets(found[group.rpartition("/")[0]]))
@@ -399,7 +399,7 @@ def test_groups_that_are_gone_or_made_again_are_left_alone() -> None:
 
 
 class Goes(ModelKernel):
-    """Loses ``/a`` around one of the looks at who it is."""
+    """A kernel that loses the group ``/a`` before or after one of the looks at its identity."""
 
     def __init__(self, look: int, *, before: bool, while_open: bool) -> None:
         super().__init__(2, cpus=CPUS)

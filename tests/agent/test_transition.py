@@ -20,7 +20,7 @@ def cpus(text: str) -> CpuSet:
 
 
 def change(group: str, before: str, after: str, own: str = "") -> CpusetChange:
-    """A change of a group whose name begins with its pod's."""
+    """Return a change of a group's CPUs; the first letter of its name is the name of its pod."""
     return CpusetChange(group, group[0], cpus(before), cpus(after), cpus(own))
 
 
@@ -125,7 +125,7 @@ def worlds(draw: st.DrawFn) -> tuple[list[CpusetChange], CpuSet]:
 def prefixes(
     changes: list[CpusetChange], made: tuple[CpusetWrite, ...]
 ) -> Iterator[tuple[CpusetWrite, dict[str, CpuSet]]]:
-    """Each write, with the state that it meets."""
+    """Yield each write, with the CPUs of all groups before it."""
     state = {each.group: each.before for each in changes}
     for write in made:
         yield write, dict(state)
@@ -133,7 +133,7 @@ def prefixes(
 
 
 def check(changes: list[CpusetChange], shared: CpuSet, made: tuple[CpusetWrite, ...]) -> None:
-    """Nobody comes to a CPU before its owner until now has left it, unless that one shares it."""
+    """Check that no group comes to a CPU before its old owner has left it, unless both share it."""
     by_group = {each.group: each for each in changes}
     for write, state in prefixes(changes, made):
         assert write.cpus

@@ -71,7 +71,7 @@ def measured(
 
 
 def settled(*takes: Measured) -> tuple[Measured, list[str]]:
-    """Return the measurement that counts of those that are taken one after the other."""
+    """Take measurements in turn; return the one that counts, and the messages about them."""
     told: list[str] = []
     left = iter(takes)
     result = reliable_if_possible(takes[0].job, lambda _sizes: next(left), told.append)

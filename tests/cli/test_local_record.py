@@ -1,4 +1,4 @@
-"""What a local run writes: its record, and the output of its jobs, also where others may write."""
+"""Files of a local run: its record and its jobs' output, also in folders where others may write."""
 
 from __future__ import annotations
 

@@ -180,9 +180,9 @@ def measured_alone(folder: Folder, *options: str) -> dict[str, Any]:
 
 
 def used_if_reliable(job: dict[str, Any]) -> bool:
-    """Whether a measured job bids with what was measured, or is told why not.
+    """Return whether a measured job bids with its measurement, or says why it does not.
 
-    Other tests keep the machine busy, so either is right, but never a mixture.
+    Other tests keep the machine busy, so that either is right, but never a mixture.
     """
     if UNRELIABLE.isdisjoint(finding["code"] for finding in job["findings"]):
         return (job["source"], job["sourceReason"]) == ("measured", "")

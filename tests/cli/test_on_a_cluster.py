@@ -91,7 +91,7 @@ def _fill(made: MarketCluster) -> None:
 
 
 def run(*arguments: str, code: int = 0, columns: str = "200") -> str:
-    """Run the command on the cluster; what it prints."""
+    """Run the command on the cluster, and return its output, or its error if it is to fail."""
     done = walras(*arguments, KUBECONFIG=KUBECONFIG, COLUMNS=columns)
     assert done.returncode == code, done.stderr
     return done.stdout if code == 0 else done.stderr

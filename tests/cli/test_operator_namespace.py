@@ -1,4 +1,4 @@
-"""Whose Leases and history count: those in the operator's namespace, which the Market names.
+"""Only Leases and history in the operator's namespace count, which the Market names.
 
 Users of other namespaces can create objects of the same names and labels. The cluster is faked by
 its objects, since what matters is in which namespace they are asked for.

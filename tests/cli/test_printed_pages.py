@@ -96,7 +96,7 @@ def _fill(made: MarketCluster) -> None:
 
 
 def plain(text: str) -> str:
-    """Text without what differs from one moment to another, however it is laid out."""
+    """Return a text without line breaks and without parts that change with time."""
     return " ".join(OF_THE_TIME.sub("", " ".join(text.split())).split())
 
 

@@ -45,7 +45,7 @@ BOB = row(entitled=4, bought=3, held=2, borrowed=0, lent=1, paid=3)
 
 
 def made(**options: Any) -> Report:
-    """Two hours of October of which half of one was observed, and one of November."""
+    """Return a report on two hours of October, half of one not observed, and one of November."""
     days = [
         day(
             OCTOBER,

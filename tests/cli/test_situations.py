@@ -45,7 +45,7 @@ def base(*more: Document, **rules: Any) -> list[Document]:
 
 @pytest.fixture
 def changed(tmp_path: Path) -> Callable[..., Situation]:
-    """Return what makes a situation of a world and documents that change it."""
+    """Return a function that makes a situation of a world and documents that change it."""
 
     def situation(world: World, *documents: Document) -> Situation:
         file = tmp_path / "change.yaml"

@@ -113,7 +113,7 @@ class Tutorial:
         return done.stdout
 
     def comes_to(self, row: str) -> bool:
-        """Whether jobs come to hold what a row says."""
+        """Wait until the table of jobs has a row; return whether it did in time."""
         return eventually(lambda: row in plain(self.says("top", "jobs", "-A")), 60)
 
 
@@ -126,15 +126,12 @@ def shown(title: str) -> list[list[str]]:
 
 
 def plain(text: str) -> str:
-    """Text without what differs from run to run: names of pods, and how many decisions there were.
-
-    Sentences may be broken anywhere.
-    """
+    """Return a text without line breaks, generated names of pods, and numbers of decisions."""
     return re.sub(r"-[a-z0-9]+-[a-z0-9]{5}\b|decision \d+", "", " ".join(text.split()))
 
 
 def assert_said(block: list[str], said: str) -> None:
-    """Every part of a block that stands between dots is what was said."""
+    """Check that every part of a block between lines of dots is in the output."""
     assert block
     parts = [plain(part) for part in "\n".join(block).split("\n...\n")]
     assert [part for part in parts if part not in plain(said)] == []

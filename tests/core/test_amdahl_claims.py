@@ -51,7 +51,7 @@ def real_cores(density: int) -> list[dict[str, np.ndarray]]:
 
 @cache
 def whole_cores(density: int) -> list[dict[str, np.ndarray]]:
-    """The same after Hamilton's method, as the paper measures them."""
+    """Return the same cores rounded by Hamilton's method, as the paper measures them."""
     return [
         {
             name: round_cores(cores, market.capacities, market.by_server).astype(np.float64)

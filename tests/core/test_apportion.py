@@ -41,7 +41,7 @@ def on_one_server(
 
 
 class Case:
-    """A market, what a mechanism gave, and the bounds of jobs."""
+    """A random market, the cores that a mechanism gave, and the bounds of jobs."""
 
     def __init__(self, seed: int, servers: int, jobs: int, *, bounded: bool) -> None:
         random = np.random.default_rng(seed)

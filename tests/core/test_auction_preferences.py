@@ -28,7 +28,7 @@ SHARES = ((0.5, 0.2), (0.2, 0.5), (0.7, 0.3), (0.3, 0.7), (0.4, 0.4))
 
 
 def runs(cores: float, memory: float, noise: Sequence[float] = (0,) * 5) -> list[dict[str, str]]:
-    """Runs of a job of these weights, each off by a part of its utility."""
+    """Return runs of a job with these weights, each with a relative error of its utility."""
     return [
         {"cores": str(c), "memory": str(m), "utility": f"{(cores * c + memory * m) * (1 + e):.9f}"}
         for (c, m), e in zip(SHARES, noise, strict=True)

@@ -19,7 +19,7 @@ TIGHT = 1e-12
 
 @st.composite
 def users(draw: st.DrawFn) -> tuple[list[PricedJob], float]:
-    """Some jobs at different prices, with bounds that some have, and money."""
+    """Draw some jobs at different prices, some with bounds, and an amount of money."""
     jobs = []
     for _ in range(draw(st.integers(1, 5))):
         floor = draw(st.sampled_from([0.0, 0.0, 0.5, 2.0]))

@@ -67,7 +67,7 @@ def population(seed: int, mix: Callable[[Generator], Jobs] = uniform) -> tuple[F
 
 @pytest.fixture(scope="module")
 def outcomes() -> list[tuple[Floats, dict[str, Colocation]]]:
-    """The disutilities of each population, and what each policy made of them."""
+    """Return the disutilities of each population, and its colocation by each policy."""
     result = []
     for seed in POPULATIONS:
         disutility, bandwidth = population(seed)

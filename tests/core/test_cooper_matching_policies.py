@@ -50,7 +50,7 @@ def drawn(agents: int, seed: int, levels: int = 1000) -> NDArray[np.float64]:
 
 
 def greedily(disutility: NDArray[np.float64]) -> list[int]:
-    """Do as section IV-C says, a processor being the list of its tasks."""
+    """Pair tasks greedily as section IV-C says, where a processor is the list of its tasks."""
     processors: list[list[int]] = [[] for _ in range((len(disutility) + 1) // 2)]
     for task in range(len(disutility)):
         open_ones = [each for each in processors if len(each) < 2]

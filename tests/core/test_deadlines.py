@@ -66,7 +66,7 @@ def cores_of(plan: Plan, name: str) -> int:
 
 
 def work_for(cores: float, fraction: float = 0.95, seconds: float = HOUR) -> Deadline:
-    """A deadline that takes exactly this many cores."""
+    """Return a deadline that needs exactly this many cores."""
     return Deadline(seconds, seconds * expected_speedup(job("x", "u", fraction=fraction), cores))
 
 

@@ -62,7 +62,7 @@ def sampled(number: int, held: float | None, jobs: int = 1) -> MarketSample:
 
 
 def same(one: list[MarketSample], other: list[MarketSample]) -> bool:
-    """Whether samples are the same, apart from those of which nothing is known."""
+    """Return whether samples are the same, apart from those without any table."""
     return [each for each in one if each.tables] == [each for each in other if each.tables]
 
 

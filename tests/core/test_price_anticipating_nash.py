@@ -202,7 +202,7 @@ def test_opposite_tastes_lose_the_most_at_one_over_root_two() -> None:
 
 
 def lopsided(alpha: float) -> Floats:
-    """Bids at the other roots of delta**3 - c delta**2 + c delta - 1, if there are any."""
+    """Return bids at a root of delta**3 - c delta**2 + c delta - 1 other than 1, if any exists."""
     c = 1 / (2 * alpha * (1 - alpha)) - 1
     ratio = (c - 1 - np.sqrt((c - 1) ** 2 - 4)) / 2
     one = alpha / ((1 - alpha) * ratio**2 + alpha)

@@ -40,7 +40,7 @@ def test_the_newest_kubernetes_knows_every_field(kind: str) -> None:
 
 
 def parts(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
-    """Yield a schema and all of fields, entries and values in it, by path."""
+    """Yield a schema and those of all fields, entries and values in it, each with its path."""
     yield path, schema
     for name, each in schema.get("properties", {}).items():
         yield from parts(each, f"{path}.{name}")

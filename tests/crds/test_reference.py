@@ -67,13 +67,13 @@ def fields(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
 
 
 def known(kind: str, part: str) -> dict[str, Schema]:
-    """Return the fields of a kind's spec or status; those of conditions are said once for all."""
+    """Return the fields of a kind's spec or status, without those of conditions."""
     below = schema_of(DEFINITIONS[kind])["properties"][part]
     return {path: each for path, each in fields(below) if not path.startswith("conditions.")}
 
 
 def row_of(path: str, table: list[Row]) -> Row | None:
-    """Return where a field is said of: its own row, or the nearest of an object that has it."""
+    """Return the row about a field: its own, or that of the nearest object that contains it."""
     while path:
         for row in table:
             if path in row.fields:

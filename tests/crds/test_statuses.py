@@ -38,7 +38,7 @@ LARGEST_REQUEST = 1_500_000
 
 
 def unset(status: Status, path: str) -> list[str]:
-    """Return the fields of a status that say nothing."""
+    """Return the paths of the fields of a status that are empty."""
     found = []
     for name in type(status).model_fields:
         value: Any = getattr(status, name)

@@ -64,7 +64,7 @@ STILL = 100.0  # milliseconds that a page may not answer
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server of the lab's cluster; its URL."""
+    """Run a server of the lab's cluster, and yield its URL."""
     path = write(tmp_path_factory.mktemp("lab") / "cluster.json", lab())
     with served("-f", str(path)) as url:
         yield url
@@ -319,7 +319,7 @@ def test_a_thousand_nodes_and_ten_thousand_jobs_never_stop_the_page(
 
 
 def _long_stalls(window: Browser) -> dict[str, float]:
-    """Go everywhere; how long which step stopped the page."""
+    """Go to every view, and return for how long each step stopped the page, in milliseconds."""
     stalls = {}
     for view in ("cluster", "nodes", "nodes/node-7", "jobs", "jobs/lab/job-7", "users", "time"):
         window.view(view)
@@ -346,7 +346,7 @@ def _long_stalls(window: Browser) -> dict[str, float]:
 
 @pytest.fixture(scope="module")
 def lively(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server of a cluster that has changed for a while; its URL."""
+    """Run a server of a cluster that has changed for a while, and yield its URL."""
     api = PlayedApi([*lab(), *leases(["node-1", "node-2", "node-3"])])
     try:
         config = kubeconfig(tmp_path_factory.mktemp("lively") / "config", api.url)
@@ -359,7 +359,7 @@ def lively(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def _sampled(api: PlayedApi, url: str, shares: int, count: int) -> bool:
-    """Change the cluster; whether the server has so many samples of what it has seen."""
+    """Change the cluster, and return whether the server has a number of samples of its history."""
     for each in lab(shares):
         api.put(each)
     base, _, token = url.partition("?token=")

@@ -62,7 +62,7 @@ return [...table.querySelectorAll("tbody tr")]
 
 @pytest.fixture(scope="module")
 def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
-    """Servers of the cluster after each step; their URLs."""
+    """Run a server of the cluster after each step, and yield their URLs."""
     found = {}
     with ExitStack() as servers:
         for step, documents in steps(tmp_path_factory.mktemp("agents")):

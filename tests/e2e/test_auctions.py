@@ -65,7 +65,7 @@ def status(team: str, program: str) -> Document:
 
 
 def objective(team: str, program: str) -> str:
-    """Why the objective of a job is met, or is not; empty where nothing is said."""
+    """Return the reason why a job's objective is met or not; empty if its status has none."""
     conditions = status(team, program).get("conditions", ())
     return next((each["reason"] for each in conditions if each["type"] == "ObjectiveMet"), "")
 

@@ -77,7 +77,7 @@ def job(program: str) -> Document:
 
 
 def partners() -> dict[str, str]:
-    """Beside whom each pod was placed, as its job's status says."""
+    """Return the partner beside which each pod was placed, as its job's status says."""
     return {
         pod["name"]: pod["colocation"].get("partner", "")
         for program in PROGRAMS

@@ -33,7 +33,7 @@ FEW, MANY = 1, 9
 
 
 def settles(installed: Installed, *, first: str) -> bool:
-    """Wait until all holds, and a program has cores of its own, more than any other."""
+    """Wait until all grants hold, and one program has cores of its own, more than any other."""
 
     def settled() -> bool:
         granted = installed.shared.granted()

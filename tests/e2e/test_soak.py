@@ -211,7 +211,7 @@ def pod_replaced(soak: Soak) -> None:
 
 
 def qos_classes(soak: Soak) -> None:
-    """Pods of each class come, one of which crashes over and over, and go."""
+    """Create and remove pods of each QoS class, and one that crashes over and over."""
     same = {"requests": {"cpu": "100m", "memory": "32Mi"}, "limits": {"cpu": "100m"}}
     same["limits"]["memory"] = "32Mi"
     burst = {"requests": {"cpu": "50m"}, "limits": {"cpu": "200m"}}

@@ -63,7 +63,7 @@ def configure(node: VirtualNode, change: str) -> None:
 
 
 def cores_of(node: VirtualNode) -> dict[int, tuple[str, str]]:
-    """The core of each CPU, as the list of its threads, and the NUMA node."""
+    """Return each CPU's core, as the list of its threads, and its NUMA node."""
     found = {}
     for line in node.shell(TOPOLOGY).splitlines():
         cpu, siblings, link = line.split()
@@ -72,7 +72,7 @@ def cores_of(node: VirtualNode) -> dict[int, tuple[str, str]]:
 
 
 def holds(life: Life, owner: str, other: str) -> None:
-    """Check that one job has two whole cores of one NUMA node, its memory there, the other one."""
+    """Check that two jobs have two and one whole cores, each on one NUMA node with its memory."""
     cores = cores_of(life.node)
     wanted = {owner: 2.0, other: 1.0}
     there = lambda: life.shared.granted() == wanted and not life.shared.amiss()  # noqa: E731

@@ -215,7 +215,7 @@ def test_a_kubelet_that_is_configured_elsewhere_is_understood(life: Life) -> Non
     life.node.restart("kubelet")
 
     def reserved() -> bool:
-        """The agent reads it from the file; the market sells by what the kubelet says later."""
+        """Return whether the agent reports the reserved CPU, and the market does not sell it."""
         allocation = life.shared.allocation()
         sold = sum(float(grant["cores"]) for grant in allocation["spec"]["grants"])
         topology = allocation.get("status", {}).get("topology", {})

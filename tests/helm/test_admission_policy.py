@@ -41,7 +41,7 @@ def refused(object_: Document, resource: str, node: str | None, user: str = AGEN
 
 
 def refused_to(user: Document, object_: Document, resource: str) -> str:
-    """The same, by the whole UserInfo."""
+    """Return why a request of a user, given as UserInfo, is refused; empty if it is not."""
     spec = policy()
     request = {"userInfo": user, "resource": {"resource": resource}}
     names: Document = {"request": request, "object": object_}

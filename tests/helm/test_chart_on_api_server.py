@@ -58,7 +58,7 @@ class Release:
         self.jobs = Jobs(name, folder)
 
     def helm(self, *arguments: str, **values: Any) -> str:
-        """Run helm on it; with values, those of the test besides."""
+        """Run helm on the release, with the tests' common values and further ones."""
         given = {**VALUES, **values}
         text = json.dumps(given) if arguments[0] in {"install", "upgrade"} else None
         options = ["--values", "-", str(CHART)] if text else []
@@ -70,7 +70,7 @@ class Release:
         return self.api.find(path)
 
     def left(self) -> list[str]:
-        """Objects of the release that are there."""
+        """Return the objects of the release that exist."""
         selector = {"labelSelector": f"app.kubernetes.io/instance={self.name}"}
         rbac, batch = "/apis/rbac.authorization.k8s.io/v1", f"/apis/batch/v1/namespaces/{self.name}"
         core, apps = f"/api/v1/namespaces/{self.name}", f"/apis/apps/v1/namespaces/{self.name}"

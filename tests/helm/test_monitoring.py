@@ -49,7 +49,7 @@ FROM_THE_SCRAPE = frozenset({"node", "pod", "namespace"})
 
 
 def families(registry: CollectorRegistry) -> Iterator[tuple[str, str, frozenset[str]]]:
-    """Every metric that is told, also without samples: name, type and labels."""
+    """Yield name, type and labels of every metric, also of those without samples."""
     for collector in list(registry._collector_to_names):
         if isinstance(collector, MetricWrapperBase):
             (family,) = collector.collect()
@@ -111,7 +111,7 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> Series:
 
 
 def asked(query: str) -> tuple[list[promql_parser.VectorSelector], set[str]]:
-    """The metrics of a query, and the labels by which it sums them up."""
+    """Return the metrics in a query, and the labels by which it aggregates them."""
     selectors: list[promql_parser.VectorSelector] = []
     labels: set[str] = set()
 

@@ -104,14 +104,14 @@ class Cluster:
         self._opened.enter_context(self._api.made(path, document))
 
     def agent(self, node: str) -> Agent:
-        """The one of a node; one whose token is bound to none if it is empty."""
+        """Return the agent of a node; if empty, one whose token is bound to no node."""
         reference = {"boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": f"agent-{node}"}}
         body = {"spec": {"audiences": [], **(reference if node else {})}}
         path = f"{CORE}/serviceaccounts/walras-agent/token"
         return Agent(self.folder, self._api.call("POST", path, body)["status"]["token"])
 
     def is_guarded(self) -> bool:
-        """Whether the policy is in force: what is refused always is so by it."""
+        """Return whether the policy is in force, so that it refuses what is always refused."""
         try:
             self.agent("").answer("a")
         except RefusedError as refused:

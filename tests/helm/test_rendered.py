@@ -152,7 +152,7 @@ def test_the_chart_is_of_this_version() -> None:
 
 
 def selected(selector: Document, documents: Sequence[Document]) -> list[str]:
-    """Kinds of what makes pods with these labels."""
+    """Return the kinds of the objects that create pods with these labels."""
     made = [each for each in documents if "template" in each.get("spec", {})]
     return [
         each["kind"]

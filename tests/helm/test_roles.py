@@ -75,7 +75,7 @@ def people(*groups: Document, apis: Sequence[str] = (POLICIES,)) -> list[Documen
 
 
 def given(documents: list[Document]) -> set[tuple[str, str, str]]:
-    """Kind, namespace and role of what binds the group."""
+    """Return kind, namespace and role of every binding of the group."""
     return {
         (each["kind"], each["metadata"].get("namespace", ""), each["roleRef"]["name"])
         for kind in ("ClusterRoleBinding", "RoleBinding")

@@ -31,7 +31,7 @@ NAMES_OF_OTHERS = {
 
 
 def groups(value: Any, path: Path = ()) -> list[Path]:
-    """Every value that has others in it."""
+    """Return the paths of all values that contain others."""
     if not isinstance(value, dict) or NAMES_OF_OTHERS & set(path):
         return []
     return [path, *(each for name in value for each in groups(value[name], (*path, name)))]

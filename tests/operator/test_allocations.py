@@ -174,7 +174,7 @@ def test_a_plan_that_its_agent_has_outgrown_is_written_anew(later: int, *, writt
 
 
 class TwoNodes:
-    """Two users with a job on each of two nodes, as they hold their cores; n1 may fall silent."""
+    """A world of two users with a job on each of two nodes; the agent of n1 may fall silent."""
 
     def __init__(self, **rules: Any) -> None:
         self.documents = [

@@ -38,7 +38,7 @@ class Overloaded:
         self.name = f"auctions-{time.time_ns() % 10**10}"
 
     def begin(self) -> None:
-        """Two jobs have pods, and the third has none yet."""
+        """Create the market and its three jobs, and pods of two of them."""
         self.cluster.namespace(self.name)
         rules = {"mechanism": "Auction", "hysteresis": "0.02"}
         self.cluster.make(
@@ -71,7 +71,7 @@ class Overloaded:
         return status
 
     def objectives(self) -> dict[str, str]:
-        """Why each job's objective is met, or is not."""
+        """Return the reason why each job's objective is met or not."""
         return {
             name: each["reason"]
             for name in BUDGETS

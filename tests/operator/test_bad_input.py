@@ -31,12 +31,13 @@ HEALTHY = (
 
 @dataclass(frozen=True)
 class Case:
-    """Objects that are added, and what is told: of which object, with which reason and words.
+    """Objects that are added to a world, and the conditions that follow.
 
     Attributes:
-        title: a sentence.
-        added: the objects.
-        told: kind, name and namespace to reason and some words of the message of ``Ready``.
+        title: Sentence about the case.
+        added: Objects that are added.
+        told: Reason and some words of the message of the condition ``Ready``, by kind, name and
+            namespace of the object.
     """
 
     title: str

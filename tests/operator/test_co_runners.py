@@ -62,7 +62,7 @@ REQUEST = OnlineRequest(
 def looked(
     *looks: tuple[CoRunner, float] | tuple[CoRunner, float, int], source: Source = "file"
 ) -> list[CoRunnerProgress]:
-    """Return the record of looks, each beside a program, at a ratio, on a number of cores."""
+    """Return the record of progress checks, each of a co-runner, a ratio, and a number of cores."""
     found: list[CoRunnerProgress] = []
     for company, ratio, *cores in looks:
         look = Observation(company, cores[0] if cores else 4, source, ratio, 0.01)
@@ -338,7 +338,7 @@ def test_looks_under_another_fraction_are_forgotten(first: float, second: float)
 
 
 def rates_of(record: ProfileRecord, *looks: tuple[CoRunner, float]) -> list[int]:
-    """Look at a pod that gets on at these multiples of the prediction; departures after each."""
+    """Check a pod that progresses at these multiples of the prediction; return its departures."""
     predicted = float(speedup(4, 0.9))
     found = []
     for company, ratio in looks:

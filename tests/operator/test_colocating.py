@@ -39,7 +39,7 @@ def waits(
 
 
 def of(decision: Decision) -> dict[str, str]:
-    """Return where pods are sent, nowhere if they are let go."""
+    """Return the node on which each pod is placed; none if the pod is let go without one."""
     return {each.pod.name: each.node for each in decision.placements}
 
 

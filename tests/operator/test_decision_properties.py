@@ -48,11 +48,11 @@ class Lots(Random):
     """Draws a world from a seed."""
 
     def mostly(self, *choices: Any) -> Any:
-        """Return the first, as a rule."""
+        """Return the first choice most of the time, or else another one."""
         return self.choice(choices[1:]) if self.random() < FAULTS else choices[0]
 
     def some(self, names: list[str]) -> list[str]:
-        """Return most of the names."""
+        """Return a random selection of most of the names."""
         return [name for name in names if self.mostly(True, False)]
 
 
@@ -277,7 +277,7 @@ def test_a_broken_object_more_changes_nothing_for_the_others(known: World, wrong
 
 
 def _has_pods(decision: Decision, job: str) -> bool:
-    """Say whether a job has pods that no older one selects: then it is no broken one."""
+    """Return whether a job has pods that no older one selects, and so is not broken."""
     return any(each.object.name == job and each.status.get("pods") for each in decision.statuses)
 
 

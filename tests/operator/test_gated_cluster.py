@@ -54,7 +54,7 @@ def gates(pod: Pod) -> list[str]:
 
 
 def bound(waiting: Waiting, name: str, node: str) -> None:
-    """Do what a scheduler does."""
+    """Bind a pod to a node, as a scheduler does."""
     target = {"apiVersion": "v1", "kind": "Node", "name": node}
     head = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}}
     waiting.cluster.api.request("POST", f"{waiting.path(name)}/binding", {**head, "target": target})

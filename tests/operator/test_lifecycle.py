@@ -28,7 +28,7 @@ DOCUMENTS = st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3)
 
 
 def merged(document: Any, patch: Document) -> Document:
-    """RFC 7386, section 2."""
+    """Return a document with a merge patch applied (RFC 7386, section 2)."""
     found = dict(document) if isinstance(document, dict) else {}
     for name, value in patch.items():
         if value is None:

@@ -64,7 +64,7 @@ def started(*arguments: str) -> subprocess.Popen[str]:
 
 
 def told(*arguments: str) -> tuple[int, str]:
-    """How a command ends, and what it says."""
+    """Run a command, and return its exit code and its output."""
     process = started(*arguments)
     said, _ = process.communicate(timeout=120)
     return process.returncode, said
@@ -182,7 +182,7 @@ def test_a_market_that_cannot_be_is_refused_by_its_field(cluster: OperatorCluste
 
 @contextmanager
 def agents(cluster: OperatorCluster, **manners: Manner) -> Iterator[dict[Manner, str]]:
-    """Nodes and their agents; the names of nodes."""
+    """Create nodes with played agents, and yield the nodes' names."""
     nodes = {manner: cluster.node(number) for number, manner in enumerate(manners.values())}
     played = [PlayedAgent(cluster, node, manner) for manner, node in nodes.items()]
     yield nodes

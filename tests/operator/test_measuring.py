@@ -1,4 +1,4 @@
-"""How a speedup that nobody has said comes to be known, on agents that answer as real ones do."""
+"""Measurements of speedups that no user has stated, by agents that answer as real ones do."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRUTH = {"train": 0.8, "serve": 0.5, "third": 0.95}
 
 
 def cluster(*documents: Document, **rules: object) -> Cluster:
-    """Return one of a job on two nodes, if nothing else is given."""
+    """Return a cluster of these documents, or else of a job on two nodes."""
     some = documents or (node("n1"), node("n2"), job("train", auto=True), pod("train-0"))
     return Cluster(world(market(profiling=rules), entitlement(), *some), dict(TRUTH))
 

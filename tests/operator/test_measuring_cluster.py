@@ -175,7 +175,7 @@ class Measured:
         return self.read(f"{OURS}/nodeallocations/{self.name}")
 
     def measures(self) -> bool:
-        """Whether the agent is about to count."""
+        """Return whether the agent reports a running measurement."""
         status = self.node().get("status", {})
         return bool(status.get("profiling", {}).get("state") == "Running")
 

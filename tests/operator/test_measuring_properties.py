@@ -49,7 +49,7 @@ def cluster() -> Cluster:
 
 
 def happen(known: Cluster, what: str, number: int) -> bool:
-    """Let something happen; whether the operator is replaced."""
+    """Let something happen to the cluster, and return whether the operator is replaced."""
     name, where = sorted(TRUTH)[number % 3], NODES[number % 2]
     actions: dict[str, Callable[[], object]] = {
         "agent dies": lambda: known.dead.add(where),
@@ -89,7 +89,7 @@ def consistent(known: Cluster, decision: Decision) -> None:
 
 
 def found_or_hardly_matters(known: Cluster, name: str) -> None:
-    """A program that changes while its pods are measured is noticed where they have the cores."""
+    """Check that a known fraction is right, or predicts progress well on the cores of its pods."""
     found, truth = known.fraction(name), known.truth[name]
     assert found is not None
     if found == pytest.approx(truth, abs=1e-3):

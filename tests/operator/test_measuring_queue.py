@@ -22,7 +22,7 @@ EVERY = 60
 
 
 def cluster(pods: int, **more: object) -> Cluster:
-    """Return one of a job that has a pod on each node, and looks once a minute."""
+    """Return a cluster of a job with a pod on each node, whose progress is checked periodically."""
     names = [f"n{number}" for number in range(pods)]
     documents = [
         market(profiling={"reprofileSeconds": EVERY, **more}),

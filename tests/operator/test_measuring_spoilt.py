@@ -59,7 +59,7 @@ def spoil(known: Cluster, *path: str | int, value: object) -> None:
 
 @pytest.fixture(scope="module")
 def whole() -> Cluster:
-    """One with measurements, a look that went well, and one that failed; to be copied."""
+    """Return a cluster with measurements, a successful progress check and a failed one."""
     known = cluster()
     while known.record().check is None:
         known.step()
@@ -77,7 +77,7 @@ def known(whole: Cluster) -> Cluster:
 
 
 def without_any() -> Cluster:
-    """Return one whose measurements have all failed."""
+    """Return a cluster whose measurements have all failed."""
     known = cluster()
     known.wrong.update(n1=BLIND, n2=BLIND)
     while known.record().failure is None:
@@ -87,12 +87,12 @@ def without_any() -> Cluster:
 
 
 def recovers(known: Cluster, seconds: int, *, stored: bool = True) -> None:
-    """Check that decisions go on, and that the job is known and looked at after so long.
+    """Check that decisions go on, and that the job is measured and checked again after a time.
 
     Args:
-        known: the cluster.
-        seconds: how long it may take.
-        stored: whether the API server would have taken what is in the status.
+        known: Cluster with a spoilt status.
+        seconds: Time that this may take.
+        stored: Whether the API server would have accepted the spoilt status.
     """
     before = len(known.made)
     for _ in range(seconds // 20):

@@ -151,7 +151,7 @@ def market_writes(known: World) -> list[StatusWrite]:
 
 
 def settled(signals: PoolSignals) -> World:
-    """A world in which the signals are written, and nothing else is to be."""
+    """Return a world in which the signals are written, and nothing else remains to be written."""
     before = cluster()
     first = decide(before)
     sampled(signals, first)

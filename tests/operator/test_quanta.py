@@ -173,7 +173,7 @@ STEPS = st.one_of(
 
 @pytest.fixture
 def small_parts() -> Iterator[None]:
-    """Balances do not fit into the Market's status, and one at a time into a part."""
+    """Let no balances fit into the Market's status, and only one into each part of the ledger."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("walras_operator.quanta.MOST_BALANCES", 0)
         patch.setattr("walras_operator.quanta.LARGEST_PART", 1)

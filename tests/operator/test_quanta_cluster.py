@@ -51,7 +51,7 @@ class Operators:
         self.logs.append(log)
 
     def kill(self) -> None:
-        """Kill one of them, whichever."""
+        """Kill a random one of the operators."""
         process = self.running.pop(random.randrange(len(self.running)))
         process.kill()
         process.wait()
@@ -100,7 +100,7 @@ def quantum(cluster: MarketCluster) -> int:
 
 
 def checked(operators: Operators, market: Path) -> str:
-    """Return the output of ``walras-operator ledger``; all logs of one quantum count alike."""
+    """Return the output of ``walras-operator ledger`` on the logs of all operators."""
     logs = [word for log in operators.logs for word in ("--log", str(log))]
     outcome = CliRunner().invoke(main, ["ledger", *logs, "--market", str(market)])
     assert outcome.exit_code == 0, outcome.output

@@ -370,7 +370,7 @@ def test_three_runs_are_enough_for_weights_and_the_market_is_cleared_with_them()
 
 
 def outcome_is_restless(before: World, decision: Decision) -> bool:
-    """Whether deciding again on what was written has anything to write."""
+    """Return whether another decision, after this one was written, would write anything."""
     after = outcome(before, decision)
     again = decide(replace(after, now=at(102)))
     return bool(again.statuses or again.nodes)
@@ -555,7 +555,7 @@ class Story:
         }
 
     def _answered(self, before: World, node_: str, name: str) -> bool:
-        """Whether its agent held it, as far as is known."""
+        """Return whether the agent enforced a pod's grant, as far as is known."""
         allocation = before.allocations[node_]
         if (allocation.status or {}).get("epoch") == allocation.spec.epoch:
             return True

@@ -73,7 +73,7 @@ class Agents:
         )
 
     def mean(self, name: str, end: float) -> tuple[float, float]:
-        """The mean share of a pod's cores until then, and how wrong the operator's may be."""
+        """Return a pod's mean share of cores until a time, and the operator's largest error."""
         times = [began for began, _ in self.history] + [end]
         lengths = [
             (max(0.0, min(after, end) - began), held[name])
@@ -171,7 +171,7 @@ class Runs:
         return found
 
     def held(self, *names: str) -> bool:
-        """Wait until pods are followed; they begin to work then."""
+        """Wait until pods' runs are recorded and they begin to work; return whether they do."""
         there = eventually(
             lambda: all("heldSince" in self.underway().get(each, {}) for each in names), 60
         )

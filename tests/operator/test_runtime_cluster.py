@@ -73,7 +73,7 @@ def cluster(tmp_path: Path) -> Iterator[OperatorCluster]:
 
 
 def settled(operator: Process) -> bool:
-    """Whether it has decided since it was started, with all done."""
+    """Return whether the operator has completed a decision since it was started."""
     return operator.metric("last_success_age_seconds") > 0
 
 

@@ -66,7 +66,7 @@ def lease(node: str, namespace: str) -> dict[str, Any]:
 
 
 def market(cluster: OperatorCluster) -> tuple[str, str]:
-    """Make all that one running job needs; the node and the path of the job."""
+    """Create all objects that one running job needs; return the node and the path of the job."""
     node = cluster.node()
     ready = {"type": "Ready", "status": "True"}
     cluster.change(

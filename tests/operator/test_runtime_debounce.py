@@ -1,4 +1,4 @@
-"""When changes are answered, by a clock of the test's own; a burst wakes who answers but seldom."""
+"""Times at which changes are answered, by a clock of the test; a burst rarely wakes the thread."""
 
 from __future__ import annotations
 

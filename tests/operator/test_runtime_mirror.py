@@ -15,7 +15,7 @@ Document = dict[str, Any]
 
 
 class Cluster:
-    """A mirror, a clock that stands still, and a count of news."""
+    """A mirror of a cluster with a clock that tests set, and the number of changes it reported."""
 
     def __init__(self) -> None:
         self.time = 100.0

@@ -1,4 +1,4 @@
-"""What becomes of a decision of which the API server refuses a part.
+"""Results of publishing a decision of which the API server refuses a part.
 
 The API server is a function of the test's own, because a real one cannot be brought to refuse a
 single object in all of these ways.
@@ -56,7 +56,7 @@ def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def published(decision: Decision, answer: tuple[int, str], uid: str = "u") -> PublishResult:
-    """Return what becomes of a decision of which every write is answered so."""
+    """Return the result of publishing a decision if every write gets the same answer."""
     api: Any = RefusingApi(*answer, uid)
     mirror: Any = SimpleNamespace(allocations=dict, wrote=lambda *_: None)
     no: Any = None

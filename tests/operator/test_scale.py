@@ -76,7 +76,7 @@ class Scene:
         return frozenset(self.cluster.nodes) - self._silent
 
     def granted(self, node: str) -> set[str]:
-        """Pods that have something by the last plan of a node."""
+        """Return the pods with a grant in the last plan of a node."""
         plans = self.agents.plans[node]
         return plans[-1].pods if plans else set()
 
@@ -84,7 +84,7 @@ class Scene:
         return {pod for node in self.cluster.nodes for pod in self.granted(node)}
 
     def arrives(self, condition: Callable[[], object]) -> None:
-        """Wait for a change to be seen in plans; see that they are those that are to be."""
+        """Wait until plans show a change; check that all plans are right and none is useless."""
         assert eventually(condition, PATIENCE, 0.2)
         assert eventually(lambda: not undone(self.cluster.api, self._living()), PATIENCE, 1.0)
         assert not self.agents.problem

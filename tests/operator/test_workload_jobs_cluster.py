@@ -67,7 +67,7 @@ class Workloads:
         self.cluster.start_operator()
 
     def close(self) -> None:
-        """Remove everything, where no controller does: first what makes more of it."""
+        """Remove all objects, owners first, since there is no controller that removes them."""
         self.cluster.stop_operator()
         places = {"batch/v1": ("jobs",), "ray.io/v1": ("rayjobs", "rayclusters")}
         for group, plurals in {**places, "walras.dev/v1alpha1": ("marketjobs",)}.items():

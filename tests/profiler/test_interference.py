@@ -1,4 +1,4 @@
-"""How much of the CPUs others took, from the kernel's own accounts."""
+"""Part of the CPUs' time that other programs took, by the kernel's own accounts."""
 
 import os
 import time

@@ -99,7 +99,7 @@ def tried_again(test: Callable[P, None]) -> Callable[P, None]:
 
 
 def walras(*arguments: str, nobody: bool = False, first: bool = ROOT) -> dict[str, Any]:
-    """The document of a profile. Real-time runs go `first`: others get what these leave idle."""
+    """Return the document of a profile; with ``first``, its runs have real-time priority."""
     prefix = ["chrt", "--rr", "1"] if first else []
     if nobody:
         prefix += ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
@@ -121,7 +121,7 @@ def fraction_of(document: dict[str, Any]) -> float:
 
 
 def fraction_here(document: dict[str, Any], *options: str, **ways: bool) -> float:
-    """The fraction, in units of that of a program that is all parallel, measured the same way."""
+    """Return a fraction relative to that of a fully parallel program, measured the same way."""
     ideal = fraction_of(walras(*options, *multi_process(1.0), **ways))
     assert ideal > 0.3, "the CPUs are busy elsewhere"
     return fraction_of(document) / ideal

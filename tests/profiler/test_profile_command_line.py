@@ -42,7 +42,7 @@ def walras(*arguments: str, user: int | None = None) -> subprocess.CompletedProc
 
 
 def error_of(done: subprocess.CompletedProcess[str]) -> str:
-    """The one line that an error is, after what was said before it."""
+    """Return the only error message of a run, which is the last line of its output."""
     assert "Traceback" not in done.stderr
     lines = [line for line in done.stderr.splitlines() if line.startswith("walras: ")]
     assert len(lines) == 1, done.stderr
@@ -51,7 +51,7 @@ def error_of(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def traces(seconds: str, folder: Path) -> list[str]:
-    """Sleepers, cgroups and temporary folders of a run that has `sleep SECONDS` as its command."""
+    """Return the processes, cgroups and temporary folders left by a run of `sleep SECONDS`."""
     wanted, left = f"sleep\0{seconds}\0".encode(), []
     for entry in Path("/proc").iterdir():
         try:

@@ -24,7 +24,7 @@ B_OWNS = sight(a={1}, b={0}, c={1})
 
 
 def problems(*steps: Sight | Plan | None) -> list[str]:
-    """Judge what is seen and heard one after the other."""
+    """Return the violations that a judge finds in looks and plans, one after the other."""
     judge = Judge(BOTH)
     found: list[str] = []
     for step in steps:
@@ -33,7 +33,7 @@ def problems(*steps: Sight | Plan | None) -> list[str]:
 
 
 def settled(generation: int, owner: str, now: Sight) -> list[Sight | Plan | None]:
-    """A sight of a plan that was settled before and after it."""
+    """Return a look at the cgroups between two answers that the same plan is settled."""
     return [plan(generation, owner), now, plan(generation, owner)]
 
 

@@ -80,7 +80,7 @@ def run(*command: str | Path, **options: Any) -> str:
 
 @pytest.fixture(scope="module")
 def made() -> str:
-    """Make a release and push it; its version."""
+    """Make a release, push it, and return its version."""
     base = ["--base", os.environ["WALRAS_BASE_IMAGE"]] if "WALRAS_BASE_IMAGE" in os.environ else []
     for arguments in (
         ("make", "--registry", REGISTRY, *base),

@@ -31,7 +31,7 @@ MARKETS, JOBS = OURS["Market"], OURS["MarketJob"]
 
 
 class Server:
-    """Says the same to everybody, and remembers what it was asked.
+    """A server that gives every request the same answer, and remembers the requests.
 
     Attributes:
         answer: Status, headers and body of every answer.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def measure(seed: int, shape: tuple[int, int], density: float) -> Floats:
-    """Draw sensitivity times pressure, and keep a part of the entries."""
+    """Draw penalties as sensitivity times pressure, and keep a part of the entries as measured."""
     draw = np.random.default_rng(seed)
     truth = np.outer(draw.uniform(0.1, 1, shape[0]), draw.uniform(0.02, 0.5, shape[1]))
     truth += draw.normal(0, 0.02, shape)
@@ -27,7 +27,7 @@ def measure(seed: int, shape: tuple[int, int], density: float) -> Floats:
 
 
 def plain_round(measured: Floats, neighbours: int) -> Floats:
-    """One round, entry by entry, as the module's docstring says it."""
+    """Return the matrix after one round of filtering, computed entry by entry."""
     known = ~np.isnan(measured)
     level = np.nanmean(measured, axis=1)
     above = np.where(known, measured - level[:, None], 0)

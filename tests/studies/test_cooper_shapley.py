@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 def interference(of_each: Floats) -> Floats:
-    """List the penalties of the appendix: together, the sum of what each contributes."""
+    """Return the appendix's penalties: sums of agents' contributions, or 0 for fewer than two."""
     agents = len(of_each)
     members = np.arange(1 << agents)[:, None] >> np.arange(agents) & 1
     return np.where(members.sum(axis=1) > 1, members @ of_each, 0)
 
 
 def in_every_order(penalty: Floats) -> Floats:
-    """Average what each adds to those before it over all orders (fig. 14)."""
+    """Return each agent's mean addition to the penalty of those before it, over all orders."""
     agents = len(penalty).bit_length() - 1
     added = np.zeros(agents)
     orders = list(permutations(range(agents)))

@@ -31,7 +31,7 @@ def limited_markets(draw: st.DrawFn) -> ShareMarket:
 
 
 def repeated(market: ShareMarket) -> Floats:
-    """The paper's bipartite graph: user i comes k_i times (6.2)."""
+    """Return the weights of the paper's bipartite graph, where user i appears k_i times (6.2)."""
     return np.repeat(market.weights, market.parallelism, axis=0)
 
 

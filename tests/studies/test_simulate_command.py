@@ -85,7 +85,7 @@ def test_a_table_is_printed_for_people() -> None:
     done = simulate("karma", "--quick", "--seed", "3")
     assert done.exit_code == 0
     assert "verdict" in done.stdout
-    assert "The Snowflake trace is not to be had." in done.stdout
+    assert "The Snowflake trace is not available." in done.stdout
 
 
 def test_help_names_every_study() -> None:

@@ -1,4 +1,4 @@
-"""How verdicts come about: by all draws and by parts of them, by rules, by what a machine has."""
+"""Verdicts on claims: by all draws and parts of them, by rules, and by the cores of a machine."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def study(judged: Callable[[Rows], Finding], *, measured: bool = False) -> Study
 
 
 def above(rows: Rows) -> Finding:
-    """The claim: values are above 0; the figure: above 1; better: above 2."""
+    """Judge the claim that values are above 0; the figure is above 1, and better above 2."""
     value = mean(rows.drawn, "value")
     return Finding(f"{value:.2f}", value > 0, value > 1, better=value > 2, reason="too few")
 
@@ -88,7 +88,9 @@ def test_a_verdict_is_no_better_than_most_draws(
     (found,) = judge(study(above), drawn(*values))
     assert (found.verdict, found.spread) == (verdict, spread)
     if verdict == "direction only":
-        assert re.fullmatch(r"so on average, but in (5|14) of 20 draws only", found.reason)
+        assert re.fullmatch(
+            r"true on average, but in only (5|14) of 20 parts of the draws", found.reason
+        )
 
 
 def test_what_is_not_drawn_has_no_spread() -> None:

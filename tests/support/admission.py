@@ -1,9 +1,9 @@
-"""A model of the API server: what it makes of a document by its CustomResourceDefinition.
+"""A model of how the API server admits a document by its CustomResourceDefinition.
 
-A model of it, for machines without a cluster and for versions that are not at hand: drop nulls and
-unknown fields, state defaults, check the schema (jsonschema, with Go's regular expressions by RE2),
-the keys of lists, then the rules (cel-python). tests/crds/test_on_api_server.py puts the same
-documents to a real one.
+It serves on machines without a cluster, and for versions of Kubernetes that are not available. It
+drops nulls and unknown fields, adds defaults, and checks the schema (jsonschema, with Go's regular
+expressions by RE2), the keys of lists, and then the rules (cel-python).
+tests/crds/test_on_api_server.py sends the same documents to a real server.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ def schema_of(definition: Schema) -> Schema:
 
 @dataclass
 class Answer:
-    """The API server's answer: the object that would be stored, and why it was refused."""
+    """The API server's answer: the object that would be stored, and reasons to refuse it."""
 
     stored: Any
     problems: list[str] = field(default_factory=list)
 
 
 def admit(document: Schema, schema: Schema, before: Schema | None = None) -> Answer:
-    """Answer a request to create a document, or to put it in the place of ``before``."""
+    """Answer a request to create a document, or to replace ``before`` with it."""
     answer = Answer(stated(pruned(copy.deepcopy(document), schema), schema))
     checker = _Structural(schema, format_checker=FormatChecker(["ipv4", "ipv6"]))
     answer.problems += [f"{each.json_path}: {each.message}" for each in _errors(checker, answer)]
@@ -80,7 +80,7 @@ def pruned(value: Any, schema: Schema) -> Any:
 
 
 def stated(value: Any, schema: Schema) -> Any:
-    """Return a value with the defaults of what it leaves out."""
+    """Return a value with defaults for the fields that it leaves out."""
     if isinstance(value, list):
         return [stated(each, schema.get("items", {})) for each in value]
     if not isinstance(value, dict):
@@ -124,7 +124,7 @@ _Structural = validators.extend(
 
 
 def broken(value: Any, schema: Schema, before: Any = None, path: str = "$") -> list[str]:
-    """Return the messages of all rules that do not hold of a value and what is in it."""
+    """Return the messages of all rules that do not hold for a value and the values in it."""
     problems = []
     for rule in schema.get("x-kubernetes-validations", ()):
         about_change = "oldSelf" in rule["rule"]
@@ -142,13 +142,13 @@ def broken(value: Any, schema: Schema, before: Any = None, path: str = "$") -> l
 
 
 def holds(rule: str, value: Any, before: Any = None) -> bool:
-    """Evaluate one rule."""
+    """Return whether a rule holds for a value, which replaces ``before`` if there is one."""
     names = {"self": json_to_cel(value), "oldSelf": json_to_cel(before)}
     return bool(_program(rule).evaluate(names))
 
 
 def _find(text: str, pattern: str) -> StringType:
-    """Kubernetes's ``find``: what a regular expression matches first, or nothing."""
+    """Return the first match of a regular expression, or nothing, as Kubernetes's ``find``."""
     found = re2.search(str(pattern), str(text))
     return StringType(found[0] if found else "")
 

@@ -1,4 +1,4 @@
-"""The command ``walras-agent`` as an administrator has it, on real pods."""
+"""The command ``walras-agent``, run on real pods as an administrator runs it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ANYWHERE = ("--listen", "127.0.0.1:0")
 
 
 class Machine:
-    """A node, and the command on it."""
+    """A node on which the command runs."""
 
     def __init__(self, pods: RealPods, folder: Path) -> None:
         self.pods, self.folder = pods, folder
@@ -53,7 +53,7 @@ class Machine:
 
     @contextmanager
     def running(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-        """The agent that follows a file; it looks by itself once an hour unless told otherwise."""
+        """Run the agent, which follows a file and reconciles once an hour unless told otherwise."""
         told = ("--status", str(self.status_file), "--period", "3600", *ANYWHERE, *arguments)
         self.status_file.unlink(missing_ok=True)
         with self.started("run", str(self.plan), *told) as process:
@@ -61,7 +61,7 @@ class Machine:
 
     @contextmanager
     def started(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-        """The agent, with a new log; it is ended afterwards."""
+        """Run the command in the background with a new log, and end it afterwards."""
         self.log.write_bytes(b"")
         with self.log.open("ab") as log:
             process = subprocess.Popen(
@@ -75,13 +75,13 @@ class Machine:
             print(self.log.read_text())  # noqa: T201 - shown where a test fails
 
     def want(self, mode: str = "enforce", memory: str | None = None, **cores: str) -> None:
-        """Replace the plan by one with the next epoch."""
+        """Replace the plan with one of the next epoch; see `ask`."""
         self.ask(self.epoch + 1, mode, memory, **cores)
 
     def ask(
         self, epoch: int, mode: str = "enforce", memory: str | None = None, **cores: str
     ) -> None:
-        """Replace the plan."""
+        """Replace the plan with one that grants cores, and perhaps memory, to pods by their UID."""
         self.epoch = epoch
         also = {} if memory is None else {"memory": memory}
         grants = [

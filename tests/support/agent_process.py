@@ -1,7 +1,7 @@
-"""A process that is the agent as it is, on a machine that it takes for one with a CPU more.
+"""A process that runs the real agent, which believes that its machine has one more CPU.
 
-It leaves at least one core to be shared, and this machine may have only two. The further one is
-reserved for sharing; while all pods have cores of their own, nothing is ever put on it.
+The agent leaves at least one core to be shared, and this machine may have only two. The further one
+is reserved for sharing; while all pods have cores of their own, nothing is ever put on it.
 """
 
 from __future__ import annotations

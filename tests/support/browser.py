@@ -120,7 +120,7 @@ class Browser:
         driver: Driver of the browser.
 
     Attributes:
-        driver: The same.
+        driver: Driver of the browser.
         address: Address of the dashboard that it looks at, without a view.
     """
 

@@ -1,6 +1,6 @@
-"""The chart, as helm renders it, for tests that need no cluster.
+"""The chart as helm renders it, for tests that need no cluster.
 
-helm is the one on PATH, or that of ``tools/kubernetes_clients.py``.
+helm is the one on PATH, or the one that ``tools/kubernetes_clients.py`` downloads.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ needs_helm = pytest.mark.skipif(
 
 
 class HelmError(Exception):
-    """helm ended with an error, which this says."""
+    """An error with which helm ended; the message is its output."""
 
 
 def helm(*arguments: str, text: str | None = None, **options: Any) -> str:
-    """Run helm; what it prints.
+    """Run helm, and return its output.
 
     Args:
         arguments: Arguments of helm.
-        text: Its input.
+        text: Input of helm.
         options: Further options of `subprocess.run`.
 
     Raises:
-        HelmError: It ended with an error.
+        HelmError: helm ended with an error.
     """
     command = [HELM, *arguments]
     options |= {"capture_output": True, "text": True}
@@ -61,7 +61,7 @@ def helm(*arguments: str, text: str | None = None, **options: Any) -> str:
 def rendered(
     values: Document | None = None, version: str = "1.37.0", apis: Sequence[str] = ()
 ) -> list[Document]:
-    """All objects of the chart.
+    """Return all objects of the chart.
 
     Args:
         values: Values that differ from the chart's defaults.
@@ -80,18 +80,18 @@ def _rendered(values: str, version: str, apis: tuple[str, ...]) -> tuple[Documen
 
 
 def of_kind(kind: str, documents: Sequence[Document]) -> dict[str, Document]:
-    """Those of a kind, by name."""
+    """Return the documents of a kind, by name."""
     return {each["metadata"]["name"]: each for each in documents if each["kind"] == kind}
 
 
 def events(document: Document) -> str:
-    """When helm makes an object, if that is not with the others."""
+    """Return the events of helm at which it creates a hook; empty if the object is no hook."""
     annotations = document["metadata"].get("annotations") or {}
     return str(annotations.get("helm.sh/hook", ""))
 
 
 def pods(documents: Sequence[Document]) -> Iterator[tuple[str, Document]]:
-    """The spec of every pod that the chart brings, and the name of what makes it."""
+    """Yield the kind and name of each object that creates pods, and the spec of these pods."""
     for each in documents:
         name = f"{each['kind']} {each['metadata']['name']}"
         if each["kind"] in {"Deployment", "DaemonSet", "Job"}:

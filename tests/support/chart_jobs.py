@@ -1,8 +1,8 @@
-"""A chart's Jobs and tests where no kubelet runs pods: each is run as a process of this machine.
+"""A chart's Jobs and tests where no kubelet runs pods: each runs as a process of this machine.
 
 The process has the arguments of the pod's container and the token of its ServiceAccount, so that
-it may do no more than the chart's roles allow; then the pod is told to have ended as it did. Real
-helm waits for real Jobs meanwhile.
+it may do no more than the chart's roles allow. The pod's status then says that it ended as the
+process did. Real helm waits for real Jobs meanwhile.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ JOBS = "app.kubernetes.io/component in (install, release, check)"
 
 
 def account_kubeconfig(api: Api, namespace: str, account: str, folder: Path) -> Path:
-    """A file by which to be a ServiceAccount."""
+    """Write a kubeconfig with the token of a ServiceAccount, and return its path."""
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
     token = api.request("POST", path, {"spec": {}})["status"]["token"]
     document = yaml.safe_load(Path(KUBECONFIG).read_text())
@@ -46,7 +46,7 @@ def account_kubeconfig(api: Api, namespace: str, account: str, folder: Path) -> 
 
 
 class Jobs:
-    """Runs pods of a namespace, as long as it is open.
+    """Runs the pods of a namespace while its context is open.
 
     Args:
         namespace: Namespace of the release.
@@ -94,7 +94,7 @@ class Jobs:
                 self._api.request("PATCH", path, body, content_type=MERGE)
 
     def _played(self, pod: Document) -> str:
-        """The phase in which a pod ends."""
+        """Run a pod's container as a process, and return the phase in which the pod ends."""
         (container,) = pod["spec"]["containers"]
         assert "/walras-operator:" in container["image"], container["image"]
         account = pod["spec"]["serviceAccountName"]

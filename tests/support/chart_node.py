@@ -29,7 +29,7 @@ class ChartNode:
 
     Args:
         name: Name of the node, of its pod's namespace, and of the entitlement.
-        pods: Where the node's pods are made, among other pods.
+        pods: Pods of this machine, to which those of the node are added.
     """
 
     def __init__(self, name: str, pods: RealPods) -> None:
@@ -58,7 +58,7 @@ class ChartNode:
             self._delete(path)
 
     def run_job(self) -> int:
-        """Make a job with a pod that runs on this machine; the process in it."""
+        """Create a job with a pod that runs on this machine, and return the PID of its process."""
         pod = self._make(PODS, self._pod(), self.name)
         process = self.pods.start(pod["metadata"]["uid"])
         path = PODS.path(self.name, "train", "status")

@@ -1,8 +1,8 @@
-"""A cluster with a real node, by what an administrator has: kubectl, helm, and that node's shell.
+"""A cluster with a real node, used with an administrator's tools: kubectl, helm, the node's shell.
 
-``KUBECONFIG`` names an administrator's file. ``WALRAS_KUBE`` names a program that gives the node's
-runtime an image (``image ARCHIVE``), and kills and starts kubelet, containerd and apiserver
-(``restart PART``).
+``KUBECONFIG`` names an administrator's kubeconfig. ``WALRAS_KUBE`` names a program that loads an
+image into the node's runtime (``image ARCHIVE``), and kills and starts kubelet, containerd and
+apiserver (``restart PART``).
 """
 
 from __future__ import annotations
@@ -32,11 +32,15 @@ Document = dict[str, Any]
 
 
 class ToolError(Exception):
-    """A command failed; the text is what it said."""
+    """A failure of a command; the message has the command and its output."""
 
 
 def run(*command: str, stdin: str | None = None) -> str:
-    """Run a command, and return what it prints."""
+    """Run a command, and return its output.
+
+    Raises:
+        ToolError: The command failed.
+    """
     done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
     if done.returncode:
         said = (done.stderr or done.stdout).strip()
@@ -46,7 +50,7 @@ def run(*command: str, stdin: str | None = None) -> str:
 
 @cache
 def clients() -> Path:
-    """The folder with kubectl and helm."""
+    """Return the folder with kubectl and helm, which are downloaded if they are not there."""
     return Path(run(sys.executable, str(ROOT / "tools/kubernetes_clients.py")).strip())
 
 
@@ -72,7 +76,7 @@ def api() -> API:
 
 
 def get(path: str) -> Document:
-    """An object or a list of the API server; an empty one if it is not there, or no server."""
+    """Return an object or a list of the API server; an empty one if it does not exist."""
     try:
         return api().call("GET", path)
     except RefusedError as refused:
@@ -82,7 +86,7 @@ def get(path: str) -> Document:
 
 
 def answers() -> bool:
-    """Whether the API server does."""
+    """Return whether the API server answers."""
     try:
         return bool(api().call("GET", "/api/v1/namespaces/default"))
     except Exception:  # noqa: BLE001 - whatever it is, there is no answer
@@ -90,14 +94,14 @@ def answers() -> bool:
 
 
 def pods(namespace: str, labels: str = "") -> list[Document]:
-    """The pods of a namespace that are not being deleted, by name."""
+    """Return the pods of a namespace that are not being deleted, sorted by name."""
     found = get(f"/api/v1/namespaces/{namespace}/pods?labelSelector={labels}").get("items", ())
     staying = [each for each in found if "deletionTimestamp" not in each["metadata"]]
     return sorted(staying, key=lambda each: str(each["metadata"]["name"]))
 
 
 def containers(pod: Document) -> list[str]:
-    """The IDs of a pod's running containers."""
+    """Return the IDs of a pod's running containers."""
     return [
         each["containerID"].rpartition("/")[2]
         for each in pod.get("status", {}).get("containerStatuses", ())
@@ -106,7 +110,7 @@ def containers(pod: Document) -> list[str]:
 
 
 def ready(document: Document) -> bool:
-    """Whether an object's summary condition is true."""
+    """Return whether an object's condition Ready is true."""
     return any(
         each["type"] == "Ready" and each["status"] == "True"
         for each in document.get("status", {}).get("conditions", ())
@@ -117,7 +121,7 @@ class Node:
     """The node that this machine is.
 
     Args:
-        without: Name of a node that is another machine.
+        without: Name of a node of the cluster that is another machine.
 
     Attributes:
         name: Name of the node in the cluster.
@@ -133,7 +137,7 @@ class Node:
         self.cgroups = NodeCgroups.here()
 
     def load(self, archive: Path) -> None:
-        """Give the runtime an image."""
+        """Load an image from an archive into the node's runtime."""
         self._do("image", str(archive))
 
     def restart(self, part: str) -> None:

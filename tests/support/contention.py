@@ -1,15 +1,17 @@
-"""Penalties of colocation that stand in for those of the Cooper paper, which are not public.
+"""Penalties of colocation that replace those of the Cooper paper, which are not public.
 
-Of contention the paper prints only Table I. A world draws the disutilities of n jobs beside n:
+The paper prints only the bandwidths of Table I. Each function draws the disutilities of n agents
+beside each other, shape (n, n), by one model of contention:
 
-- *additive*: every agent feels a co-runner's pressure alike, from a level of its own;
-- *product*: sensitivity of the one times pressure of the other, the usual first model of
-  contention, as in Bubble-Up; *noisy* the same with variance between runs;
-- *two resources*: sensitivity and pressure for bandwidth and for cache, side by side;
-- *cache*: footprints that fit together cost little, others their excess, by sensitivity;
-- *saturating*: Table I's GB/s, with stalls that set in as a processor's bandwidth saturates, and
-  a sensitivity that grows with an agent's own demand;
-- *opposed*, apart: a third of the agents prefer what the others shun.
+- *additive*: a level of the agent plus the pressure of its co-runner, which all feel alike;
+- *product*: the sensitivity of the agent times the pressure of its co-runner, the usual first model
+  of contention, as in Bubble-Up; *noisy* is the same with variance between runs;
+- *two resources*: the sum of such products for bandwidth and for cache;
+- *cache*: footprints that fit together cost little, others their excess times the sensitivity;
+- *saturating*: bandwidths of Table I, with stalls that set in as a processor's bandwidth saturates,
+  and a sensitivity that grows with an agent's own demand;
+- *opposed*, which is no model of contention: a third of the agents prefer the co-runners that the
+  others avoid.
 """
 
 from __future__ import annotations
@@ -27,34 +29,34 @@ if TYPE_CHECKING:
 SPARK = [25.05, 21.03, 10.06, 21.06, 0.32, 14.66, 5.69, 23.44, 14.59]
 PARSEC = [0.99, 0.15, 3.34, 0.93, 1.80, 5.52, 0.57, 18.53, 0.07, 0.05, 4.00]
 BANDWIDTH = np.array([*SPARK, *PARSEC])
-"""Memory intensity of the paper's 20 jobs, GB/s (Table I)."""
+"""Memory bandwidth of the paper's 20 jobs, in GB/s (Table I)."""
 
 JOBS = len(BANDWIDTH)
 
 
 def additive(draw: Generator, n: int) -> Floats:
-    """Draw a level of the one plus a pressure of the other."""
+    """Draw a level of each agent plus a pressure of each co-runner."""
     return draw.uniform(0, 0.3, (n, 1)) + draw.uniform(0, 0.4, n)
 
 
 def product(draw: Generator, n: int) -> Floats:
-    """Draw a sensitivity of the one times a pressure of the other."""
+    """Draw a sensitivity of each agent times a pressure of each co-runner."""
     return np.outer(draw.uniform(0.1, 1, n), draw.uniform(0.02, 0.5, n))
 
 
 def noisy(draw: Generator, n: int) -> Floats:
-    """Draw products, and variance between runs."""
+    """Draw products with noise for the variance between runs."""
     return product(draw, n) + draw.normal(0, 0.03, (n, n))
 
 
 def two_resources(draw: Generator, n: int) -> Floats:
-    """Draw a sum of two products, and little noise."""
+    """Draw sums of two products, with little noise."""
     both = draw.uniform(0, 0.6, (n, 2)) @ draw.uniform(0, 0.5, (2, n))
     return np.asarray(both + draw.normal(0, 0.01, (n, n)))
 
 
 def cache(draw: Generator, n: int) -> Floats:
-    """Draw footprints that cost by what does not fit, and little noise."""
+    """Draw losses by the part of two footprints that does not fit, with little noise."""
     footprint, sensitive = draw.uniform(0.05, 1, n), draw.uniform(0.1, 0.6, n)
     together = footprint[:, None] + footprint
     excess = np.maximum(0, together - 0.8) / together
@@ -63,7 +65,7 @@ def cache(draw: Generator, n: int) -> Floats:
 
 
 def saturating(draw: Generator, n: int) -> Floats:
-    """Draw stalls as the bandwidth of both together saturates; all of Table I for 20 jobs."""
+    """Draw stalls as the bandwidth of both together saturates; 20 agents have Table I's jobs."""
     demand = BANDWIDTH if n == JOBS else draw.choice(BANDWIDTH, n)
     sensitive = (0.05 + 0.95 * demand / (demand + 6)) * draw.uniform(0.6, 1.4, n)
     saturated = 1 / (1 + np.exp((30 - demand[:, None] - demand) / 5))
@@ -72,14 +74,14 @@ def saturating(draw: Generator, n: int) -> Floats:
 
 
 def opposed(draw: Generator, n: int) -> Floats:
-    """Draw one taste, of which a third of the agents have the opposite."""
+    """Draw one preference, of which a third of the agents have the opposite."""
     taste = np.where(np.arange(n) % 3 == 0, -1.0, 1.0)
     loss = 0.4 + np.outer(taste, draw.uniform(-0.3, 0.3, n))
     return np.asarray(loss + draw.normal(0, 0.02, (n, n)))
 
 
 def sample(draw: Generator, truth: Floats, density: float) -> Floats:
-    """Keep a part of the entries, one at least, drawn without replacement; NaN are the others."""
+    """Return a random part of the entries, at least one of them; the others are NaN."""
     kept = draw.permutation(truth.size)[: max(1, round(density * truth.size))]
     measured = np.full(truth.size, np.nan)
     measured[kept] = truth.ravel()[kept]
@@ -87,7 +89,7 @@ def sample(draw: Generator, truth: Floats, density: float) -> Floats:
 
 
 def column_means(measured: Floats) -> Floats:
-    """Fill in the mean of the column, or of everything if nothing in it is measured."""
+    """Replace each NaN by the mean of its column, or of all entries if the column has none."""
     known = ~np.isnan(measured)
     count = known.sum(axis=0)
     total = np.where(known, measured, 0).sum(axis=0)

@@ -22,7 +22,7 @@ LARGEST = 2**24
 
 @contextmanager
 def served(*arguments: str, folder: str | Path = "/") -> Iterator[str]:
-    """A dashboard's server, started in a folder; the URL with the token by which it is opened."""
+    """Run a dashboard's server in a folder, and yield the URL that opens it, with its token."""
     with start("dashboard", *arguments, "--port", "0", folder=folder) as process:
         assert process.stdout is not None
         assert process.stderr is not None

@@ -27,22 +27,22 @@ SECONDS = 1800  # several times what any of the tests takes beside other work
 BOOTS = 3
 """Most boots: now and then, the kernel panics on an emulated CPU that has lost its timer.
 
-What has begun is not begun again.
+A command that has begun is not run again.
 """
-PANIC = 120.0  # seconds in which that happens
+PANIC = 120.0  # seconds after the start of a boot within which that happens
 
 in_a_guest = pytest.mark.guest
 
 
 class Inside(NamedTuple):
-    """How a command in the guest went; status is None if the guest never got that far."""
+    """Result of a command in the guest; status is None if the command never ended."""
 
     status: int | None
     output: str
 
 
 def run_inside(command: str, folders: Iterable[Path], *, smp: str, cgroup: str) -> Inside:
-    """Run a shell command in the first of the folders, which are at their paths in the guest."""
+    """Run a shell command in the first of the folders, which a guest has at the same paths."""
     options = ["--smp", smp, "--cgroup", cgroup, "--timeout", str(SECONDS)]
     options += [option for folder in folders for option in ("--dir", str(folder))]
     script = f'echo begun:; {command}; s=$?; echo "verdict:$s:"; sleep 2; exit $s'
@@ -63,7 +63,7 @@ def run_inside(command: str, folders: Iterable[Path], *, smp: str, cgroup: str) 
 
 
 def copy_distributions(names: Iterable[str], folder: Path) -> None:
-    """Copy installed distributions into a folder, for a guest that has nothing but Python."""
+    """Copy installed distributions into a folder, for a guest that has only Python."""
     for name in names:
         for file in distribution(name).files or ():
             if file.suffix != ".pyc" and not {"..", "tests"} & set(file.parts):
@@ -72,5 +72,5 @@ def copy_distributions(names: Iterable[str], folder: Path) -> None:
 
 
 def compile_ahead(folder: Path) -> None:
-    """Make bytecode of all modules: a guest takes half a minute for it in every new process."""
+    """Compile all modules to bytecode, which takes a guest half a minute in every new process."""
     compileall.compile_dir(folder, quiet=2)

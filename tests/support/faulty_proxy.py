@@ -31,15 +31,15 @@ FAULTS = ("late", "busy", "broken", "expired", "not sent", "not answered", "cut 
 
 
 class FaultyProxy:
-    """The proxy, which listens from the beginning.
+    """The proxy, which listens as soon as it is created.
 
     Args:
         kubeconfig: Administrator's kubeconfig of the API server.
-        seed: Draws the faults.
+        seed: Seed of the random faults.
 
     Attributes:
         rate: Part of the requests that fail.
-        failed: How many requests failed, by fault.
+        failed: Number of requests that failed, by fault.
     """
 
     def __init__(self, kubeconfig: str, seed: int) -> None:

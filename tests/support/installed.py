@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 IMAGES = Path(os.environ.get("WALRAS_IMAGES", ROOT / "build" / "images"))
 PARTS = tuple(IMAGES / f"walras-{part}.tar" for part in ("operator", "agent"))
-"""Archives of what every installation runs; loading one takes a slow node minutes."""
+"""Archives of the images that every installation runs; loading one takes a slow node minutes."""
 
 IMAGE = f"localhost/walras-agent:{version('walras')}"
 """Image in which programs run: it has Python, and the nodes have it already."""
@@ -50,7 +50,7 @@ class Installed:
         self.before: dict[str, dict[str, str | None]] = {}
 
     def install(self) -> None:
-        """Begin the programs, look at them, and install Walras."""
+        """Start the programs, read their files that Walras may change, and install Walras."""
         for archive in PARTS:
             self.node.load(archive)
         begin_programs(self.shared)
@@ -66,16 +66,16 @@ class Installed:
         return settings_of(self.node.cgroups)
 
     def pod(self, part: str) -> dict[str, Any]:
-        """The pod of the operator or the agent; {} while there is none."""
+        """Return the pod of the operator or the agent; {} while there is none."""
         return next(iter(pods(SYSTEM, f"app.kubernetes.io/component={part}")), {})
 
     def close(self) -> None:
-        """Leave nothing behind, and stay at work when that fails."""
+        """Uninstall Walras and end the watcher, as far as that succeeds."""
         withdraw("2m")
         self.watcher.close()
 
     def story(self) -> Iterator[tuple[str, str]]:
-        """Yield what helps to understand a failed test: titles and texts."""
+        """Yield titles and texts that help to understand a failed test."""
         yield "the watcher's log", self.watcher.log.read_text()
         yield from story()
 
@@ -83,7 +83,7 @@ class Installed:
 def begin_programs(
     shared: Shared, patience: float = PATIENCE, quiet: Collection[str] = frozenset()
 ) -> None:
-    """Begin the teams' programs, of which some hardly use their CPUs, and wait until all run."""
+    """Start the teams' programs, and wait until all run; the ``quiet`` ones hardly use CPUs."""
     apply(*map(namespace, TEAMS))
     programs = [(team, each) for team, programs in TEAMS.items() for each in programs]
     scripts = {each: QUIET_PROGRAM if each in quiet else PROGRAM for _, each in programs}
@@ -115,7 +115,7 @@ def withdraw(timeout: str) -> None:
 
 
 def story() -> Iterator[tuple[str, str]]:
-    """Yield what the cluster says after a failed test: titles and texts."""
+    """Yield titles and texts of what the cluster says, after a failed test."""
     for part in ("operator", "agent"):
         selector = f"app.kubernetes.io/component={part}"
         for option in ("--previous=true", "--previous=false"):

@@ -25,9 +25,9 @@ def install(api: Api, definition: dict[str, Any]) -> None:
 
 
 def served(api: Api, path: str) -> bool:
-    """Whether all objects of a kind can be asked for.
+    """Return whether all objects of a kind can be listed.
 
-    An API server of today answers that it is busy until it has read them.
+    A current API server answers that it is busy until it has read them.
     """
     try:
         return api.find(path) is not None

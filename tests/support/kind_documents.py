@@ -143,12 +143,12 @@ def price(pool: str, per_node_hour: str = "1") -> Document:
 
 @dataclass(frozen=True)
 class Wrong:
-    """A document, and the field that is wrong in it.
+    """A document with a wrong field.
 
     Attributes:
-        document: The document.
-        field: The field, as messages name it.
-        by_rule: Whether only a rule finds it.
+        document: Document with the wrong field.
+        field: Wrong field, as messages name it.
+        by_rule: Whether the mistake is found only by a rule, not by the schema.
     """
 
     document: Document
@@ -157,7 +157,7 @@ class Wrong:
 
     @property
     def title(self) -> str:
-        """A name for the test."""
+        """Name for the test."""
         return f"{self.document['kind']} {self.field} {self.document['spec']}"[:120]
 
 

@@ -1,4 +1,4 @@
-"""Kubeconfigs of servers that ask nobody who he is."""
+"""Kubeconfigs of servers that do not authenticate users."""
 
 from __future__ import annotations
 

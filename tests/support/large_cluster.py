@@ -44,7 +44,7 @@ _MEMORY = "64Gi"  # of a node: enough for all, so that nothing moves by itself
 
 
 def now() -> str:
-    """The time as Leases have it."""
+    """Return the current time in the format of Leases."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
@@ -91,7 +91,7 @@ class LargeCluster:
                 self._kubelets.start()
 
     def close(self) -> None:
-        """Remove all that was made but namespaces and definitions."""
+        """Remove all that was created except namespaces and definitions."""
         self._closed.set()
         if self._kubelets.is_alive():
             self._kubelets.join()
@@ -109,7 +109,7 @@ class LargeCluster:
         self.all(self.delete, [plans.path(name=node) for node in self.nodes])
 
     def all(self, do: Callable[[Any], object], each: Iterable[Any]) -> None:
-        """Do the same with many at a time."""
+        """Call a function with each of many arguments, several at a time."""
         list(self._pool.map(do, each))
 
     def change(self, path: str, patch: Document) -> Document:
@@ -124,7 +124,7 @@ class LargeCluster:
             self.api.request("DELETE", path, query={"gracePeriodSeconds": 0})
 
     def told(self, path: str) -> bool:
-        """Whether an object's status says that it was decided about as it is now."""
+        """Return whether an object's condition Ready is about its current generation."""
         found = self.api.request("GET", path, timeout=30)
         conditions = found.get("status", {}).get("conditions", ())
         ready = [each for each in conditions if each["type"] == "Ready"]
@@ -132,7 +132,7 @@ class LargeCluster:
         return any(each.get("observedGeneration") == generation for each in ready)
 
     def unready(self) -> set[str]:
-        """Nodes that are not ready, as far as the control plane knows."""
+        """Return the nodes that are not ready, as far as the control plane knows."""
         found = self.api.request("GET", NODES.path(), query={"resourceVersion": 0}, timeout=30)
         ready = {
             node["metadata"]["name"]

@@ -1,4 +1,4 @@
-"""A real API server, as plain requests: what is sent and what comes back is looked at as it is."""
+"""A real API server by plain requests, so that tests see exactly what is sent and answered."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class RefusedError(Exception):
-    """An answer that is not 2xx."""
+    """An answer of the API server with another status than 2xx."""
 
     code: int
     message: str
@@ -38,7 +38,7 @@ class API:
 
     @classmethod
     def connect(cls, kubeconfig: str | None = None) -> API:
-        """Return the cluster of a file, or else the one that KUBECONFIG names."""
+        """Return a client of the cluster in a kubeconfig, or else in the one of KUBECONFIG."""
         return cls(config.new_client_from_config(kubeconfig))
 
     def call(
@@ -53,7 +53,7 @@ class API:
         """Make a request; a patch is merged, unless ``kind`` names another content type.
 
         Raises:
-            RefusedError: it was refused.
+            RefusedError: The API server refused it.
         """
         merge = "application/merge-patch+json" if method == "PATCH" else "application/json"
         request = self._client.param_serialize(
@@ -72,17 +72,17 @@ class API:
         return made
 
     def table(self, path: str) -> Document:
-        """Return what kubectl prints."""
+        """Return the table of objects that kubectl prints."""
         return self.call("GET", path, accept=self._TABLE)
 
     def apply(self, path: str, document: Document, manager: str) -> Document:
-        """Apply a document by the API server (server-side apply)."""
+        """Apply a document for a field manager (server-side apply)."""
         whole = f"{path}?fieldManager={manager}"
         return self.call("PATCH", whole, document, kind="application/apply-patch+yaml")
 
     @contextmanager
     def made(self, path: str, document: Document) -> Iterator[Document]:
-        """Make an object, and remove it at the end."""
+        """Create an object, and remove it at the end."""
         name = document["metadata"]["name"]
         with suppress(RefusedError):
             self.call("DELETE", f"{path}/{name}")
@@ -125,7 +125,7 @@ class API:
         raise TimeoutError(f"{definition['metadata']['name']} is not served after 60 s")
 
     def _wait_until_gone(self, path: str) -> None:
-        """Wait for a deletion, which others would otherwise take for an object that stays."""
+        """Wait for a deletion; otherwise, later tests might find the object and keep it."""
         for _ in range(600):
             try:
                 self.call("GET", path)

@@ -12,7 +12,14 @@ if TYPE_CHECKING:
 
 
 def machine(nodes: int = 1, caches: int = 1, cores: int = 4, threads: int = 1) -> Topology:
-    """``nodes`` of ``caches`` L3s of ``cores``; siblings are numbered far apart, as by a BIOS."""
+    """Return a machine whose sibling threads are numbered far apart, as by most firmware.
+
+    Args:
+        nodes: Number of NUMA nodes, each of which is a socket.
+        caches: Number of L3 caches of each NUMA node.
+        cores: Number of cores of each L3 cache.
+        threads: Number of threads of each core.
+    """
     total = nodes * caches * cores
     return Topology(
         tuple(

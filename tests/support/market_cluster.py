@@ -45,14 +45,14 @@ PATHS = {
 
 
 def path_of(document: Document) -> str:
-    """Return where objects of its kind and namespace are."""
+    """Return the API path of a document's kind and namespace."""
     group, plural = PATHS[document["kind"]]
     namespace = document["metadata"].get("namespace")
     return f"{group}/namespaces/{namespace}/{plural}" if namespace else f"{group}/{plural}"
 
 
 class MarketCluster:
-    """The cluster of a kubeconfig, for as long as a test needs it."""
+    """A market on the cluster of a kubeconfig, which exists as long as a test needs it."""
 
     def __init__(self, kubeconfig: str, folder: Path) -> None:
         self.kubeconfig, self.folder = kubeconfig, folder
@@ -76,7 +76,7 @@ class MarketCluster:
                 self.api.request("DELETE", path, query={"gracePeriodSeconds": 0})
 
     def _beat(self) -> None:
-        """Do what kubelets do, for nodes to stay ready: after 40 s without that they are not."""
+        """Report nodes as ready, as kubelets do: after 40 s without a report they are not ready."""
         while not self._closed.wait(10):
             for node in tuple(self._nodes):
                 beat = {"type": "Ready", "status": "True", "lastHeartbeatTime": _now()}
@@ -84,7 +84,7 @@ class MarketCluster:
                     self.change(f"/api/v1/nodes/{node}/status", {"status": {"conditions": [beat]}})
 
     def read(self, path: str) -> Document | None:
-        """Return an object or a list; None if there is none, or not yet one of that kind."""
+        """Return an object or a list; None if it does not exist, or its kind is not yet served."""
         try:
             return self.api.find(path)
         except ApiError as error:
@@ -93,7 +93,7 @@ class MarketCluster:
             raise
 
     def namespace(self, name: str) -> None:
-        """Make a namespace, once what the last test had of that name is gone."""
+        """Create a namespace, once one of that name from an earlier test is gone."""
         path = f"/api/v1/namespaces/{name}"
         assert eventually(lambda: "deletionTimestamp" not in self._metadata(path), 60)
         with suppress(ApiError):
@@ -106,7 +106,7 @@ class MarketCluster:
         return found
 
     def make(self, *documents: Document) -> None:
-        """Make objects, as `worlds` builds them."""
+        """Create objects, as `worlds` builds them."""
         for document in documents:
             self._make(document)
 
@@ -140,7 +140,7 @@ class MarketCluster:
         self.api.request("DELETE", path, query={"gracePeriodSeconds": 0})
 
     def agents_live(self, nodes: Iterable[str], seconds: int = 3600) -> None:
-        """Renew the Leases of nodes' agents, for so many seconds."""
+        """Renew the Leases of nodes' agents for a number of seconds."""
         for node in nodes:
             name = f"walras-agent-{node}"
             spec = {
@@ -156,7 +156,7 @@ class MarketCluster:
                 self.change(f"{LEASES}/{name}", {"spec": spec})
 
     def agents_answer(self, cpus: int = 16) -> None:
-        """Have every agent report that it enforces its node's plan."""
+        """Write for every agent that it enforces its node's plan."""
         for each in self.api.request("GET", f"{OURS}/nodeallocations")["items"]:
             grants = each["spec"].get("grants") or []
             epoch = each["spec"]["epoch"]
@@ -197,14 +197,14 @@ class MarketCluster:
         assert eventually(self.cleared, 240), log.read_text()
 
     def forget_operators(self) -> None:
-        """Remove the Leases of all operators, also of those that other tests have had."""
+        """Remove the Leases of all operators, also of those of earlier tests."""
         query = {"fieldSelector": "metadata.name=walras-operator"}
         for each in self.api.request("GET", kinds.LEASES.path(), query=query)["items"]:
             metadata = each["metadata"]
             self.delete(kinds.LEASES.path(metadata["namespace"], metadata["name"]))
 
     def cleared(self) -> bool:
-        """Whether the Market says that it was cleared, and every job was decided about."""
+        """Return whether the Market's status has an epoch, and every job's status conditions."""
         market = self.read(f"{OURS}/markets/default") or {}
         jobs = self.api.request("GET", f"{OURS}/marketjobs")["items"]
         return "epoch" in market.get("status", {}) and all(
@@ -212,7 +212,7 @@ class MarketCluster:
         )
 
     def enforced(self) -> bool:
-        """Whether every pod that was granted something is said to have it."""
+        """Return whether jobs' statuses count all pods with a grant as enforced."""
         jobs = self.api.request("GET", f"{OURS}/marketjobs")["items"]
         counts = [each.get("status", {}).get("counts", {}) for each in jobs]
         return all(each.get("granted") == each.get("enforced") for each in counts)
@@ -244,7 +244,7 @@ def _topology(cpus: int) -> Document:
 
 
 def _runnable(spec: Document) -> Document:
-    """Add the fields that the API server demands of a pod, and have no controller manage it."""
+    """Return a pod's spec with the fields that the API server demands, without those of None."""
     containers = [{"image": "none", **each} for each in spec["containers"]]
     return {
         "automountServiceAccountToken": False,

@@ -18,8 +18,8 @@ class MeasuredPods(RealPods):
     """Pods whose programs begin inside of their container.
 
     Args:
-        tree: The machine's cgroups.
-        beside: Mounts of further hierarchies of v1 that are to have the same groups.
+        tree: Cgroups of the machine.
+        beside: Mounts of further v1 hierarchies in which the same groups are created.
     """
 
     def __init__(self, tree: CgroupTree, *beside: Path) -> None:
@@ -32,11 +32,11 @@ class MeasuredPods(RealPods):
         return {*super().mounts(), *map(str, self.beside)}
 
     def pod(self, uid: str) -> str:
-        """The group of a pod."""
+        """Return the group of a pod."""
         return pod_group(self.layout, uid)
 
     def run(self, uid: str, *argv: str) -> subprocess.Popen[bytes]:
-        """Start a pod with a program, whose output can be read; return when it is in its place."""
+        """Start a program in a pod; return it once it is in the pod, with a pipe for its output."""
         self.make(self.pod(uid))
         self.make(self.container(uid))
         procs = [Path(f"{mount}{self.container(uid)}/cgroup.procs") for mount in self.mounts()]

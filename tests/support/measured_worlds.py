@@ -1,7 +1,7 @@
-"""A cluster whose agents measure pods: programs that speed up as Amdahl's law says, and time.
+"""A cluster whose agents measure pods of programs that follow Amdahl's law, while time passes.
 
 Agents answer as the real ones do, as far as an operator can tell: a measurement is made once, takes
-its time, is lost with an agent that is started anew, and is reported until the next one.
+time, is lost if its agent is restarted, and is reported until the next one.
 """
 
 from __future__ import annotations
@@ -58,16 +58,16 @@ def counts(held: int) -> list[int]:
 
 @dataclass
 class Cluster:
-    """A world, and what happens in it.
+    """A world in which the operator decides and agents measure.
 
     Attributes:
-        world: The world as it is now.
+        world: Current state of the world.
         truth: True parallel fractions, by job.
         pace: Progress of every job in a second on one core.
-        dead: Nodes whose agent is not there.
+        dead: Nodes without an agent.
         mute: Nodes whose agent does not measure.
-        wrong: Fields of agents' reports that are replaced, by node.
-        made: IDs of the measurements that agents have begun, each time that they did.
+        wrong: Fields that replace those of agents' reports, by node.
+        made: IDs of the measurements that agents have begun, once for each time.
         deaf: Kinds of objects that cannot be written.
     """
 
@@ -85,7 +85,7 @@ class Cluster:
     reports: dict[str, Document] = field(default_factory=dict)
 
     def step(self, seconds: int = STEP, *, leader_changes: bool = False) -> Decision:
-        """Decide, write, and let some time go by in which agents do their part."""
+        """Decide, write the decision, and let time pass, in which agents act on it."""
         agents = frozenset(each.metadata.name for each in self.world.objects.nodes) - self.dead
         known = replace(self.world, now=f"{self.now:%Y-%m-%dT%H:%M:%SZ}", agents=agents)
         decision = decide(known)
@@ -99,7 +99,7 @@ class Cluster:
             self.step()
 
     def _written(self, decision: Decision) -> Decision:
-        """Leave out what cannot be written."""
+        """Return a decision without the objects that cannot be written."""
         return replace(
             decision,
             nodes=() if "NodeAllocation" in self.deaf else decision.nodes,

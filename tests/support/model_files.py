@@ -28,7 +28,7 @@ class Machine:
 
     Attributes:
         version: Version of the cgroup interface.
-        cpus: How many CPUs there are.
+        cpus: Number of CPUs.
         nested: Whether a group must keep the CPUs that its children have.
         oom_kills: Groups whose tasks were killed for want of memory, in order.
     """
@@ -44,12 +44,12 @@ class Memory:
     """The memory of a group's own tasks, in bytes.
 
     Attributes:
-        anonymous: Cannot be reclaimed, as there is no swap.
-        reclaimable: Cached files.
-        hot: The part of the cached files that the tasks keep reading: what of it is reclaimed
-            is read back, which counts as refaults.
-        growth: By this much ``anonymous`` grows in every `ModelKernel.elapse`, and between the
-            agent's last look and each of its writes to the group's limits.
+        anonymous: Anonymous memory, which cannot be reclaimed, as there is no swap.
+        reclaimable: Memory of cached files, which can be reclaimed.
+        hot: Part of the cached files that the tasks keep reading: if it is reclaimed, it is read
+            back, which counts as refaults.
+        growth: Growth of ``anonymous`` in every `ModelKernel.elapse`, and between the agent's last
+            look and each of its writes to the group's limits.
     """
 
     anonymous: int = 0
@@ -85,13 +85,13 @@ class Group:
     kills: bool = True  # at the hard limit; tasks wait there otherwise (v1)
 
     def subtree(self) -> Iterator[Group]:
-        """The group itself and all below it, parents first."""
+        """Yield the group itself and all groups below it, parents first."""
         yield self
         for child in self.children.values():
             yield from child.subtree()
 
     def lineage(self) -> Iterator[Group]:
-        """The group itself, its parent, and so on up."""
+        """Yield the group itself, its parent, and so on up to the top."""
         group: Group | None = self
         while group is not None:
             yield group
@@ -111,14 +111,14 @@ class Group:
 
 
 class Refused(Exception):  # noqa: N818 - as the kernel says it
-    """The kernel's answer, before it has a file's name."""
+    """An error number with which the kernel refuses an access; the file is not named."""
 
     def __init__(self, number: int) -> None:
         self.errno = number
 
 
 class File(NamedTuple):
-    """A file of every group; nothing to read, or to write, where None."""
+    """A file of every group; ``read`` or ``write`` is None if it cannot be read or written."""
 
     read: Callable[[Machine, Group], str] | None
     write: Callable[[Machine, Group, str], None] | None = None
@@ -155,7 +155,7 @@ def _read_effective(kind: str) -> Callable[[Machine, Group], str]:
 
 
 def write_cpuset(kind: str) -> Callable[[Machine, Group, str], None]:
-    """How ``cpuset.cpus`` and ``cpuset.mems`` are written."""
+    """Return the function that writes ``cpuset.cpus`` or ``cpuset.mems``."""
 
     def write(machine: Machine, group: Group, text: str) -> None:
         _require(group.parent, errno.EACCES)
@@ -252,7 +252,7 @@ def _write_max(machine: Machine, group: Group, text: str) -> None:
 
 
 def _bytes(text: str) -> int:
-    """``memparse``, in whole pages; nothing is nought."""
+    """Return the bytes of a text as ``memparse`` reads it, in whole pages; 0 if it is empty."""
     scale = "kmgtpe".find(text[-1:].lower()) + 1 if text else 0
     digits = text[:-1] if scale else text
     amount = _number(digits) if digits else 0
@@ -260,7 +260,7 @@ def _bytes(text: str) -> int:
 
 
 def grow(machine: Machine, group: Group) -> None:
-    """Let a group's tasks, if it has any, take what they take at a time."""
+    """Let a group's tasks, if it has any, take the memory by which they grow."""
     if group.memory.growth and group.tasks:
         charge(machine, group, group.memory.growth, "anonymous")
 
@@ -268,7 +268,7 @@ def grow(machine: Machine, group: Group) -> None:
 def charge(
     machine: Machine, group: Group, amount: int, kind: Literal["anonymous", "reclaimable"]
 ) -> None:
-    """Give tasks memory; from groups at their limit some is taken first, by force if need be."""
+    """Give a group's tasks memory; groups over a limit reclaim some, and then kill or refuse."""
     setattr(group.memory, kind, getattr(group.memory, kind) + amount)
     for above in group.lineage():
         limit = min(_limit(above, "memory.max"), _limit(above, "memory.limit_in_bytes"))
@@ -290,7 +290,7 @@ def _limit(group: Group, file: str) -> int:
 
 
 def _reclaim(group: Group, amount: int) -> int:
-    """Take cached files from a group and those below; returns how many bytes could be had."""
+    """Reclaim cached files of a group and those below it; return the number of bytes reclaimed."""
     left = amount
     for each in group.subtree():
         taken = min(left, each.memory.reclaimable)
@@ -300,7 +300,7 @@ def _reclaim(group: Group, amount: int) -> int:
 
 
 def _kill_above(machine: Machine, group: Group, limit: int) -> None:
-    """The OOM killer: the largest goes first, until the rest fits."""
+    """Kill the tasks of the largest groups until a group fits its limit, as the OOM killer does."""
     while group.usage > limit:
         victim = max(group.subtree(), key=lambda each: (each.memory.anonymous, each.path))
         if not victim.memory.anonymous:
@@ -320,7 +320,10 @@ def _read_limit_v1(file: str) -> Callable[[Machine, Group], str]:
 
 
 def _write_limit_v1(file: str) -> Callable[[Machine, Group, str], None]:
-    """``mem_cgroup_resize_max``: the limit is refused where reclaim does not get there."""
+    """Return the function that writes a limit, which is refused if usage cannot be reclaimed to it.
+
+    In the kernel, this is ``mem_cgroup_resize_max``.
+    """
 
     def write(machine: Machine, group: Group, text: str) -> None:
         _require(group.parent, errno.EINVAL)

@@ -37,14 +37,20 @@ STALL_PER_PAGE = 0.0001  # seconds; a read from a fast disk
 
 
 class Stopped(BaseException):
-    """The agent is no more, as if it had been killed right before this write.
+    """The end of the agent, as if it had been killed right before a write.
 
-    No `Exception`, so that nothing in the agent takes it for one to be handled.
+    It is no `Exception`, so that nothing in the agent handles it.
     """
 
 
 class Write(NamedTuple):
-    """One that was tried; ``refused`` is the kernel's answer if it did not take it."""
+    """An attempt of the agent to write a file.
+
+    Attributes:
+        setting: File of a cgroup.
+        value: Value that it wrote.
+        refused: Error number of the kernel; None if the write succeeded.
+    """
 
     setting: CgroupFile
     value: str
@@ -56,12 +62,12 @@ class ModelKernel:
 
     Args:
         version: Version of the cgroup interface.
-        cpus: How many CPUs there are.
-        numa: How many NUMA nodes there are.
+        cpus: Number of CPUs.
+        numa: Number of NUMA nodes.
         nested: Whether v2 refuses to narrow a parent below a child, as kernels before 6.1 do.
 
     Attributes:
-        writes: All that the agent tried, in order.
+        writes: All writes that the agent tried, in order.
         oom_kills: Groups whose tasks were killed for want of memory, in order.
     """
 
@@ -94,7 +100,7 @@ class ModelKernel:
         """Write a file, as `Cgroups` does.
 
         Raises:
-            Stopped: `stop_after` had it so.
+            Stopped: The writes that `stop_after` allows have happened.
         """
         if self._left is not None:
             if self._left == 0:
@@ -131,10 +137,10 @@ class ModelKernel:
         """Make a group, and those above it, as the kubelet and a container runtime do.
 
         Args:
-            group: Its path.
-            tasks: How many run in it.
-            cpus: What it has in ``cpuset.cpus``; by default nothing in v2, and in v1, where tasks
-                could not run with nothing, what the parent has.
+            group: Path of the group.
+            tasks: Number of tasks that run in it.
+            cpus: Content of its ``cpuset.cpus``; by default nothing in v2, and in v1, where tasks
+                could not run with nothing, that of the parent.
             memory: Memory of its tasks.
         """
         made = self._root
@@ -156,8 +162,8 @@ class ModelKernel:
         """Remove a group and all below it, with their tasks.
 
         Args:
-            group: Its path.
-            while_open: The agent's next access has opened the file before.
+            group: Path of the group.
+            while_open: Whether the agent's next access has opened its file before the removal.
         """
         found = self._group(group)
         assert found is not None, group
@@ -177,31 +183,31 @@ class ModelKernel:
         self._failures.setdefault((on, setting), []).extend([number] * times)
 
     def stop_after(self, writes: int) -> None:
-        """Let this many more writes happen, and no other one until `go_on`."""
+        """Let a number of further writes happen, and no other one until `go_on`."""
         self._left = writes
 
     def go_on(self) -> None:
-        """The agent has been started again."""
+        """Let all writes happen again, after the agent has been restarted."""
         self._left = None
 
     def set_by_others(self, setting: CgroupFile, value: str) -> None:
-        """Write as kubelet, runtime and systemd do: the log has only what the agent did."""
+        """Write a file as kubelet, runtime and systemd do, without an entry in ``writes``."""
         self._write(setting, value)
 
     def memory_of(self, group: str) -> Memory:
-        """The memory of a group's own tasks, to look at or change."""
+        """Return the memory of a group's own tasks, which a test may change."""
         found = self._group(group)
         assert found is not None, group
         return found.memory
 
     def tasks_of(self, group: str) -> int:
-        """How many tasks a group has."""
+        """Return the number of tasks of a group."""
         found = self._group(group)
         assert found is not None, group
         return found.tasks
 
     def offline(self, cpus: Iterable[int]) -> None:
-        """Take CPUs off; v1 takes them out of all groups for good (cpusets.rst, section 1.2)."""
+        """Take CPUs offline; v1 removes them from all groups for good (cpusets.rst, sec. 1.2)."""
         online = self._root.own["cpus"] - CpuSet(cpus)
         assert online
         if self.version == 2:
@@ -216,11 +222,11 @@ class ModelKernel:
             group.own["cpus"] &= online
 
     def online(self, cpus: Iterable[int]) -> None:
-        """Bring CPUs back, for whom they are still listed."""
+        """Bring CPUs online again, for the groups that still list them."""
         self._root.own["cpus"] |= CpuSet(cpus)
 
     def elapse(self, seconds: float = 1.0) -> None:
-        """Let time pass: tasks grow, and read back what they need of the files."""
+        """Let time pass, in which tasks grow and read back reclaimed files that they need."""
         before = {group: group.stall for group in self._root.subtree()}
         for group in before:
             grow(self._machine, group)

@@ -117,8 +117,8 @@ class CpusetDisabled(ModelKernel):
     """A kernel of v2 whose pods can lose the cpuset controller, with all values of its files.
 
     Attributes:
-        enabled: Groups for whose children it is enabled; None for all.
-        refuses: Whether the agent may not enable it.
+        enabled: Groups for whose children the controller is enabled; None for all.
+        refuses: Whether the agent may not enable the controller.
     """
 
     enabled: set[str] | None = None

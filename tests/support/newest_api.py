@@ -1,6 +1,6 @@
 """The API server of a current Kubernetes, as ``tools/newest_api/run up`` starts it.
 
-``WALRAS_NEWEST_API`` names its kubeconfig. What it shows and what not, its README.md says.
+``WALRAS_NEWEST_API`` names its kubeconfig. tools/newest_api/README.md says what it can show.
 """
 
 from __future__ import annotations

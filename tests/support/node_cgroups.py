@@ -1,7 +1,7 @@
-"""Facts: what the cgroups of a node say of its pods' containers, read by no code of Walras.
+"""Facts: reads the cgroups of a node's containers without any code of Walras.
 
-Cgroup v1 and v2, the drivers cgroupfs and systemd, and any runtime: a container's group is below a
-pod's, and its name has the container's ID in it.
+It knows cgroup v1 and v2, the drivers cgroupfs and systemd, and any runtime: a container's group is
+below its pod's, and its name contains the container's ID.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class NodeCgroups:
         return cls(2 if (MOUNT / "cgroup.controllers").exists() else 1)
 
     def containers(self) -> dict[str, str]:
-        """The group of every container of a pod, by the container's ID."""
+        """Return the group of every container of a pod, by the container's ID."""
         top, found = self._mount("cpuset"), {}
         for pods in top.glob("kubepods*"):
             for folder, groups, _ in os.walk(pods):  # which passes over what goes meanwhile
@@ -48,21 +48,21 @@ class NodeCgroups:
         return found
 
     def cpus(self, group: str) -> frozenset[int] | None:
-        """The CPUs that a group's processes may use; None if it is gone."""
+        """Return the CPUs that a group's processes may use; None if the group is gone."""
         file = "cpuset.cpus.effective" if self.version == 2 else "cpuset.cpus"
         text = self._read("cpuset", group, file)
         return None if text is None else parse_cpus(text)
 
     def busy(self, group: str) -> bool:
-        """Whether there are processes in a group."""
+        """Return whether there are processes in a group."""
         return bool(self._read("cpuset", group, "cgroup.procs"))
 
     def processes(self, group: str) -> list[int]:
-        """The processes of a group."""
+        """Return the PIDs of a group's processes."""
         return [int(each) for each in (self._read("cpuset", group, "cgroup.procs") or "").split()]
 
     def oom_kills(self, group: str) -> int:
-        """How many processes of a group the kernel has killed for want of memory."""
+        """Return the number of processes of a group that the OOM killer has killed."""
         file = "memory.events" if self.version == 2 else "memory.oom_control"
         counters = self._read("memory", group, file) or ""
         found = re.search(r"^oom_kill (\d+)$", counters, re.MULTILINE)
@@ -93,13 +93,13 @@ class NodeCgroups:
 
 
 def container_of(group: str) -> str:
-    """The ID of the container whose group this is; empty if it is none's."""
+    """Return the ID of the container that a group belongs to; empty if it belongs to none."""
     found = _CONTAINER.search(group)
     return found[1] if found else ""
 
 
 def parse_cpus(text: str) -> frozenset[int]:
-    """Read a list of CPUs as the kernel writes it, 0-3,8."""
+    """Return the CPUs of a list as the kernel writes it, such as 0-3,8."""
     ranges = (part.partition("-")[::2] for part in text.split(",") if part)
     return frozenset(
         cpu for first, last in ranges for cpu in range(int(first), int(last or first) + 1)

@@ -1,11 +1,11 @@
-"""Chooses (pure): whether what was seen of a node is as it must be at every moment.
+"""Chooses (pure): whether a node's cgroups follow the rules that must hold at every moment.
 
-A CPU has an owner if it is in the cpuset of a pod that is granted whole cores alone. Who owns it is
-known when a plan is settled: its agent says that all of it holds, before and after a look at the
-cgroups. What was seen between two such moments, of plans that follow each other, is judged when the
-later one is there: a CPU must not have had its old and its new owner at once, and one that keeps
-its owner nobody else. Only a container that has just begun may be anywhere, until it has once been
-where it belongs.
+A CPU has an owner if it is in the cpuset of a pod that is granted whole cores alone. Owners are
+known when a plan is settled: its agent says that all of it is enforced, before and after a look at
+the cgroups. The looks between two such moments, for successive plans, are judged at the later one:
+a CPU must not have had its old and its new owner at once, and a CPU that keeps its owner must not
+have had another user. Only a container that has just begun may use any CPU, until it has once been
+in its place.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Plan(NamedTuple):
 
 @dataclass
 class Judge:
-    """Judges what is seen, in the order in which it is.
+    """Judge of looks at the cgroups and of plans, in the order in which they were seen.
 
     Attributes:
         online: CPUs of the node.
@@ -70,7 +70,7 @@ class Judge:
     _seen: list[Sight] = field(default_factory=list)
 
     def see(self, sight: Sight) -> Iterator[str]:
-        """Take note of what containers have; yields what is wrong whatever the plan."""
+        """Note what containers have, and yield violations that can be judged at once."""
         if self._seen and self._seen[-1] == sight:
             return
         before = self._seen[-1] if self._seen else {}
@@ -83,7 +83,7 @@ class Judge:
                 yield f"pod {held.pod}: the kernel killed a process for want of memory"
 
     def hear(self, plan: Plan | None) -> Iterator[str]:
-        """Take note of the plan as it is now; yields what was wrong until now."""
+        """Note the current plan; if it is settled, yield violations since the last settled one."""
         last, self._plan = self._plan, plan
         if plan is None:
             self.owners, self._seen = None, self._seen[-1:]

@@ -1,7 +1,7 @@
-"""A process that watches a node's cgroups while Walras works, and logs what is wrong.
+"""A process that watches a node's cgroups while Walras works, and logs violations of rules.
 
-It looks at all containers some fifty times a second, and takes what two looks in a row agree on:
-one look is not a moment, and its first and its last container may belong to two plans.
+It looks at all containers some fifty times a second, and uses only what two looks in a row agree
+on: a look takes time, so that its first and its last container may belong to two plans.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Cluster:
 
 
 def plan_of(document: dict[str, Any]) -> Plan:
-    """Read a NodeAllocation."""
+    """Return the plan in a NodeAllocation."""
     spec, status = document["spec"], document.get("status", {})
     ready = any(
         each["type"] == "Ready" and each["status"] == "True"
@@ -88,7 +88,7 @@ def plan_of(document: dict[str, Any]) -> Plan:
 
 
 class Watch:
-    """Looks and judges until the process is ended."""
+    """Loop that looks at the cgroups and judges them until the process is ended."""
 
     def __init__(self, node: str, log: Path) -> None:
         self._cgroups, self._cluster = NodeCgroups.here(), Cluster(node)
@@ -153,7 +153,7 @@ class Watcher:
         )
 
     def lines(self) -> list[dict[str, Any]]:
-        """All that it has logged; the last line may not be whole yet."""
+        """Return all documents that the watcher has logged, without an incomplete last line."""
         return [
             json.loads(line)
             for line in self.log.read_text().splitlines(keepends=True)
@@ -166,7 +166,7 @@ class Watcher:
         return [each["violation"] for each in self.lines() if "violation" in each]
 
     def owners(self) -> set[str]:
-        """UIDs of the pods that it has found to own a CPU."""
+        """Return the UIDs of the pods that the watcher has found to own a CPU."""
         return {pod for each in self.lines() for pod in (each.get("owners") or {}).values()}
 
     def close(self) -> None:

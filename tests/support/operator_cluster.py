@@ -66,7 +66,7 @@ class Process:
             return 0, ""
 
     def metric(self, name: str) -> float:
-        """A number of its own, without labels."""
+        """Return the value of one of the operator's own metrics without labels; 0 if unknown."""
         found = re.search(rf"^walras_operator_{name} (\S+)$", self.get("/metrics")[1], re.MULTILINE)
         return float(found[1]) if found else 0.0
 
@@ -145,14 +145,14 @@ class OperatorCluster:
         return text
 
     def node(self, number: int = 1) -> str:
-        """Make a node; its name."""
+        """Create a node, and return its name."""
         name = f"{self.name}-{number}"
         self.make("/api/v1/nodes", {"metadata": {"name": name, "labels": {LABEL: ""}}})
         self._made.append(OURS["NodeAllocation"].path(name=name))
         return name
 
     def pod(self, name: str, node: str) -> str:
-        """Make a pod; its path."""
+        """Create a pod, and return its path."""
         path = f"/api/v1/namespaces/{self.name}/pods"
         spec = {
             "nodeName": node,
@@ -163,7 +163,7 @@ class OperatorCluster:
         return f"{path}/{name}"
 
     def entitlement(self, shares: int = 1, suffix: str = "") -> str:
-        """Make an Entitlement; its path."""
+        """Create an Entitlement, and return its path."""
         name = f"{self.name}{suffix}"
         path = f"{OURS_PATH}/entitlements"
         head = {"apiVersion": "walras.dev/v1alpha1", "kind": "Entitlement"}
@@ -194,7 +194,7 @@ class OperatorCluster:
         return len(found["spec"].get("grants", ())) if found else -1
 
     def events(self) -> list[str]:
-        """Reasons of the Events about the test's own Entitlement."""
+        """Return the reasons of the Events about the test's own Entitlement."""
         found = self.read("/api/v1/namespaces/default/events") or {"items": ()}
         about = [(each["involvedObject"]["name"], each["reason"]) for each in found["items"]]
         return [reason for name, reason in about if name == self.name]
@@ -205,11 +205,11 @@ class OperatorCluster:
         return found["spec"] if found else {}
 
     def writes(self) -> float:
-        """Requests, since the server began, to change an object of Walras."""
+        """Return the number of requests to change an object of Walras, since the server began."""
         return sum(_counted(line) for line in self._call("GET", "/metrics").splitlines())
 
     def everything(self) -> Iterator[Mapping[str, Any]]:
-        """The metadata of all objects that an operator watches."""
+        """Yield the metadata of all objects that an operator watches."""
         for kind in OURS.values():
             yield from self.api.names(kind, {})
         for path in ("/api/v1/nodes", "/api/v1/pods", "/api/v1/namespaces"):

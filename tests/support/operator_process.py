@@ -1,8 +1,8 @@
-"""A process that runs the operator's runtime with a decision of its own, simple enough to foresee.
+"""A process that runs the operator's runtime with a decision of its own, which tests can predict.
 
-Every node that carries the label `LABEL` is to have a NodeAllocation with one core for each of its
-pods, and every Entitlement that carries it a condition that counts those nodes. A pod named
-``poison`` makes the decision raise, and one named ``mute`` what is said of it.
+Every node with the label `LABEL` gets a NodeAllocation with one core for each of its pods, and
+every Entitlement with this label a condition that counts those nodes. A pod named ``poison`` makes
+the whole decision raise an error, and one named ``mute`` only its part with statuses and events.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TIMES = Times(duration=4, deadline=2.5, retry=0.5)
 
 
 def parts(world: World) -> Iterator[Decision]:
-    """Decide as the module says."""
+    """Yield the parts of the decision that this module describes."""
     if any(pod.metadata.name == "poison" for pod in world.objects.pods):
         raise ValueError("a pod that is called poison")
     mine = [node for node in world.objects.nodes if LABEL in node.metadata.labels]

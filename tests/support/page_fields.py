@@ -1,4 +1,4 @@
-"""Fields of what a command prints for scripts, and those that a page of docs/ tells of."""
+"""Fields that a command prints for scripts, compared with those that a page of docs/ describes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 DOCS = Path(__file__).parents[2] / "docs"
 BY_USER = {"lent", "borrowed"}
-"""Fields whose own are users' names."""
+"""Fields whose keys are users' names."""
 
 
 def untold(value: Any, page: str) -> set[str]:
-    """Names of fields that are not in the page's section for scripts."""
+    """Return the names of a value's fields that are not in the page's section for scripts."""
     section = (DOCS / page).read_text().partition("## For scripts")[2]
     assert section
     named = re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", section)))

@@ -1,6 +1,6 @@
-"""Agents of nodes that do not exist: they answer for their NodeAllocations and renew their Leases.
+"""Agents of nodes that do not exist, which answer to NodeAllocations and renew their Leases.
 
-What an agent does on its node is tested elsewhere; here it is what others make of its answers.
+Other tests test what an agent does on its node; these test how others react to its answers.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ if TYPE_CHECKING:
     from operator_cluster import OperatorCluster
 
 Manner = Literal["obeys", "remembers", "tries", "refuses", "dead"]
-"""Does as told; and has had later plans; is never done; may write nothing; was there once."""
+"""Manners of an agent, in this order: it reports its plans as enforced; it reports a later epoch
+that it has had before; it reports a plan as pending; it refuses a plan; or it has left a Lease but
+does not run."""
 
 Document = dict[str, Any]
 DURATION = 3
 PAUSE = 0.2
 REMEMBERED = 9_000_000_000_000
-"""Epoch of a plan that an agent has had, and after which it takes no earlier one."""
+"""Epoch of a plan that an agent has had before, so that it accepts no plan of an earlier epoch."""
 
 
 class PlayedAgent:

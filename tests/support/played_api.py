@@ -35,9 +35,9 @@ class PlayedApi:
     """An API server in this process.
 
     Attributes:
-        forbidden: Resources that a user may not list, by bearer token; ``NS/plural`` is allowed
-            even so if it is in `allowed`.
-        allowed: Lists in one namespace, and gets, that are allowed whatever is forbidden.
+        forbidden: Resources that a user may not list, by the user's bearer token.
+        allowed: Requests that are allowed even if the resource is forbidden, by bearer token:
+            ``NS/plural`` in a namespace, or ``NAME/plural`` for an object without one.
         unknown: Bearer tokens that belong to nobody.
         asked: Path, token, and headers of impersonation of each request so far.
     """

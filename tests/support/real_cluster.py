@@ -56,7 +56,7 @@ LEASES = ("coordination.k8s.io", "v1")
 
 
 def ignoring(status: int, call: Callable[..., Any], *arguments: Any) -> Any:
-    """Call, and take one answer of the API server for none."""
+    """Call a function, and return None if the API server answers with a certain status."""
     try:
         return call(*arguments)
     except ApiException as error:
@@ -138,7 +138,7 @@ class RealCluster:
         )
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Remove all that was created."""
         self.delete()
         for kind in ("clusterroles", "clusterrolebindings"):
             ignoring(404, self.objects.delete_cluster_custom_object, *RIGHTS, kind, self.name)
@@ -147,7 +147,7 @@ class RealCluster:
             self.uninstall()
 
     def install(self) -> bool:
-        """Make the kind known; whether it was not."""
+        """Install the kind's definition, and return whether it was missing."""
         document = yaml.safe_load(CRD.read_text())
         made = ignoring(409, self.objects.create_cluster_custom_object, *DEFINITIONS, document)
         assert eventually(self.knows_the_kind)
@@ -183,7 +183,7 @@ class RealCluster:
         return {**head, "kind": f"{kind}Binding", "subjects": [subject], "roleRef": role}
 
     def kubeconfig(self) -> Path:
-        """A file by which to be the agent's ServiceAccount."""
+        """Write a kubeconfig with the token of the agent's ServiceAccount, and return its path."""
         request = AuthenticationV1TokenRequest(spec=V1TokenRequestSpec(audiences=[]))
         answer = self.core.create_namespaced_service_account_token("a", self.name, request)
         token = answer.status.token if answer.status else ""
@@ -196,7 +196,7 @@ class RealCluster:
         return found
 
     def want(self, epoch: int, **cores: str) -> None:
-        """Make or change the NodeAllocation of the node."""
+        """Create or change the NodeAllocation of the node."""
         grants = [
             {"podUID": pod, "name": f"pod-{pod}", "cores": each} for pod, each in cores.items()
         ]

@@ -93,7 +93,7 @@ def cpus_of_threads(pid: int) -> set[CpuSet]:
 
 
 def pids_of(job: PlacedJob) -> tuple[int, ...]:
-    """The processes of a job that are alive, told by what all that it starts inherits."""
+    """Return the PIDs of a job's live processes, by the environment variable that they inherit."""
     (mark,) = (f"{name}={value}".encode() for name, value in job.environment.items())
     return tuple(
         process.pid

@@ -92,7 +92,7 @@ class RealPods:
         groups.remove(group)
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """End all processes, and remove all groups."""
         self.kill(self.layout.root)
         for process in self.processes:
             process.wait()

@@ -1,4 +1,4 @@
-"""All that the operator and the agent may ask of an API server: what the tests on one run with.
+"""Rights of the operator and the agent on an API server, with which tests on a real one run.
 
 The chart's roles are compared with these, so that what is installed is what was tested.
 """

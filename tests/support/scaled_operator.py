@@ -1,4 +1,4 @@
-"""The real operator as a process on a large cluster, and what is to be known of it from outside."""
+"""The real operator as a process on a large cluster, and its state as seen from outside."""
 
 from __future__ import annotations
 
@@ -45,30 +45,33 @@ class ScaledOperator:
         assert eventually(self._address), log.read_text()
 
     def close(self) -> None:
-        """End it, as the kubelet does."""
+        """End the operator, as the kubelet does."""
         self.process.terminate()
         self.process.wait()
 
     def kill(self) -> None:
-        """End it, as a crash of its machine would."""
+        """End the operator, as a crash of its machine would."""
         self.process.kill()
         self.process.wait()
 
     def published(self) -> int:
-        """How many decisions it has made and published."""
+        """Return the number of decisions that the operator has made and published."""
         return int(self._metrics().get(_ROUNDS, 0))
 
     def written(self) -> int:
-        """How many objects it has changed."""
+        """Return the number of writes of objects by the operator."""
         metrics = self._metrics().items()
         return int(sum(number for name, number in metrics if name.startswith(_WRITES)))
 
     def placed(self) -> int:
-        """How many pods it has given a node, or let go; by its log, since to be asked costs it."""
+        """Return the number of pods that the operator has placed or let go, by its log.
+
+        To read its metrics instead would cost it time.
+        """
         return sum(map(int, _PLACED.findall(self.log.read_text())))
 
     def mebibytes(self) -> int:
-        """The most memory that it has ever had (`VmHWM`)."""
+        """Return the most memory that the operator has had, in MiB (`VmHWM`)."""
         return self._status("VmHWM") // 1024
 
     def _status(self, field: str) -> int:
@@ -89,7 +92,7 @@ class ScaledOperator:
 
 
 def undone(api: Api, agents: frozenset[str]) -> list[str]:
-    """Nodes whose NodeAllocations are not what an operator that begins now would have them be.
+    """Return the nodes whose NodeAllocations an operator that begins now would change.
 
     Args:
         api: Client of the API server.

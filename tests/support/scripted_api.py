@@ -1,4 +1,4 @@
-"""An API server that says what a test tells it to: what a real one cannot be brought to say."""
+"""An API server that answers as a test tells it, also as a real one cannot be made to answer."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 
 class ScriptedServer:
-    """Answers lists and watches of NodeAllocations from two scripts.
+    """A server that answers lists and watches of NodeAllocations from two scripts.
 
-    A list is answered by the next entry of its script, and by the last one from then on: a status
-    code, or a document or None for what is there. A watch says the lines of the next entry of its
-    own, and ends; it says nothing and stays when there is none. With a folder of a certificate, it
-    speaks TLS.
+    A list is answered by the next entry of its script, or by the last one if no other is left: a
+    status code, the only document, or None for an empty list. A watch gets the lines of the next
+    entry of the other script and ends; if none is left, it gets nothing and stays open. With a
+    folder of a certificate, the server speaks TLS.
 
     Attributes:
-        lists: The first script.
-        watches: The second one.
-        asked: The queries so far, oldest first.
+        lists: Script of answers to lists.
+        watches: Script of answers to watches.
+        asked: Queries so far, oldest first.
         refusals: Status codes with which the next writes are answered; later ones are accepted.
         written: Method, end of the path, and document of every write so far.
     """

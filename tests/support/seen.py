@@ -1,4 +1,4 @@
-"""The `Facts` that a command line would read of a world, made of its objects and statuses."""
+"""The `Facts` that the command line would read in a world, made of its objects and statuses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def decided(*documents: Document, **fields: Any) -> World:
 
 
 def seen(of: World, **more: Any) -> Facts:
-    """Return what can be seen of a world by somebody with all rights."""
+    """Return the facts that a user with all rights would read in a world."""
     known: dict[str, Any] = {
         "now": NOW,
         "entitlements": {
@@ -68,7 +68,7 @@ def _document(resource: Resource, namespace: str = "") -> Document:
 
 
 def _whole(status: Document | None) -> Document | None:
-    """Return a status with what `worlds` leaves out, since no decision depends on it."""
+    """Return a status with the fields that `worlds` leaves out, as no decision depends on them."""
     if status is None:
         return None
     stamp = {"epoch": {"durationMilliseconds": 5, **status["epoch"]}} if "leader" in status else {}

@@ -1,4 +1,4 @@
-"""Balanced games of the proportional-share market, and the populations of section 7."""
+"""Balanced proportional-share markets, and the populations of the paper's section 7."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MACHINES = 100
 
 
 def balanced(weights: NDArray[np.float64], parallelism: int | None = None) -> ShareMarket:
-    """Equal budgets, and weights of equal sums: what the theorems are about (section 4)."""
+    """Return a market with equal budgets and weights of equal sums, as theorems need (sec. 4)."""
     limits = None if parallelism is None else [parallelism] * len(weights)
     return ShareMarket(np.ones(len(weights)), weights / weights.sum(axis=1, keepdims=True), limits)
 
@@ -23,7 +23,10 @@ def balanced(weights: NDArray[np.float64], parallelism: int | None = None) -> Sh
 def population(
     users: int, *, correlated: bool = False, parallelism: int | None = None, seed: int = 1
 ) -> ShareMarket:
-    """Weights for 100 machines: uniform, or products of profiles of three resources."""
+    """Draw a balanced market of 100 machines with uniform or correlated weights (section 7).
+
+    Correlated weights are products of profiles of users and machines over three resources.
+    """
     random = np.random.default_rng([seed, users])
     weights = random.random((users, MACHINES))
     if correlated:

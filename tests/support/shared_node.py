@@ -1,4 +1,4 @@
-"""Two teams' programs on a real node, what a chart is told for them, and what they hold there."""
+"""Two teams' programs on a real node, the chart's values for it, and what the programs hold."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ for _ in range(4):
 
 
 QUIET_PROGRAM = PROGRAM.replace("sleep(0.5)", "sleep(20)")
-"""The same program, for nodes so slow that four of the other one take all of their CPUs."""
+"""The same program with longer pauses, for nodes so slow that four of the other take all CPUs."""
 
 
 class Cgroups(Protocol):
@@ -61,7 +61,7 @@ def namespace(team: str) -> Document:
 
 
 def deployment(team: str, program: str, image: str, script: str = PROGRAM) -> Document:
-    """One pod with four threads, on the node's own network and from an image that it has."""
+    """Return a Deployment of one pod with four threads, on the host network, from a local image."""
     labels = {"app": program}
     container = {
         "name": "main",
@@ -140,7 +140,7 @@ class Shared:
         return get(f"{ALLOCATIONS}/{self.node.name}")
 
     def granted(self) -> dict[str, float]:
-        """Cores by program, of a plan that the agent says to hold; none before."""
+        """Return the granted cores by program; nothing unless the agent enforces the whole plan."""
         found = self.allocation()
         enforced = found.get("status", {}).get("enforcedEpoch")
         if not ready(found) or enforced != found["spec"]["epoch"]:
@@ -168,7 +168,7 @@ class Shared:
         return frozenset().union(*(self.node.cgroups.cpus(each) or () for each in found if each))
 
     def groups(self) -> dict[str, str]:
-        """The cgroups of the programs' containers."""
+        """Return the cgroups of the programs' containers, by program."""
         found = self.node.cgroups.containers()
         return {
             program: found[container]
@@ -187,13 +187,13 @@ class Shared:
         }
 
     def uid(self, program: str) -> str:
-        """The UID of a program's pod."""
+        """Return the UID of a program's pod."""
         (team,) = (team for team, programs in TEAMS.items() if program in programs)
         (pod,) = pods(team, f"app={program}")
         return str(pod["metadata"]["uid"])
 
     def amiss(self) -> str:
-        """How cgroups differ from what was granted; empty when all is as it was."""
+        """Return how cgroups differ from what was granted; empty if they do not differ."""
         granted = self.granted()
         if not granted:
             return "no plan is in force"

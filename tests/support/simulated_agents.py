@@ -1,7 +1,8 @@
-"""The agents of many nodes in one process: what they say to the API server, and nothing else.
+"""The agents of many nodes in one process, which only talk to the API server.
 
-Each answers to every plan of its node that it holds to it, as `walras_agent.daemon` does when all
-goes well; and each has its Lease. One watch sees all plans, where a real agent sees its own.
+Each answers every plan of its node by reporting that it enforces it, as `walras_agent.daemon` does
+if there is no problem, and each has its Lease. One watch sees all plans, where a real agent sees
+only its own.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _CPUS = 48
 
 
 class Plan(NamedTuple):
-    """One that a node was given.
+    """A plan that a node was given.
 
     Attributes:
         epoch: Epoch of the plan.
@@ -47,12 +48,12 @@ class Plan(NamedTuple):
 
     @classmethod
     def read(cls, spec: Document) -> Plan:
-        """Take the spec of a NodeAllocation."""
+        """Return the plan in the spec of a NodeAllocation."""
         return cls(spec["epoch"], {key: spec[key] for key in spec if key != "epoch"})
 
     @property
     def pods(self) -> set[str]:
-        """Names of those that have something."""
+        """Names of the pods with a grant."""
         return {each["name"] for each in self.rest.get("grants") or ()}
 
 
@@ -78,16 +79,16 @@ class SimulatedAgents:
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def start(self) -> None:
-        """Follow the plans that there will be; there is none yet."""
+        """Begin to follow plans, of which there is none yet."""
         self._thread.start()
 
     def close(self) -> None:
-        """Answer no more."""
+        """Stop answering plans."""
         self._closed.set()
         self._pool.shutdown(cancel_futures=True)
 
     def live(self, nodes: Iterable[str], seconds: int = _LONG) -> None:
-        """Renew the Leases of agents, so that they are alive for so many seconds."""
+        """Renew the Leases of nodes' agents for a number of seconds."""
         list(self._pool.map(lambda node: self._beat(node, seconds), nodes))
 
     def _beat(self, node: str, seconds: int) -> None:
@@ -124,7 +125,7 @@ class SimulatedAgents:
             yield json.loads(line)
 
     def _take(self, document: Document) -> None:
-        """Answer to a plan, unless it is the one that was answered last."""
+        """Answer a plan, unless its epoch is the one that was answered last."""
         node, spec = document["metadata"]["name"], document["spec"]
         plans = self.plans[node]
         if spec["epoch"] and (not plans or plans[-1].epoch != spec["epoch"]):

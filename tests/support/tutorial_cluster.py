@@ -1,8 +1,8 @@
 """The cluster of docs/tutorial.md after each of its steps, as documents for the dashboard.
 
-What is applied are the files of examples/cluster, and programs are annotated and labelled by the
-page's own commands. The operator's decisions are real; the node is a model kernel with the real
-agent on it. Only what `train` measures is played: it speeds up as the program in programs.yaml.
+The files of examples/cluster are applied, and programs are annotated and labelled by the page's own
+commands. The operator's decisions are real; the node is a model kernel with the real agent on it.
+Only the measurements of `train` are simulated: it speeds up as the program in programs.yaml.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class AgentOfNode:
         self._node.start_pod(uid_of(name))
 
     def report(self, allocation: NodeAllocation) -> Document:
-        """Bring the node to its plan; return what the agent says of it."""
+        """Let the agent enforce a plan, and return the status that it reports."""
         assert self._node.agent.offer(node_plan(allocation))
         for _ in range(20):
             status = self._node.step()
@@ -166,7 +166,7 @@ class TutorialCluster(Cluster):
         return each.model_copy(update={"status": self.agent.report(each) | measured})
 
     def _complete(self, asked: ProfilingRequest, each: NodeAllocation) -> Document:
-        """Measure `train`, which has four threads, as it stands in programs.yaml."""
+        """Return a complete measurement of `train`, which speeds up as programs.yaml says."""
         (grant,) = (one for one in each.spec.grants if one.pod_uid == asked.pod_uid)
         parallel, threads = program_of("train")
         samples = [
@@ -180,7 +180,12 @@ class TutorialCluster(Cluster):
 
 
 class Program(NamedTuple):
-    """A program in programs.yaml: the part of its work that is in threads, and their number."""
+    """A program in programs.yaml.
+
+    Attributes:
+        parallel: Part of its work that its threads share.
+        threads: Number of its threads.
+    """
 
     parallel: float
     threads: int

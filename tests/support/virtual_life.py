@@ -22,10 +22,10 @@ AGENT = "app.kubernetes.io/component=agent"
 
 
 class Life:
-    """Walras on the node.
+    """Walras on the emulated node.
 
     Attributes:
-        node: The node.
+        node: Emulated node.
         shared: Cores and memory that the programs hold on the node.
         before: Values of the files that Walras may change, by container, before it was installed.
     """
@@ -57,21 +57,22 @@ class Life:
         return settings_of(self.node.cgroups)
 
     def deploy_agents(self, *, nowhere: bool) -> None:
-        """Take the agents off all nodes, or bring them back."""
+        """Remove the agents from all nodes, or bring them back."""
         self._killed = 0  # new pods, which count from none
         selector = {"walras.dev/nowhere": "" if nowhere else None}
         patch = {"spec": {"template": {"spec": {"nodeSelector": selector}}}}
         kubectl("patch", "daemonset", "-n", SYSTEM, "walras-agent", "-p", json.dumps(patch))
 
     def forget_containers(self) -> None:
-        """Expect of new containers what was expected of the old ones, which were all alike."""
+        """Expect the same settings of new containers as of the old ones, which were all alike."""
         (settings,) = {json.dumps(each) for each in self.before.values()}
         self.before = {name: json.loads(settings) for name in self.settings()}
 
     def settles(self) -> dict[str, float]:
-        """Wait until all grants of a plan hold, one of two whole cores at least among them.
+        """Wait until all grants of a plan hold, at least one of them of two cores or more.
 
-        Return these grants, since the next plan may already be on its way; none if time runs out.
+        Return these grants, since the next plan may already be on its way; nothing if time runs
+        out.
         """
         held: dict[str, float] = {}
 
@@ -86,7 +87,7 @@ class Life:
         return held
 
     def told(self) -> str:
-        """Return what was granted, what the kernel has, and how they differ."""
+        """Return a text with what was granted, what the kernel has, and how they differ."""
         return f"{self.shared.granted()} on {self.shared.cpus()}: {self.shared.amiss()}"
 
     def kill_agent(self) -> None:
@@ -97,7 +98,7 @@ class Life:
         self._killed += self._restarts() - before
 
     def unexpected_restarts(self) -> int:
-        """How often the agent's container was started again without `kill_agent`."""
+        """Return how often the agent's container was restarted other than by `kill_agent`."""
         return self._restarts() - self._killed
 
     def _restarts(self) -> int:

@@ -38,12 +38,12 @@ class VirtualCgroups:
         self._affinity: dict[str, frozenset[int]] = {}
 
     def containers(self) -> Mapping[str, str]:
-        """Look at all, and return the group of every container of a pod by the container's ID."""
+        """Read all groups, and return that of every container of a pod, by the container's ID."""
         self.look()
         return {name: group for group in self._seen if (name := container_of(group))}
 
     def look(self, command: str = READ) -> None:
-        """Look at all by a command of the shell, which may do something else before."""
+        """Read all groups by a shell command, which may do something else before."""
         self._seen, self._affinity = {}, {}
         threads: dict[str, list[str]] = {}
         allowed: dict[str, str] = {}
@@ -61,7 +61,7 @@ class VirtualCgroups:
             )
 
     def cpus(self, group: str) -> frozenset[int] | None:
-        """The CPUs that a group's threads may use; None if it is gone."""
+        """Return the CPUs that a group's threads may use; None if the group is gone."""
         text = self._seen.get(group, {}).get("cpuset.cpus.effective")
         if text is None:
             return None
@@ -115,10 +115,10 @@ class VirtualNode:
         self._do("restart", part)
 
     def load(self, archive: Path) -> None:
-        """Do nothing: it was booted with the images."""
+        """Do nothing, since the node was booted with the images."""
 
     def reserves(self, cpu: str) -> bool:
-        """Whether so much CPU time, in thousandths of a CPU, is kept from pods."""
+        """Return whether an amount of CPU, in thousandths such as 500m, is reserved from pods."""
         status = get(f"/api/v1/nodes/{self.name}")["status"]
         left = 1000 * self.cpus - int(cpu.removesuffix("m"))
         return bool(status["allocatable"]["cpu"] == f"{left}m")

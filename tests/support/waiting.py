@@ -1,4 +1,4 @@
-"""Waiting for what other processes bring about."""
+"""Waiting for conditions that other processes bring about."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class Waiting:
     """A market in which pods wait.
 
     Args:
-        kubeconfig: An administrator's, of the cluster.
+        kubeconfig: Administrator's kubeconfig of the cluster.
         folder: Folder for files of the test.
     """
 
@@ -47,12 +47,12 @@ class Waiting:
         cluster.agents_live(self.nodes)
 
     def is_going(self) -> bool:
-        """Whether the namespace of Walras is being deleted, and cannot be used nor made."""
+        """Return whether the namespace of Walras is being deleted, so that it cannot be used."""
         found = self.cluster.read(f"/api/v1/namespaces/{SYSTEM}")
         return found is not None and found["status"]["phase"] != "Active"
 
     def powerless(self, folder: Path) -> str:
-        """A file by which to be a ServiceAccount without any rights."""
+        """Write a kubeconfig of a ServiceAccount without any rights, and return its path."""
         path = f"/api/v1/namespaces/{self.name}/serviceaccounts/default/token"
         answer = self.cluster.api.request("POST", path, {"spec": {"audiences": []}})
         token = {"token": answer["status"]["token"]}
@@ -63,7 +63,7 @@ class Waiting:
         return str(found)
 
     def pods(self, *names: str, app: str = "a", cpu: str = "1", **spec: Any) -> None:
-        """Make pods that wait for Walras as their scheduler, or as their spec says."""
+        """Create pods that name Walras as their scheduler, or that wait as their spec says."""
         for name in names:
             made = pod(name, app, None, namespace=self.name, cpu=cpu)
             made["spec"] |= spec or {"schedulerName": COLOCATION_GATE}
@@ -75,14 +75,14 @@ class Waiting:
         return f"/api/v1/namespaces/{self.name}/pods/{pod}"
 
     def read(self, pod: str) -> Pod:
-        """A pod, as the operator sees it."""
+        """Return a pod as the operator sees it."""
         document = self.cluster.api.request("GET", self.path(pod))
         found = parse_object({"apiVersion": "v1", "kind": "Pod", **document})
         assert isinstance(found, Pod)
         return found
 
     def placed(self) -> dict[str, str]:
-        """Nodes of pods that have one."""
+        """Return the node of each pod that has one, by the pod's name."""
         path = f"/api/v1/namespaces/{self.name}/pods"
         found = self.cluster.api.request("GET", path)["items"]
         return {
@@ -97,7 +97,7 @@ class Waiting:
         return {each["name"]: each for each in status.get("pods", ())}
 
     def partners_are_together(self) -> bool:
-        """Whether every pod is where the status says that its partner is."""
+        """Return whether every pod is on the node of the partner that its job's status names."""
         everybody = self.told("a") | self.told("b")
         placed = self.placed()
         return all(

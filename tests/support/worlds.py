@@ -1,4 +1,4 @@
-"""Worlds for the operator to decide about: builders with defaults, and what becomes of them."""
+"""Worlds for the operator to decide about: builders of objects, and the effects of decisions."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def allocation(name: str, spec: Document, status: Document | None = None) -> Nod
 
 
 def outcome(before: World, decision: Decision, *, leader_changes: bool = False) -> World:
-    """Return the world after a decision has been written: objects show all of it."""
+    """Return the world after all of a decision has been written."""
     written = {each.object: _stamped(each.object, each.status) for each in decision.statuses}
 
     def shown(resource: Any) -> Any:
@@ -194,7 +194,7 @@ def outcome(before: World, decision: Decision, *, leader_changes: bool = False) 
 
 
 def made(decision: Decision) -> list[SpeedupProfile]:
-    """Return the profiles that are made, as the API server gives them."""
+    """Return the profiles that a decision creates, as the API server gives them."""
     found = []
     for each in decision.profiles:
         metadata = {**each.document["metadata"], "uid": f"SpeedupProfile-{each.object.name}"}
@@ -205,7 +205,7 @@ def made(decision: Decision) -> list[SpeedupProfile]:
 
 
 def jobs_after(jobs: Sequence[MarketJob], decision: Decision) -> list[MarketJob]:
-    """Return the MarketJobs after those of workloads were written."""
+    """Return the MarketJobs after a decision's writes of those that belong to workloads."""
     after = {reference_of(each): each for each in jobs}
     for write in decision.jobs:
         if write.document is None:
@@ -220,14 +220,14 @@ def jobs_after(jobs: Sequence[MarketJob], decision: Decision) -> list[MarketJob]
 
 
 def _stamped(reference: Reference, status: Document) -> Document:
-    """Return a status with what its writer adds."""
+    """Return a status with the fields that the operator's runtime adds when it writes it."""
     if reference.kind != "Market":
         return status
     return {**status, "leader": "operator-0", "epoch": {"number": 7, "time": NOW}}
 
 
 def enforced(before: World, state: str = "Enforced", reason: str = "") -> World:
-    """Return the world after all agents have done, or have not, what they are to do."""
+    """Return the world after all agents have reported a state for every grant of their plans."""
 
     def told(each: NodeAllocation) -> NodeAllocation:
         pods = [
@@ -243,7 +243,7 @@ def enforced(before: World, state: str = "Enforced", reason: str = "") -> World:
 
 
 def status(decision: Decision, kind: str, name: str, namespace: str = "") -> Document:
-    """Return the status that is to be written of one object."""
+    """Return the status that a decision writes for one object."""
     wanted = Reference(kind, name, namespace)
     return next(each.status for each in decision.statuses if each.object == wanted)
 
@@ -251,14 +251,14 @@ def status(decision: Decision, kind: str, name: str, namespace: str = "") -> Doc
 def condition(
     decision: Decision, kind: str, name: str, namespace: str = "", *, type_: str = "Ready"
 ) -> tuple[str, str, str]:
-    """Return status, reason and message of one of its conditions."""
+    """Return status, reason and message of a condition that a decision writes for one object."""
     conditions = status(decision, kind, name, namespace)["conditions"]
     found = next(each for each in conditions if each["type"] == type_)
     return found["status"], found["reason"], found["message"]
 
 
 def grants(decision: Decision) -> dict[str, dict[str, str]]:
-    """Return the cores of each pod, by node."""
+    """Return the cores that a decision grants to each pod, by node."""
     return {
         each.node: {grant["name"]: grant["cores"] for grant in each.spec["grants"]}
         for each in decision.nodes

@@ -1,9 +1,10 @@
 """Prices by alternation: exact responses of users to prices, and of servers to users, in turn.
 
-With f and w of a job, a = sqrt(w f) / (1 - f) and g = f / (1 - f), the KKT conditions of the
-user's problem (eq. 5) say x = max(0, a mu / sqrt(p) - g), where mu = 1 / sqrt(lambda) is one
-number per user. Spending the whole budget fixes mu given prices, filling the server fixes p given
-every mu, and both are roots of increasing piecewise linear functions:
+For a job with parallel fraction f and work w, let a = sqrt(w f) / (1 - f) and g = f / (1 - f). The
+KKT conditions of the user's problem (eq. 5) say x = max(0, a mu / sqrt(p) - g), where
+mu = 1 / sqrt(lambda) is one number per user. Spending the whole budget fixes mu given prices,
+selling all cores of a server fixes p given every mu, and both are roots of increasing piecewise
+linear functions:
 
     user:    sum_k max(0, a sqrt(p) mu - g p) = b          unknown mu
     server:  sum_k max(0, a mu / q - g)       = C          unknown q = sqrt(p)
@@ -111,7 +112,7 @@ def server_side(
 
 
 def even_bids(users: UserSide, servers: ServerSide) -> Floats:
-    """Return the square roots of the prices if every user bids the same on all its jobs."""
+    """Return square roots of prices if every user bids the same on all its jobs, shape (m,)."""
     jobs = np.diff(users.start)
     bid = np.repeat(users.budget / np.maximum(jobs, 1), jobs)
     money = np.bincount(users.server, bid, len(servers.capacity))
@@ -129,9 +130,9 @@ def cores_of_jobs(
 ) -> Floats:
     """Return each job's cores, shape (k,), in the order of the market's jobs.
 
-    What users demand at prices ``root**2`` spends every budget exactly; scaling it to each
-    server's capacity, as bids would be, then sells every core exactly. The servers' response is not
-    used: it gives a small user's x as a difference of large numbers, many times less precise than
+    Users' demand at prices ``root**2`` spends every budget exactly. Scaled to each server's
+    capacity, as bids would be, it sells every core exactly. The servers' response is not used: it
+    gives a small user's x as a difference of large numbers, which is many times less precise than
     prices are.
     """
     cores = np.empty(len(user))
@@ -153,7 +154,7 @@ def _demand(
     root: Floats,
     cores: Floats,
 ) -> None:
-    """Write each user's demand for its jobs to ``cores``."""
+    """Set ``cores`` to each user's demand for its jobs, shape (k,)."""
     for job in range(len(user)):
         f = fraction[job]
         wanted = np.sqrt(work[job] * f) * mu[user[job]] / root[server[job]] - f
@@ -236,14 +237,14 @@ def certify(
     next_root: Floats,
     radius: float,
 ) -> float:
-    """Return a bound on the distance of the log prices from equilibrium.
+    """Return a bound on the distance of log prices from those of the equilibrium.
 
     Args:
         users: Jobs in the order of users.
         servers: Jobs in the order of servers.
-        root: Square roots of the prices exp(t) in question.
-        mu: Users' exact response to them.
-        next_root: Servers' exact response to that, the square roots of exp(Phi(t)).
+        root: Square roots of the prices exp(t), shape (m,).
+        mu: Users' exact response to these prices, shape (n,).
+        next_root: Servers' exact response to mu, the square roots of exp(Phi(t)), shape (m,).
         radius: Radius of the ball for which the contraction is bounded.
 
     Returns:
@@ -320,13 +321,13 @@ def alternate(
     Args:
         users: Jobs in the order of users.
         servers: Jobs in the order of servers.
-        root: Start, shape (m,); set to the result.
-        mu: Start, infinity will do, shape (n,); set to the result.
+        root: Square roots of the prices to start from, shape (m,); set to the result.
+        mu: Users' responses to start from, which may be infinite, shape (n,); set to the result.
         tolerance: Largest relative price error, as certified.
-        max_passes: Passes after which to give up.
+        max_passes: Number of passes after which to give up.
 
     Returns:
-        Passes made, and the proven bound (infinity where there is none).
+        The number of passes made, and the proven bound; infinity if nothing is proven.
     """
     search = Anderson(2.0 * np.log(root))
     next_root = root.copy()
@@ -341,10 +342,10 @@ def alternate(
             if bound <= tolerance:
                 root[:] = next_root
                 return count, bound
-            # The bound tells how far to go, down to rounding.
+            # The bound tells how much smaller the change must become, down to rounding errors.
             goal = max(0.5 * goal * max(tolerance / bound, 1e-3), 4.0 * EPSILON)
         if largest > SETBACK * smallest:
-            search.restart()  # extrapolated too far
+            search.restart()  # the acceleration has extrapolated too far
         smallest = min(smallest, largest)
         search.move(root)
         next_root[:] = root

@@ -1,21 +1,20 @@
-"""Prices by alternation where jobs have a fewest and a most number of cores.
+"""Prices by alternation where jobs have a least and a largest number of cores.
 
-The steps are those of `_alternation` with both corners: x = clip(a mu / sqrt(p) - g, l, h), where
+The steps are those of `_alternation` with both bounds: x = clip(a mu / sqrt(p) - g, l, h), where
 mu spends the user's budget given prices, and p sells the server's cores given every mu. With
-bounds that is no contraction: a job held at its maximum costs its user more as its price rises, so
-that less is left for the rest. Such cores are complements, and there may be several equilibria.
-(The limit f = 1 is a market of piecewise linear utilities, whose equilibrium is PPAD-hard to find
-in general: Chen and Teng, ISAAC 2009.) So the largest violation of a condition says how good a
-result is; no error of prices is bounded.
+bounds, these steps are no contraction: a job held at its maximum costs its user more as its price
+rises, so that less is left for the rest. Such cores are complements, and there may be several
+equilibria. (The limit f = 1 is a market of piecewise linear utilities, whose equilibrium is
+PPAD-hard to find in general: Chen and Teng, ISAAC 2009.) The quality of a result is therefore the
+largest violation of an equilibrium condition; no error of prices is bounded.
 
 - A user whose jobs all have their maximum keeps the money that is left over. Its mu is then the
   least at which it wants no more, which keeps mu a continuous function of prices.
-- A server whose maximums fit into it has price 0, and its jobs have their maximum; the price of
-  every other server is positive, as all its maximums would be demanded at 0.
-- A user that cannot pay for its minimums buys as if it had none; after
-  `MAX_UNAFFORDABLE_PASSES` of that they are dropped for good, so that the search ends. Minimums
-  within the entitlement, the share b / B of each server, can be paid for at any equilibrium, and
-  are never dropped.
+- A server with cores for the maximums of all its jobs has price 0, and its jobs have their
+  maximum; the price of every other server is positive, as all its maximums would be demanded at 0.
+- A user that cannot pay for its minimums buys as if it had none; after `MAX_UNAFFORDABLE_PASSES`
+  such passes they are dropped for good, so that the search ends. Minimums within the entitlement,
+  the share b / B of each server, can be paid for at any equilibrium, and are never dropped.
 
 Where a plain step overshoots, Anderson acceleration restarts with smaller steps.
 """
@@ -38,20 +37,19 @@ if TYPE_CHECKING:
     from walras._segments import Grouping
 
 MAX_UNAFFORDABLE_PASSES = 16
-"""Passes in which minimums may cost more than the budget before they are dropped."""
+"""Number of passes in which minimums may cost more than the budget before they are dropped."""
 
 LOG_PRICE_RANGE = 200.0
-"""Range of log prices below the highest: no budget reaches beyond it."""
+"""Width of the searched range of log prices, below the highest that all budgets could pay."""
 
 TINY = 1e-300
-"""Stands for 0 in a divisor."""
+"""Smallest divisor, which replaces 0."""
 
 ROUNDING = 1e-12
-"""Relative excess of minimums over a budget, share or capacity that is taken for rounding."""
-
+"""Relative excess of minimums over a budget, share or capacity that counts as a rounding error."""
 
 STALL = 40
-"""Passes without a smaller residual after which the acceleration restarts, too."""
+"""Number of passes without a smaller residual after which the acceleration restarts."""
 
 LEAST_DAMPING = 0.05
 """Smallest factor of a plain step."""
@@ -65,12 +63,12 @@ class BoundedJobs(NamedTuple):
 
     Attributes:
         start: First job of each group, and the number of jobs, shape (groups + 1,).
-        other: Index of each job's server or user, whichever does not group it, shape (k,).
+        other: Server of each job if jobs are grouped by user, or else its user, shape (k,).
         a: sqrt(w f) / (1 - f) of each job, shape (k,).
         g: f / (1 - f) of each job, shape (k,).
         lower: Fewest cores of each job, shape (k,).
         upper: Most cores of each job, shape (k,).
-        amount: Budget of each user, or cores of each server.
+        amount: Budget of each user, or cores of each server, shape (groups,).
     """
 
     start: Integers
@@ -88,7 +86,8 @@ class BoundedSolution(NamedTuple):
     Attributes:
         prices: Price per core of each server, shape (m,).
         cores: Cores of each job, shape (k,).
-        affordable: Whether each user's minimums hold, shape (n,).
+        affordable: Whether each user's minimums were kept, shape (n,).
+        passes: Number of passes made.
     """
 
     prices: Floats
@@ -114,7 +113,7 @@ def solve_bounded(
         upper: Most cores of each job, shape (k,); may be infinite.
         fraction: Parallel fraction of each job, strictly between 0 and 1, shape (k,).
         prices: Prices to start from, positive, shape (m,).
-        tolerance: Largest violation of a condition.
+        tolerance: Largest violation of an equilibrium condition.
         max_passes: Passes after which to give up.
     """
     free = market.sum_by_server(upper) <= market.capacities
@@ -128,7 +127,7 @@ def solve_bounded(
         market.work[scarce],
     )
     search = _Search(part, lower[scarce], upper[scarce])
-    # The highest prices: all money for one server.
+    # A price is highest if all budgets are spent on one server.
     highest = np.log(market.budgets.sum() / market.capacities)
     bounds = highest - LOG_PRICE_RANGE, highest
     steps = Anderson(np.clip(np.log(prices), *bounds))
@@ -152,7 +151,7 @@ def solve_bounded(
 
 
 class _Search:
-    """Responses of both sides to prices, and the minimums that still hold."""
+    """Responses of users and servers to prices, and the minimums that are still kept."""
 
     def __init__(self, market: AmdahlMarket, lower: Floats, upper: Floats) -> None:
         self.market = market
@@ -179,7 +178,7 @@ class _Search:
         )
 
     def respond(self, log_price: Floats) -> Floats:
-        """Return square roots of prices: servers' response to users' response, shape (m,)."""
+        """Return servers' response to users' response, as square roots of prices, shape (m,)."""
         self.root = np.exp(0.5 * log_price)
         _users_respond(
             self.users,
@@ -194,7 +193,7 @@ class _Search:
         return answered
 
     def cores(self) -> Floats:
-        """Return users' demand at the last prices, scaled to servers' capacities."""
+        """Return users' demand at the last prices, scaled to servers' capacities, shape (k,)."""
         market = self.market
         lower = self._minimums_that_hold()
         f = market.fraction
@@ -203,7 +202,10 @@ class _Search:
         return water_fill(wanted, lower, self.upper, market.capacities, market.by_server)
 
     def _minimums_that_hold(self) -> Floats:
-        """Return the minimums that hold; drop those of users of overfull servers."""
+        """Return the minimums that are kept, shape (k,).
+
+        Where the minimums on a server exceed its cores, those of its unprotected users are dropped.
+        """
         market = self.market
         lower = np.where(self.affordable()[market.user], self.lower, 0.0)
         needed = market.sum_by_server(lower)
@@ -213,22 +215,22 @@ class _Search:
         return np.where(self.affordable()[market.user], self.lower, 0.0)
 
     def affordable(self) -> Bools:
-        """Return whether each user's minimums hold, shape (n,)."""
+        """Return whether each user's minimums are still kept, shape (n,)."""
         standing: Bools = self.unaffordable_passes < MAX_UNAFFORDABLE_PASSES
         return standing
 
     def minimums_settled(self) -> bool:
-        """Return whether the last responses were made with the minimums that still hold."""
+        """Return whether the last responses were made with the minimums that are still kept."""
         return bool(np.all(((self.minimum_scale > 0) == self.affordable()) | self.protected))
 
     def violation(self, prices: Floats, cores: Floats) -> float:
-        """Return the largest violation of a condition."""
+        """Return the largest violation of an equilibrium condition."""
         lower = np.where(self.affordable()[self.market.user], self.lower, 0.0)
         return kkt_residual(self.market, prices, cores, minimum=lower, maximum=self.upper)
 
 
 def _within_entitlement(market: AmdahlMarket, lower: Floats) -> Bools:
-    """Return whose minimums add up to at most b / B of every server, shape (n,)."""
+    """Return whether each user's minimums are at most b / B of every server, shape (n,)."""
     asking = np.flatnonzero(lower)
     user, server = market.user[asking], market.server[asking]
     pairs, pair = np.unique(user * len(market.capacities) + server, return_inverse=True)
@@ -303,7 +305,7 @@ def _users_respond(
 
 @kernel
 def _servers_respond(side: BoundedJobs, mu: Floats, minimum_scale: Floats, root: Floats) -> None:
-    """Set each server's ``root`` price to sell its cores; where minimums exceed them, raise it."""
+    """Set each ``root`` of a price to sell the server's cores; raise it if minimums exceed them."""
     longest = longest_group(side.start)
     slope, offset = np.empty(longest), np.empty(longest)
     lower, upper = np.empty(longest), np.empty(longest)
@@ -328,7 +330,7 @@ def _servers_respond(side: BoundedJobs, mu: Floats, minimum_scale: Floats, root:
 
 
 class _Pace:
-    """Step lengths, and when the acceleration restarts: the map is no contraction here."""
+    """Control of step lengths and of restarts, since the map is no contraction here."""
 
     def __init__(self) -> None:
         self.smallest = np.inf

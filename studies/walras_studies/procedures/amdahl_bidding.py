@@ -1,13 +1,13 @@
-"""Amdahl Bidding (V-E): the paper's own procedure, a reference for the exact solver.
+"""Amdahl Bidding (V-E), the paper's own procedure, as a reference for the exact solver.
 
-Every user bids b_ij, a server's price is the sum of its bids over its cores, and every user
-divides its budget anew in proportion to U_ij = sqrt(f w p) s(x).
+Every user bids b_ij, a server's price is the sum of the bids on it over its cores, and every user
+then divides its budget anew in proportion to U_ij = sqrt(f w p) s(x).
 
 **Erratum.** The paper prints sqrt(f p) w s, whose fixed point is the market's equilibrium only if
 all w are 1: the KKT condition w f s**2 / x**2 = lambda p gives b = p x proportional to
-sqrt(f w p) s. The paper also stops once prices move little. They may be percents away then, as
-jobs whose best bid is 0 lower their bids slowly. Here bidding goes on until the error of the
-prices is proven small.
+sqrt(f w p) s. The paper also stops once prices change little. They may still be wrong by some
+percent then, since jobs whose best bid is 0 lower their bids slowly. Here bidding goes on until
+the error of the prices is proven small.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ def bid(
     absolute: bool = False,
     max_iterations: int = 100_000,
 ) -> Equilibrium:
-    """Run Amdahl Bidding until prices are proven right, or, with ``step``, until they move little.
+    """Run Amdahl Bidding until the error of prices is proven small, or until they change little.
 
     Args:
         market: Users, servers and jobs.
-        tolerance: Largest relative error of prices, as proven.
+        tolerance: Largest proven relative error of prices.
         step: The paper's stopping rule instead: the largest relative change of any price in an
             iteration at which to stop.
         absolute: Whether ``step`` is the largest change itself, in units of budget for a core: the
@@ -101,9 +101,12 @@ def _iterate(
     absolute: bool,
     max_iterations: int,
 ) -> int:
-    """Bid, in place, until no price moves by ``threshold``; return the iterations.
+    """Change ``bids`` and ``prices`` until no price changes by ``threshold`` in an iteration.
 
-    Moves are relative to prices, or ``absolute``.
+    Changes are relative to prices unless ``absolute``.
+
+    Returns:
+        The number of iterations.
     """
     utility = np.empty(len(user))
     spread = np.empty(len(budgets))

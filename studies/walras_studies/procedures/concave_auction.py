@@ -1,4 +1,4 @@
-"""The auction for utilities that are given as functions: any sums of concave ones (section 3)."""
+"""The auction for utilities given as functions: sums of concave functions of shares (section 3)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from walras._arrays import Bools, Floats
 
 SMALL_SHARE = 1e-9
-"""Share at which a job's marginal utility tells whether it wants a resource: not if it is 0."""
+"""Share at which a job's marginal utility is tested: if it is 0, the job does not want the
+resource."""
 
 
 class Utilities(Protocol):
@@ -48,7 +49,7 @@ def run_concave_auction(
 ) -> AuctionOutcome:
     """Run Algorithms 1 and 2 as printed, but for the erratum (see `run_auction`).
 
-    Where moves do not become smaller for 20 rounds, jobs move half as far from then on.
+    If moves of sub-budgets do not become smaller for 20 rounds, jobs move half as far from then on.
 
     Args:
         budgets: Budget of each job, positive, shape (n,).

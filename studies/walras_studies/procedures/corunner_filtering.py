@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from walras._arrays import Bools, Floats, Indices, Integers
 
 MAX_ROUNDS = 10
+"""Largest number of rounds."""
+
 FINE = 2.0**12
 """Steps per length of a column in which losses are compared, so that the sum of products of two
 columns is a whole number of steps squared, exact in single precision (24 bits) in whatever
@@ -37,10 +39,10 @@ class FilteredPrediction:
     """A full matrix of disutilities.
 
     Attributes:
-        disutility: Disutilities, shape (agents, co-runners), all finite, read-only: measured
-            entries unchanged, the others at most 1 and not below both 0 and the least that was
-            measured.
-        rounds: Rounds that filled the matrix; one to three in the paper.
+        disutility: Disutilities, shape (agents, co-runners), all finite, read-only. Measured
+            entries are unchanged; the others are at most 1, and not below both 0 and the least
+            measured one.
+        rounds: Number of rounds that filled the matrix; one to three in the paper.
         unreached: Number of entries that no round could fill for lack of similar co-runners. They
             are the agent's mean plus the co-runner's average excess over other agents' means.
     """
@@ -107,7 +109,7 @@ def _centre(filled: Floats, unknown: Bools) -> _CentredLosses:
 
 
 def _most_similar(above: Floats, wanted: Integers, neighbours: int) -> tuple[Indices, Floats]:
-    """Return the co-runners most similar to each one wanted, and their cosines, 0 if not positive.
+    """Return the co-runners most similar to each wanted one, and their cosines, 0 if not positive.
 
     Both have shape (wanted, neighbours or fewer), and are sorted; among equals the earlier
     co-runner comes first. A cosine and an index are packed into one number so that no two are
@@ -119,7 +121,7 @@ def _most_similar(above: Floats, wanted: Integers, neighbours: int) -> tuple[Ind
     steps = above * (FINE / np.where(length, length, 1.0))
     whole = np.trunc(steps, out=steps).astype(np.float32)
     some = whole if len(wanted) == corunners else whole[:, wanted]
-    alike = some.T @ whole  # of all with all: half as many products
+    alike = some.T @ whole  # for all with all, NumPy computes only half of this product
     alike[np.arange(len(wanted)), wanted] = 0.0
     np.maximum(alike, 0.0, out=alike)
     packed = np.multiply(alike, float(corunners), dtype=np.float64)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def explain(allocation: Allocation, user: str) -> str:
-    """Return what ``user`` holds of its demand, why, and how its credits changed.
+    """Return a sentence on what ``user`` holds of its demand, why, and how its credits changed.
 
     Raises:
         KarmaError: The ledger has no such user.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def useful(slices: ArrayLike, demands: ArrayLike) -> NDArray[np.int64]:
-    """Return each user's slices over all quanta up to its demands, shape (n,)."""
+    """Return the number of slices of all quanta that each user could use, shape (n,)."""
     total: NDArray[np.int64] = np.minimum(slices, demands).sum(axis=0)
     return total
 
@@ -43,7 +43,7 @@ def fairness(slices: ArrayLike, demands: ArrayLike) -> float:
 
 
 def disparity(slices: ArrayLike, demands: ArrayLike) -> float:
-    """Return the largest useful total of a user over the least, possibly infinite: 1 is best."""
+    """Return the ratio of the largest useful total of a user to the least, from 1 to infinity."""
     totals = useful(slices, demands)
     least, largest = (int(totals.min()), int(totals.max())) if totals.size else (0, 0)
     if least:

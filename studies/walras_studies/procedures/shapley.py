@@ -24,9 +24,10 @@ Game: TypeAlias = Callable[["Bools"], "ArrayLike"]
 in any unit. It must give the same number for the same coalition."""
 
 EXACT_AGENTS = 12
-"""Most agents for whom all coalitions are asked about."""
+"""Largest number of agents for which the penalties of all coalitions are computed."""
+
 AT_ONCE = 1 << 22
-"""Most entries of the membership matrix that a game is asked about at once."""
+"""Largest number of entries of the membership matrix that a game is called with."""
 
 
 class ShapleyError(ValueError):
@@ -41,7 +42,7 @@ class ShapleyValue:
         share: Share of each agent, in the game's unit, shape (agents,); they add up to the penalty
             of all together less that of nobody.
         error: Standard error of each share, 0 where exact, shape (agents,).
-        coalitions: Number of coalitions that the game was asked about.
+        coalitions: Number of coalitions whose penalties were computed.
     """
 
     share: Floats
@@ -77,7 +78,7 @@ def shapley_exact(penalties: ArrayLike) -> ShapleyValue:
 
     Args:
         penalties: Penalty of each coalition, shape (2**agents,); agent i is in coalition c if bit i
-            of c is set, so that entry 0 is nobody's, entry 3 that of agents 0 and 1 together.
+            of c is set, so that entry 0 is that of nobody, and entry 3 that of agents 0 and 1.
 
     Raises:
         ShapleyError: The length is no power of two, or an entry is not finite.
@@ -98,7 +99,7 @@ def shapley_exact(penalties: ArrayLike) -> ShapleyValue:
 
 
 def _sample(game: Game, agents: int, pairs: int, generator: np.random.Generator) -> ShapleyValue:
-    """Average over random orders and their reverses.
+    """Divide a penalty by the mean over random orders and their reverses.
 
     Agents late in an order are early in its reverse. Where penalties grow with the coalition, the
     two err in opposite directions, and their mean errs less than two independent orders.

@@ -54,14 +54,15 @@ def adjust(
 ) -> Adjustment:
     """Let users in turn move a fixed amount of money from their worst machine to their best.
 
-    Slower than best responses, and with a fixed amount bids never quite settle: welfare does
-    after some tens of rounds (section 7.1), long before every user's margins are equal.
+    This is slower than best responses. With a fixed amount, bids never settle completely, but
+    welfare does after some tens of rounds (section 7.1), long before every user's margins are
+    equal.
 
     Args:
         market: Users, machines and weights.
-        margins: Function of a user's index and all bids, shape (n, m), to the marginal utility of
-            money on each machine for that user, shape (m,), as measured; of the linear utility if
-            not given.
+        margins: Function that takes a user's index and all bids, shape (n, m), and returns the
+            measured marginal utility of money on each machine for that user, shape (m,); the
+            margins of linear utilities if not given.
         amount: Money moved at a turn, as a part of the user's budget, above 0 and at most 1.
         tolerance: Largest gap.
         max_iterations: Rounds after which to stop; ``converged`` of the result may be False then.
@@ -105,9 +106,10 @@ def linear_margins(market: ShareMarket) -> Callable[[int, Floats], Floats]:
 
 
 def _gaps(bids: Floats, measure: Callable[[int, Floats], Floats]) -> Floats:
-    """Return the largest utility that margins allow, X max margin, over what they give now, less 1.
+    """Return upper bounds on users' relative gains in utility, shape (n,).
 
-    A concave utility is at least sum margin x, and grows by at most X max margin - sum margin x.
+    A concave utility is at least sum margin x, and grows by at most X max margin - sum margin x,
+    where x are the user's bids and X is their sum.
     """
     gaps = np.zeros(len(bids))
     for user, own in enumerate(bids):

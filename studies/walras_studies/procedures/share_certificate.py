@@ -1,4 +1,4 @@
-"""Certificates of bids in the proportional-share market: what any user could gain by others."""
+"""Gains, and proven bounds on them, of users of the proportional-share market by other bids."""
 
 from __future__ import annotations
 

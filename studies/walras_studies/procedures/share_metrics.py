@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def efficiency(market: ShareMarket, shares: Floats) -> float:
     """Return the sum of utilities relative to the largest of any allocation, U / U*.
 
-    Comparable between users only where the weights of each add up to the same.
+    It is meaningful only if the weights of all users have the same sum.
     """
     best = social_optimum(market).welfare
     return float(market.utilities(shares).sum()) / best if best > 0 else 1.0
@@ -30,9 +30,9 @@ def utility_uniformity(market: ShareMarket, shares: Floats) -> float:
 
 
 def envy_freeness(market: ShareMarket, shares: Floats) -> float:
-    """Return the least ratio, rho, of a user's utility to that of another user's shares to it.
+    """Return the least ratio, rho, of a user's utility to its utility with another user's shares.
 
-    1 where no user envies another; at least 2 sqrt 2 - 2 at an equilibrium of users with
+    It is 1 if no user envies another, and at least 2 sqrt 2 - 2 at an equilibrium of users with
     equal budgets and unlimited parallelism (Theorem 5).
     """
     own = market.utilities(shares)

@@ -1,4 +1,4 @@
-"""The social optimum: the allocation of largest total utility, budgets aside (Claim 1, Lemma 6)."""
+"""The social optimum: the largest total utility, regardless of budgets (Claim 1, Lemma 6)."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class SocialOptimum:
 def social_optimum(market: ShareMarket) -> SocialOptimum:
     """Give every machine to the user with the largest weight for it, within users' parallelism.
 
-    Without limits each machine on its own (Claim 1). With limits a matching of largest weight in
-    which user i takes up to k_i machines (Lemma 6), machine by machine along shortest augmenting
-    paths. These take at most m searches of m n steps each, rather than the paper's cube of
-    (sum k_i + n).
+    Without limits, each machine is assigned on its own (Claim 1). With limits, the result is a
+    matching of largest weight in which user i takes up to k_i machines (Lemma 6); machines are
+    matched one by one along shortest augmenting paths. These take at most m searches of m n steps
+    each, rather than the paper's cube of (sum k_i + n).
     """
     weights = market.weights
     users, machines = weights.shape

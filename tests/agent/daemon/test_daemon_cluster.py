@@ -37,14 +37,14 @@ class ClusterMachine(Machine):
 
     @contextmanager
     def joined(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-        """The agent, which looks by itself once an hour, with its own rights in the cluster."""
+        """Run the agent, with a new kubeconfig of its own rights; it reconciles once an hour."""
         who = ("--kubeconfig", str(self.cluster.kubeconfig()), "--namespace", self.cluster.name)
         with self.again(*who, *arguments) as process:
             yield process
 
     @contextmanager
     def again(self, *arguments: str, kubeconfig: str = "") -> Iterator[subprocess.Popen[bytes]]:
-        """The agent, with the file that it had before; the API server is not asked for one."""
+        """Run the agent with the kubeconfig that it had before, or another one."""
         file = kubeconfig or str(self.folder / "kubeconfig")
         known = ("--kubeconfig", file, "--namespace", self.cluster.name)
         given = ("--node-name", self.cluster.name, "--release-after", str(RELEASE), *known)
@@ -259,7 +259,7 @@ def test_agent_is_small(machine: ClusterMachine) -> None:
 
 
 def resident(pid: int) -> int:
-    """Bytes of memory (proc(5))."""
+    """Return the resident memory of a process in bytes (VmRSS, proc(5))."""
     lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
     line = next(line for line in lines if line.startswith("VmRSS:"))
     return int(line.split()[1]) << 10

@@ -274,7 +274,7 @@ def test_no_cpu_has_two_owners_however_often_the_agent_is_killed(machine: Machin
 
 
 class Watch(threading.Thread):
-    """Looks who may use a core: once somebody has it alone, nobody else comes before he leaves."""
+    """Observer of a core: once a pod has it alone, no other may come before that pod leaves."""
 
     def __init__(self, pids: dict[str, int], core: CpuSet) -> None:
         super().__init__(daemon=True)

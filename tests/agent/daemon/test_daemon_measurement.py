@@ -47,7 +47,12 @@ TWO_WORKERS = "import os\nos.fork()\nos.write(1, b'at work\\n')\nwhile True: pas
 
 @dataclass
 class Reports:
-    """Those of an agent, the last measurement among them."""
+    """Listener to an agent's reports.
+
+    Attributes:
+        last: Measurement in the last report.
+        cores: Numbers of CPUs that pods have had.
+    """
 
     last: ProfilingStatus | None = None
     cores: set[int] = field(default_factory=set)
@@ -79,7 +84,7 @@ class DeletedPlan:
 def resumed(
     pods: MeasuredPods, folder: Path, plans: PlanSource, *listeners: Listener
 ) -> Iterator[Agent]:
-    """An agent that goes on from what the one before it left in the folder."""
+    """Run an agent that resumes with the state that an earlier one left in the folder."""
     with ExitStack() as stack:
         state = stack.enter_context(open_state(folder / "state"))
         waiter = stack.enter_context(ChangeWaiter(folder / "plan.json"))

@@ -21,7 +21,7 @@ def opened() -> Iterator[ExitStack]:
 
 
 def counter(opened: ExitStack, *values: tuple[int, int, int]) -> int:
-    """A descriptor whose reads give these, one after the other (perf_event_open(2), read)."""
+    """Return a descriptor whose reads give these values in turn, as those of a perf event do."""
     ours, theirs = os.pipe()
     opened.callback(os.close, ours)
     for value in values:

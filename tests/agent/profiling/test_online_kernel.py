@@ -145,7 +145,7 @@ class Agent:
 
 @contextmanager
 def pod_of(workers: int, folder: Path, *, computes: bool = False) -> Iterator[Agent]:
-    """An agent and the pod that it is about, with so many processes that compute, or only wait."""
+    """Run a pod of some processes that compute or only wait, and yield an agent for it."""
     assert TREE is not None
     folder.mkdir()
     pods = MeasuredPods(TREE)
@@ -158,7 +158,7 @@ def pod_of(workers: int, folder: Path, *, computes: bool = False) -> Iterator[Ag
 
 
 def measured(source: str, workers: int, folder: Path, *, computes: bool) -> MeasurementReport:
-    """Measure a program with so many workers by one source of progress."""
+    """Measure a program with a number of workers by one source of progress."""
     with pod_of(workers, folder, computes=computes) as agent:
         progress = {"cpuTime": None, "file": FileSource("/progress"), "http": agent.page}[source]
         request = MeasurementRequest("r", "aa", sample_seconds=0.3, repeats=2, progress=progress)

@@ -134,7 +134,7 @@ class Node:
 
 @dataclass
 class Bus:
-    """The way to the memory of a node."""
+    """Counter of the bytes that a node has moved from and to its memory."""
 
     node: Node
     closed: int = 0
@@ -294,7 +294,7 @@ def test_agent_that_was_killed_limits_nobody() -> None:
 
 @dataclass(frozen=True)
 class Trouble:
-    """Something goes wrong ten seconds into a measurement, and what is said about it."""
+    """A failure ten seconds into a measurement, and the message about it."""
 
     change: Mapping[str, object]
     said: str

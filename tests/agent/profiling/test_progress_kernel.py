@@ -61,10 +61,11 @@ def perf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     yield folder
 
     def removed() -> bool:
-        """Whether the kernel has given the hierarchy up.
+        """Return whether the kernel has removed the hierarchy.
 
-        It keeps one in which a group was still going when it was unmounted, until it is mounted
-        and unmounted again; and containerd tells no metrics where there is one without a mount.
+        If a group was just being removed when its hierarchy was unmounted, the kernel keeps the
+        hierarchy until it is mounted and unmounted again; and containerd reports no metrics while
+        there is a hierarchy without a mount.
         """
         if subprocess.run(("umount", str(folder)), check=False).returncode != 0:
             return False
