@@ -122,7 +122,7 @@ def test_probes_ask_what_does_not_depend_on_others() -> None:
         start = probed["startupProbe"]
         assert start["httpGet"] == probed["livenessProbe"]["httpGet"]
         assert start["periodSeconds"] * start["failureThreshold"] >= 600, "a busy node is slow"
-        assert f"--listen=0.0.0.0:{port['containerPort']}" in probed["args"]
+        assert f"--listen=[::]:{port['containerPort']}" in probed["args"]
 
 
 def test_on_the_nodes_network_a_new_operator_waits_for_the_old_ones_port() -> None:
