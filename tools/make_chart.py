@@ -89,7 +89,7 @@ SHAPES: dict[str, Schema] = {
     "*.podLabels": _TEXTS,
     "*.podAnnotations": _TEXTS,
     "*.serviceAccount.annotations": _TEXTS,
-    "hooks.installSeconds": {"type": "integer", "minimum": 10},
+    "hooks.installSeconds": {"type": "integer", "minimum": 30},
     "hooks.releaseSeconds": {"type": "integer", "minimum": 60},
     "rbac.userGroups": {
         "type": "array",

@@ -79,6 +79,7 @@ def test_a_misspelt_value_is_refused_by_its_name(path: Path) -> None:
         ("market.spec", {"epochSeconds": 0}),
         ("admissionPolicy", "yes"),
         ("monitoring.alerts", "on"),
+        ("hooks.installSeconds", 29),
         ("hooks.releaseSeconds", 1),
     ],
 )
