@@ -89,7 +89,7 @@ SHAPES: dict[str, Schema] = {
     "*.podLabels": _TEXTS,
     "*.podAnnotations": _TEXTS,
     "*.serviceAccount.annotations": _TEXTS,
-    "hooks.installSeconds": {"type": "integer", "minimum": 10},
+    "hooks.installSeconds": {"type": "integer", "minimum": 30},
     "hooks.releaseSeconds": {"type": "integer", "minimum": 60},
     "rbac.userGroups": {
         "type": "array",
@@ -132,8 +132,12 @@ def schema_text() -> str:
     """Return the schema of all values, as JSON."""
     values, comments = read_values()
     head = {"$schema": "https://json-schema.org/draft-07/schema#", "title": "Values of walras"}
-    # Helm gives subcharts, and the parents of one, `global`.
     made = _schema((), values, comments)
+    made["properties"]["enabled"] = {
+        "description": "Whether a chart that depends on this one installs it, as its condition.",
+        "type": "boolean",
+    }
+    # Helm gives subcharts, and the parents of one, `global`.
     made["properties"]["global"] = {"type": "object"}
     return json.dumps({**head, **made}, indent=2) + "\n"
 

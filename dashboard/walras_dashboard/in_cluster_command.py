@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from walras_service.failures import BadInput
+from walras_service.listening import EVERYWHERE
 
 if TYPE_CHECKING:
     from kubernetes.client import Configuration
@@ -20,7 +21,12 @@ LEAST_SECRET = 16
 
 
 @click.command("walras-dashboard", context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--listen", default="0.0.0.0", show_default=True, help="IP address to listen on.")  # noqa: S104 - a pod's
+@click.option(
+    "--listen",
+    default=EVERYWHERE,
+    show_default=True,
+    help="IP address to listen on; :: for all addresses of IPv4 and IPv6.",
+)
 @click.option(
     "--port", type=click.IntRange(min=1, max=65535), default=8765, show_default=True, help="Port."
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from walras_service.failures import Failure
+from walras_service.listening import listening_socket
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,25 +18,19 @@ if TYPE_CHECKING:
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """Return a socket that listens.
+    """Return a socket that listens, on ``::`` by IPv4 too.
 
     Raises:
         Failure: The address cannot be used.
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.socket(family)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        made.bind((host, port))
+        return listening_socket(host, port)
     except (OSError, OverflowError) as error:
-        made.close()
         why = getattr(error, "strerror", None) or str(error)
         raise Failure(
             f"{host} port {port}: cannot listen: {why}; choose another with --port "
             f"(0 chooses a free one) or --listen"
         ) from error
-    made.listen(128)
-    return made
 
 
 def names_of(host: str) -> tuple[str, ...]:

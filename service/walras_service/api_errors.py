@@ -45,6 +45,7 @@ _UNACCEPTABLE = (
     "trying to send message larger than max",  # to etcd
 )
 _TERMINATING = "because it is being terminated"  # what is to be created in a namespace
+_UNOWNABLE = "cannot set an ownerRef on a resource you can't delete"
 _SLASHES = 4  # in the path of all objects of one of our kinds
 _VERBS = {"GET": "list", "POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete"}
 
@@ -113,7 +114,8 @@ def refusal(
         reason = "missing"  # no permission would help: the namespace is as good as gone
     if status == 413 or (reason == "error" and any(each in said for each in _UNACCEPTABLE)):
         reason = "invalid"  # no repetition would help, whatever the status code
-    text = f"{host}: cannot {_VERBS[method]} {path}: {said}{_way_out(reason, method, path)}"
+    way_out = _way_out(reason, "DELETE" if _UNOWNABLE in said else method, path)
+    text = f"{host}: cannot {_VERBS[method]} {path}: {said}{way_out}"
     return ApiError(text, reason, float(wait) if wait and wait.isdecimal() else 0.0)
 
 

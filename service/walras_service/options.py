@@ -42,7 +42,8 @@ def listen_option(default: str, pages: str) -> Callable[[Command], Command]:
         type=Address(),
         default=default,
         show_default=True,
-        help=f"Address and port that serve {pages}; off to serve nothing.",
+        help=f"Address and port that serve {pages}; [::]:PORT for all addresses of IPv4 and IPv6, "
+        "off to serve nothing.",
     )
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from prometheus_client.exposition import choose_encoder
 
 from walras_service.failures import BadInput
+from walras_service.listening import listening_socket, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -64,7 +65,8 @@ def serve(
     """Start the server in threads of its own; it runs until the process ends.
 
     Args:
-        address: Address and port to listen on; port 0 for any free port.
+        address: Address and port to listen on, by IPv4 or IPv6; ``::`` for all addresses of both,
+            and port 0 for any free port.
         pages: Pages besides ``/metrics``, by path.
         registry: Registry of the metrics.
         tls_folder: Folder with ``tls.crt`` and ``tls.key``, as of a mounted Secret of type
@@ -79,21 +81,20 @@ def serve(
     try:
         server = _Server(address, pages, registry, certificate, review)
     except OSError as error:
-        where = "{}:{}".format(*address)
         raise BadInput(
-            f"{where}: {error.strerror}; choose another address with --listen"
+            f"{written(*address)}: {error.strerror}; choose another address with --listen"
         ) from error
     threading.Thread(target=server.serve_forever, name="http", daemon=True).start()
     host, port = server.server_address[:2]
     scheme = "http" if certificate is None else "https"
-    _log.info("listening on %s://%s:%d", scheme, host, port, extra={"event": "listening"})
+    where = written(str(host), port)
+    _log.info("listening on %s://%s", scheme, where, extra={"event": "listening"})
 
 
 class _Server(ThreadingHTTPServer):
     """Server whose connections have their TLS handshake in their own thread."""
 
     daemon_threads = True
-    request_queue_size = MOST_CONNECTIONS
 
     def __init__(
         self,
@@ -107,7 +108,10 @@ class _Server(ThreadingHTTPServer):
         self._certificate, self._review = certificate, review
         self._connections: dict[socket, None] = {}  # the oldest first
         self._lock = threading.Lock()
-        super().__init__(address, _Handler)
+        super().__init__(address, _Handler, bind_and_activate=False)
+        self.socket.close()  # it is of IPv4
+        self.socket = listening_socket(*address, MOST_CONNECTIONS)
+        self.server_address = self.socket.getsockname()
 
     def get_request(self) -> tuple[socket, Any]:
         connection, client = super().get_request()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +13,7 @@ from dashboards import EXAMPLE, served
 from walras_dashboard.access import LocalAccess, LocalGate
 from walras_dashboard.app import PREFIX, make_app
 from walras_dashboard.dump import Dump
-from walras_dashboard.serving import names_of
+from walras_dashboard.serving import bound, names_of
 from walras_dashboard.viewers import OneViewer
 
 if TYPE_CHECKING:
@@ -137,3 +138,12 @@ def test_tokens_are_long_and_differ() -> None:
     assert len(other.page) >= 43
     assert other.page != ACCESS.page
     assert other.token not in other.page
+
+
+def test_all_addresses_are_those_of_ipv4_and_ipv6() -> None:
+    with bound("::", 0) as on:
+        port = on.getsockname()[1]
+        socket.create_connection(("127.0.0.1", port)).close()
+        if on.family != socket.AF_INET6:
+            pytest.skip("this machine has no IPv6, so only IPv4 was tested")
+        socket.create_connection(("::1", port)).close()

@@ -102,6 +102,11 @@ def test_a_certificate_makes_it_serve_https() -> None:
     assert container["readinessProbe"]["httpGet"]["scheme"] == "HTTPS"
 
 
+def test_it_listens_by_ipv4_and_ipv6() -> None:
+    (container,) = pod(with_dashboard())["containers"]
+    assert "--listen=::" in container["args"]
+
+
 def test_its_arguments_are_options_of_the_program() -> None:
     from walras_dashboard.in_cluster_command import main
 

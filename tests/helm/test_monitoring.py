@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import promql_parser
@@ -46,6 +49,9 @@ QUERIES = [
 
 FROM_THE_SCRAPE = frozenset({"node", "pod", "namespace"})
 """Labels that a ServiceMonitor adds."""
+
+
+PROMTOOL = shutil.which("promtool", path=os.environ.get("WALRAS_PROMETHEUS") or None) or ""
 
 
 def families(registry: CollectorRegistry) -> Iterator[tuple[str, str, frozenset[str]]]:
@@ -164,6 +170,63 @@ def test_alerts_name_only_labels_that_their_query_leaves(rule: Document, known: 
     selectors, summed = asked(rule["expr"])
     left = summed or FROM_THE_SCRAPE.union(*(known[str(each.name)] for each in selectors))
     assert told <= left
+
+
+@pytest.mark.system
+@pytest.mark.skipif(
+    not PROMTOOL,
+    reason="needs promtool: put it on PATH, or its folder in WALRAS_PROMETHEUS (Debian: apt "
+    "install prometheus)",
+)
+@pytest.mark.parametrize(
+    ("epoch_seconds", "undecided", "minutes", "fires"),
+    [
+        (30, "0+60x300", 4, False),
+        (30, "0+60x300", 7, True),  # it never decides
+        (30, "0 30 0 30 0 30 0 30 0 30", 9, False),
+        (3600, "0+60x300", 180, False),
+        (3600, "0+60x300", 190, True),
+    ],
+)
+def test_decisions_are_stale_after_three_epochs_and_a_while(
+    epoch_seconds: int, undecided: str, minutes: int, fires: bool, tmp_path: Path
+) -> None:
+    series = {
+        'walras_operator_undecided_seconds{pod="leader"}': undecided,
+        'walras_operator_undecided_seconds{pod="standby"}': "0x300",
+        'walras_operator_epoch_seconds{pod="leader"}': f"{epoch_seconds}x300",
+        'walras_operator_epoch_seconds{pod="standby"}': "30x300",
+    }
+    (rule,) = [each for each in RULES if each["alert"] == "WalrasDecisionsStale"]
+    texts = json.dumps(rule["annotations"]).replace("{{ $value | humanizeDuration }}", "AGE")
+    age = f"{minutes // 60}h {minutes % 60}m 0s" if minutes >= 60 else f"{minutes}m 0s"
+    expected = {
+        "exp_labels": rule["labels"],
+        "exp_annotations": json.loads(texts.replace("AGE", age)),
+    }
+    test = {
+        "rule_files": ["alerts.yaml"],
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [
+                    {"series": name, "values": values} for name, values in series.items()
+                ],
+                "alert_rule_test": [
+                    {
+                        "eval_time": f"{minutes}m",
+                        "alertname": rule["alert"],
+                        "exp_alerts": [expected] if fires else [],
+                    }
+                ],
+            }
+        ],
+    }
+    (tmp_path / "alerts.yaml").write_text(yaml.safe_dump(ALERTS))
+    (tmp_path / "test.yaml").write_text(yaml.safe_dump(test))
+    command = [PROMTOOL, "test", "rules", str(tmp_path / "test.yaml")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_panels_do_not_overlap_and_are_of_the_datasource_that_is_chosen() -> None:

@@ -122,7 +122,22 @@ def test_probes_ask_what_does_not_depend_on_others() -> None:
         start = probed["startupProbe"]
         assert start["httpGet"] == probed["livenessProbe"]["httpGet"]
         assert start["periodSeconds"] * start["failureThreshold"] >= 600, "a busy node is slow"
-        assert f"--listen=0.0.0.0:{port['containerPort']}" in probed["args"]
+        assert f"--listen=[::]:{port['containerPort']}" in probed["args"]
+
+
+def test_hooks_end_before_their_jobs_and_say_what_they_waited_for() -> None:
+    """A pod that its Job kills is deleted with its log."""
+    hooks = {"installSeconds": 30, "releaseSeconds": 60}
+    for values in ({}, {"hooks": hooks}):
+        jobs = of_kind("Job", rendered(values))
+        assert jobs.keys() == {"walras-install", "walras-release"}
+        for made in jobs.values():
+            (timeout,) = (
+                int(each.removeprefix("--timeout="))
+                for each in container(made["spec"]["template"]["spec"])["args"]
+                if each.startswith("--timeout=")
+            )
+            assert 0 < timeout <= made["spec"]["activeDeadlineSeconds"] - 20
 
 
 def test_on_the_nodes_network_a_new_operator_waits_for_the_old_ones_port() -> None:

@@ -139,6 +139,44 @@ def test_names_are_unique_and_belong_to_the_release(variant: str) -> None:
         assert labels.get("team") == VARIANTS[variant].get("commonLabels", {}).get("team")
 
 
+class _OneOfEach(yaml.SafeLoader):
+    """A loader that refuses a key that a mapping has twice, as strict parsers do."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:
+        made = super().construct_mapping(node, deep)
+        assert len(made) == len(node.value), f"a key is there twice{node.start_mark}"
+        return made
+
+
+def test_labels_of_values_replace_the_charts_own_but_not_those_that_select_pods() -> None:
+    part_of, selects = "app.kubernetes.io/part-of", "app.kubernetes.io/component"
+    common, more = ({part_of: each, selects: each} for each in ("common", "more"))
+    values = {
+        "commonLabels": {**common, "helm.sh/chart": "common"},
+        "monitoring": {"labels": more, "dashboard": {"labels": more}},
+        "operator": {"podLabels": more},
+        "agent": {
+            "podLabels": more,
+            "podAnnotations": {"kubectl.kubernetes.io/default-container": "mine"},
+        },
+        "dashboard": {"enabled": True, "podLabels": more},
+    }
+    known = [argument for each in apis(NEW) for argument in ("--api-versions", each)]
+    text = helm("template", "w", str(CHART), "--values", "-", *known, text=yaml.safe_dump(values))
+    documents = [each for each in yaml.load_all(text, _OneOfEach) if each]
+    for each in documents:
+        labels = each["metadata"]["labels"]
+        assert labels["helm.sh/chart"] == "common"
+        assert labels[selects] not in {"common", "more"}
+        has_more = each["kind"] in {"ConfigMap", "PrometheusRule", "ServiceMonitor"}
+        assert labels[part_of] == ("more" if has_more else "common")
+    for kind in ("Deployment", "DaemonSet"):
+        for made in of_kind(kind, documents).values():
+            labels = made["spec"]["template"]["metadata"]["labels"]
+            assert labels[part_of] == "more"
+            assert made["spec"]["selector"]["matchLabels"].items() <= labels.items()
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_helm_has_nothing_to_complain_of(variant: str) -> None:
     text = yaml.safe_dump(VARIANTS[variant])

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
-from chart import CHART, ROOT, HelmError, needs_helm, rendered
+from chart import CHART, ROOT, HelmError, helm, needs_helm, rendered
+
+if TYPE_CHECKING:
+    import pathlib
 
 Document = dict[str, Any]
 Path = tuple[str, ...]
@@ -75,6 +79,7 @@ def test_a_misspelt_value_is_refused_by_its_name(path: Path) -> None:
         ("market.spec", {"epochSeconds": 0}),
         ("admissionPolicy", "yes"),
         ("monitoring.alerts", "on"),
+        ("hooks.installSeconds", 29),
         ("hooks.releaseSeconds", 1),
     ],
 )
@@ -82,6 +87,21 @@ def test_a_value_that_cannot_be_is_refused_by_its_name(path: str, value: Any) ->
     with pytest.raises(HelmError) as refused:
         rendered(set_at(tuple(path.split(".")), value))
     assert f"at '/{path.replace('.', '/')}" in str(refused.value)
+
+
+@pytest.mark.system
+@needs_helm
+@pytest.mark.parametrize("enabled", [True, False])
+def test_a_chart_that_depends_on_this_one_switches_it_on_and_off(
+    enabled: bool, tmp_path: pathlib.Path
+) -> None:
+    dependency = {"name": "walras", "version": "*", "condition": "walras.enabled"}
+    head = {"apiVersion": "v2", "name": "platform", "version": "0.1.0"}
+    (tmp_path / "Chart.yaml").write_text(yaml.safe_dump({**head, "dependencies": [dependency]}))
+    shutil.copytree(CHART, tmp_path / "charts" / "walras")
+    given = yaml.safe_dump({"walras": {"enabled": enabled, "operator": {"replicas": 2}}})
+    text = helm("template", "platform", str(tmp_path), "--values", "-", text=given)
+    assert any(yaml.safe_load_all(text)) == enabled
 
 
 @pytest.mark.system

@@ -48,6 +48,16 @@ def test_a_renewal_counts_from_when_it_was_seen_whatever_the_holders_clock_says(
     assert candidate.wanted(125, NOON) is not None
 
 
+def test_leading_goes_on_until_another_one_leads() -> None:
+    candidate = LeaderCandidate("a", TIMES)
+    candidate.renewed(held("a"), asked=100)
+    candidate.renewed(held("a"), asked=130)  # late, but nobody was faster
+    assert candidate.since == 100
+    candidate.see(held("b", transitions=4), now=150)
+    candidate.renewed(held("a", transitions=5), asked=200)
+    assert candidate.since == 200
+
+
 def test_a_touched_lease_that_says_the_same_was_not_renewed() -> None:
     candidate = LeaderCandidate("a", TIMES)
     candidate.see(held("b"), now=100)

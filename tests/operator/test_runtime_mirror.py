@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import tracemalloc
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from walras_operator.runtime.kinds import Scope
 from walras_operator.runtime.mirror import Mirror
+from walras_operator.runtime.watch import Watches
 from walras_operator.world import Reference
 
 Document = dict[str, Any]
@@ -291,6 +293,33 @@ def test_an_agent_lives_while_its_renewals_are_seen(cluster: Cluster) -> None:
     assert cluster.mirror.world("now", grace=300).silent_agents == frozenset()
     cluster.time += 340
     assert cluster.mirror.world("now", grace=300).silent_agents == frozenset()
+
+
+def test_agents_have_time_to_renew_their_leases_after_an_outage(cluster: Cluster) -> None:
+    """The operator may list the cluster before the agents have tried again."""
+    cluster.mirror.hear("Lease", lease("1"))
+    cluster.time += 400
+    assert not cluster.is_news("Lease", lease("1"))
+    assert cluster.mirror.agents(grace=300) == frozenset()
+    watches = Watches(cast("Any", None), {}, cluster.mirror)
+    asyncio.run(watches._completed())
+    assert watches.complete
+    cluster.time += 39
+    assert cluster.mirror.agents() == {"n1"}
+    cluster.time += 1
+    assert cluster.mirror.agents() == frozenset(), "an agent that is gone stays lost"
+
+
+@pytest.mark.parametrize(("seconds", "counts"), [(0, True), (100, True), (200, False)])
+def test_an_outage_does_not_bring_agents_back_that_were_lost_before(
+    cluster: Cluster, seconds: float, counts: bool
+) -> None:
+    cluster.mirror.hear("Lease", lease("1"))
+    cluster.time += 40 + seconds
+    watched = cluster.time
+    cluster.time += 60
+    cluster.mirror.resume_agents(watched)
+    assert cluster.mirror.agents() == ({"n1"} if counts else frozenset())
 
 
 def test_an_agent_whose_lease_is_deleted_lives_no_more(cluster: Cluster) -> None:

@@ -160,6 +160,16 @@ def test_what_is_forbidden_is_told_with_the_rule_that_allows_it(
     )
 
 
+def test_an_owner_is_allowed_by_the_right_to_delete(server: Server) -> None:
+    """The admission plugin OwnerReferencesPermissionEnforcement, as on OpenShift."""
+    said = "forbidden: cannot set an ownerRef on a resource you can't delete: , <nil>"
+    server.answer = (403, {}, json.dumps({"message": said}).encode())
+    error = refused(server.api(), "PATCH", LEASES.path("system", "a"))
+    assert error.reason == "forbidden"
+    rule = '{apiGroups: ["coordination.k8s.io"], resources: [leases], verbs: [delete]}'
+    assert str(error).endswith(f": {said}; bind a role with the rule {rule} to this user")
+
+
 def test_a_namespace_that_is_being_deleted_is_as_good_as_gone(server: Server) -> None:
     """No permission helps, and an operator that counts it as a failure would be restarted."""
     text = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import shutil
@@ -22,6 +23,7 @@ from scripted_api import ScriptedServer, answer
 from walras_service.api import Api
 from walras_service.authorization import AccessReview
 from walras_service.failures import BadInput
+from walras_service.listening import listening_socket
 from walras_service.probes import MOST_CONNECTIONS, serve, verdict
 
 if TYPE_CHECKING:
@@ -81,6 +83,75 @@ def test_connections_that_say_nothing_keep_no_probe_out(caplog: pytest.LogCaptur
         assert get(f"{url}/healthz") == (200, "ok\n")
         silent[0].settimeout(60)
         assert silent[0].recv(1) == b""  # ended
+
+
+@pytest.mark.parametrize("certificate", ["", "first"], ids=["http", "https"])
+def test_all_addresses_are_those_of_both_families(
+    certificate: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    folder = CERTIFICATES / certificate if certificate else None
+    pages = {"/healthz": lambda: verdict([])}
+    serve(("::", 0), pages, CollectorRegistry(), tls_folder=folder)
+    scheme, _, rest = listening(caplog).partition("://")
+    trusted = ssl.create_default_context() if folder else None
+    if trusted is not None and folder is not None:
+        trusted.load_verify_locations(folder / "tls.crt")
+        trusted.check_hostname = False  # the certificate names no address of IPv6
+    port = rest.rpartition(":")[2]
+    for host in ("127.0.0.1", "[::1]"):
+        if host == "[::1]" and not has_ipv6():
+            pytest.skip("this machine has no IPv6, so only IPv4 was tested")
+        url = f"{scheme}://{host}:{port}/healthz"
+        with urllib.request.urlopen(url, timeout=60, context=trusted) as response:  # noqa: S310
+            assert response.read() == b"ok\n"
+
+
+def has_ipv6() -> bool:
+    try:
+        listening_socket("::1", 0).close()
+    except OSError:
+        return False
+    return True
+
+
+def test_an_address_of_one_family_is_not_one_of_the_other(caplog: pytest.LogCaptureFixture) -> None:
+    if not has_ipv6():
+        pytest.skip("this machine has no IPv6")
+    caplog.set_level(logging.INFO)
+    serve(("::1", 0), {"/healthz": lambda: verdict([])}, CollectorRegistry())
+    url = listening(caplog)
+    assert url.startswith("http://[::1]:")
+    assert get(f"{url}/healthz") == (200, "ok\n")
+    with pytest.raises(urllib.error.URLError):
+        get(f"{url.replace('[::1]', '127.0.0.1')}/healthz")
+
+
+@pytest.mark.parametrize("code", [errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, None])
+def test_without_ipv6_all_addresses_are_those_of_ipv4(
+    code: int | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+
+    class Ipv4Only(socket.socket):
+        def bind(self, address: Any) -> None:
+            if code is not None and self.family == socket.AF_INET6:
+                raise OSError(code, "no IPv6")
+            super().bind(address)
+
+    monkeypatch.setattr(socket, "socket", Ipv4Only)
+    monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: code is not None)
+    serve(("::", 0), {"/healthz": lambda: verdict([])}, CollectorRegistry())
+    url = listening(caplog)
+    assert url.startswith("http://0.0.0.0:")
+    assert get(f"{url.replace('0.0.0.0', '127.0.0.1')}/healthz") == (200, "ok\n")  # noqa: S104
+
+
+def test_a_port_that_is_in_use_is_no_lack_of_ipv6() -> None:
+    with listening_socket("::", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(BadInput, match=rf"^\[::\]:{port}: .*in use"):
+            serve(("::", port), {}, CollectorRegistry())
 
 
 def listening(caplog: pytest.LogCaptureFixture) -> str:

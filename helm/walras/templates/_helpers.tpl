@@ -12,32 +12,32 @@
 {{- end -}}
 {{- end -}}
 
-{{- /* Labels of a component's object: dict "root" $ "part" "agent". */ -}}
+{{- /* Labels of a component's object: dict "root" $ "part" "agent", and "more" for further ones from the values. */ -}}
 {{- define "walras.labels" -}}
-helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
-app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .root.Release.Service }}
-app.kubernetes.io/part-of: walras
-{{ include "walras.selector" . }}
-{{- with .root.Values.commonLabels }}
-{{ toYaml . }}
-{{- end }}
+{{- $own := dict "app.kubernetes.io/part-of" "walras" -}}
+{{- $_ := set $own "helm.sh/chart" (printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_") -}}
+{{- $_ = set $own "app.kubernetes.io/version" .root.Chart.AppVersion -}}
+{{- $_ = set $own "app.kubernetes.io/managed-by" .root.Release.Service -}}
+{{- include "walras.mergedLabels" (dict "labels" . "own" $own) -}}
 {{- end -}}
 
 {{- /* Labels that select a component's pods; they never change. */ -}}
 {{- define "walras.selector" -}}
-app.kubernetes.io/name: {{ include "walras.name" .root }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/name: {{ include "walras.name" .root | quote }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .part }}
 {{- end -}}
 
-{{- /* Labels of pods. None of them depends on the chart's version, since a change would restart the pods. */ -}}
+{{- /* Labels of pods, as of objects. None of them depends on the chart's version, since a change would restart the pods. */ -}}
 {{- define "walras.podLabels" -}}
-app.kubernetes.io/part-of: walras
-{{ include "walras.selector" . }}
-{{- with .root.Values.commonLabels }}
-{{ toYaml . }}
-{{- end }}
+{{- include "walras.mergedLabels" (dict "labels" . "own" (dict "app.kubernetes.io/part-of" "walras")) -}}
+{{- end -}}
+
+{{- /* Each label once: values replace the chart's own labels, but never those that select pods. */ -}}
+{{- define "walras.mergedLabels" -}}
+{{- $common := default dict .labels.root.Values.commonLabels -}}
+{{- $selector := include "walras.selector" .labels | fromYaml -}}
+{{- merge $selector (default dict .labels.more) $common .own | toYaml -}}
 {{- end -}}
 
 {{- define "walras.serviceAccount" -}}

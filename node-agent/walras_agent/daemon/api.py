@@ -7,6 +7,7 @@ selector. It writes the status of that object, and a Lease of its own.
 from __future__ import annotations
 
 import contextlib
+import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from kubernetes.client import Configuration
 
     from walras_service.api import Query
+
+_log = logging.getLogger(__name__)
 
 _PLANS = OURS["NodeAllocation"]
 
@@ -58,6 +61,7 @@ class AgentClient:
         self._server = Server(configuration, AGENT, connections=1)
         self._only = {"fieldSelector": f"metadata.name={node}"}
         self._watch: Watch | None = None
+        self._owned = True
 
     def latest(self) -> tuple[Document | None, str]:
         """Return the NodeAllocation of this node, and the resourceVersion to watch from.
@@ -129,6 +133,9 @@ class AgentClient:
     def renew_lease(self, namespace: str, seconds: int, owners: Sequence[Document]) -> None:
         """Renew the Lease by which the agent proves that it is alive; create it if missing.
 
+        Where the API server lets only those set the owners of an object who may delete it, the
+        Lease is renewed with the owners that it has.
+
         Args:
             namespace: Namespace of the Lease.
             seconds: Duration of the Lease.
@@ -138,6 +145,24 @@ class AgentClient:
             ApiError: The Lease was not renewed.
         """
         lease = lease_document(self.node, seconds, owners)
+        if not self._owned:
+            del lease["metadata"]["ownerReferences"]
+        try:
+            self._put_lease(namespace, lease)
+        except ApiError as error:
+            if error.reason != "forbidden" or not self._owned:
+                raise
+            del lease["metadata"]["ownerReferences"]
+            self._put_lease(namespace, lease)
+            self._owned = False  # until the process ends, so that each renewal is one request
+            _log.warning("the Lease cannot be owned by its node, and will outlive it: %s", error)
+
+    def _put_lease(self, namespace: str, lease: Document) -> None:
+        """Change the Lease, or create it.
+
+        Raises:
+            ApiError: The Lease is as it was.
+        """
         path = LEASES.path(namespace, lease["metadata"]["name"])
         try:
             self._server.request("PATCH", path, lease, content_type=MERGE, timeout=_TIMEOUTS)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import kopf
+from kubernetes.client.rest import should_bypass_proxies
 
 if TYPE_CHECKING:
     from kubernetes.client import Configuration
@@ -105,6 +106,7 @@ def _login(found: Configuration) -> kopf.ConnectionInfo:
     """Return the connection of the client; Kopf asks again whenever a token has expired."""
     authorization = found.auth_settings().get("BearerToken", {}).get("value") or ""
     scheme, _, token = authorization.rpartition(" ")
+    direct = should_bypass_proxies(found.host, found.no_proxy or "")
     return kopf.ConnectionInfo(
         server=found.host,
         ca_path=found.ssl_ca_cert,
@@ -113,4 +115,5 @@ def _login(found: Configuration) -> kopf.ConnectionInfo:
         token=token or None,
         certificate_path=found.cert_file,
         private_key_path=found.key_file,
+        proxy_url=None if direct else found.proxy,
     )

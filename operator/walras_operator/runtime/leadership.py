@@ -106,6 +106,11 @@ class Leadership:
         with self._lock:
             return self._candidate.term if self._candidate.leads(time.monotonic()) else None
 
+    def since(self) -> float | None:
+        """Return when this operator began to lead; None if it does not lead."""
+        with self._lock:
+            return self._candidate.since if self._candidate.leads(time.monotonic()) else None
+
     def holder(self) -> str:
         """Return the identity of the leader as last seen; empty if nobody leads."""
         with self._lock:

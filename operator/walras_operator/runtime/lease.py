@@ -106,11 +106,13 @@ class LeaderCandidate:
         identity: Unique identity, different from those of all earlier processes.
         times: Durations of the election.
         seen: The Lease as last seen; None before.
+        since: When it last began to lead, unless another one has led since; 0 before.
     """
 
     identity: str
     times: Times = field(default_factory=Times)
     seen: LeaseRecord | None = None
+    since: float = 0.0
     _seen_at: float = 0.0
     _renewed_at: float | None = None
 
@@ -145,6 +147,8 @@ class LeaderCandidate:
             record: The Lease as the API server returned it.
             asked: When it was requested; nobody can have seen the renewal any earlier.
         """
+        if self._renewed_at is None:
+            self.since = asked
         self.seen, self._seen_at, self._renewed_at = record, asked, asked
 
     def released(self) -> LeaseRecord | None:

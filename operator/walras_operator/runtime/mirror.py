@@ -149,6 +149,15 @@ class Mirror:
             for table in self._tables.values():
                 table.update({uid: replace(entry, version="") for uid, entry in table.items()})
 
+    def resume_agents(self, watched: float) -> None:
+        """Count agents that lived when watches ended as alive for the time of their Leases.
+
+        Args:
+            watched: When the watches ended, by the mirror's clock.
+        """
+        with self._lock:
+            self._agents.resume(self._clock(), watched)
+
     def forget(self, kind: str, uids: Iterable[str]) -> None:
         """Drop objects that were found to be deleted."""
         with self._lock:

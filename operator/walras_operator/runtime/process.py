@@ -202,6 +202,12 @@ class Operator:
             epoch_seconds=self.recompute.rules.epoch_seconds,
         )
 
+    def _undecided(self) -> float:
+        since = self.leadership.since()
+        if since is None:
+            return 0.0
+        return time.monotonic() - max(since, self.recompute.succeeded or since)
+
     def _gauges(self) -> OperatorGauges:
         return OperatorGauges(
             {
@@ -216,6 +222,14 @@ class Operator:
                 "last_success_age_seconds": (
                     "Seconds since a decision was last published in full.",
                     lambda: age(self.recompute.succeeded),
+                ),
+                "undecided_seconds": (
+                    "Seconds for which this operator has led without a decision published in full.",
+                    self._undecided,
+                ),
+                "epoch_seconds": (
+                    "Most seconds between two decisions, by the Market as of the last one.",
+                    lambda: self.recompute.rules.epoch_seconds,
                 ),
                 "complete": (
                     "1 when the operator's cache of the cluster is complete, 0 otherwise.",

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import threading
 import time
 from typing import TYPE_CHECKING, Any, cast
@@ -80,6 +81,7 @@ class Watches:
         self._ours = {name: each for name, each in kinds.items() if name in OURS}
         self._others = [each for name, each in kinds.items() if name not in OURS]
         self._resync = Resync(api, self._ours, mirror)
+        self._watched = -math.inf  # when the mirror was last complete
         self._stopping = threading.Event()
         self._outdated = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
@@ -158,6 +160,8 @@ class Watches:
     async def _beats(self) -> None:
         while True:
             self.beat = time.monotonic()
+            if self.complete:
+                self._watched = self.beat
             await asyncio.sleep(_BEAT)
 
     async def _compares(self, ended: asyncio.Event, reflectors: Sequence[Reflector]) -> None:
@@ -187,6 +191,7 @@ class Watches:
             await self._compared()  # some may have been deleted before the watches began
         else:
             collector.pass_over_all()
+            self._mirror.resume_agents(self._watched)
             self.complete, self.problem = True, ""
             _log.info("all objects are cached", extra={"event": "complete"})
 

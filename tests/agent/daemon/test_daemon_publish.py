@@ -15,6 +15,7 @@ from walras_agent.daemon.api import AgentClient
 from walras_agent.daemon.api_monitor import ApiMonitor
 from walras_agent.daemon.informer import AllocationInformer, ObservedAllocation
 from walras_agent.daemon.publish import StatusPublisher
+from walras_service.api_errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,6 +111,38 @@ def test_lease_is_made_and_goes_with_its_node() -> None:
         assert lease["metadata"]["name"] == "walras-agent-n"
         assert lease["metadata"]["ownerReferences"] == [NODE]
         assert lease["spec"]["leaseDurationSeconds"] == 45
+
+
+@pytest.mark.parametrize("answers", [[403], [404, 403]], ids=["changed", "created"])
+def test_lease_is_renewed_without_owner_where_owners_need_the_right_to_delete(
+    answers: list[int],
+) -> None:
+    """The admission plugin OwnerReferencesPermissionEnforcement, as on OpenShift."""
+    server = ScriptedServer(None)
+    server.refusals.extend(answers)
+    client = AgentClient(server.settings(), "n")
+    try:
+        for _ in range(2):
+            client.renew_lease("system", 45, [NODE])
+    finally:
+        server.close()
+    refused, *renewed = server.written[len(answers) - 1 :]
+    assert refused[2]["metadata"]["ownerReferences"] == [NODE]
+    assert [document["spec"]["holderIdentity"] for _, _, document in renewed] == ["n", "n"]
+    assert all("ownerReferences" not in document["metadata"] for _, _, document in renewed)
+
+
+def test_lease_keeps_its_owner_after_a_refusal_for_another_reason() -> None:
+    server = ScriptedServer(None)
+    server.refusals.extend([403, 403])
+    client = AgentClient(server.settings(), "n")
+    try:
+        with pytest.raises(ApiError, match="verbs"):
+            client.renew_lease("system", 45, [NODE])
+        client.renew_lease("system", 45, [NODE])
+    finally:
+        server.close()
+    assert server.written[-1][2]["metadata"]["ownerReferences"] == [NODE]
 
 
 def test_lease_is_not_renewed_while_nobody_looks_at_the_node() -> None:

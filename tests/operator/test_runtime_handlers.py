@@ -1,0 +1,55 @@
+"""Kopf reaches the API server as the operator's own client does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from kubeconfigs import kubeconfig
+from walras_operator.runtime.handlers import _login
+from walras_service.api import settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HOST, PROXY = "https://10.96.0.1:443", "http://proxy.example:3128"
+
+
+@pytest.fixture(autouse=True)
+def without_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
+def test_without_a_proxy_there_is_none(tmp_path: Path) -> None:
+    found = settings(str(kubeconfig(tmp_path / "config", HOST)))
+    assert _login(found).proxy_url is None
+    assert _login(found).server == HOST
+
+
+@pytest.mark.parametrize(
+    ("exempt", "proxy"),
+    [
+        ("", PROXY),
+        (".svc,.cluster.local,192.0.2.0/24", PROXY),
+        (".svc,10.96.0.0/12", None),
+        ("*", None),
+    ],
+)
+def test_a_proxy_of_the_environment_is_used_except_for_exempt_addresses(
+    exempt: str, proxy: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", PROXY)
+    monkeypatch.setenv("NO_PROXY", exempt)
+    assert _login(settings(str(kubeconfig(tmp_path / "config", HOST)))).proxy_url == proxy
+
+
+def test_a_proxy_of_the_kubeconfig_is_used(tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path / "config", HOST)
+    document = yaml.safe_load(path.read_text())
+    document["clusters"][0]["cluster"]["proxy-url"] = PROXY
+    path.write_text(yaml.safe_dump(document))
+    assert _login(settings(str(path))).proxy_url == PROXY
