@@ -28,6 +28,7 @@ from walras_agent.pod_cpus import (
 from walras_agent.quota import bandwidth_writes
 from walras_agent.restore import restore
 from walras_agent.tree import CgroupError, CgroupFile
+from walras_agent.ungranted import ungranted_cpus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -136,6 +137,7 @@ class CpuEnforcer:
                 self._restore(self._cpu_settings(), writes, failed, fixed)
                 self._exclusive = {}
                 return CpuRound(node_cpus, first, tuple(writes), tuple(failed.values()))
+            node_cpus = self._with_ungranted(node_cpus, pods, topology)
             moves = plan_moves(pods, node_cpus, self._texts(), exclusive, {*fixed, *failed})
             problem = self._move(moves.moves, pods, writes)
             if problem is None and not (moves.stuck or failed or fixed):
@@ -189,6 +191,13 @@ class CpuEnforcer:
             node_cpus = allocate_cpus(topology, present, exclusive, unit, reserved, others=others)
             self._allocated = inputs, limit_measured_pods(node_cpus, limits, topology, unit)
         return self._allocated[1]
+
+    def _with_ungranted(
+        self, node_cpus: NodeCpus, pods: Sequence[ObservedPod], topology: Topology
+    ) -> NodeCpus:
+        usable = topology.cpuset | topology.isolated
+        found = ungranted_cpus(self.cgroups, pods, node_cpus, self.journal.originals, usable)
+        return replace(node_cpus, ungranted=found)
 
     def _texts(self) -> dict[CgroupFile, str]:
         return {setting: kept.text for setting, kept in self.journal.originals.items()}
@@ -324,7 +333,7 @@ def _misplaced(
     """Yield the fixed containers that are not on the CPUs that they are to use."""
     for pod in pods:
         for each in pod.containers:
-            if each.group.name in fixed and each.group.cpus != target(pod, node_cpus):
+            if each.group.name in fixed and each.group.cpus != target(pod, each, node_cpus):
                 yield each.group.name
 
 

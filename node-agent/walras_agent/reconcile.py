@@ -187,10 +187,10 @@ class Reconciler:
         failed = waiting.union(each.group for each in done.failures)
         repaired, expected = [], {}
         for pod in done.pods:
-            after = target(pod, done.node_cpus)
             for each in pod.containers:
                 name, cpus = each.group.name, each.group.cpus
-                if self._expected.get(name, cpus) != cpus:
+                after = target(pod, each, done.node_cpus)
+                if self._expected.get(name, cpus) != cpus != after:
                     repaired.append(name)
                 if name not in failed:
                     expected[name] = after

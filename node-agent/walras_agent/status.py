@@ -62,7 +62,7 @@ class NodeStatus:
         mode: Mode of the plan.
         refused: Message why the agent must not write on this node; empty if it may.
         pods: One status for each grant.
-        shared: CPUs of all pods without a grant.
+        shared: CPUs that may be assigned, but that no pod owns.
         writes: Writes of this step; in mode ``observe`` those that ``enforce`` would make.
         repaired: Cgroups that others changed since the last step: containers by their CPUs, pods
             by their quota or weight.

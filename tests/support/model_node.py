@@ -39,6 +39,7 @@ class Node:
     folder: Path
     now: float = 1000.0
     online: CpuSet = field(default_factory=lambda: CpuSet(range(CORES)))
+    isolated: CpuSet = field(default_factory=CpuSet)
     refusal: str = ""
     epoch: int = 0
     threads: int = 1
@@ -62,7 +63,10 @@ class Node:
     def topology(self) -> Topology:
         cores = CORES // self.threads // self.numa
         whole = machine(nodes=self.numa, cores=cores, threads=self.threads)
-        return Topology(tuple(cpu for cpu in whole.cpus if cpu.id in self.online))
+        assigned = self.online - self.isolated
+        return Topology(
+            tuple(cpu for cpu in whole.cpus if cpu.id in assigned), self.online & self.isolated
+        )
 
     def pod(self, uid: str) -> str:
         return pod_group(LAYOUT, uid, QOS[ord(uid[-1]) % 3])
