@@ -242,7 +242,7 @@ class CpuEnforcer:
             pod_cpus = node_cpus.pods.get(pod.uid)
             if pod_cpus is None:
                 continue
-            kept.update((pod.group, *(each.group.name for each in pod.containers)))
+            kept.update(pod.groups)
             steps = bandwidth_writes(self.cgroups, pod, pod_cpus)
             if steps and pod.group in fixed:
                 failed.setdefault(pod.group, _backing_off(pod.group))
@@ -264,8 +264,7 @@ class CpuEnforcer:
 
     def _forget_deleted(self, pods: Sequence[ObservedPod]) -> None:
         """Forget the originals of groups that were deleted, once there are many."""
-        here = {each.group.name for pod in pods for each in pod.containers}
-        here.update(pod.group for pod in pods)
+        here = {group for pod in pods for group in pod.groups}
         originals = self.journal.originals
         away = [setting for setting in self._cpu_settings() if setting.group not in here]
         deleted = [

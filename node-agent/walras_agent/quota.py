@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from walras_agent.observe import limited_groups
 from walras_agent.tree import CgroupError, CgroupFile
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def _writes(
     files: Iterable[str],
     of_containers: Iterable[str],
 ) -> tuple[FileWrite, ...]:
-    containers = [_read(cgroups, each.group.name, of_containers) for each in pod.containers]
+    containers = [_read(cgroups, each, of_containers) for each in limited_groups(cgroups, pod)]
     return quota_writes(cgroups.version, _read(cgroups, pod.group, files), containers, pod_cpus)
 
 

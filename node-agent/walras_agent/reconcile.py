@@ -211,7 +211,7 @@ class Reconciler:
             pod_cpus = done.node_cpus.pods.get(pod.uid)
             if pod_cpus is None:
                 continue
-            groups = frozenset((pod.group, *(each.group.name for each in pod.containers)))
+            groups = frozenset(pod.groups)
             quotas[pod.uid] = (pod_cpus.milliquota, pod_cpus.milliweight, groups)
             if self._quotas.get(pod.uid) == quotas[pod.uid] and groups & written:
                 found.append(pod.group)
@@ -224,8 +224,7 @@ class Reconciler:
             if failure.kind == "permanent":
                 wait = self._refused.failed(failure.group, now)
                 _log.error("%s; next try in %g s", failure.reason, wait)
-        there = {each.group.name for pod in done.pods for each in pod.containers}
-        there.update(pod.group for pod in done.pods)
+        there = {group for pod in done.pods for group in pod.groups}
         for waits in (self._refused, self._undone):
             waits.keep(frozenset(there))
 

@@ -124,8 +124,7 @@ def pod_status(
         demand=memory.demands.get(grant.pod),
         sockets=topology.sockets_of(pod_cpus.cpus),
     )
-    groups = {pod.group, *(each.group.name for each in pod.containers)}
-    failures = [each for each in done.failures if each.group in groups]
+    failures = [each for each in done.failures if each.group in pod.groups]
     if failures:
         status = replace(status, limit=None)
     if failures or refusal:

@@ -86,6 +86,10 @@ class Fuzz:
         pods = LAYOUT.scan(self.node.kernel)
         return sorted(name for groups in pods for name in groups.containers)
 
+    def programs(self) -> list[str]:
+        """Return the groups with the processes of all containers."""
+        return [next(iter(self.node.kernel.children(each)), each) for each in self.containers()]
+
     def cpus(self, group: str) -> CpuSet:
         """Return the CPUs that a group's tasks may use: all if the cpuset controller is lost."""
         try:
@@ -121,7 +125,9 @@ class Fuzz:
             self.count += 1
             uid = f"p{self.count}"
             self.pods[uid] = {0}
-            self.node.start_pod(uid, memory=self.some_memory())
+            below = "/container" if self.node.kernel.version == 2 and self.count % 3 == 0 else ""
+            group = self.node.container(uid) + below
+            self.node.kernel.make(group, tasks=1, memory=self.some_memory())
             self.limit_is_written_anew()
 
     def some_memory(self) -> Memory:
@@ -171,7 +177,7 @@ class Fuzz:
     def throttle(self) -> None:
         if self.pods:
             uid = self.random.choice(sorted(self.pods))
-            group = self.random.choice([self.node.pod(uid), self.node.container(uid)])
+            group = self.random.choice(self.groups(uid))
             quota = self.random.choice(["-1", "20000", "700000"])
             with contextlib.suppress(Refused):  # v1 has children within their parents
                 if self.node.kernel.version == 1:
@@ -219,7 +225,7 @@ class Fuzz:
 
     def use_memory(self) -> None:
         """A program takes some more, also while the agent looks and writes, or frees most of it."""
-        groups = self.containers()
+        groups = self.programs()
         if groups:
             memory = self.node.kernel.memory_of(self.random.choice(groups))
             if memory.anonymous < 150 * MIB:
@@ -242,8 +248,9 @@ class Fuzz:
                     self.hard_limits[group] = str(LIMIT)
 
     def groups(self, uid: str) -> tuple[str, ...]:
-        pod = self.node.pod(uid)
-        return (pod, *self.node.kernel.children(pod))
+        pod, children = self.node.pod(uid), self.node.kernel.children
+        containers = children(pod)
+        return (pod, *containers, *(below for each in containers for below in children(each)))
 
     def lose_the_cpuset_controller(self) -> None:
         if isinstance(self.node.kernel, CpusetDisabled):
@@ -260,7 +267,7 @@ class Fuzz:
         except JournalError:
             return None
         finally:
-            for group in self.containers():
+            for group in self.programs():
                 self.node.kernel.memory_of(group).growth = 0
 
     def withdraw(self) -> None:
