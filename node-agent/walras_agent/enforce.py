@@ -29,6 +29,7 @@ from walras_agent.pod_cpus import (
 from walras_agent.quota import WEIGHT_FILES, bandwidth_writes, class_writes
 from walras_agent.restore import restore
 from walras_agent.tree import CgroupError, CgroupFile
+from walras_agent.ungranted import ungranted_cpus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -141,6 +142,7 @@ class CpuEnforcer:
                 self._restore(self._cpu_settings(), writes, failed, fixed)
                 self._exclusive = {}
                 return CpuRound(node_cpus, first, tuple(writes), tuple(failed.values()))
+            node_cpus = self._with_ungranted(node_cpus, pods, topology)
             moves = plan_moves(pods, node_cpus, self._texts(), exclusive, {*fixed, *failed})
             problem = self._move(moves.moves, pods, writes)
             if problem is None and not (moves.stuck or failed or fixed):
@@ -202,6 +204,13 @@ class CpuEnforcer:
             while group := group.rpartition("/")[0]:
                 yield group
 
+    def _with_ungranted(
+        self, node_cpus: NodeCpus, pods: Sequence[ObservedPod], topology: Topology
+    ) -> NodeCpus:
+        usable = topology.cpuset | topology.isolated
+        found = ungranted_cpus(self.cgroups, pods, node_cpus, self.journal.originals, usable)
+        return replace(node_cpus, ungranted=found)
+
     def _texts(self) -> dict[CgroupFile, str]:
         return {setting: kept.text for setting, kept in self.journal.originals.items()}
 
@@ -250,7 +259,7 @@ class CpuEnforcer:
             pod_cpus = node_cpus.pods.get(pod.uid)
             if pod_cpus is None:
                 continue
-            kept.update((pod.group, *(each.group.name for each in pod.containers)))
+            kept.update(pod.groups)
             steps = bandwidth_writes(self.cgroups, pod, pod_cpus)
             if steps and pod.group in fixed:
                 failed.setdefault(pod.group, _backing_off(pod.group))
@@ -321,8 +330,7 @@ class CpuEnforcer:
 
     def _forget_deleted(self, pods: Sequence[ObservedPod]) -> None:
         """Forget the originals of groups that were deleted, once there are many."""
-        here = {each.group.name for pod in pods for each in pod.containers}
-        here.update(pod.group for pod in pods)
+        here = {group for pod in pods for group in pod.groups}
         originals = self.journal.originals
         away = [setting for setting in self._cpu_settings() if setting.group not in here]
         deleted = [
@@ -390,7 +398,7 @@ def _misplaced(
     """Yield the fixed containers that are not on the CPUs that they are to use."""
     for pod in pods:
         for each in pod.containers:
-            if each.group.name in fixed and each.group.cpus != target(pod, node_cpus):
+            if each.group.name in fixed and each.group.cpus != target(pod, each, node_cpus):
                 yield each.group.name
 
 

@@ -79,7 +79,7 @@ def plan_moves(
             each.group.name,
             pod.uid,
             before=each.group.cpus,
-            after=target(pod, node_cpus),
+            after=target(pod, each, node_cpus),
             exclusive=exclusive.get(pod.uid, _NOTHING),
             fixed=each.group.name in fixed,
         )
@@ -98,10 +98,12 @@ def plan_moves(
     return MovePlan(tuple(move for move in moves if move.writes), ordered.stuck)
 
 
-def target(pod: ObservedPod, node_cpus: NodeCpus) -> CpuSet:
-    """Return the CPUs that a pod's containers are to use."""
+def target(pod: ObservedPod, container: Container, node_cpus: NodeCpus) -> CpuSet:
+    """Return the CPUs that a container of a pod is to use."""
     pod_cpus = node_cpus.pods.get(pod.uid)
-    return pod_cpus.cpus if pod_cpus else node_cpus.shared
+    if pod_cpus:
+        return pod_cpus.cpus
+    return node_cpus.ungranted.get(container.group.name, node_cpus.shared)
 
 
 def _move(

@@ -22,6 +22,14 @@ EFFECTIVE: dict[Literal[1, 2], str] = {1: "cpuset.effective_cpus", 2: "cpuset.cp
 """Name of the file with the CPUs that a group's tasks may really use, by cgroup version."""
 
 
+SUBGROUP = "container"
+"""Name of the cgroup below a container's in which crun runs the container, with the same limits.
+
+It does so with the cgroup driver ``systemd``, unless the annotation ``run.oci.systemd.subgroup`` is
+empty, as OpenShift sets it since 4.18 (crun 305, machine-config-operator 4774).
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """One cgroup and its CPUs.
@@ -66,6 +74,12 @@ class ObservedPod:
     def parent(self) -> str:
         """Cgroup that the pod's lies in: that of its QoS class, if this has one."""
         return self.group.rpartition("/")[0]
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Cgroups of the pod and its containers, and the subgroups that these may have."""
+        names = [each.group.name for each in self.containers]
+        return (self.group, *names, *(f"{name}/{SUBGROUP}" for name in names))
 
 
 class PodSource(Protocol):
@@ -147,6 +161,16 @@ def read_group(cgroups: Cgroups, name: str) -> Group | None:
             raise ControllerDisabledError(setting) from error
         return None
     return Group(name, CpuSet.parse(text))
+
+
+def limited_groups(cgroups: Cgroups, pod: ObservedPod) -> tuple[str, ...]:
+    """Return the cgroups of a pod's containers that have limits: these, and their subgroups.
+
+    What else is below a container is its user's.
+    """
+    names = [each.group.name for each in pod.containers]
+    below = [f"{name}/{SUBGROUP}" for name in names] if cgroups.version == 2 else []
+    return (*names, *(name for name in below if cgroups.identity(name) is not None))
 
 
 def _lacks_cpuset(cgroups: Cgroups, group: str) -> bool:

@@ -2,8 +2,8 @@
 
 The whole cores of a grant become exclusive CPUs of the pod. A fraction beyond them is time on the
 shared CPUs: the pod may use these too, its quota limits its time on all of its CPUs to the grant,
-and its weight decides its share of the shared CPUs under contention. All other pods, with or
-without a grant, use the shared CPUs; at least one core stays shared if any pod needs it.
+and its weight decides its share of the shared CPUs under contention. Pods without a grant use the
+shared CPUs, too; at least one core stays shared if any pod needs it.
 
 A grant by weight is a share of the shared CPUs only, without a quota.
 
@@ -13,7 +13,7 @@ While its speedup is measured, a pod uses only some of its exclusive cores; the 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -77,11 +77,14 @@ class NodeCpus:
 
     Attributes:
         pods: CPUs of the pods with a grant, by pod UID.
-        shared: CPUs of all other pods.
+        shared: CPUs that may be assigned, but that no pod owns.
+        ungranted: CPUs of the containers of all other pods, by cgroup; a container that is not in
+            it uses the shared CPUs (`ungranted.ungranted_cpus`).
     """
 
     pods: Mapping[str, PodCpus]
     shared: CpuSet
+    ungranted: Mapping[str, CpuSet] = field(default_factory=dict)
 
 
 def allocate_cpus(

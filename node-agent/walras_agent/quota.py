@@ -18,6 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from walras_agent.observe import limited_groups
 from walras_agent.tree import CgroupError, CgroupFile
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ def bandwidth_writes(
 def _writes(
     cgroups: Cgroups, pod: ObservedPod, pod_cpus: PodCpus, files: FilesToCheck
 ) -> tuple[FileWrite, ...]:
-    containers = [_read(cgroups, each.group.name, files.containers) for each in pod.containers]
+    containers = [_read(cgroups, each, files.containers) for each in limited_groups(cgroups, pod)]
     of_pod = _read(cgroups, pod.group, files.pod)
     return quota_writes(cgroups.version, of_pod, containers, pod_cpus)
 

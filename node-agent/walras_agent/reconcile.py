@@ -188,10 +188,10 @@ class Reconciler:
         failed = waiting.union(each.group for each in done.failures)
         repaired, expected = [], {}
         for pod in done.pods:
-            after = target(pod, done.node_cpus)
             for each in pod.containers:
                 name, cpus = each.group.name, each.group.cpus
-                if self._expected.get(name, cpus) != cpus:
+                after = target(pod, each, done.node_cpus)
+                if self._expected.get(name, cpus) != cpus != after:
                     repaired.append(name)
                 if name not in failed:
                     expected[name] = after
@@ -212,7 +212,7 @@ class Reconciler:
             pod_cpus = done.node_cpus.pods.get(pod.uid)
             if pod_cpus is None:
                 continue
-            groups = frozenset((pod.group, *(each.group.name for each in pod.containers)))
+            groups = frozenset(pod.groups)
             quotas[pod.uid] = (pod_cpus.milliquota, pod_cpus.milliweight, groups)
             if self._quotas.get(pod.uid) == quotas[pod.uid] and groups & written:
                 found.append(pod.group)
@@ -231,8 +231,8 @@ class Reconciler:
                 _log.error("%s; next try in %g s", failure.reason, wait)
             elif failure.kind == "transient":
                 self._busy.failed(failure.group, now)
-        there = {each.group.name for pod in done.pods for each in pod.containers}
-        there.update(self.enforcer.classes, (pod.group for pod in done.pods))
+        there = {group for pod in done.pods for group in pod.groups}
+        there.update(self.enforcer.classes)
         for waits in (self._refused, self._busy, self._undone):
             waits.keep(frozenset(there))
 

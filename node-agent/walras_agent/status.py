@@ -62,7 +62,7 @@ class NodeStatus:
         mode: Mode of the plan.
         refused: Message why the agent must not write on this node; empty if it may.
         pods: One status for each grant.
-        shared: CPUs of all pods without a grant.
+        shared: CPUs that may be assigned, but that no pod owns.
         writes: Writes of this step; in mode ``observe`` those that ``enforce`` would make.
         repaired: Cgroups that others changed since the last step: containers by their CPUs, pods
             by their quota or weight.
@@ -124,7 +124,7 @@ def pod_status(
         demand=memory.demands.get(grant.pod),
         sockets=topology.sockets_of(pod_cpus.cpus),
     )
-    groups = {pod.group, *(each.group.name for each in pod.containers)}
+    groups = {*pod.groups}
     if pod_cpus.milliweight is not None:
         groups.add(pod.parent)  # its weight decides how much of the shared CPUs the pod has
     failures = [each for each in done.failures if each.group in groups]

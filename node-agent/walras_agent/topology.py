@@ -49,14 +49,16 @@ class Cpu:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """The CPUs that may be assigned, and the NUMA nodes that have memory.
+    """The CPUs of a machine that pods may use, and the NUMA nodes that have memory.
 
     Attributes:
-        cpus: CPUs in assignment order: by NUMA node, cache, core, number.
+        cpus: CPUs that may be assigned, in assignment order: by NUMA node, cache, core, number.
+        isolated: Isolated CPUs, which are not assigned; pods without a grant may use them.
         memory: NUMA nodes that have memory; None if unknown.
     """
 
     cpus: tuple[Cpu, ...]
+    isolated: CpuSet = field(default_factory=CpuSet)
     memory: CpuSet | None = None
 
     def __post_init__(self) -> None:
@@ -69,29 +71,32 @@ class Topology:
 
         Args:
             root: Folder that contains ``sys``: ``/``, or the host's root in a container.
-            allowed: CPUs to read, from which isolated ones are removed. By default all CPUs that
-                the calling process may use.
+            allowed: CPUs to read, of which isolated ones are set apart. By default all CPUs that
+                the calling process may use, none of which counts as isolated.
 
         Raises:
             ValueError: No CPU is usable, or a file is not in the kernel's format.
         """
         system = root / "sys/devices/system"
         online = _read_list(system / "cpu/online")
+        isolated = CpuSet()
         if allowed is None:
             allowed = CpuSet(os.sched_getaffinity(0))
-        elif isolated := _read_list(system / "cpu/isolated"):
-            allowed -= isolated
+        else:
+            isolated = _read_list(system / "cpu/isolated") or isolated
         # The file is missing only if /sys is; then the allowed CPUs are all that is known.
-        usable = allowed if online is None else allowed & online
+        present = allowed if online is None else allowed & online
+        usable = present - isolated
         if not usable:
             raise ValueError(f"no CPU is usable: online are {online}, allowed are '{allowed}'")
         nodes = _numa_nodes(system / "node")
         cpus = tuple(_read_cpu(system / f"cpu/cpu{cpu}", cpu, nodes) for cpu in usable)
-        return cls(cpus, _read_list(system / "node/has_memory") or None)
+        memory = _read_list(system / "node/has_memory") or None
+        return cls(cpus, present & isolated, memory)
 
     @property
     def cpuset(self) -> CpuSet:
-        """All CPUs of the topology."""
+        """All CPUs that may be assigned."""
         return CpuSet(cpu.id for cpu in self.cpus)
 
     def sockets_of(self, cpus: CpuSet) -> tuple[int, ...]:

@@ -78,7 +78,8 @@ def transition(changes: Iterable[CpusetChange], shared: CpuSet) -> Transition:
 
     Args:
         changes: One change for each group.
-        shared: CPUs that are shared afterwards; all others have one owner at most.
+        shared: CPUs that are shared afterwards, on which groups may be parked. All others have one
+            owner at most, or are isolated.
 
     Raises:
         ValueError: A group is to have no CPU.

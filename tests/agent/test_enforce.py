@@ -20,6 +20,7 @@ from walras_agent.journal import Journal
 from walras_agent.kubepods import Layout
 from walras_agent.node_plan import EnforcedGrant
 from walras_agent.observe import PodObserver
+from walras_agent.topology import Topology
 from walras_agent.tree import CgroupError, CgroupFile
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 CORES = 6
 TOPOLOGY = machine(cores=CORES)
+ONE_ISOLATED = Topology(TOPOLOGY.cpus[:-1], CpuSet([CORES - 1]))
 QOS: dict[str, QosClass] = {
     "a": "Guaranteed",
     "b": "Burstable",
@@ -45,16 +47,18 @@ def container(pod: str, number: int = 0) -> str:
     return f"{pod_group(LAYOUT, pod, QOS[pod])}/{pod.encode().hex() * 6}{number:04x}"
 
 
-def node(version: Literal[1, 2], pods: str = "abcd", quota: int | None = None) -> ModelKernel:
+def node(
+    version: Literal[1, 2], pods: str = "abcd", quota: int | None = None, cpus_of_d: str = ""
+) -> ModelKernel:
     """A node whose pods have one container each, which has a group inside in cgroup v1."""
     kernel = ModelKernel(version, cpus=CORES)
     for pod in pods:
-        start(kernel, pod, quota)
+        start(kernel, pod, quota, cpus_of_d if pod == "d" else "")
     return kernel
 
 
-def start(kernel: ModelKernel, pod: str, quota: int | None = None) -> None:
-    kernel.make(container(pod), tasks=1)
+def start(kernel: ModelKernel, pod: str, quota: int | None = None, cpus: str = "") -> None:
+    kernel.make(container(pod), tasks=1, cpus=cpus or None)
     if kernel.version == 1:
         kernel.make(f"{container(pod)}/init.scope", tasks=1)
     if quota is not None:
@@ -68,7 +72,8 @@ def start(kernel: ModelKernel, pod: str, quota: int | None = None) -> None:
 class Agent:
     """The enforcing part of an agent, started on a node."""
 
-    def __init__(self, kernel: ModelKernel, folder: Path) -> None:
+    def __init__(self, kernel: ModelKernel, folder: Path, topology: Topology = TOPOLOGY) -> None:
+        self.topology = topology
         boot = folder / "boot_id"
         boot.write_text("this boot\n")
         self.journal = Journal.open(folder / "journal", boot)
@@ -76,12 +81,13 @@ class Agent:
         self.enforcer = CpuEnforcer(kernel, observer, self.journal, classes=LAYOUT.classes)
 
     def hold(self, **millicores: int) -> CpuRound:
-        return self.enforcer.enforce(TOPOLOGY, grants(**millicores))
+        return self.enforcer.enforce(self.topology, grants(**millicores))
 
     def rehearse(self, **millicores: int) -> CpuRound:
         kernel = DryRunCgroups(self.enforcer.cgroups)
         journal = Journal.in_memory(self.journal.originals.values())
-        return self.enforcer.with_cgroups(kernel, journal).enforce(TOPOLOGY, grants(**millicores))
+        enforcer = self.enforcer.with_cgroups(kernel, journal)
+        return enforcer.enforce(self.topology, grants(**millicores))
 
 
 def grants(**millicores: int) -> list[EnforcedGrant]:
@@ -321,6 +327,7 @@ def test_stopped_before_any_write_to_groups_inside_no_cpu_has_two_owners(tmp_pat
         folder = tmp_path / str(stops)
         folder.mkdir()
         kernel = divided()
+        originals = held(kernel)
         agent = Agent(kernel, folder)
         was = agent.hold(a=2000, b=3000).node_cpus
         initial = held(kernel)
@@ -332,7 +339,7 @@ def test_stopped_before_any_write_to_groups_inside_no_cpu_has_two_owners(tmp_pat
         except Stopped:
             stops += 1
         kernel.go_on()
-        check(kernel, initial, was, target)
+        check(kernel, initial, was, target, targets(target, originals))
         recovered = Agent(kernel, folder).hold(b=1000, c=4000)
         assert recovered.failures == ()
         assert held(kernel)["c"] == recovered.node_cpus.pods["c"].exclusive
@@ -400,16 +407,28 @@ def own(node_cpus: NodeCpus | None, pod: str, cpu: int) -> bool:
     return node_cpus is not None and pod in node_cpus.pods and cpu in node_cpus.pods[pod].exclusive
 
 
+def targets(node_cpus: NodeCpus, originals: dict[str, CpuSet]) -> dict[str, CpuSet]:
+    """Return the CPUs that each pod is to have."""
+    owned = CpuSet(cpu for each in node_cpus.pods.values() for cpu in each.exclusive)
+    return {
+        pod: node_cpus.pods[pod].cpus if pod in node_cpus.pods else cpus - owned or node_cpus.shared
+        for pod, cpus in originals.items()
+    }
+
+
 def check(
-    kernel: ModelKernel, initial: dict[str, CpuSet], old: NodeCpus | None, new: NodeCpus
+    kernel: ModelKernel,
+    initial: dict[str, CpuSet],
+    old: NodeCpus | None,
+    new: NodeCpus,
+    after: dict[str, CpuSet],
 ) -> None:
     """Check that no CPU has two owners on the way from one plan to the next.
 
     The new owner of a CPU gets it after all others have left; its old owner has left before others
-    come, unless all of them are to share it.
+    come, unless all of them are to share it, or no grant is left and every value is restored.
     """
     now = held(kernel)
-    targets = {p: new.pods[p].cpus if p in new.pods else new.shared for p in now}
     for cpu in range(CORES):
         users = {pod for pod, cpus in now.items() if cpu in cpus}
         if len(users) < 2:
@@ -417,7 +436,8 @@ def check(
         came = {pod for pod in users if cpu not in initial[pod]}
         for pod in users:
             assert not (own(new, pod, cpu) and pod in came), f"CPU {cpu}: {users}, {pod} came early"
-            if own(old, pod, cpu) and not (cpu in new.shared and cpu in targets[pod]):
+            shares = cpu in new.shared and cpu in after[pod]
+            if own(old, pod, cpu) and new.pods and not shares:
                 assert not came - {pod}, f"CPU {cpu}: {came} came before {pod} had left"
 
 
@@ -426,20 +446,29 @@ PLANS = st.dictionaries(st.sampled_from("abcd"), st.integers(1, 3).map(lambda n:
 
 @pytest.mark.long
 @settings(deadline=None, max_examples=60)
-@given(st.sampled_from([1, 2]), PLANS, PLANS)
+@given(
+    st.sampled_from([1, 2]),
+    PLANS,
+    PLANS,
+    st.sampled_from([TOPOLOGY, ONE_ISOLATED]),
+    st.sampled_from(["", "0-1", "4-5", "5"]),
+)
 def test_stopped_before_any_write_no_cpu_has_two_owners_and_all_is_recovered(
     tmp_path_factory: pytest.TempPathFactory,
     version: Literal[1, 2],
     old: dict[str, int],
     new: dict[str, int],
+    topology: Topology,
+    cpus_of_d: str,
 ) -> None:
     """Every crash point between two plans, each followed by a new start of the agent."""
     stops, finished = 0, False
     while not finished:
         folder = tmp_path_factory.mktemp("agent")
-        kernel = node(version, quota=50_000)
+        kernel = node(version, quota=50_000, cpus_of_d=cpus_of_d)
+        originals = held(kernel)
         start_texts = texts(kernel, CPU_FILES[version])
-        agent = Agent(kernel, folder)
+        agent = Agent(kernel, folder, topology)
         was = agent.hold(**old).node_cpus
         initial = held(kernel)
         target = agent.rehearse(**new).node_cpus
@@ -450,14 +479,11 @@ def test_stopped_before_any_write_no_cpu_has_two_owners_and_all_is_recovered(
         except Stopped:
             stops += 1
         kernel.go_on()
-        check(kernel, initial, was, target)
-        again = Agent(kernel, folder)
+        check(kernel, initial, was, target, targets(target, originals))
+        again = Agent(kernel, folder, topology)
         recovered = again.hold(**new)
         assert recovered.failures == ()
-        now = held(kernel)
-        for pod, cpus in now.items():
-            pod_cpus = recovered.node_cpus.pods.get(pod)
-            assert cpus == (pod_cpus.cpus if pod_cpus else recovered.node_cpus.shared)
+        assert held(kernel) == targets(recovered.node_cpus, originals)
         again.hold()
-        assert held(kernel) == dict.fromkeys("abcd", TOPOLOGY.cpuset)
+        assert held(kernel) == originals
         assert texts(kernel, CPU_FILES[version]) == start_texts

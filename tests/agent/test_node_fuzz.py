@@ -89,6 +89,10 @@ class Fuzz:
         pods = LAYOUT.scan(self.node.kernel)
         return sorted(name for groups in pods for name in groups.containers)
 
+    def programs(self) -> list[str]:
+        """Return the groups with the processes of all containers."""
+        return [next(iter(self.node.kernel.children(each)), each) for each in self.containers()]
+
     def cpus(self, group: str) -> CpuSet:
         """Return the CPUs that a group's tasks may use: all if the cpuset controller is lost."""
         try:
@@ -124,7 +128,9 @@ class Fuzz:
             self.count += 1
             uid = f"p{self.count}"
             self.pods[uid] = {0}
-            self.node.start_pod(uid, memory=self.some_memory())
+            below = "/container" if self.node.kernel.version == 2 and self.count % 3 == 0 else ""
+            group = self.node.container(uid) + below
+            self.node.kernel.make(group, tasks=1, memory=self.some_memory())
             self.limit_is_written_anew()
             self.classes_are_weighed_anew()
 
@@ -176,7 +182,7 @@ class Fuzz:
     def throttle(self) -> None:
         if self.pods:
             uid = self.random.choice(sorted(self.pods))
-            group = self.random.choice([self.node.pod(uid), self.node.container(uid)])
+            group = self.random.choice(self.groups(uid))
             quota = self.random.choice(["-1", "20000", "700000"])
             with contextlib.suppress(Refused):  # v1 has children within their parents
                 if self.node.kernel.version == 1:
@@ -224,7 +230,7 @@ class Fuzz:
 
     def use_memory(self) -> None:
         """A program takes some more, also while the agent looks and writes, or frees most of it."""
-        groups = self.containers()
+        groups = self.programs()
         if groups:
             memory = self.node.kernel.memory_of(self.random.choice(groups))
             if memory.anonymous < 150 * MIB:
@@ -257,8 +263,9 @@ class Fuzz:
         return CgroupFile("cpu", group, WEIGHT_FILES[self.node.kernel.version])
 
     def groups(self, uid: str) -> tuple[str, ...]:
-        pod = self.node.pod(uid)
-        return (pod, *self.node.kernel.children(pod))
+        pod, children = self.node.pod(uid), self.node.kernel.children
+        containers = children(pod)
+        return (pod, *containers, *(below for each in containers for below in children(each)))
 
     def lose_the_cpuset_controller(self) -> None:
         if isinstance(self.node.kernel, CpusetDisabled):
@@ -275,7 +282,7 @@ class Fuzz:
         except JournalError:
             return None
         finally:
-            for group in self.containers():
+            for group in self.programs():
                 self.node.kernel.memory_of(group).growth = 0
 
     def withdraw(self) -> None:

@@ -109,7 +109,7 @@ def test_an_allowed_set_that_cuts_cores_in_half_leaves_half_cores(tmp_path: Path
     assert [str(core) for core in topology.cores("core")] == ["0,24", "1,25", "2", "3"]
 
 
-def test_isolated_cpus_are_no_part_of_a_node(tmp_path: Path) -> None:
+def test_isolated_cpus_are_not_assigned(tmp_path: Path) -> None:
     """Set apart with isolcpus=, they belong to whoever places threads on them by hand."""
     root = two_sockets(tmp_path)
     write(root / "sys/devices/system/cpu/isolated", "2,26,40-47")
@@ -117,6 +117,7 @@ def test_isolated_cpus_are_no_part_of_a_node(tmp_path: Path) -> None:
     topology = Topology.read(root, allowed=CpuSet(range(48)))
 
     assert topology.cpuset == CpuSet.parse("0-1,3-25,27-39")
+    assert topology.isolated == CpuSet.parse("2,26,40-47")
     assert CpuSet([16]) in topology.cores("core")
 
 
@@ -133,7 +134,8 @@ def test_a_process_put_on_an_isolated_cpu_may_use_it(tmp_path: Path) -> None:
     write(tmp_path / "sys/devices/system/cpu/online", mine)
     write(tmp_path / "sys/devices/system/cpu/isolated", mine)
 
-    assert Topology.read(tmp_path).cpuset == mine
+    topology = Topology.read(tmp_path)
+    assert (topology.cpuset, topology.isolated) == (mine, CpuSet())
 
 
 @st.composite
@@ -159,6 +161,7 @@ def test_any_machine_is_read_as_it_is(
         topology = Topology.read(Path(folder), allowed)
 
     assert topology.cpuset == online & allowed - isolated
+    assert topology.isolated == online & allowed & isolated
     of = {cpu.id: cpu for cpu in whole.cpus}
     for cpu in topology.cpus:
         assert (cpu.socket, cpu.numa) == (of[cpu.id].socket, of[cpu.id].numa)

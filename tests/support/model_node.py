@@ -39,6 +39,7 @@ class Node:
     folder: Path
     now: float = 1000.0
     online: CpuSet = field(default_factory=lambda: CpuSet(range(CORES)))
+    isolated: CpuSet = field(default_factory=CpuSet)
     refusal: str = ""
     epoch: int = 0
     threads: int = 1
@@ -63,8 +64,12 @@ class Node:
     def topology(self) -> Topology:
         cores = CORES // self.threads // self.numa
         whole = machine(nodes=self.numa, cores=cores, threads=self.threads)
-        online = tuple(cpu for cpu in whole.cpus if cpu.id in self.online)
-        return Topology(online, memory=self.mems("/"))
+        assigned = self.online - self.isolated
+        return Topology(
+            tuple(cpu for cpu in whole.cpus if cpu.id in assigned),
+            self.online & self.isolated,
+            self.mems("/"),
+        )
 
     def pod(self, uid: str) -> str:
         return pod_group(LAYOUT, uid, QOS[ord(uid[-1]) % 3])

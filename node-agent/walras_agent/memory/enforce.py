@@ -14,6 +14,7 @@ from walras_agent.backoff import Backoff
 from walras_agent.memory.demand import estimate
 from walras_agent.memory.limit_writes import take_step
 from walras_agent.memory.stats import MemoryLimits, read_sample
+from walras_agent.observe import limited_groups
 from walras_agent.tree import CgroupError, CgroupFile
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class MemoryEnforcer:
         self._forget_gone(journaled, {pod.uid for pod in pods})
         for pod in pods:
             grant = grants.get(pod.uid)
-            known = [setting for group in _groups(pod) for setting in journaled.get(group, ())]
+            known = [setting for group in pod.groups for setting in journaled.get(group, ())]
             if grant is None and not known:
                 continue
             if pod.uid in waiting:
@@ -100,7 +101,11 @@ class MemoryEnforcer:
                     refusals[pod.uid] = error
                 continue
             reports[pod.uid] = held.report
-            self._estimate(pod, {name: each.sample for name, each in held.histories.items()}, now)
+            # The samples of containers contain those of their subgroups.
+            samples = {
+                name: held.histories[name].sample for name in _groups(pod) if name in held.histories
+            }
+            self._estimate(pod, samples, now)
             writes += held.writes
             if held.refused:
                 refusals[pod.uid] = held.refused[0]
@@ -182,7 +187,7 @@ class MemoryEnforcer:
             CgroupError: The limits of the pod, or of a container that exists, cannot be read.
         """
         limits = {}
-        for group in _groups(pod):
+        for group in (pod.group, *limited_groups(self.cgroups, pod)):
             try:
                 limits[group] = MemoryLimits.read(self.cgroups.version, group, self._text)
             except CgroupError as error:

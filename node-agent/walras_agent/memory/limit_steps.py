@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from walras_agent.memory.pressure import Tolerance, headroom, memory_shortage
 from walras_agent.memory.stats import UNLIMITED, format_bytes
+from walras_agent.observe import SUBGROUP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -330,7 +331,8 @@ class _Group:
         """Return what the group's limits wait for; empty if they are as granted."""
         sample, goal = self.sample, self.goal
         limits = sample.limits
-        who = "the pod" if self.is_pod else f"container {self.name.rpartition('/')[2]}"
+        container = self.name.removesuffix(f"/{SUBGROUP}").rpartition("/")[2]
+        who = "the pod" if self.is_pod else f"container {container}"
         if limits.hard < self.hard or limits.soft < goal:
             return f"raising the limit of {who} to {format_bytes(min(self.level, self.hard))}"
         if self.level < self.hard and not self.can_slow:
