@@ -59,6 +59,22 @@ def test_who_comes_and_goes_between_quanta_is_understood() -> None:
     assert audit([*records, record_of(quantum)], quantum.allocation.ledger).problems == ()
 
 
+@pytest.mark.parametrize("fading", [0.0, 0.3])
+def test_who_takes_no_part_in_some_quanta_has_its_credits_afterwards(fading: float) -> None:
+    records, ledger = history(fading)
+    for there, demands in (("AC", (0, 5)), ("B", (3,)), ("", ()), ("ABC", (2, 2, 2))):
+        weights = np.ones(len(there), np.int64)
+        given = allocate(ledger.part_of(there), [demands], [6], weights=weights)
+        quantum = SettledQuantum(given, ("n1",), weights, Fraction(1, 2), fading, ledger)
+        records.append(json.loads(json.dumps(record_of(quantum))))
+        assert quantum.ledger.users == ("A", "B", "C")
+        ledger = quantum.ledger
+    assert audit(records, ledger).problems == ()
+    records[-2]["after"][1] += UNIT
+    records[-1]["before"][1] += UNIT
+    assert len(audit(records, ledger).problems) > 0
+
+
 def test_a_quantum_that_begins_with_lowered_balances_follows() -> None:
     _, ledger = history()
     first = settled(ledger.lift(HIGH_BALANCE // UNIT), DEMANDS[0])

@@ -143,17 +143,32 @@ def test_who_has_no_jobs_lends_and_earns() -> None:
     assert (busy.lent, busy.borrowed) == ((), (("", 4 * GIB), ("idle", 2 * GIB)))
 
 
-def test_newcomers_start_with_the_mean_and_leavers_take_theirs_along() -> None:
+def test_newcomers_start_with_the_mean() -> None:
     node = Node("n", 4, 8 * GIB)
     first = clear(Snapshot((user("a"), user("b")), (node,), (job("j", "a", 8),)), KARMA)
     assert first.ledger is not None
+    kept = first.ledger.part_of("bc")
     after = clear(
-        Snapshot((user("b"), user("c")), (node,), (job("k", "c", 0),), ledger=first.ledger),
-        KARMA,
+        Snapshot((user("b"), user("c")), (node,), (job("k", "c", 0),), ledger=kept), KARMA
     ).ledger
     assert after is not None
     assert after.users == ("b", "c")
     assert after.credits("c") == after.credits("b")
+
+
+def test_the_balance_of_who_takes_no_part_is_parked() -> None:
+    """Shares, grants and credits of the others are as if it did not exist."""
+    node, jobs = Node("n", 4, 8 * GIB), (job("j", "b", 8), job("k", "c", 1))
+    ledger = Ledger(tuple("abc"), np.array([900, 1000, 1001]) * 10**15)
+    without = Snapshot((user("b"), user("c")), (node,), jobs, ledger=ledger.part_of("bc"))
+    plain, parked = (clear(each, KARMA) for each in (without, replace(without, ledger=ledger)))
+    assert plain.grants == parked.grants
+    assert plain.memory == parked.memory
+    assert parked.ledger is not None
+    assert parked.ledger.part_of("bc") == plain.ledger
+    assert parked.ledger.users == ledger.users
+    # All eight slices are guaranteed or borrowed, so that there is nothing that raises it.
+    assert parked.ledger.balances[0] == ledger.balances[0]
 
 
 def test_claims_on_memory_may_differ_from_those_on_cores() -> None:

@@ -134,11 +134,29 @@ class Ledger:
         names = tuple(self.users[number] for number in kept)
         return replace(self, users=names, balances=self.balances[np.array(kept, np.int64)])
 
+    def part_of(self, users: Iterable[str]) -> Ledger:
+        """Return a ledger of those of these users that are in it; all others leave it."""
+        there = set(users)
+        return self.leave(*(user for user in self.users if user not in there))
+
+    def joined_by(self, users: Iterable[str]) -> Ledger:
+        """Return a ledger that those of these users have joined that are not in it yet."""
+        return self.join(*(user for user in users if user not in self._numbers))
+
     def shared_by(self, users: Sequence[str]) -> Ledger:
         """Return a ledger of exactly these users: others leave it, and new ones join it."""
-        there, known = set(users), set(self.users)
-        gone = [user for user in self.users if user not in there]
-        return self.leave(*gone).join(*(user for user in users if user not in known))
+        return self.part_of(users).joined_by(users)
+
+    def indices(self, users: Iterable[str]) -> Integers:
+        """Return the index of each of these users in every array of users.
+
+        Raises:
+            KarmaError: The ledger lacks one of them.
+        """
+        names = tuple(users)
+        if names == self.users:
+            return np.arange(len(names))
+        return np.array([self.index(user) for user in names], np.int64)
 
     def lift(self, by: int | Fraction) -> Ledger:
         """Return a ledger in which every user has ``by`` credits more, or fewer if negative.
