@@ -155,7 +155,7 @@ def _slices_held(
     """Return the slices that users hold, shape (pools, n), and the quantum if Karma decides."""
     if policy.memory == "Karma":
         _raise_to_asked(pools, snapshot, policy.slice_bytes)
-        everyone = everyone.lowered()
+        everyone = everyone.centred()
         quantum = allocate(
             everyone.part_of(pools.names),
             pools.wanted,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -75,12 +76,15 @@ def test_who_takes_no_part_in_some_quanta_has_its_credits_afterwards(fading: flo
     assert len(audit(records, ledger).problems) > 0
 
 
-def test_a_quantum_that_begins_with_lowered_balances_follows() -> None:
+@pytest.mark.parametrize("by", [HIGH_BALANCE, 0, 10**12 * UNIT + 1])
+def test_a_quantum_that_begins_with_centred_balances_follows(by: int) -> None:
+    """Also where a debt was forgiven: the audit computes that again."""
     _, ledger = history()
-    first = settled(ledger.lift(HIGH_BALANCE // UNIT), DEMANDS[0])
-    second = settled(first.ledger.lowered(), DEMANDS[1])
+    balances = ledger.balances + np.array([by, by if by == HIGH_BALANCE else 0, by])
+    first = settled(replace(ledger, balances=balances), DEMANDS[0])
+    second = settled(first.ledger.centred(), DEMANDS[1])
     assert second.allocation.before != first.ledger
-    again = settled(second.allocation.before.lowered(), DEMANDS[2])
+    again = settled(second.allocation.before.centred(), DEMANDS[2])
     records = [record_of(each) for each in (first, second, again)]
     for ledger in (first.ledger, second.ledger, again.ledger):
         assert audit(records, ledger).problems == ()

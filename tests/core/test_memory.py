@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from walras.clearing import clear
-from walras.karma.ledger import LARGEST_BALANCE, Ledger
+from walras.karma.ledger import INITIAL_CREDITS, LARGEST_BALANCE, UNIT, Ledger
 from walras.memory import PAGE
 from walras.plan import format_bytes
 from walras.snapshot import (
@@ -66,7 +66,8 @@ def test_karmas_running_example_is_what_clear_decides() -> None:
         assert plan.ledger is not None
         assert tuple(granted(plan).values()) == slices
         ledger = plan.ledger
-    assert [ledger.credits(name) for name in "ABC"] == [8, 8, 8]
+    # Six were too few: all balances were moved alike.
+    assert [ledger.credits(name) - INITIAL_CREDITS for name in "ABC"] == [8 - 6] * 3
 
 
 def test_credits_of_idle_memory_never_stop_the_market() -> None:
@@ -80,6 +81,30 @@ def test_credits_of_idle_memory_never_stop_the_market() -> None:
     ]
     assert [granted(plan) for plan in plans] == [{"A": 5, "B": 1}] * 2
     assert plans[0].ledger == plans[1].ledger
+
+
+def test_a_user_with_few_shares_has_idle_memory_however_long_it_borrows() -> None:
+    """It pays more for a slice than anybody earns with one."""
+    users = user("light"), user("heavy", 10**6)
+    snapshot = Snapshot(users, (Node("n", 4, 4096 * GIB),), (job("j", "light", 4096),))
+    ledger: Ledger | None = None
+    for quantum in range(1000):
+        plan = clear(replace(snapshot, ledger=ledger), KARMA)
+        assert granted(plan) == {"j": 4096}, quantum
+        ledger = plan.ledger
+    assert ledger is not None
+    assert ledger.credits("light") < ledger.credits("heavy") - 10**12 + 10**10
+    both = (*snapshot.jobs, job("k", "heavy", 4096))
+    assert granted(clear(replace(snapshot, ledger=ledger, jobs=both), KARMA))["k"] == 4096
+
+
+@pytest.mark.parametrize("richest", [12 * 10**17, LARGEST_BALANCE - 1])
+def test_balances_far_apart_never_stop_the_market(richest: int) -> None:
+    users = user("A"), user("B")
+    jobs = job("A", "A", 5), job("B", "B", 5)
+    ledger = Ledger(("A", "B"), np.array([richest, UNIT // 2]))
+    plan = clear(Snapshot(users, (Node("n", 4, 6 * GIB),), jobs, ledger=ledger), KARMA)
+    assert granted(plan) == {"A": 5, "B": 1}
 
 
 @st.composite

@@ -116,9 +116,9 @@ def _end(last: int, ends: Sequence[ReplayedQuantum], ledger: Ledger) -> Iterable
 
 
 def _begins(later: ReplayedQuantum, ledger: Ledger) -> bool:
-    """Return whether a quantum begins with the balances of a ledger, or with these lowered."""
+    """Return whether a quantum begins with the balances of a ledger, or with these centred."""
     shared = ledger.shared_by(later.before.users)
-    return later.before in (shared, shared.lowered())
+    return later.before in (shared, shared.centred())
 
 
 def _gap(first: int, last: int) -> str:
