@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -22,11 +23,12 @@ DEMANDS = [(3, 2, 1), (3, 0, 0), (0, 3, 0), (2, 2, 4), (2, 3, 5)]
 
 
 def settled(
-    ledger: Ledger, demands: Any, slices: int = 6, *, fading: float = 0.0
+    ledger: Ledger, demands: Any, slices: Any = 6, *, fading: float = 0.0, pools: int = 1
 ) -> SettledQuantum:
     weights = np.ones(len(ledger.users), np.int64)
     given = allocate(ledger, demands, slices, weights=weights)
-    return SettledQuantum(given, ("n1",), weights, Fraction(1, 2), fading)
+    names = tuple(f"n{number}" for number in range(1, pools + 1))
+    return SettledQuantum(given, names, weights, Fraction(1, 2), fading)
 
 
 def history(fading: float = 0.0) -> tuple[list[dict[str, Any]], Ledger]:
@@ -105,6 +107,23 @@ def test_a_log_may_be_ahead_of_a_ledger() -> None:
     for demands in DEMANDS[:3]:
         at_three = settled(at_three, demands).allocation.ledger
     assert audit(records, at_three).problems == ()
+
+
+def test_records_are_not_kept_in_memory_while_they_are_replayed() -> None:
+    users = [f"user-{number:03}" for number in range(100)]
+    ledger, texts = Ledger.open(users), []
+    random = np.random.default_rng(1)
+    for _ in range(50):
+        quantum = settled(ledger, random.integers(0, 99, (4, 100)), [999] * 4, pools=4)
+        texts.append(json.dumps(record_of(quantum)))
+        ledger = quantum.ledger
+    tracemalloc.start()
+    try:
+        assert audit(map(json.loads, texts), ledger) == (1, 50, 50, ())
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < sum(map(len, texts))
 
 
 def test_nothing_follows_from_nothing() -> None:
