@@ -212,7 +212,7 @@ def _clear(
         return Problem(
             "CannotClear",
             f"spec.memory.sliceSize: memory cannot be divided in slices this small ({error}); "
-            f"make it larger",
+            f"make it larger, though old credits then count for more memory",
         )
     except ValueError as error:
         return Problem("CannotClear", f"spec: mechanism {rules.cores.mechanism}: {error}")
