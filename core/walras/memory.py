@@ -80,7 +80,8 @@ def divide_memory(
     """Divide the memory of all nodes by the mechanism of the policy.
 
     All leaves of the tree of entitlements take part. Those without jobs lend their slices, which
-    earns them credits.
+    earns them credits. Balances of users that are no leaves are parked: they have children, or are
+    not in the snapshot since they cannot be used at the moment.
 
     Args:
         snapshot: Entitlements, nodes, credits and demands of earlier decisions in the quantum.
@@ -92,7 +93,8 @@ def divide_memory(
         return MemoryDivision((None,) * len(jobs), ("",) * len(jobs), (), snapshot.ledger)
     leaves = leaves_of(snapshot.entitlements)
     claims = divide_by_shares(snapshot.entitlements, leaves, of_memory=True)
-    ledger = (snapshot.ledger or Ledger.open(())).shared_by(leaves)
+    everyone = (snapshot.ledger or Ledger.open(())).joined_by(leaves)
+    ledger = everyone.part_of(leaves)
     demands = _demands(jobs, ledger.users, snapshot.nodes)
     pools = _Pools(
         ledger.users,
@@ -104,7 +106,7 @@ def divide_memory(
     if auctioned is not None and policy.memory == "Auction":
         granted = np.asarray(auctioned[demands.job] // PAGE * PAGE, np.int64)
     else:
-        held, quantum = _slices_held(policy, ledger, pools, snapshot)
+        held, quantum = _slices_held(policy, everyone, pools, snapshot)
         granted = _to_jobs(demands, held, policy.slice_bytes)
     return MemoryDivision(
         _per_job(len(jobs), demands, granted),
@@ -148,13 +150,14 @@ def _raise_to_asked(pools: _Pools, snapshot: Snapshot, size: int) -> None:
 
 
 def _slices_held(
-    policy: Policy, ledger: Ledger, pools: _Pools, snapshot: Snapshot
+    policy: Policy, everyone: Ledger, pools: _Pools, snapshot: Snapshot
 ) -> tuple[Integers, SettledQuantum | None]:
     """Return the slices that users hold, shape (pools, n), and the quantum if Karma decides."""
     if policy.memory == "Karma":
         _raise_to_asked(pools, snapshot, policy.slice_bytes)
+        everyone = everyone.centred()
         quantum = allocate(
-            ledger.lowered(),
+            everyone.part_of(pools.names),
             pools.wanted,
             pools.slices,
             guaranteed_fraction=policy.guaranteed_fraction,
@@ -162,7 +165,7 @@ def _slices_held(
         )
         names = tuple(node.name for node in snapshot.nodes)
         return quantum.slices, SettledQuantum(
-            quantum, names, pools.weights, policy.guaranteed_fraction, policy.fading
+            quantum, names, pools.weights, policy.guaranteed_fraction, policy.fading, everyone
         )
     rule = share_strictly if policy.memory == "Strict" else share_max_min
     held = [

@@ -275,7 +275,8 @@ class Snapshot:
 
     Attributes:
         penalties: Measured part of its throughput that a program loses, by program and co-runner.
-        ledger: Karma's credits; None before the first quantum.
+        ledger: Karma's credits, also of entitlements that exist but take no part; None before the
+            first quantum.
         held: Cores that jobs hold now, by key (`walras.plan.Plan.holdings` of the last decision):
             the division that hysteresis keeps; empty at the first decision.
         matching: Whether waiting jobs are matched now; they wait on else, to be matched together.

@@ -38,6 +38,7 @@ from walras_operator.last_decision import (
     account,
     carried,
     core_credits,
+    names_of_entitlements,
     rounding_credits,
     status_of_market,
 )
@@ -195,15 +196,15 @@ def _clear(
     if isinstance(kept, Problem):
         return kept
     validated, turn = validate(world, rules), current_quantum(kept, before, rules, world.now)
-    followed = follow(world, validated)
+    followed, names = follow(world, validated), names_of_entitlements(world)
     snapshot = replace(
         with_deadlines(validated.assembled.snapshot, followed, world.now),
         held=before.held,
-        ledger=turn.ledger,
+        ledger=None if turn.ledger is None else turn.ledger.part_of(names),
         earlier_demands=turn.asked,
         matching=world.matching,
         rounding=rounding_credits(before, world.now),
-        core_credits=core_credits(before, world.now, rules, _names_of_entitlements(world)),
+        core_credits=core_credits(before, world.now, rules, names),
     )
     try:
         plan = clear(snapshot, policy_of(rules))
@@ -211,7 +212,7 @@ def _clear(
         return Problem(
             "CannotClear",
             f"spec.memory.sliceSize: memory cannot be divided in slices this small ({error}); "
-            f"make it larger",
+            f"make it larger, though old credits then count for more memory",
         )
     except ValueError as error:
         return Problem("CannotClear", f"spec: mechanism {rules.cores.mechanism}: {error}")
@@ -328,11 +329,6 @@ def _with_statuses(world: World, decision: Decision, statuses: Iterable[StatusUp
     """Add the statuses that are worth a write, and Events about them."""
     writes, events = status_changes(with_operator_namespace(each, world) for each in statuses)
     return replace(decision, statuses=writes, events=events)
-
-
-def _names_of_entitlements(world: World) -> list[str]:
-    valid = [each.metadata.name for each in world.objects.entitlements]
-    return valid + [each.name for each in world.broken if each.kind == "Entitlement"]
 
 
 def _stored_ledger(world: World, found: _Cleared, before: Mapping[str, Any]) -> StoredLedger | None:

@@ -77,6 +77,12 @@ def core_credits(
     }
 
 
+def names_of_entitlements(world: World) -> list[str]:
+    """Return the names of all entitlements that exist, also of those that cannot be used."""
+    valid = [each.metadata.name for each in world.objects.entitlements]
+    return valid + [each.name for each in world.broken if each.kind == "Entitlement"]
+
+
 def _seconds_since(before: Carried, now: str) -> float:
     """Return the seconds since the last decision; 0 if it is unknown, or if a clock was set back.
 

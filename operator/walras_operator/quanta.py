@@ -164,7 +164,7 @@ def stored_ledger(
         version: The resourceVersion of the Market that the decision is based on.
         former: Status of the Market. Parts that it already names with the same data are kept.
     """
-    before, after = settled.allocation.before, settled.ledger
+    before, after = settled.before, settled.ledger
     stored, gained = after.to_document(), (after.balances - before.balances).tolist()
     report = LedgerReport(
         version=stored["version"],

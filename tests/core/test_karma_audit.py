@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +23,12 @@ DEMANDS = [(3, 2, 1), (3, 0, 0), (0, 3, 0), (2, 2, 4), (2, 3, 5)]
 
 
 def settled(
-    ledger: Ledger, demands: Any, slices: int = 6, *, fading: float = 0.0
+    ledger: Ledger, demands: Any, slices: Any = 6, *, fading: float = 0.0, pools: int = 1
 ) -> SettledQuantum:
     weights = np.ones(len(ledger.users), np.int64)
     given = allocate(ledger, demands, slices, weights=weights)
-    return SettledQuantum(given, ("n1",), weights, Fraction(1, 2), fading)
+    names = tuple(f"n{number}" for number in range(1, pools + 1))
+    return SettledQuantum(given, names, weights, Fraction(1, 2), fading)
 
 
 def history(fading: float = 0.0) -> tuple[list[dict[str, Any]], Ledger]:
@@ -59,12 +62,31 @@ def test_who_comes_and_goes_between_quanta_is_understood() -> None:
     assert audit([*records, record_of(quantum)], quantum.allocation.ledger).problems == ()
 
 
-def test_a_quantum_that_begins_with_lowered_balances_follows() -> None:
+@pytest.mark.parametrize("fading", [0.0, 0.3])
+def test_who_takes_no_part_in_some_quanta_has_its_credits_afterwards(fading: float) -> None:
+    records, ledger = history(fading)
+    for there, demands in (("AC", (0, 5)), ("B", (3,)), ("", ()), ("ABC", (2, 2, 2))):
+        weights = np.ones(len(there), np.int64)
+        given = allocate(ledger.part_of(there), [demands], [6], weights=weights)
+        quantum = SettledQuantum(given, ("n1",), weights, Fraction(1, 2), fading, ledger)
+        records.append(json.loads(json.dumps(record_of(quantum))))
+        assert quantum.ledger.users == ("A", "B", "C")
+        ledger = quantum.ledger
+    assert audit(records, ledger).problems == ()
+    records[-2]["after"][1] += UNIT
+    records[-1]["before"][1] += UNIT
+    assert len(audit(records, ledger).problems) > 0
+
+
+@pytest.mark.parametrize("by", [HIGH_BALANCE, 0, 10**12 * UNIT + 1])
+def test_a_quantum_that_begins_with_centred_balances_follows(by: int) -> None:
+    """Also where a debt was forgiven: the audit computes that again."""
     _, ledger = history()
-    first = settled(ledger.lift(HIGH_BALANCE // UNIT), DEMANDS[0])
-    second = settled(first.ledger.lowered(), DEMANDS[1])
+    balances = ledger.balances + np.array([by, by if by == HIGH_BALANCE else 0, by])
+    first = settled(replace(ledger, balances=balances), DEMANDS[0])
+    second = settled(first.ledger.centred(), DEMANDS[1])
     assert second.allocation.before != first.ledger
-    again = settled(second.allocation.before.lowered(), DEMANDS[2])
+    again = settled(second.allocation.before.centred(), DEMANDS[2])
     records = [record_of(each) for each in (first, second, again)]
     for ledger in (first.ledger, second.ledger, again.ledger):
         assert audit(records, ledger).problems == ()
@@ -85,6 +107,23 @@ def test_a_log_may_be_ahead_of_a_ledger() -> None:
     for demands in DEMANDS[:3]:
         at_three = settled(at_three, demands).allocation.ledger
     assert audit(records, at_three).problems == ()
+
+
+def test_records_are_not_kept_in_memory_while_they_are_replayed() -> None:
+    users = [f"user-{number:03}" for number in range(100)]
+    ledger, texts = Ledger.open(users), []
+    random = np.random.default_rng(1)
+    for _ in range(50):
+        quantum = settled(ledger, random.integers(0, 99, (4, 100)), [999] * 4, pools=4)
+        texts.append(json.dumps(record_of(quantum)))
+        ledger = quantum.ledger
+    tracemalloc.start()
+    try:
+        assert audit(map(json.loads, texts), ledger) == (1, 50, 50, ())
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < sum(map(len, texts))
 
 
 def test_nothing_follows_from_nothing() -> None:

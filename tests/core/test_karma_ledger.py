@@ -16,6 +16,8 @@ from walras.karma.ledger import (
     HIGH_BALANCE,
     INITIAL_CREDITS,
     LARGEST_BALANCE,
+    LARGEST_DIFFERENCE,
+    LOW_BALANCE,
     UNIT,
     KarmaError,
     Ledger,
@@ -52,17 +54,29 @@ def test_a_restored_ledger_goes_on_as_if_nothing_had_happened(ledger: Ledger, se
 
 
 @given(ledgers)
-def test_lowering_keeps_differences_and_leaves_nobody_short(ledger: Ledger) -> None:
-    lowered = ledger.lowered()
-    assert lowered.lowered() == lowered
-    by = ledger.balances - lowered.balances
-    assert len(set(by.tolist())) <= 1
-    least = INITIAL_CREDITS * UNIT // 2
-    assert (lowered.balances >= np.minimum(ledger.balances, least)).all()
-    if ledger.users and ledger.balances.max() < HIGH_BALANCE:
-        assert lowered is ledger
-    elif ledger.users and np.ptp(ledger.balances) <= least:
-        assert lowered.balances.max() == INITIAL_CREDITS * UNIT
+def test_centring_leaves_room_and_keeps_differences_up_to_the_largest(ledger: Ledger) -> None:
+    centred = ledger.centred()
+    assert centred.centred() is centred
+    if not ledger.users:
+        return
+    richest = ledger.balances.argmax()
+    owed = ledger.balances[richest] - ledger.balances
+    assert centred.balances.argmax() == richest
+    np.testing.assert_array_equal(
+        centred.balances[richest] - centred.balances, np.minimum(owed, LARGEST_DIFFERENCE)
+    )
+    assert LOW_BALANCE <= centred.balances.min() <= centred.balances.max() < HIGH_BALANCE
+    if np.ptp(ledger.balances) <= LARGEST_DIFFERENCE and (
+        LOW_BALANCE <= ledger.balances.min() <= ledger.balances.max() < HIGH_BALANCE
+    ):
+        assert centred is ledger
+    elif np.ptp(ledger.balances) <= INITIAL_CREDITS * UNIT // 2:
+        assert centred.balances.max() == INITIAL_CREDITS * UNIT
+
+
+def test_only_what_is_owed_beyond_the_largest_difference_is_forgiven() -> None:
+    ledger = Ledger(("rich", "middle", "poor"), np.array([2 * 10**18, 10**18, 10**18 - 7]))
+    assert ledger.centred().balances.tolist() == [1125 * 10**15, 125 * 10**15, 125 * 10**15]
 
 
 @given(ledgers, st.floats(0, 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from walras.karma.baselines import share_max_min, share_strictly
 from walras.karma.ledger import UNIT, KarmaError, Ledger
 from walras.karma.quantum import Allocation, allocate
+from walras.karma.record import ledger_after
 from walras_studies.procedures.karma_trace import simulate
 
 PLENTY = 10**6
@@ -80,6 +82,31 @@ def test_credits_are_conserved_to_the_last_micro_credit(result: Allocation) -> N
     earned = int(result.shares.capacities.sum()) * UNIT
     paid = int((held * result.shares.prices).sum())
     assert result.ledger.total() == result.before.total() + earned - paid
+
+
+@settings(deadline=None, max_examples=200)
+@given(quanta(richest=4), st.lists(st.integers(0, 9), max_size=3))
+def test_parked_balances_rise_by_what_nobody_paid_for_and_no_more(
+    result: Allocation, parked: list[int]
+) -> None:
+    """So they stay where they were beside the mean, by weight, of those who take part."""
+    before = result.before.join(*map(str, range(len(parked))))
+    balances = before.balances.copy()
+    balances[len(result.before.users) :] = np.array(parked, np.int64) * UNIT
+    before = replace(before, balances=balances)
+    after = ledger_after(before, result)
+    rise = result.unused * UNIT // len(result.before.users)
+    gained = after.balances - before.balances
+    assert gained[len(result.before.users) :].tolist() == [rise] * len(parked)
+    assert after.part_of(result.before.users) == result.ledger
+    if (result.shares.prices == UNIT).all():
+        own = result.ledger.total() - result.before.total()
+        assert own == result.unused * UNIT
+        assert after.total() - before.total() == own + rise * len(parked)
+    else:
+        # A price is 1 / (n w): its inverse is the weight, but for rounding.
+        mean = np.average(gained[: len(result.before.users)], weights=1 / result.shares.prices)
+        assert abs(mean - rise) < 200
 
 
 @settings(deadline=None, max_examples=60)

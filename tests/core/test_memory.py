@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from walras.clearing import clear
-from walras.karma.ledger import LARGEST_BALANCE, Ledger
+from walras.karma.ledger import INITIAL_CREDITS, LARGEST_BALANCE, UNIT, Ledger
 from walras.memory import PAGE
 from walras.plan import format_bytes
 from walras.snapshot import (
@@ -66,7 +66,8 @@ def test_karmas_running_example_is_what_clear_decides() -> None:
         assert plan.ledger is not None
         assert tuple(granted(plan).values()) == slices
         ledger = plan.ledger
-    assert [ledger.credits(name) for name in "ABC"] == [8, 8, 8]
+    # Six were too few: all balances were moved alike.
+    assert [ledger.credits(name) - INITIAL_CREDITS for name in "ABC"] == [8 - 6] * 3
 
 
 def test_credits_of_idle_memory_never_stop_the_market() -> None:
@@ -80,6 +81,30 @@ def test_credits_of_idle_memory_never_stop_the_market() -> None:
     ]
     assert [granted(plan) for plan in plans] == [{"A": 5, "B": 1}] * 2
     assert plans[0].ledger == plans[1].ledger
+
+
+def test_a_user_with_few_shares_has_idle_memory_however_long_it_borrows() -> None:
+    """It pays more for a slice than anybody earns with one."""
+    users = user("light"), user("heavy", 10**6)
+    snapshot = Snapshot(users, (Node("n", 4, 4096 * GIB),), (job("j", "light", 4096),))
+    ledger: Ledger | None = None
+    for quantum in range(1000):
+        plan = clear(replace(snapshot, ledger=ledger), KARMA)
+        assert granted(plan) == {"j": 4096}, quantum
+        ledger = plan.ledger
+    assert ledger is not None
+    assert ledger.credits("light") < ledger.credits("heavy") - 10**12 + 10**10
+    both = (*snapshot.jobs, job("k", "heavy", 4096))
+    assert granted(clear(replace(snapshot, ledger=ledger, jobs=both), KARMA))["k"] == 4096
+
+
+@pytest.mark.parametrize("richest", [12 * 10**17, LARGEST_BALANCE - 1])
+def test_balances_far_apart_never_stop_the_market(richest: int) -> None:
+    users = user("A"), user("B")
+    jobs = job("A", "A", 5), job("B", "B", 5)
+    ledger = Ledger(("A", "B"), np.array([richest, UNIT // 2]))
+    plan = clear(Snapshot(users, (Node("n", 4, 6 * GIB),), jobs, ledger=ledger), KARMA)
+    assert granted(plan) == {"A": 5, "B": 1}
 
 
 @st.composite
@@ -143,17 +168,32 @@ def test_who_has_no_jobs_lends_and_earns() -> None:
     assert (busy.lent, busy.borrowed) == ((), (("", 4 * GIB), ("idle", 2 * GIB)))
 
 
-def test_newcomers_start_with_the_mean_and_leavers_take_theirs_along() -> None:
+def test_newcomers_start_with_the_mean() -> None:
     node = Node("n", 4, 8 * GIB)
     first = clear(Snapshot((user("a"), user("b")), (node,), (job("j", "a", 8),)), KARMA)
     assert first.ledger is not None
+    kept = first.ledger.part_of("bc")
     after = clear(
-        Snapshot((user("b"), user("c")), (node,), (job("k", "c", 0),), ledger=first.ledger),
-        KARMA,
+        Snapshot((user("b"), user("c")), (node,), (job("k", "c", 0),), ledger=kept), KARMA
     ).ledger
     assert after is not None
     assert after.users == ("b", "c")
     assert after.credits("c") == after.credits("b")
+
+
+def test_the_balance_of_who_takes_no_part_is_parked() -> None:
+    """Shares, grants and credits of the others are as if it did not exist."""
+    node, jobs = Node("n", 4, 8 * GIB), (job("j", "b", 8), job("k", "c", 1))
+    ledger = Ledger(tuple("abc"), np.array([900, 1000, 1001]) * 10**15)
+    without = Snapshot((user("b"), user("c")), (node,), jobs, ledger=ledger.part_of("bc"))
+    plain, parked = (clear(each, KARMA) for each in (without, replace(without, ledger=ledger)))
+    assert plain.grants == parked.grants
+    assert plain.memory == parked.memory
+    assert parked.ledger is not None
+    assert parked.ledger.part_of("bc") == plain.ledger
+    assert parked.ledger.users == ledger.users
+    # All eight slices are guaranteed or borrowed, so that there is nothing that raises it.
+    assert parked.ledger.balances[0] == ledger.balances[0]
 
 
 def test_claims_on_memory_may_differ_from_those_on_cores() -> None:

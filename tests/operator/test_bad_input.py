@@ -311,7 +311,7 @@ def test_rules_that_cannot_be_cleared_leave_all_as_it_is_if_there_were_no_others
     assert message.startswith(
         "spec.memory.sliceSize: memory cannot be divided in slices this small"
     )
-    assert message.endswith("make it larger; all nodes stay as they are")
+    assert message.endswith("count for more memory; all nodes stay as they are")
 
 
 def test_a_new_leader_with_invalid_rules_leaves_all_as_it_is() -> None:

@@ -149,6 +149,17 @@ class Server:
             kept.append(made)
         self.world = replace(self.world, objects=replace(objects, entitlements=kept))
 
+    def move(self, user: str, parent: str | None) -> None:
+        """Name the parent of a user's entitlement, which need not exist."""
+        objects = self.world.objects
+        made = [
+            each.model_copy(update={"spec": each.spec.model_copy(update={"parent": parent})})
+            if each.metadata.name == user
+            else each
+            for each in objects.entitlements
+        ]
+        self.world = replace(self.world, objects=replace(objects, entitlements=made))
+
     def account(self) -> CreditAccount:
         found = account(self.world)
         assert isinstance(found, CreditAccount)
@@ -165,6 +176,7 @@ STEPS = st.one_of(
     st.tuples(st.just("pass"), st.integers(1, 25)),
     st.tuples(st.just("want"), st.sampled_from(USERS), st.integers(0, 12)),
     st.tuples(st.just("come_or_go"), st.sampled_from(USERS)),
+    st.tuples(st.just("move"), st.sampled_from(USERS), st.sampled_from([None, "nobody", *USERS])),
     st.tuples(st.just("decide"), st.sampled_from("AB")),
     st.tuples(st.just("die"), st.sampled_from("AB"), st.integers(0, 8)),
     st.tuples(st.just("late"), st.sampled_from("AB")),
@@ -216,6 +228,8 @@ def live_through(steps: list[tuple[Any, ...]]) -> Server:
                 server.want(*given_)
             case "come_or_go":
                 server.come_or_go(*given_)
+            case "move":
+                server.move(*given_)
             case "decide":
                 server.publish(given_[0], decide(server.view(given_[0])))
             case "die":
@@ -353,6 +367,86 @@ def test_within_a_quantum_nothing_is_settled_twice() -> None:
         decision = decide(server.view(leader))
         assert (decision.settlement, decision.nodes, decision.statuses) == (None, (), ())
     assert server.ledger() == written
+
+
+def in_debt() -> Server:
+    """Return a server on which ann has borrowed for some quanta from bob and cyd."""
+    server = Server()
+    for user, gib in (("ann", 24), ("bob", 1), ("cyd", 1)):
+        server.want(user, gib)
+    for _ in range(3):
+        server.publish("A", decide(server.view("A")))
+        server.now += timedelta(seconds=SECONDS)
+    return server
+
+
+def differences(ledger: Ledger) -> dict[str, Fraction]:
+    return {user: ledger.credits(user) - ledger.credits("cyd") for user in ledger.users}
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_an_entitlement_that_cannot_be_used_for_a_moment_keeps_its_credits(broken: bool) -> None:
+    server = in_debt()
+    owed = differences(server.ledger())
+    assert owed["ann"] < -10
+    whole = server.world
+    if broken:
+        bad = entitlement("ann")
+        bad["spec"]["shares"] = -1
+        others = [each for each in whole.objects.entitlements if each.metadata.name != "ann"]
+        server.world = replace(
+            whole, objects=replace(whole.objects, entitlements=others), broken=world(bad).broken
+        )
+    else:
+        server.move("ann", "nobody")
+        server.move("bob", "nobody")
+    for _ in range(2):
+        server.publish("A", decide(server.view("A")))
+        server.now += timedelta(seconds=SECONDS)
+    away = server.ledger()
+    assert away.users == USERS, "their places decide who comes first in a tie"
+    # cyd has all slices that she wants, and nobody borrows: differences do not change.
+    assert differences(away)["ann"] == owed["ann"]
+    if broken:
+        server.come_or_go("ann")
+        server.world = replace(server.world, broken={})
+    for user in USERS:
+        server.move(user, None)
+    server.publish("A", decide(server.view("A")))
+    opening = server.account().opening
+    assert opening is not None
+    assert differences(opening) == differences(away)
+    assert server.verdict() == ()
+
+
+def test_a_parent_keeps_its_credits_for_when_it_has_no_children() -> None:
+    server = in_debt()
+    owed = differences(server.ledger())["ann"]
+    server.come_or_go("new")
+    server.move("new", "ann")
+    server.publish("A", decide(server.view("A")))
+    assert server.ledger().users == (*USERS, "new")
+    server.come_or_go("new")
+    server.now += timedelta(seconds=SECONDS)
+    server.publish("A", decide(server.view("A")))
+    opening = server.account().opening
+    assert opening is not None
+    assert opening.users == USERS
+    assert server.verdict() == ()
+    assert opening.credits("ann") < opening.credits("cyd") + owed / 2
+
+
+def test_a_deleted_entitlement_loses_its_credits() -> None:
+    server = in_debt()
+    for _ in range(2):
+        server.come_or_go("ann")
+        server.publish("A", decide(server.view("A")))
+        server.now += timedelta(seconds=SECONDS)
+    opening = server.account().opening
+    assert opening is not None
+    assert opening.users == ("bob", "cyd", "ann")
+    assert opening.credits("ann") == (opening.credits("bob") + opening.credits("cyd")) / 2
+    assert server.verdict() == ()
 
 
 @pytest.mark.parametrize("mechanism", ["MaxMin", "Strict", "Auction"])

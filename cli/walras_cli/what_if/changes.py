@@ -14,7 +14,7 @@ from walras.resources.parse import parse_object
 from walras_cli.documents import InputError, read
 from walras_operator.conditions import Problem
 from walras_operator.deadlines.follow import follow, with_deadlines
-from walras_operator.last_decision import account, carried
+from walras_operator.last_decision import account, carried, names_of_entitlements
 from walras_operator.validation import validate
 from walras_operator.world import World, reference_of
 from walras_service.failures import BadInput, Failure
@@ -232,7 +232,8 @@ def _situation_of(world: World, validated: Validated, *notes: str) -> Situation:
     before, credit = carried(world), account(world)
     ledger = None
     if not isinstance(credit, Problem):
-        ledger = credit.closing
+        names = names_of_entitlements(world)
+        ledger = None if credit.closing is None else credit.closing.part_of(names)
     elif validated.objects.rules.memory.mechanism == "Karma":
         notes += (f"Market {MARKET_NAME}: its credits cannot be read; all users have the same",)
     world = world if world.now else replace(world, now=_now())

@@ -8,6 +8,8 @@ quantum shows which of them took effect: it begins with the credits that one end
 
 from __future__ import annotations
 
+import json
+import zlib
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -48,9 +50,10 @@ def audit(records: Iterable[dict[str, Any]], ledger: Ledger) -> AuditReport:
     Raises:
         KarmaError: An entry is not a record.
     """
-    written: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
+    # Packed: a log of days has tens of thousands of records, whose values would need gigabytes.
+    written: defaultdict[int, list[bytes]] = defaultdict(list)
     for record in records:
-        written[_number(record)].append(record)
+        written[_number(record)].append(zlib.compress(json.dumps(record).encode(), 1))
     problems: list[str] = []
     former: list[ReplayedQuantum] = []
     latest: list[ReplayedQuantum] = []
@@ -60,8 +63,8 @@ def audit(records: Iterable[dict[str, Any]], ledger: Ledger) -> AuditReport:
         if number > last + 1:
             problems.append(_gap(last + 1, number - 1))
         former, latest = latest if number == last + 1 else [], []
-        for record in again:
-            problems += _take(record, former, latest)
+        for packed in again:
+            problems += _take(json.loads(zlib.decompress(packed)), former, latest)
         if number in {ledger.quantum, ledger.quantum + 1}:
             ends += latest
         last = number
@@ -116,9 +119,9 @@ def _end(last: int, ends: Sequence[ReplayedQuantum], ledger: Ledger) -> Iterable
 
 
 def _begins(later: ReplayedQuantum, ledger: Ledger) -> bool:
-    """Return whether a quantum begins with the balances of a ledger, or with these lowered."""
+    """Return whether a quantum begins with the balances of a ledger, or with these centred."""
     shared = ledger.shared_by(later.before.users)
-    return later.before in (shared, shared.lowered())
+    return later.before in (shared, shared.centred())
 
 
 def _gap(first: int, last: int) -> str:

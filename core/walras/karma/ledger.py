@@ -25,14 +25,22 @@ UNIT = 1_000_000
 """Micro-credits in one credit."""
 
 INITIAL_CREDITS = 10**12
-"""Credits that users start with, so many that none runs out (section 3.4). A user that borrows a
-million slices more than it earns in every quantum of ten seconds runs out after four months."""
+"""Credits that users start with, so many that none runs out soon (section 3.4). At equal shares, a
+user that borrows a million slices more than it earns in every quantum of ten seconds runs out after
+four months; a user with a smaller share earlier. `Ledger.centred` moves balances before that."""
 
 LARGEST_BALANCE = 2**61
 """Bound on balances in micro-credits (2.3e12 credits); more could overflow the arithmetic."""
 
 HIGH_BALANCE = 2**60
-"""Balance in micro-credits from which on `Ledger.lowered` lowers all."""
+"""Balance in micro-credits from which on `Ledger.centred` lowers all."""
+
+LOW_BALANCE = INITIAL_CREDITS * UNIT // 8
+"""Balance in micro-credits below which `Ledger.centred` raises all."""
+
+LARGEST_DIFFERENCE = 10**12 * UNIT
+"""Difference from the largest balance, in micro-credits, beyond which debts are forgiven. It leaves
+room between `LOW_BALANCE` and `HIGH_BALANCE`, so that balances are not moved in every quantum."""
 
 VERSION = 1
 
@@ -134,11 +142,29 @@ class Ledger:
         names = tuple(self.users[number] for number in kept)
         return replace(self, users=names, balances=self.balances[np.array(kept, np.int64)])
 
+    def part_of(self, users: Iterable[str]) -> Ledger:
+        """Return a ledger of those of these users that are in it; all others leave it."""
+        there = set(users)
+        return self.leave(*(user for user in self.users if user not in there))
+
+    def joined_by(self, users: Iterable[str]) -> Ledger:
+        """Return a ledger that those of these users have joined that are not in it yet."""
+        return self.join(*(user for user in users if user not in self._numbers))
+
     def shared_by(self, users: Sequence[str]) -> Ledger:
         """Return a ledger of exactly these users: others leave it, and new ones join it."""
-        there, known = set(users), set(self.users)
-        gone = [user for user in self.users if user not in there]
-        return self.leave(*gone).join(*(user for user in users if user not in known))
+        return self.part_of(users).joined_by(users)
+
+    def indices(self, users: Iterable[str]) -> Integers:
+        """Return the index of each of these users in every array of users.
+
+        Raises:
+            KarmaError: The ledger lacks one of them.
+        """
+        names = tuple(users)
+        if names == self.users:
+            return np.arange(len(names))
+        return np.array([self.index(user) for user in names], np.int64)
 
     def lift(self, by: int | Fraction) -> Ledger:
         """Return a ledger in which every user has ``by`` credits more, or fewer if negative.
@@ -148,19 +174,24 @@ class Ledger:
         """
         return replace(self, balances=self.balances + _micro(by))
 
-    def lowered(self) -> Ledger:
-        """Return a ledger with room for more credits: all balances lower by one amount if need be.
+    def centred(self) -> Ledger:
+        """Return a ledger with room for more and for fewer credits: all balances moved alike.
 
-        While memory is idle, all users earn credits, and balances would reach `LARGEST_BALANCE` in
-        the end. Once the largest has reached `HIGH_BALANCE`, it is lowered to `INITIAL_CREDITS`,
-        and the others with it, but the smallest at most to half of `INITIAL_CREDITS`, so that
-        nobody runs out. A ledger that has been lowered stays the same if it is lowered again.
+        While memory is idle, all users earn credits, and users with few shares may spend more than
+        that. Once the largest balance has reached `HIGH_BALANCE`, or the smallest is below
+        `LOW_BALANCE`, the largest is moved to `INITIAL_CREDITS`, or so far above it that the
+        smallest is `LOW_BALANCE`, and all others with it. Differences stay, unless balances are
+        further apart than `LARGEST_DIFFERENCE`: what a user owes beyond that is forgiven before.
+        A ledger that has been centred stays the same if it is centred again.
         """
-        if not self.users or int(self.balances.max()) < HIGH_BALANCE:
+        if not self.users:
             return self
-        initial = INITIAL_CREDITS * UNIT
-        by = min(int(self.balances.max()) - initial, int(self.balances.min()) - initial // 2)
-        return self if by <= 0 else self.lift(-Fraction(by, UNIT))
+        richest = int(self.balances.max())
+        balances = np.maximum(self.balances, richest - LARGEST_DIFFERENCE)
+        poorest = int(balances.min())
+        if richest >= HIGH_BALANCE or poorest < LOW_BALANCE:
+            balances += max(INITIAL_CREDITS * UNIT, LOW_BALANCE + richest - poorest) - richest
+        return self if np.array_equal(balances, self.balances) else replace(self, balances=balances)
 
     def faded(self, part: float) -> Ledger:
         """Return a ledger in which ``part`` of each difference from the mean balance is gone.

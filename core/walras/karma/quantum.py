@@ -58,6 +58,15 @@ class Allocation:
         return idle
 
     @cached_property
+    def unused(self) -> int:
+        """Number of shared slices that nobody borrows, in all pools.
+
+        Nobody pays for them, so that the mean balance by weight rises by 1 / n credits for each.
+        """
+        paid = self.shares.guaranteed.sum() + self.borrowed.sum() - self.lent.sum()
+        return int(self.shares.capacities.sum() - paid)
+
+    @cached_property
     def refused(self) -> Bools:
         """Whether each user lacked credits for a slice that stays idle, shape (n,).
 

@@ -11,13 +11,13 @@ rest from the shared slices that belong to no user.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from walras.karma.ledger import KarmaError, Ledger, in_credits
+from walras.karma.ledger import LARGEST_BALANCE, UNIT, KarmaError, Ledger, in_credits
 from walras.karma.quantum import allocate
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ class SettledQuantum:
     Attributes:
         pools: Names of the nodes that are the pools, in the order of the rows.
         fading: Part of each difference from the mean balance that is gone after the quantum.
+        everyone: Ledger before the quantum with the balances that are parked, those of users who
+            take no part in it; None if there are none.
     """
 
     allocation: Allocation
@@ -45,11 +47,22 @@ class SettledQuantum:
     weights: Integers
     guaranteed_fraction: Fraction
     fading: float = 0.0
+    everyone: Ledger | None = None
+
+    @property
+    def before(self) -> Ledger:
+        """Ledger before the quantum, with all balances."""
+        return self.allocation.before if self.everyone is None else self.everyone
 
     @cached_property
     def ledger(self) -> Ledger:
-        """Ledger after the quantum, with what has faded."""
-        return self.allocation.ledger.faded(self.fading)
+        """Ledger after the quantum, with all balances, and what has faded."""
+        return ledger_after(self.before, self.allocation).faded(self.fading)
+
+    @cached_property
+    def places(self) -> Integers:
+        """Index in the whole ledger of each user that takes part, shape (n,)."""
+        return self.before.indices(self.allocation.before.users)
 
     @property
     def number(self) -> int:
@@ -66,28 +79,47 @@ class SettledQuantum:
         return asked
 
 
+def ledger_after(everyone: Ledger, allocation: Allocation) -> Ledger:
+    """Return the ledger after a quantum that some users of a ledger took part in.
+
+    The other balances are parked: they neither earn nor pay. Slices that nobody pays for raise the
+    mean balance of those who take part (`Allocation.unused`), and so the parked ones by as much,
+    rounded down to a micro-credit. Otherwise it would become a debt to be away for a time.
+    """
+    after = allocation.ledger
+    if everyone.users == after.users:
+        return after
+    rise = UNIT * allocation.unused // len(after.users) if after.users else 0
+    balances = np.minimum(everyone.balances + rise, LARGEST_BALANCE - 1)
+    balances[everyone.indices(after.users)] = after.balances
+    return replace(everyone, balances=balances, carry=after.carry, quantum=after.quantum)
+
+
 def record_of(settled: SettledQuantum) -> dict[str, Any]:
     """Return the record of a quantum as plain data.
 
-    ``pools`` lists the pools with demands: their slices, and the slices wanted and held of each
-    user with a demand, by its index in ``users``. ``unwanted`` lists the slices of the other pools,
-    which only count for the users' income. Credits are whole micro-credits. The record of a
-    quantum with more than `MOST_ENTRIES` users and demands has only its number and theirs.
+    ``users`` lists all users; those whose balances are parked have the weight 0. ``pools`` lists
+    the pools with demands: their slices, and the slices wanted and held of each user with a demand,
+    by its index in ``users``. ``unwanted`` lists the slices of the other pools, which only count
+    for the users' income. Credits are whole micro-credits. The record of a quantum with more than
+    `MOST_ENTRIES` users and demands has only its number and theirs.
     """
     allocation = settled.allocation
     number, entries = settled.number, int(np.count_nonzero(allocation.demands))
-    users = len(allocation.before.users)
+    users = len(settled.before.users)
     if users + entries > MOST_ENTRIES:
         return {"quantum": number, "omitted": users + entries}
+    weights = np.zeros(users, np.int64)
+    weights[settled.places] = settled.weights
     wanted = (allocation.demands > 0).any(axis=1)
     capacities = allocation.shares.capacities
     return {
         "quantum": number,
         "guaranteedFraction": str(settled.guaranteed_fraction),
-        "users": list(allocation.before.users),
-        "weights": settled.weights.tolist(),
-        "before": allocation.before.balances.tolist(),
-        "carryBefore": allocation.before.carry,
+        "users": list(settled.before.users),
+        "weights": weights.tolist(),
+        "before": settled.before.balances.tolist(),
+        "carryBefore": settled.before.carry,
         "pools": [_pool(settled, row) for row in np.flatnonzero(wanted).tolist()],
         "unwanted": capacities[~wanted].tolist(),
         "after": settled.ledger.balances.tolist(),
@@ -98,11 +130,12 @@ def record_of(settled: SettledQuantum) -> dict[str, Any]:
 
 def _pool(settled: SettledQuantum, row: int) -> dict[str, Any]:
     demands, slices = settled.allocation.demands[row], settled.allocation.slices[row]
+    places = settled.places.tolist()
     return {
         "node": settled.pools[row],
         "slices": int(settled.allocation.shares.capacities[row]),
-        "demands": [[user, int(demands[user])] for user in np.flatnonzero(demands).tolist()],
-        "held": [[user, int(slices[user])] for user in np.flatnonzero(slices).tolist()],
+        "demands": [[places[n], int(demands[n])] for n in np.flatnonzero(demands).tolist()],
+        "held": [[places[n], int(slices[n])] for n in np.flatnonzero(slices).tolist()],
     }
 
 
@@ -136,18 +169,23 @@ class ReplayedQuantum:
             for table, field in ((demands, "demands"), (held, "held")):
                 for user, amount in pool[field]:
                     table[row, user] = amount
+        weights = _whole(record["weights"])
+        there = np.flatnonzero(weights)
         again = allocate(
-            self.before,
-            demands,
+            self.before.part_of(self.before.users[user] for user in there.tolist()),
+            demands[:, there],
             _whole([*(pool["slices"] for pool in pools), *unwanted]),
             guaranteed_fraction=record["guaranteedFraction"],
-            weights=_whole(record["weights"]),
+            weights=weights[there],
         )
+        due = np.zeros_like(held)
+        due[:, there] = again.slices
         for row, pool in enumerate(pools):
-            if not np.array_equal(again.slices[row], held[row]):
+            if not np.array_equal(due[row], held[row]):
                 node = pool["node"]
                 yield f"quantum {self.number}: the slices of {node} do not follow from the demands"
-        if again.ledger.faded(float(record.get("fading", 0))) != self.after:
+        after = ledger_after(self.before, again)
+        if after.faded(float(record.get("fading", 0))) != self.after:
             yield f"quantum {self.number}: the credits do not follow from the demands"
 
 
@@ -174,7 +212,7 @@ class Account:
 
 
 def accounts_of(settled: SettledQuantum, slice_bytes: int) -> Iterator[Account]:
-    """Yield the account of each user, in the order of the ledger."""
+    """Yield the account of each user that takes part, in the order of the ledger."""
     allocation = settled.allocation
     users, loans = allocation.before.users, lending(allocation)
     lent: list[dict[str, float]] = [{} for _ in users]
@@ -184,7 +222,7 @@ def accounts_of(settled: SettledQuantum, slice_bytes: int) -> Iterator[Account]:
         borrowed[taker][users[donor]] = slices
     taken = allocation.borrowed.sum(axis=0)
     gained = allocation.ledger.balances - allocation.before.balances
-    for number, balance in enumerate(settled.ledger.balances.tolist()):
+    for number, balance in enumerate(settled.ledger.balances[settled.places].tolist()):
         spent = int(taken[number] * allocation.shares.prices[number])
         of_nobody = float(taken[number]) - sum(borrowed[number].values())
         if of_nobody * slice_bytes >= 1:

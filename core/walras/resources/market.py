@@ -135,8 +135,11 @@ class MemoryPolicy(Model):
         mechanism: Mechanism that divides memory: Karma (unused shares are lent for credits),
             MaxMin, Strict or Auction.
         guaranteed_fraction: Fraction of each user's share that other users can never borrow.
-        slice_size: Amount of memory in which shares are counted and lent.
-        quantum_seconds: Seconds between two divisions of memory.
+        slice_size: Amount of memory in which shares are counted and lent. Credits of Karma count
+            slices: in slices of twice the size, a user owes twice the memory for what it borrowed
+            before.
+        quantum_seconds: Seconds between two divisions of memory. Credits of Karma count quanta: if
+            they last twice as long, so does the time that a user owes for what it borrowed before.
         half_life_hours: Hours in which the difference between a user's Karma credits and the mean
             halves, so that what was lent or borrowed longer ago counts less. If unset, credits last
             for ever.
@@ -505,7 +508,8 @@ class LedgerReport(Status):
             ``spec.memory.quantumSeconds`` later, or when an operator is available again.
         carry: Income that could not be divided evenly so far.
         carry_before: The same income before the current quantum.
-        balances: Balances in the order in which the entitlements joined; empty if there are parts.
+        balances: Balances in the order in which the entitlements joined, also of those that take no
+            part at the moment; empty if there are parts.
         parts: Parts of the balances, in the same order; absent if the balances are listed here.
     """
 
