@@ -10,6 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from waiting import PATIENCE
 from walras_operator.runtime.debounce import Debounce
 from walras_operator.runtime.kinds import Scope
 from walras_operator.runtime.mirror import Mirror
@@ -78,8 +79,9 @@ class Counted(Recompute):
         known: Any = SimpleNamespace(complete=True, term=lambda: 1)
         mirror = Mirror(Scope("walras-system").kinds, lambda _: None, time.monotonic)
         no: Any = None  # what only publishes
+        pools: Any = SimpleNamespace(leads=lambda _: None)
         debounce = Debounce(quiet=0.1, longest=60.0)
-        super().__init__(mirror, known, known, no, no, no, no, no, no, no, debounce)
+        super().__init__(mirror, known, known, no, no, no, no, no, no, pools, debounce)
 
     def _due(self, *arguments: Any) -> float:
         self.looked += 1
@@ -94,11 +96,11 @@ def test_the_changes_of_a_burst_do_not_wake_the_thread_that_decides_one_by_one()
     recompute = Counted()
     recompute.start()
     try:
-        assert recompute.decided.acquire(timeout=10), "at first"
+        assert recompute.decided.acquire(timeout=PATIENCE), "at first"
         for _ in range(3_000):
             recompute.changed()
             threading.Event().wait(0.0001)  # the other thread may run
-        assert recompute.decided.acquire(timeout=10)
+        assert recompute.decided.acquire(timeout=PATIENCE)
         assert recompute.looked < 300
     finally:
         recompute.stop()
@@ -108,11 +110,11 @@ def test_a_change_after_quiet_times_is_answered_at_once() -> None:
     recompute = Counted()
     recompute.start()
     try:
-        assert recompute.decided.acquire(timeout=10), "at first"
+        assert recompute.decided.acquire(timeout=PATIENCE), "at first"
         for _ in range(3):
             began = time.monotonic()
             recompute.changed()
-            assert recompute.decided.acquire(timeout=10)
+            assert recompute.decided.acquire(timeout=PATIENCE)
             assert time.monotonic() - began >= 0.1
     finally:
         recompute.stop()
