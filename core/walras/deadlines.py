@@ -575,6 +575,7 @@ def _with_outcomes(
                 node=job.node,
                 pod=job.pod,
                 needed=part.needed,
+                whole=part.cores,
                 reserved=part.cores if request.job in accepted else 0,
                 payable=answer.payable,
                 state=answer.state,
