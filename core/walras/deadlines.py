@@ -64,7 +64,7 @@ NEWCOMER = 0.95
 """Part of a user's budget that may be reserved when a deadline is accepted, since prices move."""
 
 ROUNDS = 3
-"""Most times that reservations are dropped one by one before all that do not hold are dropped."""
+"""Most times that deadlines are dropped one by one before all that do not hold are dropped."""
 
 BISECTIONS = 30
 """Steps in the search for the part of a reservation that a budget pays for."""
@@ -495,7 +495,10 @@ def _budgets_above_floors(plan: Plan, floors: Mapping[str, float]) -> dict[str, 
 
 
 def _bid(snapshot: Snapshot, policy: Policy, decide: Decide, requests: Sequence[_Request]) -> Plan:
-    """Return the plan of an auction in which deadlines are minimums of utilities."""
+    """Return the plan of an auction in which deadlines are minimums of utilities.
+
+    A job that misses such a minimum would only get what others leave, so it bids without it.
+    """
     users = {job.entitlement for job in admit(snapshot).jobs}
     shares = divide_by_shares(snapshot.entitlements, users)
     asking = {
@@ -504,6 +507,21 @@ def _bid(snapshot: Snapshot, policy: Policy, decide: Decide, requests: Sequence[
         if request.within_reach
         and (least := _utility(snapshot, policy, request, shares[request.user]))
     }
+    outbid: dict[tuple[str, str], _Answer] = {}
+    for rounds in reversed(range(ROUNDS + 1)):
+        plan = decide(_with_minimums(snapshot, asking), policy)
+        kept = {(bid.namespace, bid.name) for bid in plan.bids if bid.charge}
+        lost = [request.job for request in asking if request.job not in kept]
+        if not lost:
+            break
+        dropped = lost if rounds > 1 else [request.job for request in asking]
+        outbid.update((job, _Answer("Outbid")) for job in dropped)
+        asking = {request: asking[request] for request in asking if request.job not in outbid}
+    return _with_outcomes(plan, snapshot, requests, asking, outbid)
+
+
+def _with_minimums(snapshot: Snapshot, asking: Mapping[_Request, float]) -> Snapshot:
+    """Return the snapshot with the deadlines of jobs as minimums of their bids' utilities."""
     least_of = {request.job: least for request, least in asking.items()}
     jobs = tuple(
         replace(job, bid=replace(job.bid, minimum_utility=max(own or 0.0, least)))
@@ -512,11 +530,7 @@ def _bid(snapshot: Snapshot, policy: Policy, decide: Decide, requests: Sequence[
         for job in snapshot.jobs
         for own in (job.bid.minimum_utility,)
     )
-    plan = decide(replace(_reserved(snapshot, ()), jobs=jobs), policy)
-    kept = {(bid.namespace, bid.name) for bid in plan.bids if bid.charge}
-    chosen = [request for request in asking if request.job in kept]
-    outbid = {request.job: _Answer("Outbid") for request in asking if request.job not in kept}
-    return _with_outcomes(plan, snapshot, requests, chosen, outbid)
+    return replace(_reserved(snapshot, ()), jobs=jobs)
 
 
 def _utility(snapshot: Snapshot, policy: Policy, request: _Request, share: float) -> float | None:

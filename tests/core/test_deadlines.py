@@ -292,9 +292,35 @@ def test_an_auction_charges_for_a_deadline_only_if_it_is_met(utility: str) -> No
     assert all(each.charge > 0 for each in met.bids)
     lost = bids(9, 9)
     assert [each.state for each in lost.deadlines] == ["Reserved", "Outbid"]
-    charges = {each.name: each.charge for each in lost.bids}
-    assert charges["a"] > 0
-    assert charges["c"] == 0
+    assert [each.minimum is None for each in lost.bids] == [False, True]
+    assert cores_of(lost, "a") >= 9
+
+
+@pytest.mark.parametrize(
+    ("others", "own"),
+    [
+        (Bid(minimum_utility=0.4), None),  # which cannot be kept beside the deadline
+        (Bid(), None),
+        (Bid(minimum_utility=0.4), 0.1),
+    ],
+    ids=["beside a minimum", "beside a plain bid", "with a minimum of its own"],
+)
+def test_a_deadline_that_an_auction_does_not_give_leaves_the_job_as_without_it(
+    others: Bid, own: float | None
+) -> None:
+    """Bob has twice the money, so that Ada's job cannot have the 12 of 16 cores that it needs."""
+
+    def plan_with(deadline: Deadline | None) -> Plan:
+        mine = replace(job("a", "ada", deadline=deadline), bid=Bid(minimum_utility=own))
+        jobs = (mine, replace(job("c", "bob"), bid=others))
+        shares = {"ada": 1, "bob": 2}
+        return clear(cluster({"one": 16}, *jobs, shares=shares), Policy("Auction"))
+
+    plan, plain = plan_with(work_for(12)), plan_with(None)
+    assert outcome_of(plan, "a").state == "Outbid"
+    assert plan.grants == plain.grants
+    assert plan.bids == plain.bids
+    assert cores_of(plan, "a") >= 6
 
 
 ODD: dict[str, tuple[Job, ...]] = {
