@@ -497,7 +497,8 @@ def _budgets_above_floors(plan: Plan, floors: Mapping[str, float]) -> dict[str, 
 def _bid(snapshot: Snapshot, policy: Policy, decide: Decide, requests: Sequence[_Request]) -> Plan:
     """Return the plan of an auction in which deadlines are minimums of utilities.
 
-    A job that misses such a minimum would only get what others leave, so it bids without it.
+    A job that misses such a minimum would only get what others leave, so it bids without it. So
+    does one that reaches it by more cores on one node than it needs, and fewer on another.
     """
     users = {job.entitlement for job in admit(snapshot).jobs}
     shares = divide_by_shares(snapshot.entitlements, users)
@@ -511,6 +512,7 @@ def _bid(snapshot: Snapshot, policy: Policy, decide: Decide, requests: Sequence[
     for rounds in reversed(range(ROUNDS + 1)):
         plan = decide(_with_minimums(snapshot, asking), policy)
         kept = {(bid.namespace, bid.name) for bid in plan.bids if bid.charge}
+        kept -= {request.job for request in _not_held(plan, snapshot, asking)}
         lost = [request.job for request in asking if request.job not in kept]
         if not lost:
             break

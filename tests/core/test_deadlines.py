@@ -323,6 +323,23 @@ def test_a_deadline_that_an_auction_does_not_give_leaves_the_job_as_without_it(
     assert cores_of(plan, "a") >= 6
 
 
+def test_a_deadline_is_won_only_with_the_cores_of_every_pod() -> None:
+    """A pod alone on a node has 16 cores, which make up for the other's in the utility of both."""
+    mine = [
+        replace(job("a", "ada", node, deadline=work_for(5)), pod=f"a-{node}")
+        for node in ("one", "two")
+    ]
+    nodes, shares = {"one": 16, "two": 8}, {"ada": 1, "bob": 2}
+    market = cluster(nodes, *mine, job("c", "bob", "two"), shares=shares)
+    plan = clear(market, Policy("Auction"))
+    held = {each.pod: each.granted_cores for each in plan.grants if each.name == "a"}
+    assert (held["a-one"], held["a-two"] < 5) == (16, True)
+    assert {(each.state, each.reserved) for each in plan.deadlines} == {("Outbid", 0)}
+    poorer = cluster(nodes, *mine, job("c", "bob", "two"), shares={"ada": 4, "bob": 1})
+    plan = clear(poorer, Policy("Auction"))
+    assert {(each.state, each.reserved) for each in plan.deadlines} == {("Reserved", 5)}
+
+
 ODD: dict[str, tuple[Job, ...]] = {
     "names an entitlement that does not exist": (job("x", "nobody"),),
     "names an entitlement of others": (
