@@ -340,6 +340,30 @@ def test_a_deadline_is_won_only_with_the_cores_of_every_pod() -> None:
     assert {(each.state, each.reserved) for each in plan.deadlines} == {("Reserved", 5)}
 
 
+def test_an_auction_gives_no_deadline_the_core_that_others_keep() -> None:
+    """With 16 cores, 15 are the most that a job can have beside another one."""
+
+    def plan_of(*deadlines: Deadline, alone: bool = False) -> Plan:
+        mine = [
+            replace(job("a", "ada", deadline=each), pod=f"a-{number}")
+            for number, each in enumerate(deadlines)
+        ]
+        jobs = (*mine, *(() if alone else (job("c", "bob"),)))
+        return clear(cluster({"one": 16}, *jobs), Policy("Auction"))
+
+    plain = plan_of(Deadline(HOUR, 0.0))
+    out = plan_of(work_for(15.5))
+    assert outcome_of(out, "a").state == "OutOfReach"
+    assert cores_of(out, "a") == cores_of(plain, "a") == 8
+    two = plan_of(work_for(8.5), work_for(6.5))
+    assert {each.state for each in two.deadlines} == {"OutOfReach"}
+    assert outcome_of(plan_of(work_for(15.5), alone=True), "a").reserved == 16
+    unsure = plan_of(replace(work_for(14.5), error=HOUR))
+    assert unsure.deadlines[0].needed > 15
+    assert (outcome_of(unsure, "a").state, outcome_of(unsure, "a").reserved) == ("Reserved", 15)
+    assert all(each.charge for each in unsure.bids if each.name == "a")
+
+
 ODD: dict[str, tuple[Job, ...]] = {
     "names an entitlement that does not exist": (job("x", "nobody"),),
     "names an entitlement of others": (
