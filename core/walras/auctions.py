@@ -47,6 +47,9 @@ LARGEST_MATRIX = 20_000_000
 NO_MINIMUM = -1e9
 """Minimum of jobs that demand none: a utility that every job has."""
 
+OUT_OF_REACH = 1e9
+"""Minimum of jobs whose pods cannot reach theirs: a utility that no job has."""
+
 
 @dataclass(frozen=True)
 class AuctionResults:
@@ -129,7 +132,8 @@ def _hold(bids: Bids, some: Integers, policy: Policy) -> _Result:
     weights[row, column] = bids.weight[some]
     limits = np.ones_like(weights)
     limits[row, column] = bids.useful[some]
-    logarithmic, minima = bids.logarithmic[who], bids.minima[who]
+    logarithmic = bids.logarithmic[who]
+    minima = np.where(bids.in_reach, bids.minima, OUT_OF_REACH)[who]
     auction = Auction(
         bids.budgets[who], weights, logarithmic=logarithmic, alpha=policy.exponent, limits=limits
     )
@@ -224,7 +228,7 @@ def bid_outcomes(
     bids = auctioned.bids
     granted = np.array([float(each or 0) for each in memory])
     utilities = _for_users(bids, bids.utilities(bids.of_bids(cores, granted)))
-    reach = _for_users(bids, bids.utilities(np.ones(len(bids.node))))
+    reach = _for_users(bids, bids.utilities(bids.reachable))
     minima, slack = _for_users(bids, bids.minima), _slack(bids)
     kept = (utilities >= minima - slack) & np.where(_has_minimum(bids), True, auctioned.prolific)
     return tuple(
@@ -275,6 +279,8 @@ class Bids:
         resource: CORES or MEMORY, whichever the lot is, shape (p,).
         weight: Utility of the whole lot to the job, shape (p,).
         useful: Part of the lot that the job's pods can use, at most 1, shape (p,).
+        reachable: Part of it that they can have, since pods of other jobs keep a core of their
+            node, shape (p,).
         capacity: Cores or bytes of the lot, shape (p,).
         pods: Number of the job's pods that the bid is for, shape (p,).
         of_pod: Index of each pod's bid for cores and for memory, -1 for none, shape (k, 2).
@@ -287,6 +293,7 @@ class Bids:
     resource: Integers
     weight: Floats
     useful: Floats
+    reachable: Floats
     capacity: Floats
     pods: Integers
     of_pod: Integers
@@ -305,6 +312,12 @@ class Bids:
     def minima(self) -> Floats:
         """Utility that each job demands, as a logarithm if it is logarithmic, shape (b,)."""
         return np.array([_least(each.bid) for each in self.jobs])
+
+    @cached_property
+    def in_reach(self) -> Bools:
+        """Whether each job has its minimum with all that its pods can have, shape (b,)."""
+        slack = self.by_job(self.weight * SLACK)
+        return np.asarray(self.utilities(self.reachable) >= self.minima - slack, np.bool_)
 
     def by_job(self, values: Floats) -> Floats:
         """Return the sum over each job's bids, shape (b,), of values of shape (p,)."""
@@ -377,6 +390,10 @@ def gather_bids(
     first[bid[::-1]] = np.arange(len(bid))[::-1]
     of_pod = np.full((len(jobs), 2), -1, np.int64)
     of_pod[pod, resource] = bid
+    useful = np.minimum(np.bincount(bid, useful, len(key)) / capacity[first], 1.0)
+    lot = 2 * node[first] + resource[first]
+    shared = (np.bincount(lot)[lot] > 1) & (resource[first] == CORES)
+    most = reachable_cores(capacity[first], shared) / capacity[first]
     pods = [firsts[each] for each in bidding.tolist()]
     found = Bids(
         jobs=tuple(jobs[each] for each in pods),
@@ -385,12 +402,25 @@ def gather_bids(
         node=node[first],
         resource=resource[first],
         weight=weight[first],
-        useful=np.minimum(np.bincount(bid, useful, len(key)) / capacity[first], 1.0),
+        useful=useful,
+        reachable=np.minimum(useful, most),
         capacity=capacity[first],
         pods=np.bincount(bid, minlength=len(key)),
         of_pod=of_pod,
     )
     return _with_budgets(found, market, market.user[np.array(pods, np.int64)])
+
+
+def reachable_cores(cores: Floats, shared: Bools) -> Floats:
+    """Return the most cores that a job can have of nodes, shape (k,).
+
+    Pods of other jobs keep one of a node's cores, together, if it has more.
+
+    Args:
+        cores: Cores that the nodes sell, shape (k,).
+        shared: Whether pods of other jobs are there, shape (k,).
+    """
+    return np.asarray(np.where(shared & (cores > 1), cores - 1, cores), np.float64)
 
 
 def _numbered(pods: Sequence[Job]) -> tuple[list[int], list[int]]:

@@ -253,6 +253,7 @@ def _grants(
             fraction=job.fraction,
             requested=job.requested,
             floor=kept[k],
+            quota=quota[k],
         )
         terms = budgets[k], quota[k], sharers[k]
         grants.append(explain(grant, job, *terms, policy.cores, targets[k]))

@@ -161,7 +161,7 @@ def _reason_to_wait(sockets: FreeSockets, snapshot: Snapshot, policy: Policy) ->
         return NO_RULE
     if not snapshot.matching:
         return WAITS_FOR_MATCHING
-    return "" if sockets.node_of else NO_FREE_SOCKET
+    return "" if sockets.free else NO_FREE_SOCKET
 
 
 def _follow_partners(

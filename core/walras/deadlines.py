@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from walras.admission import admit, divide_by_shares
+from walras.auctions import reachable_cores
 from walras.floors import spendable
 from walras.plan import DeadlineOutcome
 from walras.snapshot import identity
@@ -64,7 +65,7 @@ NEWCOMER = 0.95
 """Part of a user's budget that may be reserved when a deadline is accepted, since prices move."""
 
 ROUNDS = 3
-"""Most times that reservations are dropped one by one before all that do not hold are dropped."""
+"""Most times that deadlines are dropped one by one before all that do not hold are dropped."""
 
 BISECTIONS = 30
 """Steps in the search for the part of a reservation that a budget pays for."""
@@ -194,11 +195,12 @@ def with_deadlines(snapshot: Snapshot, policy: Policy, decide: Decide) -> Plan:
         policy: Mechanisms.
         decide: Clears a market in which ``deadline.reserved`` is a minimum of cores.
     """
-    requests = _requests(snapshot)
+    reach = _reach(snapshot, policy)
+    requests = _requests(snapshot, reach)
     if not requests:
         return decide(snapshot, policy)
     if policy.cores == "Auction":
-        return _bid(snapshot, policy, decide, requests)
+        return _bid(snapshot, policy, decide, _within(reach, snapshot, requests))
     if policy.cores not in RESERVING:
         plan = decide(_reserved(snapshot, ()), policy)
         return _with_outcomes(plan, snapshot, requests, (), {})
@@ -208,9 +210,26 @@ def with_deadlines(snapshot: Snapshot, policy: Policy, decide: Decide) -> Plan:
     return _with_outcomes(plan, snapshot, requests, chosen, answers)
 
 
-def _requests(snapshot: Snapshot) -> list[_Request]:
-    """Return the admitted jobs with deadlines in the order of acceptance."""
+def _reach(snapshot: Snapshot, policy: Policy) -> dict[str, int]:
+    """Return the most cores that a job can have of each node, by name."""
     cores = {node.name: node.cores for node in snapshot.nodes}
+    if policy.cores != "Auction" or not any(job.deadline for job in snapshot.jobs):
+        return cores
+    there: defaultdict[str, set[tuple[str, str, str]]] = defaultdict(set)
+    for job in admit(snapshot).jobs:
+        there[job.node].add((job.namespace, job.name, job.entitlement))
+    shared = np.array([len(there[name]) > 1 for name in cores], np.bool_)
+    found = reachable_cores(np.array(list(cores.values()), np.float64), shared)
+    return dict(zip(cores, found.astype(int).tolist(), strict=True))
+
+
+def _requests(snapshot: Snapshot, cores: Mapping[str, int]) -> list[_Request]:
+    """Return the admitted jobs with deadlines in the order of acceptance.
+
+    Args:
+        snapshot: Snapshot in canonical order.
+        cores: Most cores that a job can have of each node, by name.
+    """
     asking = [number for number, job in enumerate(snapshot.jobs) if job.deadline is not None]
     if not asking:
         return []
@@ -495,7 +514,11 @@ def _budgets_above_floors(plan: Plan, floors: Mapping[str, float]) -> dict[str, 
 
 
 def _bid(snapshot: Snapshot, policy: Policy, decide: Decide, requests: Sequence[_Request]) -> Plan:
-    """Return the plan of an auction in which deadlines are minimums of utilities."""
+    """Return the plan of an auction in which deadlines are minimums of utilities.
+
+    A job that misses such a minimum would only get what others leave, so it bids without it. So
+    does one that reaches it by more cores on one node than it needs, and fewer on another.
+    """
     users = {job.entitlement for job in admit(snapshot).jobs}
     shares = divide_by_shares(snapshot.entitlements, users)
     asking = {
@@ -504,6 +527,42 @@ def _bid(snapshot: Snapshot, policy: Policy, decide: Decide, requests: Sequence[
         if request.within_reach
         and (least := _utility(snapshot, policy, request, shares[request.user]))
     }
+    outbid: dict[tuple[str, str], _Answer] = {}
+    for rounds in reversed(range(ROUNDS + 1)):
+        plan = decide(_with_minimums(snapshot, asking), policy)
+        kept = {(bid.namespace, bid.name) for bid in plan.bids if bid.charge}
+        kept -= {request.job for request in _not_held(plan, snapshot, asking)}
+        lost = [request.job for request in asking if request.job not in kept]
+        if not lost:
+            break
+        dropped = lost if rounds > 1 else [request.job for request in asking]
+        outbid.update((job, _Answer("Outbid")) for job in dropped)
+        asking = {request: asking[request] for request in asking if request.job not in outbid}
+    return _with_outcomes(plan, snapshot, requests, asking, outbid)
+
+
+def _within(
+    reach: Mapping[str, int], snapshot: Snapshot, requests: Iterable[_Request]
+) -> list[_Request]:
+    """Return requests, of which none is within reach whose pods need more than a node together."""
+    found = []
+    for request in requests:
+        needs = _needs(snapshot, request)
+        enough = all(cores <= reach[node] + NEGLIGIBLE for node, cores in needs.items())
+        found.append(request._replace(within_reach=request.within_reach and enough))
+    return found
+
+
+def _needs(snapshot: Snapshot, request: _Request) -> defaultdict[str, float]:
+    """Return the cores that a job needs for its deadline, by node."""
+    needs: defaultdict[str, float] = defaultdict(float)
+    for part in request.parts:
+        needs[snapshot.jobs[part.number].node] += part.cores or part.needed
+    return needs
+
+
+def _with_minimums(snapshot: Snapshot, asking: Mapping[_Request, float]) -> Snapshot:
+    """Return the snapshot with the deadlines of jobs as minimums of their bids' utilities."""
     least_of = {request.job: least for request, least in asking.items()}
     jobs = tuple(
         replace(job, bid=replace(job.bid, minimum_utility=max(own or 0.0, least)))
@@ -512,11 +571,7 @@ def _bid(snapshot: Snapshot, policy: Policy, decide: Decide, requests: Sequence[
         for job in snapshot.jobs
         for own in (job.bid.minimum_utility,)
     )
-    plan = decide(replace(_reserved(snapshot, ()), jobs=jobs), policy)
-    kept = {(bid.namespace, bid.name) for bid in plan.bids if bid.charge}
-    chosen = [request for request in asking if request.job in kept]
-    outbid = {request.job: _Answer("Outbid") for request in asking if request.job not in kept}
-    return _with_outcomes(plan, snapshot, requests, chosen, outbid)
+    return replace(_reserved(snapshot, ()), jobs=jobs)
 
 
 def _utility(snapshot: Snapshot, policy: Policy, request: _Request, share: float) -> float | None:
@@ -526,16 +581,14 @@ def _utility(snapshot: Snapshot, policy: Policy, request: _Request, share: float
     share of the memory.
     """
     size = {node.name: float(node.cores) for node in snapshot.nodes}
-    needs: defaultdict[str, float] = defaultdict(float)
+    needs = _needs(snapshot, request)
     pods = [
         job
         for job in snapshot.jobs
         if (job.namespace, job.name) == request.job and size.get(job.node, 0.0) > 0
     ]
-    for part in request.parts:
-        needs[snapshot.jobs[part.number].node] += part.cores or part.needed
     whole = sum(size[node] for node in {job.node for job in pods})
-    parts = {node: min(needs[node] / size[node], 1.0) for node in {job.node for job in pods}}
+    parts = {node: needs[node] / size[node] for node in {job.node for job in pods}}
     bid = pods[0].bid
     memory = share if policy.memory == "Auction" and pods[0].memory is not None else None
     if bid.utility == "Linear":
@@ -575,6 +628,7 @@ def _with_outcomes(
                 node=job.node,
                 pod=job.pod,
                 needed=part.needed,
+                whole=part.cores,
                 reserved=part.cores if request.job in accepted else 0,
                 payable=answer.payable,
                 state=answer.state,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from walras.snapshot import Job, Node, PlacementConstraints
 
@@ -47,11 +47,15 @@ class FreeSockets:
     def _free_sockets(self, nodes: Sequence[Node]) -> list[str]:
         free = []
         for number, node in enumerate(nodes):
-            there = self._jobs_on[node.name]
-            alone = sum(job.placement.exclusive for job in there)
-            filled = alone + -(-(len(there) - alone) // 2)
+            filled = self._filled(node.name)
             free += [(taken, number, node.name) for taken in range(filled, node.sockets)]
         return [name for _, _, name in sorted(free)]
+
+    def _filled(self, node: str) -> int:
+        """Return how many sockets of a node the jobs on it fill."""
+        there = self._jobs_on[node]
+        alone = sum(job.placement.exclusive for job in there)
+        return alone + -(-(len(there) - alone) // 2)
 
     def place(self, jobs: Sequence[Job]) -> str | None:
         """Place one or two jobs on the first free socket that has room for all of them.
@@ -66,21 +70,38 @@ class FreeSockets:
         self._tried[shape] = number
         if number == len(self.node_of):
             return None
-        self._next[number] = number + 1
-        self.free -= 1
+        self._take(number)
         self._occupy(jobs, self.node_of[number])
         return self.node_of[number]
 
     def place_beside_partner(self, job: Job, node: str) -> bool:
-        """Place a job beside its partner, which has a node; return whether there is room."""
+        """Place a job beside its partner, which has a node; return whether there is room.
+
+        Where the partner shares its socket with another job already, the two take a free one.
+        """
         if node not in self._jobs_on or not self._fits((job,), node):
             return False
+        filled = self._filled(node)
         self._occupy((job,), node)
+        if self._filled(node) > filled:
+            free = (number for number in self._free_numbers() if self.node_of[number] == node)
+            first = next(free, None)
+            if first is not None:
+                self._take(first)
         return True
 
     def has_room(self, job: Job) -> bool:
         """Return whether any free socket has room for a job alone."""
-        return any(self._fits((job,), node) for node in dict.fromkeys(self.node_of))
+        nodes = dict.fromkeys(self.node_of[number] for number in self._free_numbers())
+        return any(self._fits((job,), node) for node in nodes)
+
+    def _free_numbers(self) -> Iterator[int]:
+        """Yield the numbers of sockets that are still free."""
+        return (number for number in range(len(self.node_of)) if self._next[number] == number)
+
+    def _take(self, number: int) -> None:
+        self._next[number] = number + 1
+        self.free -= 1
 
     def _shape(self, job: Job) -> PlacementConstraints | tuple[PlacementConstraints, str, str]:
         return (job.placement, job.namespace, job.name) if self._any_avoids else job.placement

@@ -43,6 +43,7 @@ class Grant(NamedTuple):
         fraction: Parallel fraction that the job bid with.
         requested: Cores that its pod requested; 0 if unknown.
         floor: Cores of them that it keeps whatever the market decides.
+        quota: Cores within the bounds of the job, which are rounded.
     """
 
     namespace: str
@@ -64,6 +65,7 @@ class Grant(NamedTuple):
     fraction: float = 1.0
     requested: float = 0.0
     floor: float = 0.0
+    quota: float = 0.0
 
     @property
     def keeps_request(self) -> bool:
@@ -132,6 +134,7 @@ class DeadlineOutcome:
     Attributes:
         needed: Cores that it needs from now on to end in time, with the error of its work left on
             the safe side; infinity if no number of cores suffices.
+        whole: Whole cores that its deadline reserves where it is accepted; 0 for none.
         reserved: Whole cores that are reserved for it; 0 for none.
         payable: Cores that its user's budget could reserve for it, after what it reserves for the
             deadlines before it; None if the budget did not decide.
@@ -148,6 +151,7 @@ class DeadlineOutcome:
     node: str
     pod: str
     needed: float
+    whole: int
     reserved: int
     payable: float | None
     state: DeadlineState

@@ -2,9 +2,9 @@
 
 The paper sells a server of two processors as one unit of 24 cores (III, VI). Where remote memory is
 slow, the unit of sale can be the socket instead: the market's servers are then sockets, and each
-job is on one, or, if its minimum is more than any socket has, in equal parts on the fewest that
-hold it. Pricing and rounding are the same for both units. A part that stands for 1/n of a job on
-x / n cores does work at the rate
+job is on one, or, if its minimum is more than any socket has, in parts on the fewest that hold it,
+whose bounds are as equal as whole cores allow. Pricing and rounding are the same for both units. A
+part that stands for 1/n of a job on x / n cores does work at the rate
 
     (w / n) s(x) = w' s'(x / n)   with   f' = f / (f + n (1 - f)),   w' = w / (f + n (1 - f)),
 
@@ -114,11 +114,13 @@ def sell_single_sockets(
     sold = sell_by_socket(market, sizes, minimum=lower, maximum=upper)
     counts = np.diff(sold.first_socket)
     node = np.repeat(np.arange(len(nodes)), counts)
-    most_of_part = np.clip(np.floor(sold.maximum), 1, UNBOUNDED).astype(np.int64)
-    parts = np.bincount(sold.job, minlength=market.jobs)[sold.job]
-    least_of_part = np.ceil(np.where(least > 1, least, 0)[sold.job] / parts).astype(np.int64)
+    most_of_part = np.where(most[sold.job] < UNBOUNDED, _of_parts(most, sold.job), UNBOUNDED)
+    most_of_part = np.maximum(most_of_part, 1)
+    least_of_part = _of_parts(np.where(least > 1, least, 0), sold.job)
     least_of_part = np.clip(least_of_part, 1, most_of_part)
-    floors_of_part = np.minimum(floors[sold.job] / parts, most_of_part)
+    whole = np.floor(floors).astype(np.int64)
+    down, up = _of_parts(whole, sold.job), _of_parts(whole + 1, sold.job)
+    floors_of_part = np.asarray(down + (floors - whole)[sold.job] * (up - down), np.float64)
     return UnitMarket(
         sold.market,
         least_of_part,
@@ -127,8 +129,19 @@ def sell_single_sockets(
         node,
         np.arange(len(node)) - sold.first_socket[node],
         np.zeros(len(least_of_part), np.int64),
-        fitting_floors(sold.market, floors_of_part),
+        fitting_floors(sold.market, np.minimum(floors_of_part, most_of_part)),
     )
+
+
+def _of_parts(cores: Integers, job: Integers) -> Integers:
+    """Return the whole cores of jobs divided among their parts, shape (parts,).
+
+    The parts are as equal as possible and add up to the cores of the job. The first ones, whose
+    sockets are not smaller, have one core more than the others.
+    """
+    parts = np.bincount(job)[job]
+    rank = np.arange(len(job)) - np.searchsorted(job, job)
+    return np.asarray(cores[job] // parts + (rank < cores[job] % parts), np.int64)
 
 
 def fitting_floors(market: AmdahlMarket, floors: Floats) -> Floats:

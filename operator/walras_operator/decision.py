@@ -174,7 +174,7 @@ def parts(world: World) -> Iterator[Decision]:
 
 def _with_placements(world: World, decision: Decision) -> Decision:
     """Add the placements of pods that wait for a node (phase 6)."""
-    return replace(decision, placements=placements(world, decision.rules, decision.plan))
+    return replace(decision, placements=placements(world, decision.rules, decision.plan).sent)
 
 
 def _by_object(each: Iterable[_OfObject]) -> tuple[_OfObject, ...]:
@@ -263,7 +263,8 @@ def _carry_out(
         decision, statuses = replace(decision, nodes=(), profiles=(), jobs=()), []
     runs = runs_by_job(known, rules, found.snapshot, allocations, outcomes)
     deadlines = deadline_results(known, found.followed, plan, allocations, enforcement)
-    outcomes = replace(outcomes, runs=runs, deadlines=deadlines)
+    placed = placements(world, rules, plan)
+    outcomes = replace(outcomes, runs=runs, deadlines=deadlines, kept_apart=placed.kept_apart)
     entitlements = EntitlementOutcomes.of(validated, plan, found.core_credits)
     statuses += [
         *participant_statuses(world, outcomes, entitlements),
@@ -274,7 +275,7 @@ def _carry_out(
         statuses.append(_market_update(world, market, found, ledger, status))
     elif plan.quantum is not None and ledger is not None:
         statuses = [_with_ledger(each, ledger) for each in statuses]
-    yield _with_placements(world, _with_statuses(world, decision, statuses))
+    yield _with_statuses(world, replace(decision, placements=placed.sent), statuses)
 
 
 def _grants_with_pods(found: _Cleared) -> Iterator[tuple[Grant, Pod]]:

@@ -10,7 +10,7 @@ from walras_operator.colocating.status import colocation_status
 from walras_operator.conditions import MAX_LISTED, summarize
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from walras.plan import BidOutcome, Grant, Plan
     from walras.resources.market_job import PodColocation
@@ -50,6 +50,7 @@ class JobOutcomes:
         bids: Outcomes of bids in auctions, by namespace and name of the job.
         colocations: Co-runners of pods that were placed in pairs, by title of the pod.
         unplaceable: Why waiting pods cannot be placed; empty if they can.
+        kept_apart: Pods that wait on since they may not be beside others, by namespace and name.
         annotations: Invalid annotations of labelled workloads, by namespace and name of the job.
         runs: Field ``runs`` of each job's status, by namespace and name of the job.
         deadlines: Results of deadlines, by namespace and name of the job.
@@ -66,6 +67,7 @@ class JobOutcomes:
     bids: Mapping[Name, BidOutcome] = field(default_factory=dict)
     colocations: Mapping[str, PodColocation] = field(default_factory=dict)
     unplaceable: str = ""
+    kept_apart: Collection[Name] = frozenset()
     annotations: Mapping[Name, Problem] = field(default_factory=dict)
     runs: Mapping[Name, Document] = field(default_factory=dict)
     deadlines: Mapping[Name, DeadlineResult] = field(default_factory=dict)

@@ -135,6 +135,23 @@ def test_a_minimum_beyond_what_a_job_can_use_is_not_promised() -> None:
     assert "out of reach" in plan.grants[0].reason
 
 
+def test_the_core_that_others_keep_is_out_of_reach() -> None:
+    """Who asks for a whole node beside others would win almost all of it, and pay nothing."""
+    nodes = (Node("n", 16),)
+    all_of_it, most = Bid(minimum_utility=1), Bid(minimum_utility=15 / 16)
+    plan = clear(market(job("a", "x", bid=all_of_it), job("b", "y"), nodes=nodes), CORES)
+    outcome = bids(plan)["a"]
+    assert (outcome.prolific, outcome.charge, outcome.reach) == (False, 0, 15 / 16)
+    assert held(plan)["b"] == 15
+    plan = clear(market(job("a", "x", bid=most), job("b", "y"), nodes=nodes), CORES)
+    outcome = bids(plan)["a"]
+    assert (outcome.prolific, outcome.charge) == (True, 8)
+    assert held(plan)["a"] == 15
+    alone = clear(market(job("a", "x", bid=all_of_it), nodes=nodes), CORES)
+    assert bids(alone)["a"].charge > 0
+    assert held(alone)["a"] == 16
+
+
 def test_who_is_not_in_the_pool_has_what_it_leaves() -> None:
     """One at its maximum leaves cores; the rest of the pool comes before no one then."""
     jobs = (

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from walras import colocation
 from walras.clearing import clear
-from walras.colocation import NO_ROOM, WAITS_FOR_MATCHING, expected_losses
+from walras.colocation import NO_FREE_SOCKET, NO_ROOM, WAITS_FOR_MATCHING, expected_losses
 from walras.cooper.beliefs import PRIOR_LOSS
 from walras.cooper.policies import POLICIES
 from walras.cooper.preference import DisutilityError
@@ -238,6 +238,22 @@ def test_the_partner_of_one_that_was_sent_follows_it_at_any_time() -> None:
     assert {grant.name: grant.node for grant in plan.grants} == {"x": "n1", "y": "n1"}
     (refusal,) = plan.refused
     assert (refusal.name, refusal.reason) == ("z", WAITS_FOR_MATCHING)
+
+
+def test_one_that_follows_its_partner_does_not_overfill_the_processors() -> None:
+    """Of two processors, z and x count as one pair, so that y, beside x, takes the second."""
+    there = [Job("a", name, "u", "n1", 0.9, program=name) for name in "zx"]
+    placement = PlacementConstraints(partner_node="n1", partner="a/x")
+    follower = replace(waiting("y"), placement=placement)
+    nodes = (Node("n1", 16, sockets=2),)
+    snapshot = Snapshot((USER,), nodes, (*there, follower, waiting("p"), waiting("q")))
+    plan = clear(snapshot, Policy(colocation="Greedy"))
+    assert pairs(plan) == {frozenset("xy")}
+    assert {each.name: each.reason for each in plan.refused} == dict.fromkeys("pq", NO_FREE_SOCKET)
+    wider = replace(snapshot, nodes=(*nodes, Node("n2", 4)))
+    assert pairs(clear(wider, Policy(colocation="Greedy"))) == {frozenset("xy"), frozenset("pq")}
+    last = replace(wider, nodes=(replace(nodes[0], sockets=3),))
+    assert pairs(clear(last, Policy(colocation="Greedy"))) == {frozenset("xy"), frozenset("pq")}
 
 
 def test_a_lone_job_that_wants_a_processor_to_itself_fills_it() -> None:

@@ -292,9 +292,76 @@ def test_an_auction_charges_for_a_deadline_only_if_it_is_met(utility: str) -> No
     assert all(each.charge > 0 for each in met.bids)
     lost = bids(9, 9)
     assert [each.state for each in lost.deadlines] == ["Reserved", "Outbid"]
-    charges = {each.name: each.charge for each in lost.bids}
-    assert charges["a"] > 0
-    assert charges["c"] == 0
+    assert [each.minimum is None for each in lost.bids] == [False, True]
+    assert cores_of(lost, "a") >= 9
+
+
+@pytest.mark.parametrize(
+    ("others", "own"),
+    [
+        (Bid(minimum_utility=0.4), None),  # which cannot be kept beside the deadline
+        (Bid(), None),
+        (Bid(minimum_utility=0.4), 0.1),
+    ],
+    ids=["beside a minimum", "beside a plain bid", "with a minimum of its own"],
+)
+def test_a_deadline_that_an_auction_does_not_give_leaves_the_job_as_without_it(
+    others: Bid, own: float | None
+) -> None:
+    """Bob has twice the money, so that Ada's job cannot have the 12 of 16 cores that it needs."""
+
+    def plan_with(deadline: Deadline | None) -> Plan:
+        mine = replace(job("a", "ada", deadline=deadline), bid=Bid(minimum_utility=own))
+        jobs = (mine, replace(job("c", "bob"), bid=others))
+        shares = {"ada": 1, "bob": 2}
+        return clear(cluster({"one": 16}, *jobs, shares=shares), Policy("Auction"))
+
+    plan, plain = plan_with(work_for(12)), plan_with(None)
+    assert outcome_of(plan, "a").state == "Outbid"
+    assert plan.grants == plain.grants
+    assert plan.bids == plain.bids
+    assert cores_of(plan, "a") >= 6
+
+
+def test_a_deadline_is_won_only_with_the_cores_of_every_pod() -> None:
+    """A pod alone on a node has 16 cores, which make up for the other's in the utility of both."""
+    mine = [
+        replace(job("a", "ada", node, deadline=work_for(5)), pod=f"a-{node}")
+        for node in ("one", "two")
+    ]
+    nodes, shares = {"one": 16, "two": 8}, {"ada": 1, "bob": 2}
+    market = cluster(nodes, *mine, job("c", "bob", "two"), shares=shares)
+    plan = clear(market, Policy("Auction"))
+    held = {each.pod: each.granted_cores for each in plan.grants if each.name == "a"}
+    assert (held["a-one"], held["a-two"] < 5) == (16, True)
+    assert {(each.state, each.reserved) for each in plan.deadlines} == {("Outbid", 0)}
+    poorer = cluster(nodes, *mine, job("c", "bob", "two"), shares={"ada": 4, "bob": 1})
+    plan = clear(poorer, Policy("Auction"))
+    assert {(each.state, each.reserved) for each in plan.deadlines} == {("Reserved", 5)}
+
+
+def test_an_auction_gives_no_deadline_the_core_that_others_keep() -> None:
+    """With 16 cores, 15 are the most that a job can have beside another one."""
+
+    def plan_of(*deadlines: Deadline, alone: bool = False) -> Plan:
+        mine = [
+            replace(job("a", "ada", deadline=each), pod=f"a-{number}")
+            for number, each in enumerate(deadlines)
+        ]
+        jobs = (*mine, *(() if alone else (job("c", "bob"),)))
+        return clear(cluster({"one": 16}, *jobs), Policy("Auction"))
+
+    plain = plan_of(Deadline(HOUR, 0.0))
+    out = plan_of(work_for(15.5))
+    assert outcome_of(out, "a").state == "OutOfReach"
+    assert cores_of(out, "a") == cores_of(plain, "a") == 8
+    two = plan_of(work_for(8.5), work_for(6.5))
+    assert {each.state for each in two.deadlines} == {"OutOfReach"}
+    assert outcome_of(plan_of(work_for(15.5), alone=True), "a").reserved == 16
+    unsure = plan_of(replace(work_for(14.5), error=HOUR))
+    assert unsure.deadlines[0].needed > 15
+    assert (outcome_of(unsure, "a").state, outcome_of(unsure, "a").reserved) == ("Reserved", 15)
+    assert all(each.charge for each in unsure.bids if each.name == "a")
 
 
 ODD: dict[str, tuple[Job, ...]] = {

@@ -44,6 +44,21 @@ def test_only_a_job_larger_than_a_socket_is_on_several() -> None:
     assert large.granted_cores + small.granted_cores == 48
 
 
+@given(st.data())
+def test_a_job_of_several_sockets_gets_all_the_cores_that_it_must_have(data: st.DataObject) -> None:
+    cores, sockets = data.draw(st.integers(2, 24)), data.draw(st.integers(2, 4))
+    wanted = data.draw(st.integers(1, cores))
+    job = Job("a", "x", "x", "n", 0.9, min_cores=wanted, max_cores=wanted)
+    requested = data.draw(st.integers(1000 * (wanted - 1) + 1, 1000 * wanted)) / 1000
+    asking = replace(job, min_cores=1, requested=requested, floor=requested)
+    for each in (job, asking):
+        snapshot = Snapshot((user("x"),), (Node("n", cores, sockets=sockets),), (each,))
+        (grant,) = clear(snapshot, BY_SOCKET).grants
+        assert grant.granted_cores == wanted
+        assert grant.floor == pytest.approx(each.floor)
+        assert "short of" not in grant.reason
+
+
 @settings(max_examples=150, deadline=None)
 @given(
     st.sampled_from(["AmdahlBidding", "ProportionalSharing", "BestResponse", "Greedy"]),

@@ -175,6 +175,40 @@ def test_jobs_that_avoid_each_other_do_not_meet_and_loners_stay_alone() -> None:
     assert "partner" not in told(decision, "loner", "z")["colocation"]
 
 
+@pytest.mark.parametrize("policy", ["None", "Greedy"])
+def test_one_that_waited_long_enough_is_not_bound_beside_one_that_it_avoids(policy: str) -> None:
+    """Node n1 has more CPUs free than n2, which two others fill, and pods of ``index``."""
+    where = {"index": "n1", "f": "n2"}
+    there = [pod(f"{app}{k}", app, at) for k in (0, 1) for app, at in where.items()]
+    documents = [
+        *(market(colocation={"policy": policy}), entitlement()),
+        *(job("web", colocation={"avoid": [{"name": "index"}]}), job("index"), job("f")),
+        *(node("n1", "16"), node("n2", "8"), *there),
+    ]
+    late = [waits("w0", "web", "scheduler", LONG_AGO), waits("f2", "f", "scheduler", LONG_AGO)]
+    assert of(decide(world(*documents, *late))) == {"w0": "n2", "f2": "n1"}
+    full = world(*documents, waits("w0", "web", "scheduler", LONG_AGO, cpu="7"))
+    decision = decide(full)
+    assert not decision.placements
+    assert told(decision, "web", "w0")["state"] == "Waiting"
+    assert "that it avoids" in told(decision, "web", "w0")["reason"]
+    assert not decide(outcome(full, decision)).statuses
+    gone = replace(
+        full.objects, pods=[each for each in full.objects.pods if each.spec.node_name != "n1"]
+    )
+    assert of(decide(replace(full, objects=gone))) == {"w0": "n1"}
+
+
+def test_those_that_avoid_each_other_and_waited_long_enough_are_bound_one_by_one() -> None:
+    shy = job("shy", colocation={"avoid": [{"name": "b"}, {"name": "shy"}]})
+    documents = [market(colocation={"policy": "None"}), entitlement(), shy, job("b")]
+    names = {"b0": "b", "shy0": "shy", "shy1": "shy"}
+    pods = [waits(name, app, "scheduler", LONG_AGO) for name, app in names.items()]
+    decision = decide(world(*documents, node("n1"), node("n2"), *pods))
+    assert of(decision) == {"b0": "n2", "shy0": "n1"}
+    assert "that it avoids" in told(decision, "shy", "shy1")["reason"]
+
+
 def test_measured_penalties_decide_and_are_told() -> None:
     costs = {"a": {"a": "0.5", "b": "0.1"}, "b": {"a": "0.2", "b": "0.4"}}
     profiles = [

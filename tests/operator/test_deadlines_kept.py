@@ -243,6 +243,32 @@ def test_turning_late_is_one_event() -> None:
     assert len(about) <= 4
 
 
+def test_an_odd_core_that_goes_to_and_fro_does_not_make_a_job_late_by_turns() -> None:
+    """Each of two users buys 1.5 of 3 cores, of which rounding gives them 1 and 2 by turns."""
+    documents = [
+        *(market(cores={"averagingSeconds": 600}), entitlement("ada"), entitlement("bob")),
+        *(node(cpu="3"), deadline_of(2), job("web", "bob")),
+        *(pod("train-0", "train", cpu="0"), pod("web-0", "web", cpu="0")),
+    ]
+    present = replace(world(*documents), now=time_of(START))
+    run, held = Life(present, {"train-0": 1_000_000 / 9300}), set()
+    while run.second < HOUR / 2:
+        run.step(28)
+        run.step(2)  # agents report soon after a decision
+        held.add(run.cores("train-0"))
+    settled = [
+        event.reason
+        for decision in run.decisions[40:]
+        for event in decision.events
+        if event.object.name == "train"
+    ]
+    assert held == {1, 2}
+    assert set(settled) == {"CoresChanged"}
+    assert run.on_time()[:2] == ("True", "OnTime")
+    assert "it needs 1.3 cores" in run.on_time()[2]
+    assert "Entitlement ada pays for 1.5 of 2 whole cores" in run.on_time()[2]
+
+
 def test_statuses_are_written_for_what_changes_visibly_only() -> None:
     run = life(6, 20)
     for _ in range(240):

@@ -2,20 +2,25 @@
 
 A pod is left to the scheduler once it has waited for `colocation.timeoutSeconds`, whatever the
 reason: no usable rules, no free socket, a job that is refused or missing. A pod with constraints
-that only a scheduler can evaluate is left to it at once.
+that only a scheduler can evaluate is left to it at once. A pod whose scheduler is Walras is bound
+then, but never beside one that its job avoids or that avoids it.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from walras.resources.assembly import placing_of
 from walras.resources.kinds import MarketSpec
+from walras.resources.selection import select
 from walras.resources.supply import why_closed
 from walras.resources.waiting import (
     left_to_the_scheduler,
     may_take,
     needs_of,
+    node_of,
     room_of,
     waiting_method,
 )
@@ -23,16 +28,30 @@ from walras.snapshot import title
 from walras_operator.colocating.requests import binding, gate_removal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from walras.plan import Plan
     from walras.resources.cluster import NodeObject, Pod
+    from walras.resources.kinds import MarketJob
     from walras.resources.terms import Name
     from walras_operator.world import Placement, World
 
 
-def placements(world: World, rules: MarketSpec | None, plan: Plan | None) -> tuple[Placement, ...]:
-    """Return the placements of waiting pods; partners follow one another.
+class Placements(NamedTuple):
+    """What becomes of waiting pods.
+
+    Attributes:
+        sent: Placements; partners follow one another.
+        kept_apart: Pods that have waited long enough, but on all nodes with room for them are pods
+            that they avoid or that avoid them.
+    """
+
+    sent: tuple[Placement, ...]
+    kept_apart: frozenset[Name] = frozenset()
+
+
+def placements(world: World, rules: MarketSpec | None, plan: Plan | None) -> Placements:
+    """Return the placements of waiting pods, and which of them are kept apart from others.
 
     Args:
         world: Contains the pods.
@@ -41,7 +60,7 @@ def placements(world: World, rules: MarketSpec | None, plan: Plan | None) -> tup
     """
     waiting = {_name(pod): pod for pod in world.objects.pods if waiting_method(pod) is not None}
     if not waiting:
-        return ()
+        return Placements(())
     used = rules or MarketSpec()
     sent = (
         list(_bind_pairs(waiting, world, plan))
@@ -51,7 +70,10 @@ def placements(world: World, rules: MarketSpec | None, plan: Plan | None) -> tup
     gone = {(each.pod.namespace, each.pod.name) for each in sent}
     bound = timedelta(seconds=used.colocation.timeout_seconds)
     others = [pod for name, pod in sorted(waiting.items()) if name not in gone]
-    return (*sent, *_time_out(others, world, datetime.fromisoformat(world.now) - bound, sent))
+    since = datetime.fromisoformat(world.now) - bound
+    kept_apart: set[Name] = set()
+    sent += list(_time_out(others, world, since, [each.after for each in sent], kept_apart))
+    return Placements(tuple(sent), frozenset(kept_apart))
 
 
 def _bind_pairs(waiting: Mapping[Name, Pod], world: World, plan: Plan) -> Iterator[Placement]:
@@ -75,7 +97,11 @@ def _placement(pod: Pod, node: str, partner: str = "") -> Placement:
 
 
 def _time_out(
-    pods: Iterable[Pod], world: World, since: datetime, sent: Iterable[Placement]
+    pods: Iterable[Pod],
+    world: World,
+    since: datetime,
+    sent: Sequence[Pod],
+    kept_apart: set[Name],
 ) -> Iterator[Placement]:
     """Yield placements of pods that have waited too long; some need a node from here."""
     unscheduled = []
@@ -86,24 +112,72 @@ def _time_out(
             yield gate_removal(pod)
         elif waiting_method(pod) == "scheduler" and late and not beyond:
             unscheduled.append(pod)
-    yield from _spread(unscheduled, world, [each.after for each in sent])
+    yield from _spread(unscheduled, world, sent, kept_apart)
 
 
-def _spread(pods: Iterable[Pod], world: World, sent: Iterable[Pod]) -> Iterator[Placement]:
-    """Yield bindings, each to the eligible node with the most free CPUs."""
-    waiting = list(pods)
+def _spread(
+    waiting: Sequence[Pod], world: World, sent: Sequence[Pod], kept_apart: set[Name]
+) -> Iterator[Placement]:
+    """Yield bindings, each to the eligible node with the most free CPUs; note who is kept apart."""
     if not waiting:
         return
     open_ = [node for node in world.objects.nodes if why_closed(node) is None]
     room = room_of(open_, (*world.objects.pods, *sent))
+    company = _Company(world, sent)
     for pod in waiting:
         needs = needs_of(pod)
         able = [node for node in open_ if may_take(node, pod) and _fits(needs, room[_of(node)])]
-        if able:
-            best = max(able, key=lambda node: (room[_of(node)].get("cpu", 0), _of(node)))
+        free = [node for node in able if company.accepts(pod, _of(node))]
+        if free:
+            best = max(free, key=lambda node: (room[_of(node)].get("cpu", 0), _of(node)))
             for resource, amount in needs:
                 room[_of(best)][resource] -= amount
+            company.add(pod, _of(best))
             yield binding(pod, _of(best))
+        elif able:
+            kept_apart.add(_name(pod))
+
+
+class _Company:
+    """The jobs on each node, and those that they avoid.
+
+    Args:
+        world: Contains the pods and their jobs.
+        sent: Pods that were just sent to a node, as they will be.
+    """
+
+    def __init__(self, world: World, sent: Sequence[Pod]) -> None:
+        self._job: dict[Name, MarketJob] = {}
+        self._there: defaultdict[str, set[Name]] = defaultdict(set)
+        self._avoided: defaultdict[str, set[Name]] = defaultdict(set)
+        pods = world.objects.pods
+        if any(job.spec.colocation.avoid for job in world.objects.jobs):
+            selected = select(world.objects.jobs, pods, world.objects.controllers).job
+            self._job = {_name(pods[number]): job for number, job in selected.items()}
+        for pod in (*pods, *sent):
+            node = node_of(pod)
+            if node is not None:
+                self.add(pod, node)
+
+    def add(self, pod: Pod, node: str) -> None:
+        """Count a pod as being on a node."""
+        job = self._job.get(_name(pod))
+        if job is not None:
+            self._there[node] |= _names(job)
+            self._avoided[node] |= placing_of(job).avoids
+
+    def accepts(self, pod: Pod, node: str) -> bool:
+        """Return whether a pod neither avoids a pod on a node, nor is avoided by one."""
+        job = self._job.get(_name(pod))
+        return job is None or (
+            self._there[node].isdisjoint(placing_of(job).avoids)
+            and self._avoided[node].isdisjoint(_names(job))
+        )
+
+
+def _names(job: MarketJob) -> set[Name]:
+    """Return the names by which jobs avoid a job: its own, and its namespace's."""
+    return {(job.metadata.namespace, job.metadata.name), (job.metadata.namespace, "")}
 
 
 def _fits(needs: Iterable[tuple[str, int]], room: Mapping[str, int]) -> bool:

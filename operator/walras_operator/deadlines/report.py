@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walras.forecast import expected_speedup
 from walras.resources.market_job import MOST_UNDERWAY, DeadlineReport
+from walras.rounding_credit import NEGLIGIBLE
 from walras.snapshot import Job
 from walras.work_left import MOST_WORK
 from walras_operator.allocations import MILLI
@@ -62,7 +63,7 @@ class _Running(NamedTuple):
         pod: The pod with its work before the decision.
         progress: Its progress from the decision on.
         outcome: Outcome of its deadline; None if its work left is unknown.
-        speed: Expected speedup on the cores that it is to have; 0 without a grant.
+        speed: Expected speedup on the cores that it is to have over time; 0 without a grant.
     """
 
     pod: FollowedPod
@@ -94,7 +95,7 @@ def deadline_results(
     found = {}
     for key, job in followed.items():
         running = [
-            _running(job, each, grants, outcomes, held, enforcement, now) for each in job.pods
+            _running(job, each, plan, grants, outcomes, held, enforcement, now) for each in job.pods
         ]
         ended: Sequence[PodProgress] = ()
         if job.ended:
@@ -116,6 +117,7 @@ def _names(followed: Mapping[Name, FollowedJob]) -> set[Name]:
 def _running(
     job: FollowedJob,
     each: FollowedPod,
+    plan: Plan,
     grants: Mapping[Name, Grant],
     outcomes: Mapping[Name, DeadlineOutcome],
     held: Mapping[tuple[str, str], int],
@@ -135,7 +137,23 @@ def _running(
         holding = known  # the report is about grants of others
     progress = each.progress.held(holding, now)
     reserved = 0 if outcome is None else outcome.reserved
+    if not reserved and _alternates(grant, millicores / MILLI, plan):
+        speed = _speed(grant, grant.quota, job.job.spec.max_cores)
     return _Running(each, replace(progress, reserved=reserved), outcome, speed)
+
+
+def _alternates(grant: Grant, held: float, plan: Plan) -> bool:
+    """Return whether a pod holds its quota over time, rounded up and down by turns.
+
+    It does not where rounding owes its user nothing, where hysteresis keeps other cores, or where
+    its quota is part of a single core, which a pool never falls below.
+    """
+    credit = plan.rounding.get(grant.entitlement)
+    if credit is None or abs(credit.loss) <= NEGLIGIBLE:
+        return False
+    if grant.granted_cores:
+        return abs(grant.granted_cores - grant.quota) < 1
+    return grant.shared_cores > 1 or held < grant.quota
 
 
 def _speed(grant: Grant, cores: float, most: int | None) -> float:
@@ -323,9 +341,10 @@ def _why(job: FollowedJob, outcomes: Sequence[DeadlineOutcome], mechanism: str) 
         return f"all cores that it can use on {by_state['OutOfReach'].node} are too few"
     if "Unaffordable" in by_state:
         payable = by_state["Unaffordable"].payable
+        whole = sum(each.whole for each in outcomes)
         return (
-            f"Entitlement {entitlement} pays for {payable or 0:.1f} at today's prices, after its "
-            f"earlier deadlines"
+            f"Entitlement {entitlement} pays for {payable or 0:.1f} of {whole} whole cores at "
+            f"today's prices, after its earlier deadlines"
         )
     if "Crowded" in by_state:
         return f"{by_state['Crowded'].node} has no room for them beside what others have reserved"

@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 
 UNKNOWN = Enforcement("Granted")
 
+KEPT_APART = (
+    "waits: on every node with room for it is a job that it avoids, or that avoids it, by "
+    "spec.colocation.avoid; free a node, or avoid fewer jobs"
+)
+
 
 def name_of(pod: Pod) -> Name:
     """Return the namespace and name of a pod."""
@@ -114,6 +119,8 @@ def _without_grant(
         reason = f"runs on {node}, which {why}; waits until it sells cores"
     else:
         reason = absent or outcomes.waiting.get(name) or "waits for the next decision"
+        if name in outcomes.kept_apart:
+            reason = KEPT_APART
         if outcomes.unplaceable and waiting_method(pod) is not None:
             reason = f"waits: the operator may not place pods: {outcomes.unplaceable}"
         if (
