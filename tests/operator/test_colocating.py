@@ -209,6 +209,18 @@ def test_those_that_avoid_each_other_and_waited_long_enough_are_bound_one_by_one
     assert "that it avoids" in told(decision, "shy", "shy1")["reason"]
 
 
+@pytest.mark.parametrize(("namespace", "bound"), [("lab", {}), ("web", {"late": "n1"})])
+def test_jobs_of_other_namespaces_do_not_keep_one_waiting_for_ever(
+    namespace: str, bound: dict[str, str]
+) -> None:
+    """A pod on the only node avoids the one that has waited long enough."""
+    shy = job("shy", namespace=namespace, colocation={"avoid": [{"name": "b", "namespace": "lab"}]})
+    there = pod("shy0", "shy", "n1", namespace=namespace)
+    late = waits("late", "b", "scheduler", LONG_AGO)
+    documents = [market(colocation={"policy": "None"}), entitlement(), shy, job("b"), node("n1")]
+    assert of(decide(world(*documents, there, late))) == bound
+
+
 def test_measured_penalties_decide_and_are_told() -> None:
     costs = {"a": {"a": "0.5", "b": "0.1"}, "b": {"a": "0.2", "b": "0.4"}}
     profiles = [

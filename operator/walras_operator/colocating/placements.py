@@ -3,7 +3,8 @@
 A pod is left to the scheduler once it has waited for `colocation.timeoutSeconds`, whatever the
 reason: no usable rules, no free socket, a job that is refused or missing. A pod with constraints
 that only a scheduler can evaluate is left to it at once. A pod whose scheduler is Walras is bound
-then, but never beside one that its job avoids or that avoids it.
+then, but never beside one that its job avoids, or one of its own namespace that avoids it: a pod of
+another namespace could keep it waiting for ever.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Placements(NamedTuple):
     Attributes:
         sent: Placements; partners follow one another.
         kept_apart: Pods that have waited long enough, but on all nodes with room for them are pods
-            that they avoid or that avoid them.
+            that they avoid, or pods of their own namespace that avoid them.
     """
 
     sent: tuple[Placement, ...]
@@ -149,7 +150,7 @@ class _Company:
     def __init__(self, world: World, sent: Sequence[Pod]) -> None:
         self._job: dict[Name, MarketJob] = {}
         self._there: defaultdict[str, set[Name]] = defaultdict(set)
-        self._avoided: defaultdict[str, set[Name]] = defaultdict(set)
+        self._avoided: defaultdict[str, set[tuple[str, Name]]] = defaultdict(set)
         pods = world.objects.pods
         if any(job.spec.colocation.avoid for job in world.objects.jobs):
             selected = select(world.objects.jobs, pods, world.objects.controllers).job
@@ -164,15 +165,18 @@ class _Company:
         job = self._job.get(_name(pod))
         if job is not None:
             self._there[node] |= _names(job)
-            self._avoided[node] |= placing_of(job).avoids
+            avoids = placing_of(job).avoids
+            self._avoided[node] |= {(job.metadata.namespace, each) for each in avoids}
 
     def accepts(self, pod: Pod, node: str) -> bool:
-        """Return whether a pod neither avoids a pod on a node, nor is avoided by one."""
+        """Return whether a pod avoids no pod on a node, and none of its namespace avoids it."""
         job = self._job.get(_name(pod))
-        return job is None or (
-            self._there[node].isdisjoint(placing_of(job).avoids)
-            and self._avoided[node].isdisjoint(_names(job))
-        )
+        if job is None:
+            return True
+        asked = {(job.metadata.namespace, each) for each in _names(job)}
+        return self._there[node].isdisjoint(placing_of(job).avoids) and self._avoided[
+            node
+        ].isdisjoint(asked)
 
 
 def _names(job: MarketJob) -> set[Name]:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 UNKNOWN = Enforcement("Granted")
 
 KEPT_APART = (
-    "waits: on every node with room for it is a job that it avoids, or that avoids it, by "
-    "spec.colocation.avoid; free a node, or avoid fewer jobs"
+    "waits: on every node with room for it is a job that it avoids, or one of its namespace that "
+    "avoids it, by spec.colocation.avoid; free a node, or avoid fewer jobs"
 )
 
 
