@@ -78,7 +78,7 @@ class RestoreResult:
     """The result of a restore, file by file.
 
     Attributes:
-        restored: Files that have their original text.
+        restored: Files that have their original text, or one that others have written since.
         gone: Files whose group was deleted, or replaced by another of the same name.
         pending: Memory limits that wait until less memory is in use, with a message.
         failed: Files that the kernel refused to read or write, with the error.
@@ -100,7 +100,8 @@ def restore(
     """Restore files as far as possible, and drop those that are done from the journal.
 
     Pending and failed files stay in the journal, for another try. After a crash anywhere in
-    between, the same call does the rest. What others have written since the agent did stays.
+    between, the same call does the rest. What others have written since the agent did stays, also
+    while the journal cannot be written.
 
     Args:
         journal: Journal with the originals.
@@ -113,10 +114,8 @@ def restore(
     Raises:
         JournalError: The files were restored, but the journal cannot be written.
     """
-    chosen = [each for each in journal.originals if settings is None or each in settings]
-    with contextlib.suppress(JournalError):
-        journal.adopt_foreign(chosen, cgroups)
-    wanted = [journal.originals[each] for each in sorted(chosen)]
+    chosen = sorted(each for each in journal.originals if settings is None or each in settings)
+    wanted = [journal.originals[each] for each in chosen]
     done = _Restoration(cgroups, wanted, headroom, possible).run(journal)
     journal.forget([*done.restored, *done.gone])
     return done
@@ -133,19 +132,20 @@ class _Restoration:
         self._failed: dict[CgroupFile, CgroupError] = {}
 
     def run(self, journal: Journal) -> RestoreResult:
+        version = self._cgroups.version
         there = {
-            setting: (now, original.text)
+            setting: (now, now if original.is_foreign(now, version) else original.text)
             for setting, original in self._originals.items()
             if (now := self._look(setting)) is not None
         }
         everything = {file: self._everything(file) for file in _CPUSETS}
-        writes = list(plan_restore(self._cgroups.version, there, everything))
+        writes = list(plan_restore(version, there, everything))
         with contextlib.suppress(JournalError):  # on a full disk, too, all goes back
             journal.record(((write.setting, write.value) for write in writes), self._cgroups)
         for write in writes:
             if write.setting not in self._gone and write.setting not in self._pending:
                 self._write(write)
-        if self._cgroups.version == 2:
+        if version == 2:
             emptied = {each.setting for each in writes if each.value == ""}
             self._empty_cpusets(emptied, everything)
         restored = self._originals.keys() - self._gone - self._pending.keys() - self._failed.keys()
