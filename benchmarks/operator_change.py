@@ -8,7 +8,8 @@ watch has delivered the last new plan, and includes the operator's debounce (0.2
 the same plans one after another by GET and PUT, without decisions.
 
 At the end, the operator is ended with another one waiting beside it ("standby"), and that one with
-none ("new process"). The time is taken until the next one has made and published a decision.
+none ("new process"). The time is taken until the next one has made and published a decision, which
+writes at least the status of the Market.
 
 Everything shares the CPUs of this machine, so times on a busy machine say little.
 """
@@ -112,7 +113,7 @@ def replaced(operator: ScaledOperator, successor: Callable[[], ScaledOperator]) 
     began = time.monotonic()
     operator.close()
     following = successor()
-    ensure(following.published, "the next operator does not decide")
+    ensure(following.has_written, "the next operator does not decide")
     return time.monotonic() - began
 
 

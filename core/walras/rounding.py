@@ -67,11 +67,11 @@ def round_cores(
         upper = np.full(len(cores), np.iinfo(np.int64).max // 4)
     else:
         upper = np.asarray(maximum, np.int64)
-    if (lower > upper).any():
-        job = int((lower > upper).argmax())
-        raise RoundingError(f"job {job}: minimum {lower[job]} is above maximum {upper[job]}")
     quota = cores
     if minimum is not None or maximum is not None:
+        if (lower > upper).any():
+            job = int((lower > upper).argmax())
+            raise RoundingError(f"job {job}: minimum {lower[job]} is above maximum {upper[job]}")
         _check_minimums(lower, capacities, groups)
         if (np.floor(cores) < lower).any() or (np.ceil(cores) > upper).any():
             quota = water_fill(

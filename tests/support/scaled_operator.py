@@ -23,6 +23,7 @@ _PROC = Path("/proc")
 _ROUNDS = "walras_operator_recompute_seconds_count"
 _WRITES = "walras_operator_writes_total"
 _PLACED = re.compile(r"Pod written ([0-9]+)")
+_WROTE = re.compile(r" epoch [0-9]+: ")
 
 
 class ScaledOperator:
@@ -63,11 +64,15 @@ class ScaledOperator:
         metrics = self._metrics().items()
         return int(sum(number for name, number in metrics if name.startswith(_WRITES)))
 
-    def placed(self) -> int:
-        """Return the number of pods that the operator has placed or let go, by its log.
+    def has_written(self) -> bool:
+        """Return whether the operator has published a decision with writes, by its log.
 
-        To read its metrics instead would cost it time.
+        To read its metrics instead would cost it time, here as in `placed`.
         """
+        return _WROTE.search(self.log.read_text()) is not None
+
+    def placed(self) -> int:
+        """Return the number of pods that the operator has placed or let go, by its log."""
         return sum(map(int, _PLACED.findall(self.log.read_text())))
 
     def mebibytes(self) -> int:
