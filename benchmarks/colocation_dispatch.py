@@ -1,21 +1,24 @@
-"""Measure how long colocation takes to place all waiting_cluster pods of a cluster.
+"""Measure how long colocation takes to place all waiting pods of a cluster.
 
 Needs KUBECONFIG of an empty control plane, which is filled with nodes and with pods whose scheduler
 is Walras, and emptied again. All pods wait when the time begins: before the Market gets a
 colocation policy. It ends when the API server has bound the last pod, and includes the operator's
-debounce (0.2 s), the matching, and the statuses of all jobs. The peer binds as many pods one after
-another, without decisions. Everything shares the CPUs of this machine, so times on a busy machine
-say little.
+debounce (0.2 s), the matching, and the statuses of all jobs. The peers bind pods without decisions:
+one after another by our own client, and as many at a time as the operator by a compiled one (curl).
+Everything shares the CPUs of this machine, so times on a busy machine say little.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
 import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -29,13 +32,19 @@ from control_plane import empty_kubeconfig, ensure, refuse
 from large_cluster import JOBS, LargeCluster
 from scaled_operator import ScaledOperator
 from simulated_agents import SimulatedAgents
+from walras_operator.runtime.publisher import THREADS
 from walras_service.kinds import NODES, OURS, PODS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from walras_service.api import Document
 
 SIZES = ((100, 1_000, 2.0), (1_000, 10_000, 10.0))
 """Nodes, pods, and target seconds to place them."""
 
-ONE_BY_ONE = 500
-"""Pods that the peer binds; its time is scaled to the number of pods that Walras places."""
+SAMPLE = 500
+"""Pods that each peer binds; its time is scaled to the number of pods that Walras places."""
 
 SOCKETS = 5
 QUIET = 10.0  # seconds without a new plan after which agents and statuses are up to date
@@ -49,12 +58,14 @@ class PlacementTimes(NamedTuple):
 
     Attributes:
         seconds: Seconds from the choice of a policy to the last bound pod.
-        peer: Seconds that the peer takes for as many pods.
+        one_by_one: Seconds that our own client takes to bind as many pods one after another.
+        curl: Seconds that curl takes to bind as many pods, several at a time.
         mebibytes: Peak memory of the operator, in MiB.
     """
 
     seconds: float
-    peer: float
+    one_by_one: float
+    curl: float
     mebibytes: int
 
 
@@ -90,7 +101,10 @@ def measure(kubeconfig: str, nodes: int, pods: int) -> PlacementTimes:
                 operator.close()
         if any(True for _ in cluster.api.names(PODS, _UNBOUND)):
             refuse("some pods are not bound to a node")
-        return PlacementTimes(seconds, one_by_one(cluster) * pods / ONE_BY_ONE, mebibytes)
+        scale = pods / SAMPLE
+        return PlacementTimes(
+            seconds, scale * one_by_one(cluster), scale * by_curl(cluster), mebibytes
+        )
     finally:
         agents.close()
         cluster.close()
@@ -120,26 +134,77 @@ def place_all(cluster: LargeCluster, operator: ScaledOperator, pods: int) -> flo
     return time.monotonic() - began
 
 
-def one_by_one(cluster: LargeCluster) -> float:
-    """Create waiting pods and bind them; return the seconds for the bindings."""
+@contextmanager
+def bindings(cluster: LargeCluster) -> Iterator[dict[str, Document]]:
+    """Create waiting pods; give the Binding of each by its path, and delete the pods at the end."""
     pattern = next(each for each in cluster.documents if each["kind"] == "Pod")
-    names = [f"peer-{number}" for number in range(ONE_BY_ONE)]
-    for name in names:
-        metadata = {"name": name, "namespace": JOBS}
-        spec = {
-            "schedulerName": COLOCATION_GATE,
-            "automountServiceAccountToken": False,
-            "containers": [{"image": "none", **each} for each in pattern["spec"]["containers"]],
-        }
-        cluster.api.request("POST", PODS.path(JOBS), {"metadata": metadata, "spec": spec})
+    spec = {
+        "schedulerName": COLOCATION_GATE,
+        "automountServiceAccountToken": False,
+        "containers": [{"image": "none", **each} for each in pattern["spec"]["containers"]],
+    }
     target = {"apiVersion": "v1", "kind": "Node", "name": cluster.nodes[0]}
-    began = time.monotonic()
+    names = [f"peer-{number}" for number in range(SAMPLE)]
     for name in names:
-        body = {"metadata": {"name": name}, "target": target}
-        cluster.api.request("POST", PODS.path(JOBS, name, "binding"), body)
-    took = time.monotonic() - began
-    cluster.all(cluster.delete, [PODS.path(JOBS, name) for name in names])
-    return took
+        pod = {"metadata": {"name": name, "namespace": JOBS}, "spec": spec}
+        cluster.api.request("POST", PODS.path(JOBS), pod)
+    try:
+        yield {
+            PODS.path(JOBS, name, "binding"): {
+                "apiVersion": "v1",
+                "kind": "Binding",
+                "metadata": {"name": name},
+                "target": target,
+            }
+            for name in names
+        }
+    finally:
+        cluster.all(cluster.delete, [PODS.path(JOBS, name) for name in names])
+
+
+def one_by_one(cluster: LargeCluster) -> float:
+    """Return the seconds in which our own client binds the pods of `bindings`."""
+    with bindings(cluster) as bodies:
+        began = time.monotonic()
+        for path, body in bodies.items():
+            cluster.api.request("POST", path, body)
+        return time.monotonic() - began
+
+
+def by_curl(cluster: LargeCluster) -> float:
+    """Return the seconds in which curl binds the pods of `bindings`, ``THREADS`` at a time."""
+    found = cluster.api.found
+    files = {"cacert": found.ssl_ca_cert, "cert": found.cert_file, "key": found.key_file}
+    with bindings(cluster) as bodies:
+        transfers = (
+            {
+                "url": f"{cluster.api.host}{path}",
+                "header": "Content-Type: application/json",
+                "data": json.dumps(body),
+                "output": os.devnull,
+                **files,
+            }
+            for path, body in bodies.items()
+        )
+        lines = [
+            "\n".join(f"{name} = {json.dumps(each[name])}" for name in each) for each in transfers
+        ]
+        command = [
+            "curl",
+            "--parallel",
+            "--parallel-max",
+            str(THREADS),
+            "--fail",
+            "--no-progress-meter",
+        ]
+        began = time.monotonic()
+        subprocess.run(
+            [*command, "--config", "-"],
+            input="\nnext\n".join(lines),
+            text=True,
+            check=True,
+        )
+        return time.monotonic() - began
 
 
 def main() -> None:
@@ -148,7 +213,7 @@ def main() -> None:
     sizes = SIZES[: int(sys.argv[1])] if len(sys.argv) > 1 else SIZES
     title = f"From a policy to the last pod ({os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f})"
     table = Table("", title=title, title_justify="left")
-    for column in ("seconds", "target", "met", "one by one", "operator MiB"):
+    for column in ("seconds", "target", "met", "one by one", "curl", "operator MiB"):
         table.add_column(column, justify="right", no_wrap=True)
     for nodes, pods, target in sizes:
         found = measure(kubeconfig, nodes, pods)
@@ -157,7 +222,8 @@ def main() -> None:
             f"{found.seconds:.2f}",
             f"{target:g}",
             "yes" if found.seconds <= target else "no",
-            f"{found.peer:.2f}",
+            f"{found.one_by_one:.2f}",
+            f"{found.curl:.2f}",
             str(found.mebibytes),
         )
     Console(width=120).print(table)
