@@ -19,6 +19,9 @@ T = TypeVar("T")
 
 STANDARD_INPUT = Path("-")
 
+MOST_EXPANSION = 10
+"""Most values for each character of a file. Without aliases, every value has its own characters."""
+
 
 def _reading_scalars_as_text(loader: Any) -> Any:
     """Return a YAML loader that reads decimals and times as text, as kinds have them.
@@ -103,7 +106,7 @@ def _documents(file: Path, problems: list[str]) -> Iterator[dict[str, Any]]:
     except yaml.YAMLError as error:
         problems.append(f"{file}: {_where(error)}; correct the YAML there")
         return
-    except (ValueError, RecursionError) as error:  # a number or a nesting beyond all limits
+    except (ValueError, RecursionError) as error:  # a number, aliases or a nesting without limits
         problems.append(f"{file}: cannot be used: {error}; correct the YAML")
         return
     documents = [document for document in documents if document is not None]
@@ -122,11 +125,32 @@ def _documents(file: Path, problems: list[str]) -> Iterator[dict[str, Any]]:
 
 
 def _loaded(text: str) -> list[Any]:
-    """Parse by libyaml, whose errors say little; what is wrong is said by the parser in Python."""
+    """Parse by libyaml, whose errors say little; what is wrong is said by the parser in Python.
+
+    Raises:
+        ValueError: A number has too many digits, or aliases stand for too much.
+    """
     try:
-        return list(yaml.load_all(text, Loader=LOADER))
+        found = list(yaml.load_all(text, Loader=LOADER))
     except yaml.YAMLError:
-        return list(yaml.load_all(text, Loader=EXACT_LOADER))
+        found = list(yaml.load_all(text, Loader=EXACT_LOADER))
+    if _count(found, {}) > MOST_EXPANSION * (len(text) + 1):
+        raise ValueError(f"its aliases stand for more than {MOST_EXPANSION} times the file")
+    return found
+
+
+def _count(value: Any, known: dict[int, float]) -> float:
+    """Count the values within a value, as often as aliases repeat them; infinite within itself.
+
+    A file of a few lines can stand for more than any program could read.
+    """
+    if not isinstance(value, dict | list):
+        return 1
+    if id(value) not in known:
+        known[id(value)] = float("inf")
+        parts = value.values() if isinstance(value, dict) else value
+        known[id(value)] = 1 + sum(_count(each, known) for each in parts)
+    return known[id(value)]
 
 
 def _where(error: yaml.YAMLError) -> str:

@@ -294,14 +294,28 @@ def test_an_unknown_entitlement_is_not_hidden_by_another_problem(tmp_path: Path)
     assert "entitlement eve does not exist" in second
 
 
+LAUGHS = "a0: &a0 [ha]\n" + "".join(
+    f"a{line}: &a{line} [{','.join(9 * [f'*a{line - 1}'])}]\n" for line in range(1, 10)
+)
+"""Lists of lists of lists, by aliases; each line is nine times the one before."""
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
         ("kind: [MarketJob]\nmetadata: {name: j}\n", "object whose kind is not a text"),
         (f"a: {'9' * 5000}\n", "cannot be used"),
         ("[" * 3000, "YAML"),
+        (LAUGHS, "aliases"),
+        ("spec: &itself {env: *itself}", "aliases"),
     ],
-    ids=["kind that is a list", "number of 5000 digits", "3000 levels"],
+    ids=[
+        "kind that is a list",
+        "number of 5000 digits",
+        "3000 levels",
+        "a billion values in ten lines",
+        "object within itself",
+    ],
 )
 def test_odd_yaml_is_a_problem_and_no_crash(tmp_path: Path, text: str, problem: str) -> None:
     file = write(tmp_path, text)
