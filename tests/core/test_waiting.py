@@ -11,7 +11,6 @@ from walras.resources.contract import COLOCATION_GATE, PARTNER_ANNOTATION
 from walras.resources.waiting import (
     EligibleNodes,
     may_take,
-    needs_of,
     node_of,
     placement_blocker,
     room_of,
@@ -151,7 +150,7 @@ def test_room_is_what_pods_there_and_pods_sent_there_leave() -> None:
         "containers": [{"resources": {"requests": {"cpu": "1500m", "memory": "1Gi"}}}]
     }
     sent = affinity({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]})
-    assert needs_of(pod(**asks)) == (("pods", 1), ("cpu", 1500), ("memory", 2**30))
+    assert pod(**asks).effective_requests == (("pods", 1), ("cpu", 1500), ("memory", 2**30))
     there, going = (
         pod("a", nodeName="n1", **asks),
         pod("b", {PARTNER_ANNOTATION: ""}, **sent, **asks),
@@ -161,3 +160,12 @@ def test_room_is_what_pods_there_and_pods_sent_there_leave() -> None:
     assert room_of([NODE], [there, going, pod("c", **asks)]) == {
         "n1": {"cpu": 920, "memory": 14 * 2**30, "pods": 0}
     }
+
+
+def test_what_was_computed_of_a_pod_does_not_hold_for_a_changed_copy() -> None:
+    tolerant = pod(**STANDS)
+    nodes = EligibleNodes([NODE])
+    assert nodes.of(tolerant) == frozenset({"n1"})
+    spec = tolerant.spec.model_copy(update={"tolerations": ()})
+    assert nodes.of(tolerant.model_copy(update={"spec": spec})) == frozenset()
+    assert nodes.of(tolerant) == frozenset({"n1"})

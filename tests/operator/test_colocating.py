@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from walras.resources.contract import COLOCATION_GATE, PARTNER_ANNOTATION
-from walras.resources.waiting import left_to_the_scheduler, needs_of, node_of, waiting_method
+from walras.resources.waiting import left_to_the_scheduler, node_of, waiting_method
 from walras_operator.decision import decide
 from worlds import NOW, entitlement, job, market, node, outcome, pod, profile, status, world
 
@@ -287,7 +287,7 @@ def test_whatever_happens_nobody_waits_for_ever_and_no_node_is_overfull(seed: in
             there = [
                 every for every in present.objects.pods if node_of(every) == each.metadata.name
             ]
-            assert sum(dict(needs_of(every))["cpu"] for every in there) <= each.cores * 1000
+            assert sum(dict(every.effective_requests)["cpu"] for every in there) <= each.cores * 1000
     for pod_ in present.objects.pods:
         assert waiting_method(pod_) != "gate"
         assert waiting_method(pod_) is None or _fits_nowhere(pod_, present)
@@ -295,10 +295,10 @@ def test_whatever_happens_nobody_waits_for_ever_and_no_node_is_overfull(seed: in
 
 def _fits_nowhere(pod_: Pod, present: World) -> bool:
     assert not left_to_the_scheduler(pod_)
-    need = dict(needs_of(pod_))["cpu"]
+    need = dict(pod_.effective_requests)["cpu"]
     for each in present.objects.nodes:
         there = [every for every in present.objects.pods if node_of(every) == each.metadata.name]
-        if each.cores * 1000 - sum(dict(needs_of(every))["cpu"] for every in there) >= need:
+        if each.cores * 1000 - sum(dict(every.effective_requests)["cpu"] for every in there) >= need:
             return False
     return True
 

@@ -37,7 +37,6 @@ from walras.resources.terms import (
 )
 from walras.resources.waiting import (
     EligibleNodes,
-    needs_of,
     node_of,
     placement_blocker,
     room_of,
@@ -460,7 +459,7 @@ def with_placings(
         node, partner = _announced_placement(pod, resource)
         placement = replace(
             job.placement,
-            requests=needs_of(pod),
+            requests=pod.effective_requests,
             nodes=eligible.of(pod),
             partner_node=node,
             partner=partner,

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import re
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from weakref import WeakValueDictionary
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -28,6 +28,15 @@ _UNITS = {
 }
 
 
+PODS = "pods"
+"""Resource of which every pod requests one."""
+
+MOST_UNITS = 1 << 60
+"""Bound on the units of a resource."""
+
+_MILLI = 1000
+
+
 def quantity(value: Any) -> Decimal:
     """Read a Kubernetes quantity such as "3920m", "16Gi", "4" or 2e3, exactly.
 
@@ -44,6 +53,12 @@ def quantity(value: Any) -> Decimal:
     return Decimal(match["number"]) * _UNITS.get(unit, Decimal(1))
 
 
+def whole_units(resource: str, amount: Decimal, rounding: str = ROUND_CEILING) -> int:
+    """Return an amount of a resource in whole units; CPUs in thousandths."""
+    scaled = amount * _MILLI if resource == "cpu" else amount
+    return min(int(scaled.to_integral_value(rounding)), MOST_UNITS)
+
+
 Quantity = Annotated[Decimal, BeforeValidator(quantity)]
 
 
@@ -57,6 +72,13 @@ class _Object(BaseModel):
     def model_post_init(self, _: Any) -> None:
         """Drop the set of given fields, which nobody reads and takes a third of the memory."""
         object.__setattr__(self, "__pydantic_fields_set__", _NOT_KEPT)
+
+    def __copy__(self) -> Self:
+        """Copy the fields only: cached properties may have other values once a field is changed."""
+        copied = super().__copy__()
+        for name in copied.__dict__.keys() - type(self).model_fields.keys():
+            del copied.__dict__[name]
+        return copied
 
 
 _NOT_KEPT: set[str] = set()
@@ -324,6 +346,12 @@ class _PodSpec(_Object):
             return spec
         return {key: value for key, value in spec.items() if key not in _OF_SCHEDULING}
 
+    @cached_property
+    def node_constraints(self) -> str:
+        """Node selector, node affinity and tolerations as text, which is equal if they are."""
+        nodes = None if self.affinity is None else self.affinity.node_affinity
+        return repr((sorted(self.node_selector.items()), nodes, self.tolerations))
+
 
 class _PodStatus(_Object):
     phase: str = "Running"
@@ -355,7 +383,7 @@ class Pod(_Object):
         """Whether it says that it mirrors a static pod, whose cgroup has another UID."""
         return STATIC_POD_ANNOTATION in self.metadata.annotations
 
-    @property
+    @cached_property
     def is_guaranteed(self) -> bool:
         """Whether its quality of service class is Guaranteed."""
         if self.status.qos_class:
@@ -372,6 +400,22 @@ class Pod(_Object):
     def memory_requested(self) -> int:
         """Bytes that the scheduler sets aside for it."""
         return int(self.request("memory"))
+
+    @cached_property
+    def effective_requests(self) -> tuple[tuple[str, int], ...]:
+        """What the scheduler sets aside for it, by resource, in whole units (CPUs: thousandths)."""
+        asked = {
+            resource
+            for each in (*self.spec.containers, *self.spec.init_containers)
+            for resource in (*each.resources.requests, *each.resources.limits)
+        }
+        amounts = {
+            each: whole_units(each, self.request(each)) for each in {*asked, *self.spec.overhead}
+        }
+        return (
+            (PODS, 1),
+            *sorted((each, amount) for each, amount in amounts.items() if amount > 0),
+        )
 
     def request(self, resource: str) -> Decimal:
         """Return what the scheduler sets aside for it.

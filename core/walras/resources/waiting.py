@@ -10,9 +10,10 @@ kube-scheduler.
 from __future__ import annotations
 
 from collections import defaultdict
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import ROUND_FLOOR
 from typing import TYPE_CHECKING, Literal
 
+from walras.resources.cluster import MOST_UNITS, PODS, whole_units
 from walras.resources.contract import COLOCATION_GATE, PARTNER_ANNOTATION
 
 if TYPE_CHECKING:
@@ -23,12 +24,7 @@ if TYPE_CHECKING:
 WaitingMethod = Literal["gate", "scheduler"]
 """How a pod waits."""
 
-PODS = "pods"
-"""Resource of which every pod requests one."""
-
 _NAME_OF_NODE = "metadata.name"
-_MILLI = 1000
-_LARGEST = 1 << 60
 
 
 def waiting_method(pod: Pod) -> WaitingMethod | None:
@@ -85,18 +81,6 @@ def required_terms(pod: Pod) -> Sequence[Term] | None:
     return None if terms is None else terms.node_selector_terms
 
 
-def needs_of(pod: Pod) -> tuple[tuple[str, int], ...]:
-    """Return a pod's effective requests by resource, in whole units; CPUs in thousandths."""
-    containers = (*pod.spec.containers, *pod.spec.init_containers)
-    asked = {
-        resource
-        for each in containers
-        for resource in (*each.resources.requests, *each.resources.limits)
-    }
-    amounts = {each: whole(each, pod.request(each)) for each in {*asked, *pod.spec.overhead}}
-    return ((PODS, 1), *sorted((each, amount) for each, amount in amounts.items() if amount > 0))
-
-
 def room_of(nodes: Iterable[NodeObject], pods: Iterable[Pod]) -> dict[str, dict[str, int]]:
     """Return the resources that are still free on each node, by name and resource.
 
@@ -104,9 +88,9 @@ def room_of(nodes: Iterable[NodeObject], pods: Iterable[Pod]) -> dict[str, dict[
     """
     room = {
         node.metadata.name: {
-            PODS: _LARGEST,
+            PODS: MOST_UNITS,
             **{
-                resource: whole(resource, amount, ROUND_FLOOR)
+                resource: whole_units(resource, amount, ROUND_FLOOR)
                 for resource, amount in node.status.allocatable.items()
             },
         }
@@ -116,17 +100,11 @@ def room_of(nodes: Iterable[NodeObject], pods: Iterable[Pod]) -> dict[str, dict[
     for pod in pods:
         node = node_of(pod) if pod.alive else None
         if node in room:
-            for resource, amount in needs_of(pod):
+            for resource, amount in pod.effective_requests:
                 taken[node, resource] += amount
     for (node, resource), amount in taken.items():
         room[node][resource] = room[node].get(resource, 0) - amount
     return room
-
-
-def whole(resource: str, amount: Decimal, rounding: str = ROUND_CEILING) -> int:
-    """Return an amount of a resource in whole units; CPUs in thousandths."""
-    scaled = amount * _MILLI if resource == "cpu" else amount
-    return min(int(scaled.to_integral_value(rounding)), _LARGEST)
 
 
 class EligibleNodes:
@@ -147,7 +125,7 @@ class EligibleNodes:
         terms = required_terms(pod)
         if not spec.node_selector and terms is None and not self._tainted:
             return None
-        key = repr((sorted(spec.node_selector.items()), terms, spec.tolerations))
+        key = spec.node_constraints
         if key not in self._known:
             self._known[key] = frozenset(
                 node.metadata.name for node in self._nodes if may_take(node, pod)

@@ -20,7 +20,6 @@ from walras.resources.supply import why_closed
 from walras.resources.waiting import (
     left_to_the_scheduler,
     may_take,
-    needs_of,
     node_of,
     room_of,
     waiting_method,
@@ -126,7 +125,7 @@ def _spread(
     room = room_of(open_, (*world.objects.pods, *sent))
     company = _Company(world, sent)
     for pod in waiting:
-        needs = needs_of(pod)
+        needs = pod.effective_requests
         able = [node for node in open_ if may_take(node, pod) and _fits(needs, room[_of(node)])]
         free = [node for node in able if company.accepts(pod, _of(node))]
         if free:
