@@ -10,7 +10,8 @@ A decision has six phases:
 5. Report: compute the status of every object, and Events about what changed.
 6. Place: bind waiting pods to the nodes of their pairs, or leave them to the scheduler.
 
-Nodes need phases 1 to 4 only. A decision is therefore made in two parts, unless it settles credits.
+Nodes need phases 1 to 4 only. A decision is therefore made in two parts, except where what must be
+written first is not known before phase 6 has ended.
 """
 
 from __future__ import annotations
@@ -140,6 +141,7 @@ def decide(world: World) -> Decision:
             jobs=whole.jobs + part.jobs,
             statuses=_by_object(whole.statuses + part.statuses),
             events=_by_object(whole.events + part.events),
+            settlement=whole.settlement or part.settlement,
         )
     return whole
 
@@ -148,8 +150,10 @@ def parts(world: World) -> Iterator[Decision]:
     """Decide, and yield the NodeAllocations first, so that they can be written meanwhile.
 
     The parts write different objects. All must be written, in this order; `carried` is the same in
-    each. A decision that settles a quantum is one part: its credits are written first, and if that
-    fails, nothing else may be written.
+    each. Where a quantum is settled, the first part also has the Market's status with the credits:
+    if these cannot be written, nothing else may be, except that pods are left to the scheduler. A
+    decision that settles a quantum and places pods is therefore one part, and so is one by earlier
+    rules of a Market that is invalid now.
     """
     before = carried(world)
     market = world.market
@@ -256,14 +260,18 @@ def _carry_out(
         rounding_due=seconds_to_limit(plan.rounding.values(), rules.cores.averaging_seconds),
         ended=(*ended.pods, *ended_pods(world)),
     )
+    placed = placements(world, rules, plan)
     # What a node is to measure next may replace a report that only the profile's status keeps.
     statuses = list(profile_statuses(world, measuring.profiles))
-    if settlement is None:
+    credits_first = settlement is not None and market is not None and not placed.sent
+    if market is not None and credits_first:
+        statuses.append(_market_update(world, market, found, ledger, status))
+    if settlement is None or credits_first:
         yield _with_statuses(world, decision, statuses)
-        decision, statuses = replace(decision, nodes=(), profiles=(), jobs=()), []
+        decision = replace(decision, nodes=(), profiles=(), jobs=(), settlement=None)
+        statuses = []
     runs = runs_by_job(known, rules, found.snapshot, allocations, outcomes)
     deadlines = deadline_results(known, found.followed, plan, allocations, enforcement)
-    placed = placements(world, rules, plan)
     outcomes = replace(outcomes, runs=runs, deadlines=deadlines, kept_apart=placed.kept_apart)
     entitlements = EntitlementOutcomes.of(validated, plan, found.core_credits)
     statuses += [
@@ -271,9 +279,9 @@ def _carry_out(
         *invalid_statuses(world),
         *unused_market_statuses(world),
     ]
-    if market is not None:
+    if market is not None and not credits_first:
         statuses.append(_market_update(world, market, found, ledger, status))
-    elif plan.quantum is not None and ledger is not None:
+    elif market is None and plan.quantum is not None and ledger is not None:
         statuses = [_with_ledger(each, ledger) for each in statuses]
     yield _with_statuses(world, replace(decision, placements=placed.sent), statuses)
 

@@ -18,9 +18,10 @@ from walras.karma.audit import audit
 from walras.karma.ledger import Ledger
 from walras.karma.quantum import allocate
 from walras.karma.record import SettledQuantum
+from walras.resources.contract import COLOCATION_GATE
 from walras.resources.kinds import EntitlementObject, MarketJob
 from walras.resources.parse import parse_object
-from walras_operator.decision import decide
+from walras_operator.decision import decide, parts
 from walras_operator.last_decision import account, status_of_market
 from walras_operator.quanta import (
     LARGEST_PART,
@@ -66,16 +67,20 @@ def of_user(user: str, gib: int) -> MarketJob:
     return made
 
 
-def cluster(*, mechanism: str = "Karma") -> World:
+def documents(mechanism: str = "Karma") -> list[Document]:
     rules = {"quantumSeconds": SECONDS, "sliceSize": "1Gi", "mechanism": mechanism}
-    return world(
+    return [
         market(memory=rules),
         *(entitlement(user) for user in USERS),
         *(job(user, user, memory=memory(4)) for user in USERS),
         node("n1"),
         node("n2"),
         *(pod(f"{user}-{n}", user, n) for user in USERS for n in ("n1", "n2")),
-    )
+    ]
+
+
+def cluster(*, mechanism: str = "Karma") -> World:
+    return world(*documents(mechanism))
 
 
 @dataclass
@@ -261,11 +266,11 @@ def test_many_balances_are_stored_in_parts_and_lost_or_changed_ones_are_named(
     now = part_names(status_of_market(server.world))
     assert set(now) == server.world.ledger_parts.keys(), "earlier ones are deleted"
     first, whole = now[0], server.world
-    for parts, problem in (
+    for kept, problem in (
         ({name: whole.ledger_parts[name] for name in now[1:]}, "is missing"),
         ({**whole.ledger_parts, first: '["ann", "9", "0"]'}, "was changed"),
     ):
-        broken = decide(replace(server.view("B"), ledger_parts=parts))
+        broken = decide(replace(server.view("B"), ledger_parts=kept))
         assert (broken.settlement, broken.nodes) == (None, ())
         said = condition(broken, "Market", "default")
         assert said[:2] == ("False", "LedgerUnreadable")
@@ -332,6 +337,24 @@ def test_time_without_an_operator_is_no_quantum() -> None:
     server.now += timedelta(hours=3)
     server.publish("B", decide(server.view("B")))
     assert (server.ledger().quantum, server.account().since) == (2, server.now.strftime(TIME))
+
+
+def test_credits_are_written_with_the_plans_and_before_other_statuses() -> None:
+    first, second = parts(cluster())
+    assert first.settlement is not None
+    assert [each.object.kind for each in first.statuses] == ["Market"]
+    assert [each.node for each in first.nodes] == ["n1", "n2"]
+    assert second.settlement is None
+    assert {each.object.kind for each in second.statuses} == {"Entitlement", "MarketJob"}
+
+
+def test_nothing_is_written_before_the_credits_where_pods_are_placed_too() -> None:
+    late = pod("late", "ann", None, creationTimestamp="2020-01-01T00:00:00Z")
+    late["spec"]["schedulingGates"] = [{"name": COLOCATION_GATE}]
+    known = world(*documents(), late)
+    (only,) = parts(known)
+    assert only.settlement is not None
+    assert [each.pod.name for each in only.placements] == ["late"]
 
 
 @pytest.mark.parametrize("hours", [-3, 3])
