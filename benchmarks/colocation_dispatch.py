@@ -33,7 +33,7 @@ from large_cluster import JOBS, LargeCluster
 from scaled_operator import ScaledOperator
 from simulated_agents import SimulatedAgents
 from walras_operator.runtime.publisher import THREADS
-from walras_service.kinds import NODES, OURS, PODS
+from walras_service.kinds import OURS, PODS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,18 +111,10 @@ def measure(kubeconfig: str, nodes: int, pods: int) -> PlacementTimes:
 
 
 def wait_for_quiet(cluster: LargeCluster, agents: SimulatedAgents) -> None:
-    """Wait until all nodes accept pods, all agents have a plan, and no new plan comes."""
+    """Wait until all agents have a plan, and no new plan comes."""
     ensure(lambda: cluster.told(_MARKET), "the Market's status is not updated")
     ensure(lambda: len(agents.plans) == len(cluster.nodes), "some nodes have no plan")
-    ensure(lambda: not count_tainted(cluster), "some nodes stay tainted")
     ensure(lambda: time.monotonic() > agents.seen + QUIET, "new plans keep coming")
-
-
-def count_tainted(cluster: LargeCluster) -> int:
-    """Return the number of nodes that are still tainted, as new nodes are."""
-    time.sleep(1)
-    found = cluster.api.request("GET", NODES.path(), query={"resourceVersion": 0}, timeout=30)
-    return sum(bool(node["spec"].get("taints")) for node in found["items"])
 
 
 def place_all(cluster: LargeCluster, operator: ScaledOperator, pods: int) -> float:

@@ -32,6 +32,7 @@ from real_cluster import (
 )
 from rights import OPERATOR_OWN_RULES, OPERATOR_RULES
 from waiting import eventually
+from walras.resources.contract import API_VERSION
 from walras_operator.runtime.kinds import Scope
 from walras_operator.runtime.lease import EPOCHS
 from walras_operator.runtime.ledger_parts import LedgerParts
@@ -50,8 +51,9 @@ from walras_operator.world import (
     Reference,
     StatusWrite,
 )
-from walras_service.api import Api, settings
+from walras_service.api import MERGE, Api, settings
 from walras_service.api_errors import ApiError
+from walras_service.kinds import OURS
 from worlds import pod, world
 
 if TYPE_CHECKING:
@@ -413,6 +415,24 @@ def test_a_write_about_another_version_than_the_last_is_refused(
             writer.allocation(plan(cluster, node, "c"), 4, stale)
         assert refused.value.reason == "conflict"
     assert (cluster.epoch(node), cluster.grants(node)) == (6, 1)
+
+
+def test_the_api_server_does_not_track_the_fields_of_a_nodeallocation(
+    cluster: OperatorCluster, api: Api
+) -> None:
+    """Also if it did before, as for one that was written by an earlier version."""
+    node, writer = cluster.node(), ObjectWriter(api)
+    known = CachedAllocation.read(writer.allocation(plan(cluster, node, "a"), 5, None))
+    path = OURS["NodeAllocation"].path(name=node)
+    tracked = [{"manager": "earlier", "operation": "Update", "apiVersion": API_VERSION}]
+    api.request("PATCH", path, {"metadata": {"managedFields": tracked}}, content_type=MERGE)
+    for epoch in (6, 7):
+        known = CachedAllocation.read(api.request("GET", path))
+        writer.allocation(plan(cluster, node, "a", "b"), epoch, known)
+        status = {"status": {"mode": "enforce", "epoch": epoch}}
+        told = api.request("PATCH", f"{path}/status", status, content_type=MERGE)
+        assert "managedFields" not in told["metadata"]
+    assert (cluster.epoch(node), cluster.grants(node)) == (7, 2)
 
 
 def test_a_leader_whose_time_is_over_overwrites_nothing_of_its_successor(

@@ -88,6 +88,7 @@ class LargeCluster:
         for kind, same in groupby(self.documents, lambda each: str(each["kind"])):
             self.all(self._make, same)
             if kind == "Node":
+                self.all(self._untaint, self.nodes)
                 self._kubelets.start()
 
     def close(self) -> None:
@@ -164,6 +165,13 @@ class LargeCluster:
             asked["spec"] = _runnable(asked["spec"])
         path = _KINDS[document["kind"]].path(metadata.get("namespace", ""))
         self.api.request("POST", path, asked)
+
+    def _untaint(self, node: str) -> None:
+        """Remove the taint of new nodes at once: the control plane takes a minute for a thousand.
+
+        Meanwhile the nodes' changes would make the operator decide again and again.
+        """
+        self.change(NODES.path(name=node), {"spec": {"taints": None}})
 
     def _live(self, node: str) -> None:
         metadata = {"name": node}

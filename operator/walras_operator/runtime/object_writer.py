@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 
 _OWNED = {"fieldManager": OPERATOR}
 
+_UNTRACKED: Document = {"/metadata/managedFields": [{}]}
+"""A change after which the API server no longer tracks who wrote which field of an object.
+
+For a NodeAllocation, which only the operator and its node's agent write, that would be more than
+half of the object, and a third of the API server's time for a write.
+"""
+
 
 class ObjectWriter:
     """Writes objects; safe for concurrent use.
@@ -64,7 +71,7 @@ class ObjectWriter:
         if known is None:
             known = CachedAllocation.read(self._made(write))
         spec = {**write.spec, "epoch": epoch}
-        changes = {"/metadata/ownerReferences": [_owner(write)], "/spec": spec}
+        changes = {"/metadata/ownerReferences": [_owner(write)], "/spec": spec, **_UNTRACKED}
         path = OURS["NodeAllocation"].path(name=write.node)
         return self._patched(path, known.uid, known.version, changes)
 
