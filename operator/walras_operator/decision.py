@@ -10,8 +10,8 @@ A decision has six phases:
 5. Report: compute the status of every object, and Events about what changed.
 6. Place: bind waiting pods to the nodes of their pairs, or leave them to the scheduler.
 
-Nodes need phases 1 to 4 only. A decision is therefore made in two parts, except where what must be
-written first is not known before phase 6 has ended.
+Nodes need phases 1 to 4 only. A decision is therefore made in two parts, with few exceptions: see
+`parts`.
 """
 
 from __future__ import annotations

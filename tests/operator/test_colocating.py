@@ -16,6 +16,8 @@ from walras_operator.decision import decide
 from worlds import NOW, entitlement, job, market, node, outcome, pod, profile, status, world
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from walras.resources.cluster import Pod
     from walras_operator.world import Decision, Document, World
 
@@ -287,10 +289,15 @@ def test_whatever_happens_nobody_waits_for_ever_and_no_node_is_overfull(seed: in
             there = [
                 every for every in present.objects.pods if node_of(every) == each.metadata.name
             ]
-            assert sum(dict(every.effective_requests)["cpu"] for every in there) <= each.cores * 1000
+            assert _cpu_requested(there) <= each.cores * 1000
     for pod_ in present.objects.pods:
         assert waiting_method(pod_) != "gate"
         assert waiting_method(pod_) is None or _fits_nowhere(pod_, present)
+
+
+def _cpu_requested(pods: Iterable[Pod]) -> int:
+    """Return the thousandths of a CPU that pods request."""
+    return sum(dict(each.effective_requests)["cpu"] for each in pods)
 
 
 def _fits_nowhere(pod_: Pod, present: World) -> bool:
@@ -298,7 +305,7 @@ def _fits_nowhere(pod_: Pod, present: World) -> bool:
     need = dict(pod_.effective_requests)["cpu"]
     for each in present.objects.nodes:
         there = [every for every in present.objects.pods if node_of(every) == each.metadata.name]
-        if each.cores * 1000 - sum(dict(every.effective_requests)["cpu"] for every in there) >= need:
+        if each.cores * 1000 - _cpu_requested(there) >= need:
             return False
     return True
 
