@@ -8,6 +8,10 @@ READY  := $(VENV)/.ready
 # Every one of the hundreds of processes that tests start would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
+# An installation compiles the kernels: one of before is not enough once a kernel has changed.
+KERNELS := tools/compile_kernels.py tools/build_hook.py $(shell grep -rl '^@kernel' core studies --include='*.py')
+SAY_IF_UNCOMPILED = $(BIN)/python tools/compile_kernels.py --say-if-missing
+
 # Tests of one xdist_group run on one CPU, one after the other.
 ON_ALL_CPUS := --numprocesses=auto --dist=loadgroup
 
@@ -24,14 +28,16 @@ $(BIN)/python:
 	@echo "Making $(VENV)"
 	@$(PYTHON) tools/make_venv.py $(VENV)
 
-$(USABLE): pyproject.toml | $(BIN)/python
+$(USABLE): pyproject.toml $(KERNELS) | $(BIN)/python
 	@echo "Installing Walras into $(VENV) (half a minute)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[profiler]'
+	@$(SAY_IF_UNCOMPILED)
 	@touch $@
 
-$(READY): pyproject.toml | $(BIN)/python
+$(READY): pyproject.toml $(KERNELS) | $(BIN)/python
 	@echo "Installing Walras and what its tests need into $(VENV) (about a minute)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@$(SAY_IF_UNCOMPILED)
 	@touch $(USABLE) $@
 
 run: $(USABLE) ## Profile, clear and pin three users' real programs on this machine (under two minutes)

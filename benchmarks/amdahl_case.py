@@ -1,8 +1,7 @@
 """Measure one case of the Amdahl market, and print the result as a JSON object.
 
 `amdahl_market.py` runs this program once for each size, so that each has its own peak memory, and
-with an empty and with a full compile cache, to time the first decision of a process. It has pinned
-the process to one CPU.
+once to time the first decision of a process. It has pinned the process to one CPU.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class CaseResult:
         ours: Times of each repeat of our solver.
         passes: Passes of our solver over the market.
         price_error: Proven relative error of our prices.
-        base_memory: Memory of the process with libraries loaded and kernels compiled.
+        base_memory: Memory of the process with libraries loaded.
         peak_memory: Peak memory of the process after all repeats of ours.
         peer: Times of each repeat of the peer; `solve` includes one certificate, which the paper
             does not compute.
@@ -145,7 +144,7 @@ def bid_until_steady(market: AmdahlMarket) -> Equilibrium:
 def measure(
     jobs: int, repeat: int, peer_repeat: int, *, seed: int, spread_work: bool
 ) -> CaseResult:
-    """Measure ours, then the peer, on one population; both are compiled before."""
+    """Measure ours, then the peer, on one population; both have run before."""
     from walras.amdahl.equilibrium import find_equilibrium, price_error
 
     small = draw(80, seed=0, spread_work=False)

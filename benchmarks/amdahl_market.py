@@ -15,7 +15,6 @@ import re
 import statistics
 import subprocess
 import sys
-import tempfile
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -24,9 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 CASE = Path(__file__).with_name("amdahl_case.py")
-ONE_THREAD = dict.fromkeys(
-    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
-)
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 TARGETS = {8_000: 3.0, 80_000: 30.0, 1_000_000: 450.0}
 """Target milliseconds by number of jobs, on one core of 2.5 GHz, to a price error of 1e-6."""
 
@@ -54,7 +51,7 @@ def machine() -> dict[str, str]:
         "MHz now": known.get("cpu MHz", "unknown"),
         "CPUs": str(os.cpu_count()),
         "Python": platform.python_version(),
-        **{name: version(name) for name in ("numpy", "numba")},
+        "numpy": version("numpy"),
     }
 
 
@@ -135,12 +132,8 @@ def table(title: str, columns: dict[str, dict[str, str]]) -> Table:
 
 
 def first_decisions() -> dict[str, dict[str, float]]:
-    """Return times of a process's first decision, with an empty and with a full compile cache."""
-    with tempfile.TemporaryDirectory() as cache:
-        return {
-            kind: run_case("--first", NUMBA_CACHE_DIR=cache)
-            for kind in ("nothing compiled yet", "compiled before")
-        }
+    """Return times of a process's first decision."""
+    return {"a new process": run_case("--first")}
 
 
 def report(result: dict[str, Any]) -> None:
@@ -166,7 +159,7 @@ def report(result: dict[str, Any]) -> None:
     first = {
         kind: {
             "import walras": f"{1e3 * times['package']:.1f} ms",
-            "then clear, numba and NumPy": f"{times['import']:.2f} s",
+            "then clear and NumPy": f"{times['import']:.2f} s",
             "first decision": f"{times['first']:.2f} s",
             "second decision": f"{1e3 * times['second']:.1f} ms",
         }

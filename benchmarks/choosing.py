@@ -108,7 +108,7 @@ def main() -> None:
     )
     clusters = [draw(seed) for seed in range(CLUSTERS)]
     for mechanism in get_args(CoreMechanism):
-        measure(clusters[0], mechanism)  # compiles
+        measure(clusters[0], mechanism)  # loads what it needs
         rows = [measure(each, mechanism) for each in clusters]
         means = [fmean(column) for column in zip(*rows, strict=True)]
         p, error, uniform, envy, below, some, most, _ = means

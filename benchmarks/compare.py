@@ -70,7 +70,7 @@ def market_cases(benchmark: Path) -> Times:
             [sys.executable, str(benchmark), *options], check=True, stdout=subprocess.DEVNULL
         )
         read: dict[str, Any] = json.loads(results.read_text(encoding="utf-8"))
-    times = {"first decision of a process": 1e3 * read["first"]["compiled before"]["first"]}
+    times = {"first decision of a process": 1e3 * read["first"]["a new process"]["first"]}
     for case in read["cases"]:
         totals = [each["prepare"] + each["solve"] + each["round"] for each in case["ours"]]
         times[f"{case['jobs']:,} jobs, whole cores"] = 1e3 * statistics.median(totals)
@@ -99,6 +99,8 @@ def worktree(commit: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "walras"
         subprocess.run([*git, "add", "--quiet", "--detach", str(tree), commit], check=True)
+        if (compiler := tree / "tools" / "compile_kernels.py").exists():
+            subprocess.run([sys.executable, str(compiler)], check=True)
         try:
             yield tree
         finally:

@@ -1,8 +1,8 @@
 """Time cases and their peers on one CPU with one thread, and print a table.
 
 A case is a function of ours and, if there is one, a peer that solves the same problem in the same
-process. The first call of ours compiles, and is not counted; further ones are repeated for about a
-second, and their median counts. A peer is timed once.
+process. The first call of ours loads what it needs, and is not counted; further ones are repeated
+for about a second, and their median counts. A peer is timed once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Case:
         ours: Function that solves the problem once.
         peer_name: Name of the peer; empty if there is none.
         peer: Peer's function, which solves the same problem once; None if there is no peer.
-        warm_peer: Whether the peer runs once before it is timed, for instance to compile.
+        warm_peer: Whether the peer runs once before it is timed.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Case:
 
 def one_thread() -> None:
     """Pin this process to one CPU and one thread; call this before NumPy is imported."""
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 

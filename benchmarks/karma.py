@@ -1,7 +1,7 @@
 """Compare our Karma with Algorithm 1 of the paper, which hands out slices one by one with heaps.
 
 Ours goes from arrays to arrays, input checks and the new ledger included. The peers get prepared
-input; that of one pool is compiled, that of several pools is plain Python. Before the measurement,
+input; in plain Python. Before the measurement,
 their slices are compared with ours.
 """
 
@@ -17,7 +17,6 @@ one_thread()  # before NumPy is imported
 
 import numpy as np  # noqa: E402
 
-from walras._jit import kernel  # noqa: E402
 from walras.karma.ledger import UNIT, Ledger  # noqa: E402
 from walras.karma.quantum import allocate  # noqa: E402
 from walras.karma.shares import Shares  # noqa: E402
@@ -33,15 +32,14 @@ if TYPE_CHECKING:
 FAIR_SHARE = 10
 
 
-@kernel
 def slice_by_slice(
     purse: Counts, price: Counts, guaranteed: Counts, demands: Counts, capacity: int
 ) -> Counts:
     """Return the slices by Algorithm 1 for each quantum of demands; update the purse in place."""
     slices = np.minimum(guaranteed, demands)
     for t in range(len(demands)):
-        borrowers = [(np.int64(0), 0) for _ in range(0)]
-        donors = [(np.int64(0), 0) for _ in range(0)]
+        borrowers: list[tuple[int, int]] = []
+        donors: list[tuple[int, int]] = []
         donated = np.maximum(guaranteed - demands[t], 0)
         shared = capacity - guaranteed.sum()
         left = shared + donated.sum()
@@ -123,7 +121,7 @@ def one_quantum(
 
     ours = partial(allocate, ledger, demands, capacity, weights=weights)
     np.testing.assert_array_equal(ours().slices, peer())
-    return Case(name, target, ours, "compiled heap", peer, warm_peer=True)
+    return Case(name, target, ours, "heap, Python", peer, warm_peer=True)
 
 
 def trace(users: int, quanta: int) -> Case:
@@ -141,7 +139,7 @@ def trace(users: int, quanta: int) -> Case:
 
     ours = partial(simulate, ledger, demands, capacity)
     np.testing.assert_array_equal(ours().slices, peer())
-    return Case(f"{users} users x {quanta} quanta", 1, ours, "compiled heap", peer)
+    return Case(f"{users} users x {quanta} quanta", 1, ours, "heap, Python", peer)
 
 
 def several_pools(users: int, pools: int, per_user: int, target: float) -> Case:

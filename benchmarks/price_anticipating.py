@@ -21,7 +21,6 @@ import numpy as np  # noqa: E402
 from scipy.optimize import linear_sum_assignment, minimize  # noqa: E402
 
 from share_markets import population  # noqa: E402
-from walras._jit import kernel  # noqa: E402
 from walras.price_anticipating._response import largest, swap_machines  # noqa: E402
 from walras.price_anticipating.market import ShareMarket  # noqa: E402
 from walras.price_anticipating.nash import (  # noqa: E402
@@ -103,7 +102,6 @@ def sequential_quadratic(weights: Floats, others: Floats, budget: float) -> Floa
     return np.asarray(found.x)
 
 
-@kernel
 def local_search(roots: Floats, others: Floats, limit: int, bids: Floats) -> None:
     """Run section 6.2 as printed: start from the highest w / y, and swap while that pays."""
     inside = largest(roots / np.sqrt(others), limit)
@@ -111,7 +109,7 @@ def local_search(roots: Floats, others: Floats, limit: int, bids: Floats) -> Non
 
 
 def papers_search(limit: int, weights: Floats, others: Floats, _: float) -> Floats:
-    """Return a best response by the compiled local search."""
+    """Return a best response by the local search, its swaps compiled."""
     bids = np.empty(len(weights))
     local_search(np.sqrt(weights), others, limit, bids)
     return bids
@@ -143,7 +141,7 @@ def cases() -> Iterator[Case]:
             f"{users} users x 100, at most {limit} machines",
             target,
             partial(equilibrium, market),
-            "paper's search, compiled",
+            "paper's search, compiled swaps",
             partial(in_turn, market, partial(papers_search, limit), 200),
             warm_peer=True,
         )

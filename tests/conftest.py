@@ -18,6 +18,8 @@ import pytest
 import urllib3  # noqa: F401 - it binds a socket when it is first imported, to learn about IPv6
 from hypothesis import HealthCheck, settings
 
+from walras._kernel import COMPILED
+
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
@@ -71,10 +73,24 @@ def _refuse_impurity(event: str, _arguments: tuple[Any, ...]) -> None:
 sys.addaudithook(_refuse_impurity)
 
 
+def pytest_configure() -> None:
+    """Refuse to test kernels that were compiled before they were last changed."""
+    if COMPILED is not None and COMPILED.__file__:
+        made = Path(COMPILED.__file__).stat().st_mtime
+        for file in Path(__file__).parents[1].glob("*/walras*/**/*.py"):
+            if file.stat().st_mtime > made and "\n@kernel" in file.read_text(encoding="utf-8"):
+                raise pytest.UsageError(
+                    f"{file} has changed since its kernels were compiled: `make setup` compiles "
+                    f"them; without {COMPILED.__file__}, they run uncompiled"
+                )
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest looks at -m
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what only `make verify` runs, and skip it where its need is not met."""
     for item in items:
+        if COMPILED is None and item.get_closest_marker("compiled"):
+            item.add_marker(pytest.mark.skip(reason="takes minutes with uncompiled kernels"))
         stages = [name for name in NEEDS if item.get_closest_marker(name)]
         if stages:
             item.add_marker("verify")

@@ -68,6 +68,8 @@ def find_builder() -> str:
 
 def make_wheels(python: str) -> None:
     """Build Walras's wheel in an empty `WHEELS`; download each image's wheels to a subfolder."""
+    if python != "{}.{}".format(*sys.version_info):
+        sys.exit(f"run this by Python {python}: the wheel's kernels are compiled for one version")
     shutil.rmtree(WHEELS, ignore_errors=True)
     pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
     run(*pip, "wheel", "--no-deps", "--wheel-dir", str(WHEELS), str(ROOT))

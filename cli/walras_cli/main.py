@@ -12,7 +12,6 @@ import click
 from walras_service.failures import Failure
 
 EXTRAS = {
-    "compile": "what-if",
     "dashboard": "dashboard",
     "local": "profiler",
     "profile": "profiler",
@@ -30,7 +29,6 @@ class LazyGroup(click.Group):
 
     MODULES: ClassVar = {
         "check": "walras_cli.cluster.check:check",
-        "compile": "walras_cli.compile:compile_ahead",
         "explain": "walras_cli.cluster.explain.command:explain",
         "local": "walras_cli.local.command:local",
         "profile": "walras_cli.profile:profile",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
-from walras._jit import kernel
+from walras._kernel import kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,11 +30,7 @@ class Grouping(NamedTuple):
 
 
 def read_only(array: NDArray[Number]) -> NDArray[Number]:
-    """Return a read-only view.
-
-    Numba compiles a kernel separately for writable and for read-only arrays. A caller that may have
-    either passes this view, so that the kernel is compiled once.
-    """
+    """Return a read-only view."""
     view = array.view()
     view.flags.writeable = False
     return view
@@ -46,7 +42,7 @@ def group(keys: Integers, groups: int) -> Grouping:
         raise ValueError(f"{len(keys)} jobs: the solvers take at most 2**32 - 1")
     start = np.zeros(groups + 2, np.int64)
     order = np.empty(len(keys), np.uint32)
-    _counting_sort(read_only(keys), start, order)
+    _counting_sort(np.ascontiguousarray(keys), start, order)
     return Grouping(start[:-1], order)
 
 
@@ -68,10 +64,7 @@ def _counting_sort(keys: Integers, start: Integers, order: Indices) -> None:
 
 @kernel
 def stable_order(values: Floats) -> Integers:
-    """Return the indices that sort ``values`` stably, by merge sort.
-
-    Written out since numba takes a second to compile its own stable sort, and a tenth for this one.
-    """
+    """Return the indices that sort ``values`` stably, by merge sort."""
     size = len(values)
     order = np.empty(size, np.int64)
     merged = np.empty(size, np.int64)
@@ -79,7 +72,8 @@ def stable_order(values: Floats) -> Integers:
         order[slot] = slot
     run = 1
     while run < size:
-        for first in range(0, size, 2 * run):
+        first = 0
+        while first < size:
             middle = min(first + run, size)
             last = min(middle + run, size)
             left, right = first, middle
@@ -90,6 +84,7 @@ def stable_order(values: Floats) -> Integers:
                 else:
                     merged[slot] = order[right]
                     right += 1
+            first = last
         order, merged = merged, order
         run *= 2
     return order

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras._jit import kernel
+from walras._kernel import kernel
 from walras._segments import stable_order
 from walras.rounding_credit import NEGLIGIBLE
 from walras.water_filling import water_fill

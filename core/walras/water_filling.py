@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras._clipped import clipped_root
-from walras._jit import kernel
+from walras._kernel import kernel
 from walras._segments import Grouping
 
 if TYPE_CHECKING:

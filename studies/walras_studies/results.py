@@ -167,7 +167,7 @@ def machine() -> str:
             cpu = value.strip()
             break
     cores = len({*_cpus()})
-    libraries = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba"))
+    libraries = f"numpy {version('numpy')}"
     return f"{cpu}, {cores} CPUs, Python {platform.python_version()}, {libraries}"
 
 

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.system
 EVERYTHING = """
 import importlib, pkgutil, sys
 
-for name in ("docker", "kopf", "llvmlite", "matplotlib", "numba", "plotext", "rich"):
+for name in ("docker", "kopf", "matplotlib", "plotext", "rich"):
     sys.modules[name] = None  # importing it fails as if it were not installed
 
 import walras_agent

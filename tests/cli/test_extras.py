@@ -9,7 +9,7 @@ import pytest
 
 WITHOUT = """
 import sys
-for name in ("docker", "kopf", "llvmlite", "matplotlib", "numba", "numpy", "plotext", "psutil"):
+for name in ("docker", "kopf", "matplotlib", "numpy", "plotext", "psutil"):
     sys.modules[name] = None  # as if it were not installed
 from walras_cli.main import main
 main(prog_name="walras")

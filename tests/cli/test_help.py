@@ -52,12 +52,12 @@ def test_no_command_loads_a_cluster_client_or_a_solver_before_it_is_called() -> 
     )
     loaded = set(ast.literal_eval(done.stdout))
     assert loaded >= set(modules)
-    assert not loaded & {"kubernetes", "kopf", "numba", "numpy", "rich", "yaml"}
+    assert not loaded & {"kubernetes", "kopf", "numpy", "rich", "yaml"}
 
 
 def test_a_plugin_adds_a_command_and_replaces_none(monkeypatch: pytest.MonkeyPatch) -> None:
     plugins = EntryPoints(
-        EntryPoint(name, "walras_cli.compile:compile_ahead", PLUGINS) for name in ("audit", "top")
+        EntryPoint(name, "walras_cli.profile:profile", PLUGINS) for name in ("audit", "top")
     )
     monkeypatch.setattr("walras_cli.main.entry_points", plugins.select)
     listed = CliRunner().invoke(main, ["--help"]).output

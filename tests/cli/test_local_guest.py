@@ -19,10 +19,8 @@ PARTS = ("core", "service", "node-agent", "profiler", "cli")
 NEEDED = (
     "annotated-types",
     "click",
-    "llvmlite",
     "markdown-it-py",
     "mdurl",
-    "numba",
     "numpy",
     "pydantic",
     "pydantic_core",
@@ -148,8 +146,7 @@ else:
         site: Path, cpus: str, siblings: int, version: str
     ) -> None:
         inside = run_inside(
-            f"PYTHONPATH={site} NUMBA_DISABLE_JIT=1 OPENBLAS_NUM_THREADS=1 "
-            f"python3 -B {Path(__file__).name} {siblings}",
+            f"PYTHONPATH={site} OPENBLAS_NUM_THREADS=1 python3 -B {Path(__file__).name} {siblings}",
             [Path(__file__).parent, site],
             smp=cpus,
             cgroup=version,

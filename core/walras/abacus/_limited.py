@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras._jit import kernel
+from walras._kernel import exp, kernel, log
 from walras._segments import stable_order
 from walras.abacus._turns import LARGEST_POWER, LEAST_BID, column_sums, others_total
 
 if TYPE_CHECKING:
-    from walras._arrays import Bools, Floats
+    from walras._arrays import Bools, Floats, FloatTable
 
 SMALLEST = 1e-290
 """Smallest sub-budget: with a tiny alpha, those that bring jobs to their limits may be smaller."""
@@ -41,13 +41,13 @@ NO_CHANGE = 1e-15
 
 @kernel
 def limited_sweep(
-    weights: Floats,
+    weights: FloatTable,
     logarithmic: Bools,
     budgets: Floats,
     alpha: float,
-    limits: Floats,
-    sub_budgets: Floats,
-    powers: Floats,
+    limits: FloatTable,
+    sub_budgets: FloatTable,
+    powers: FloatTable,
     step: float,
 ) -> float:
     """Let each job in turn move its sub-budgets towards the best ones within its limits.
@@ -98,20 +98,21 @@ All 0 where it does not bid."""
 
 @kernel
 def set_state(
-    weights: Floats,
+    weights: FloatTable,
     logarithmic: Bools,
     alpha: float,
-    limits: Floats,
-    sub_budgets: Floats,
-    powers: Floats,
+    limits: FloatTable,
+    sub_budgets: FloatTable,
+    powers: FloatTable,
     totals: Floats,
     job: int,
-    state: Floats,
+    state: FloatTable,
 ) -> bool:
     """Write the state of a job in its turn, shape (6, m); return whether it bids at all."""
     bids = False
     for j in range(weights.shape[1]):
-        state[:, j] = 0.0
+        for row in range(len(state)):
+            state[row, j] = 0.0
         if weights[job, j] <= 0.0:
             continue
         bids = True
@@ -129,17 +130,16 @@ def set_state(
         state[BID, j] = min(sub_budgets[job, j], state[CEILING, j])
         part = 1.0 / (own + other)
         share = own * part
-        log = logarithmic[job]
-        v = weights[job, j] * (other * part) * (1.0 if log else share)
-        k = 1.0 + alpha * share if log else 1.0 - alpha + 2.0 * alpha * share
-        linear_game = alpha == 1.0 and not log
-        state[MARGIN, j] = weights[job, j] if linear_game else np.log(v / state[BID, j])
+        v = weights[job, j] * (other * part) * (1.0 if logarithmic[job] else share)
+        k = 1.0 + alpha * share if logarithmic[job] else 1.0 - alpha + 2.0 * alpha * share
+        linear_game = alpha == 1.0 and not logarithmic[job]
+        state[MARGIN, j] = weights[job, j] if linear_game else log(v / state[BID, j])
         state[POWER, j] = min(1.0 / k, LARGEST_POWER) if k > 0.0 else LARGEST_POWER
     return bids
 
 
 @kernel
-def spend_within(budget: float, linear_game: bool, state: Floats, aim: Floats) -> None:
+def spend_within(budget: float, linear_game: bool, state: FloatTable, aim: Floats) -> None:
     """Write sub-budgets at one common margin, none above its ceiling, that add up to the budget.
 
     Args:
@@ -158,7 +158,8 @@ def spend_within(budget: float, linear_game: bool, state: Floats, aim: Floats) -
             low = min(low, margin_at(j, most, linear_game, state))
             high = max(high, margin_at(j, most / resources, linear_game, state))
     if together <= budget:
-        aim[:] = state[CEILING]
+        for j in range(resources):
+            aim[j] = state[CEILING, j]
         return
     search_margin(budget, linear_game, low, high, state, aim)
     at_ceiling, below = 0.0, 0.0
@@ -174,7 +175,7 @@ def spend_within(budget: float, linear_game: bool, state: Floats, aim: Floats) -
 
 @kernel
 def search_margin(
-    budget: float, linear_game: bool, low: float, high: float, state: Floats, aim: Floats
+    budget: float, linear_game: bool, low: float, high: float, state: FloatTable, aim: Floats
 ) -> None:
     """Write the sub-budgets that add up to the budget, by Newton's method between two bounds.
 
@@ -191,37 +192,38 @@ def search_margin(
         spent, slope = spend_at(t, linear_game, state, aim)
         if abs(spent - budget) <= NO_CHANGE * budget or not low < t < high:
             return
-        low, high = (t, high) if spent > budget else (low, t)
-        t += np.log(spent / budget) * spent / slope if spent > 0.0 and slope > 0.0 else np.inf
+        low = t if spent > budget else low
+        high = high if spent > budget else t
+        t += log(spent / budget) * spent / slope if spent > 0.0 and slope > 0.0 else np.inf
         if not low < t < high:
             t = 0.5 * (low + high)
 
 
 @kernel
-def margin_at(j: int, bid: float, linear_game: bool, state: Floats) -> float:
+def margin_at(j: int, bid: float, linear_game: bool, state: FloatTable) -> float:
     """Return the logarithm of the margin at which a job bids this much on resource j."""
     if linear_game:
         other = state[OTHERS, j]
-        exact: float = np.log(state[MARGIN, j] * other) - 2.0 * np.log(bid + other)
+        exact: float = log(state[MARGIN, j] * other) - 2.0 * log(bid + other)
         return exact
-    near: float = state[MARGIN, j] + np.log(state[BID, j] / bid) / state[POWER, j]
+    near: float = state[MARGIN, j] + log(state[BID, j] / bid) / state[POWER, j]
     return near
 
 
 @kernel
-def spend_at(t: float, linear_game: bool, state: Floats, aim: Floats) -> tuple[float, float]:
+def spend_at(t: float, linear_game: bool, state: FloatTable, aim: Floats) -> tuple[float, float]:
     """Write the sub-budgets at the margin exp(t); return their sum and how fast it falls."""
     spent, slope = 0.0, 0.0
     for j in range(len(aim)):
         aim[j] = 0.0
         other = state[OTHERS, j]
         if other > 0.0 and linear_game:
-            reach = np.sqrt(state[MARGIN, j] * other) * np.exp(-0.5 * t)
+            reach = np.sqrt(state[MARGIN, j] * other) * exp(-0.5 * t)
             aim[j] = min(max(reach - other, 0.0), state[CEILING, j])
             if 0.0 < aim[j] < state[CEILING, j]:
                 slope += 0.5 * reach
         elif other > 0.0:
-            wanted = state[BID, j] * np.exp((state[MARGIN, j] - t) * state[POWER, j])
+            wanted = state[BID, j] * exp((state[MARGIN, j] - t) * state[POWER, j])
             aim[j] = min(wanted, state[CEILING, j])
             if wanted < state[CEILING, j]:
                 slope += state[POWER, j] * wanted
@@ -231,13 +233,13 @@ def spend_at(t: float, linear_game: bool, state: Floats, aim: Floats) -> tuple[f
 
 @kernel
 def limited_gains(
-    weights: Floats,
+    weights: FloatTable,
     logarithmic: Bools,
     budgets: Floats,
     alpha: float,
-    limits: Floats,
-    sub_budgets: Floats,
-    powers: Floats,
+    limits: FloatTable,
+    sub_budgets: FloatTable,
+    powers: FloatTable,
 ) -> Floats:
     """Return bounds on each job's gain by other sub-budgets, relative to sum_j (du/ds_j) s_j.
 
@@ -249,6 +251,7 @@ def limited_gains(
     state = np.zeros((6, resources))
     gains = np.zeros(jobs)
     margins = np.zeros(resources)
+    falling = np.empty(resources)
     for i in range(jobs):
         if not set_state(
             weights, logarithmic, alpha, limits, sub_budgets, powers, totals, i, state
@@ -264,8 +267,9 @@ def limited_gains(
                 worth += gradient
                 margins[j] = gradient * state[OTHERS, j] * part / state[BID, j]
                 value += margins[j] * state[BID, j]
+            falling[j] = -margins[j]
         left, best = budgets[i], 0.0
-        for j in stable_order(-margins):
+        for j in stable_order(falling):
             taken = min(left, state[CEILING, j])
             if margins[j] > 0.0:
                 best += margins[j] * taken
@@ -275,7 +279,7 @@ def limited_gains(
 
 
 @kernel
-def trim(alpha: float, limits: Floats, sub_budgets: Floats, powers: Floats) -> None:
+def trim(alpha: float, limits: FloatTable, sub_budgets: FloatTable, powers: FloatTable) -> None:
     """Lower all bids above what takes jobs to their limits, if the others lower theirs, too."""
     if alpha == 0.0:
         return
@@ -288,7 +292,7 @@ def trim(alpha: float, limits: Floats, sub_budgets: Floats, powers: Floats) -> N
 
 
 @kernel
-def shares_within_limits(powers: Floats, limits: Floats, shares: Floats) -> None:
+def shares_within_limits(powers: FloatTable, limits: FloatTable, shares: FloatTable) -> None:
     """Write shares in proportion to ``powers``, none above its limit, where there are any."""
     for j in range(powers.shape[1]):
         total = total_within_limits(powers, limits, j)
@@ -298,7 +302,7 @@ def shares_within_limits(powers: Floats, limits: Floats, shares: Floats) -> None
 
 
 @kernel
-def total_within_limits(powers: Floats, limits: Floats, resource: int) -> float:
+def total_within_limits(powers: FloatTable, limits: FloatTable, resource: int) -> float:
     """Return the sum T = sum_i min(p_i, c_i T) of a resource's powers; 0 if it has none.
 
     Whoever is above its limit at some T is so at every smaller one, so that T falls to its value.

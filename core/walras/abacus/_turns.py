@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras._jit import kernel
+from walras._kernel import kernel
 
 if TYPE_CHECKING:
-    from walras._arrays import Floats
+    from walras._arrays import Floats, FloatTable
 
 
 LEAST_BID = 1e-18
@@ -20,7 +20,7 @@ LARGEST_POWER = 16.0
 
 
 @kernel
-def column_sums(values: Floats) -> Floats:
+def column_sums(values: FloatTable) -> Floats:
     """Return the sum of each column."""
     totals = np.zeros(values.shape[1])
     for i in range(values.shape[0]):
@@ -30,7 +30,7 @@ def column_sums(values: Floats) -> Floats:
 
 
 @kernel
-def others_total(powers: Floats, job: int, resource: int) -> float:
+def others_total(powers: FloatTable, job: int, resource: int) -> float:
     """Return the sum of other jobs' ``powers`` on a resource, added up anew.
 
     For jobs with more than half of a resource, where the difference of the total and their own

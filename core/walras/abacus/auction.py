@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras._checks import check_finite, refuse, refuse_zero_rows
-from walras._jit import kernel
+from walras._kernel import kernel
 from walras._segments import read_only
 from walras.abacus._limited import limited_gains, limited_sweep, shares_within_limits, trim
 from walras.abacus._turns import LARGEST_POWER, LEAST_BID, column_sums, others_total
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from walras._arrays import Bools, Floats
+    from walras._arrays import Bools, Floats, FloatTable
 
 LEAST_START = 1e-6
 """Smallest initial sub-budget on a contested resource, as a part of the budget."""
@@ -327,12 +327,12 @@ def _checked_limits(limits: ArrayLike, shape: tuple[int, ...]) -> Floats:
 
 @kernel
 def sweep(  # noqa: C901 - one loop, since a call a job, for all its arrays, costs a third more
-    weights: Floats,
+    weights: FloatTable,
     logarithmic: Bools,
     budgets: Floats,
     alpha: float,
-    sub_budgets: Floats,
-    powers: Floats,
+    sub_budgets: FloatTable,
+    powers: FloatTable,
     step: float,
 ) -> float:
     """Let each job in turn move its sub-budgets towards better ones.
@@ -354,6 +354,7 @@ def sweep(  # noqa: C901 - one loop, since a call a job, for all its arrays, cos
     jobs, resources = weights.shape
     totals = column_sums(powers)
     others = np.ones(resources)
+    roots = np.empty(resources)
     aim = np.zeros(resources)
     slope = np.empty(resources)
     largest = 0.0
@@ -377,7 +378,9 @@ def sweep(  # noqa: C901 - one loop, since a call a job, for all its arrays, cos
             continue
         mean = value / budgets[i]
         if alpha == 1.0 and not log:
-            respond(np.sqrt(weights[i]), others, budgets[i], np.inf, aim)
+            for j in range(resources):
+                roots[j] = np.sqrt(weights[i, j])
+            respond(roots, others, budgets[i], np.inf, aim)
         else:
             for j in range(resources):
                 if weights[i, j] > 0.0:
@@ -409,7 +412,11 @@ def newton_step(v: float, now: float, k: float) -> float:
 
 @kernel
 def possible_gains(
-    weights: Floats, logarithmic: Bools, alpha: float, sub_budgets: Floats, powers: Floats
+    weights: FloatTable,
+    logarithmic: Bools,
+    alpha: float,
+    sub_budgets: FloatTable,
+    powers: FloatTable,
 ) -> Floats:
     """Return bounds on each job's gain by other sub-budgets, relative to sum_j (du/ds_j) s_j.
 

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from walras._jit import kernel
+from walras._kernel import exp, kernel, log
 from walras._segments import read_only
 from walras.amdahl._anderson import SETBACK, Anderson
 
@@ -310,7 +310,7 @@ def _bound(  # noqa: C901 - one sum by user, one by server, told apart by their 
     gain: Floats,
 ) -> float:
     """Return the bound of `certify`; ``gain``, shape (n,), is set to the users' parts of kappa."""
-    grow = np.exp(radius)
+    grow = exp(radius)
     shrink = 1.0 / grow
     longest = 0
     for i in range(len(mu)):
@@ -343,7 +343,7 @@ def _bound(  # noqa: C901 - one sum by user, one by server, told apart by their 
                 total += c * grow
                 if t * shrink > next_root[j]:
                     kept += c * gain[i]
-        moved = abs(2.0 * np.log(next_root[j] / root[j]))
+        moved = abs(2.0 * log(next_root[j] / root[j]))
         moved += (longest + last - first + 32) * EPSILON
         if kept == 0.0:
             return np.inf

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras._jit import kernel
+from walras._kernel import exp, kernel, log
 
 if TYPE_CHECKING:
-    from walras._arrays import Floats
+    from walras._arrays import Floats, FloatTable
 
 DEPTH = 6
 """Steps in the window of Anderson acceleration; deeper windows saved no passes."""
@@ -89,7 +89,7 @@ def _compare(log_price: Floats, answer: Floats, longest: float, change: Floats) 
     """Set ``change`` to the answer's changes of log prices; return the largest."""
     largest = 0.0
     for j in range(len(change)):
-        change[j] = min(max(2.0 * np.log(answer[j]) - log_price[j], -longest), longest)
+        change[j] = min(max(2.0 * log(answer[j]) - log_price[j], -longest), longest)
         largest = max(largest, abs(change[j]))
     return largest
 
@@ -100,9 +100,9 @@ def _remember(
     change: Floats,
     last_price: Floats,
     last_change: Floats,
-    turns: Floats,
-    moves: Floats,
-    gram: Floats,
+    turns: FloatTable,
+    moves: FloatTable,
+    gram: FloatTable,
     projection: Floats,
     damping: float,
     slot: int,
@@ -126,7 +126,9 @@ def _remember(
 
 
 @kernel
-def _mix(gram: Floats, projection: Floats, matrix: Floats, weights: Floats, size: int) -> None:
+def _mix(
+    gram: FloatTable, projection: Floats, matrix: FloatTable, weights: Floats, size: int
+) -> None:
     """Set the least-squares ``weights`` of Anderson acceleration, slightly regularised."""
     trace = 0.0
     for i in range(size):
@@ -157,7 +159,7 @@ def _move(
     change: Floats,
     last_price: Floats,
     last_change: Floats,
-    moves: Floats,
+    moves: FloatTable,
     weights: Floats,
     size: int,
     step: float,
@@ -177,4 +179,4 @@ def _move(
             log_price[j] -= weight * moves[i, j]
     for j in range(m):
         log_price[j] = min(max(log_price[j], root[j] - LEAP), root[j] + LEAP)
-        root[j] = np.exp(0.5 * log_price[j])
+        root[j] = exp(0.5 * log_price[j])

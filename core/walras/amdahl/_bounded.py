@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from walras._clipped import clipped_root
-from walras._jit import kernel
+from walras._kernel import kernel
 from walras.amdahl._anderson import LEAP, SETBACK, Anderson
 from walras.amdahl.conditions import kkt_residual, longest_group
 from walras.amdahl.market import AmdahlMarket

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from walras._jit import kernel
+from walras._kernel import kernel
 
 if TYPE_CHECKING:
-    from walras._arrays import Floats, Indices, Integers
+    from walras._arrays import Floats, FloatTable, Indices, Integers
     from walras._segments import Grouping
     from walras.amdahl.market import AmdahlMarket
 
@@ -58,17 +58,15 @@ def _coupling_matrix(
     left: Floats,
     right: Floats,
     scale: Floats,
-    size: int,
-) -> Floats:
-    """Return the sum over groups of (left of one job) x (right of another) / scale of the group."""
-    matrix = np.zeros((size, size))
+    matrix: FloatTable,
+) -> None:
+    """Add the sum over groups of (left of one job) x (right of another) / scale of the group."""
     for group in range(len(scale)):
-        for one in order[start[group] : start[group + 1]]:
-            c = left[one] / scale[group]
-            row = other[one]
-            for two in order[start[group] : start[group + 1]]:
-                matrix[row, other[two]] += c * right[two]
-    return matrix
+        for one in range(start[group], start[group + 1]):
+            c = left[order[one]] / scale[group]
+            row = other[order[one]]
+            for two in range(start[group], start[group + 1]):
+                matrix[row, other[order[two]]] += c * right[order[two]]
 
 
 class _Newton:
@@ -90,7 +88,8 @@ class _Newton:
         groups: Grouping = market.by_user if self.by_servers else market.by_server
         other = market.server if self.by_servers else market.user
         left, right = (self.v, self.e) if self.by_servers else (self.e, self.v)
-        matrix = _coupling_matrix(groups.start, groups.order, other, left, right, drop, len(keep))
+        matrix = np.zeros((len(keep), len(keep)))
+        _coupling_matrix(groups.start, groups.order, other, left, right, drop, matrix)
         matrix.flat[:: len(keep) + 1] += keep
         self.inverse = np.linalg.inv(matrix)
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from walras._clipped import clipped_root
-from walras._jit import kernel
+from walras._kernel import kernel
 from walras._segments import read_only
 
 if TYPE_CHECKING:
@@ -122,16 +122,16 @@ def _divide(  # noqa: C901 - one loop over servers, compiled whole
 ) -> tuple[float, float]:
     """Fill ``cores`` server by server.
 
-    Everything that runs once per job is written out here: numba does not inline functions of many
-    arguments, and calls take a fifth of the time. So do divisions: whether a gain c f / d is above
-    the water level is decided by c f > level d.
+    Everything that runs once per job is written out here, since calls take a fifth of the time. So
+    do divisions: whether a gain c f / d is above the water level is decided by c f > level d.
 
     Returns:
         Value of the cores, and a bound on how much more any other division is worth.
     """
     value, excess = 0.0, 0.0
     t = 1.0
-    slack, least_fraction = (LEVEL_SLACK, LEAST_FRACTION) if whole else (0.0, 0.0)
+    slack = LEVEL_SLACK if whole else 0.0
+    least_fraction = LEAST_FRACTION if whole else 0.0
     for j in range(len(capacity)):
         first = start[j]
         size = start[j + 1] - first
@@ -205,12 +205,13 @@ def _absorb_rounding(jobs: _ServerJobs, size: int, left: float, slope: Floats) -
         if jobs.lower[k] < x < jobs.upper[k]:
             jobs.cores[k] = min(max(x + step * slope[k], jobs.lower[k]), jobs.upper[k])
             left -= jobs.cores[k] - x
-    limit = jobs.upper if left > 0.0 else jobs.lower
     room = 0.0
     for k in range(size):
-        room += abs(limit[k] - jobs.cores[k])
+        limit = jobs.upper[k] if left > 0.0 else jobs.lower[k]
+        room += abs(limit - jobs.cores[k])
     for k in range(size if room > 0.0 else 0):
-        jobs.cores[k] += (limit[k] - jobs.cores[k]) * min(abs(left) / room, 1.0)
+        limit = jobs.upper[k] if left > 0.0 else jobs.lower[k]
+        jobs.cores[k] += (limit - jobs.cores[k]) * min(abs(left) / room, 1.0)
 
 
 @kernel
@@ -248,7 +249,7 @@ def _adjust_whole_cores(
     many = abs(left) > MAX_WITHOUT_HEAP
     for k in range(size):
         key[k] = _gain_of_next(jobs, k, sign)
-    top = size // 2  # a variable: for a literal 0, too, `_sift_down` would be compiled again
+    top = size // 2
     if many:
         for k in range(size):
             heap[k] = k

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from walras._jit import kernel
+from walras._kernel import kernel
 from walras._segments import group
 from walras.amdahl.equilibrium import SMALLEST_FRACTION
 from walras.amdahl.market import MarketError
@@ -358,7 +358,7 @@ def _gain(jobs: JobsByUser, user: int, bids: Floats, lines: BidLines) -> float:
                 best_total += lines.best[end - first]
                 end += 1
         # w x / (f + (1 - f) x) in terms of a and g
-        scale, g, capacity = jobs.a[k] ** 2 / jobs.g[k], jobs.g[k], jobs.capacity[j]
+        scale, g, capacity = jobs.a[k] * jobs.a[k] / jobs.g[k], jobs.g[k], jobs.capacity[j]
         x = bids[k] * capacity / total
         now += scale * x / (g + x)
         x = lines.best[k - first] * capacity / best_total

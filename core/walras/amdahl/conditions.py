@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras._jit import kernel
+from walras._kernel import kernel
 from walras._segments import read_only
 from walras.amdahl.market import check_bounds
 
@@ -124,7 +124,8 @@ def _largest_violation(
             slack[slot] = p * (x - lower[k]) / budget[i]
             room[slot] = 1.0 - x / upper[k] if upper[k] < np.inf else np.inf
             # At f = 0 cores add nothing beyond the first instant.
-            gain = work[k] * f / (f + (1.0 - f) * x) ** 2 if f > 0.0 else 0.0
+            scale = f + (1.0 - f) * x
+            gain = work[k] * f / (scale * scale) if f > 0.0 else 0.0
             marginal[slot] = gain / p if gain > 0.0 else 0.0
             if gain > 0.0:
                 roomiest = max(roomiest, room[slot])

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras._jit import kernel
+from walras._kernel import kernel
 from walras._segments import read_only
 from walras.cooper.prediction import WIDTH, fit_pressures
 from walras.cooper.preference import DisutilityError, check_measured
@@ -32,7 +32,7 @@ from walras.cooper.preference import DisutilityError, check_measured
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from walras._arrays import Floats, Integers
+    from walras._arrays import FloatCube, Floats, FloatTable, Integers
 
 PRIOR_LOSS = 0.05
 """Loss of throughput that is believed of any pair where nothing is known."""
@@ -89,13 +89,20 @@ def believe(measured: ArrayLike, bandwidth: ArrayLike | None = None) -> Beliefs:
     square = ((left**2).sum() + PRIOR_WEIGHT * PRIOR_DEVIATION**2) / (len(left) + PRIOR_WEIGHT)
     scale = float(np.sqrt(square))
     fit = fit_pressures(known, matrix.shape, left / scale)
-    mean, deviation = _fill(
-        read_only(matrix),
+    mean, deviation = np.empty(matrix.shape), np.zeros(matrix.shape)
+    _fill(
+        matrix,
         pressure,
         coefficients,
-        (fit.agents.mean, fit.corunners.mean),
-        (fit.agents.second_moment, fit.corunners.second_moment),
-        (scale, fit.noise, float(values.min(initial=0.0))),
+        fit.agents.mean,
+        fit.corunners.mean,
+        fit.agents.second_moment,
+        fit.corunners.second_moment,
+        scale,
+        fit.noise,
+        float(values.min(initial=0.0)),
+        mean,
+        deviation,
     )
     return Beliefs(read_only(mean), read_only(deviation))
 
@@ -146,27 +153,35 @@ def _of_bandwidth(pressure: Floats, known: Integers, coefficients: Floats) -> Fl
 
 @kernel
 def _fill(
-    measured: Floats,
+    measured: FloatTable,
     pressure: Floats,
     coefficients: Floats,
-    means: tuple[Floats, Floats],
-    moments: tuple[Floats, Floats],
-    size: tuple[float, float, float],
-) -> tuple[Floats, Floats]:
-    """Return means and deviations of all losses; those that were measured have no deviation.
+    agents: FloatTable,
+    corunners: FloatTable,
+    of_agents: FloatCube,
+    of_corunners: FloatCube,
+    scale: float,
+    noise: float,
+    least: float,
+    mean: FloatTable,
+    deviation: FloatTable,
+) -> None:
+    """Set means and deviations of all losses; those that were measured have no deviation.
 
     Args:
         measured: Measured losses, NaN elsewhere, read-only.
         pressure: v of each program.
         coefficients: c0, c1 and c2.
-        means: Means of agents' and of co-runners' vectors.
-        moments: Means of the vectors' products with themselves.
-        size: Unit of the vectors' products, the variance that they leave, and the least loss.
+        agents: Means of agents' vectors.
+        corunners: Means of co-runners' vectors.
+        of_agents: Means of agents' vectors' products with themselves.
+        of_corunners: Means of co-runners' vectors' products with themselves.
+        scale: Unit of the vectors' products.
+        noise: Variance that the vectors leave.
+        least: Least loss.
+        mean: Means, in the shape of ``measured``; written.
+        deviation: Deviations, given as 0; written.
     """
-    agents, corunners = means
-    of_agents, of_corunners = moments
-    scale, noise, least = size
-    mean, deviation = np.empty(measured.shape), np.zeros(measured.shape)
     for x in range(measured.shape[0]):
         for y in range(measured.shape[1]):
             if not np.isnan(measured[x, y]):
@@ -181,5 +196,4 @@ def _fill(
                 coefficients[1] + coefficients[2] * pressure[x]
             )
             mean[x, y] = min(max(guess + scale * product, least), 1.0)
-            deviation[x, y] = scale * np.sqrt(max(square - product**2, 0.0) + noise)
-    return mean, deviation
+            deviation[x, y] = scale * np.sqrt(max(square - product * product, 0.0) + noise)

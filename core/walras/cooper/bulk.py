@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras._jit import kernel
+from walras._kernel import kernel
 from walras._segments import read_only
 from walras.cooper.colocation import ALONE, ColocationError, check_intensity, check_square
 from walras.cooper.marriage import Marriage, preference_lists
@@ -27,7 +27,7 @@ from walras.cooper.policies import by_intensity
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from walras._arrays import Floats, Indices, Integers
+    from walras._arrays import Floats, FloatTable, IndexTable, Integers, IntegerTable
 
 MAX_AGENTS = 10**9 - 1
 """Most agents: NumPy draws partitions of fewer than 10**9; their pairs can be counted in 63
@@ -181,8 +181,8 @@ def _number_agents(
 
 @kernel
 def accept_in_bulk(
-    cost: Floats, lists: Indices, proposers: Integers, receivers: Integers, turns: Integers
-) -> tuple[Integers, int]:
+    cost: FloatTable, lists: IndexTable, proposers: Integers, receivers: Integers, turns: Integers
+) -> tuple[IntegerTable, int]:
     """Let the types propose in ``turns``, each until all its agents are held or rejected.
 
     Returns:
@@ -192,9 +192,11 @@ def accept_in_bulk(
     """
     types = len(cost)
     pairs = np.zeros((types, types), np.int64)
-    room, free = receivers.copy(), proposers.copy()
+    room, free = np.empty(types, np.int64), np.empty(types, np.int64)
+    for each in range(types):
+        room[each], free[each] = receivers[each], proposers[each]
     asked = np.zeros(types, np.int64)
-    worst = np.full(types, types - 1)
+    worst = np.full(types, types - 1, np.int64)
     path = np.empty(types, np.int64)
     position = np.full(types, -1, np.int64)
     moves = 0
@@ -222,9 +224,9 @@ def accept_in_bulk(
 
 @kernel
 def _find_receiver(
-    cost: Floats,
-    lists: Indices,
-    pairs: Integers,
+    cost: FloatTable,
+    lists: IndexTable,
+    pairs: IntegerTable,
     room: Integers,
     asked: Integers,
     worst: Integers,
@@ -248,7 +250,7 @@ def _find_receiver(
 
 @kernel
 def _place_agents(
-    pairs: Integers, room: Integers, free: Integers, proposer: int, receiver: int, rival: int
+    pairs: IntegerTable, room: Integers, free: Integers, proposer: int, receiver: int, rival: int
 ) -> None:
     """Place as many free agents as fit into the room of ``receiver``, or in place of a rival."""
     if rival == NOBODY:
@@ -263,7 +265,7 @@ def _place_agents(
 
 
 @kernel
-def _rotate(lists: Indices, pairs: Integers, asked: Integers, cycle: Integers) -> None:
+def _rotate(lists: IndexTable, pairs: IntegerTable, asked: Integers, cycle: Integers) -> None:
     """Let as many agents as are held all around a cycle each take the place of the next type's."""
     count = -1
     for step in range(len(cycle)):

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras._jit import kernel
+from walras._kernel import kernel
 from walras._segments import read_only
 from walras.cooper.colocation import ColocationError, check_matrix
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from walras._arrays import Bools, Floats, Indices, Integers
+    from walras._arrays import Bools, Floats, FloatTable, IndexTable, Indices, Integers
 
 
 MOVES_PER_COLUMN = 4
@@ -80,7 +80,9 @@ def propose(lists: Indices, receiver_cost: Floats) -> Marriage:
 
 
 @kernel
-def _deferred_acceptance(lists: Indices, receiver_cost: Floats) -> tuple[Integers, Integers, int]:
+def _deferred_acceptance(
+    lists: IndexTable, receiver_cost: FloatTable
+) -> tuple[Integers, Integers, int]:
     """Let proposers in one at a time; a displaced one proposes on from where it was.
 
     The outcome does not depend on the order of proposals (Gale and Shapley 1962).
@@ -103,7 +105,10 @@ def _deferred_acceptance(lists: Indices, receiver_cost: Floats) -> tuple[Integer
             proposer_of[receiver] = suitor
             receiver_of[suitor] = receiver
             suitor = rival
-    return receiver_of, proposer_of, asked.sum()
+    proposals = 0
+    for suitor in range(proposers):
+        proposals += asked[suitor]
+    return receiver_of, proposer_of, proposals
 
 
 def preference_lists(cost: Floats) -> Indices:
@@ -120,7 +125,7 @@ def preference_lists(cost: Floats) -> Indices:
 
 
 @kernel
-def _sort_rows(cost: Floats, lists: Indices) -> Bools:
+def _sort_rows(cost: FloatTable, lists: IndexTable) -> Bools:
     """Sort all rows but crowded ones, and return which rows are crowded."""
     rows, columns = cost.shape
     bucket = np.empty(columns, np.uint32)
@@ -144,7 +149,8 @@ def _bucket_sort(values: Floats, bucket: Indices, start: Indices, sorted_columns
     if not 0.0 < scale < np.inf:  # all equal, or further apart than floating point can tell
         scale = 0.0
         low = 0.0
-    start[:] = 0
+    for number in range(len(start)):
+        start[number] = 0
     for column in range(len(values)):
         bucket[column] = min(int((values[column] - low) * scale), last)
         start[bucket[column] + 1] += 1

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras._jit import kernel
+from walras._kernel import kernel
 from walras._segments import read_only
 from walras.cooper.colocation import (
     ALONE,
@@ -26,7 +26,7 @@ from walras.cooper.roommates import find_roommates
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from walras._arrays import Floats, Integers
+    from walras._arrays import Floats, FloatTable, Integers
 
 POLICIES = (
     "StableMarriageRandom",
@@ -169,7 +169,7 @@ def pair_greedily(disutility: Floats) -> Integers:
 
 
 @kernel
-def _pair(disutility: Floats) -> Integers:
+def _pair(disutility: FloatTable) -> Integers:
     """Run `pair_greedily` on a read-only matrix."""
     agents = len(disutility)
     partner = np.full(agents, -1, np.int64)

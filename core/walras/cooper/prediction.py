@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from walras._jit import kernel
+from walras._kernel import kernel
 from walras._segments import group, read_only
 from walras.cooper.preference import check_measured
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from walras._arrays import Floats, Indices, Integers
+    from walras._arrays import Floats, FloatTable, Indices, Integers
 
 
 MAX_PASSES = 60
@@ -50,13 +50,13 @@ PRIOR_NOISE = 0.1
 PRIOR_WEIGHT = 10.0
 """Number of measurements, agents or co-runners that the priors weigh as much as."""
 
-WIDTH = len(AGENT_MEAN)
+WIDTH = 4
 
 DIAGONAL = (np.arange(WIDTH), np.arange(WIDTH))
 
 HALF = np.triu_indices(WIDTH)
 
-MOMENTS = len(HALF[0])
+MOMENTS = WIDTH * (WIDTH + 1) // 2
 """Entries of a symmetric matrix's upper half; ``WHOLE`` has the index of each entry in it."""
 
 WHOLE = np.empty((WIDTH, WIDTH), np.intp)
@@ -112,10 +112,10 @@ def predict(measured: ArrayLike) -> Prediction:
 
 @kernel
 def _fill(
-    measured: Floats, agents: Floats, corunners: Floats, centre: float, lowest: float
-) -> Floats:
+    measured: FloatTable, agents: FloatTable, corunners: FloatTable, centre: float, lowest: float
+) -> FloatTable:
     """Return the measured values, and the model's within bounds where nothing is measured."""
-    filled = np.empty(measured.shape)
+    filled = np.empty((measured.shape[0], measured.shape[1]))
     for x in range(measured.shape[0]):
         for y in range(measured.shape[1]):
             guess = centre
@@ -262,7 +262,7 @@ def _inverses(matrices: Floats) -> Floats:
 
 
 @kernel
-def _sum_by_vector(start: Integers, other: Indices, value: Floats, table: Floats) -> Floats:
+def _sum_by_vector(start: Integers, other: Indices, value: Floats, table: FloatTable) -> FloatTable:
     """Sum the rows of ``table`` that each vector meets, the last WIDTH entries times the values."""
     sums = np.zeros((len(start) - 1, MOMENTS + WIDTH))
     for v in range(len(sums)):

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from walras._checks import refuse
-from walras._jit import kernel
+from walras._kernel import kernel
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from walras._arrays import Floats, Integers
+    from walras._arrays import Floats, Integers, IntegerTable
 
 MAX_GAIN = 1e12
 """Largest gain of throughput by a co-runner that is taken for valid, in multiples of that alone."""
@@ -132,7 +132,7 @@ def _ranks(values: Floats) -> Integers:
 
 
 @kernel
-def _count_rows(ranks: Integers, present: Integers) -> Integers:
+def _count_rows(ranks: IntegerTable, present: Integers) -> IntegerTable:
     """Return rows of discordant pairs, and pairs tied in the first, the second and both lists.
 
     A binary indexed tree (Fenwick, 1994) counts the entries so far up to any rank in the second
@@ -143,11 +143,13 @@ def _count_rows(ranks: Integers, present: Integers) -> Integers:
     tree = np.empty(length + 1, np.int32)
     seen = np.empty(length, np.int32)
     for row in range(len(ranks)):
-        tree[:] = 0
-        seen[:] = 0
+        for place in range(length):
+            tree[place] = 0
+            seen[place] = 0
+        tree[length] = 0
         tied_first, tied_both = 0, 0
         for i in range(present[row]):
-            x, y = divmod(ranks[row, i], length)
+            x, y = ranks[row, i] // length, ranks[row, i] % length
             tied = i > 0 and x == ranks[row, i - 1] // length
             tied_first = tied_first + 1 if tied else 0
             tied_both = tied_both + 1 if tied and ranks[row, i] == ranks[row, i - 1] else 0

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras._jit import kernel
+from walras._kernel import kernel
 from walras._segments import read_only
 from walras.cooper.colocation import ALONE, check_disutility
 from walras.cooper.marriage import preference_lists
@@ -25,7 +25,7 @@ from walras.cooper.marriage import preference_lists
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from walras._arrays import Floats, Indices, Integers
+    from walras._arrays import FloatTable, IndexTable, Integers
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def find_roommates(disutility: ArrayLike) -> Roommates:
 
 
 @kernel
-def _prefers(cost: Floats, agent: int, proposer: int, holder: int) -> bool:
+def _prefers(cost: FloatTable, agent: int, proposer: int, holder: int) -> bool:
     """Return whether ``agent`` prefers ``proposer`` to ``holder``, the last name on its list."""
     if proposer == agent or holder < 0:
         return False
@@ -81,7 +81,7 @@ def _prefers(cost: Floats, agent: int, proposer: int, holder: int) -> bool:
 
 
 @kernel
-def _propose(cost: Floats, lists: Indices, first: Integers, holder: Integers) -> int:
+def _propose(cost: FloatTable, lists: IndexTable, first: Integers, holder: Integers) -> int:
     """Run phase 1: set where on its list each agent's proposal is held, and whose it holds."""
     agents = len(first)
     proposals = 0
@@ -102,7 +102,9 @@ def _propose(cost: Floats, lists: Indices, first: Integers, holder: Integers) ->
 
 
 @kernel
-def _eliminate_rotations(cost: Floats, lists: Indices, first: Integers, holder: Integers) -> int:
+def _eliminate_rotations(
+    cost: FloatTable, lists: IndexTable, first: Integers, holder: Integers
+) -> int:
     """Run phase 2 on the state after phase 1; a ``holder`` of ``ALONE`` means an empty list.
 
     The walk from an agent to the last name on its second choice's list runs into a rotation. The
@@ -110,7 +112,9 @@ def _eliminate_rotations(cost: Floats, lists: Indices, first: Integers, holder: 
     step.
     """
     agents = len(first)
-    second = first.copy()
+    second = np.empty(agents, np.int64)
+    for agent in range(agents):
+        second[agent] = first[agent]
     position = np.full(agents, -1, np.int64)
     walk = np.empty(agents, np.int64)
     rotations = 0
@@ -144,7 +148,12 @@ def _eliminate_rotations(cost: Floats, lists: Indices, first: Integers, holder: 
 
 @kernel
 def _second_choice(
-    cost: Floats, lists: Indices, first: Integers, second: Integers, holder: Integers, agent: int
+    cost: FloatTable,
+    lists: IndexTable,
+    first: Integers,
+    second: Integers,
+    holder: Integers,
+    agent: int,
 ) -> int:
     """Return the second name on the list of ``agent``, or -1 if there is none."""
     if holder[agent] < 0 or lists[agent, first[agent]] == holder[agent]:
@@ -160,7 +169,7 @@ def _second_choice(
 
 @kernel
 def _eliminate(
-    lists: Indices, first: Integers, second: Integers, holder: Integers, rotation: Integers
+    lists: IndexTable, first: Integers, second: Integers, holder: Integers, rotation: Integers
 ) -> None:
     """Move all agents of a rotation to their second choices at once."""
     for agent in rotation:
@@ -169,7 +178,9 @@ def _eliminate(
 
 
 @kernel
-def _is_odd_cycle(lists: Indices, second: Integers, holder: Integers, rotation: Integers) -> bool:
+def _is_odd_cycle(
+    lists: IndexTable, second: Integers, holder: Integers, rotation: Integers
+) -> bool:
     """Return whether all agents on a rotation list only the next and the one before them.
 
     Their number is odd, and elimination would empty all their lists. On a rotation whose lists are
@@ -186,7 +197,7 @@ def _is_odd_cycle(lists: Indices, second: Integers, holder: Integers, rotation: 
 
 @kernel
 def _pair_odd_cycle(
-    lists: Indices, first: Integers, second: Integers, holder: Integers, cycle: Integers
+    lists: IndexTable, first: Integers, second: Integers, holder: Integers, cycle: Integers
 ) -> None:
     """Reject the last agent of an odd cycle, and pair the others with their neighbours."""
     rejected = cycle[0]

@@ -11,14 +11,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from walras._jit import kernel
+from walras._kernel import kernel
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from walras._arrays import Floats, Integers
 
-    Counts = NDArray[np.int64]
-    Floats = NDArray[np.float64]
 
 EVERYTHING = -(2**63)
 """Level below all keys: every user is served in full."""
@@ -31,14 +28,14 @@ PATIENCE = 12
 
 
 @kernel
-def serve(top: Counts, step: Counts, inverse: Floats, cap: Counts, amount: int) -> tuple[int, int]:
+def serve(
+    top: Integers, step: Integers, inverse: Floats, cap: Integers, amount: int
+) -> tuple[int, int]:
     """Reduce ``cap`` to what each user gets of ``amount`` slices.
 
     The level is bracketed, then guessed by the Illinois rule: linearly between the two ends, with
     half the weight for an end that stays. Both ends are keys, so that equal keys, however many, are
     found at once. Then all keys above the level are served, and some of those equal to it.
-
-    It is one function, since a kernel is compiled again with each of its callers.
 
     Args:
         top: First key of each user, shape (n,).
@@ -88,7 +85,7 @@ def serve(top: Counts, step: Counts, inverse: Floats, cap: Counts, amount: int) 
     spare = amount
     for u in range(len(cap)):
         keys = keys_from(top[u], step[u], inverse[u], cap[u], level)
-        equal = (keys > 0) & (top[u] - (keys - 1) * step[u] == level)
+        equal = int(keys > 0 and top[u] - (keys - 1) * step[u] == level)
         spare -= keys - equal
         cap[u] = 2 * keys + equal
     refused = 0
@@ -98,7 +95,7 @@ def serve(top: Counts, step: Counts, inverse: Floats, cap: Counts, amount: int) 
             refused = u
             break
     for u in range(len(cap)):
-        cap[u] = (cap[u] >> 1) - ((u >= refused) & (cap[u] & 1))
+        cap[u] = (cap[u] >> 1) - (cap[u] & 1 if u >= refused else 0)
     return level, refused
 
 
@@ -113,5 +110,5 @@ def keys_from(top: int, step: int, inverse: float, cap: int, level: int) -> int:
     gap = top - level
     quotient = int(min(gap * inverse, float(cap)))
     remainder = gap - quotient * step
-    quotient += (remainder >= step) - (remainder < 0)
+    quotient += int(remainder >= step) - int(remainder < 0)
     return max(0, min(cap, quotient + 1))

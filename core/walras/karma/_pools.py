@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras._jit import callable_from_kernels, kernel
+from walras._kernel import kernel
 from walras.karma._levels import EVERYTHING, HIGHEST, serve
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from walras._arrays import Floats, Integers, IntegerTable
 
-    Counts = NDArray[np.int64]
-    Floats = NDArray[np.float64]
 
 UNKNOWN = HIGHEST
 """Level of a pool whose first refusal is not computed yet, or must be computed again."""
@@ -30,9 +28,14 @@ CLOSED = EVERYTHING + 1
 """Level of a pool that has refused, and whose users' wants have been reduced."""
 
 
-@callable_from_kernels
+@kernel
 def share_out(
-    rank: Counts, step: Counts, inverse: Floats, limit: Counts, want: Counts, supply: Counts
+    rank: Integers,
+    step: Integers,
+    inverse: Floats,
+    limit: Integers,
+    want: IntegerTable,
+    supply: Integers,
 ) -> None:
     """Reduce ``want`` to what each user gets.
 
@@ -45,7 +48,8 @@ def share_out(
         supply: Slices to hand out, shape (pools,).
     """
     if len(want) == 1:  # the general case gives the same, a fifth slower
-        want[0] = np.minimum(want[0], limit)
+        for u in range(len(limit)):
+            want[0, u] = min(want[0, u], limit[u])
         serve(rank, step, inverse, want[0], supply[0])
         return
     _share_out(rank, step, inverse, limit, want, supply)
@@ -53,26 +57,43 @@ def share_out(
 
 @kernel
 def _share_out(
-    rank: Counts, step: Counts, inverse: Floats, limit: Counts, want: Counts, supply: Counts
+    rank: Integers,
+    step: Integers,
+    inverse: Floats,
+    limit: Integers,
+    want: IntegerTable,
+    supply: Integers,
 ) -> None:
     """Reduce what users want of several pools to what they get."""
     pools = len(want)
-    start, pool_of, whom, later, wanted, before = _entries(want)
-    steps, inverses = step[whom], inverse[whom]
-    top, gets = np.empty_like(wanted), np.empty_like(wanted)
-    level, whose = np.full(pools, UNKNOWN), np.full(pools, -1)
+    entries = _count_entries(want)
+    start, pool_of = np.empty(pools + 1, np.int64), np.empty(entries, np.int64)
+    whom, later = np.empty(entries, np.int64), np.empty(entries, np.int64)
+    wanted, before = np.empty(entries, np.int64), np.empty(entries, np.int64)
+    _list_entries(want, start, pool_of, whom, later, wanted, before)
+    steps, inverses = np.empty(entries, np.int64), np.empty(entries)
+    for each in range(entries):
+        steps[each], inverses[each] = step[whom[each]], inverse[whom[each]]
+    top, gets = np.empty(entries, np.int64), np.empty(entries, np.int64)
+    level, whose = np.full(pools, UNKNOWN, np.int64), np.full(pools, -1, np.int64)
     first = 0
     while first >= 0:
         for pool in range(pools):
             if level[pool] != UNKNOWN:
                 continue
-            of = slice(start[pool], start[pool + 1])
-            for each in range(of.start, of.stop):
+            begin, end = start[pool], start[pool + 1]
+            for each in range(begin, end):
                 u = whom[each]
                 top[each] = rank[u] - before[each] * step[u]
                 gets[each] = max(0, min(wanted[each], limit[u] - before[each]))
-            level[pool], refused = serve(top[of], steps[of], inverses[of], gets[of], supply[pool])
-            whose[pool] = whom[of.start + refused] if refused >= 0 else -1
+            level[pool], refused = serve(
+                top[begin:end],
+                steps[begin:end],
+                inverses[begin:end],
+                gets[begin:end],
+                supply[pool],
+            )
+            whose[pool] = whom[begin + refused] if refused >= 0 else -1
         first = _first_to_refuse(level, whose)
         if first >= 0:
             level[first] = CLOSED
@@ -84,29 +105,46 @@ def _share_out(
 
 
 @kernel
-def _entries(want: Counts) -> tuple[Counts, Counts, Counts, Counts, Counts, Counts]:
-    """Return the wants above 0 pool by pool, since users want slices of few pools.
+def _count_entries(want: IntegerTable) -> int:
+    """Return the number of wants above 0."""
+    entries = 0
+    for pool in range(want.shape[0]):
+        for u in range(want.shape[1]):
+            entries += want[pool, u] > 0
+    return entries
 
-    Returns:
-        The first entry of each pool, and the number of entries, shape (pools + 1,). Then, for each
-        entry: its pool, its user, the user's next entry or -1, the slices wanted, and those wanted
-        of earlier pools.
+
+@kernel
+def _list_entries(
+    want: IntegerTable,
+    start: Integers,
+    pool_of: Integers,
+    whom: Integers,
+    later: Integers,
+    wanted: Integers,
+    before: Integers,
+) -> None:
+    """List the wants above 0 pool by pool, since users want slices of few pools.
+
+    Args:
+        want: Slices that users want, shape (pools, n).
+        start: First entry of each pool, and the number of entries, shape (pools + 1,); written, as
+            are all that follow.
+        pool_of: Pool of each entry.
+        whom: User of each entry.
+        later: The user's next entry, or -1.
+        wanted: Slices wanted.
+        before: Slices that the user wants of earlier pools.
     """
     pools, users = want.shape
-    entries = np.count_nonzero(want)
-    start = np.empty(pools + 1, np.int64)
-    pool_of, whom, later = (
-        np.empty(entries, np.int64),
-        np.empty(entries, np.int64),
-        np.full(entries, -1),
-    )
-    wanted, before = np.empty(entries, np.int64), np.empty(entries, np.int64)
-    total, last = np.zeros(users, np.int64), np.full(users, -1)
+    total, last = np.zeros(users, np.int64), np.full(users, -1, np.int64)
     entry = 0
     for pool in range(pools):
         start[pool] = entry
-        for u in np.flatnonzero(want[pool]):
-            pool_of[entry], whom[entry] = pool, u
+        for u in range(users):
+            if want[pool, u] == 0:
+                continue
+            pool_of[entry], whom[entry], later[entry] = pool, u, -1
             wanted[entry], before[entry] = want[pool, u], total[u]
             total[u] += want[pool, u]
             if last[u] >= 0:
@@ -114,11 +152,10 @@ def _entries(want: Counts) -> tuple[Counts, Counts, Counts, Counts, Counts, Coun
             last[u] = entry
             entry += 1
     start[pools] = entry
-    return start, pool_of, whom, later, wanted, before
 
 
 @kernel
-def _first_to_refuse(level: Counts, whose: Counts) -> int:
+def _first_to_refuse(level: Integers, whose: Integers) -> int:
     """Return the open pool that refuses first, at the highest level; -1 if none refuses."""
     first, highest, earliest = -1, CLOSED, 0
     for pool in range(len(level)):
@@ -129,7 +166,7 @@ def _first_to_refuse(level: Counts, whose: Counts) -> int:
 
 @kernel
 def _move_up(
-    entry: int, refused: int, later: Counts, before: Counts, pool_of: Counts, level: Counts
+    entry: int, refused: int, later: Integers, before: Integers, pool_of: Integers, level: Integers
 ) -> None:
     """Move up what a user wants of later pools by the slices that a pool refused it."""
     entry = later[entry]

@@ -14,19 +14,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from walras._jit import callable_from_kernels, kernel
+from walras._kernel import kernel
 from walras._segments import read_only
 from walras.karma._levels import HIGHEST, keys_from
 from walras.karma._pools import share_out
 from walras.karma.ledger import UNIT
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from walras._arrays import Floats, Integers, IntegerTable
     from walras.karma.shares import Shares
-
-    Counts = NDArray[np.int64]
-    Floats = NDArray[np.float64]
 
 
 class SettlementTerms(NamedTuple):
@@ -44,15 +40,15 @@ class SettlementTerms(NamedTuple):
         rank: Working array, shape (n,).
     """
 
-    prices: Counts
-    capacities: Counts
-    guaranteed: Counts
+    prices: Integers
+    capacities: Integers
+    guaranteed: Integers
     income: int
-    dues: Counts
+    dues: Integers
     inverse: Floats
-    supply: Counts
-    limit: Counts
-    rank: Counts
+    supply: Integers
+    limit: Integers
+    rank: Integers
 
     @classmethod
     def of(cls, shares: Shares) -> SettlementTerms:
@@ -71,22 +67,22 @@ class SettlementTerms(NamedTuple):
         )
 
 
-@callable_from_kernels
+@kernel
 def settle(
-    balances: Counts,
+    balances: Integers,
     carry: int,
-    demands: Counts,
-    slices: Counts,
-    lent: Counts,
-    prices: Counts,
-    capacities: Counts,
-    guaranteed: Counts,
+    demands: IntegerTable,
+    slices: IntegerTable,
+    lent: IntegerTable,
+    prices: Integers,
+    capacities: Integers,
+    guaranteed: IntegerTable,
     income: int,
-    dues: Counts,
+    dues: Integers,
     inverse: Floats,
-    supply: Counts,
-    limit: Counts,
-    rank: Counts,
+    supply: Integers,
+    limit: Integers,
+    rank: Integers,
 ) -> int:
     """Settle one quantum: update ``balances``, fill ``slices`` and ``lent``, return the carry.
 
@@ -119,13 +115,13 @@ def settle(
 
 @kernel
 def _split(
-    demands: Counts,
-    guaranteed: Counts,
-    capacities: Counts,
-    wanted: Counts,
-    donated: Counts,
-    supply: Counts,
-    limit: Counts,
+    demands: IntegerTable,
+    guaranteed: IntegerTable,
+    capacities: Integers,
+    wanted: IntegerTable,
+    donated: IntegerTable,
+    supply: Integers,
+    limit: Integers,
 ) -> None:
     """Split demands into guaranteed slices and what is ``wanted`` beyond them or ``donated``.
 
@@ -149,7 +145,12 @@ def _split(
 
 @kernel
 def _earn(
-    balances: Counts, income: int, dues: Counts, prices: Counts, inverse: Floats, limit: Counts
+    balances: Integers,
+    income: int,
+    dues: Integers,
+    prices: Integers,
+    inverse: Floats,
+    limit: Integers,
 ) -> None:
     """Pay every user its income less its dues, and lower its limit to what it can pay for."""
     for u in range(len(balances)):
@@ -159,15 +160,15 @@ def _earn(
 
 @kernel
 def _collect(
-    balances: Counts,
-    demands: Counts,
-    slices: Counts,
-    donated: Counts,
-    prices: Counts,
-    guaranteed: Counts,
-    due: Counts,
-    limit: Counts,
-    rank: Counts,
+    balances: Integers,
+    demands: IntegerTable,
+    slices: IntegerTable,
+    donated: IntegerTable,
+    prices: Integers,
+    guaranteed: IntegerTable,
+    due: Integers,
+    limit: Integers,
+    rank: Integers,
 ) -> bool:
     """Charge borrowers for ``slices``, add their guaranteed ones, and set how many are ``due``.
 
@@ -196,7 +197,7 @@ def _collect(
 
 
 @kernel
-def _pay_out(balances: Counts, lent: Counts, prices: Counts) -> None:
+def _pay_out(balances: Integers, lent: IntegerTable, prices: Integers) -> None:
     """Pay donors for the slices that they ``lent``."""
     pools, users = lent.shape
     for pool in range(pools):

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras._jit import kernel
+from walras._kernel import kernel
 
 if TYPE_CHECKING:
-    from walras._arrays import Floats, Integers
+    from walras._arrays import Floats, FloatTable, Integers
 
 
 ROUNDS_BEFORE_SEARCH = 8
@@ -147,8 +147,7 @@ def swap_machines(
     answer = np.empty(limit)
     mu, value = respond(chosen_roots, chosen_others, budget, guess, answer)
     scatter_to(answer, inside, bids)
-    outside = np.empty(machines, np.bool_)
-    outside[:] = True
+    outside = np.full(machines, True, np.bool_)
     for j in inside:
         outside[j] = False
     pairs = machines * limit
@@ -185,7 +184,8 @@ def gather_at(values: Floats, places: Integers) -> Floats:
 @kernel
 def scatter_to(values: Floats, places: Integers, result: Floats) -> None:
     """Write ``values`` to their ``places`` in ``result``, and 0 elsewhere."""
-    result[:] = 0.0
+    for j in range(len(result)):
+        result[j] = 0.0
     for slot in range(len(places)):
         result[places[slot]] = values[slot]
 
@@ -193,7 +193,9 @@ def scatter_to(values: Floats, places: Integers, result: Floats) -> None:
 @kernel
 def largest(values: Floats, count: int) -> Integers:
     """Return the indices of the ``count`` largest of ``values``, the first ones among equals."""
-    left = values.copy()
+    left = np.empty(len(values))
+    for j in range(len(values)):
+        left[j] = values[j]
     chosen = np.empty(count, np.int64)
     for slot in range(count):
         best = 0
@@ -207,11 +209,11 @@ def largest(values: Floats, count: int) -> Integers:
 
 @kernel
 def sweep(
-    roots: Floats,
+    roots: FloatTable,
     budgets: Floats,
     limits: Integers,
     reserve: Floats,
-    bids: Floats,
+    bids: FloatTable,
     guesses: Floats,
     gains: Floats,
     step: float,
@@ -277,7 +279,7 @@ def best_part(values: Floats, limit: int) -> float:
 
 
 @kernel
-def leave_out(bids: Floats, totals: Floats, reserve: Floats, user: int, others: Floats) -> None:
+def leave_out(bids: FloatTable, totals: Floats, reserve: Floats, user: int, others: Floats) -> None:
     """Write the column sums of ``bids`` without one user's row, reserve included, to ``others``.
 
     A difference of the running totals, but added up anew where the user has more than half of a

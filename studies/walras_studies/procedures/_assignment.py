@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras._jit import kernel
+from walras._kernel import kernel
 
 if TYPE_CHECKING:
-    from walras._arrays import Bools, Floats, Integers
+    from walras._arrays import Bools, Floats, FloatTable, Integers
 
 
 @kernel
 def assign(
-    weights: Floats,
+    weights: FloatTable,
     places: Integers,
     owner: Integers,
     machine_price: Floats,
@@ -37,18 +37,14 @@ def assign(
         place_price: Prices v, shape (n,), written.
     """
     users, machines = weights.shape
-    machine_price[:] = 0.0
-    place_price[:] = 0.0
-    for i in range(users):
-        for j in range(machines):
-            machine_price[j] = max(machine_price[j], weights[i, j])
+    _begin_prices(weights, machine_price, place_price)
     taken = np.zeros(users, np.int64)
     distance = np.empty(users)
     towards = np.empty(users, np.int64)
     reached = np.empty(users, np.bool_)
     for newcomer in range(machines):
-        distance[:] = np.inf
-        reached[:] = False
+        for i in range(users):
+            distance[i], reached[i] = np.inf, False
         relax(weights, newcomer, 0.0, machine_price, place_price, reached, distance, towards)
         last = nearest(distance, reached)
         while taken[last] == places[last]:
@@ -69,8 +65,19 @@ def assign(
 
 
 @kernel
+def _begin_prices(weights: FloatTable, machine_price: Floats, place_price: Floats) -> None:
+    """Set prices at which no machine is worth more to anybody, and places cost nothing."""
+    for j in range(len(machine_price)):
+        machine_price[j] = 0.0
+        for i in range(len(place_price)):
+            machine_price[j] = max(machine_price[j], weights[i, j])
+    for i in range(len(place_price)):
+        place_price[i] = 0.0
+
+
+@kernel
 def relax(
-    weights: Floats,
+    weights: FloatTable,
     machine: int,
     start: float,
     machine_price: Floats,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras._jit import kernel
+from walras._kernel import kernel
 from walras.amdahl.equilibrium import SMALLEST_FRACTION, Equilibrium, price_error
 
 if TYPE_CHECKING:
@@ -81,10 +81,12 @@ def bid(
 @kernel
 def _set_prices(server: Integers, capacities: Floats, bids: Floats, prices: Floats) -> None:
     """Set each server's price to the sum of its bids over its cores (eq. 8)."""
-    prices[:] = 0.0
+    for j in range(len(prices)):
+        prices[j] = 0.0
     for job in range(len(server)):
         prices[server[job]] += bids[job]
-    prices /= capacities
+    for j in range(len(prices)):
+        prices[j] /= capacities[j]
 
 
 @kernel
@@ -112,7 +114,8 @@ def _iterate(
     spread = np.empty(len(budgets))
     before = np.empty(len(prices))
     for iteration in range(1, max_iterations + 1):
-        spread[:] = 0.0
+        for i in range(len(spread)):
+            spread[i] = 0.0
         for job in range(len(user)):
             p = prices[server[job]]
             f = fraction[job]

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from walras._jit import kernel
+from walras._kernel import kernel
 from walras._segments import read_only
 from walras.cooper.preference import check_measured
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from walras._arrays import Bools, Floats, Indices, Integers
+    from walras._arrays import Bools, Floats, FloatTable, IndexTable, Indices, Integers
 
 MAX_ROUNDS = 10
 """Largest number of rounds."""
@@ -134,12 +134,12 @@ def _most_similar(above: Floats, wanted: Integers, neighbours: int) -> tuple[Ind
 
 @kernel
 def _fill(
-    filled: Floats,
+    filled: FloatTable,
     level: Floats,
-    above: Floats,
+    above: FloatTable,
     wanted: Integers,
-    near: Indices,
-    weight: Floats,
+    near: IndexTable,
+    weight: FloatTable,
     lowest: float,
 ) -> None:
     """Replace NaN by the weighted mean of known losses beside similar co-runners."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras._jit import kernel
+from walras._kernel import kernel
 from walras._segments import read_only
 from walras.karma._settle import SettlementTerms, settle
 from walras.karma.ledger import LARGEST_BALANCE, KarmaError, Ledger
@@ -16,10 +16,9 @@ from walras.karma.shares import HALF, Shares, whole
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Counts = NDArray[np.int64]
-    Floats = NDArray[np.float64]
+    from walras._arrays import Floats, IntegerCube, Integers, IntegerTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +31,8 @@ class Trace:
         ledger: Ledger after the last quantum.
     """
 
-    slices: Counts
-    balances: Counts
+    slices: Integers
+    balances: Integers
     ledger: Ledger
 
 
@@ -87,27 +86,27 @@ def simulate(
 
 @kernel
 def _simulate(
-    current: Counts,
+    current: Integers,
     carry: int,
-    demands: Counts,
-    slices: Counts,
-    balances: Counts,
-    prices: Counts,
-    capacities: Counts,
-    guaranteed: Counts,
+    demands: IntegerCube,
+    slices: IntegerCube,
+    balances: IntegerTable,
+    prices: Integers,
+    capacities: Integers,
+    guaranteed: IntegerTable,
     income: int,
-    dues: Counts,
+    dues: Integers,
     inverse: Floats,
-    supply: Counts,
-    limit: Counts,
-    rank: Counts,
+    supply: Integers,
+    limit: Integers,
+    rank: Integers,
 ) -> tuple[int, int]:
     """Settle every quantum of ``demands``, and store ``slices`` and ``balances`` after each.
 
     Returns:
         The number of quanta settled, fewer than all if a balance grows out of range, and the carry.
     """
-    lent = np.empty(guaranteed.shape, np.int64)
+    lent = np.empty((guaranteed.shape[0], guaranteed.shape[1]), np.int64)
     for t in range(len(demands)):
         carry = settle(
             current,
