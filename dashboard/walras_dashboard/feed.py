@@ -13,7 +13,6 @@ import threading
 from typing import TYPE_CHECKING, Protocol
 
 from walras.resources.contract import GROUP
-from walras_cli.cluster.connection import resource
 from walras_service.api_errors import ApiError
 
 if TYPE_CHECKING:
@@ -122,7 +121,7 @@ class Feed:
                 if error.reason not in {"forbidden", "missing"}:
                     raise
                 where = f" in namespace {namespace}" if namespace else ""
-                refused = refused or f"list {resource(self._kind)}{where}"
+                refused = refused or f"list {self._kind.resource}{where}"
                 missing = error.reason == "missing"
                 if missing and self._kind.group == GROUP:
                     raise

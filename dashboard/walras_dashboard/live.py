@@ -29,7 +29,6 @@ from walras_cli.cluster.connection import (
     JOBS,
     MARKETS,
     NODE_ALLOCATIONS,
-    resource,
 )
 from walras_cli.cluster.explain.pages import pods_of
 from walras_cli.cluster.facts import ApiObject, Facts, Leases, node_of, operator_namespace
@@ -418,7 +417,7 @@ class Live:
             if error.reason != "forbidden":
                 raise
             found = Leases()
-            right = f"list {resource(LEASES)} in namespace {operator_namespace(status)}"
+            right = f"list {LEASES.resource} in namespace {operator_namespace(status)}"
         with self._lock:
             changed = right != self._withheld.pop("leases", None)
             if right is not None:

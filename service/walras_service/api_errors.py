@@ -6,10 +6,6 @@ import contextlib
 import json
 from typing import TYPE_CHECKING, Literal
 
-from kubernetes.client import ApiException
-from kubernetes.config import ConfigException
-from urllib3.exceptions import HTTPError
-
 from walras.resources.contract import API_VERSION
 
 if TYPE_CHECKING:
@@ -81,6 +77,11 @@ def explained(host: str, method: str, path: str) -> Iterator[None]:
     Raises:
         ApiError: The body raised an exception.
     """
+    # These take a third of a second, and commands that ask no cluster know this module, too.
+    from kubernetes.client import ApiException
+    from kubernetes.config import ConfigException
+    from urllib3.exceptions import HTTPError
+
     try:
         yield
     except ApiException as error:

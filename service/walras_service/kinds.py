@@ -32,6 +32,11 @@ class Kind:
         """Value of ``apiVersion`` in documents."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
+    @property
+    def resource(self) -> str:
+        """What kubectl calls the kind."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """Return the path of all objects of the kind, or of one object or its subresource."""
         parts = [f"apis/{self.group}" if self.group else "api", self.version]

@@ -63,7 +63,7 @@ def test_a_plugin_adds_a_command_and_replaces_none(monkeypatch: pytest.MonkeyPat
     listed = CliRunner().invoke(main, ["--help"]).output
     assert "  audit " in listed
     assert "simulate" not in listed
-    assert "Compile" in CliRunner().invoke(main, ["audit", "--help"]).output
+    assert "Measure how COMMAND" in CliRunner().invoke(main, ["audit", "--help"]).output
     assert "users, jobs and nodes" in CliRunner().invoke(main, ["top", "--help"]).output
     assert "No such command" in CliRunner().invoke(main, ["simulate"]).output
 

@@ -149,7 +149,6 @@ def seen_of(cluster: Cluster, namespace: str) -> Seen:
         JOBS,
         MARKETS,
         NODE_ALLOCATIONS,
-        resource,
     )
     from walras_service.api_errors import ApiError
     from walras_service.kinds import NAMESPACES, PODS, Kind
@@ -163,7 +162,7 @@ def seen_of(cluster: Cluster, namespace: str) -> Seen:
                 return list(cluster.every(kind, where, labelSelector=labels))
             except ApiError as error:
                 if error.reason == "forbidden":
-                    withheld.append(f"list {resource(kind)}")
+                    withheld.append(f"list {kind.resource}")
                     return []
                 if error.reason not in {"missing", "unsupported"} or kind.group == GROUP:
                     raise

@@ -10,16 +10,6 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kubernetes.client import Configuration
-from kubernetes.config import (
-    ConfigException,
-    list_kube_config_contexts,
-    load_incluster_config,
-    load_kube_config,
-)
-from yaml import YAMLError
-
-from walras_service.api import Api
 from walras_service.api_errors import ApiError, explained, refusal
 from walras_service.failures import BadInput, Failure
 from walras_service.kinds import OURS, Kind
@@ -27,6 +17,7 @@ from walras_service.kinds import OURS, Kind
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from kubernetes.client import Configuration
     from urllib3 import BaseHTTPResponse
 
     from walras_cli.cluster.options import Target
@@ -36,14 +27,6 @@ JOBS = OURS["MarketJob"]
 MARKETS = OURS["Market"]
 NODE_ALLOCATIONS = OURS["NodeAllocation"]
 PROFILES = OURS["SpeedupProfile"]
-
-NODE_METRICS = Kind("metrics.k8s.io", "v1beta1", "nodes")
-POD_METRICS = Kind("metrics.k8s.io", "v1beta1", "pods", namespaced=True)
-
-
-def resource(kind: Kind) -> str:
-    """Return what kubectl calls a kind."""
-    return f"{kind.plural}.{kind.group}" if kind.group else kind.plural
 
 
 Document = dict[str, Any]
@@ -82,6 +65,8 @@ class Cluster:
     ) -> None:
         self.namespace = namespace
         self.now = datetime.now(UTC)
+        from walras_service.api import Api  # a third of a second, which many commands never need
+
         self._api = Api(found, "walras", connections, headers)
 
     @property
@@ -205,6 +190,10 @@ def connect(target: Target, connections: int = CONNECTIONS) -> Cluster:
         BadInput: There is no such file or context.
         Failure: This is a pod without a ServiceAccount.
     """
+    from kubernetes.client import Configuration
+    from kubernetes.config import ConfigException, load_kube_config
+    from yaml import YAMLError
+
     file = target.kubeconfig or os.environ.get("KUBECONFIG") or str(Path("~/.kube/config"))
     known = any(Path(each).expanduser().is_file() for each in file.split(os.pathsep))
     if not known and not target.kubeconfig and "KUBERNETES_SERVICE_HOST" in os.environ:
@@ -222,6 +211,8 @@ def connect(target: Target, connections: int = CONNECTIONS) -> Cluster:
 
 
 def _namespace_of_context(file: str, wanted: str | None) -> str:
+    from kubernetes.config import list_kube_config_contexts
+
     contexts, current = list_kube_config_contexts(file)
     by_name = {each["name"]: each for each in contexts}
     if wanted is not None and wanted not in by_name:
@@ -232,6 +223,9 @@ def _namespace_of_context(file: str, wanted: str | None) -> str:
 
 
 def _in_pod(target: Target, connections: int) -> Cluster:
+    from kubernetes.client import Configuration
+    from kubernetes.config import ConfigException, load_incluster_config
+
     found = Configuration()
     try:
         load_incluster_config(client_configuration=found)

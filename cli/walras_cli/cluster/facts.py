@@ -28,7 +28,6 @@ from walras_cli.cluster.connection import (
     JOBS,
     MARKETS,
     NODE_ALLOCATIONS,
-    resource,
 )
 from walras_cli.cluster.use import NOT_ASKED, Use, use_of
 from walras_service.api_errors import ApiError
@@ -133,7 +132,7 @@ T = TypeVar("T")
 
 Wanted = Literal["entitlements", "jobs", "allocations", "market", "nodes", "leases", "use"]
 
-RIGHT_TO_ENTITLEMENTS = f"list {resource(ENTITLEMENTS)}"
+RIGHT_TO_ENTITLEMENTS = f"list {ENTITLEMENTS.resource}"
 
 _MAIN: tuple[Wanted, ...] = ("entitlements", "jobs", "allocations", "nodes")
 """Without any of these there is nothing to show."""
@@ -334,7 +333,7 @@ class _Asking:
             return ApiObject.read(self._cluster.get(MARKETS.path(name=MARKET_NAME)), MarketStatus)
 
         try:
-            return self._allowed(ask, f"get {resource(MARKETS)}")
+            return self._allowed(ask, f"get {MARKETS.resource}")
         except ApiError as error:
             if error.reason != "missing":
                 raise
@@ -344,7 +343,7 @@ class _Asking:
         status = MarketStatus() if market is None else market.status
         return self._allowed(
             lambda: Leases.of(self._cluster, status),
-            f"list {resource(LEASES)} in namespace {operator_namespace(status)}",
+            f"list {LEASES.resource} in namespace {operator_namespace(status)}",
         )
 
     def use(self) -> Use | None:
@@ -354,7 +353,7 @@ class _Asking:
         where = f" in namespace {namespace}" if namespace else ""
         return self._allowed(
             lambda: list(self._cluster.every(kind, namespace, labelSelector=labels)),
-            f"list {resource(kind)}{where}",
+            f"list {kind.resource}{where}",
         )
 
     def _allowed(self, ask: Callable[[], T], right: str) -> T | None:

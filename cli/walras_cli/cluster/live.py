@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from walras.resources.market import MarketStatus
-from walras_cli.cluster.connection import CONNECTIONS, resource
+from walras_cli.cluster.connection import CONNECTIONS
 from walras_cli.cluster.facts import Leases
 from walras_operator.runtime.kinds import Scope
 from walras_operator.runtime.mirror import Mirror
@@ -45,7 +45,7 @@ def world_of(cluster: Cluster) -> World:
         except ApiError as error:
             if error.reason != "forbidden":
                 raise
-            return f"list {resource(watched.kind)}"
+            return f"list {watched.kind.resource}"
         return None
 
     with ThreadPoolExecutor(CONNECTIONS) as pool:

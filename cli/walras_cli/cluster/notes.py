@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from walras.resources.market import MarketSpec, MarketStatus
-from walras_cli.cluster.connection import MARKETS, resource
 from walras_cli.cluster.facts import operator_namespace
 from walras_cli.cluster.figures import is_behind
+from walras_service.kinds import OURS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ EPOCHS = 10**9
 """Epochs in a leader term (`walras_operator.runtime.lease`): an epoch divided by it is the term."""
 
 MOST_NAMED = 3
-RIGHT_TO_MARKET = f"get {resource(MARKETS)}"
+RIGHT_TO_MARKET = f"get {OURS['Market'].resource}"
 
 
 def warnings_of(facts: Facts) -> tuple[str, ...]:

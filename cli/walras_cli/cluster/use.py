@@ -11,14 +11,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walras.resources.cluster import quantity
-from walras_cli.cluster.connection import NODE_METRICS, POD_METRICS
 from walras_service.api_errors import ApiError
+from walras_service.kinds import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from walras_cli.cluster.connection import Cluster
-    from walras_service.kinds import Kind
+
+NODE_METRICS = Kind("metrics.k8s.io", "v1beta1", "nodes")
+POD_METRICS = Kind("metrics.k8s.io", "v1beta1", "pods", namespaced=True)
 
 
 class Used(NamedTuple):

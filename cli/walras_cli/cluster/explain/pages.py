@@ -11,7 +11,7 @@ from rich.text import Text
 
 from walras.resources.parse import ResourceError, parse_object
 from walras.resources.speedup_profile import SpeedupProfileStatus
-from walras_cli.cluster.connection import JOBS, PROFILES, require_namespace, resource
+from walras_cli.cluster.connection import JOBS, PROFILES, require_namespace
 from walras_cli.cluster.explain.bids import bids_of
 from walras_cli.cluster.explain.cluster import ClusterExplanation, explain_cluster
 from walras_cli.cluster.explain.job import JobExplanation, explain_job
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 
 Explanation = JobExplanation | UserExplanation | NodeExplanation | ClusterExplanation
 
-RIGHT_TO_JOBS = f"list {resource(JOBS)}"
-RIGHT_TO_NODES = f"list {resource(NODES)}"
-RIGHT_TO_PODS = f"list {resource(PODS)}"
+RIGHT_TO_JOBS = f"list {JOBS.resource}"
+RIGHT_TO_NODES = f"list {NODES.resource}"
+RIGHT_TO_PODS = f"list {PODS.resource}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def _program(
             return None, ()
         if error.reason != "forbidden":
             raise
-        right = f"get {resource(PROFILES)} in namespace {job.namespace}"
+        right = f"get {PROFILES.resource} in namespace {job.namespace}"
         return None, (f"penalties are not shown, since you have no right to {right}",)
     return ApiObject.read(found, SpeedupProfileStatus), ()
 
