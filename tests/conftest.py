@@ -89,7 +89,7 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what only `make verify` runs, and skip it where its need is not met."""
     for item in items:
-        if COMPILED is None and item.get_closest_marker("compiled"):
+        if COMPILED is None and item.get_closest_marker("long"):
             item.add_marker(pytest.mark.skip(reason="takes minutes with uncompiled kernels"))
         stages = [name for name in NEEDS if item.get_closest_marker(name)]
         if stages:

@@ -35,8 +35,8 @@ MODULE = "walras._kernels"
 BESIDE_SOURCE = ROOT / "core" / "walras"
 
 MISSING = (
-    "Kernels run uncompiled: a market of 2 400 jobs takes 150 ms instead of 3. With a C compiler and "
-    "Python.h (gcc and python3-dev on Debian), `make clean setup` compiles them."
+    "Kernels run uncompiled: a market of 2 400 jobs takes 150 ms instead of 3. With a C compiler "
+    "and Python.h (gcc and python3-dev on Debian), `make clean setup` compiles them."
 )
 
 SCALARS = {"float": "double", "int": "long long", "bool": "bint"}
@@ -49,14 +49,14 @@ ARRAYS = {  # names in `walras._arrays`
     "IntegerCube": "long long[:, :, ::1]",
     "Indices": "unsigned int[::1]",
     "IndexTable": "unsigned int[:, ::1]",
-    "Bools": "char[::1]",
+    "Bools": "unsigned char[::1]",
 }
 DTYPES = {
     "np.float64": "double",
     "np.int64": "long long",
     "np.uint32": "unsigned int",
     "np.int32": "int",
-    "np.bool_": "char",
+    "np.bool_": "unsigned char",
 }
 FUNCTIONS = {
     "np.sqrt": "sqrt",
@@ -77,6 +77,7 @@ HEAD = """\
 # cython: language_level=3, boundscheck=False, wraparound=False
 # cython: initializedcheck=False, cdivision=True, cpow=True, binding=False
 from libc.math cimport exp, floor, isnan, log, sqrt
+from libc.stdlib cimport free, malloc
 cdef double INFINITE = float("inf")
 import numpy as np
 
@@ -93,15 +94,92 @@ cdef inline bint as_bool(bint x) noexcept nogil:
     return x
 """
 
-ALLOCATORS = """
-cdef {type}[::1] {name}_1(Py_ssize_t a, {type} value) with gil:
-    return np.full(a, value, "{code}")
+MEMORY = """
+cdef extern from *:
+    \"\"\"
+    struct block {struct block *before; long double aligned[];};
+    static struct block *newest = NULL;  /* kernels keep the GIL: one runs at a time */
 
-cdef {type}[:, ::1] {name}_2(Py_ssize_t a, Py_ssize_t b, {type} value) with gil:
-    return np.full((a, b), value, "{code}")
+    static void *take(size_t bytes) {
+        struct block *taken = malloc(sizeof(struct block) + bytes);
+        if (!taken) Py_FatalError("no memory left for a kernel's arrays");
+        taken->before = newest;
+        newest = taken;
+        return taken + 1;
+    }
+
+    static void give_back(struct block **mark) {
+        while (newest != *mark) {
+            struct block *taken = newest;
+            newest = taken->before;
+            free(taken);
+        }
+    }
+
+    #define MARK __attribute__((cleanup(give_back))) struct block *
+    #define VIEW (struct __pyx_memoryview_obj *)Py_None  /* nobody counts references to it */
+    #define new_1(size, a) \\
+        ((__Pyx_memviewslice){VIEW, take((size) * (a)), {a}, {size}, {-1}})
+    #define new_2(size, a, b) \\
+        ((__Pyx_memviewslice){VIEW, take((size) * (a) * (b)), {a, b}, {(size) * (b), size}, {-1, -1}})
+    \"\"\"
+    ctypedef void *Mark "MARK"
+    Mark newest
+"""
+"""Memory of the arrays that kernels make, without the 2 us that NumPy takes for one.
+
+A kernel that makes arrays, or calls one that returns an array, marks the newest block when it is
+called. The C compiler sees to it that newer ones are freed at each of its ends. A kernel that
+returns an array marks none, and leaves all that it makes to its caller.
 """
 
-CODES = {"double": "d", "long long": "q", "unsigned int": "I", "int": "i", "char": "b"}
+ALLOCATORS = """
+cdef extern from *:
+    {type}[::1] new_1_{name} "new_1"(size_t, Py_ssize_t) noexcept nogil
+    {type}[:, ::1] new_2_{name} "new_2"(size_t, Py_ssize_t, Py_ssize_t) noexcept nogil
+
+cdef inline {type}[::1] {name}_1(Py_ssize_t a) noexcept nogil:
+    return new_1_{name}(sizeof({type}), a)
+
+cdef inline {type}[:, ::1] {name}_2(Py_ssize_t a, Py_ssize_t b) noexcept nogil:
+    return new_2_{name}(sizeof({type}), a, b)
+
+cdef inline {type}[::1] full_{name}_1(Py_ssize_t a, {type} value) noexcept nogil:
+    cdef {type}[::1] made = {name}_1(a)
+    cdef Py_ssize_t place
+    for place in range(a):
+        made[place] = value
+    return made
+
+cdef inline {type}[:, ::1] full_{name}_2(Py_ssize_t a, Py_ssize_t b, {type} value) noexcept nogil:
+    cdef {type}[:, ::1] made = {name}_2(a, b)
+    cdef Py_ssize_t row, place
+    for row in range(a):
+        for place in range(b):
+            made[row, place] = value
+    return made
+
+cdef object numpy_{name}_1(const {type}[::1] made):
+    result = np.empty(made.shape[0], "{code}")
+    cdef {type}[::1] copy = result
+    cdef Py_ssize_t place
+    for place in range(made.shape[0]):
+        copy[place] = made[place]
+    return result
+
+cdef object numpy_{name}_2(const {type}[:, ::1] made):
+    result = np.empty((made.shape[0], made.shape[1]), "{code}")
+    cdef {type}[:, ::1] copy = result
+    cdef Py_ssize_t row, place
+    for row in range(made.shape[0]):
+        for place in range(made.shape[1]):
+            copy[row, place] = made[row, place]
+    return result
+"""
+
+MARK = "cdef Mark mark = newest"
+
+CODES = {"double": "d", "long long": "q", "unsigned int": "I", "int": "i", "unsigned char": "?"}
 
 
 class KernelError(Exception):
@@ -178,7 +256,7 @@ class Kernel:
         self.node = node
         self.symbol = f"{module.name}.{node.name}".replace(".", "__")
         self.written: set[str] = set()
-        self.may_raise = False
+        self.makes_arrays = False
 
     @cached_property
     def parameters(self) -> list[Parameter]:
@@ -214,13 +292,18 @@ class Kernel:
         return [] if returns is None or ast.unparse(returns) == "None" else [ast.unparse(returns)]
 
     @property
+    def returns_arrays(self) -> bool:
+        """Whether what it returns is an array, or has arrays in it."""
+        return any(each in ARRAYS for each in self.results)
+
+    @property
     def c_result(self) -> str:
         """C type of what it returns."""
         if not self.results:
             return "void"
         if len(self.results) == 1:
             return self._c_type(self.results[0])
-        if any(each in ARRAYS for each in self.results):
+        if self.returns_arrays:
             return "object"
         return f"({', '.join(self._c_type(each) for each in self.results)})"
 
@@ -255,13 +338,13 @@ class Program:
     def _find_written(self) -> None:
         """Find the arrays that each kernel writes, and which kernels make new ones."""
         before = -1
-        while before != (before := sum(len(k.written) + k.may_raise for k in self.kernels)):
+        while before != (before := sum(len(each.written) for each in self.kernels)):
             for each in self.kernels:
                 _Writes(self, each).visit(each.node)
 
     def source(self) -> str:
         """Return the Cython module."""
-        parts = [HEAD]
+        parts = [HEAD, MEMORY]
         parts += [
             ALLOCATORS.format(type=type_, name=_new(type_), code=code)
             for type_, code in CODES.items()
@@ -296,13 +379,13 @@ class _Writes(ast.NodeVisitor):
         called = ast.unparse(node.func)
         other = self.program.kernel(self.kernel.module, called)
         if other is not None:
-            self.kernel.may_raise |= other.may_raise
+            self.kernel.makes_arrays |= other.returns_arrays
             for argument, parameter in zip(node.args, other.parameters, strict=True):
                 for name in parameter.types:
                     if name in other.written:
                         self._note(argument, name.removeprefix(parameter.name))
         elif called in ALLOCATED:
-            self.kernel.may_raise = True
+            self.kernel.makes_arrays = True
         self.generic_visit(node)
 
     def _note(self, node: ast.expr, suffix: str = "") -> None:
@@ -374,13 +457,23 @@ class _Body(ast.NodeTransformer):
         return node
 
     def _new(self, called: str, node: ast.Call) -> ast.expr:
-        """Return the call of an allocator; memory is always filled, with 0 if with nothing else."""
+        """Return the call of an allocator."""
         arguments = [self.visit(each) for each in node.args]
-        filled = called == "np.full"
         shape = arguments[0].elts if isinstance(arguments[0], ast.Tuple) else arguments[:1]
-        value = arguments[1] if filled else ast.Constant(1 if called == "np.ones" else 0)
         type_ = _dtype(called, node.args)
-        return ast.Call(ast.Name(f"{_new(type_)}_{len(shape)}"), [*shape, value], [])
+        name = f"{_new(type_)}_{len(shape)}"
+        if called == "np.empty":
+            return ast.Call(ast.Name(name), shape, [])
+        value = {"np.zeros": ast.Constant(0), "np.ones": ast.Constant(1)}.get(called)
+        return ast.Call(ast.Name(f"full_{name}"), [*shape, value or arguments[1]], [])
+
+    def visit_Return(self, node: ast.Return) -> ast.stmt:
+        """Let Python's tuples hold NumPy's arrays."""
+        self.generic_visit(node)
+        if self.kernel.c_result == "object" and isinstance(node.value, ast.Tuple):
+            parts = zip(node.value.elts, self.kernel.results, strict=True)
+            node.value.elts = [_to_numpy(each, annotation) for each, annotation in parts]
+        return node
 
     def visit_For(self, node: ast.For) -> list[ast.stmt]:
         """Let loops over the entries of an array count them."""
@@ -509,7 +602,7 @@ def _element(array: str, indices: int) -> str:
     left = axes.count(":, ") + 1 - indices
     if left:
         return f"{element}[{':, ' * (left - 1)}::1]"
-    return {"double": "double", "char": "bint"}.get(element.removeprefix("const "), "long long")
+    return {"double": "double", "unsigned char": "bint"}.get(element.removeprefix("const "), "long long")
 
 
 def _wider(one: str, other: str) -> str:
@@ -566,9 +659,7 @@ def _signature(kernel: Kernel) -> str:
         f"{'const ' if '[' in type_ and name not in kernel.written else ''}{type_} {name}"
         for name, type_ in kernel.flat.items()
     ]
-    end = "nogil" if kernel.may_raise else "noexcept nogil"
-    if kernel.c_result == "object":
-        end = ""
+    end = "" if kernel.c_result == "object" else "noexcept nogil"
     return f"{kernel.c_result} c_{kernel.symbol}({', '.join(parameters)}) {end}"
 
 
@@ -579,6 +670,8 @@ def _c_function(program: Program, kernel: Kernel) -> str:
     lines = [each for old in body for each in _statements(writer.visit(old))]
     text = ast.unparse(ast.fix_missing_locations(ast.Module(lines, [])))
     declared = [f"cdef {type_} {name}" for name, type_ in writer.local.items()]
+    if kernel.makes_arrays and not kernel.returns_arrays:
+        declared.append(MARK)
     return "\n    ".join([f"\ncdef {_signature(kernel)}:", *declared, *text.split("\n")])
 
 
@@ -586,27 +679,23 @@ def _entry(kernel: Kernel) -> str:
     """Return the function that Python calls."""
     arguments = []
     for each in kernel.parameters:
-        for position, type_ in enumerate(each.types.values()):
-            text = f"{each.name}.{each.fields[position]}" if each.fields else each.name
-            arguments.append(f"{text}.view('b')" if type_.startswith("char") else text)
+        arguments += [f"{each.name}.{field}" for field in each.fields] or [each.name]
     call = f"c_{kernel.symbol}({', '.join(arguments)})"
-    if any(each in ARRAYS for each in kernel.results):
-        whole = len(kernel.results) == 1
-        parts = [
-            _to_numpy("result" if whole else f"result[{place}]", each)
-            for place, each in enumerate(kernel.results)
-        ]
-        call = f"result = {call}\n    return {', '.join(parts)}"
-    else:
-        call = f"return {call}"
+    body = [f"return {call}"]
+    if kernel.returns_arrays:
+        body = [MARK, *body]
+        if kernel.c_result != "object":
+            body[-1] = "return " + ast.unparse(_to_numpy(_expression(call), kernel.results[0]))
     names = ", ".join(each.name for each in kernel.parameters)
-    return f"\ndef {kernel.symbol}({names}):\n    {call}"
+    return "\n    ".join([f"\ndef {kernel.symbol}({names}):", *body])
 
 
-def _to_numpy(text: str, annotation: str) -> str:
+def _to_numpy(value: ast.expr, annotation: str) -> ast.expr:
+    """Return the expression of what Python gets for a value: a copy if it is an array."""
     if annotation not in ARRAYS:
-        return text
-    return f"np.asarray({text})" + (".view('?')" if annotation == "Bools" else "")
+        return value
+    element, _, axes = ARRAYS[annotation].partition("[")
+    return ast.Call(ast.Name(f"numpy_{_new(element)}_{axes.count(':, ') + 1}"), [value], [])
 
 
 def compile_into(folder: Path) -> Path:
