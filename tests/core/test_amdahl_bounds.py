@@ -275,6 +275,7 @@ def test_the_residual_sees_each_kind_of_violation() -> None:
     assert residual(found.prices * wrong, found.cores) > 1e-3
 
 
+@pytest.mark.long
 def test_a_warm_start_takes_fewer_passes() -> None:
     """One job in a hundred changed its parallel fraction; with bounds and without."""
     market = draw_population(1000, 1.0, 12, seed=7)

@@ -221,6 +221,7 @@ def test_the_papers_stopping_rule_stops_early_and_says_so() -> None:
     assert early.price_error >= off * 0.99
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("iterations", "least", "most"), [(10, 5e-2, 2e-1), (52, 3e-3, 3e-2), (2000, 1e-5, 3e-4)]
 )

@@ -76,6 +76,7 @@ def outcomes() -> list[tuple[Floats, dict[str, Colocation]]]:
     return result
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("alpha", [0.0, 0.01, 0.02, 0.05])
 def test_random_marriage_has_the_fewest_blocking_pairs_of_what_always_has_a_solution(
     outcomes: list[tuple[Floats, dict[str, Colocation]]], alpha: float
@@ -91,6 +92,7 @@ def test_random_marriage_has_the_fewest_blocking_pairs_of_what_always_has_a_solu
         assert all(marriage <= 0.1 * other for other in count.values())
 
 
+@pytest.mark.long
 def test_roommates_are_more_stable_than_random_marriage(
     outcomes: list[tuple[Floats, dict[str, Colocation]]],
 ) -> None:
@@ -112,6 +114,7 @@ def test_roommates_are_more_stable_than_random_marriage(
     assert (of_roommates < of_marriage).all()
 
 
+@pytest.mark.long
 def test_stable_policies_cost_about_as_much_as_greedy(
     outcomes: list[tuple[Floats, dict[str, Colocation]]],
 ) -> None:
@@ -126,6 +129,7 @@ def test_stable_policies_cost_about_as_much_as_greedy(
         assert max(ratio) < 1.1
 
 
+@pytest.mark.long
 def test_stable_policies_cost_about_as_much_as_greedy_in_every_mix_of_jobs() -> None:
     """Cooper VI-B, Fig. 11: and less than CO's; all lose most under Beta-High.
 

@@ -129,6 +129,7 @@ def test_equal_costs_go_by_index() -> None:
     assert result.proposer_of.tolist() == [0, 1, 2, ALONE]
 
 
+@pytest.mark.long
 def test_two_thousand_who_agree_on_everything_make_the_most_proposals_that_can_be() -> None:
     """The last proposer to come in is the most wanted, so all before it pass on each time."""
     size = 2000

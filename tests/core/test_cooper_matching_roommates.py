@@ -159,6 +159,7 @@ def test_the_matching_library_finds_stable_solutions_of_the_same_worlds() -> Non
     assert 3 < unsolvable < 20
 
 
+@pytest.mark.long
 def test_two_thousand_agents_with_one_opinion_are_paired_from_the_top() -> None:
     wanted = np.tile(np.arange(2000.0), (2000, 1))
     result = find_roommates(wanted)

@@ -335,6 +335,7 @@ def averages(users: int, *, correlated: bool) -> list[float]:
     ]
 
 
+@pytest.mark.long
 def test_ten_populations_of_uniform_tastes_average_the_published_numbers() -> None:
     """Section 7.1, left of Fig. 2: efficiency about 0.9 whatever the users, uniformity > 0.7."""
     for users in (5, 20, 80, 250):
@@ -344,6 +345,7 @@ def test_ten_populations_of_uniform_tastes_average_the_published_numbers() -> No
         assert content > 0.9999
 
 
+@pytest.mark.long
 def test_ten_populations_of_correlated_tastes_average_the_published_numbers() -> None:
     """Section 7.1, right of Fig. 2: efficiency falls from about .92 to .86, uniformity to .63."""
     kept, even, content = np.transpose([averages(n, correlated=True) for n in (10, 40, 100, 250)])
@@ -383,6 +385,7 @@ def test_correlated_tastes_lose_more_than_the_abstract_says(users: int) -> None:
     assert 0.94 <= envy_freeness(market, result.shares) <= 1
 
 
+@pytest.mark.long
 def test_correlated_tastes_break_the_abstracts_bounds() -> None:
     """Abstract and section 1: > 0.90, > 0.65, > 0.97 "independent of the number of users"."""
     seen = []
@@ -434,6 +437,7 @@ def test_limited_parallelism_converges_with_little_or_much_competition(
     assert efficiency(market, result.shares) >= 0.85
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("users", "parallelism"), [(20, 5), (30, 5), (7, 20)])
 def test_limited_parallelism_with_about_two_users_a_machine_may_not_settle(
     users: int, parallelism: int
