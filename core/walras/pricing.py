@@ -31,6 +31,9 @@ ROUNDING = 1e-9
 GAIN = 1e-3
 """Largest part of its utility that a user may gain by other bids at a Nash equilibrium."""
 
+UNBOUNDED = float("inf")
+"""Error of prices for which no bound is proven."""
+
 
 class Bounds(NamedTuple):
     """Fewest and most cores of each job, shape (k,); 0 and infinity stand for no bound."""
@@ -125,15 +128,8 @@ def _amdahl_bidding(market: AmdahlMarket, bounds: Bounds, tolerance: float) -> P
         # which rounding then enforces, is better than none.
         found = find_equilibrium(market, tolerance=tolerance)
         solver = f"{found.solver}, bounds at rounding"
-    return PricingResult(
-        found.cores,
-        found.prices,
-        solver,
-        found.iterations,
-        found.price_error,
-        found.residual,
-        found.converged,
-    )
+    figures = found.iterations, found.price_error, found.residual, found.converged
+    return PricingResult(found.cores, found.prices, solver, *figures)
 
 
 def _proportional_sharing(market: AmdahlMarket, bounds: Bounds) -> PricingResult:
@@ -144,15 +140,8 @@ def _proportional_sharing(market: AmdahlMarket, bounds: Bounds) -> PricingResult
 
 def _best_response(market: AmdahlMarket, tolerance: float) -> PricingResult:
     found = find_nash_equilibrium(market, tolerance=tolerance)
-    return PricingResult(
-        found.cores,
-        found.prices,
-        "best responses in turn",
-        found.iterations,
-        float("inf"),
-        found.gain,
-        found.converged,
-    )
+    figures = found.iterations, UNBOUNDED, found.gain, found.converged
+    return PricingResult(found.cores, found.prices, "best responses in turn", *figures)
 
 
 def _without_prices(found: Optimum) -> PricingResult:
@@ -170,29 +159,15 @@ def _price_anticipating(market: AmdahlMarket, parallelism: Integers | None) -> P
     shares[:, servers] = found.shares
     prices = np.zeros(len(market.capacities))
     prices[servers] = found.prices / market.capacities[servers]
-    return PricingResult(
-        _to_jobs(market, users, shares),
-        prices,
-        found.solver,
-        found.iterations,
-        float("inf"),
-        found.gain,
-        found.converged,
-    )
+    figures = found.iterations, UNBOUNDED, found.gain, found.converged
+    return PricingResult(_to_jobs(market, users, shares), prices, found.solver, *figures)
 
 
 def _auction(market: AmdahlMarket, auctioned: AuctionResults) -> PricingResult:
     paid = market.sum_by_server(auctioned.spends) / market.capacities
-    return PricingResult(
-        auctioned.cores,
-        paid,
-        "auctions by bids in turn",
-        auctioned.iterations,
-        float("inf"),
-        auctioned.gain,
-        auctioned.converged,
-        auctioned.spends,
-    )
+    figures = auctioned.iterations, UNBOUNDED, auctioned.gain, auctioned.converged
+    solver = "auctions by bids in turn"
+    return PricingResult(auctioned.cores, paid, solver, *figures, auctioned.spends)
 
 
 def _linear(market: AmdahlMarket) -> tuple[Integers, Integers, Floats]:
