@@ -52,7 +52,7 @@ def admit(snapshot: Snapshot) -> Admitted:
     """
     check_tree(snapshot.entitlements)
     access = AccessPolicy(snapshot.entitlements)
-    nodes = {node.name for node in snapshot.nodes if node.cores > 0}
+    nodes = {node.name for node in snapshot.selling}
     jobs: list[Job] = []
     refused: list[Refusal] = []
     for job in snapshot.jobs:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from walras._arrays import Floats, Integers
-    from walras.snapshot import Job, Policy, Snapshot
+    from walras.admission import Admitted
+    from walras.snapshot import Job, JobKey, Policy, Snapshot
 
     Penalties = Mapping[tuple[str, str], float]
 
@@ -41,12 +43,18 @@ MAX_PROGRAMS = 2000
 several groups."""
 
 
-class PlacementResult(NamedTuple):
-    """Jobs that have a node now, the pairs that were made, and the jobs that wait."""
+class Placed(NamedTuple):
+    """Jobs that take part in the market, each with a node, and what became of the others.
+
+    Attributes:
+        refused: Jobs that were not admitted, then those that wait for a node.
+        losses: What interference takes from the fractions of jobs, a sentence for each by key.
+    """
 
     jobs: tuple[Job, ...]
-    pairings: tuple[Pairing, ...]
-    waiting: tuple[Refusal, ...]
+    refused: tuple[Refusal, ...]
+    pairings: tuple[Pairing, ...] = ()
+    losses: Mapping[JobKey, str] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -72,7 +80,7 @@ class _MatchingRound:
         ]
 
 
-def place_waiting_jobs(jobs: Sequence[Job], snapshot: Snapshot, policy: Policy) -> PlacementResult:
+def place_waiting_jobs(admitted: Admitted, snapshot: Snapshot, policy: Policy) -> Placed:
     """Assign a node to jobs without one, in pairs.
 
     1. Follow partners: send a job to the node that its partner was already sent to.
@@ -82,16 +90,17 @@ def place_waiting_jobs(jobs: Sequence[Job], snapshot: Snapshot, policy: Policy) 
     4. Advise jobs that would gain by another co-runner.
 
     Args:
-        jobs: Jobs that were admitted; those with a node keep it.
+        admitted: Jobs that were admitted, of which those with a node keep it, and the others.
         snapshot: Snapshot with the nodes, the measured penalties, and whether to match now.
         policy: Rule of colocation.
 
     Raises:
         DisutilityError: A penalty is above 1, or not a finite number.
     """
+    jobs = admitted.jobs
     agents = [job for job in jobs if not job.node]
     if not agents:
-        return PlacementResult(tuple(jobs), (), ())
+        return Placed(*admitted)
     round_ = _MatchingRound(agents)
     any_avoids = any(job.placement.avoids for job in jobs)
     open_ = [node for node in snapshot.nodes if node.name not in snapshot.frozen]
@@ -102,7 +111,7 @@ def place_waiting_jobs(jobs: Sequence[Job], snapshot: Snapshot, policy: Policy) 
         round_.reasons.update((number, reason) for number in round_.left())
     else:
         _match(round_, sockets, snapshot.penalties, policy)
-    return _result(jobs, round_)
+    return _result(admitted, round_)
 
 
 def expected_losses(jobs: Sequence[Job], penalties: Penalties) -> Beliefs:
@@ -415,10 +424,10 @@ def _pairing(
     )
 
 
-def _result(jobs: Sequence[Job], round_: _MatchingRound) -> PlacementResult:
+def _result(admitted: Admitted, round_: _MatchingRound) -> Placed:
     placed, waiting = [], []
     number = 0
-    for job in jobs:
+    for job in admitted.jobs:
         if job.node:
             placed.append(job)
             continue
@@ -427,4 +436,4 @@ def _result(jobs: Sequence[Job], round_: _MatchingRound) -> PlacementResult:
         else:
             waiting.append(Refusal(job.namespace, job.name, round_.reasons[number], job.pod))
         number += 1
-    return PlacementResult(tuple(placed), tuple(round_.pairings), tuple(waiting))
+    return Placed(tuple(placed), (*admitted.refused, *waiting), tuple(round_.pairings))

@@ -10,7 +10,7 @@ import numpy as np
 from walras._segments import group
 from walras.apportion import Apportionment, weights_of, whole_floors
 from walras.rounding import round_cores
-from walras.sale_units import kept_parts
+from walras.sale_units import pooled_parts
 from walras.snapshot import Holding, identity
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def current_division(
     whole = _by_part(np.maximum(own, 0), units, target)
     small = whole == 0
     server = units.market.server
-    sharing = small & kept_parts(units, len(jobs), target._replace(whole=whole))
+    sharing = pooled_parts(units, target._replace(whole=whole))
     shared = np.zeros(len(units.node), np.int64)
     np.maximum.at(shared, server[sharing], pool[units.job[sharing]])
     weights = weights_of(server, target.quota, small)
@@ -66,7 +66,7 @@ def current_division(
     bad = (whole > units.most) | (whole < _fewest(units, target))
     bad |= sharing & ((pool[units.job] != apportioned.shared) | (pool[units.job] < 1))
     bad |= _others_were_there(held, jobs, own)[units.job]
-    wrong = _does_not_fit(units, apportioned, target, len(jobs))
+    wrong = _does_not_fit(units, apportioned, target)
     wrong[server[bad]] = True
     possible = np.ones(int(units.node.max(initial=-1)) + 1, np.bool_)
     possible[units.node[wrong]] = False
@@ -103,22 +103,19 @@ def _fewest(units: UnitMarket, target: Apportionment) -> Integers:
     return np.minimum(least, target.whole)
 
 
-def _does_not_fit(
-    units: UnitMarket, apportioned: Apportionment, target: Apportionment, jobs: int
-) -> Bools:
+def _does_not_fit(units: UnitMarket, apportioned: Apportionment, target: Apportionment) -> Bools:
     """Return whether more cores are held of each server than it has, or fewer than are sold."""
     server, servers = units.market.server, len(units.node)
-    held, pool = _sold(units, apportioned, jobs)
-    sold, _ = _sold(units, target, jobs)
-    sharing = kept_parts(units, jobs, apportioned) & (apportioned.whole == 0)
+    held, pool = _sold(units, apportioned)
+    sold, _ = _sold(units, target)
+    sharing = pooled_parts(units, apportioned)
     room = np.bincount(server[sharing], units.most[sharing], servers)
     return np.asarray((held < sold) | (held > units.market.capacities) | (pool > room), np.bool_)
 
 
-def _sold(units: UnitMarket, apportioned: Apportionment, jobs: int) -> tuple[Integers, Integers]:
+def _sold(units: UnitMarket, apportioned: Apportionment) -> tuple[Integers, Integers]:
     """Return the cores of each server that jobs hold, and those of them in its shared pool."""
     server, servers = units.market.server, len(units.node)
-    sharing = kept_parts(units, jobs, apportioned) & (apportioned.whole == 0)
     pool = np.zeros(servers, np.int64)
-    np.maximum.at(pool, server[sharing], apportioned.shared[sharing])
+    np.maximum.at(pool, server, apportioned.shared * pooled_parts(units, apportioned))
     return np.bincount(server, apportioned.whole, servers).astype(np.int64) + pool, pool

@@ -8,10 +8,8 @@ from walras.apportion import SHARING_THRESHOLD
 from walras.snapshot import WITHOUT_FLOORS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from walras.plan import BidOutcome, Grant
-    from walras.snapshot import CoreMechanism, Entitlement, Job
+    from walras.snapshot import CoreMechanism, Job
 
 VISIBLE = 0.005
 """Smallest change in cores that a reason mentions: half of the last digit that is printed."""
@@ -77,35 +75,14 @@ def explain(
     return grant._replace(reason="; ".join(part for part in parts if part))
 
 
-def explain_node_limit(grants: Sequence[Grant], entitlements: Sequence[Entitlement]) -> list[Grant]:
-    """Return grants whose reasons name the nodes that users do not bid on for their maxNodes."""
-    most = {each.name: each.max_nodes for each in entitlements}
-    return [
-        grant._replace(
-            reason=f"{grant.entitlement} does not bid on {grant.node}, since its maxNodes lets it "
-            f"bid on {most[grant.entitlement]} at once; {grant.reason}",
-        )
-        if most[grant.entitlement] is not None and grant.cores == 0
-        else grant
-        for grant in grants
-    ]
-
-
-def apply_charges(grants: Sequence[Grant], bids: Sequence[BidOutcome]) -> tuple[Grant, ...]:
-    """Return grants with the spend set to 0 and the reason extended as bids' outcomes require."""
-    if not bids:
-        return tuple(grants)
-    known = {(bid.namespace, bid.name): bid for bid in bids}
-    result = []
-    for grant in grants:
-        bid = known.get((grant.namespace, grant.name))
-        if bid is None:
-            result.append(grant)
-        else:
-            spend = grant.spend if bid.charge else 0.0
-            parts = (grant.reason, explain_bid(bid))
-            result.append(grant._replace(spend=spend, reason="; ".join(filter(None, parts))))
-    return tuple(result)
+def explain_node_limit(grant: Grant, most: int | None) -> str | None:
+    """Return why a user does not bid on a job's node if its maxNodes is the cause; else None."""
+    if most is None or grant.cores:
+        return None
+    return (
+        f"{grant.entitlement} does not bid on {grant.node}, since its maxNodes lets it bid on "
+        f"{most} at once"
+    )
 
 
 def explain_bid(bid: BidOutcome) -> str:

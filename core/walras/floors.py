@@ -27,7 +27,7 @@ from walras.pricing import Bounds, PricingResult, price
 
 if TYPE_CHECKING:
     from walras._arrays import Bools, Floats, Integers
-    from walras.auctions import AuctionResults
+    from walras.sale import Sale
     from walras.sale_units import UnitMarket
     from walras.snapshot import Policy
 
@@ -41,19 +41,8 @@ NO_CORES = 1e-4
 """Cores that count as none; requests are stated in thousandths."""
 
 
-def price_above_floors(
-    units: UnitMarket,
-    policy: Policy,
-    auctioned: AuctionResults | None,
-    limits: Integers | None,
-) -> PricingResult:
+def price_above_floors(sale: Sale, policy: Policy) -> PricingResult:
     """Divide the cores beyond floors by the mechanism that ``policy`` names; add the floors.
-
-    Args:
-        units: Market of the units that are sold.
-        policy: Policy that names the mechanism.
-        auctioned: Outcome of auctions, if cores or memory are auctioned.
-        limits: Most servers that each user bids on, shape (n,); no bound if not given.
 
     Returns:
         Cores with floors, and the prices and spends of the cores beyond them. The price of a
@@ -62,12 +51,13 @@ def price_above_floors(
     Raises:
         PricingError: The market is too large for the mechanism.
     """
+    units, limits = sale.units, sale.limits
     if not units.floors.any():
-        return price(units.market, _bounds(units), policy, auctioned, limits)
+        bounds = _bounds(units.market, units.least, units.most, units.floors)
+        return price(units.market, bounds, policy, sale.auctioned, limits)
     rest = _rest_of(units)
-    above = price(
-        rest.market, rest.bounds, policy, auctioned, None if limits is None else limits[rest.users]
-    )
+    limits = None if limits is None else limits[rest.users]
+    above = price(rest.market, rest.bounds, policy, sale.auctioned, limits)
     cores = units.floors.copy()
     cores[rest.parts] += above.cores
     prices = np.zeros(len(units.market.capacities))
@@ -100,10 +90,14 @@ def spendable(budgets: Floats, floors: Floats, cores: float) -> Floats:
     return np.asarray(left * (max(cores - floors.sum(), 0.0) / left.sum()), np.float64)
 
 
-def bare_entitlement(market: AmdahlMarket, floors: Floats) -> Floats:
-    """Return each job's floor and its part of the other cores without trade, shape (k,) (V-C)."""
+def bare_entitlement(sale: Sale) -> Floats:
+    """Return what each job can use of its floor and its part of the other cores, shape (k,) (V-C).
+
+    The part is that of its user without trade.
+    """
+    market, floors = sale.market, sale.floors
     if not floors.any():
-        return metrics.bare_entitlement(market)
+        return np.asarray(np.minimum(metrics.bare_entitlement(market), sale.most))
     rest = market.capacities - market.sum_by_server(floors)
     other = AmdahlMarket(
         np.maximum(budgets_above_floors(market, floors), NO_CORES),
@@ -112,7 +106,8 @@ def bare_entitlement(market: AmdahlMarket, floors: Floats) -> Floats:
         market.server,
         market.fraction,
     )
-    return np.asarray(floors + metrics.bare_entitlement(other) * (rest > NO_CORES)[market.server])
+    others = metrics.bare_entitlement(other) * (rest > NO_CORES)[market.server]
+    return np.asarray(np.minimum(floors + others, sale.most))
 
 
 class _Rest(NamedTuple):
@@ -151,28 +146,18 @@ def _rest_of(units: UnitMarket) -> _Rest:
         d / (d + 1 - f),
         work,
     )
-    return _Rest(rest, _bounds(units, rest, buys), parts, servers, users)
+    bounds = _bounds(rest, units.least[buys], units.most[buys], floor)
+    return _Rest(rest, bounds, parts, servers, users)
 
 
-def _bounds(
-    units: UnitMarket, rest: AmdahlMarket | None = None, buys: Bools | None = None
-) -> Bounds:
+def _bounds(market: AmdahlMarket, least: Integers, most: Integers, floors: Floats) -> Bounds:
     """Return the bounds that a market enforces, on cores beyond floors.
 
     A minimum of one core and a maximum of the whole server are no bounds. Where the minimums on a
     server add up to more than it has, only those of users count that fit into their share of it,
     so that nobody can keep others from theirs.
-
-    Args:
-        units: Market of the units that are sold.
-        rest: Market of the cores beyond floors; that of the units if there are no floors.
-        buys: Whether each part is a job of ``rest``, shape (parts,).
     """
-    market = units.market if rest is None else rest
-    here = slice(None) if buys is None else buys
-    floors, most = units.floors[here], units.most[here]
-    least = np.where(units.least > 1, units.least, 0)[here]
-    lower = np.maximum(least - floors, 0.0)
+    lower = np.maximum(np.where(least > 1, least, 0) - floors, 0.0)
     crowded = market.sum_by_server(lower) > market.capacities
     if crowded.any():
         lower[crowded[market.server] & ~_within_share(market, lower)] = 0.0

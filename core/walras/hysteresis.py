@@ -44,16 +44,10 @@ from walras.rounding_credit import NEGLIGIBLE
 from walras.sale_units import cores_in_hardware, kept_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
+    from walras._arrays import Bools, Floats
     from walras.amdahl.market import AmdahlMarket
-    from walras.sale_units import UnitMarket
-    from walras.snapshot import Holding, Job, JobKey, Policy
-
-    Floats = NDArray[np.float64]
-    Bools = NDArray[np.bool_]
+    from walras.sale import Sale
+    from walras.snapshot import Policy, Snapshot
 
 EXACT = 1 - 1e-9
 """Part of a utility at which it counts as reached, since sums are not more exact."""
@@ -73,56 +67,39 @@ class HysteresisResult(NamedTuple):
 
 
 def apply_hysteresis(
-    held: Mapping[JobKey, Holding],
-    jobs: Sequence[Job],
-    market: AmdahlMarket,
-    units: UnitMarket,
-    target: Apportionment,
-    bare: Floats,
-    policy: Policy,
-    frozen: Bools,
-    credit: Floats | None = None,
+    snapshot: Snapshot, policy: Policy, sale: Sale, target: Apportionment, bare: Floats
 ) -> HysteresisResult:
     """Choose for every node between its current division and the new one.
 
     Args:
-        held: Cores that jobs hold now.
-        jobs: Jobs that have a node, k of them.
-        market: Market of the jobs, whose servers are m nodes.
-        units: Market of the units that are sold.
+        snapshot: Snapshot with the cores that jobs hold now, and the nodes that are frozen.
+        policy: Policy with the threshold.
+        sale: Sale of k jobs on m nodes.
         target: New division, by parts of jobs.
         bare: Cores of each job's bare entitlement that it can use (V-C), shape (k,).
-        policy: Policy with the threshold.
-        frozen: Whether each node keeps its current division whenever it can, shape (m,).
-        credit: Rounding credit of each of n users in units of its limit, shape (n,); None if no
-            credits are kept.
     """
-    if not held or not jobs or (policy.hysteresis <= 0 and not frozen.any()):
+    jobs, market, units, most = sale.jobs, sale.market, sale.units, sale.most
+    frozen = np.array([node.name in snapshot.frozen for node in snapshot.selling], np.bool_)
+    if not snapshot.held or not jobs or (policy.hysteresis <= 0 and not frozen.any()):
         return HysteresisResult(target, np.zeros(len(market.capacities), np.bool_))
-    now, possible = current_division(held, jobs, units, target)
+    now, possible = current_division(snapshot.held, jobs, units, target)
     node = units.node[units.market.server]
     moved = now.whole != target.whole
-    moved |= (now.shared != target.shared) & kept_parts(units, len(jobs), target)
+    moved |= (now.shared != target.shared) & kept_parts(units, target)
     differs = np.zeros(len(market.capacities), np.bool_)
     differs[node[moved]] = True
     undecided = possible & differs
-    most = np.array([job.max_cores or np.inf for job in jobs])
     here = undecided[market.server]
-    new = cores_in_hardware(units, len(jobs), target)
-    current = np.where(here, cores_in_hardware(units, len(jobs), now), new)
+    new = cores_in_hardware(units, target)
+    current = np.where(here, cores_in_hardware(units, now), new)
     before = speedups_in_hardware(market, current, most)
     after = speedups_in_hardware(market, new, most)
     frozen = undecided & frozen
     stays = frozen
     if policy.hysteresis > 0:
         stays = stays | (undecided & _gains_little(market, before, after, policy.hysteresis))
-    if credit is not None:
-        quota = np.asarray(np.bincount(units.job, target.quota, len(jobs)), np.float64)
-        stays = _except_users_with_credit(market, current, new, quota, credit, stays, frozen)
-    gives_back = credit is not None
-    stays = _except_users_below_entitlement(
-        market, before, after, most, bare, stays, frozen, gives_back=gives_back
-    )
+    stays = _except_users_with_credit(sale, target, current, new, stays, frozen)
+    stays = _except_users_below_entitlement(sale, before, after, bare, stays, frozen)
     return HysteresisResult(_either(now, target, stays[node]), stays)
 
 
@@ -145,30 +122,22 @@ def _gains_little(market: AmdahlMarket, before: Floats, after: Floats, threshold
 
 
 def _except_users_below_entitlement(
-    market: AmdahlMarket,
-    before: Floats,
-    after: Floats,
-    most: Floats,
-    bare: Floats,
-    stays: Bools,
-    frozen: Bools,
-    *,
-    gives_back: bool,
+    sale: Sale, before: Floats, after: Floats, bare: Floats, stays: Bools, frozen: Bools
 ) -> Bools:
     """Return the nodes that stay, except those that would keep a user below its entitlement.
 
     If rounding gives back what it takes, no user counts as below for what rounding takes.
     """
-    nodes = len(market.capacities)
+    market, nodes = sale.market, len(sale.market.capacities)
     pairs, pair = np.unique(market.user * nodes + market.server, return_inverse=True)
     user, node = pairs // nodes, pairs % nodes
     worth = worth_of_jobs(market)
     gain = np.bincount(pair, worth * (after - before))
-    entitled, least = _entitled(market, bare, most)
+    entitled, least = _entitled(market, bare, sale.most)
     left_short = market.sum_by_user(worth * after) < entitled
     robs = np.zeros(nodes, np.bool_)
     robs[node[(gain < 0) & left_short[user]]] = True
-    due = np.where(gives_back | robs[node], least[user], entitled[user])
+    due = np.where((sale.credit is not None) | robs[node], least[user], entitled[user])
     stays = stays.copy()
     while stays.any():
         done = market.sum_by_user(worth * np.where(stays[market.server], before, after))
@@ -180,13 +149,7 @@ def _except_users_below_entitlement(
 
 
 def _except_users_with_credit(
-    market: AmdahlMarket,
-    current: Floats,
-    new: Floats,
-    quota: Floats,
-    credit: Floats,
-    stays: Bools,
-    frozen: Bools,
+    sale: Sale, target: Apportionment, current: Floats, new: Floats, stays: Bools, frozen: Bools
 ) -> Bools:
     """Return the nodes that stay, except those that bring back users whose credit is at a limit.
 
@@ -195,14 +158,17 @@ def _except_users_with_credit(
     all that it gives to.
 
     Args:
-        market: Market of k jobs, n users and m nodes.
+        sale: Sale of k jobs on m nodes, with the credits of users if these are kept.
+        target: New division, by parts of jobs.
         current: Cores that jobs hold if their node stays, shape (k,).
         new: Cores that jobs hold if it does not, shape (k,).
-        quota: Cores of jobs before rounding, shape (k,).
-        credit: Rounding credit of users in units of its limit, shape (n,).
         stays: Nodes that would stay, shape (m,).
         frozen: Nodes that stay in any case, shape (m,).
     """
+    market, credit = sale.market, sale.credit
+    if credit is None:
+        return stays
+    quota = sale.units.of_jobs(target.quota)
     loss = market.sum_by_user(quota - np.where(stays[market.server], current, new))
     change = new - current
     helps = np.where(change > 0, credit[market.user] >= 1, credit[market.user] <= -1)

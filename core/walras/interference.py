@@ -21,7 +21,6 @@ from walras.speedup import MIN_FRACTION
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from walras.plan import Grant
     from walras.snapshot import Job, JobKey
 
 
@@ -33,10 +32,10 @@ class ThroughputLoss(NamedTuple):
 
 
 class AdjustedJobs(NamedTuple):
-    """All jobs, with fractions lowered where they lose throughput, and these losses by job."""
+    """All jobs, with fractions lowered where they lose throughput, and a sentence on each loss."""
 
     jobs: tuple[Job, ...]
-    losses: Mapping[JobKey, ThroughputLoss]
+    losses: Mapping[JobKey, str]
 
 
 def lower_fractions(
@@ -56,42 +55,20 @@ def lower_fractions(
     if not penalties:
         return AdjustedJobs(tuple(jobs), {})
     worst = _WorstLosses(jobs, penalties)
-    losses: dict[JobKey, ThroughputLoss] = {}
+    losses: dict[JobKey, str] = {}
     result = []
     for job in jobs:
         loss = worst.of(job)
         if loss is None:
             result.append(job)
         else:
-            losses[identity(job)] = loss
             fraction = max(job.fraction * (1 - loss.part), MIN_FRACTION)
             result.append(replace(job, fraction=fraction))
-    return AdjustedJobs(tuple(result), losses)
-
-
-def add_interference_reasons(
-    grants: Iterable[Grant], jobs: Sequence[Job], losses: Mapping[JobKey, ThroughputLoss]
-) -> list[Grant]:
-    """Return grants whose reasons name the lowered fractions.
-
-    Args:
-        grants: Grants of the jobs.
-        jobs: Jobs with the parallel fractions that were measured, in the order of the grants.
-        losses: Losses of the jobs with a lowered fraction, by key.
-    """
-    if not losses:
-        return list(grants)
-    result = []
-    for grant, job in zip(grants, jobs, strict=True):
-        loss = losses.get(identity(job))
-        if loss is not None:
-            grant = grant._replace(  # noqa: PLW2901 - the grant is replaced
-                reason=f"{grant.reason}; its parallel fraction of {job.fraction:.3f} counts as "
-                f"{grant.fraction:.3f}, since it loses {loss.part:.1%} of its throughput beside "
-                f"{loss.beside}",
+            losses[identity(job)] = (
+                f"its parallel fraction of {job.fraction:.3f} counts as {fraction:.3f}, since it "
+                f"loses {loss.part:.1%} of its throughput beside {loss.beside}"
             )
-        result.append(grant)
-    return result
+    return AdjustedJobs(tuple(result), losses)
 
 
 class _WorstLosses:

@@ -75,7 +75,7 @@ class _Demands(NamedTuple):
 
 
 def divide_memory(
-    snapshot: Snapshot, jobs: Sequence[Job], policy: Policy, auctioned: Floats | None = None
+    snapshot: Snapshot, policy: Policy, jobs: Sequence[Job], auctioned: Floats | None
 ) -> MemoryDivision:
     """Divide the memory of all nodes by the mechanism of the policy.
 
@@ -85,8 +85,8 @@ def divide_memory(
 
     Args:
         snapshot: Entitlements, nodes, credits and demands of earlier decisions in the quantum.
-        jobs: Jobs that have a node.
         policy: Mechanism and its parameters.
+        jobs: Jobs that have a node.
         auctioned: Bytes that each job won in auctions, shape (k,), if memory is auctioned.
     """
     if policy.memory is None or all(job.memory is None for job in jobs):
@@ -109,8 +109,7 @@ def divide_memory(
         held, quantum = _slices_held(policy, everyone, pools, snapshot)
         granted = _to_jobs(demands, held, policy.slice_bytes)
     return MemoryDivision(
-        _per_job(len(jobs), demands, granted),
-        _reasons(jobs, demands, granted),
+        *_per_job(jobs, demands, granted),
         _outcomes(policy, pools, demands, granted, quantum),
         snapshot.ledger if quantum is None else quantum.ledger,
         quantum,
@@ -197,24 +196,15 @@ def _to_jobs(demands: _Demands, held: Integers, size: int) -> Integers:
     return np.asarray(filled // PAGE * PAGE, np.int64)
 
 
-def _per_job(jobs: int, demands: _Demands, granted: Integers) -> tuple[int | None, ...]:
-    result: list[int | None] = [None] * jobs
-    for number, amount in zip(demands.job.tolist(), granted.tolist(), strict=True):
-        result[number] = amount
-    return tuple(result)
-
-
-def _reasons(jobs: Sequence[Job], demands: _Demands, granted: Integers) -> tuple[str, ...]:
-    """Return the sentence to each job's user that compares its grant with its demand."""
+def _per_job(
+    jobs: Sequence[Job], demands: _Demands, granted: Integers
+) -> tuple[tuple[int | None, ...], tuple[str, ...]]:
+    """Return every job's bytes, and the sentence that compares them with its demand."""
+    held: list[int | None] = [None] * len(jobs)
     reasons = [""] * len(jobs)
-    for number, amount, wanted, least in zip(
-        demands.job.tolist(),
-        granted.tolist(),
-        demands.bytes.tolist(),
-        demands.least.tolist(),
-        strict=True,
-    ):
-        job = jobs[number]
+    rows = (column.tolist() for column in (demands.job, granted, demands.bytes, demands.least))
+    for number, amount, wanted, least in zip(*rows, strict=True):
+        job, held[number] = jobs[number], amount
         if wanted - amount < PAGE:
             reasons[number] = f"all {format_bytes(wanted)} that it can use"
             continue
@@ -224,7 +214,7 @@ def _reasons(jobs: Sequence[Job], demands: _Demands, granted: Integers) -> tuple
         )
         if amount < least:
             reasons[number] += f"; short of its minimum of {format_bytes(least)}"
-    return tuple(reasons)
+    return tuple(held), tuple(reasons)
 
 
 def _outcomes(

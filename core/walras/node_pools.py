@@ -27,12 +27,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from walras import metrics
-from walras.admission import admit, divide_by_shares
+from walras.admission import admit
 from walras.amdahl.market import AmdahlMarket
 from walras.auctions import PricingError
-from walras.clearing import build_market, in_canonical_order, most_nodes, units_for_sale
+from walras.clearing import in_canonical_order
 from walras.floors import price_above_floors
 from walras.interference import lower_fractions
+from walras.sale import open_sale
 from walras.sale_units import fitting_floors
 from walras.snapshot import MOST_POOLS, MOST_USERS, PoolPrices, identity
 
@@ -238,18 +239,15 @@ class _SpreadMarket:
 
     def __init__(self, snapshot: Snapshot, jobs: Sequence[Job], policy: Policy) -> None:
         used = {job.node for job in jobs}
-        selling = [node for node in snapshot.nodes if node.cores > 0]
+        selling = snapshot.selling
         with_jobs = {node.pool for node in selling if node.name in used}
         nodes = [node for node in selling if node.name in used or node.pool not in with_jobs]
         cores = np.array([node.cores for node in nodes], np.float64)
-        shares = divide_by_shares(snapshot.entitlements, {job.entitlement for job in jobs})
-        kept = replace(snapshot, nodes=tuple(nodes))
-        self._users = tuple(shares)
-        self._policy = replace(policy, tolerance=min(policy.tolerance, _TOLERANCE))
-        self._market = build_market(kept, jobs, shares)
-        self._units = units_for_sale(kept, self._market, jobs, policy, None)
-        self._limits = most_nodes(kept, shares)
-        self._pools = np.array([node.pool for node in nodes])[self._units.node]
+        tolerance = min(policy.tolerance, _TOLERANCE)
+        self._policy = replace(policy, tolerance=tolerance, memory=None, core_half_life=0.0)
+        self._sale = open_sale(replace(snapshot, nodes=tuple(nodes)), self._policy, jobs)
+        self._market, self._users = self._sale.market, tuple(self._sale.parts)
+        self._pools = np.array([node.pool for node in nodes])[self._sale.units.node]
         whole = {
             pool: sum(node.cores for node in selling if node.pool == pool)
             / cores[[node.pool == pool for node in nodes]].sum()
@@ -309,7 +307,7 @@ class _SpreadMarket:
         return self._known[key]
 
     def _solve(self, scale: Floats) -> _Outcome:
-        units, now = self._units, self._units.market
+        units, now = self._sale.units, self._sale.units.market
         capacities = now.capacities * scale
         market = AmdahlMarket(
             now.budgets * (capacities.sum() / now.capacities.sum()),
@@ -320,11 +318,11 @@ class _SpreadMarket:
             now.work,
         )
         scaled = replace(units, market=market, floors=fitting_floors(market, units.floors))
-        priced = price_above_floors(scaled, self._policy, None, self._limits)
+        priced = price_above_floors(self._sale._replace(units=scaled), self._policy)
         if not priced.converged:
             raise _UnsolvedError
         # A solver that gives up bounds leaves them to rounding, which is not done here.
-        cores = np.bincount(units.job, np.minimum(priced.cores, units.most), self._market.jobs)
+        cores = units.of_jobs(np.minimum(priced.cores, units.most))
         return _Outcome(
             metrics.user_progress(self._market, cores),
             metrics.system_progress(self._market, cores),

@@ -9,7 +9,7 @@ import numpy as np
 
 from walras import metrics
 from walras.amdahl.upper_bound import share_proportionally
-from walras.clearing import build_market
+from walras.sale import build_market
 
 if TYPE_CHECKING:
     from walras.plan import Plan

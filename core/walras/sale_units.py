@@ -15,6 +15,7 @@ utility, work at one core each, changes with that; only the upper bound and gree
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -60,9 +61,14 @@ class UnitMarket:
     promised: Integers
     floors: Floats
 
-    def floors_of_jobs(self, jobs: int) -> Floats:
-        """Return the floors of jobs, summed over their parts, shape (jobs,)."""
-        return _sum(self, self.floors, jobs)
+    @cached_property
+    def jobs(self) -> int:
+        """Number of jobs, each of which has a part at least."""
+        return int(self.job.max(initial=-1)) + 1
+
+    def of_jobs(self, values: Floats | Integers) -> Floats:
+        """Return the sum of values over each job's parts, shape (jobs,)."""
+        return np.asarray(np.bincount(self.job, values, self.jobs), np.float64)
 
 
 class HeldCores(NamedTuple):
@@ -176,9 +182,7 @@ def _sizes(node: Node) -> list[float]:
     return [float(few + (number < more)) for number in range(sockets)]
 
 
-def cores_held(
-    units: UnitMarket, jobs: int, priced: PricingResult, apportioned: Apportionment
-) -> HeldCores:
+def cores_held(units: UnitMarket, priced: PricingResult, apportioned: Apportionment) -> HeldCores:
     """Return what each job holds in all its parts.
 
     A job of several parts keeps those with cores of their own. If there are none, it keeps its
@@ -188,56 +192,57 @@ def cores_held(
     prices = priced.prices[server]
     spend = prices * priced.cores if priced.spends is None else priced.spends
     sharers = np.bincount(server[apportioned.whole == 0], minlength=len(units.node))[server]
-    kept = kept_parts(units, jobs, apportioned)
-    pooled = kept & (apportioned.whole == 0)
+    kept = kept_parts(units, apportioned)
+    pooled = pooled_parts(units, apportioned)
     return HeldCores(
-        cores=_sum(units, priced.cores, jobs),
-        price=_sum(units, prices, jobs) / np.bincount(units.job, minlength=jobs),
-        spend=_sum(units, spend, jobs),
-        quota=_sum(units, apportioned.quota, jobs),
-        whole=_sum(units, apportioned.whole, jobs).astype(np.int64),
-        shared=_sum(units, apportioned.shared * pooled, jobs).astype(np.int64),
-        weight=_largest(units, apportioned.weight * kept, jobs),
-        sharers=_largest(units, sharers * kept, jobs),
-        sockets=_sockets(units, jobs, kept),
+        cores=units.of_jobs(priced.cores),
+        price=units.of_jobs(prices) / np.bincount(units.job, minlength=units.jobs),
+        spend=units.of_jobs(spend),
+        quota=units.of_jobs(apportioned.quota),
+        whole=units.of_jobs(apportioned.whole).astype(np.int64),
+        shared=units.of_jobs(apportioned.shared * pooled).astype(np.int64),
+        weight=_largest(units, apportioned.weight * kept),
+        sharers=_largest(units, sharers * kept),
+        sockets=_sockets(units, kept),
     )
 
 
-def kept_parts(units: UnitMarket, jobs: int, apportioned: Apportionment) -> Bools:
+def kept_parts(units: UnitMarket, apportioned: Apportionment) -> Bools:
     """Return which parts jobs keep, shape (parts,): of most jobs, the only one."""
-    if len(units.job) == jobs:
-        return np.ones(jobs, np.bool_)
+    if len(units.job) == units.jobs:
+        return np.ones(units.jobs, np.bool_)
     own = apportioned.whole > 0
-    without = _largest(units, apportioned.whole, jobs)[units.job] == 0
+    without = _largest(units, apportioned.whole)[units.job] == 0
     order = np.lexsort((-apportioned.quota, units.job))
     first = np.zeros(len(own), np.bool_)
     first[order[np.flatnonzero(np.diff(units.job[order], prepend=-1))]] = True
     return np.asarray(own | (without & first), np.bool_)
 
 
-def cores_in_hardware(units: UnitMarket, jobs: int, apportioned: Apportionment) -> Floats:
+def pooled_parts(units: UnitMarket, apportioned: Apportionment) -> Bools:
+    """Return which parts jobs keep in shared pools, shape (parts,)."""
+    return np.asarray(kept_parts(units, apportioned) & (apportioned.whole == 0), np.bool_)
+
+
+def cores_in_hardware(units: UnitMarket, apportioned: Apportionment) -> Floats:
     """Return the cores of each job, shape (k,): its own, or its part by weight of the pool."""
     server = units.market.server
-    weight = apportioned.weight * (kept_parts(units, jobs, apportioned) & (apportioned.whole == 0))
+    weight = apportioned.weight * pooled_parts(units, apportioned)
     together = np.bincount(server, weight, len(units.node))[server]
     pooled = np.divide(
         apportioned.shared * weight, together, out=np.zeros(len(server)), where=weight > 0
     )
-    return _sum(units, apportioned.whole + pooled, jobs)
+    return units.of_jobs(apportioned.whole + pooled)
 
 
-def _sum(units: UnitMarket, values: Floats | Integers, jobs: int) -> Floats:
-    return np.asarray(np.bincount(units.job, values, jobs), np.float64)
-
-
-def _largest(units: UnitMarket, values: Integers, jobs: int) -> Integers:
-    result = np.zeros(jobs, np.int64)
+def _largest(units: UnitMarket, values: Integers) -> Integers:
+    result = np.zeros(units.jobs, np.int64)
     np.maximum.at(result, units.job, values)
     return result
 
 
-def _sockets(units: UnitMarket, jobs: int, kept: Bools) -> tuple[tuple[int, ...], ...]:
-    found: list[tuple[int, ...]] = [()] * jobs
+def _sockets(units: UnitMarket, kept: Bools) -> tuple[tuple[int, ...], ...]:
+    found: list[tuple[int, ...]] = [()] * units.jobs
     socket = units.socket[units.market.server]
     for part in np.flatnonzero(kept & (socket >= 0)).tolist():
         found[int(units.job[part])] += (int(socket[part]),)

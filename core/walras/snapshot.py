@@ -299,6 +299,11 @@ class Snapshot:
     rounding: Mapping[str, RoundingCredit] = field(default_factory=dict)
     core_credits: Mapping[str, CoreCredit] = field(default_factory=dict)
 
+    @property
+    def selling(self) -> list[Node]:
+        """Nodes that sell cores."""
+        return [node for node in self.nodes if node.cores > 0]
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -341,6 +346,14 @@ class Policy:
     slice_bytes: int = 128 * 1024**2
     exponent: float = 0.5
     seed: int = 0
+
+    @property
+    def returns_rounding(self) -> bool:
+        """Whether rounding gives back what it takes, so that users have rounding credits.
+
+        Not in auctions, where the cores that are held decide what bids reach and are charged.
+        """
+        return self.averaging > 0 and self.cores != "Auction"
 
 
 @dataclass(frozen=True, slots=True)
