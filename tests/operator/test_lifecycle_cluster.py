@@ -159,7 +159,32 @@ def test_a_market_follows_the_values_and_keeps_what_is_changed_by_hand(
     assert apply('{"mode": "observe", "epochSeconds": 9}') == "changed: spec.epochSeconds"
     assert (spec()["mode"], spec()["epochSeconds"]) == ("enforce", 9)
     assert spec()["cores"]["reservedCores"] == 2
-    assert apply('{"epochSeconds": 9}') == "changed: spec.mode"
+    assert apply('{"epochSeconds": 9}') == "unchanged", "nobody chose another mode"
+    assert spec()["mode"] == "enforce"
+    assert apply('{"mode": "observe"}') == "changed: spec.epochSeconds, spec.mode"
+    assert spec()["mode"] == "observe"
+
+
+@pytest.mark.usefixtures("no_market")
+def test_a_new_market_only_observes_and_one_that_enforced_goes_on(
+    cluster: OperatorCluster,
+) -> None:
+    def upgrade(text: str) -> str:
+        assert told("crds", "--no-definitions", "--market", text)[0] == 0
+        return str((cluster.read(MARKET) or {})["spec"]["mode"])
+
+    assert upgrade("{}") == "observe"
+    assert upgrade('{"mode": "enforce"}') == "enforce"
+    assert upgrade("{}") == "enforce"
+
+    cluster.delete(MARKET)  # what a chart made whose default was to enforce:
+    head = {"apiVersion": "walras.dev/v1alpha1", "kind": "Market"}
+    metadata = {"name": "default", "annotations": {"walras.dev/applied-spec": "{}"}}
+    cluster.make(f"{OURS_PATH}/markets", {**head, "metadata": metadata, "spec": {}})
+    assert upgrade("{}") == "enforce"
+    assert upgrade('{"epochSeconds": 9}') == "enforce"
+    assert upgrade('{"mode": "observe"}') == "observe"
+    assert upgrade("{}") == "observe"
 
 
 @pytest.mark.usefixtures("no_market")

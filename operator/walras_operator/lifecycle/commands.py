@@ -81,9 +81,10 @@ def crds(
     """Install or upgrade Walras's CustomResourceDefinitions.
 
     Objects stay as they are. The command refuses to downgrade a cluster that has stored objects of
-    a later version. With --market, it creates the Market `default` if there is none. If the Market
-    exists and was created this way, the command writes only the fields of the given spec that have
-    changed since, and keeps changes made by hand.
+    a later version. With --market, it creates the Market `default` if there is none, and the Market
+    only observes unless the spec has another mode. If the Market exists and was created this way,
+    the command writes only the fields of the given spec that have changed since, and keeps changes
+    made by hand. A spec without a mode never changes the mode.
     """
     from walras_operator.lifecycle import default_market
     from walras_operator.lifecycle.definitions import DOCUMENTS

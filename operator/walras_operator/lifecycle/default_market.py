@@ -3,6 +3,10 @@
 An annotation of the Market contains the values that were last written. The difference to the
 current values is what somebody changed in the values, and only that is written (a JSON merge patch,
 RFC 7386). A Market without the annotation was not created by the chart, and is left alone.
+
+A new Market only observes unless the values say otherwise. The annotation does not contain a mode
+that the values do not, and such values leave the mode of a Market as it is. So no upgrade switches
+enforcement on or off by a default.
 """
 
 from __future__ import annotations
@@ -43,12 +47,15 @@ def apply(api: Api, spec: Document, until: float) -> str:
     text = (stored["metadata"].get("annotations") or {}).get(APPLIED_SPEC_ANNOTATION)
     if text is None:
         return "left alone: it was not created by the chart"
-    changes = merge_patch(_spec_of(text), spec)
-    if not changes:
+    before = _spec_of(text)
+    if before == spec:
         return "unchanged"
+    changes = merge_patch(before, spec)
+    if "mode" not in spec:
+        changes.pop("mode", None)
     patch = {"metadata": {"annotations": {APPLIED_SPEC_ANNOTATION: _text(spec)}}, "spec": changes}
     api.request("PATCH", OURS["Market"].path(name=MARKET_NAME), patch, content_type=MERGE)
-    return f"changed: {', '.join(_fields(changes))}"
+    return f"changed: {', '.join(_fields(changes))}" if changes else "unchanged"
 
 
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Document:
@@ -67,7 +74,12 @@ def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Document
 def _create(api: Api, spec: Document, until: float) -> None:
     """Create the Market; its kind may have been established a moment ago."""
     metadata = {"name": MARKET_NAME, "annotations": {APPLIED_SPEC_ANNOTATION: _text(spec)}}
-    document = {"apiVersion": API_VERSION, "kind": "Market", "metadata": metadata, "spec": spec}
+    document = {
+        "apiVersion": API_VERSION,
+        "kind": "Market",
+        "metadata": metadata,
+        "spec": {"mode": "observe", **spec},
+    }
     while True:
         try:
             api.request("POST", OURS["Market"].path(), document)
