@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from model_kernel import MIB, Memory, ModelKernel
+from model_node import CORES, Node
 from walras.resources.cluster import quantity
 from walras.resources.node_allocation import MIN_MEMORY_GRANT, MOST_GRANTS
+from walras_agent.daemon.plans import measurement_request, node_plan
 from walras_operator.allocations import divide
 from walras_operator.decision import decide
 from worlds import (
     condition,
+    document,
     enforced,
     entitlement,
     grants,
@@ -28,6 +32,8 @@ from worlds import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from walras_operator.world import Decision, World
 
 
@@ -66,6 +72,35 @@ def test_a_pool_of_many_small_parts_makes_an_allocation_that_the_schema_takes() 
     (written,) = outcome(found, decide(found)).allocations.values()
     assert len(written.spec.grants) == 130
     assert sum(each.cores for each in written.spec.grants) <= 1
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("spec", [{}, {"parallelFraction": "0.9"}], ids=["unmeasured", "known"])
+def test_before_the_first_entitlement_no_file_of_a_node_is_written(
+    version: Literal[1, 2], spec: dict[str, str], tmp_path: Path
+) -> None:
+    """Whatever the Market and the jobs are: from the decision to the cgroups of all pods."""
+    memory = {"mechanism": "Karma", "sliceSize": "256Mi"}
+    cores = {"memoryNodes": "local", "floor": "Guaranteed"}
+    rules = market(mode="enforce", cores=cores, memory=memory, jobs={"create": "Entitled"})
+    labelled = pod("c", "decode", uid="c", labels={"walras.dev/job": ""})
+    before = world(
+        *(rules, node(), job(auto=True, **spec), pod("a", uid="a"), pod("b", cpu="0", uid="b")),
+        *(document("Namespace", "lab"), labelled),
+    )
+    decision = decide(before)
+    assert decision.placements == ()
+    (written,) = outcome(before, decision).allocations.values()
+    assert written.spec.mode == "enforce"
+
+    held = Node(ModelKernel(version, cpus=CORES), tmp_path)
+    for uid in "abc":
+        held.start_pod(uid, memory=Memory(MIB, MIB))
+    held.agent.offer(node_plan(written))
+    for _ in range(3):
+        assert held.step().is_enforced
+    assert held.kernel.writes == []
+    assert measurement_request(written) is None
 
 
 def sharing(hysteresis: str, shares: int) -> Any:
