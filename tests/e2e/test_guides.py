@@ -76,7 +76,7 @@ def reader(tmp_path: Path, node: Node) -> Iterator[Reader]:
     chosen = values(node)
     for part in ("operator", "agent", "hooks"):
         del chosen[part]["resources"]  # a new administrator has the chart's
-    chosen["market"]["spec"] = {"mode": "observe"}
+    chosen["market"]["spec"] = {}
     (tmp_path / "values.yaml").write_text(yaml.safe_dump(chosen))
     yield Reader(tmp_path)
     with suppress(ToolError):

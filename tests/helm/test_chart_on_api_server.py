@@ -37,6 +37,7 @@ pytestmark = [needs_helm, needs_cluster, *needs_pods]
 
 Document = dict[str, Any]
 MARKET = f"{OURS_PATH}/markets/default"
+ENFORCED: Document = {"mode": "enforce"}
 VALUES: Document = {
     "operator": {"nodeSelector": NOWHERE},
     "agent": {"nodeSelector": NOWHERE, "releaseAfterSeconds": 2},
@@ -145,7 +146,8 @@ def node(release: Release) -> Iterator[ChartNode]:
 
 
 def test_the_life_of_a_release(release: Release, node: ChartNode, tmp_path: Path) -> None:
-    said = release.helm("install", "--create-namespace", market={"spec": {"epochSeconds": 5}})
+    market = {"spec": {**ENFORCED, "epochSeconds": 5}}
+    said = release.helm("install", "--create-namespace", market=market)
     assert "Install complete" in said
     assert release.jobs.codes == {"install": 0}, release.jobs.said
     assert definitions.unestablished(release.api) == []
@@ -164,7 +166,7 @@ def test_the_life_of_a_release(release: Release, node: ChartNode, tmp_path: Path
         assert "every node has a live agent" in release.jobs.said["check"]
 
         release.api.request("PATCH", MARKET, {"spec": {"epochSeconds": 7}}, content_type=MERGE)
-        market = {"spec": {"epochSeconds": 5, "memory": {"quantumSeconds": 20}}}
+        market = {"spec": {**ENFORCED, "epochSeconds": 5, "memory": {"quantumSeconds": 20}}}
         release.helm("upgrade", market=market)
         assert "changed: spec.memory" in release.jobs.said["install"]
         assert (release.read(MARKET) or {})["spec"]["epochSeconds"] == 7, "as changed by hand"
@@ -187,7 +189,7 @@ def test_the_mode_stays_what_an_upgrade_said_last(release: Release) -> None:
     def mode() -> str:
         return str((release.read(MARKET) or {})["spec"]["mode"])
 
-    look, enforce = ({"market": {"spec": {"mode": each}}} for each in ("observe", "enforce"))
+    look, enforce = {"market": {"spec": {"mode": "observe"}}}, {"market": {"spec": ENFORCED}}
     again = ("--reset-then-reuse-values", "--set", "operator.log.verbose=true")
     release.helm("install", "--create-namespace", **look)
     assert mode() == "observe"
@@ -201,6 +203,28 @@ def test_the_mode_stays_what_an_upgrade_said_last(release: Release) -> None:
     assert mode() == "enforce"
     release.helm("upgrade", **look)
     assert mode() == "observe", "what --set said once is forgotten"
+
+
+def test_a_new_release_observes_until_one_command_and_no_upgrade_undoes_it(
+    release: Release,
+) -> None:
+    def notes_and_mode(*arguments: str, **values: Any) -> tuple[bool, str]:
+        """Whether the notes say how to enforce, and the mode that they and the Market have."""
+        said = release.helm(*arguments, **values)
+        mode = str((release.read(MARKET) or {})["spec"]["mode"])
+        assert f"in mode {mode}" in said
+        return "kubectl patch market" in said, mode
+
+    assert notes_and_mode("install", "--create-namespace") == (True, "observe")
+    release.api.request("PATCH", MARKET, {"spec": ENFORCED}, content_type=MERGE)
+    assert notes_and_mode("upgrade") == (False, "enforce")
+    observe = {"spec": {"mode": "observe"}}
+    assert notes_and_mode("upgrade", market=observe) == (True, "observe")
+    release.api.request("PATCH", MARKET, {"spec": ENFORCED}, content_type=MERGE)
+    assert notes_and_mode("upgrade", market=observe) == (False, "enforce")
+    assert notes_and_mode("upgrade") == (False, "enforce")
+    release.helm("uninstall")
+    assert notes_and_mode("install") == (False, "enforce"), "the Market stayed"
 
 
 def allocation(release: Release, node: ChartNode) -> Document:

@@ -23,14 +23,15 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.system, needs_helm]
 
 Document = dict[str, Any]
-OBSERVING: Document = {"market": {"spec": {"mode": "observe"}}}
+ENFORCING: Document = {"market": {"spec": {"mode": "enforce"}}}
+PATCH = """kubectl patch market default --type merge -p '{"spec":{"mode":"enforce"}}'"""
 
 RELEASES: dict[str, Document] = {
     "as it is": {},
-    "observing": OBSERVING,
+    "enforcing": ENFORCING,
     "agents observing": {"agent": {"mode": "observe"}},
-    "agents enforcing": {**OBSERVING, "agent": {"mode": "enforce"}},
-    "other names": {**OBSERVING, "fullnameOverride": "cores"},
+    "agents enforcing": {"agent": {"mode": "enforce"}},
+    "other names": {"fullnameOverride": "cores"},
     "no market": {"market": {"create": False}},
     "no release": {"hooks": {"release": False}},
     "host network": {"hostNetwork": True},
@@ -63,7 +64,7 @@ def test_documents_can_be_pasted_and_are_taken(said: str) -> None:
 
 
 def test_commands_of_walras_are_understood(said: str) -> None:
-    assert len(commands(said, "walras")) == 2
+    assert len(commands(said, "walras")) == 4
     for program, root in (("walras", walras), ("walras-operator", operator)):
         for line in commands(said, program):
             command: click.Command = root
@@ -85,16 +86,29 @@ def test_commands_of_helm_name_the_release_and_are_understood(said: str, tmp_pat
         assert options <= set(re.findall(r"--[a-z-]+", helm(line[1], "--help")))
 
 
-def test_the_way_from_observing_leads_to_enforcing() -> None:
-    for values in (OBSERVING, {"agent": {"mode": "observe"}}):
-        upgrades = [line for line in commands(notes(values), "helm") if line[1] == "upgrade"]
-        assert len(upgrades) == 2
-        (setting,) = (line[line.index("--set") + 1] for line in upgrades if "--set" in line)
-        after = ["--set", setting, "--values", "-", "--namespace", "markets", "--dry-run=client"]
-        said = helm("install", "cores-1", str(CHART), *after, text=json.dumps(values))
-        assert "only observe" not in said
+def test_a_new_market_observes_and_one_command_enforces() -> None:
+    for values in ({}, {"market": {"spec": {"mode": "observe"}}}):
+        said = notes(values)
+        assert "in mode observe" in said
+        (command,) = commands(said, "kubectl patch")
+        assert shlex.join(command) == shlex.join(shlex.split(PATCH))
+
+
+def test_the_way_from_agents_that_observe_leads_to_enforcing() -> None:
+    values = {**ENFORCING, "agent": {"mode": "observe"}}
+    said = notes(values)
+    assert "in mode observe" in said
+    upgrades = [line for line in commands(said, "helm") if line[1] == "upgrade"]
+    assert len(upgrades) == 2
+    (setting,) = (line[line.index("--set") + 1] for line in upgrades if "--set" in line)
+    after = ["--set", setting, "--values", "-", "--namespace", "markets", "--dry-run=client"]
+    said = helm("install", "cores-1", str(CHART), *after, text=json.dumps(values))
+    assert "in mode enforce" in said
 
 
 def test_what_enforces_is_not_told_to() -> None:
-    for name in ("as it is", "agents enforcing", "no market"):
-        assert "helm upgrade" not in notes(RELEASES[name])
+    for name in ("enforcing", "agents enforcing", "no market"):
+        said = notes(RELEASES[name])
+        assert "helm upgrade" not in said
+        assert "kubectl patch" not in said
+        assert ("in mode enforce" in said) == (name != "no market")

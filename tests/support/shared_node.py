@@ -113,7 +113,7 @@ def values(node: Node) -> dict[str, Any]:
     return {
         "image": {"registry": "localhost"},
         "hostNetwork": True,
-        "market": {"spec": {"epochSeconds": 5, "cores": cores}},
+        "market": {"spec": {"mode": "enforce", "epochSeconds": 5, "cores": cores}},
         "operator": {"port": 28080, "resources": nothing, "leaseSeconds": 6},
         "agent": {
             "port": 29465,
