@@ -28,7 +28,7 @@ PATIENCE = 12
 
 
 @kernel
-def serve(
+def serve(  # noqa: C901 - a row of loops over the users, compiled whole
     top: Integers, step: Integers, inverse: Floats, cap: Integers, amount: int
 ) -> tuple[int, int]:
     """Reduce ``cap`` to what each user gets of ``amount`` slices.
@@ -52,8 +52,11 @@ def serve(
     low, high = HIGHEST, EVERYTHING
     for u in range(len(cap)):
         upto += cap[u]
-        low = min(low, top[u] - (cap[u] - 1) * step[u] if cap[u] > 0 else HIGHEST)
-        high = max(high, top[u] + 1 if cap[u] > 0 else EVERYTHING)
+        last = top[u] - (cap[u] - 1) * step[u]
+        low = min(low, last if cap[u] > 0 else HIGHEST)
+    for u in range(len(cap)):  # on its own, so that the C compiler finds vectors in both
+        first = top[u]
+        high = max(high, first + 1 if cap[u] > 0 else EVERYTHING)
     if upto <= amount:
         return EVERYTHING, -1
     # From here on, `above` keys reach high and `upto` reach low: above <= amount < upto.

@@ -193,17 +193,20 @@ def scatter_to(values: Floats, places: Integers, result: Floats) -> None:
 @kernel
 def largest(values: Floats, count: int) -> Integers:
     """Return the indices of the ``count`` largest of ``values``, the first ones among equals."""
-    left = np.empty(len(values))
-    for j in range(len(values)):
-        left[j] = values[j]
     chosen = np.empty(count, np.int64)
-    for slot in range(count):
-        best = 0
-        for j in range(len(left)):
-            if left[j] > left[best]:
-                best = j
-        chosen[slot] = best
-        left[best] = -np.inf
+    known = 0
+    for j in range(len(values)):
+        place = known
+        if known < count:
+            known += 1
+        else:
+            place -= 1
+            if not values[j] > values[chosen[place]]:
+                continue
+        while place > 0 and values[j] > values[chosen[place - 1]]:
+            chosen[place] = chosen[place - 1]
+            place -= 1
+        chosen[place] = j
     return chosen
 
 
