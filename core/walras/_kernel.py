@@ -2,7 +2,7 @@
 
 A kernel is a function of numbers and arrays, written in plain Python. `tools/compile_kernels.py`
 compiles all of them into `walras._kernels`. Where that is missing they run as they are written: the
-same results to the bit, some fifty times slower.
+same results to the bit, hundreds of times slower.
 """
 
 from __future__ import annotations
