@@ -72,10 +72,10 @@ def draw(seed: int) -> Snapshot:
     return Snapshot(users, tuple(Node(f"n{j}", CORES) for j in range(NODES)), jobs)
 
 
-def moved(before: Plan, after: Plan) -> int:
-    """Return the number of exclusive cores that jobs gain."""
-    had = {grant.name: grant.granted_cores for grant in before.grants}
-    return sum(max(grant.granted_cores - had[grant.name], 0) for grant in after.grants)
+def moved(before: Plan, after: Plan) -> float:
+    """Return the number of cores that jobs gain."""
+    had = {grant.name: grant.held for grant in before.grants}
+    return sum(max(grant.held - had[grant.name], 0.0) for grant in after.grants)
 
 
 def measure(snapshot: Snapshot, mechanism: CoreMechanism) -> MechanismScores:

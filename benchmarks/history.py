@@ -82,7 +82,7 @@ class Market:
 
     def _job(self) -> dict[str, Any]:
         cores = self._figure(32)
-        pod = {"name": "p", "grantedCores": self._random.randrange(1, 32), "cores": cores}
+        pod = {"name": "p", "heldCores": str(self._random.randrange(1, 32)), "cores": cores}
         counts = {"total": 1, "granted": 1, "enforced": 1}
         return {"counts": counts, "pods": [pod], "cores": cores, "speedup": self._figure(16)}
 

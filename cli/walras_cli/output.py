@@ -163,6 +163,15 @@ def number(value: Any) -> Any:
     return value
 
 
+def own_and_shared(held: float | None) -> str:
+    """Return cores that a pod holds: its own, and its part of shared ones, such as 2 + 0.333."""
+    if held is None:
+        return "-"
+    own = int(held)
+    shared = round(held - own, 3)
+    return " + ".join(f"{each:g}" for each in (own, shared) if each) or "0"
+
+
 def decimal(value: float | None, digits: int = 2) -> str:
     """Return a figure for a table, with a number of decimal places; a dash if it is unknown."""
     return "-" if value is None else f"{value:.{digits}f}"

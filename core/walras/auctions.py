@@ -10,9 +10,8 @@ node, here called a lot. The weight of a kind of resource is divided among the j
 proportion to their capacities. So the job's utility depends on its share of what all its nodes
 have, however many they are.
 
-An auction promises utilities by shares in real numbers; pods hold whole cores and pages. Rounding
-keeps promises where it can. Whether a promise is kept depends on what pods hold in the end; a job
-pays only if it is.
+An auction promises utilities by shares in real numbers; pods hold thousandths of cores and whole
+pages. Whether a promise is kept depends on what pods hold in the end; a job pays only if it is.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ import numpy as np
 from walras._segments import group
 from walras.abacus.auction import Auction, run_auction
 from walras.abacus.slo import SLACK, run_pool_auction
-from walras.apportion import SHARING_THRESHOLD
+from walras.holdings import THOUSANDTH
 from walras.memory import PAGE
 from walras.plan import BidOutcome
 from walras.water_filling import water_fill
@@ -176,45 +175,6 @@ class PricingError(ValueError):
     """A market that a mechanism cannot take; the message names mechanisms that can."""
 
 
-def promised_cores(auctioned: AuctionResults, market: AmdahlMarket) -> Integers:
-    """Return the whole cores that rounding must leave each pod, shape (k,); 0 for no promise.
-
-    Rounding may take from a job in the pool the utility above its minimum, the same part of its
-    cores on every node. The remaining cores of pods with a core or more are rounded up. Where a
-    node has too few cores for all promises, the largest budgets come first.
-    """
-    bids = auctioned.bids
-    needed = bids.of_pods(_needed(auctioned) * bids.capacity)[:, CORES]
-    large = auctioned.cores >= SHARING_THRESHOLD
-    whole = np.where(large & (needed > 0), np.ceil(needed * SHARING_THRESHOLD), 0.0).astype(
-        np.int64
-    )
-    servers = len(market.capacities)
-    room = market.capacities - np.bincount(market.server[large], minlength=servers)
-    room -= np.bincount(market.server[~large], minlength=servers) > 0
-    budget = np.append(bids.budgets, 0.0)[np.append(bids.job, -1)[bids.of_pod[:, CORES]]]
-    for pod in np.argsort(-budget, kind="stable").tolist():
-        more, server = max(int(whole[pod]) - 1, 0), int(market.server[pod])
-        if more > room[server]:
-            whole[pod] = 0
-        else:
-            room[server] -= more
-    return whole
-
-
-def _needed(auctioned: AuctionResults) -> Floats:
-    """Return the least shares of cores with which jobs keep their minimums, shape (p,)."""
-    bids = auctioned.bids
-    used = np.minimum(auctioned.shares, bids.useful)
-    of_cores = np.where(bids.resource == CORES, bids.weight, 0.0)
-    promised = auctioned.prolific & _has_minimum(bids)
-    spare = np.where(promised, bids.utilities(auctioned.shares) - bids.minima, 0.0)
-    worth = bids.by_job(of_cores * np.where(bids.logarithmic[bids.job], 1.0, used))
-    part = np.divide(spare, worth, out=np.zeros(len(worth)), where=worth > 0)
-    kept = np.where(bids.logarithmic, np.exp(-part), np.maximum(1 - part, 0.0))
-    return np.asarray(np.where(promised, kept, 0.0)[bids.job] * used, np.float64)
-
-
 def bid_outcomes(
     auctioned: AuctionResults, cores: Floats, memory: Sequence[int | None]
 ) -> tuple[BidOutcome, ...]:
@@ -222,13 +182,13 @@ def bid_outcomes(
 
     Args:
         auctioned: Outcome of the auctions.
-        cores: Whole cores of each pod, or its part of shared cores, shape (k,).
+        cores: Cores that each pod holds, shape (k,).
         memory: Bytes granted to each of k pods; None for pods without a demand.
     """
     bids = auctioned.bids
     granted = np.array([float(each or 0) for each in memory])
     utilities = _for_users(bids, bids.utilities(bids.of_bids(cores, granted)))
-    reach = _for_users(bids, bids.utilities(bids.reachable))
+    reach = _for_users(bids, bids.utilities(bids.useful))
     minima, slack = _for_users(bids, bids.minima), _slack(bids)
     kept = (utilities >= minima - slack) & np.where(_has_minimum(bids), True, auctioned.prolific)
     return tuple(
@@ -248,6 +208,25 @@ def bid_outcomes(
     )
 
 
+def breaks_promise(auctioned: AuctionResults, before: Floats, after: Floats) -> Bools:
+    """Return whether each pod's job has its minimum by some cores but not by earlier ones.
+
+    Args:
+        auctioned: Outcome of the auctions.
+        before: Cores that each pod held before, shape (k,).
+        after: Cores by which jobs have their minimums, shape (k,).
+    """
+    bids = auctioned.bids
+
+    def kept(cores: Floats) -> Bools:
+        utilities = bids.utilities(bids.of_bids(cores, auctioned.memory))
+        return np.asarray(utilities >= bids.minima - _slack(bids), np.bool_)
+
+    broken = kept(after) & ~kept(np.maximum(before, 0.0))
+    job = np.append(bids.job, -1)[bids.of_pod[:, CORES]]
+    return np.asarray(np.append(broken, False)[job], np.bool_)
+
+
 def _has_minimum(bids: Bids) -> Bools:
     return np.array([job.bid.minimum_utility is not None for job in bids.jobs], np.bool_)
 
@@ -259,9 +238,9 @@ def _for_users(bids: Bids, utilities: Floats) -> Floats:
 
 
 def _slack(bids: Bids) -> Floats:
-    """Return the utility that solvers and whole pages may leave a job short of, shape (b,)."""
-    page = np.where(bids.resource == MEMORY, PAGE * bids.pods / bids.capacity, 0.0)
-    return bids.by_job(bids.weight * (SLACK + page))
+    """Return the utility that solvers and whole units may leave a job short of, shape (b,)."""
+    unit = np.where(bids.resource == MEMORY, PAGE, THOUSANDTH)
+    return bids.by_job(bids.weight * (SLACK + unit * bids.pods / bids.capacity))
 
 
 CORES, MEMORY = 0, 1
@@ -279,8 +258,6 @@ class Bids:
         resource: CORES or MEMORY, whichever the lot is, shape (p,).
         weight: Utility of the whole lot to the job, shape (p,).
         useful: Part of the lot that the job's pods can use, at most 1, shape (p,).
-        reachable: Part of it that they can have, since pods of other jobs keep a core of their
-            node, shape (p,).
         capacity: Cores or bytes of the lot, shape (p,).
         pods: Number of the job's pods that the bid is for, shape (p,).
         of_pod: Index of each pod's bid for cores and for memory, -1 for none, shape (k, 2).
@@ -293,7 +270,6 @@ class Bids:
     resource: Integers
     weight: Floats
     useful: Floats
-    reachable: Floats
     capacity: Floats
     pods: Integers
     of_pod: Integers
@@ -317,7 +293,7 @@ class Bids:
     def in_reach(self) -> Bools:
         """Whether each job has its minimum with all that its pods can have, shape (b,)."""
         slack = self.by_job(self.weight * SLACK)
-        return np.asarray(self.utilities(self.reachable) >= self.minima - slack, np.bool_)
+        return np.asarray(self.utilities(self.useful) >= self.minima - slack, np.bool_)
 
     def by_job(self, values: Floats) -> Floats:
         """Return the sum over each job's bids, shape (b,), of values of shape (p,)."""
@@ -391,9 +367,6 @@ def gather_bids(
     of_pod = np.full((len(jobs), 2), -1, np.int64)
     of_pod[pod, resource] = bid
     useful = np.minimum(np.bincount(bid, useful, len(key)) / capacity[first], 1.0)
-    lot = 2 * node[first] + resource[first]
-    shared = (np.bincount(lot)[lot] > 1) & (resource[first] == CORES)
-    most = reachable_cores(capacity[first], shared) / capacity[first]
     pods = [firsts[each] for each in bidding.tolist()]
     found = Bids(
         jobs=tuple(jobs[each] for each in pods),
@@ -403,24 +376,11 @@ def gather_bids(
         resource=resource[first],
         weight=weight[first],
         useful=useful,
-        reachable=np.minimum(useful, most),
         capacity=capacity[first],
         pods=np.bincount(bid, minlength=len(key)),
         of_pod=of_pod,
     )
     return _with_budgets(found, market, market.user[np.array(pods, np.int64)])
-
-
-def reachable_cores(cores: Floats, shared: Bools) -> Floats:
-    """Return the most cores that a job can have of nodes, shape (k,).
-
-    Pods of other jobs keep one of a node's cores, together, if it has more.
-
-    Args:
-        cores: Cores that the nodes sell, shape (k,).
-        shared: Whether pods of other jobs are there, shape (k,).
-    """
-    return np.asarray(np.where(shared & (cores > 1), cores - 1, cores), np.float64)
 
 
 def _numbered(pods: Sequence[Job]) -> tuple[list[int], list[int]]:

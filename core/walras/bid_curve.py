@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import inf, sqrt
 from typing import TYPE_CHECKING
 
-from walras.speedup import speedup
+from walras.speedup import FIRST_CORE, speedup_in_hardware
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ class PricedJob:
         price: Price of a core on its node.
         fraction: Parallel fraction that it bids with, in (0, 1].
         work: Weight of its speedup among the user's.
-        floor: Cores of them that it keeps without paying.
+        floor: Cores of them that it keeps whatever they cost.
         least: Fewest cores worth having; they count if the user can pay for those of all its jobs.
         most: Most cores that it can use or its node has.
     """
@@ -74,7 +74,7 @@ def bid_curve(
 
     Args:
         jobs: All its pods in the market; at least one.
-        money: Amount that it can spend on cores beyond those that it keeps.
+        money: Amount that it can spend.
         factors: Multiples, positive.
     """
     return tuple(_point(jobs, money, factor) for factor in factors)
@@ -84,12 +84,12 @@ def _point(jobs: Sequence[PricedJob], money: float, factor: float) -> BidPoint:
     prices = [job.price * factor for job in jobs]
     cores = _best_purchase(jobs, prices, money)
     done = sum(
-        job.work * speedup(x, job.fraction) for job, x in zip(jobs, cores, strict=True) if x > 0
+        job.work * speedup_in_hardware(x, job.fraction) for job, x in zip(jobs, cores, strict=True)
     )
     return BidPoint(
         factor,
         sum(cores),
-        _cost(jobs, prices, cores),
+        _cost(prices, cores),
         done / sum(job.work for job in jobs),
     )
 
@@ -97,12 +97,13 @@ def _point(jobs: Sequence[PricedJob], money: float, factor: float) -> BidPoint:
 def _best_purchase(jobs: Sequence[PricedJob], prices: Sequence[float], money: float) -> list[float]:
     """Return the cores of each job in the best purchase.
 
-    At the optimum, the marginal speedup w f / (f + (1 - f) x)^2 is the same multiple of the price
-    for all jobs within their bounds. The search is for the inverse root of that multiple, with
-    which cores and cost grow.
+    At the optimum, the marginal speedup is the same multiple of the price for all jobs within their
+    bounds: c / (c + (1 - c) x)^2 up to one core, with c the larger of f and `FIRST_CORE`, and
+    f / (f + (1 - f) x)^2 beyond, each times the work. The search is for the inverse root of that
+    multiple, with which cores and cost grow.
     """
     least = [max(job.floor, job.least) for job in jobs]
-    if _cost(jobs, prices, least) > money:
+    if _cost(prices, least) > money:
         least = [job.floor for job in jobs]
 
     def bought(root: float) -> list[float]:
@@ -112,14 +113,14 @@ def _best_purchase(jobs: Sequence[PricedJob], prices: Sequence[float], money: fl
         ]
 
     most = bought(inf)
-    if _cost(jobs, prices, most) <= money:
+    if _cost(prices, most) <= money:
         return most
     low, high = 0.0, 1.0
-    while _cost(jobs, prices, bought(high)) <= money:
+    while _cost(prices, bought(high)) <= money:
         low, high = high, 2 * high
     for _ in range(_STEPS):
         middle = (low + high) / 2
-        if _cost(jobs, prices, bought(middle)) <= money:
+        if _cost(prices, bought(middle)) <= money:
             low = middle
         else:
             high = middle
@@ -129,12 +130,14 @@ def _best_purchase(jobs: Sequence[PricedJob], prices: Sequence[float], money: fl
 def _bounded(job: PricedJob, price: float, lower: float, root: float) -> float:
     if price <= 0:
         return job.cores
+    root *= sqrt(job.work / price)
     f = min(job.fraction, _LARGEST_FRACTION)
-    wanted = (root * sqrt(job.work * f / price) - f) / (1 - f)
-    return min(max(wanted, lower), max(job.most, lower))
+    first = max(f, FIRST_CORE)
+    wanted = (root * sqrt(f) - f) / (1 - f)
+    if wanted < 1:
+        wanted = min((root * sqrt(first) - first) / (1 - first), 1.0)
+    return float(min(max(wanted, lower), max(job.most, lower)))
 
 
-def _cost(jobs: Sequence[PricedJob], prices: Sequence[float], cores: Sequence[float]) -> float:
-    return sum(
-        price * max(x - job.floor, 0.0) for job, price, x in zip(jobs, prices, cores, strict=True)
-    )
+def _cost(prices: Sequence[float], cores: Sequence[float]) -> float:
+    return sum(price * x for price, x in zip(prices, cores, strict=True))

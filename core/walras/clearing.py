@@ -9,17 +9,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from walras.admission import admit
-from walras.apportion import apportion
+from walras.bounds import bare_entitlement
 from walras.colocation import place_waiting_jobs
 from walras.deadlines import with_deadlines
-from walras.floors import bare_entitlement, price_above_floors
+from walras.holdings import THOUSANDTH, hold
 from walras.hysteresis import apply_hysteresis
 from walras.interference import lower_fractions
 from walras.memory import divide_memory
 from walras.outcome import Divided, explained_plan
+from walras.pricing import price
 from walras.sale import open_sale
-from walras.sale_units import cores_held, cores_in_hardware
 from walras.snapshot import Policy
 
 if TYPE_CHECKING:
@@ -72,21 +74,17 @@ def _admit_and_place(snapshot: Snapshot, policy: Policy) -> Placed:
 
 
 def _divide(snapshot: Snapshot, policy: Policy, sale: Sale) -> Divided:
-    """Divide every node's cores by the mechanism, and find what of them jobs can hold.
+    """Divide every node's cores by the mechanism, and find what of them jobs hold.
 
-    Real numbers are rounded to whole cores, and a shared pool for the small jobs. Nodes keep their
-    current division where the new one gains too little (hysteresis).
+    Nodes keep their current division where the new one gains too little (hysteresis).
     """
-    priced, units = price_above_floors(sale, policy), sale.units
-    credit = None if sale.credit is None else sale.credit[units.market.user]
-    target = apportion(
-        units.market, priced.cores, units.least, units.most, units.promised, units.floors, credit
-    )
-    bare = bare_entitlement(sale)
+    units = sale.units
+    priced = price(units.market, sale.bounds_of_units, policy, sale.auctioned, sale.limits)
+    quotas = hold(units.market, priced.cores, sale.bounds_of_units, sale.whole[units.job])
+    target = np.rint(units.of_jobs(quotas.held) / THOUSANDTH) / (1 / THOUSANDTH)
+    bare = units.of_jobs(bare_entitlement(units.market, sale.bounds_of_units))
     settled = apply_hysteresis(snapshot, policy, sale, target, bare)
-    held, without = (cores_held(units, priced, each) for each in (settled.apportioned, target))
-    cores = cores_in_hardware(units, settled.apportioned)
-    return Divided(priced, bare, settled, held, without, cores)
+    return Divided(priced, bare, units.of_jobs(quotas.real), target, settled)
 
 
 def in_canonical_order(snapshot: Snapshot) -> Snapshot:

@@ -5,7 +5,7 @@ speed W / t. By Amdahl's law (eq. 1) this takes
 
     x = f s / (1 - (1 - f) s)   cores, where s = W / t < 1 / (1 - f),
 
-and x = s for a speed below one core, which is one core for a part of the time. W is taken one
+and x = s for a speed below one core, which is a core for a part of the time. W is taken one
 standard error higher (`safe_work`), so that a job errs on the side of too many cores.
 
 The objective of the market knows no deadlines. An accepted deadline is a minimum of cores, which
@@ -14,7 +14,7 @@ prices that this user's demand makes, at which each of them can still buy its sh
 nobody falls below its entitlement (V-C). A deadline is accepted
 
 1. if the cores that the job can use suffice, by the expected work;
-2. if the user's budget pays for the whole cores, at the price to which the reservation itself
+2. if the user's budget pays for the cores, at the price to which the reservation itself
    raises them, together with what the user has reserved before (`_Budgets.reserve`);
 3. and if the market that is cleared with the reservation gives the job these cores.
 
@@ -26,18 +26,15 @@ instead (Abacus's SLO). Greedy and UpperBound ignore budgets, so that nothing ca
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from walras.admission import admit, divide_by_shares
-from walras.auctions import reachable_cores
-from walras.floors import spendable
+from walras.holdings import THOUSANDTH
 from walras.plan import DeadlineOutcome
 from walras.snapshot import identity
-from walras.speedup import speedup
+from walras.speedup import speedup_in_hardware
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -55,12 +52,6 @@ RESERVING: frozenset[CoreMechanism] = frozenset(
 SPARE = 0.1
 """Part by which a need must fall below a smaller number of cores before it is reserved instead."""
 
-LEAST_RESERVED = 2
-"""Smallest reservation: a job of less than one core shares a pool, in which nothing is reserved."""
-
-SMALL_NEED = 0.5
-"""Cores that a job must need, without a core of its own, before `LEAST_RESERVED` are reserved."""
-
 NEWCOMER = 0.95
 """Part of a user's budget that may be reserved when a deadline is accepted, since prices move."""
 
@@ -69,6 +60,9 @@ ROUNDS = 3
 
 BISECTIONS = 30
 """Steps in the search for the part of a reservation that a budget pays for."""
+
+LEEWAY = 1.5 * THOUSANDTH
+"""Cores by which a reservation may be missed, for thousandths and the error of prices."""
 
 NEGLIGIBLE = 1e-9
 """Cores, or part of a budget, that arithmetic may be off by."""
@@ -101,8 +95,8 @@ def _speed(work: float, seconds: float) -> float:
     return work / seconds if seconds > 0 else math.inf
 
 
-def reservation(needed: float, before: int, most: int, *, has_core: bool) -> int:
-    """Return the whole cores to reserve for a job; 0 if it needs no reservation.
+def reservation(needed: float, before: float, most: float) -> float:
+    """Return the cores to reserve for a job, in thousandths; 0 if it needs none.
 
     More cores are reserved at once, fewer only when they suffice with `SPARE`, so that an estimate
     that wavers moves no cores.
@@ -111,17 +105,11 @@ def reservation(needed: float, before: int, most: int, *, has_core: bool) -> int
         needed: Cores that the job needs.
         before: Cores that are reserved for it now.
         most: Most cores that it can use.
-        has_core: Whether it has a core of its own without a reservation.
     """
-    before = min(before, most)
-    if needed <= 1:
-        enough = SMALL_NEED * (1 - SPARE if before else 1)
-        wants = needed > enough and (before or not has_core)
-        return min(LEAST_RESERVED, most) if wants else 0
     if needed >= most:
         return most
-    suffice = max(math.ceil(needed - NEGLIGIBLE), LEAST_RESERVED)
-    return max(suffice, min(math.ceil(needed * (1 + SPARE)), before))
+    suffice = math.ceil(needed / THOUSANDTH - NEGLIGIBLE) / (1 / THOUSANDTH)
+    return max(suffice, before if suffice < before <= needed * (1 + SPARE) else 0.0)
 
 
 class _Part(NamedTuple):
@@ -130,14 +118,14 @@ class _Part(NamedTuple):
     Attributes:
         number: Position of the pod in the snapshot.
         needed: Cores that it needs, by the work on the safe side.
-        cores: Whole cores to reserve; 0 for none.
-        likely: Whole cores to reserve by the expected work.
+        cores: Cores to reserve; 0 for none.
+        likely: Cores to reserve by the expected work.
     """
 
     number: int
     needed: float
-    cores: int
-    likely: int
+    cores: float
+    likely: float
 
 
 class _Request(NamedTuple):
@@ -195,7 +183,7 @@ def with_deadlines(snapshot: Snapshot, policy: Policy, decide: Decide) -> Plan:
         policy: Mechanisms.
         decide: Clears a market in which ``deadline.reserved`` is a minimum of cores.
     """
-    reach = _reach(snapshot, policy)
+    reach = {node.name: node.cores for node in snapshot.nodes}
     requests = _requests(snapshot, reach)
     if not requests:
         return decide(snapshot, policy)
@@ -210,20 +198,7 @@ def with_deadlines(snapshot: Snapshot, policy: Policy, decide: Decide) -> Plan:
     return _with_outcomes(plan, snapshot, requests, chosen, answers)
 
 
-def _reach(snapshot: Snapshot, policy: Policy) -> dict[str, int]:
-    """Return the most cores that a job can have of each node, by name."""
-    cores = {node.name: node.cores for node in snapshot.nodes}
-    if policy.cores != "Auction" or not any(job.deadline for job in snapshot.jobs):
-        return cores
-    there: defaultdict[str, set[tuple[str, str, str]]] = defaultdict(set)
-    for job in admit(snapshot).jobs:
-        there[job.node].add((job.namespace, job.name, job.entitlement))
-    shared = np.array([len(there[name]) > 1 for name in cores], np.bool_)
-    found = reachable_cores(np.array(list(cores.values()), np.float64), shared)
-    return dict(zip(cores, found.astype(int).tolist(), strict=True))
-
-
-def _requests(snapshot: Snapshot, cores: Mapping[str, int]) -> list[_Request]:
+def _requests(snapshot: Snapshot, cores: Mapping[str, float]) -> list[_Request]:
     """Return the admitted jobs with deadlines in the order of acceptance.
 
     Args:
@@ -244,7 +219,10 @@ def _requests(snapshot: Snapshot, cores: Mapping[str, int]) -> list[_Request]:
 
 
 def _request(
-    snapshot: Snapshot, cores: Mapping[str, int], key: tuple[str, str, str], numbers: Iterable[int]
+    snapshot: Snapshot,
+    cores: Mapping[str, float],
+    key: tuple[str, str, str],
+    numbers: Iterable[int],
 ) -> _Request:
     parts: list[_Part] = []
     standing, within_reach, seconds = False, True, math.inf
@@ -255,19 +233,14 @@ def _request(
             continue
         most = min(most, job.max_cores or most)
         needed = cores_needed(deadline, job.fraction)
-        holding = snapshot.held.get(identity(job))
-        has_core = holding is not None and holding.cores > 0
         likely = cores_for(_speed(deadline.left, deadline.seconds), job.fraction)
-        whole = [
-            reservation(each, deadline.reserved, most, has_core=has_core)
-            for each in (needed, likely)
-        ]
-        parts.append(_Part(number, needed, *whole))
+        asked = (reservation(each, deadline.reserved, most) for each in (needed, likely))
+        parts.append(_Part(number, needed, *asked))
         standing = standing or deadline.reserved > 0
         seconds = min(seconds, deadline.seconds)
         # What was promised is kept as long as it is possible at all.
         work = deadline.left - (deadline.error if deadline.reserved else 0.0)
-        fastest = speedup(most, job.fraction)
+        fastest = speedup_in_hardware(most, job.fraction)
         within_reach = within_reach and _speed(work, deadline.seconds) <= fastest
     namespace, name, user = key
     rank = not standing, seconds, namespace, name
@@ -356,12 +329,15 @@ def _not_held(plan: Plan, snapshot: Snapshot, chosen: Iterable[_Request]) -> lis
 
     Nodes that keep their division whatever happens do not count.
     """
-    held = {identity(grant): grant.granted_cores for grant in plan.grants}
+    held = plan.holdings()
     found = []
     for request in chosen:
         for part in request.parts:
             job = snapshot.jobs[part.number]
-            if held.get(identity(job), 0) < part.cores and job.node not in snapshot.frozen:
+            if (
+                held.get(identity(job), 0.0) < part.cores - LEEWAY
+                and job.node not in snapshot.frozen
+            ):
                 found.append(request)
                 break
     return found
@@ -383,8 +359,8 @@ class _Budgets:
     Minimums within a user's share of every node can always be paid for (V-C), whoever else
     reserves there.
 
-    Mechanisms other than the Amdahl market know no minimums. Under them, rounding moves cores among
-    a user's jobs on a node, so what the user buys there is the most that it can reserve.
+    Mechanisms other than the Amdahl market know no minimums. Under them, cores are moved among a
+    user's jobs on a node, so what the user buys there is the most that it can reserve.
     """
 
     def __init__(
@@ -397,26 +373,31 @@ class _Budgets:
         )
         self._bought: defaultdict[tuple[str, str], float] = defaultdict(float)
         self._minimums: defaultdict[tuple[str, str], float] = defaultdict(float)
-        self._size = {node.name: float(node.cores) for node in snapshot.nodes}
-        self._floor: dict[JobKey, float] = {}
-        floors: defaultdict[str, float] = defaultdict(float)
+        self._size = {node.name: node.cores for node in snapshot.nodes}
+        self._room = dict(self._size)
+        self._has: dict[JobKey, float] = {}
+        together: Counter[tuple[str, str]] = Counter()
         for grant in plan.grants:
             self._money[grant.node][grant.entitlement] += grant.spend
             self._bought[grant.entitlement, grant.node] += grant.cores
-            self._size[grant.node] -= grant.floor
-            self._floor[identity(grant)] = grant.floor
-            floors[grant.entitlement] += grant.floor
-        self._budgets = _budgets_above_floors(plan, floors)
+            together[grant.entitlement, grant.node] += 1
+        self._budgets = {user.name: user.entitled_cores for user in plan.users}
         self._all_budgets = sum(self._budgets.values())
-        self._room = dict(self._size)
-        bought = {identity(grant): grant.cores for grant in plan.grants}
+        self._least_parts = {
+            (user, node): policy.least_part * min(self._share(user) * self._size[node] / count, 1.0)
+            for (user, node), count in together.items()
+        }
+        bought = {identity(grant): grant for grant in plan.grants}
         self._without: defaultdict[tuple[str, str], set[JobKey]] = defaultdict(set)
         for job in snapshot.jobs:
-            if identity(job) in bought:
-                self._without[job.entitlement, job.node].add(identity(job))
+            if identity(job) not in bought:
+                continue
+            mine = bought[identity(job)]
+            self._without[job.entitlement, job.node].add(identity(job))
             # A minimum that is not paid for does not count against others.
-            if 1 < job.min_cores <= bought.get(identity(job), 0.0) + NEGLIGIBLE:
-                self._claim(job, max(job.min_cores - self._floor[identity(job)], 0.0))
+            paid = 1 < job.min_cores <= mine.cores + NEGLIGIBLE
+            self._has[identity(job)] = max(mine.floor, job.min_cores if paid else 0.0)
+            self._claim(job, self._has[identity(job)])
         for request in standing:
             for part in request.parts:
                 self._claim(self._jobs[part.number], self._beyond(part))
@@ -428,20 +409,23 @@ class _Budgets:
         if cores:
             self._without[job.entitlement, job.node].discard(identity(job))
 
+    def _share(self, user: str) -> float:
+        """Return the part of the cluster that the user's budget is worth."""
+        return self._budgets.get(user, 0.0) / (self._all_budgets or 1.0)
+
     def _least(self, user: str, node: str, wanted: Mapping[JobKey, float], part: float) -> float:
         """Return the cores that the user must have on a node to reserve a part of what it wants.
 
-        Its jobs there without a minimum share a core at least, which others would lose otherwise.
+        Its jobs there without a minimum have their least parts.
         """
         more = sum(cores for key, cores in wanted.items() if key[-1] == node)
         small = self._without[user, node] - {key for key, cores in wanted.items() if cores}
-        return self._minimums[user, node] + part * more + (1.0 if small else 0.0)
+        least = len(small) * self._least_parts.get((user, node), 0.0)
+        return self._minimums[user, node] + part * more + least
 
     def _beyond(self, part: _Part) -> float:
         """Return the cores to reserve beyond those that the pod has as its floor or minimum."""
-        job = self._jobs[part.number]
-        has = max(self._floor.get(identity(job), 0.0), job.min_cores if job.min_cores > 1 else 0)
-        return max(part.cores - has, 0.0)
+        return max(part.cores - self._has.get(identity(self._jobs[part.number]), 0.0), 0.0)
 
     def reserve(self, request: _Request) -> _Answer:
         """Return whether the request can be paid for; if it can, count its cores as reserved."""
@@ -465,9 +449,9 @@ class _Budgets:
 
     def _within_share(self, user: str, wanted: Mapping[JobKey, float]) -> bool:
         """Return whether all minimums of the user fit into its share of each of these nodes."""
-        share = self._budgets.get(user, 0.0) / (self._all_budgets or 1.0)
         return all(
-            self._least(user, node, wanted, 1.0) <= share * self._size[node] + NEGLIGIBLE
+            self._least(user, node, wanted, 1.0)
+            <= self._share(user) * self._size[node] + NEGLIGIBLE
             for *_, node in wanted
         )
 
@@ -503,16 +487,6 @@ class _Budgets:
         return others * cores / left if left > 0 else math.inf
 
 
-def _budgets_above_floors(plan: Plan, floors: Mapping[str, float]) -> dict[str, float]:
-    """Return what users can spend on cores beyond floors, by name."""
-    budgets = {user.name: user.entitled_cores for user in plan.users}
-    if not any(floors.values()):
-        return budgets
-    kept = np.array([floors.get(name, 0.0) for name in budgets])
-    left = spendable(np.array(list(budgets.values())), kept, sum(budgets.values()))
-    return dict(zip(budgets, left.tolist(), strict=True))
-
-
 def _bid(snapshot: Snapshot, policy: Policy, decide: Decide, requests: Sequence[_Request]) -> Plan:
     """Return the plan of an auction in which deadlines are minimums of utilities.
 
@@ -542,7 +516,7 @@ def _bid(snapshot: Snapshot, policy: Policy, decide: Decide, requests: Sequence[
 
 
 def _within(
-    reach: Mapping[str, int], snapshot: Snapshot, requests: Iterable[_Request]
+    reach: Mapping[str, float], snapshot: Snapshot, requests: Iterable[_Request]
 ) -> list[_Request]:
     """Return requests, of which none is within reach whose pods need more than a node together."""
     found = []
@@ -628,8 +602,8 @@ def _with_outcomes(
                 node=job.node,
                 pod=job.pod,
                 needed=part.needed,
-                whole=part.cores,
-                reserved=part.cores if request.job in accepted else 0,
+                asked=part.cores,
+                reserved=part.cores if request.job in accepted else 0.0,
                 payable=answer.payable,
                 state=answer.state,
             )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from walras.apportion import SHARING_THRESHOLD
 from walras.snapshot import WITHOUT_FLOORS
 
 if TYPE_CHECKING:
@@ -15,60 +14,37 @@ VISIBLE = 0.005
 """Smallest change in cores that a reason mentions: half of the last digit that is printed."""
 
 
-class WithoutHysteresis(NamedTuple):
-    """Cores that a job would get if the policy had no hysteresis.
+class Terms(NamedTuple):
+    """What decided a job's cores besides its bid.
 
     Attributes:
-        own: Whole cores of its own; 0 if it would share cores.
-        shared: Whole cores that it would share; 0 if its cores would be its own.
+        budget: Budget of its entitlement, in cores at the cluster's average price.
+        quota: Cores within the bounds of jobs.
+        kept: Cores that it keeps whatever the market decides.
+        target: Cores that it would hold without hysteresis.
         threshold: Part of a node's progress that a new division must gain (hysteresis).
-        averaged: Whether rounding gives back what it takes, so that jobs are rounded up and down by
-            turns.
     """
 
-    own: int
-    shared: int
+    budget: float
+    quota: float
+    kept: float
+    target: float
     threshold: float
-    averaged: bool
-
-    def is_withheld(self, grant: Grant, quota: float) -> bool:
-        """Return whether hysteresis makes a grant differ from these cores.
-
-        If cores are averaged, a grant that is a rounding of its quota does not count.
-        """
-        if (grant.granted_cores, grant.shared_cores) == (self.own, self.shared):
-            return False
-        if self.averaged and grant.granted_cores and self.own:
-            return abs(grant.granted_cores - quota) >= 1
-        return not (self.averaged and grant.shared_cores and self.shared)
 
 
-def explain(
-    grant: Grant,
-    job: Job,
-    budget: float,
-    quota: float,
-    sharers: int,
-    mechanism: CoreMechanism,
-    without_hysteresis: WithoutHysteresis,
-) -> Grant:
+def explain(grant: Grant, job: Job, terms: Terms, mechanism: CoreMechanism) -> Grant:
     """Return ``grant`` with its reason.
 
     Args:
         grant: Grant of the job.
         job: Job with its bounds.
-        budget: Budget of its entitlement, in cores.
-        quota: Cores within the bounds of jobs, before rounding.
-        sharers: Number of jobs that share the pool of its node.
+        terms: What decided the job's cores besides its bid.
         mechanism: Mechanism that divided the cores.
-        without_hysteresis: Cores that the job would get without hysteresis.
     """
     parts = (
-        _market(grant, job, budget, mechanism),
-        _bound(grant, job, quota),
-        _stay(grant, without_hysteresis)
-        if without_hysteresis.is_withheld(grant, quota)
-        else _hardware(grant, quota, sharers),
+        _market(grant, job, terms.budget, mechanism),
+        _bound(grant, job, terms),
+        _hardware(grant, job) if abs(terms.target - grant.held) < VISIBLE else _stay(grant, terms),
         _shortfall(grant, job),
         _unkept_request(grant, job, mechanism),
     )
@@ -108,20 +84,13 @@ def explain_bid(bid: BidOutcome) -> str:
             f"leave, which gives {bid.utility:.4g}, and pays nothing"
         )
     return (
-        f"{demanded} is missed at {bid.utility:.4g}, because of whole cores and minimums of "
-        f"memory, so it pays nothing"
+        f"{demanded} is missed at {bid.utility:.4g}, because of minimums of memory, so it pays "
+        f"nothing"
     )
 
 
 def _market(grant: Grant, job: Job, budget: float, mechanism: CoreMechanism) -> str:
-    sentence = _division(grant, job, budget, mechanism)
-    if grant.floor:
-        return f"{grant.floor:.4g} cores are kept as requested, and {sentence}"
-    return sentence
-
-
-def _division(grant: Grant, job: Job, budget: float, mechanism: CoreMechanism) -> str:
-    cores = f"{grant.cores - grant.floor:.2f} cores{' more' if grant.floor else ''}"
+    cores = f"{grant.cores:.2f} cores"
     if mechanism == "ProportionalSharing":
         return f"{job.entitlement}'s share of {job.node} is {cores} for this job"
     speedup = f"a parallel fraction of {job.fraction:.3f} gives a speedup of {grant.speedup:.2f}"
@@ -142,61 +111,66 @@ def _division(grant: Grant, job: Job, budget: float, mechanism: CoreMechanism) -
     return f"{bought}, where {speedup}"
 
 
-def _bound(grant: Grant, job: Job, quota: float) -> str | None:
-    """Return how bounds of jobs change the market's cores of this one; None if they do not."""
+def _bound(grant: Grant, job: Job, terms: Terms) -> str | None:
+    """Return which bound decides the cores of a job; None if the market alone does."""
+    quota = terms.quota
+    if job.max_cores is not None and quota > job.max_cores - VISIBLE:
+        return f"all that its maxCores of {job.max_cores} allows"
     if abs(quota - grant.cores) < VISIBLE:
-        if job.max_cores is not None and quota > job.max_cores - VISIBLE:
-            return f"all that its maxCores of {job.max_cores} allows"
-        if job.least_cores > 1 and abs(quota - job.least_cores) < VISIBLE:
+        if job.least_cores and abs(quota - job.least_cores) < VISIBLE:
             return f"as much as {_least(job)} takes of {job.entitlement}'s budget"
+        if terms.kept and quota < terms.kept + VISIBLE:
+            return (
+                "no less than it requested"
+                if grant.floor > terms.kept - VISIBLE
+                else "the least part, which every running pod has"
+            )
         return None
+    if job.whole_cores and quota >= 1 and abs(quota - grant.cores) < 1:
+        return f"rounded to {quota:.0f}, as it shares no core"
     if quota > grant.cores:
-        if quota == job.least_cores > 1:
+        if job.least_cores and abs(quota - job.least_cores) < VISIBLE:
             return f"raised to {_least(job)} at the cost of {job.entitlement}'s other jobs"
-        return f"raised to {quota:.2f} by cores that jobs at their maxCores leave"
-    if job.max_cores is not None and quota >= job.max_cores:
-        return f"limited to its maxCores of {job.max_cores}"
-    return f"lowered to {quota:.2f} for the minCores or deadlines of {job.entitlement}'s other jobs"
+        if quota < terms.kept + VISIBLE:
+            return f"raised to {quota:.2f}, which it keeps whatever the market decides"
+        return f"raised to {quota:.2f} by cores that other jobs cannot use"
+    return f"lowered to {quota:.2f} for what other jobs keep"
 
 
 def _least(job: Job) -> str:
     """Return the fewest cores that a job is to have, with what demands them."""
     if job.least_cores > job.min_cores:
-        return f"the {job.least_cores} cores reserved for its deadline"
+        return f"the {job.least_cores:.4g} cores reserved for its deadline"
     return f"its minCores of {job.min_cores}"
 
 
-def _hardware(grant: Grant, quota: float, sharers: int) -> str:
-    if grant.granted_cores:
-        return f"rounded to {_count(grant.granted_cores)} of its own"
-    if quota < SHARING_THRESHOLD:
-        why = "less than one core"
-    elif grant.floor % 1:
-        why = f"{grant.entitlement} has not bought the cores of its requests here, rounded up"
-    else:
-        why = f"{grant.node} has no core left for it alone"
-    if sharers == 1:
-        return f"{why}, so it runs on the {_count(grant.shared_cores)} kept for small jobs"
-    others = "1 other job" if sharers == 2 else f"{sharers - 1} other jobs"
+def _hardware(grant: Grant, job: Job) -> str:
+    if job.whole_cores and not grant.own_cores:
+        return (
+            f"so it holds {_having(grant.held)}: it asked to share no core, but has not bought a "
+            f"whole one"
+        )
+    return f"so it holds {_having(grant.held)}"
+
+
+def _stay(grant: Grant, terms: Terms) -> str:
     return (
-        f"{why}, so it shares {_count(grant.shared_cores)} with {others} at weight {grant.weight}"
+        f"keeps {_having(grant.held)} instead of {_having(terms.target)}: moving cores would add "
+        f"less than {100 * terms.threshold:g}% to the progress of the jobs on {grant.node}"
     )
 
 
-def _stay(grant: Grant, market: WithoutHysteresis) -> str:
-    return (
-        f"keeps {_having(grant.granted_cores, grant.shared_cores)} instead of "
-        f"{_having(market.own, market.shared)}: moving cores would add less than "
-        f"{100 * market.threshold:g}% to the progress of the jobs on {grant.node}"
-    )
-
-
-def _having(own: int, shared: int) -> str:
-    return f"{_count(own)} of its own" if own else f"its part of {_count(shared)}"
+def _having(held: float) -> str:
+    """Return held cores in words: those of its own, and its part of shared ones."""
+    own, rest = int(held), round(held - int(held), 3)
+    if not own:
+        return f"{rest:g} of a core that it shares"
+    mine = f"{own} core{'' if own == 1 else 's'} of its own"
+    return mine if not rest else f"{mine} and {rest:g} of one that it shares"
 
 
 def _shortfall(grant: Grant, job: Job) -> str | None:
-    if job.least_cores <= max(grant.granted_cores, 1):
+    if job.least_cores <= grant.held + VISIBLE:
         return None
     return f"short of {_least(job)}, since {job.entitlement}'s cores on {job.node} do not suffice"
 
@@ -208,11 +182,7 @@ def _unkept_request(grant: Grant, job: Job, mechanism: CoreMechanism) -> str | N
     if mechanism in WITHOUT_FLOORS:
         why = f"which {mechanism} does not keep"
     elif job.floor:
-        why = f"since requests and a core for small jobs exceed what {job.node} sells"
+        why = f"since the requests and least parts of its pods exceed what {job.node} sells"
     else:
         why = "which spec.cores.floor of the Market does not keep for it"
     return f"less than its request of {grant.requested:.4g} cores, {why}"
-
-
-def _count(cores: int) -> str:
-    return f"{cores} core" if cores == 1 else f"{cores} cores"

@@ -7,36 +7,18 @@ from typing import TYPE_CHECKING
 
 from walras.clearing import clear
 from walras.snapshot import identity
-from walras.speedup import speedup
+from walras.speedup import speedup_in_hardware
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from walras.plan import Plan
     from walras.snapshot import Job, JobKey, Policy, Snapshot
 
 
-def held_cores(plan: Plan) -> dict[JobKey, float]:
-    """Return each job's cores after rounding: its own, or its part by weight of the shared ones."""
-    weights: dict[tuple[str, tuple[int, ...]], int] = {}
-    for grant in plan.grants:
-        if not grant.granted_cores:
-            pool = grant.node, grant.sockets
-            weights[pool] = weights.get(pool, 0) + grant.weight
-    return {
-        identity(grant): float(grant.granted_cores)
-        or grant.shared_cores * grant.weight / weights[grant.node, grant.sockets]
-        for grant in plan.grants
-    }
-
-
 def expected_speedup(job: Job, cores: float) -> float:
-    """Return Amdahl's speedup on ``cores``, of which the job uses at most its maximum.
-
-    Less than a core is a core for part of the time, so the speedup is that part.
-    """
+    """Return the speedup in hardware on ``cores``, of which the job uses at most its maximum."""
     usable = cores if job.max_cores is None else min(cores, job.max_cores)
-    return float(speedup(usable, job.fraction)) if usable >= 1 else usable
+    return float(speedup_in_hardware(usable, job.fraction))
 
 
 def forecast(
@@ -59,8 +41,8 @@ def forecast(
     now = 0.0
     while any(each in left for each in jobs):
         plan = clear(replace(snapshot, jobs=tuple(jobs.values())), policy)
-        snapshot = replace(snapshot, held=plan.holdings())
-        held = held_cores(plan)
+        held = plan.holdings()
+        snapshot = replace(snapshot, held=held)
         rates = {
             each: expected_speedup(replace(jobs[each], fraction=grant.fraction), held[each])
             for grant in plan.grants
@@ -82,7 +64,7 @@ def forecast(
     return ends
 
 
-def _later(job: Job, seconds: float, work: float, reserved: int) -> Job:
+def _later(job: Job, seconds: float, work: float, reserved: float) -> Job:
     """Return a job some seconds later, when it has done some of the work before its deadline."""
     if job.deadline is None:
         return job

@@ -1,4 +1,8 @@
-"""Metrics of an allocation of cores to jobs, as the paper defines them (VI, Metrics)."""
+"""Metrics of an allocation of cores to jobs, as the paper defines them (VI, Metrics).
+
+The paper's speedups are Amdahl's for any number of cores, those in hardware below one core the part
+of it that a job has (`walras.speedup`).
+"""
 
 from __future__ import annotations
 
@@ -21,6 +25,21 @@ def speedups(market: AmdahlMarket, cores: ArrayLike) -> Floats:
     x = np.asarray(cores, np.float64)
     f = market.fraction
     return np.divide(x, f + (1 - f) * x, out=np.zeros(market.jobs), where=x > 0)
+
+
+def speedups_in_hardware(market: AmdahlMarket, cores: Floats) -> Floats:
+    """Return each job's speedup in hardware, shape (k,): below one core, the part of it."""
+    return np.where(cores >= 1, speedups(market, cores), cores)
+
+
+def worth_of_jobs(market: AmdahlMarket) -> Floats:
+    """Return the utility that each job's user gains per unit of its speedup, shape (k,)."""
+    return np.asarray(market.work / market.sum_by_user(market.work)[market.user], np.float64)
+
+
+def utilities_in_hardware(market: AmdahlMarket, cores: Floats) -> Floats:
+    """Return each user's utility by speedups in hardware, shape (n,); 0 without jobs (eq. 4)."""
+    return market.sum_by_user(worth_of_jobs(market) * speedups_in_hardware(market, cores))
 
 
 def job_progress(market: AmdahlMarket, cores: ArrayLike) -> Floats:

@@ -30,11 +30,11 @@ from walras import metrics
 from walras.admission import admit
 from walras.amdahl.market import AmdahlMarket
 from walras.auctions import PricingError
+from walras.bounds import bounds_of
 from walras.clearing import in_canonical_order
-from walras.floors import price_above_floors
 from walras.interference import lower_fractions
+from walras.pricing import price
 from walras.sale import open_sale
-from walras.sale_units import fitting_floors
 from walras.snapshot import MOST_POOLS, MOST_USERS, PoolPrices, identity
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 WITHOUT_VALUES: frozenset[CoreMechanism] = frozenset({"Auction", "Greedy"})
 """Mechanisms under which more cores have no value that could be computed: auctions have no
-equilibrium in cores alone, and Greedy divides whole cores."""
+equilibrium in cores alone, and Greedy ignores entitlements, in which the value is counted."""
 
 LEAST_PART = 0.01
 """Part of all changes, counted with budgets, below which a user is not named."""
@@ -113,7 +113,7 @@ class NodePool:
 
     name: str
     nodes: int
-    cores: int
+    cores: float
     price: float
     core_value: float | None = None
     one_more: NodesEffect | None = None
@@ -317,16 +317,15 @@ class _SpreadMarket:
             now.fraction,
             now.work,
         )
-        scaled = replace(units, market=market, floors=fitting_floors(market, units.floors))
-        priced = price_above_floors(self._sale._replace(units=scaled), self._policy)
+        bounds = self._sale.bounds_of_units
+        fitting = bounds_of(market, bounds.own, bounds.least, bounds.most, self._policy.least_part)
+        priced = price(market, fitting, self._policy, self._sale.auctioned, self._sale.limits)
         if not priced.converged:
             raise _UnsolvedError
-        # A solver that gives up bounds leaves them to rounding, which is not done here.
-        cores = units.of_jobs(np.minimum(priced.cores, units.most))
-        return _Outcome(
-            metrics.user_progress(self._market, cores),
-            metrics.system_progress(self._market, cores),
-        )
+        cores = np.minimum(units.of_jobs(priced.cores), self._sale.bounds.most)
+        utility = metrics.utilities_in_hardware(self._market, cores)
+        budgets = self._market.budgets
+        return _Outcome(utility, float(budgets @ utility / budgets.sum()))
 
 
 def _spread_market(snapshot: Snapshot, policy: Policy) -> _SpreadMarket | None:

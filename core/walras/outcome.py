@@ -14,11 +14,9 @@ from walras import metrics
 from walras.auctions import bid_outcomes
 from walras.budgets import bounded_credits, keeps_core_credits
 from walras.core_credits import lending
-from walras.explain import WithoutHysteresis, explain, explain_bid, explain_node_limit
-from walras.floors import budgets_above_floors
-from walras.hysteresis import speedups_in_hardware, worth_of_jobs
-from walras.plan import Grant, NodeOutcome, Plan, UserOutcome
-from walras.rounding_credit import NO_CREDIT, RoundingCredit
+from walras.explain import Terms, explain, explain_bid, explain_node_limit
+from walras.holdings import THOUSANDTH
+from walras.plan import Grant, NodeOutcome, Plan, Shortfall, UserOutcome
 from walras.snapshot import identity
 
 if TYPE_CHECKING:
@@ -32,28 +30,32 @@ if TYPE_CHECKING:
     from walras.plan import BidOutcome
     from walras.pricing import PricingResult
     from walras.sale import Sale
-    from walras.sale_units import HeldCores
     from walras.snapshot import Policy, Snapshot
+
+SHORT = 0.99
+"""Part of its entitlement's utility below which a user is short."""
+
+MOST_CAUSES = 3
+"""Users that are named as the cause of a shortfall, on one node each."""
 
 
 class Divided(NamedTuple):
     """The division of the cores of a sale to k jobs.
 
     Attributes:
-        priced: Cores of the parts of jobs in real numbers, with their prices.
-        bare: Cores of each job's bare entitlement that it can use (V-C), shape (k,).
-        settled: Whole cores and shared pools of the parts of jobs, after hysteresis.
-        held: What each job bought, and what it holds of it.
-        without_hysteresis: The same if the policy had no hysteresis.
-        cores: Cores that each job has in hardware: its own, or its part of a pool, shape (k,).
+        priced: Cores of the parts of jobs, with their prices.
+        bare: Cores of each job by its user's share alone (V-C), shape (k,).
+        within_bounds: Cores of each job within its bounds, shape (k,).
+        without_hysteresis: Cores that each job would hold if the policy had no hysteresis,
+            shape (k,).
+        settled: Cores that each job holds.
     """
 
     priced: PricingResult
     bare: Floats
+    within_bounds: Floats
+    without_hysteresis: Floats
     settled: HysteresisResult
-    held: HeldCores
-    without_hysteresis: HeldCores
-    cores: Floats
 
 
 def explained_plan(
@@ -65,12 +67,14 @@ def explained_plan(
     memory: MemoryDivision,
 ) -> Plan:
     """Return the plan that says what was decided, and explains every grant to its user."""
-    market, priced, held = sale.market, divided.priced, divided.held
+    market, priced, held = sale.market, divided.priced, divided.settled.held
     auctioned = sale.auctioned
-    bids = () if auctioned is None else bid_outcomes(auctioned, divided.cores, memory.granted)
+    bids = () if auctioned is None else bid_outcomes(auctioned, held, memory.granted)
+    bought = _bought(sale, priced)
+    progress = metrics.utilities_in_hardware(market, np.minimum(bought.cores, sale.bounds.most))
     return Plan(
-        grants=_grants(snapshot, policy, placed, sale, divided, memory, bids),
-        users=_users(sale, divided),
+        grants=_grants(snapshot, policy, placed, sale, divided, bought, memory, bids),
+        users=_users(snapshot, sale, divided, bought),
         nodes=_nodes(snapshot, sale, divided),
         refused=placed.refused,
         mechanism=policy.cores,
@@ -79,16 +83,32 @@ def explained_plan(
         price_error=priced.price_error,
         residual=priced.residual,
         converged=priced.converged,
-        system_progress=metrics.system_progress(market, held.cores) if sale.jobs else 0.0,
+        system_progress=float(market.budgets @ progress / market.budgets.sum())
+        if sale.jobs
+        else 0.0,
         pairings=placed.pairings,
         bids=bids,
         memory_mechanism=policy.memory if memory.users and policy.memory else "",
         memory=memory.users,
         ledger=memory.ledger,
         quantum=memory.quantum,
-        rounding=_rounding_from_now(snapshot, policy, sale, divided),
-        core_credits=_core_credits_from_now(snapshot, policy, sale, held),
+        core_credits=_core_credits_from_now(snapshot, policy, sale, bought),
     )
+
+
+class _Bought(NamedTuple):
+    """What k jobs buy: cores, the mean price of a core, and what is paid, each of shape (k,)."""
+
+    cores: Floats
+    price: Floats
+    spend: Floats
+
+
+def _bought(sale: Sale, priced: PricingResult) -> _Bought:
+    units = sale.units
+    prices = priced.prices[units.market.server]
+    spend = prices * priced.cores if priced.spends is None else priced.spends
+    return _Bought(units.of_jobs(priced.cores), units.mean_of_jobs(prices), units.of_jobs(spend))
 
 
 def _grants(
@@ -97,41 +117,40 @@ def _grants(
     placed: Placed,
     sale: Sale,
     divided: Divided,
+    bought: _Bought,
     memory: MemoryDivision,
     bids: Sequence[BidOutcome],
 ) -> tuple[Grant, ...]:
     """Return every job's grant with its reason."""
-    market, held, target = sale.market, divided.held, divided.without_hysteresis
-    budgets = budgets_above_floors(market, sale.floors)[market.user]
-    speedups = metrics.speedups(market, held.cores)
+    market, held = sale.market, divided.settled.held
     limited = policy.cores == "PriceAnticipating"
     limits = {each.name: each.max_nodes if limited else None for each in snapshot.entitlements}
     bid_of = {(bid.namespace, bid.name): bid for bid in bids}
     rows = zip(
         sale.jobs,
-        _rows(held.cores, held.whole, held.shared, held.weight, held.price, held.spend, speedups),
-        _rows(budgets, held.quota, held.sharers),
-        _rows(target.whole, target.shared),
-        sale.floors.tolist(),
-        held.sockets,
+        _rows(*bought, held, metrics.speedups_in_hardware(market, held)),
+        _rows(
+            market.budgets[market.user],
+            divided.within_bounds,
+            divided.without_hysteresis,
+            sale.units.of_jobs(sale.bounds_of_units.kept),
+        ),
+        sale.units.sockets_of_jobs(),
         memory.granted,
         memory.reasons,
         strict=True,
     )
     grants = []
-    for job, amounts, terms, due, floor, sockets, granted, memory_reason in rows:
-        cores, whole, shared, weight, price, spend, speedup = amounts
-        budget, quota, sharers = terms
-        own, pool = due
+    for job, amounts, terms, sockets, granted, memory_reason in rows:
+        cores, price, spend, has, speedup = amounts
+        budget, quota, target, kept = terms
         grant = Grant(
             namespace=job.namespace,
             name=job.name,
             entitlement=job.entitlement,
             node=job.node,
             cores=cores,
-            granted_cores=whole,
-            shared_cores=shared,
-            weight=weight,
+            held=has,
             price=price,
             spend=spend,
             speedup=speedup,
@@ -142,11 +161,10 @@ def _grants(
             memory_reason=memory_reason,
             fraction=job.fraction,
             requested=job.requested,
-            floor=floor,
-            quota=quota,
+            floor=min(kept, job.floor),
         )
-        other = WithoutHysteresis(own, pool, policy.hysteresis, policy.returns_rounding)
-        grant = explain(grant, job, budget, quota, sharers, policy.cores, other)
+        decided = Terms(budget, quota, kept, target, policy.hysteresis)
+        grant = explain(grant, job, decided, policy.cores)
         bid = bid_of.get((job.namespace, job.name))
         reasons = (
             explain_node_limit(grant, limits[job.entitlement]),
@@ -164,69 +182,84 @@ def _rows(*columns: Floats | Integers | Bools) -> Iterator[tuple[Any, ...]]:
     return zip(*(column.tolist() for column in columns), strict=True)
 
 
-def _users(sale: Sale, divided: Divided) -> tuple[UserOutcome, ...]:
-    market, bought, held = sale.market, divided.held.cores, divided.cores
+def _users(
+    snapshot: Snapshot, sale: Sale, divided: Divided, bought: _Bought
+) -> tuple[UserOutcome, ...]:
+    market, held, most = sale.market, divided.settled.held, sale.bounds.most
+    entitled = metrics.utilities_in_hardware(market, divided.bare)
+    holds = metrics.utilities_in_hardware(market, np.minimum(held, most))
     rows = _rows(
         market.budgets,
-        market.sum_by_user(bought),
+        market.sum_by_user(bought.cores),
         market.sum_by_user(held),
-        metrics.user_progress(market, bought),
-        market.sum_by_user(worth_of_jobs(market) * speedups_in_hardware(market, held, sale.most)),
-        metrics.user_progress(market, divided.bare),
+        market.sum_by_user(bought.spend),
+        metrics.utilities_in_hardware(market, np.minimum(bought.cores, most)),
+        holds,
+        entitled,
     )
-    return tuple(UserOutcome(name, *row) for name, row in zip(sale.parts, rows, strict=True))
+    short = np.flatnonzero(holds < SHORT * entitled)
+    causes = {user: _short_of(snapshot, sale, divided, user) for user in short.tolist()}
+    return tuple(
+        UserOutcome(*(name, *row, causes.get(user, ())))
+        for user, (name, row) in enumerate(zip(sale.parts, rows, strict=True))
+    )
+
+
+def _short_of(snapshot: Snapshot, sale: Sale, divided: Divided, user: int) -> tuple[Shortfall, ...]:
+    """Return whose bounds exceed their share of a unit, those first where the user itself lacks.
+
+    The user may be one of them: what its own requests keep is not where it would buy it.
+    """
+    units, names, nodes = sale.units, tuple(sale.parts), snapshot.selling
+    market, bounds = units.market, sale.bounds_of_units
+    lacks = np.zeros(len(nodes))
+    mine = sale.market.user == user
+    np.add.at(lacks, sale.market.server[mine], (divided.bare - divided.settled.held)[mine])
+    pairs, pair = np.unique(market.pair, return_inverse=True)
+    owner, server = np.divmod(pairs, len(market.capacities))
+    share = market.budgets / market.budgets.sum()
+    needed = np.bincount(pair, np.maximum(bounds.own, bounds.least))
+    excess = needed - share[owner] * market.capacities[server]
+    found = sorted(
+        (not lacks[node] > 0, -cores, names[one], nodes[node].name)
+        for cores, one, node in _rows(excess, owner, units.node[server])
+        if cores > THOUSANDTH
+    )
+    return tuple(Shortfall(one, node, -cores) for _, cores, one, node in found[:MOST_CAUSES])
 
 
 def _nodes(snapshot: Snapshot, sale: Sale, divided: Divided) -> tuple[NodeOutcome, ...]:
     """Return the outcome of every node; the price is 0 where no cores are for sale."""
     units, settled, nodes = sale.units, divided.settled, len(sale.market.capacities)
-    pool = np.zeros(len(units.node), np.int64)
-    np.maximum.at(pool, units.market.server, settled.apportioned.shared)
-    shared = np.bincount(units.node, pool, nodes).astype(np.int64)
+    own = sale.market.sum_by_server(np.floor(settled.held + THOUSANDTH / 2))
+    shared = np.rint((sale.market.capacities - own) / THOUSANDTH) / (1 / THOUSANDTH)
     capacities = units.market.capacities
     worth = np.bincount(units.node, divided.priced.prices * capacities, nodes)
     prices = worth / np.bincount(units.node, capacities, nodes)
     sold = _rows(prices, shared, settled.stays)
     return tuple(
-        NodeOutcome(node.name, node.cores, *(next(sold) if node.cores > 0 else (0.0, 0, False)))
+        NodeOutcome(node.name, node.cores, *(next(sold) if node.cores > 0 else (0.0, 0.0, False)))
         for node in snapshot.nodes
     )
 
 
-def _rounding_from_now(
-    snapshot: Snapshot, policy: Policy, sale: Sale, divided: Divided
-) -> dict[str, RoundingCredit]:
-    """Return users' rounding credits, with what rounding takes from now on."""
-    if not policy.returns_rounding:
-        return {}
-    quota = sale.market.sum_by_user(divided.held.quota)
-    loss = quota - sale.market.sum_by_user(divided.cores)
-    return {
-        name: RoundingCredit(snapshot.rounding.get(name, NO_CREDIT).core_seconds, *amounts).clipped(
-            policy.averaging
-        )
-        for name, amounts in zip(sale.parts, _rows(loss, quota), strict=True)
-    }
-
-
 def _core_credits_from_now(
-    snapshot: Snapshot, policy: Policy, sale: Sale, held: HeldCores
+    snapshot: Snapshot, policy: Policy, sale: Sale, buys: _Bought
 ) -> dict[str, CoreCredit]:
     """Return the core credits of entitlements without children, with what they lend from now on."""
     if not keeps_core_credits(policy):
         return {}
     market, bounded = sale.market, bounded_credits(snapshot, policy)
-    paid = market.sum_by_user(held.spend) + market.sum_by_user(sale.floors)
-    bought = market.sum_by_user(held.cores)
+    paid, bought = market.sum_by_user(buys.spend), market.sum_by_user(buys.cores)
     rows = {name: row for row, name in enumerate(bounded)}
     here = np.array([rows[name] for name in sale.parts], np.int64)
-    pays, buys, factors = np.zeros(len(rows)), np.zeros(len(rows)), np.ones(len(rows))
+    pays, holds, factors = np.zeros(len(rows)), np.zeros(len(rows)), np.ones(len(rows))
     total = float(paid.sum())
-    pays[here], buys[here] = paid * (bought.sum() / total if total > 0 else 0.0), bought
+    pays[here], holds[here] = paid * (bought.sum() / total if total > 0 else 0.0), bought
     factors[here] = market.budgets / (
         np.array(list(sale.by_shares.values())) * market.budgets.sum()
     )
     entitled = np.array([each.entitled for each in bounded.values()])
-    rates = lending(entitled, pays, buys).tolist()
+    rates = lending(entitled, pays, holds).tolist()
     known = zip(bounded.items(), rates, factors.tolist(), strict=True)
     return {name: each._replace(rate=rate, factor=factor) for (name, each), rate, factor in known}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from walras.snapshot import Holding, identity, title
+from walras.snapshot import identity, title
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from walras.core_credits import CoreCredit
     from walras.karma.ledger import Ledger
     from walras.karma.record import Account, SettledQuantum
-    from walras.rounding_credit import RoundingCredit
     from walras.snapshot import JobKey
 
 
@@ -30,10 +29,9 @@ class Grant(NamedTuple):
     """Cores and memory of one job in a plan.
 
     Attributes:
-        cores: Cores that the market allocates, before rounding.
-        granted_cores: Whole cores for this job alone; 0 if it shares cores.
-        shared_cores: Whole cores shared with the node's other small jobs; 0 if it has its own.
-        weight: Weight among those that share its cores, as for cgroup v2's cpu.weight: 1 to 10 000.
+        cores: Cores that the job buys at the market's prices.
+        held: Cores that it is to have, in thousandths: its whole cores are its own, the rest is a
+            part of the cores that the node's jobs share.
         price: Price of a core, where 1 is the cluster's average; 0 where nothing is paid.
         spend: Part of the entitlement's budget that the job spends, in the unit of prices.
         pod: Name of the job's pod; empty for a program on one machine.
@@ -43,7 +41,6 @@ class Grant(NamedTuple):
         fraction: Parallel fraction that the job bid with.
         requested: Cores that its pod requested; 0 if unknown.
         floor: Cores of them that it keeps whatever the market decides.
-        quota: Cores within the bounds of the job, which are rounded.
     """
 
     namespace: str
@@ -51,9 +48,7 @@ class Grant(NamedTuple):
     entitlement: str
     node: str
     cores: float
-    granted_cores: int
-    shared_cores: int
-    weight: int
+    held: float
     price: float
     spend: float
     speedup: float
@@ -65,17 +60,34 @@ class Grant(NamedTuple):
     fraction: float = 1.0
     requested: float = 0.0
     floor: float = 0.0
-    quota: float = 0.0
+
+    @property
+    def own_cores(self) -> int:
+        """Whole cores for this job alone."""
+        return int(self.held)
+
+    @property
+    def shared(self) -> float:
+        """Cores that the job has of those that it shares, in thousandths."""
+        return round(self.held - self.own_cores, 3)
 
     @property
     def keeps_request(self) -> bool:
-        """Whether the job holds what its pod requested, as far as rounding lets it."""
-        return max(self.granted_cores, self.cores) > self.requested - HUNDREDTH
+        """Whether the job holds what its pod requested."""
+        return self.held > self.requested - HUNDREDTH
 
     @property
     def title(self) -> str:
         """Name of the job in texts for users."""
         return title(self.namespace, self.name, self.pod)
+
+
+class Shortfall(NamedTuple):
+    """Cores of a node that the requests and minimums of a user take beyond its share of them."""
+
+    user: str
+    node: str
+    cores: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,21 +96,25 @@ class UserOutcome:
 
     Attributes:
         entitled_cores: Cores that its share of the cluster is worth, which is also its budget.
-        cores: Cores that the market allocates to its jobs, before rounding.
-        held_cores: Cores that its jobs hold: their own, and their parts of shared ones.
-        utility: Weighted speedup of its jobs on the allocated cores (eq. 4).
+        cores: Cores that its jobs buy.
+        held_cores: Cores that its jobs hold.
+        spent: Cost of what its jobs buy; above ``entitled_cores`` where its requests cost more.
+        utility: Weighted speedup of its jobs on the cores that they buy (eq. 4).
         held_utility: Weighted speedup on the cores that they hold.
-        entitlement_utility: Utility with its share of every node and no trade (V-C); 0 if others
-            keep all cores of its nodes.
+        entitlement_utility: The most that it could do with its share of every unit that is sold,
+            and no trade (V-C).
+        short_of: Whose requests and minimums leave it below its entitlement, possibly its own.
     """
 
     name: str
     entitled_cores: float
     cores: float
     held_cores: float
+    spent: float
     utility: float
     held_utility: float
     entitlement_utility: float
+    short_of: tuple[Shortfall, ...] = ()
 
     @property
     def gain(self) -> float | None:
@@ -134,8 +150,8 @@ class DeadlineOutcome:
     Attributes:
         needed: Cores that it needs from now on to end in time, with the error of its work left on
             the safe side; infinity if no number of cores suffices.
-        whole: Whole cores that its deadline reserves where it is accepted; 0 for none.
-        reserved: Whole cores that are reserved for it; 0 for none.
+        asked: Cores that its deadline reserves where it is accepted; 0 for none.
+        reserved: Cores that are reserved for it; 0 for none.
         payable: Cores that its user's budget could reserve for it, after what it reserves for the
             deadlines before it; None if the budget did not decide.
         state: Reserved (its cores are held for it), OnTime (the market gives it enough without a
@@ -151,8 +167,8 @@ class DeadlineOutcome:
     node: str
     pod: str
     needed: float
-    whole: int
-    reserved: int
+    asked: float
+    reserved: float
     payable: float | None
     state: DeadlineState
 
@@ -190,14 +206,14 @@ class NodeOutcome:
 
     Attributes:
         price: Price of a core, where 1 is the cluster's average.
-        shared_cores: Whole cores that the node's small jobs share.
+        shared_cores: Cores that no job has for itself.
         stays: Whether the node keeps its division, as the market's gains less than the hysteresis.
     """
 
     name: str
-    cores: int
+    cores: float
     price: float
-    shared_cores: int
+    shared_cores: float
     stays: bool = False
 
 
@@ -248,8 +264,6 @@ class Plan:
         memory_mechanism: Mechanism that divided memory; empty if memory was not divided.
         ledger: Karma's credits after this decision; the snapshot's if Karma does not decide.
         quantum: Quantum that Karma settled; None if Karma does not decide.
-        rounding: Rounding credits of entitlements with jobs, by name, for the next snapshot; empty
-            if none are kept.
         core_credits: Core credits of all entitlements without children, by name, for the next
             snapshot; empty if none are kept.
         deadlines: Outcome of each deadline whose work left is known.
@@ -272,16 +286,12 @@ class Plan:
     memory: tuple[MemoryOutcome, ...] = ()
     ledger: Ledger | None = None
     quantum: SettledQuantum | None = field(default=None, compare=False, repr=False)
-    rounding: Mapping[str, RoundingCredit] = field(default_factory=dict, compare=False, repr=False)
     core_credits: Mapping[str, CoreCredit] = field(default_factory=dict, compare=False, repr=False)
     deadlines: tuple[DeadlineOutcome, ...] = field(default=(), compare=False)
 
-    def holdings(self) -> dict[JobKey, Holding]:
+    def holdings(self) -> dict[JobKey, float]:
         """Return the cores of each job once the plan is enforced, for the next snapshot."""
-        return {
-            identity(grant): Holding(grant.granted_cores, grant.shared_cores)
-            for grant in self.grants
-        }
+        return {identity(grant): grant.held for grant in self.grants}
 
 
 def format_bytes(amount: int) -> str:

@@ -25,9 +25,9 @@ class PlanQuality:
     """Figures of progress and fairness of a plan.
 
     Attributes:
-        system_progress: Budget-weighted mean of users' utilities before rounding ("Amdahl's Law in
-            the Datacenter Era", eq. 10).
-        held_progress: Budget-weighted mean of users' utilities after rounding.
+        system_progress: Budget-weighted mean of users' utilities on the cores that they buy
+            ("Amdahl's Law in the Datacenter Era", eq. 10).
+        held_progress: Budget-weighted mean of users' utilities on the cores that they hold.
         entitlement_error: Mean absolute error of users' cores, as a part of those entitled (VI-D).
         uniformity: Least utility of any user over the largest, each in units of that at bare
             entitlement ("The Proportional-Share Allocation Market", section 2, with equal budgets);
@@ -75,7 +75,10 @@ def proportional_progress(snapshot: Snapshot, plan: Plan) -> float:
     shares = {user.name: user.entitled_cores / entitled for user in plan.users}
     market = build_market(snapshot, jobs, shares)
     most = np.array([np.inf if job.max_cores is None else job.max_cores for job in jobs])
-    return metrics.system_progress(market, share_proportionally(market, maximum=most))
+    cores = share_proportionally(market, maximum=most)
+    return float(
+        market.budgets @ metrics.utilities_in_hardware(market, cores) / market.budgets.sum()
+    )
 
 
 def _as_decided(snapshot: Snapshot, plan: Plan) -> list[Job]:
@@ -119,7 +122,7 @@ def _envy_freeness(snapshot: Snapshot, plan: Plan, comparisons: int) -> float | 
         _, member, together = np.unique(node[own], return_inverse=True, return_counts=True)
         cores = per_budget[:, node[own]] * (budgets[number] / together[member])
         x = np.minimum(cores, most[own])
-        speedups = x / (fraction[own] + (1 - fraction[own]) * x + (x == 0))
+        speedups = np.where(x >= 1, x / (fraction[own] + (1 - fraction[own]) * np.maximum(x, 1)), x)
         envied = float((speedups @ work[own]).max() / work[own].sum())
         if envied > 0:
             least = min(least, each.utility / envied)

@@ -1,4 +1,4 @@
-"""Division of cores by every mechanism, before rounding: cores, prices and their accuracy.
+"""Division of cores by every mechanism: cores, prices and their accuracy.
 
 There is one function for each mechanism. The one for linear utilities (`PriceAnticipating`) sees
 users and servers only: a core on a server is worth to a user the work of its jobs there.
@@ -6,22 +6,25 @@ users and servers only: a core on a server is worth to a user the work of its jo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from walras.amdahl.best_response import find_nash_equilibrium
 from walras.amdahl.equilibrium import find_equilibrium
-from walras.amdahl.upper_bound import allocate_greedily, maximise_progress, share_proportionally
+from walras.amdahl.time_shared import pieces_of
+from walras.amdahl.upper_bound import maximise, share_proportionally
 from walras.auctions import LARGEST_MATRIX, PricingError
+from walras.bounds import bare_entitlement
 from walras.price_anticipating.market import ShareMarket
 from walras.price_anticipating.nash import find_nash
+from walras.water_filling import water_fill
 
 if TYPE_CHECKING:
     from walras._arrays import Floats, Integers
     from walras.amdahl.market import AmdahlMarket
-    from walras.amdahl.upper_bound import Optimum
     from walras.auctions import AuctionResults
+    from walras.bounds import Bounds
     from walras.snapshot import Policy
 
 
@@ -34,34 +37,15 @@ GAIN = 1e-3
 UNBOUNDED = float("inf")
 """Error of prices for which no bound is proven."""
 
-
-class Bounds(NamedTuple):
-    """Fewest and most cores of each job, shape (k,); 0 and infinity stand for no bound."""
-
-    least: Floats
-    most: Floats
-
-    @property
-    def arguments(self) -> _BoundArguments:
-        """Bounds as keyword arguments of mechanisms; None if no job has one."""
-        return {
-            "minimum": self.least if self.least.any() else None,
-            "maximum": self.most if np.isfinite(self.most).any() else None,
-        }
-
-
-class _BoundArguments(TypedDict):
-    """Keyword arguments of mechanisms that take bounds."""
-
-    minimum: Floats | None
-    maximum: Floats | None
+USABLE = 1e-2
+"""Largest violation of an equilibrium condition at which a division is used."""
 
 
 class PricingResult(NamedTuple):
     """Cores and prices that a mechanism found, for k jobs on m servers.
 
     Attributes:
-        cores: Cores of each job before rounding, shape (k,).
+        cores: Cores of each job, shape (k,).
         prices: Price of a core in units of the budgets, 0 if nothing is paid, shape (m,).
         price_error: Proven bound on the relative error of prices; infinity if there is none.
         residual: Distance from what defines the result: the largest relative violation of an
@@ -111,9 +95,9 @@ def price(
         case "BestResponse":
             return _best_response(market, policy.tolerance)
         case "Greedy":
-            return _without_prices(allocate_greedily(market, **bounds.arguments))
+            return _most_progress(market, bounds, np.ones(len(market.budgets)))
         case "UpperBound":
-            return _without_prices(maximise_progress(market, **bounds.arguments))
+            return _most_progress(market, bounds, market.budgets)
         case "PriceAnticipating":
             return _price_anticipating(market, parallelism)
         case _:
@@ -121,15 +105,24 @@ def price(
 
 
 def _amdahl_bidding(market: AmdahlMarket, bounds: Bounds, tolerance: float) -> PricingResult:
-    found = find_equilibrium(market, tolerance=tolerance, **bounds.arguments)
-    solver = found.solver
-    if not found.converged and any(each is not None for each in bounds.arguments.values()):
-        # With bounds and f near 1 the solver may not converge. An equilibrium without bounds,
-        # which rounding then enforces, is better than none.
-        found = find_equilibrium(market, tolerance=tolerance)
-        solver = f"{found.solver}, bounds at rounding"
+    pieces = pieces_of(market, bounds.most)
+    found = find_equilibrium(
+        pieces.market,
+        kept=pieces.within(bounds.kept),
+        minimum=pieces.within(bounds.least),
+        maximum=pieces.within(bounds.most),
+        tolerance=tolerance,
+    )
     figures = found.iterations, found.price_error, found.residual, found.converged
-    return PricingResult(found.cores, found.prices, solver, *figures)
+    if found.residual > USABLE:
+        # No search finds every equilibrium of such a market. What everybody is entitled to is
+        # always there, and what that leaves is divided in proportion.
+        bare = bare_entitlement(market, bounds)
+        cores = water_fill(bare, bounds.kept, bounds.most, market.capacities, market.by_server)
+        average = market.budgets.sum() / market.capacities.sum()
+        prices = np.full(len(market.capacities), average)
+        return PricingResult(cores, prices, "entitlements, without trade", *figures)
+    return PricingResult(pieces.of_jobs(found.cores), found.prices, found.solver, *figures)
 
 
 def _proportional_sharing(market: AmdahlMarket, bounds: Bounds) -> PricingResult:
@@ -144,10 +137,22 @@ def _best_response(market: AmdahlMarket, tolerance: float) -> PricingResult:
     return PricingResult(found.cores, found.prices, "best responses in turn", *figures)
 
 
-def _without_prices(found: Optimum) -> PricingResult:
-    free = np.zeros(len(found.market.capacities))
+def _most_progress(market: AmdahlMarket, bounds: Bounds, weights: Floats) -> PricingResult:
+    """Divide cores so that the mean of users' progress, weighted, shape (n,), is largest."""
+    pieces = pieces_of(market, bounds.most)
+    work, of_pieces = (each.sum_by_user(each.work) for each in (market, pieces.market))
+    share = np.divide(weights * of_pieces, work, out=np.ones(len(work)), where=work > 0)
+    found = maximise(
+        pieces.market,
+        share / weights.sum(),
+        whole=False,
+        minimum=None,
+        maximum=pieces.within(bounds.most),
+    )
+    free = np.zeros(len(market.capacities))
     gap = max(found.gap, 0.0)
-    return PricingResult(found.cores, free, "marginal gains", 1, 0.0, gap, gap < ROUNDING)
+    cores = pieces.of_jobs(found.cores)
+    return PricingResult(cores, free, "marginal gains", 1, 0.0, gap, gap < ROUNDING)
 
 
 def _price_anticipating(market: AmdahlMarket, parallelism: Integers | None) -> PricingResult:

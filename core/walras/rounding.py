@@ -8,7 +8,6 @@ import numpy as np
 
 from walras._kernel import kernel
 from walras._segments import stable_order
-from walras.rounding_credit import NEGLIGIBLE
 from walras.water_filling import water_fill
 
 if TYPE_CHECKING:
@@ -36,7 +35,6 @@ def round_cores(
     *,
     minimum: ArrayLike | None = None,
     maximum: ArrayLike | None = None,
-    credit: Floats | None = None,
 ) -> Integers:
     """Round each server's fractions to whole cores that add up to its capacity.
 
@@ -50,8 +48,6 @@ def round_cores(
         groups: Jobs of each server.
         minimum: Fewest whole cores of each job, shape (k,); 0 if not given.
         maximum: Most whole cores of each job, shape (k,); no bound if not given.
-        credit: Amount by which each job's fractional part counts for more when leftover cores are
-            given out (`walras.rounding_credit`), shape (k,); 0 if not given.
 
     Returns:
         Whole cores of each job, shape (k,): their maximums on a server whose jobs may not take all
@@ -81,20 +77,11 @@ def round_cores(
                 capacities.astype(np.float64),
                 groups,
             )
-    ranked = quota if credit is None else quota + _of_fractions(quota, credit)
     whole = np.empty(len(quota), np.int64)
     ranks = np.empty(int(np.diff(groups.start).max(initial=0)))
-    if _hamilton(quota, ranked, upper, capacities, groups.start, groups.order, ranks, whole):
-        _hamilton_by_sorting(ranked, upper, capacities, groups.start, groups.order, ranks, whole)
+    if _hamilton(quota, upper, capacities, groups.start, groups.order, ranks, whole):
+        _hamilton_by_sorting(quota, upper, capacities, groups.start, groups.order, ranks, whole)
     return whole
-
-
-def _of_fractions(quota: Floats, credit: Floats) -> Floats:
-    """Return the credits of jobs with fractions of cores, and such as keep whole quotas whole."""
-    fraction = quota - np.floor(quota)
-    most = 2 + 2 * np.abs(credit).max(initial=0.0)  # above all ranks of fractions
-    credit = np.where(fraction < NEGLIGIBLE, -most, credit)
-    return np.where(fraction > 1 - NEGLIGIBLE, most, credit)
 
 
 def _check_minimums(lower: Integers, capacities: Integers, groups: Grouping) -> None:
@@ -111,7 +98,6 @@ def _check_minimums(lower: Integers, capacities: Integers, groups: Grouping) -> 
 @kernel
 def _hamilton(
     quota: Floats,
-    ranked: Floats,
     upper: Integers,
     capacity: Integers,
     start: Integers,
@@ -133,7 +119,7 @@ def _hamilton(
             k = order[first + slot]
             whole[k] = min(int(quota[k]), upper[k])
             left -= whole[k]
-            ranks[slot] = ranked[k] - whole[k] if whole[k] < upper[k] else AT_MAXIMUM
+            ranks[slot] = quota[k] - whole[k] if whole[k] < upper[k] else AT_MAXIMUM
         if left > MAX_SEARCHES:
             unfinished = True
             continue
@@ -151,7 +137,7 @@ def _hamilton(
 
 @kernel
 def _hamilton_by_sorting(
-    ranked: Floats,
+    quota: Floats,
     upper: Integers,
     capacity: Integers,
     start: Integers,
@@ -166,7 +152,7 @@ def _hamilton_by_sorting(
         for slot in range(size):
             k = order[first + slot]
             left -= whole[k]
-            ranks[slot] = whole[k] - ranked[k] if whole[k] < upper[k] else -AT_MAXIMUM
+            ranks[slot] = whole[k] - quota[k] if whole[k] < upper[k] else -AT_MAXIMUM
         if left > MAX_SEARCHES:
             places = stable_order(ranks[:size])
             for place in range(min(left, size)):

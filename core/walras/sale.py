@@ -12,17 +12,18 @@ import numpy as np
 
 from walras.admission import divide_by_shares
 from walras.amdahl.market import AmdahlMarket
-from walras.auctions import hold_auctions, promised_cores
+from walras.auctions import hold_auctions
+from walras.bounds import bounds_of
 from walras.budgets import parts_with_credits
-from walras.rounding_credit import NO_CREDIT
-from walras.sale_units import UNBOUNDED, sell_single_sockets, sell_whole_nodes
+from walras.sale_units import sell_single_sockets, sell_whole_nodes
 from walras.snapshot import WITHOUT_FLOORS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from walras._arrays import Floats, Integers
+    from walras._arrays import Bools, Floats, Integers
     from walras.auctions import AuctionResults
+    from walras.bounds import Bounds
     from walras.sale_units import UnitMarket
     from walras.snapshot import Job, Policy, Snapshot
 
@@ -36,11 +37,10 @@ class Sale(NamedTuple):
         market: Market whose servers are nodes.
         auctioned: Outcome of auctions; None if nothing is auctioned.
         units: Market of the units that are sold: whole nodes, or their sockets.
-        floors: Cores that each job keeps whatever the market decides, shape (k,).
-        most: Most cores that each job can use, infinity for no bound, shape (k,).
+        bounds: Bounds on the cores of jobs.
+        bounds_of_units: Bounds on the cores of the parts of jobs, which ``units`` sells.
+        whole: Whether each job is to hold whole cores, shape (k,).
         limits: Most nodes that each user bids on, shape (n,); None if no user has a bound.
-        credit: Rounding credit of each user in units of its limit, shape (n,); None if none are
-            kept.
     """
 
     jobs: Sequence[Job]
@@ -49,10 +49,10 @@ class Sale(NamedTuple):
     market: AmdahlMarket
     auctioned: AuctionResults | None
     units: UnitMarket
-    floors: Floats
-    most: Floats
+    bounds: Bounds
+    bounds_of_units: Bounds
+    whole: Bools
     limits: Integers | None
-    credit: Floats | None
 
     @property
     def memory_won(self) -> Floats | None:
@@ -74,7 +74,19 @@ def open_sale(snapshot: Snapshot, policy: Policy, jobs: Sequence[Job]) -> Sale:
     auctioned = None
     if "Auction" in {policy.cores, policy.memory} and jobs:
         auctioned = hold_auctions(market, jobs, snapshot.selling, policy)
-    units = _units(snapshot, policy, jobs, market, auctioned)
+    keeps = policy.cores not in WITHOUT_FLOORS
+    requested = np.array([job.floor if keeps else 0.0 for job in jobs], np.float64)
+    asked = np.array([job.least_cores for job in jobs], np.float64)
+    most = np.array([job.max_cores or np.inf for job in jobs], np.float64)
+    least_part = policy.least_part if keeps else 0.0
+    units = _units(snapshot, policy, market, np.maximum(requested, np.minimum(asked, most)))
+    bounds = bounds_of(market, requested, asked, most, least_part)
+    of_units = bounds
+    if units.market is not market:
+        parts_of = units.to_parts
+        of_units = bounds_of(
+            units.market, parts_of(requested), parts_of(asked), parts_of(most), least_part
+        )
     return Sale(
         jobs,
         by_shares,
@@ -82,10 +94,10 @@ def open_sale(snapshot: Snapshot, policy: Policy, jobs: Sequence[Job]) -> Sale:
         market,
         auctioned,
         units,
-        units.of_jobs(units.floors),
-        np.array([job.max_cores or np.inf for job in jobs], np.float64),
+        bounds,
+        of_units,
+        np.array([job.whole_cores for job in jobs], np.bool_),
         _most_nodes(snapshot, parts),
-        _relative_credits(snapshot, policy, parts),
     )
 
 
@@ -112,31 +124,19 @@ def build_market(
     )
 
 
-def _units(
-    snapshot: Snapshot,
-    policy: Policy,
-    jobs: Sequence[Job],
-    market: AmdahlMarket,
-    auctioned: AuctionResults | None,
-) -> UnitMarket:
+def _units(snapshot: Snapshot, policy: Policy, market: AmdahlMarket, least: Floats) -> UnitMarket:
     """Return the units for sale: whole nodes, or their sockets.
 
     Nodes are sold whole in auctions, where all have one socket, and where users may bid on a
     limited number of nodes only.
     """
-    least = np.array([job.least_cores for job in jobs], np.int64)
-    most = np.array([job.max_cores or UNBOUNDED for job in jobs], np.int64)
-    keeps = policy.cores not in WITHOUT_FLOORS
-    floors = np.array([job.floor if keeps else 0.0 for job in jobs], np.float64)
-    if auctioned is not None and policy.cores == "Auction":
-        return sell_whole_nodes(market, least, most, floors, promised_cores(auctioned, market))
     limited = policy.cores == "PriceAnticipating" and any(
         each.max_nodes is not None for each in snapshot.entitlements
     )
-    whole = policy.sold_by == "node" or limited
+    whole = policy.sold_by == "node" or policy.cores == "Auction" or limited
     if whole or all(node.sockets == 1 for node in snapshot.selling):
-        return sell_whole_nodes(market, least, most, floors)
-    return sell_single_sockets(market, snapshot.selling, least, most, floors)
+        return sell_whole_nodes(market)
+    return sell_single_sockets(market, snapshot.selling, least)
 
 
 def _most_nodes(snapshot: Snapshot, users: Mapping[str, float]) -> Integers | None:
@@ -145,12 +145,3 @@ def _most_nodes(snapshot: Snapshot, users: Mapping[str, float]) -> Integers | No
         return None
     every = max(len(snapshot.nodes), 1)
     return np.array([most[name] or every for name in users], np.int64)
-
-
-def _relative_credits(
-    snapshot: Snapshot, policy: Policy, users: Mapping[str, float]
-) -> Floats | None:
-    if not policy.returns_rounding:
-        return None
-    known = (snapshot.rounding.get(name, NO_CREDIT) for name in users)
-    return np.array([each.relative(policy.averaging) for each in known], np.float64)

@@ -23,16 +23,16 @@ class FractionSensitivity:
 
     Attributes:
         overestimate: Part by which the user's fractions were too large.
-        mean_error: Mean absolute change in cores, before rounding, of the user's jobs.
-        largest_error: Largest absolute change in cores, before rounding, of the user's jobs.
-        cores_moved: Whole cores of the cluster that move to another job or shared pool.
+        mean_error: Mean absolute change in cores of the user's jobs.
+        largest_error: Largest absolute change in cores of the user's jobs.
+        cores_moved: Cores of the cluster that move to another job.
     """
 
     user: str
     overestimate: float
     mean_error: float
     largest_error: float
-    cores_moved: int
+    cores_moved: float
 
 
 def sensitivity(snapshot: Snapshot, policy: Policy) -> tuple[FractionSensitivity, ...]:
@@ -76,17 +76,8 @@ def _shift(before: Plan, after: Plan, user: str, part: float) -> FractionSensiti
     )
 
 
-def _moved(before: Plan, after: Plan) -> int:
-    """Return the whole cores that jobs and shared pools gain."""
-    had, has = _owned(before), _owned(after)
-    return sum(max(cores - had.get(owner, 0), 0) for owner, cores in has.items())
-
-
-def _owned(plan: Plan) -> dict[tuple[object, ...], int]:
-    owned: dict[tuple[object, ...], int] = {}
-    for grant in plan.grants:
-        if grant.granted_cores:
-            owned[identity(grant)] = grant.granted_cores
-        else:
-            owned[grant.node, grant.sockets] = grant.shared_cores
-    return owned
+def _moved(before: Plan, after: Plan) -> float:
+    """Return the cores that jobs gain."""
+    had = before.holdings()
+    gained = (max(has - had.get(job, 0.0), 0.0) for job, has in after.holdings().items())
+    return round(sum(gained), 3)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from walras.core_credits import CoreCredit
     from walras.karma.ledger import Ledger
-    from walras.rounding_credit import RoundingCredit
 
 CoreMechanism = Literal[
     "AmdahlBidding",
@@ -77,7 +76,7 @@ class Node:
     """A server and what the market sells of it.
 
     Attributes:
-        cores: Whole cores for sale.
+        cores: Cores for sale, possibly a fraction of one.
         memory: Bytes for sale.
         sockets: Number of sockets; one pair of jobs can be placed on each.
         room: Amounts that pods may still request there, by resource; None for no bound.
@@ -85,7 +84,7 @@ class Node:
     """
 
     name: str
-    cores: int
+    cores: float
     memory: int = 0
     sockets: int = 1
     room: Mapping[str, int] | None = None
@@ -140,14 +139,14 @@ class Deadline:
         seconds: Seconds from now to the deadline; negative once it has passed.
         left: Expected work left, in seconds on one core.
         error: Standard error of that.
-        reserved: Whole cores that are reserved for the job; 0 for none. Like ``min_cores`` above 1,
-            its user's budget pays for them before anything else.
+        reserved: Cores that are reserved for the job; 0 for none. As for ``min_cores`` above 1, its
+            user's budget pays for them before anything else.
     """
 
     seconds: float
     left: float
     error: float = 0.0
-    reserved: int = 0
+    reserved: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +181,10 @@ class Job:
         min_cores: Fewest cores worth having; above 1, its user's other jobs on the node give way.
         max_cores: Most cores that the job can use; None for no bound.
         requested: Cores that its pod requested; 0 if unknown.
-        floor: Cores that it keeps whatever the market decides; 0 for none.
+        floor: Cores that it keeps whatever the market decides; 0 for none. Its user pays for them
+            like for any others.
+        whole_cores: Whether the job shares no core, so that it holds a whole number of them; one
+            that buys less than a core shares nevertheless.
         deadline: Its deadline, with the cores that the last decision reserved; None if it has none,
             or if the work that it has left is unknown.
         observed: Whether what it loses beside others is measured while it runs.
@@ -214,15 +216,16 @@ class Job:
     measured_beside: frozenset[str] | None = frozenset()
     requested: float = 0.0
     floor: float = 0.0
+    whole_cores: bool = False
     deadline: Deadline | None = None
     observed: bool = False
     seen_alone: bool = True
 
     @property
-    def least_cores(self) -> int:
-        """Fewest cores that the job is to have: ``min_cores``, or those reserved if more."""
-        reserved = 0 if self.deadline is None else self.deadline.reserved
-        return max(self.min_cores, reserved)
+    def least_cores(self) -> float:
+        """Fewest cores that the job asks for: ``min_cores`` above 1, or those reserved if more."""
+        reserved = 0.0 if self.deadline is None else self.deadline.reserved
+        return max(self.min_cores if self.min_cores > 1 else 0.0, reserved)
 
     @property
     def title(self) -> str:
@@ -257,18 +260,6 @@ def identity(job: _OfJob) -> JobKey:
     return job.namespace, job.name, job.pod, job.node
 
 
-class Holding(NamedTuple):
-    """Cores that a job holds now.
-
-    Attributes:
-        cores: Whole cores of its own; 0 if it shares cores.
-        shared: Whole cores that it shares with the node's other small jobs; 0 if it has its own.
-    """
-
-    cores: int
-    shared: int = 0
-
-
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """The state of a cluster, or of one machine, that `walras.clearing.clear` decides on.
@@ -283,7 +274,6 @@ class Snapshot:
         earlier_demands: Bytes of memory that entitlements demanded earlier in the same quantum, by
             node and entitlement; they count until the quantum ends.
         frozen: Nodes that keep their division unless a job has come or gone.
-        rounding: Rounding credits of entitlements at this moment, by name; empty if none is kept.
         core_credits: Core credits of entitlements at this moment, by name; empty if none is kept.
     """
 
@@ -292,11 +282,10 @@ class Snapshot:
     jobs: tuple[Job, ...]
     penalties: Mapping[tuple[str, str], float] = field(default_factory=dict)
     ledger: Ledger | None = None
-    held: Mapping[JobKey, Holding] = field(default_factory=dict)
+    held: Mapping[JobKey, float] = field(default_factory=dict)
     matching: bool = True
     earlier_demands: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     frozen: frozenset[str] = frozenset()
-    rounding: Mapping[str, RoundingCredit] = field(default_factory=dict)
     core_credits: Mapping[str, CoreCredit] = field(default_factory=dict)
 
     @property
@@ -317,8 +306,8 @@ class Policy:
             its penalties, as a part of its throughput.
         hysteresis: Gain in progress, as a part of a node's progress, that another division must
             bring before cores move there; 0 to move them for any gain.
-        averaging: Seconds over which the cores that users hold average to what they bought, since
-            rounding gives back what it takes; 0 if it does not.
+        least_part: Part, from 0 to 1, of the smaller of one core and its equal part of its user's
+            entitlement on its node that every job has at least.
         core_half_life: Seconds in which a core credit (`walras.core_credits`) halves; 0 to keep
             none.
         most_credit: Part of its budget that credits may cost a user (beta), below 1.
@@ -336,7 +325,7 @@ class Policy:
     break_away_gain: float = 0.02
     exploration: float = 0.0
     hysteresis: float = 0.0
-    averaging: float = 0.0
+    least_part: float = 0.25
     core_half_life: float = 0.0
     most_credit: float = 0.2
     interference: bool = True
@@ -346,14 +335,6 @@ class Policy:
     slice_bytes: int = 128 * 1024**2
     exponent: float = 0.5
     seed: int = 0
-
-    @property
-    def returns_rounding(self) -> bool:
-        """Whether rounding gives back what it takes, so that users have rounding credits.
-
-        Not in auctions, where the cores that are held decide what bids reach and are charged.
-        """
-        return self.averaging > 0 and self.cores != "Auction"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,8 @@
 """Amdahl's law and the Karp-Flatt metric: a parallel fraction and a speedup give each other.
 
+Amdahl's law speaks of whole cores. A program that has a part of a core runs for that part of the
+time, which is its speedup then (`speedup_in_hardware`).
+
 Source: "Amdahl's Law in the Datacenter Era", equations 1 to 3.
 """
 
@@ -8,6 +11,9 @@ MIN_FRACTION = 0.001
 
 At 0 no core is worth anything to the job, and its bids are undefined.
 """
+
+FIRST_CORE = 0.98
+"""Least parallel fraction by which the market sells a job's first core (`amdahl.time_shared`)."""
 
 
 def speedup(cores: float, fraction: float) -> float:
@@ -18,6 +24,16 @@ def speedup(cores: float, fraction: float) -> float:
         fraction: Parallel fraction f, at most 1; raw values below 0 (a slow-down) are fine.
     """
     return cores / (fraction + (1 - fraction) * cores)
+
+
+def speedup_in_hardware(cores: float, fraction: float) -> float:
+    """Return the speedup over one core: Amdahl's from one core on, and below it the part of a core.
+
+    Args:
+        cores: Cores x, at least 0; may be fractional.
+        fraction: Parallel fraction f, at most 1.
+    """
+    return speedup(cores, fraction) if cores >= 1 else cores
 
 
 def karp_flatt(measured_speedup: float, cores: float) -> float:

@@ -74,12 +74,11 @@ class UserFigures(ApiModel):
         state: State in a word, such as Valid.
         message: State in a sentence.
         entitled: Cores that its share is worth.
-        bought: Cores that its jobs bought, before rounding.
+        bought: Cores that its jobs bought.
         held: Cores that its jobs hold.
         used: Cores that its jobs use.
         lent: Cores of its share that others hold.
         borrowed: Cores that it holds of others' shares.
-        owed: Core-seconds that rounding took and gives back; negative if it gave them.
         memory_entitled: Memory that its share is worth.
         memory_granted: Memory granted to its jobs.
         memory_used: Memory that its jobs use.
@@ -105,7 +104,6 @@ class UserFigures(ApiModel):
     used: Number
     lent: Number
     borrowed: Number
-    owed: Number
     memory_entitled: Number
     memory_granted: Number
     memory_used: Number
@@ -151,7 +149,7 @@ class NodeSummary(ApiModel):
     pool: str | None
     state: str
     message: str
-    cores: int | None
+    cores: Number
     sold: Number
     free: Number
     used: Number
@@ -226,7 +224,7 @@ class JobFigures(ApiModel):
         state: State in a word, such as Enforced.
         reason: State in a sentence.
         node: Node of its pods, or their number of nodes; empty without pods.
-        bought: Cores that its pods bought, before rounding.
+        bought: Cores that its pods bought.
         held: Cores that its pods hold.
         used: Cores that its pods use.
         speedup: Mean predicted speedup of its pods.
@@ -434,14 +432,14 @@ class NodeSupply(ApiModel):
         cpus: CPUs that the kubelet lets pods use.
         cores: These in the unit that is sold.
         reserved: Cores that the Market keeps back.
-        unmanaged: Cores that pods outside the market requested, rounded up.
+        unmanaged: Cores that pods outside the market requested.
         others: These pods, the largest request first.
     """
 
     cpus: Number
     cores: Number
     reserved: int
-    unmanaged: int | None
+    unmanaged: Number
     others: list[OtherPod]
 
 
@@ -543,9 +541,8 @@ class JobPod(ApiModel):
         name: Name of the pod.
         node: Its node; null while it has none.
         state: State of its grant.
-        held_cores: Cores that it holds.
-        shared_cores: Cores that it shares with others; null if it shares none.
-        bought: Cores that it bought, before rounding.
+        held_cores: Cores that it holds; whole cores are its own, the rest is a part of shared ones.
+        bought: Cores that it bought.
         price: Price of a core on its node.
         spend: Part of its Entitlement's budget that it spends.
         speedup: Predicted speedup.
@@ -560,7 +557,6 @@ class JobPod(ApiModel):
     node: str | None
     state: str
     held_cores: Number
-    shared_cores: int | None
     bought: Number
     price: Number
     spend: Number
@@ -751,7 +747,7 @@ class DividedNode(ApiModel):
     """Cores and price of a node in a division of cores."""
 
     name: str
-    cores: int
+    cores: float
     price: float
 
 

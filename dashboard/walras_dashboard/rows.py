@@ -133,7 +133,6 @@ def user_figures(facts: Facts, row: TopUser, partners: Sequence[Partner] | None)
         "used": row.cores.used,
         "lent": None if partners is None else _sum(each.cores for each in partners),
         "borrowed": None if partners is None else _sum(-each.cores for each in partners),
-        "owed": row.cores.rounding_credit,
         "memory_entitled": row.memory.entitled,
         "memory_granted": row.memory.allocated,
         "memory_used": row.memory.used,

@@ -505,7 +505,6 @@ def _pod(pod: PodReason) -> JobPod:
         node=pod.node,
         state=pod.state,
         held_cores=pod.cores,
-        shared_cores=pod.shared_cores or None,
         bought=pod.bought,
         price=pod.price,
         spend=pod.spend,

@@ -297,12 +297,7 @@ def _key(grant: Grant) -> tuple[str, str, str]:
 
 
 def _cores(grant: Grant) -> tuple[float, float]:
-    return grant.cores, held_of(grant)
-
-
-def held_of(grant: Grant) -> float:
-    """Return the cores that a pod holds: its own, or what it bought of shared ones."""
-    return float(grant.granted_cores) if grant.granted_cores else grant.cores
+    return grant.cores, grant.held
 
 
 def _differ(one: tuple[float, float] | None, other: tuple[float, float] | None) -> bool:
@@ -336,7 +331,7 @@ def _division(cleared: Cleared, moved: frozenset[tuple[str, str, str]]) -> Divid
                 pod=each.pod,
                 node=each.node,
                 bought=each.cores,
-                held=held_of(each),
+                held=each.held,
                 speedup=each.speedup,
             )
             for each in plan.grants

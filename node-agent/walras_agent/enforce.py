@@ -20,6 +20,7 @@ from walras_agent.cpuset import CpuSet
 from walras_agent.moves import CPUS, plan_moves, target
 from walras_agent.observe import read_group
 from walras_agent.pod_cpus import (
+    KUBELETS_WEIGHTS,
     NodeCpus,
     allocate_cpus,
     limit_measured_pods,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from walras_agent.moves import Move
     from walras_agent.node_plan import EnforcedGrant
     from walras_agent.observe import ObservedPod, PodObserver
+    from walras_agent.pod_cpus import WeightRule
     from walras_agent.topology import Topology, Unit
     from walras_agent.tree import Cgroups, FileWrite
 
@@ -93,6 +95,7 @@ class CpuEnforcer:
         possible: CPUs that the machine may ever have; see `restore`.
         others: Whether pods without a grant may come; at least one core is left for these.
         classes: Cgroups of QoS classes, whose pods share CPUs with those outside.
+        weights: How grants become weights on the shared CPUs.
     """
 
     cgroups: Cgroups
@@ -102,6 +105,7 @@ class CpuEnforcer:
     possible: CpuSet = field(default_factory=CpuSet)
     others: bool = True
     classes: tuple[str, ...] = ()
+    weights: WeightRule = KUBELETS_WEIGHTS
     _exclusive: Mapping[str, CpuSet] | None = None
     # The last allocation and its inputs, which most rounds repeat.
     _allocated: tuple[object, NodeCpus] | None = None
@@ -193,7 +197,9 @@ class CpuEnforcer:
         reserved = self.reserved()
         inputs = (topology, present, dict(exclusive), unit, reserved, others, dict(limits))
         if self._allocated is None or self._allocated[0] != inputs:
-            node_cpus = allocate_cpus(topology, present, exclusive, unit, reserved, others=others)
+            node_cpus = allocate_cpus(
+                topology, present, exclusive, unit, reserved, others=others, weights=self.weights
+            )
             self._allocated = inputs, limit_measured_pods(node_cpus, limits, topology, unit)
         return self._allocated[1]
 

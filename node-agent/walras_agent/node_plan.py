@@ -23,8 +23,8 @@ class EnforcedGrant:
         title: Name of the pod in messages, ``namespace/name``.
         millicores: Thousandths of a core, or of a CPU if single CPUs are sold (`Unit`).
         memory: Bytes of memory; None if the market does not divide memory.
-        weight: Weight on the shared CPUs, in place of exclusive CPUs and a quota, whatever
-            ``millicores`` is; 1000 is the kernel's default. None to enforce ``millicores``.
+        work_conserving: Whether the pod may use more of the shared CPUs than ``millicores`` while
+            others leave them idle: it has a weight there, but no quota.
 
     Raises:
         ValueError: A quantity is zero or negative.
@@ -34,25 +34,23 @@ class EnforcedGrant:
     title: str
     millicores: int
     memory: int | None = None
-    weight: int | None = None
+    work_conserving: bool = False
 
     def __post_init__(self) -> None:
         if self.millicores <= 0:
             raise ValueError(f"{self.title}: a grant of {self.millicores}m cores is less than 1m")
         if self.memory is not None and self.memory <= 0:
             raise ValueError(f"{self.title}: a grant of {self.memory} bytes is less than 1")
-        if self.weight is not None and self.weight <= 0:
-            raise ValueError(f"{self.title}: a weight of {self.weight} is less than 1")
 
     @property
     def whole_cores(self) -> int:
         """Number of exclusive cores, or of exclusive CPUs if single CPUs are sold."""
-        return 0 if self.weight is not None else self.millicores // _MILLI
+        return self.millicores // _MILLI
 
     @property
     def uses_shared(self) -> bool:
-        """Whether the pod uses the shared CPUs: the grant has a fraction or a weight."""
-        return self.weight is not None or self.millicores % _MILLI > 0
+        """Whether the pod uses the shared CPUs: the grant has a fraction."""
+        return self.millicores % _MILLI > 0
 
 
 @dataclass(frozen=True, slots=True)

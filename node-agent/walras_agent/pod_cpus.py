@@ -5,7 +5,9 @@ shared CPUs: the pod may use these too, its quota limits its time on all of its 
 and its weight decides its share of the shared CPUs under contention. Pods without a grant use the
 shared CPUs, too; at least one core stays shared if any pod needs it.
 
-A grant by weight is a share of the shared CPUs only, without a quota.
+The weight is that of the whole grant, since the kernel spreads a group's weight over all CPUs that
+its threads run on, and only a part of it counts on the shared ones. A work-conserving grant has no
+quota.
 
 While its speedup is measured, a pod uses only some of its exclusive cores; the others stay idle.
 """
@@ -30,6 +32,30 @@ if TYPE_CHECKING:
 
 _MILLI = 1000
 _NOTHING = CpuSet()
+
+
+class WeightRule(NamedTuple):
+    """How grants become weights on the shared CPUs.
+
+    Attributes:
+        scale: Weight of a core, as a multiple of that of a pod that requests one. Pods beside those
+            of others keep 1; a larger scale makes the whole numbers of small weights exact.
+        by_thread: Whether every thread has the weight to itself, wherever it runs. Then the
+            fraction of the grant alone is weighed, since threads on exclusive CPUs compete with
+            nobody.
+    """
+
+    scale: int = 1
+    by_thread: bool = False
+
+    def milliweight(self, millicores: int, exclusive: int) -> int:
+        """Return the weight of a grant of which some whole cores are exclusive ones."""
+        weighed = millicores - exclusive * _MILLI if self.by_thread else millicores
+        return weighed * self.scale
+
+
+KUBELETS_WEIGHTS = WeightRule()
+"""Rule by which a grant has the weight that the kubelet gives for a request of as much."""
 
 
 class MeasurementLimit(NamedTuple):
@@ -95,6 +121,7 @@ def allocate_cpus(
     reserved: CpuSet = _NOTHING,
     *,
     others: bool = True,
+    weights: WeightRule = KUBELETS_WEIGHTS,
 ) -> NodeCpus:
     """Choose the CPUs of every grant and change as few assignments as possible.
 
@@ -108,6 +135,7 @@ def allocate_cpus(
         unit: Whether grants count physical cores or single CPUs.
         reserved: CPUs that stay shared (the kubelet's ``--reserved-cpus``).
         others: Whether there may be pods without a grant; at least one core is left for these.
+        weights: How grants become weights.
 
     Raises:
         ValueError: Two grants name the same pod.
@@ -134,15 +162,13 @@ def allocate_cpus(
     pods = {}
     for grant in ordered:
         exclusive = assignment.exclusive.get(grant.pod, _NOTHING)
-        fraction = grant.millicores % _MILLI
-        if grant.weight is not None:
-            pods[grant.pod] = PodCpus(_NOTHING, shared, None, grant.weight)
-        elif fraction or missing[grant.pod] or not exclusive:
+        if grant.uses_shared or missing[grant.pod]:
+            own = grant.whole_cores - missing[grant.pod]
             pods[grant.pod] = PodCpus(
                 exclusive=exclusive,
                 shared=shared,
-                milliquota=grant.millicores * threads,
-                milliweight=max(fraction + missing[grant.pod] * _MILLI, 1) * threads,
+                milliquota=None if grant.work_conserving else grant.millicores * threads,
+                milliweight=weights.milliweight(grant.millicores, own) * threads,
                 missing=missing[grant.pod],
             )
         else:

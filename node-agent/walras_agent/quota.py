@@ -59,6 +59,9 @@ def files_to_check(version: Literal[1, 2], pod_cpus: PodCpus) -> FilesToCheck:
 WEIGHT_FILES = {version: files[-1] for version, files in CHECKED_FILES.items()}
 """The file with the weight of a group among those beside it, by cgroup version."""
 
+CPUS_OF_LARGEST_WEIGHT = 256
+"""CPUs whose request has the largest weight that the kernel takes, in both cgroup versions."""
+
 _LEAST_QUOTA = 1000  # microseconds: min_cfs_quota_period of the kernel
 _SHARES = (2, 262_144)  # the kernel's range
 _MOST_WEIGHT = {1: _SHARES[1], 2: 10_000}  # the kernel's, by cgroup version

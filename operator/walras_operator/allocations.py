@@ -1,7 +1,7 @@
 """Pure: turn the grants of a plan into NodeAllocation specs, and find those that must be written.
 
-A pod's whole cores are exclusive. Pods that share divide their node's pool of cores in thousandths;
-their parts never add up to more than the pool.
+A pod's whole cores are exclusive, and its remainder is a part of the cores that the node's pods
+share.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def allocate(
             ungranted.update(_without_grant(by_node.get(name, ()), current[name], frozen[name]))
             continue
         mine = _grantable(by_node.get(name, ()), current.get(name), ungranted)
-        new = AllocationSpec(
+        desired[name] = AllocationSpec(
             mode,
             rules.cores.unit,
             rules.cores.memory_nodes,
@@ -123,7 +123,6 @@ def allocate(
             None if name not in current else current[name].profiling,
             () if name not in current else current[name].counters,
         )
-        desired[name] = _keep_similar(new, current.get(name), float(rules.cores.hysteresis))
     return Allocations(desired, current, ungranted, frozenset(frozen))
 
 
@@ -284,71 +283,15 @@ def _name(pod: Pod) -> tuple[str, str]:
 
 def _grants(held: Sequence[tuple[Grant, Pod]]) -> tuple[GrantSpec, ...]:
     """Return the grants of one node, sorted by pod UID."""
-    pools: defaultdict[tuple[int, ...], list[tuple[Grant, Pod]]] = defaultdict(list)
-    millicores: dict[str, int] = {}
-    for grant, pod in held:
-        if grant.granted_cores:
-            millicores[pod.metadata.uid] = grant.granted_cores * MILLI
-        else:
-            pools[grant.sockets].append((grant, pod))
-    for members in pools.values():
-        size = min(grant.shared_cores for grant, _ in members) * MILLI
-        parts = divide(size, [grant.weight for grant, _ in members])
-        for (_, pod), part in zip(members, parts, strict=True):
-            millicores[pod.metadata.uid] = part
     return tuple(
         sorted(
             GrantSpec(
                 pod.metadata.uid,
                 pod.metadata.namespace,
                 pod.metadata.name,
-                millicores[pod.metadata.uid],
+                max(round(grant.held * MILLI), 1),
                 None if grant.memory is None else max(grant.memory, MIN_MEMORY_GRANT),
             )
             for grant, pod in held
         )
-    )
-
-
-def divide(size: int, weights: Sequence[int]) -> list[int]:
-    """Divide a pool by weight into whole parts of at least 1 that add up to at most ``size``.
-
-    Where a part by weight would be nothing, everybody has 1 first, and weights divide the rest.
-
-    Args:
-        size: Size of the pool, at least the number of weights.
-        weights: Positive weights.
-    """
-    total = sum(weights)
-    parts = [size * weight // total for weight in weights]
-    if all(parts):
-        return parts
-    rest = size - len(weights)
-    return [1 + rest * weight // total for weight in weights]
-
-
-def _keep_similar(
-    new: AllocationSpec, current: AllocationSpec | None, threshold: float
-) -> AllocationSpec:
-    """Return the current spec if only parts of the pool differ, each by at most the threshold.
-
-    Weights follow prices, and prices follow everything in the cluster.
-    """
-    if current is None or current == new:
-        return new
-    if current._replace(grants=_whole_cores(current)) != new._replace(grants=_whole_cores(new)):
-        return new
-    before, after = (sum(each.millicores for each in spec.grants) for spec in (current, new))
-    near = all(
-        abs(one.millicores - other.millicores) <= threshold * one.millicores
-        for one, other in zip(current.grants, new.grants, strict=True)
-    )
-    same_pool = -(-before // MILLI) == -(-after // MILLI)
-    return current if near and same_pool else new
-
-
-def _whole_cores(spec: AllocationSpec) -> tuple[GrantSpec, ...]:
-    """Return grants in which pods that share have zero millicores."""
-    return tuple(
-        each._replace(millicores=0) if each.millicores % MILLI else each for each in spec.grants
     )

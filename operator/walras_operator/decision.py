@@ -27,7 +27,6 @@ from walras.resources.assembly import policy_of
 from walras.resources.contract import MARKET_NAME
 from walras.resources.kinds import Market, MarketSpec
 from walras.resources.market import LedgerReport
-from walras.rounding_credit import seconds_to_limit
 from walras_operator.allocations import allocate, with_counters, with_measurements, writes
 from walras_operator.colocating.placements import placements
 from walras_operator.conditions import ConditionState, Problem, fails
@@ -40,7 +39,6 @@ from walras_operator.last_decision import (
     carried,
     core_credits,
     names_of_entitlements,
-    rounding_credits,
     status_of_market,
 )
 from walras_operator.measuring.measure import plan_measurements, with_results, without_measurements
@@ -207,7 +205,6 @@ def _clear(
         ledger=None if turn.ledger is None else turn.ledger.part_of(names),
         earlier_demands=turn.asked,
         matching=world.matching,
-        rounding=rounding_credits(before, world.now),
         core_credits=core_credits(before, world.now, rules, names),
     )
     try:
@@ -257,7 +254,6 @@ def _carry_out(
         jobs=automatic.writes,
         settlement=settlement,
         until=_until(world, found),
-        rounding_due=seconds_to_limit(plan.rounding.values(), rules.cores.averaging_seconds),
         ended=(*ended.pods, *ended_pods(world)),
     )
     placed = placements(world, rules, plan)
@@ -305,7 +301,6 @@ def _carried_after(world: World, before: Carried, found: _Cleared) -> Carried:
         held=plan.holdings(),
         quantum=0 if plan.quantum is None else plan.quantum.number,
         asked=_asked(plan, found.rules),
-        rounding=plan.rounding,
         core_credits=found.core_credits,
         time=world.now,
     )

@@ -10,8 +10,6 @@ from walras.budgets import keeps_core_credits
 from walras.core_credits import CoreCredit
 from walras.resources.assembly import policy_of
 from walras.resources.contract import MARKET_NAME
-from walras.rounding_credit import RoundingCredit
-from walras.snapshot import Holding
 from walras_operator.conditions import listed
 from walras_operator.quanta import TIME, read_credits
 from walras_operator.world import Carried, Reference
@@ -41,18 +39,7 @@ def carried(world: World) -> Carried:
     """
     if world.carried is not None:
         return world.carried
-    return Carried(held=_held(world), rounding=_rounding(world), core_credits=_core_credits(world))
-
-
-def rounding_credits(before: Carried, now: str) -> dict[str, RoundingCredit]:
-    """Return the rounding credits of entitlements at this time, by name.
-
-    Args:
-        before: State that the last decision left.
-        now: Current time (RFC 3339).
-    """
-    seconds = _seconds_since(before, now)
-    return {name: each.after(seconds) for name, each in before.rounding.items()}
+    return Carried(held=_held(world), core_credits=_core_credits(world))
 
 
 def core_credits(
@@ -107,15 +94,15 @@ def status_of_market(world: World) -> Mapping[str, Any]:
     return {} if world.market is None else world.market.status or {}
 
 
-def _held(world: World) -> dict[JobKey, Holding]:
-    held: dict[JobKey, Holding] = {}
+def _held(world: World) -> dict[JobKey, float]:
+    """Return the cores that pods hold; those of which a status says nothing are left out."""
+    held: dict[JobKey, float] = {}
     for job in world.objects.jobs:
         for pod in listed(job.status or {}, "pods"):
-            own, shared = pod.get("grantedCores"), pod.get("sharedCores")
-            name, node = pod.get("name"), pod.get("node")
-            if type(own) is int and type(shared) is int and own + shared > 0:
-                key = job.metadata.namespace, job.metadata.name, str(name), str(node)
-                held[key] = Holding(own, shared)
+            cores = pod.get("heldCores")
+            if isinstance(cores, str) and _NUMBER.fullmatch(cores) and float(cores) > 0:
+                key = job.metadata.namespace, job.metadata.name
+                held[*key, str(pod.get("name")), str(pod.get("node"))] = float(cores)
     return held
 
 
@@ -135,13 +122,3 @@ def _core_credit(name: str, status: Mapping[str, Any] | None) -> dict[str, CoreC
     if not isinstance(text, str) or _NUMBER.fullmatch(text) is None:
         return {}
     return {name: CoreCredit(3600 * float(text))}
-
-
-def _rounding(world: World) -> dict[str, RoundingCredit]:
-    found: dict[str, RoundingCredit] = {}
-    for entitlement in world.objects.entitlements:
-        cores = (entitlement.status or {}).get("cores")
-        text = cores.get("roundingCredit") if isinstance(cores, dict) else None
-        if isinstance(text, str) and _NUMBER.fullmatch(text):
-            found[entitlement.metadata.name] = RoundingCredit(float(text))
-    return found

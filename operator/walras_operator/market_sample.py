@@ -170,7 +170,7 @@ def _jobs(world: World) -> Table:
 def _held(status: Status) -> float | None:
     """Return the cores of all pods, counting those that the status does not list like the rest."""
     pods = list(listed(status, "pods"))
-    known = _sum(number_at(pod, "grantedCores") or number_at(pod, "cores") for pod in pods)
+    known = _sum(number_at(pod, "heldCores") for pod in pods)
     if known is None or not number_at(status, "counts", "unlisted"):
         return known
     return known * (number_at(status, "counts", "total") or 0.0) / len(pods)

@@ -10,6 +10,11 @@ LARGEST = 1e30
 SMALLEST = 1e-30
 
 
+def thousandths(cores: float) -> str:
+    """Return cores in thousandths as decimal text for a status, such as 2.333."""
+    return decimals(round(cores, 3), 12)
+
+
 def figure(value: float) -> str:
     """Return a number as decimal text for a status, clamped to the range of the schemas.
 

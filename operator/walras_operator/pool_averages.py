@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from walras.resources.market import NodePoolReport, NodesEffectReport, UserChangeReport
-from walras_operator.numbers import figure
+from walras_operator.numbers import figure, thousandths
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -42,7 +42,7 @@ class PoolAverage(NamedTuple):
         return NodePoolReport(
             name=pool.name,
             nodes=pool.nodes,
-            cores=pool.cores,
+            cores=thousandths(pool.cores),
             price=figure(pool.price),
             core_value=_figure(pool.core_value),
             one_more=_effect(pool.one_more),

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from walras.resources.kinds import AnyResource, Market, MarketSpec
     from walras.resources.node_allocation import NodeAllocation
     from walras.resources.waiting import WaitingMethod
-    from walras.rounding_credit import RoundingCredit
-    from walras.snapshot import Holding, JobKey, Snapshot
+    from walras.snapshot import JobKey, Snapshot
     from walras_operator.pool_averages import NodePoolReports
 
 Document = dict[str, Any]
@@ -88,16 +87,14 @@ class Carried:
         held: Cores that pods hold.
         quantum: Number of the Karma quantum that was settled last.
         asked: Bytes that entitlements demanded in that quantum, by node and entitlement.
-        rounding: Rounding credits of entitlements at the time of the decision, by name.
         core_credits: Core credits of entitlements at the time of the decision, by name.
         time: Time of the decision (RFC 3339); empty if unknown.
     """
 
     rules: MarketSpec | None = None
-    held: Mapping[JobKey, Holding] = field(default_factory=dict)
+    held: Mapping[JobKey, float] = field(default_factory=dict)
     quantum: int = 0
     asked: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    rounding: Mapping[str, RoundingCredit] = field(default_factory=dict)
     core_credits: Mapping[str, CoreCredit] = field(default_factory=dict)
     time: str = ""
 
@@ -295,8 +292,6 @@ class Decision:
         jobs: MarketJobs of labelled workloads to create, change or delete.
         settlement: Quantum that is settled; None if credits stay as they are.
         until: When memory is divided again (RFC 3339); empty if it is not divided.
-        rounding_due: Seconds after which a rounding credit reaches its limit, so that a core may
-            have to move; None if none does.
         placements: Waiting pods to bind or to leave to the scheduler.
         ended: Pods whose end must be looked up, or is known but in no status yet; None if that was
             not examined.
@@ -314,7 +309,6 @@ class Decision:
     jobs: tuple[JobWrite, ...] = ()
     settlement: Settlement | None = None
     until: str = ""
-    rounding_due: float | None = None
     placements: tuple[Placement, ...] = ()
     ended: tuple[Reference, ...] | None = None
 

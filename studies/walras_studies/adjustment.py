@@ -141,7 +141,11 @@ def _worst_off(rows: AdjustmentRows) -> Finding:
         )
         told.append(f"{adjusted:.3f} and {measured:.3f} with errors of {noise:.0%}")
         holds &= adjusted > measured
-    return Finding(", ".join(told) + ", relative to its own under even bids", holds)
+    return Finding(
+        ", ".join(told) + ", relative to its own under even bids",
+        holds,
+        reason="" if holds else "measuring is ahead where counters are exact",
+    )
 
 
 def _charts(rows: AdjustmentRows) -> tuple[Chart, ...]:
@@ -178,9 +182,9 @@ STUDY = Study(
         "F uncertain by more than 0.1, the job is measured again after a pause, which becomes "
         "longer with each failure. Jobs are checked every ten minutes, and measured again if their "
         "progress departs from the prediction by a quarter. Users then bid by best responses. "
-        "Cores are whole; jobs with less than one core share a pool. Hysteresis, rounding credits "
-        "and the cost of moving cores, of which adjustment moves more, are left out. Figures are "
-        "the progress in four hours, relative to that under even bids."
+        "Jobs hold the fractions of cores that they buy; less than a core is a core for part of "
+        "the time. Hysteresis and the cost of moving cores, of which adjustment moves more, are "
+        "left out. Figures are the progress in four hours, relative to that under even bids."
     ),
     run=run,
     full=AdjustmentSize(20),
@@ -198,7 +202,14 @@ STUDY = Study(
             "with exact counters, adjustment (first figure) gives programs of fixed threads more "
             "progress than measuring",
             "",
-            _ahead(ADJUSTED, MEASURED, (THREADS,), EXACT),
+            _ahead(
+                ADJUSTED,
+                MEASURED,
+                (THREADS,),
+                EXACT,
+                "F is measured on up to the cores that a job holds, and so is lower where these "
+                "are more than its threads",
+            ),
         ),
         Claim(
             "",

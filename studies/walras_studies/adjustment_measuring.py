@@ -114,14 +114,18 @@ class Measuring:
         return done
 
     def _check(self, now: int, cores: Floats, progress: Floats) -> None:
-        """Compare progress with its prediction; two departures in a row call for a measurement."""
-        checked = ~np.isnan(self.alone) & np.isinf(self.due)
+        """Compare progress with its prediction; two departures in a row call for a measurement.
+
+        What a job does on a part of a core says nothing about its parallel fraction.
+        """
+        checked = ~np.isnan(self.alone) & np.isinf(self.due) & (cores >= 1)
         if now % CHECKED_EVERY:
             checked &= self.suspect
         if not checked.any():
             return
         seen = np.median([self._read(progress, self.seconds) for _ in range(REPEATS)], axis=0)
-        speedups = cores / (self.fraction + (1 - self.fraction) * cores)
+        wide = np.maximum(cores, 1)
+        speedups = wide / (self.fraction + (1 - self.fraction) * wide)
         departs = checked & (np.abs(seen / (self.alone * speedups) - 1) > THRESHOLD)
         self.due[departs & self.suspect] = now
         self.suspect = departs & ~self.suspect
@@ -185,7 +189,7 @@ def by_measuring(cluster: Cluster, random: Generator, minutes: int, seconds: flo
             told = AmdahlMarket(
                 market.budgets, market.capacities, market.user, market.server, cleared, market.work
             )
-            cores = cluster.rounded(find_nash_equilibrium(told, tolerance=1e-4).cores)
+            cores = find_nash_equilibrium(told, tolerance=1e-4).cores
         rows[now] = cluster.utilities(known.pass_minute(now, cores))
     return rows
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras.amdahl.market import AmdahlMarket
-from walras.apportion import apportion
 from walras_studies.amdahl_populations import CORES, FRACTIONS
 
 if TYPE_CHECKING:
@@ -52,8 +51,9 @@ class Cluster:
         """Return the true progress of each job per unit of time, shape (k,)."""
         f = self.market.fraction
         busy = np.minimum(cores, self.threads)
-        more = self.overhead * np.maximum(busy - 1, 0)
-        return np.asarray(self.market.work * busy / (f + (1 - f + more) * busy))
+        wide = np.maximum(busy, 1)  # less than a core is a core for part of the time
+        faster = wide / (f + (1 - f + self.overhead * (wide - 1)) * wide)
+        return np.asarray(self.market.work * np.minimum(busy, 1) * faster)
 
     def utilities(self, progress: Floats) -> Floats:
         """Return the progress of each user, relative to that with one core a job, shape (n,)."""
@@ -62,18 +62,8 @@ class Cluster:
 
     def cores_for(self, bids: Floats) -> Floats:
         """Return the cores that jobs get for their bids, shape (k,)."""
-        prices = self.market.sum_by_server(bids)
-        bought = bids / prices[self.market.server] * self.market.capacities[self.market.server]
-        return self.rounded(bought)
-
-    def rounded(self, cores: Floats) -> Floats:
-        """Return whole cores, and parts of a pool for jobs that have less than one, shape (k,)."""
-        jobs = self.market.jobs
-        ones = np.ones(jobs, np.int64)
-        found = apportion(self.market, cores, ones, CORES * ones)
-        weight = np.where(found.whole > 0, 0.0, found.weight)
-        weights = self.market.sum_by_server(weight)[self.market.server]
-        return found.whole + found.shared * weight / np.maximum(weights, 1.0)
+        prices = self.market.sum_by_server(bids)[self.market.server]
+        return np.asarray(bids / prices * self.market.capacities[self.market.server])
 
 
 def draw_cluster(programs: str, noise: float, seed: list[int]) -> Cluster:

@@ -9,6 +9,7 @@ import numpy as np
 
 from walras import metrics
 from walras.amdahl.market import AmdahlMarket
+from walras.holdings import THOUSANDTH
 from walras.karma.ledger import UNIT
 from walras_studies.chart import Chart
 from walras_studies.month_policies import POLICIES, Hour, live_through
@@ -45,8 +46,9 @@ class HourRow:
         policy: Policy that divides cores and memory.
         hour: Hour of the month.
         progress: Share-weighted mean of the utilities of users with jobs.
-        moved: Whole cores that jobs gained over the hour before, of jobs present in both hours.
-        below: Part of the users with jobs whose speedup is below that of their entitlement.
+        moved: Cores that jobs gained over the hour before, of jobs present in both hours.
+        below: Part of the users with jobs whose speedup is below that of their entitlement, by
+            more than the thousandth of a core in which nodes are told what jobs hold.
         memory_used: Part of all memory that jobs hold and can use.
     """
 
@@ -124,13 +126,13 @@ def _entitled_speedups(world: MonthWorld, hour: int) -> Floats:
         np.array([life.node for life in present], np.int64),
         np.array([life.fraction for life in present]),
     )
-    return metrics.user_progress(market, metrics.bare_entitlement(market))
+    return metrics.utilities_in_hardware(market, metrics.bare_entitlement(market))
 
 
 def _hour_row(world: MonthWorld, policy: str, hour: int, found: Hour, entitled: Floats) -> HourRow:
     users = np.array(found.users)
     shares = np.array(world.shares)[users]
-    below = np.array(found.speedup) < entitled[users] * (1 - 1e-6)
+    below = np.array(found.speedup) < entitled[users] - THOUSANDTH
     return HourRow(
         policy,
         hour,
@@ -241,7 +243,7 @@ def _violations(rows: MonthRows) -> Finding:
         told,
         found["Walras"] <= min(found["reservations"], found["max-min"]),
         none,
-        reason="" if none else "cores are whole; before rounding, none is below its entitlement",
+        reason="" if none else "hysteresis keeps divisions that others would change a little",
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras.clearing import clear
-from walras.forecast import expected_speedup, held_cores
+from walras.forecast import expected_speedup
 from walras.snapshot import Policy, identity
 from walras_studies.month_world import CORES, GIB, JOBS_OF_USER, MEMORY, name_of
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from walras.core_credits import CoreCredit
     from walras.karma.ledger import Ledger
-    from walras.snapshot import Holding, JobKey, Snapshot
+    from walras.snapshot import JobKey, Snapshot
     from walras_studies.month_world import MonthWorld
 
 CLEARED = {
@@ -47,7 +47,7 @@ class Hour:
         cores: Cores that each user's jobs hold.
         memory: Memory of each user's jobs that they can use, in GiB.
         demand: Memory that each user's jobs could use, in GiB.
-        moved: Whole cores that jobs gained over the hour before, of jobs present in both hours.
+        moved: Cores that jobs gained over the hour before, of jobs present in both hours.
         ledger: Credits for memory after the hour; None under policies without credits.
     """
 
@@ -88,15 +88,14 @@ def clear_hours(world: MonthWorld, policy: Policy, *, alike: bool = False) -> It
     """
     ledger: Ledger | None = None
     core_credits: dict[str, CoreCredit] = {}
-    held: dict[JobKey, Holding] = {}
-    cores: dict[JobKey, float] = {}
+    held: dict[JobKey, float] = {}
     number = {name_of(user): user for user in range(len(world.shares))}
     for hour in range(world.hours):
         snapshot: Snapshot = replace(
             world.snapshot(hour, alike=alike), ledger=ledger, held=held, core_credits=core_credits
         )
         plan = clear(snapshot, policy)
-        now = held_cores(plan)
+        now = plan.holdings()
         jobs = {identity(job): job for job in snapshot.jobs}
         rows = []
         for grant in plan.grants:
@@ -106,9 +105,8 @@ def clear_hours(world: MonthWorld, policy: Policy, *, alike: bool = False) -> It
             memory = min((grant.memory or 0) / GIB, demand)
             speed = expected_speedup(job, now[key])
             rows.append(_JobHour(number[job.entitlement], now[key], speed, memory, demand))
-        whole = {identity(grant): float(grant.granted_cores) for grant in plan.grants}
-        yield _sum_up(rows, _moved(cores, whole), plan.ledger)
-        ledger, held, cores = plan.ledger, plan.holdings(), whole
+        yield _sum_up(rows, _moved(held, now), plan.ledger)
+        ledger, held = plan.ledger, now
         core_credits = {
             name: each.after(HOUR, policy.core_half_life)
             for name, each in plan.core_credits.items()

@@ -35,7 +35,7 @@ STANDS_IN = (
     "their user. They stay for 24 hours on average under every policy, and have parallel fractions "
     "as in the study `amdahl`. In quiet phases, a job could use a quarter of its mean memory; in "
     "busy ones, two and a half times the mean; phases last some hours. The utility of a job is its "
-    "speedup by Amdahl's law on the whole cores that it holds, times the part of its demand for "
+    "speedup by Amdahl's law on the cores that it holds, times the part of its demand for "
     "memory that is met. An epoch and a quantum of memory are an hour. Under *reservations*, a job "
     "asks for a quarter of its user's entitled cores and memory, and keeps what it gets. Under "
     "*fair share*, every node is divided by entitlements, with max-min fair memory; *max-min* is "

@@ -89,7 +89,7 @@ def test_jobs_are_held_to_whole_cores_of_one_socket(
     grants = (
         EnforcedGrant(name, name, 1000 * cores)
         if cores
-        else EnforcedGrant(name, name, 500, weight=500)
+        else EnforcedGrant(name, name, 500, work_conserving=True)
         for name, cores in granted.items()
     )
     reconciler.offer(NodePlan(1, "enforce", tuple(grants)))

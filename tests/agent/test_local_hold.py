@@ -12,7 +12,6 @@ import time
 from itertools import combinations, product
 from pathlib import Path
 from random import Random
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
@@ -59,7 +58,7 @@ NOTHING = CpuSet()
 
 
 class Machine:
-    """A run whose jobs are granted whole CPUs or, if granted 0, share the CPUs without an owner."""
+    """A run whose jobs are granted CPUs or, if granted 0, half of one that they share."""
 
     def __init__(self, placer: JobPlacer) -> None:
         self.placer = placer
@@ -76,15 +75,12 @@ class Machine:
 
     def grant(
         self,
-        cpus: Mapping[str, int],
-        weights: Mapping[str, int] = MappingProxyType({}),
+        cpus: Mapping[str, float],
         mode: Mode = "enforce",
         fixed: Collection[PlacedJob] = (),
     ) -> NodeStatus:
         grants = [
-            EnforcedGrant(name, name, 1000 * count)
-            if count
-            else EnforcedGrant(name, name, 500, weight=weights.get(name, 1000))
+            EnforcedGrant(name, name, round(1000 * (count or 0.5)), work_conserving=True)
             for name, count in cpus.items()
         ]
         self.epoch += 1
@@ -152,7 +148,7 @@ def weighted(machine: Machine) -> tuple[PlacedJob, PlacedJob]:
     """Two jobs that share the CPUs that a third leaves, the first with four times the weight."""
     heavy, light = machine.start("heavy", BURNER), machine.start("light", BURNER)
     machine.start("owner")
-    machine.grant({"owner": CORES - 1, "heavy": 0, "light": 0}, {"heavy": 1000, "light": 250})
+    machine.grant({"owner": CORES - 1, "heavy": 0.8, "light": 0.2})
     # Ordinary users' session weights are taken by the kernel only every 0.1 s.
     assert eventually(lambda: (again := machine.step()).is_enforced and not again.writes, pause=0.1)
     return heavy, light
@@ -255,8 +251,8 @@ def test_by_affinity_nice_values_of_all_threads_only_ever_rise() -> None:
         job = machine.start("a", THREADS_AND_A_CHILD)
         assert eventually(lambda: len(threads_of(job)) == 6)
         base = os.getpriority(os.PRIO_PROCESS, 0)
-        for weight, nice in ((1000, 0), (500, 3), (1000, 3), (100, 10)):
-            machine.grant({"a": 0}, {"a": weight})
+        for cores, nice in ((0.999, 0), (0.5, 3), (0.999, 3), (0.1, 10)):
+            machine.grant({"a": cores})
             nices = {os.getpriority(os.PRIO_PROCESS, thread) for thread in threads_of(job)}
             assert nices == {min(19, base + nice)}
     finally:
@@ -329,7 +325,7 @@ def test_no_cpu_ever_has_two_owners_while_grants_change(
         status = machine.grant(plan)
 
         assert status.is_enforced
-        shares = {name: status.shared for name, count in plan.items() if not count}
+        shares = {name: status.shared for name, count in plan.items() if count % 1 or not count}
         for look, (one, other) in product(watcher.taken(), combinations(plan, 2)):
             both = look.get(one, NOTHING) & look.get(other, NOTHING)
             for job in (one, other):
@@ -339,20 +335,23 @@ def test_no_cpu_ever_has_two_owners_while_grants_change(
             machine.programs.start(machine.jobs[name], TWO_PROCESSES)
         assert eventually(lambda: all(len(pids_of(job)) == 2 for job in machine.jobs.values()))
         for pod in status.pods:
-            assert cpus_of(machine.jobs[pod.pod]) == {pod.exclusive or status.shared}
-            assert len(pod.exclusive) == plan[pod.pod]
+            assert cpus_of(machine.jobs[pod.pod]) == {pod.exclusive | shares.get(pod.pod, NOTHING)}
+            assert len(pod.exclusive) == int(plan[pod.pod])
         watcher.pids = {name: pids_of(job) for name, job in machine.jobs.items()}
     watcher.ended = True
     watcher.join()
 
 
-def some_grants(random: Random) -> dict[str, int]:
-    """Some jobs with CPUs of their own and, if one is left, some that share."""
-    plan, left = {}, CORES
+def some_grants(random: Random) -> dict[str, float]:
+    """Some jobs with CPUs of their own and, if one is left, some that share, owners among them."""
+    plan: dict[str, float] = {}
+    left = CORES
     for name in random.sample("abcd", random.randint(1, 4)):
-        plan[name] = random.randint(0, max(left - 1, 0))
-        left -= plan[name]
+        plan[name] = count = random.randint(0, max(left - 1, 0))
+        left -= count
     owners = [name for name, count in plan.items() if count]
     if len(owners) == len(plan):
         plan[owners[-1]] += random.randint(0, left)
+    elif owners and random.random() < 0.5:
+        plan[owners[0]] += 0.25
     return plan

@@ -10,9 +10,11 @@ from machines import machine
 from walras_agent.cpuset import CpuSet
 from walras_agent.node_plan import EnforcedGrant
 from walras_agent.pod_cpus import (
+    KUBELETS_WEIGHTS,
     MeasurementLimit,
     NodeCpus,
     PodCpus,
+    WeightRule,
     allocate_cpus,
     limit_measured_pods,
 )
@@ -33,15 +35,15 @@ def test_whole_cores_are_the_pods_own_with_all_their_threads_and_without_quota()
 
 def test_a_fraction_is_time_on_the_shared_cpus() -> None:
     held = allocate_cpus(machine(cores=4), grants(a=1500, b=250), {})
-    assert held.pods["a"] == PodCpus(CpuSet([0]), CpuSet([1, 2, 3]), 1500, 500)
+    assert held.pods["a"] == PodCpus(CpuSet([0]), CpuSet([1, 2, 3]), 1500, 1500)
     assert held.pods["b"] == PodCpus(NOTHING, CpuSet([1, 2, 3]), 250, 250)
 
 
 def test_a_core_of_two_threads_is_two_cpus_of_time() -> None:
     held = allocate_cpus(machine(cores=2, threads=2), grants(a=1500), {}).pods["a"]
-    assert (held.milliquota, held.milliweight) == (3000, 1000)
+    assert (held.milliquota, held.milliweight) == (3000, 3000)
     held = allocate_cpus(machine(cores=2, threads=2), grants(a=1500), {}, unit="thread").pods["a"]
-    assert (held.milliquota, held.milliweight) == (1500, 500)
+    assert (held.milliquota, held.milliweight) == (1500, 1500)
 
 
 def test_one_core_is_always_left_to_share() -> None:
@@ -75,16 +77,30 @@ def test_a_machine_that_is_all_reserved_is_all_shared() -> None:
     assert held.pods["a"].cpus == held.shared == CpuSet([0, 1])
 
 
-def test_weights_divide_what_nobody_owns_without_a_bound() -> None:
-    sharing = [
-        EnforcedGrant("a", "default/a", 1500, weight=1000),
-        EnforcedGrant("b", "default/b", 1, weight=10),
-    ]
-    held = allocate_cpus(machine(cores=4, threads=2), [*sharing, *grants(c=2000)], {}, others=False)
-    assert held.shared == CpuSet([2, 3, 6, 7])
-    assert held.pods["a"] == PodCpus(NOTHING, held.shared, None, 1000)
-    assert held.pods["b"] == PodCpus(NOTHING, held.shared, None, 10)
-    assert len(held.pods["c"].exclusive) == 4
+def test_work_conserving_grants_have_weights_and_no_quotas() -> None:
+    wanted = {"a": 1333, "b": 667, "c": 2000}
+    held = allocate_cpus(
+        machine(cores=4, threads=2),
+        [EnforcedGrant(pod, pod, cores, work_conserving=True) for pod, cores in wanted.items()],
+        {},
+        others=False,
+    )
+    assert held.pods["a"] == PodCpus(CpuSet([2, 6]), CpuSet([3, 7]), None, 2666)
+    assert held.pods["b"] == PodCpus(NOTHING, CpuSet([3, 7]), None, 1334)
+    assert held.pods["c"] == PodCpus(CpuSet([0, 1, 4, 5]), NOTHING, None, None)
+
+
+def test_weights_can_be_finer_than_the_kubelets() -> None:
+    held = allocate_cpus(machine(cores=4), grants(a=1500, b=1), {}, weights=WeightRule(scale=64))
+    assert [held.pods[pod].milliweight for pod in "ab"] == [96_000, 64]
+
+
+def test_threads_with_weights_of_their_own_are_weighed_by_what_is_shared() -> None:
+    rule = WeightRule(by_thread=True)
+    held = allocate_cpus(machine(cores=2), grants(a=1333, b=667), {}, weights=rule)
+    assert [held.pods[pod].milliweight for pod in "ab"] == [333, 667]
+    held = allocate_cpus(machine(cores=1), grants(a=1333, b=667), {}, weights=rule)
+    assert [held.pods[pod].milliweight for pod in "ab"] == [1333, 667]  # no core can be a's own
 
 
 def test_where_no_others_come_all_cores_can_be_owned() -> None:
@@ -97,12 +113,12 @@ def test_where_no_others_come_all_cores_can_be_owned() -> None:
 @pytest.mark.parametrize(
     "last",
     [
-        EnforcedGrant("z", "", 1, weight=1),
+        EnforcedGrant("z", "", 1, work_conserving=True),
         EnforcedGrant("z", "", 500),
         EnforcedGrant("z", "", 1500),
         EnforcedGrant("z", "", 1000),
     ],
-    ids=["a weight", "a fraction", "a core and a fraction", "a core too many"],
+    ids=["a fraction without a quota", "a fraction", "a core and a fraction", "a core too many"],
 )
 def test_a_core_is_left_for_whoever_needs_it(last: EnforcedGrant) -> None:
     held = allocate_cpus(machine(cores=4), [*grants(a=2000, b=2000), last], {}, others=False)
@@ -111,13 +127,10 @@ def test_a_core_is_left_for_whoever_needs_it(last: EnforcedGrant) -> None:
     assert held.pods["b"].missing == 1
 
 
-@pytest.mark.parametrize(
-    ("millicores", "memory", "weight"),
-    [(0, None, None), (-5, None, None), (1, 0, None), (1, -1, None), (1, None, 0)],
-)
-def test_nothing_cannot_be_granted(millicores: int, memory: int | None, weight: int | None) -> None:
+@pytest.mark.parametrize(("millicores", "memory"), [(0, None), (-5, None), (1, 0), (1, -1)])
+def test_nothing_cannot_be_granted(millicores: int, memory: int | None) -> None:
     with pytest.raises(ValueError, match=r"^default/a: a .* is less than 1m?$"):
-        EnforcedGrant("a", "default/a", millicores, memory, weight)
+        EnforcedGrant("a", "default/a", millicores, memory)
 
 
 def test_two_grants_for_one_pod_are_refused() -> None:
@@ -131,10 +144,13 @@ class Node(NamedTuple):
     previous: dict[str, CpuSet]
     reserved: CpuSet
     others: bool
+    weights: WeightRule
 
     def divide(self) -> NodeCpus:
-        topology, granted, previous, reserved, others = self
-        return allocate_cpus(topology, granted, previous, reserved=reserved, others=others)
+        topology, granted, previous, reserved, others, weights = self
+        return allocate_cpus(
+            topology, granted, previous, reserved=reserved, others=others, weights=weights
+        )
 
 
 @st.composite
@@ -145,14 +161,18 @@ def nodes(draw: st.DrawFn) -> Node:
         threads=draw(st.integers(1, 2)),
     )
     cpus = st.sets(st.sampled_from(list(topology.cpuset))).map(CpuSet)
-    amounts = st.tuples(st.integers(1, 9000), st.none() | st.integers(1, 5000))
+    amounts = st.tuples(st.integers(1, 9000), st.booleans())
     wanted = draw(st.dictionaries(st.sampled_from("abcdefgh"), amounts))
     return Node(
         topology,
-        [EnforcedGrant(pod, pod, cores, weight=weight) for pod, (cores, weight) in wanted.items()],
+        [
+            EnforcedGrant(pod, pod, cores, work_conserving=conserving)
+            for pod, (cores, conserving) in wanted.items()
+        ],
         draw(st.dictionaries(st.sampled_from("abx"), cpus)),
         draw(cpus),
         draw(st.booleans()),
+        draw(st.sampled_from([KUBELETS_WEIGHTS, WeightRule(7), WeightRule(by_thread=True)])),
     )
 
 
@@ -168,11 +188,13 @@ def test_no_cpu_has_two_owners_and_nobody_is_left_without(node: Node) -> None:
         pod_cpus = held.pods[grant.pod]
         assert pod_cpus.cpus
         assert pod_cpus.shared in (NOTHING, held.shared)
-        if grant.weight is not None:
-            assert pod_cpus == PodCpus(NOTHING, held.shared, None, grant.weight)
-        elif pod_cpus.milliquota is None:
+        if pod_cpus.milliweight is None:
             assert grant.millicores % 1000 == 0
             assert not pod_cpus.missing
+            assert pod_cpus.milliquota is None
+        else:
+            assert pod_cpus.milliweight > 0
+            assert (pod_cpus.milliquota is None) == grant.work_conserving
     assert node._replace(granted=node.granted[::-1]).divide() == held
 
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from machines import machine
 from walras.clearing import clear
-from walras.forecast import held_cores
-from walras.snapshot import Bid, CoreMechanism, Entitlement, Job, Node, Policy, Snapshot, identity
+from walras.snapshot import Bid, CoreMechanism, Entitlement, Job, Node, Policy, Snapshot
 from walras_agent.node_plan import EnforcedGrant
 from walras_agent.pod_cpus import allocate_cpus
 
@@ -55,22 +54,21 @@ def clusters(draw: st.DrawFn) -> Snapshot:
 
 
 def own(plan: Plan) -> dict[str, int]:
-    return {grant.pod: grant.granted_cores for grant in plan.grants}
+    return {grant.pod: grant.own_cores for grant in plan.grants}
 
 
 def moved(before: Plan, after: Plan) -> int:
-    """Whole cores that pods lose or gain."""
+    """Cores of their own that pods lose or gain."""
     now = own(after)
     return sum(abs(now[pod] - cores) for pod, cores in own(before).items())
 
 
 def cpus(plan: Plan, previous: Mapping[str, CpuSet]) -> dict[str, CpuSet]:
     """The CPUs that agents give pods of their own."""
-    held = held_cores(plan)
     found: dict[str, CpuSet] = {}
     for node in plan.nodes:
         grants = [
-            EnforcedGrant(grant.pod, grant.title, max(round(1000 * held[identity(grant)]), 1))
+            EnforcedGrant(grant.pod, grant.title, max(round(1000 * grant.held), 1))
             for grant in plan.grants
             if grant.node == node.name
         ]
@@ -86,7 +84,7 @@ def cpus(plan: Plan, previous: Mapping[str, CpuSet]) -> dict[str, CpuSet]:
     st.sampled_from(MECHANISMS),
     st.sampled_from([0.0, 0.02, 0.2]),
 )
-def test_a_switch_moves_no_more_whole_cores_than_the_two_divisions_differ_by(
+def test_a_switch_moves_no_more_cores_than_the_two_divisions_differ_by(
     snapshot: Snapshot, first: CoreMechanism, second: CoreMechanism, hysteresis: float
 ) -> None:
     before = clear(snapshot, Policy(first, hysteresis=hysteresis))
@@ -96,7 +94,7 @@ def test_a_switch_moves_no_more_whole_cores_than_the_two_divisions_differ_by(
     assert moved(before, after) <= moved(before, anew)
     kept = {node.name for node in after.nodes if node.stays}
     for grant, old, new in zip(after.grants, before.grants, anew.grants, strict=True):
-        assert grant.granted_cores == (old if grant.node in kept else new).granted_cores
+        assert grant.held == (old if grant.node in kept else new).held
 
 
 @settings(max_examples=150, deadline=None)

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 TRAIN = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "train"}
 
 
-def market_job(cores: int = 8, shared: int = 0) -> Document:
+def market_job(cores: str = "8") -> Document:
     """Return a MarketJob of the Deployment train, whose pod has a grant."""
     made = job("train", targetRef=TRAIN)
-    held = {"podUID": "u-lab-p", "name": "p", "state": "Enforced", "cores": str(cores or "0.5")}
-    made["status"] = {"pods": [held | {"grantedCores": cores, "sharedCores": shared}]}
+    held = {"podUID": "u-lab-p", "name": "p", "state": "Enforced", "cores": "8"}
+    made["status"] = {"pods": [held | {"heldCores": cores}]}
     return made
 
 
@@ -155,7 +155,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str, str]] = {
         "in mode Auto, it restarts pods of MarketJob lab/train",
     ),
     "a pod holds less than it requests": (
-        {"jobs": [market_job(0, shared=1)], "autoscalers": []},
+        {"jobs": [market_job("0.5")], "autoscalers": []},
         "warning",
         "MarketJob lab/train",
         "a pod that requests 8 CPUs holds 0.5)",
@@ -188,7 +188,7 @@ def test_what_may_not_be_seen_is_said() -> None:
 
 def test_a_core_of_two_hyperthreads_is_two_of_the_cpus_that_a_pod_requests() -> None:
     """Sold by the core, four cores are the eight CPUs of the request; sold by the thread, four."""
-    made = market_job(cores=4)
+    made = market_job("4")
     made["status"]["pods"][0]["node"] = "n1"
     topology = {"cores": 8, "threads": 16}
     node = document("NodeAllocation", "n1", status={"topology": topology})

@@ -124,7 +124,7 @@ BAD = {
     ),
     "unknown field far from any": (
         [ENTITLEMENT.replace("{shares: 3,", "{shares: 3, weight: 2,"), JOB],
-        "Entitlement ada: spec.weight: is not a known field; known here: shares, parent",
+        "Entitlement ada: spec.weight: is not a known field; delete it; known here: shares, parent",
     ),
     "negative share": (
         [ENTITLEMENT.replace("3", "-3"), JOB],

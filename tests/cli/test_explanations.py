@@ -257,8 +257,8 @@ def test_a_nodes_arithmetic_comes_to_what_it_sells() -> None:
     facts = seen(told)
     found = explain_node(facts, "n1", told.objects.pods)
     supply = found.supply
-    assert (supply.cpus, supply.reserved, supply.unmanaged) == (8.0, 1, 4)
-    assert found.node.cores == 8 - 1 - 4
+    assert (supply.cpus, supply.reserved, supply.unmanaged) == (8.0, 1, 3.5)
+    assert found.node.cores == 8 - 1 - 3.5
     assert [each.name for each in supply.others] == ["db", "web"]
     (holder,) = found.holders
     assert (holder.pod, holder.job, holder.user, holder.state) == ("a-0", "a", "vision", "Enforced")
@@ -293,7 +293,7 @@ def test_who_a_pod_was_placed_beside_and_whom_it_would_rather_share_with_is_told
     assert (first.co_runner.measured, first.co_runner.companion) == (0.1, None)
     console = Console(width=200, record=True, file=StringIO())
     console.print(*render_job(found, wide=False))
-    text = console.export_text()
+    text = " ".join(console.export_text().split())
     assert "placed beside lab/b (b-1), where it loses 10.0% of its throughput (measured)" in text
     assert "advice: stay" in text
 
@@ -395,18 +395,3 @@ def test_core_credits_of_a_cluster_are_explained() -> None:
     )
     assert "has borrowed 0.3 core-hours lately; its budget is as by its shares" in ada
     assert "has lent 0.3 core-hours lately, so its budget will be larger once it has jobs" in bob
-
-
-def test_what_rounding_took_is_told_when_it_is_given_back() -> None:
-    """Bob had one of three cores for half a minute, after which a credit is at its bound."""
-    users = [entitlement("ada"), entitlement("bob")]
-    jobs = [job(name, name, parallelFraction="0.9") for name in ("ada", "bob")]
-    rules = market(cores={"averagingSeconds": 600, "hysteresis": "0.02"})
-    pods = [pod(name, name) for name in ("ada", "bob")]
-    known = replace(decided(rules, node(cpu="3"), *users, *jobs, *pods), now=HALF_A_MINUTE)
-    facts = seen(outcome(known, decide(known)))
-    text = {
-        name: printed(render_user(explain_user(facts, name), wide=False)) for name in ("ada", "bob")
-    }
-    assert "holds 1; rounding has given it 13.5 core-seconds, and takes them back" in text["ada"]
-    assert "holds 2; rounding has taken 13.5 core-seconds, and gives them back" in text["bob"]

@@ -87,13 +87,18 @@ def run_and_check(cpus: set[int], siblings: int) -> None:
         first, threads = (folder / f"logs/default.{job['name']}.log").read_text().split()[:2]
         seen[job["name"]] = {int(cpu) for cpu in first.split(",")}
         assert int(threads) == len(cpus)
-        held = job["grantedCores"] or job["sharedCores"]
-        assert len(seen[job["name"]]) == held * siblings, (job, first)
         assert seen[job["name"]] <= cpus
-        if siblings == 2 and job["grantedCores"]:
+        if siblings == 2:
             assert whole_cores(seen[job["name"]])
-    own = [seen[job["name"]] for job in result["decisions"][0]["jobs"] if job["grantedCores"]]
-    assert sum(map(len, own)) == len(set().union(*own)), "a CPU has two owners"
+    held = {job["name"]: job["held"] for job in result["decisions"][0]["jobs"]}
+    shared = cpus - {
+        cpu for cpu in cpus if sum(cpu in seen_by_job for seen_by_job in seen.values()) == 1
+    }
+    assert len(shared) == len(cpus) - siblings * sum(map(int, held.values()))
+    for name, cores in held.items():
+        own = seen[name] - shared
+        assert len(own) == siblings * int(cores), (name, cores, seen)
+        assert seen[name] == (own | shared if cores % 1 else own), (name, cores, seen)
     assert not list(Path("/sys/fs/cgroup").rglob("walras-*"))
 
 

@@ -138,7 +138,8 @@ def test_two_users_get_a_core_each_and_their_threads_stay_on_it(
     assert result["machine"]["cores"] == 2
     expected = "cgroup" if as_user is None and os.geteuid() == 0 else "CPU affinity"
     assert expected in result["machine"]["placement"]
-    assert [job["grantedCores"] for job in result["decisions"][0]["jobs"]] == [1, 1]
+    assert [job["held"] for job in result["decisions"][0]["jobs"]] == [1, 1]
+    assert result["notHeld"] == []
     first = (logs / "default.one.log").read_text().splitlines()[0]
     second = (logs / "default.two.log").read_text().splitlines()[0]
     assert len(CpuSet.parse(first)) == len(CpuSet.parse(second)) == 1
@@ -165,7 +166,7 @@ def test_what_is_left_when_a_job_ends_goes_to_the_others(folder: Folder) -> None
     assert CpuSet.parse(seen[-1]) == machine
     assert "default/short ended" in result["decisions"][1]["why"]
     (after,) = result["decisions"][1]["jobs"]
-    assert after["grantedCores"] == result["machine"]["cores"]
+    assert after["held"] == result["machine"]["cores"]
 
 
 def measured_alone(folder: Folder, *options: str) -> dict[str, Any]:
@@ -283,10 +284,41 @@ def test_more_jobs_than_cores_share_by_weight(folder: Folder) -> None:
     )
     result = run_json(folder)
     first = result["decisions"][0]["jobs"]
-    assert all(job["grantedCores"] == 0 for job in first)
-    assert {job["sharedCores"] for job in first} == {result["machine"]["cores"]}
-    assert max(job["weight"] for job in first) == 10_000
-    assert sum(job["cores"] for job in first) == pytest.approx(result["machine"]["cores"])
+    assert all(0 < job["held"] < 1 for job in first)
+    assert sum(job["held"] for job in first) == pytest.approx(result["machine"]["cores"])
+
+
+@needs_two_cpus
+@pytest.mark.parametrize("as_user", [None, pytest.param(NOBODY, marks=another_user)])
+def test_a_job_has_whole_cores_of_its_own_and_a_part_of_a_shared_one(
+    folder: Folder, as_user: int | None
+) -> None:
+    """Two thirds and a third of two cores: one core is the first user's, the other is shared."""
+    folder.write(
+        document("Market", "default", cores={"reservedCores": len(os.sched_getaffinity(0)) - 2}),
+        user("ada", 2),
+        user("bob", 1),
+        folder.job("large", "ada", parallelFraction="0.97"),
+        folder.job("small", "bob", parallelFraction="0.05"),
+    )
+    logs = folder.path / "logs"
+    result = run_json(folder, "--logs", str(logs), as_user=as_user)
+    assert [job["held"] for job in result["decisions"][0]["jobs"]] == [1.333, 0.667]
+    assert [(job["ownCores"], job["sharedCores"]) for job in result["jobs"]] == [
+        (1, 0.333),
+        (0, 0.667),
+    ]
+    first, second = (
+        CpuSet.parse((logs / f"default.{name}.log").read_text().splitlines()[0])
+        for name in ("large", "small")
+    )
+    assert (len(first), len(second)) == (2, 1)
+    assert second <= first
+    # Nice values divide the shared core only roughly, which the user is told.
+    by_cgroup = "cgroup" in result["machine"]["placement"]
+    assert ([] if by_cgroup else ["default/large, default/small"]) == [
+        each.partition(":")[0] for each in result["notHeld"]
+    ]
 
 
 def test_a_run_held_to_one_cpu_sells_one_core_and_assumes_speedups(folder: Folder) -> None:

@@ -70,7 +70,7 @@ def _fill(made: MarketCluster) -> None:
         document(
             "Market",
             "default",
-            spec={"epochSeconds": 5, "cores": {"reservedCores": 1, "averagingSeconds": 0}},
+            spec={"epochSeconds": 5, "cores": {"reservedCores": 1}},
         ),
         node("node-1", "16"),
         node("node-2", "16"),

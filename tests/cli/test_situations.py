@@ -62,8 +62,8 @@ def plan_of(situation: Situation) -> Plan:
     return clear(situation.snapshot, policy_of(situation.rules))
 
 
-def cores(situation: Situation) -> dict[str, int]:
-    return {grant.pod: grant.granted_cores for grant in plan_of(situation).grants}
+def cores(situation: Situation) -> dict[str, float]:
+    return {grant.pod: grant.held for grant in plan_of(situation).grants}
 
 
 def test_a_cluster_as_it_is_comes_to_what_the_operator_decides(
@@ -88,7 +88,7 @@ def test_cores_stay_where_moving_them_gains_too_little(
     """Jobs' cores are read from their statuses, which stay when specs are replaced."""
     world = decided(*base(job("c", "vision"), pod("c-0", "c"), cores={"hysteresis": hysteresis}))
     before = cores(changed(world))
-    after = cores(changed(world, job("a", "vision", work="4"), job("c", "vision")))
+    after = cores(changed(world, job("a", "vision", work="1.1"), job("c", "vision")))
     assert (after != before) == moves
 
 
@@ -99,11 +99,11 @@ def test_a_dump_is_cleared_as_the_cluster_is(tmp_path: Path) -> None:
     for each in documents:
         if each["kind"] == "MarketJob":
             each["status"] = statuses[each["metadata"]["name"]]
-    documents[4]["spec"]["work"] = "4"
+    documents[4]["spec"]["work"] = "1.1"
     file = tmp_path / "dump.yaml"
     file.write_text(yaml.safe_dump_all(documents))
     dump = situation_of_documents(documents_of([file]), "dump.yaml", None)
-    assert {key[1]: held.cores for key, held in (dump.snapshot.held or {}).items()} == {
+    assert {key[1]: held for key, held in (dump.snapshot.held or {}).items()} == {
         "a": 2,
         "b": 4,
         "c": 2,

@@ -67,14 +67,15 @@ def test_users_are_a_tree_and_parents_sum_up_what_is_below() -> None:
 
 
 def test_a_user_with_less_than_its_entitlement_is_in_that_state() -> None:
-    """Two equal users of three cores get two and one."""
+    """Two equal users of four cores: what one of them requests leaves the other one core."""
     users = [entitlement("ada"), entitlement("bob")]
     jobs = [job(name, name, parallelFraction="0.9") for name in ("ada", "bob")]
-    facts = seen(
-        decided(market(), node("n1", "3"), *users, *jobs, *(pod(n, n) for n in ("ada", "bob")))
-    )
+    pods = [pod("ada", "ada", cpu="3"), pod("bob", "bob", cpu="0")]
+    rules = market(cores={"floor": "Requests"})
+    facts = seen(decided(rules, node("n1", "4"), *users, *jobs, *pods))
     ada, bob = user_rows(facts, lambda row: row.name)
-    assert (ada.reason, bob.reason) == ("Ready", "BelowEntitlement")
+    assert bob.reason == "BelowEntitlement"
+    assert ada.cores.held == 3
     assert "holds 1.00" in bob.message
     assert bob.gain is not None
     assert bob.gain < -0.2
@@ -143,26 +144,24 @@ def test_jobs_show_what_they_have_pay_and_get_done() -> None:
     rows = {row.name: row for row in job_rows(seen(tree()))}
     one = rows["of-vision"]
     assert (one.pods, one.granted, one.entitlement, one.source) == (1, 1, "vision", "Given")
-    assert one.held == one.each[0].granted_cores
+    assert one.held == one.each[0].cores
     assert one.price == pytest.approx((one.spend or 0) / (one.cores or 1))
     assert one.memory == 2 * GIB
     assert job_rows(seen(tree()), "elsewhere") == []
 
 
-SHARES = {
+HELD: dict[str, list[float]] = {
     "4": [4, 4],
     "3-5": [5, 3],
+    "0.4": [0.4],
+    "0.25-2.333": [2.333, 1, 0.25],
     "-": [],
 }
 
 
-@pytest.mark.parametrize(("shown", "own"), SHARES.items(), ids=SHARES.keys())
-def test_what_pods_have_is_told_shortly(shown: str, own: list[int]) -> None:
-    assert per_pod([PodRow("p", "n1", "Granted", each, 0, float(each)) for each in own]) == shown
-
-
-def test_pods_that_share_show_their_part() -> None:
-    assert per_pod([PodRow("p", "n1", "Granted", 0, 2, 0.4)]) == "0.40 of 2"
+@pytest.mark.parametrize(("shown", "held"), HELD.items(), ids=HELD.keys())
+def test_what_pods_have_is_told_shortly(shown: str, held: list[float]) -> None:
+    assert per_pod([PodRow("p", "n1", "Granted", each) for each in held]) == shown
 
 
 def test_a_status_that_is_older_than_the_spec_is_no_verdict() -> None:

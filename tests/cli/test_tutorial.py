@@ -51,7 +51,7 @@ class Tutorial:
         self.cluster = MarketCluster(KUBECONFIG, folder)
         self._ended = threading.Event()
         self._agent = threading.Thread(target=self._answer, daemon=True)
-        rules: Document = {"epochSeconds": 5, "cores": {"averagingSeconds": 0}}
+        rules: Document = {"epochSeconds": 5}
         if cores == 8:  # the page shows what is printed before measuring begins
             rules["profiling"] = {"automatic": False}
         self.cluster.make(
@@ -161,9 +161,9 @@ def test_the_tutorial_shows_what_its_commands_print(tutorial: Tutorial) -> None:
     tutorial.says("what-if")
     tutorial.apply("more-for-speech")
     if tutorial.cores == 2:
-        assert "vision/train vision 1/1 0.75 0.75 of 1" in plain(top)
-        assert "no pod has exclusive cores yet, which measuring needs" in job
-        assert tutorial.comes_to("vision/train vision 1/1 0.25 0.25 of 1")
+        assert "vision/train vision 1/1 1.41 1.41" in plain(top)
+        assert "no pod has two exclusive cores, which measuring needs" in job
+        assert tutorial.comes_to("vision/train vision 1/1 0.47 0.47")
         return
     assert_said(shown("Programs, and what a job is")[0], top)
     assert_said(shown("Why this many cores")[0], job)

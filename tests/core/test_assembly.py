@@ -267,19 +267,19 @@ def test_pods_of_jobs_that_may_not_draw_keep_what_they_requested(
 @pytest.mark.parametrize(
     ("unit", "topology", "cores"),
     [
-        ("core", ProcessorCounts(cores=4, threads=8, sockets=1), 1),
+        ("core", ProcessorCounts(cores=4, threads=8, sockets=1), 1.75),
         (
             "core",
             ProcessorCounts(cores=6, threads=8, sockets=1),
-            3,
+            3.125,
         ),  # two of its cores have one thread
-        ("core", ProcessorCounts(cores=0, threads=0, sockets=0), 4),
-        ("core", None, 4),
-        ("thread", ProcessorCounts(cores=4, threads=8, sockets=1), 4),
+        ("core", ProcessorCounts(cores=0, threads=0, sockets=0), 4.5),
+        ("core", None, 4.5),
+        ("thread", ProcessorCounts(cores=4, threads=8, sockets=1), 4.5),
     ],
 )
 def test_a_core_is_worth_its_threads(
-    unit: str, topology: ProcessorCounts | None, cores: int
+    unit: str, topology: ProcessorCounts | None, cores: float
 ) -> None:
     rules = MarketSpec.model_validate({"cores": {"reservedCores": 1, "unit": unit}})
     there = {} if topology is None else {"n1": topology}
@@ -330,8 +330,8 @@ def test_a_node_sells_what_reserve_and_other_pods_leave() -> None:
         pod("tiny", cpu="100m"),
         rules=rules,
     ).snapshot.nodes
-    # 7 whole CPUs, less 1 reserved and 1.6 requested, together 2.6: a core in part is not sold.
-    assert sold.cores == 4
+    # 7.91 CPUs, less 1 reserved and 1.6 requested: a core in part is sold, too.
+    assert sold.cores == 5.31
     assert sold.memory == 14 * GIB
 
 

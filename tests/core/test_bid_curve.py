@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from walras.amdahl.equilibrium import find_equilibrium
 from walras.amdahl.market import AmdahlMarket
 from walras.bid_curve import FACTORS, PricedJob, bid_curve
-from walras.speedup import speedup
+from walras.bounds import bounds_of
+from walras.pricing import price
+from walras.snapshot import Policy
+from walras.speedup import FIRST_CORE, speedup, speedup_in_hardware
 
 TIGHT = 1e-12
 
@@ -51,11 +53,19 @@ def test_at_todays_prices_a_user_buys_what_the_market_sold_it(seed: int) -> None
         random.uniform(0.3, 0.99, jobs),
         random.uniform(0.5, 2, jobs),
     )
-    found = find_equilibrium(market, tolerance=1e-9)
+    least = 0.3 * random.random(jobs)
+    bounds = bounds_of(market, least, np.zeros(jobs), np.full(jobs, np.inf), least_part=0.0)
+    found = price(market, bounds, Policy(tolerance=1e-9))
     for number in range(users_):
         mine = np.flatnonzero(user == number)
         priced = [
-            PricedJob(found.cores[k], found.prices[server[k]], market.fraction[k], market.work[k])
+            PricedJob(
+                found.cores[k],
+                found.prices[server[k]],
+                market.fraction[k],
+                market.work[k],
+                floor=bounds.kept[k],
+            )
             for k in mine
         ]
         (now,) = bid_curve(priced, float(market.budgets[number]), [1.0])
@@ -72,7 +82,8 @@ def test_money_and_bounds_are_kept_and_dearer_cores_are_bought_less(
     curve = bid_curve(jobs, money)
     assert [each.factor for each in curve] == list(FACTORS)
     for each in curve:
-        assert each.spend <= money * (1 + TIGHT) + TIGHT
+        kept = each.factor * sum(job.price * job.floor for job in jobs)
+        assert each.spend <= max(money, kept) * (1 + TIGHT) + TIGHT
         assert each.cores >= sum(job.floor for job in jobs) - TIGHT
         assert each.cores <= sum(max(job.most, job.floor) for job in jobs) + TIGHT
     bounded = any(job.least for job in jobs)  # what cannot be paid for does not count any more
@@ -86,15 +97,16 @@ def test_money_and_bounds_are_kept_and_dearer_cores_are_bought_less(
 def test_no_other_purchase_for_the_money_is_better(
     user: tuple[list[PricedJob], float], random: object
 ) -> None:
+    """Up to how the market takes the first core of a job (`amdahl.time_shared`)."""
     jobs, money = user
     jobs = [PricedJob(each.cores, each.price, each.fraction, each.work) for each in jobs]
     (best,) = bid_curve(jobs, money, [1.0])
     parts = [random.random() + 1e-3 for _ in jobs]  # type: ignore[attr-defined]
     done = sum(
-        job.work * speedup(money * part / sum(parts) / job.price, job.fraction)
+        job.work * speedup_in_hardware(money * part / sum(parts) / job.price, job.fraction)
         for job, part in zip(jobs, parts, strict=True)
     )
-    assert best.utility >= done / sum(job.work for job in jobs) - 1e-6
+    assert best.utility >= FIRST_CORE * done / sum(job.work for job in jobs) - 1e-6
 
 
 def test_half_the_price_of_one_job_doubles_its_cores() -> None:
@@ -115,3 +127,17 @@ def test_a_minimum_that_cannot_be_paid_does_not_count() -> None:
     assert rich.cores == pytest.approx(6)
     (free,) = bid_curve([PricedJob(4.0, 1.0, 0.5), jobs[1]], 6.0, [2.0])
     assert (poor.cores, poor.utility) == pytest.approx((free.cores, free.utility))
+
+
+def test_a_request_that_costs_more_than_the_budget_is_kept_and_nothing_else_bought() -> None:
+    jobs = [PricedJob(4.0, 1.0, 0.9, floor=4.0), PricedJob(1.0, 1.0, 0.9)]
+    (point,) = bid_curve(jobs, 3.0, [1.0])
+    assert (point.cores, point.spend) == pytest.approx((4, 4))
+
+
+def test_part_of_a_core_is_worth_that_part() -> None:
+    """Two equal jobs have half a core each; one core of the larger work comes before the other."""
+    (point,) = bid_curve([PricedJob(0.5, 1.0, 0.6), PricedJob(0.5, 1.0, 0.9)], 1.0, [1.0])
+    assert (point.cores, point.utility) == pytest.approx((1.0, 0.5))
+    (point,) = bid_curve([PricedJob(1.0, 1.0, 0.6, work=2), PricedJob(0.0, 1.0, 0.9)], 1.0, [1.0])
+    assert point.utility == pytest.approx(2 / 3)

@@ -13,13 +13,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from walras.clearing import clear
-from walras.deadlines import cores_for, cores_needed, reservation
+from walras.deadlines import LEEWAY, SPARE, cores_for, cores_needed, reservation
 from walras.forecast import expected_speedup, forecast
 from walras.snapshot import (
     Bid,
     Deadline,
     Entitlement,
-    Holding,
     Job,
     Node,
     Policy,
@@ -28,6 +27,8 @@ from walras.snapshot import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from walras.plan import DeadlineOutcome, Plan
     from walras.snapshot import CoreMechanism
 
@@ -45,7 +46,9 @@ def job(
     return Job("default", name, user, node, fraction, deadline=deadline, **fields)  # type: ignore[arg-type]
 
 
-def cluster(nodes: dict[str, int], *jobs: Job, shares: dict[str, int] | None = None) -> Snapshot:
+def cluster(
+    nodes: Mapping[str, float], *jobs: Job, shares: dict[str, int] | None = None
+) -> Snapshot:
     users = sorted({each.entitlement for each in jobs})
     of = shares or {}
     return Snapshot(
@@ -61,8 +64,8 @@ def outcome_of(plan: Plan, name: str) -> DeadlineOutcome:
     return next(each for each in plan.deadlines if each.name == name)
 
 
-def cores_of(plan: Plan, name: str) -> int:
-    return next(grant.granted_cores for grant in plan.grants if grant.name == name)
+def cores_of(plan: Plan, name: str) -> float:
+    return next(grant.held for grant in plan.grants if grant.name == name)
 
 
 def work_for(cores: float, fraction: float = 0.95, seconds: float = HOUR) -> Deadline:
@@ -83,15 +86,12 @@ def test_cores_for_a_speed_give_that_speed(fraction: float, cores: float) -> Non
 
 
 @given(st.floats(0.5, 1.0), st.floats(0.1, 30.0))
-def test_whole_cores_are_those_that_a_search_finds(fraction: float, speed: float) -> None:
+def test_cores_are_the_fewest_that_give_a_speed(fraction: float, speed: float) -> None:
     one = job("x", "u", fraction=fraction)
-    enough = [x for x in range(1, 4000) if expected_speedup(one, x) >= speed]
     found = cores_for(speed, fraction)
-    assume(enough or found > 4000 or math.isinf(found))
-    if enough:
-        assert max(math.ceil(found - 1e-6), 1) == enough[0] or abs(found - enough[0]) < 1e-3
-    else:
-        assert found > 3999
+    assume(found < 1e6)
+    assert expected_speedup(one, found * 1.0001) >= speed
+    assert expected_speedup(one, found * 0.9999) < speed
 
 
 def test_no_number_of_cores_reaches_a_speed_beyond_the_sequential_part() -> None:
@@ -110,30 +110,34 @@ def test_the_error_is_a_margin_and_a_passed_deadline_takes_all() -> None:
 @given(st.floats(2.0, 60.0), st.lists(st.floats(0.96, 1.04), min_size=1, max_size=30))
 def test_an_estimate_that_wavers_moves_no_cores_down(needed: float, wavers: list[float]) -> None:
     """Cores that were reserved are kept as long as fewer would not do with some spare."""
-    reserved = reservation(needed * 1.05, 0, 64, has_core=True)
+    reserved = reservation(needed * 1.05, 0, 64)
     highest = reserved
     for waver in wavers:
-        reserved = reservation(needed * waver, reserved, 64, has_core=True)
+        reserved = reservation(needed * waver, reserved, 64)
         assert reserved >= min(needed * waver, 64) - 1e-6
         assert reserved == highest
 
 
-@given(st.floats(0.0, 80.0), st.integers(0, 64), st.integers(2, 64), st.booleans())
+@given(st.floats(0.0, 80.0), st.integers(0, 64_000), st.integers(1, 64))
 def test_a_reservation_suffices_and_is_settled_after_one_step(
-    needed: float, before: int, most: int, has_core: bool
+    needed: float, before: int, most: int
 ) -> None:
-    first = reservation(needed, before, most, has_core=has_core)
-    assert 0 <= first <= most
-    assert first >= min(needed, most) - 1e-6 or needed <= 1
-    assert reservation(needed, first, most, has_core=has_core) == first or first == 0
+    first = reservation(needed, before / 1000, most)
+    assert first == round(first, 3)
+    assert min(needed, most) - 1e-9 <= first <= most
+    assert first < needed + 0.001 + 1e-9 or first == before / 1000 <= 1.1 * needed
+    assert reservation(needed, first, most) == first
 
 
-def test_less_than_a_core_is_reserved_only_without_a_core_of_its_own() -> None:
-    assert reservation(0.8, 0, 8, has_core=True) == 0
-    assert reservation(0.8, 0, 8, has_core=False) == 2
-    assert reservation(0.3, 0, 8, has_core=False) == 0
-    assert reservation(0.48, 2, 8, has_core=True) == 2
-    assert reservation(0.3, 2, 8, has_core=True) == 0
+def test_parts_of_cores_are_reserved() -> None:
+    assert reservation(0.0, 2, 8) == 0
+    assert reservation(0.3337, 0, 8) == 0.334
+    assert reservation(0.3, 0.32, 8) == 0.32
+    assert reservation(0.3, 0.4, 8) == 0.3
+    jobs = [job("a", "ada", deadline=work_for(0.75)), job("b", "ada"), job("c", "bob")]
+    plan = clear(cluster({"one": 2}, *jobs))
+    assert outcome_of(plan, "a").reserved == 0.75
+    assert [grant.held for grant in plan.grants] == [0.75, 0.25, 1]
 
 
 # Acceptance.
@@ -158,8 +162,8 @@ def test_what_the_budget_does_not_pay_for_is_not_reserved() -> None:
     outcome = outcome_of(plan, "a")
     assert (outcome.state, outcome.reserved) == ("Unaffordable", 0)
     assert outcome.needed == pytest.approx(12)
-    assert outcome.payable is not None
-    assert 6 < outcome.payable < 7
+    # Bob spends 8. For R cores and a quarter for b, Ada must spend 8 (R + 1/4) / (16 - R - 1/4).
+    assert outcome.payable == pytest.approx(16 * 0.95 / 1.95 - 0.25)
     assert (cores_of(plan, "a"), cores_of(plan, "c")) == (4, 8)
 
 
@@ -332,7 +336,7 @@ def test_a_deadline_is_won_only_with_the_cores_of_every_pod() -> None:
     nodes, shares = {"one": 16, "two": 8}, {"ada": 1, "bob": 2}
     market = cluster(nodes, *mine, job("c", "bob", "two"), shares=shares)
     plan = clear(market, Policy("Auction"))
-    held = {each.pod: each.granted_cores for each in plan.grants if each.name == "a"}
+    held = {each.pod: each.held for each in plan.grants if each.name == "a"}
     assert (held["a-one"], held["a-two"] < 5) == (16, True)
     assert {(each.state, each.reserved) for each in plan.deadlines} == {("Outbid", 0)}
     poorer = cluster(nodes, *mine, job("c", "bob", "two"), shares={"ada": 4, "bob": 1})
@@ -340,28 +344,23 @@ def test_a_deadline_is_won_only_with_the_cores_of_every_pod() -> None:
     assert {(each.state, each.reserved) for each in plan.deadlines} == {("Reserved", 5)}
 
 
-def test_an_auction_gives_no_deadline_the_core_that_others_keep() -> None:
-    """With 16 cores, 15 are the most that a job can have beside another one."""
+def test_an_auction_may_give_a_deadline_almost_all_of_a_node() -> None:
+    """The job beside it has a thousandth of a core, which is as little as a pod can hold."""
 
-    def plan_of(*deadlines: Deadline, alone: bool = False) -> Plan:
+    def plan_of(*deadlines: Deadline) -> Plan:
         mine = [
             replace(job("a", "ada", deadline=each), pod=f"a-{number}")
             for number, each in enumerate(deadlines)
         ]
-        jobs = (*mine, *(() if alone else (job("c", "bob"),)))
-        return clear(cluster({"one": 16}, *jobs), Policy("Auction"))
+        return clear(cluster({"one": 16}, *mine, job("c", "bob")), Policy("Auction"))
 
-    plain = plan_of(Deadline(HOUR, 0.0))
-    out = plan_of(work_for(15.5))
-    assert outcome_of(out, "a").state == "OutOfReach"
-    assert cores_of(out, "a") == cores_of(plain, "a") == 8
-    two = plan_of(work_for(8.5), work_for(6.5))
+    plain, most = plan_of(Deadline(HOUR, 0.0)), plan_of(work_for(15.5))
+    assert cores_of(plain, "a") == 8
+    assert (outcome_of(most, "a").state, outcome_of(most, "a").reserved) == ("Reserved", 15.5)
+    assert cores_of(most, "a") >= 15.5 - 0.0015
+    assert all(each.charge for each in most.bids if each.name == "a")
+    two = plan_of(work_for(8.5), work_for(7.6))
     assert {each.state for each in two.deadlines} == {"OutOfReach"}
-    assert outcome_of(plan_of(work_for(15.5), alone=True), "a").reserved == 16
-    unsure = plan_of(replace(work_for(14.5), error=HOUR))
-    assert unsure.deadlines[0].needed > 15
-    assert (outcome_of(unsure, "a").state, outcome_of(unsure, "a").reserved) == ("Reserved", 15)
-    assert all(each.charge for each in unsure.bids if each.name == "a")
 
 
 ODD: dict[str, tuple[Job, ...]] = {
@@ -408,7 +407,7 @@ def markets(draw: st.DrawFn) -> Snapshot:
                 float(random.uniform(-10, 7200)),
                 float(random.uniform(0, 36000)),
                 float(random.uniform(0, 2000)),
-                int(random.choice([0, 0, 2, 4])),
+                float(random.choice([0, 0, 0.7, 2, 3.3])),
             )
         jobs.append(
             Job(
@@ -449,9 +448,9 @@ def test_outcomes_do_not_depend_on_the_order_and_hold_in_the_plan(
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     again = clear(replace(market, jobs=tuple(shuffled)))
     assert sorted(plan.deadlines, key=identity) == sorted(again.deadlines, key=identity)
-    held = {identity(grant): grant.granted_cores for grant in plan.grants}
+    held = plan.holdings()
     for each in plan.deadlines:
-        assert held[identity(each)] >= each.reserved
+        assert held[identity(each)] >= each.reserved - LEEWAY
         assert (each.reserved > 0) == (each.state == "Reserved") or each.state == "Reserved"
 
 
@@ -490,7 +489,7 @@ def test_of_a_users_equal_deadlines_on_a_node_the_earliest_are_accepted(market: 
             same = (one.entitlement, one.node) == (other.entitlement, other.node)
             if same and one.state == "Unaffordable" and other.reserved:
                 earlier = seconds[identity(other)] <= seconds[identity(one)]
-                assert earlier or other.reserved <= math.ceil(one.needed)
+                assert earlier or other.reserved <= one.needed + 0.001
 
 
 # A run to its end.
@@ -510,10 +509,10 @@ def test_accepted_deadlines_are_met_in_a_simulated_run_and_the_market_alone_miss
 
 
 def test_a_job_decided_every_minute_keeps_its_cores_steady_and_is_in_time() -> None:
-    """The work left is known with an error that shrinks; cores never move back and forth."""
+    """The work left is known with an error that shrinks; cores go only where a tenth is spare."""
     random = np.random.default_rng(1)
-    left, seconds, reserved = 5.0 * HOUR, 1.2 * HOUR, 0
-    held: dict[tuple[str, str, str, str], Holding] = {}
+    left, seconds, reserved = 5.0 * HOUR, 1.2 * HOUR, 0.0
+    held: dict[tuple[str, str, str, str], float] = {}
     history = []
     while left > 0:
         estimate = left * (1 + 0.02 * random.standard_normal())
@@ -525,10 +524,8 @@ def test_a_job_decided_every_minute_keeps_its_cores_steady_and_is_in_time() -> N
         left -= 60 * expected_speedup(mine, history[-1])
         seconds -= 60
     assert seconds > -60
-    turns = sum(
-        (b > a) != (c > b)
-        for a, b, c in zip(history, history[1:], history[2:], strict=False)
-        if a != b and b != c
-    )
-    assert turns <= 1
-    assert len([1 for a, b in itertools.pairwise(history) if a != b]) <= 6
+    steps = [(a, b) for a, b in itertools.pairwise(history) if a != b]
+    fewer = [(a, b) for a, b in steps if b < a]
+    assert all(b <= a / (1 + SPARE) + 0.001 for a, b in fewer)
+    assert len(fewer) <= 4
+    assert len(steps) <= 15

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from walras.explain import WithoutHysteresis, explain
+from walras.explain import Terms, explain
 from walras.plan import Grant
-from walras.snapshot import CoreMechanism, Job
+from walras.snapshot import CoreMechanism, Deadline, Job
 
 MARKET = (
     "2.00 of vision's budget of 8.00 buys 4.00 cores at 0.500 each, "
@@ -22,19 +22,31 @@ class Case:
 
     expected: str
     cores: float = 4.0
-    granted: int = 0
-    shared: int = 0
-    weight: int = 100
+    held: float = 4.0
     quota: float | None = None
+    target: float | None = None
+    kept: float = 0.0
+    requested: float = 0.0
+    floor: float = 0.0
     minimum: int = 1
     maximum: int | None = None
-    sharers: int = 0
+    reserved: float = 0.0
+    whole: bool = False
     mechanism: CoreMechanism = "AmdahlBidding"
-    due: tuple[int, int] | None = None
 
     def reason(self) -> str:
         job = Job(
-            "a", "train", "vision", "node-1", 0.9, min_cores=self.minimum, max_cores=self.maximum
+            "a",
+            "train",
+            "vision",
+            "node-1",
+            0.9,
+            min_cores=self.minimum,
+            max_cores=self.maximum,
+            requested=self.requested,
+            floor=self.floor,
+            whole_cores=self.whole,
+            deadline=Deadline(60, 60, reserved=self.reserved) if self.reserved else None,
         )
         grant = Grant(
             namespace="a",
@@ -42,116 +54,137 @@ class Case:
             entitlement="vision",
             node="node-1",
             cores=self.cores,
-            granted_cores=self.granted,
-            shared_cores=self.shared,
-            weight=self.weight,
+            held=self.held,
             price=0.5,
             spend=0.5 * self.cores,
             speedup=self.cores / (0.9 + 0.1 * self.cores),
             reason="",
+            requested=self.requested,
+            floor=min(self.floor, self.kept),
         )
         quota = self.cores if self.quota is None else self.quota
-        own, shared = self.due or (self.granted, self.shared)
-        market = WithoutHysteresis(own, shared, threshold=0.02, averaged=False)
-        explained = explain(grant, job, 8.0, quota, self.sharers, self.mechanism, market)
+        target = self.held if self.target is None else self.target
+        terms = Terms(8.0, quota, self.kept, target, threshold=0.02)
+        explained = explain(grant, job, terms, self.mechanism)
         assert explained._replace(reason="") == grant
         return explained.reason
 
 
+FOUR = "so it holds 4 cores of its own"
 CASES = {
-    "cores of its own": Case(f"{MARKET}; rounded to 4 cores of its own", granted=4),
-    "one core of its own": Case(f"{MARKET}; rounded to 1 core of its own", granted=1),
-    "a change too small to print": Case(
-        f"{MARKET}; rounded to 4 cores of its own", granted=4, quota=4.004
+    "cores of its own": Case(f"{MARKET}; {FOUR}"),
+    "one core of its own": Case(f"{MARKET}; so it holds 1 core of its own", held=1.0),
+    "cores of its own and a part of one": Case(
+        f"{MARKET}; so it holds 3 cores of its own and 0.996 of one that it shares", held=3.996
     ),
-    "the pool to itself": Case(
-        f"{MARKET}; lowered to 0.60 for the minCores or deadlines of vision's other jobs; "
-        "less than one core, so it runs on the 1 core kept for small jobs",
-        quota=0.6,
-        shared=1,
-        sharers=1,
-    ),
-    "the pool with another": Case(
-        f"{MARKET}; lowered to 0.60 for the minCores or deadlines of vision's other jobs; "
-        "less than one core, so it shares 1 core with 1 other job at weight 40",
-        quota=0.6,
-        shared=1,
-        sharers=2,
-        weight=40,
-    ),
-    "the pool with others": Case(
-        f"{MARKET}; lowered to 0.60 for the minCores or deadlines of vision's other jobs; "
-        "less than one core, so it shares 2 cores with 3 other jobs at weight 40",
-        quota=0.6,
-        shared=2,
-        sharers=4,
-        weight=40,
-    ),
-    "a whole core that the node has not got": Case(
-        "0.50 of vision's budget of 8.00 buys 1.00 cores at 0.500 each, "
-        "where a parallel fraction of 0.900 gives a speedup of 1.00; "
-        "node-1 has no core left for it alone, so it shares 1 core with 1 other job at weight 100",
-        cores=1.0,
-        shared=1,
-        sharers=2,
-    ),
+    "a part of a core": Case(f"{MARKET}; so it holds 0.6 of a core that it shares", held=0.6),
+    "a change too small to print": Case(f"{MARKET}; {FOUR}", quota=4.004),
     "a maximum": Case(
-        f"{MARKET}; limited to its maxCores of 3; rounded to 3 cores of its own",
+        f"{MARKET}; all that its maxCores of 3 allows; so it holds 3 cores of its own",
         quota=3.0,
-        granted=3,
+        held=3.0,
         maximum=3,
     ),
-    "what maximums leave": Case(
-        f"{MARKET}; raised to 5.50 by cores that jobs at their maxCores leave; "
-        "rounded to 6 cores of its own",
+    "what others cannot use": Case(
+        f"{MARKET}; raised to 5.50 by cores that other jobs cannot use; "
+        "so it holds 5 cores of its own and 0.5 of one that it shares",
         quota=5.5,
-        granted=6,
+        held=5.5,
     ),
-    "what maximums leave, up to a minimum of one": Case(
-        "0.10 of vision's budget of 8.00 buys 0.20 cores at 0.500 each, "
-        "where a parallel fraction of 0.900 gives a speedup of 0.22; "
-        "raised to 1.00 by cores that jobs at their maxCores leave; rounded to 1 core of its own",
-        cores=0.2,
-        quota=1.0,
-        granted=1,
+    "what others keep": Case(
+        f"{MARKET}; lowered to 3.00 for what other jobs keep; so it holds 3 cores of its own",
+        quota=3.0,
+        held=3.0,
+    ),
+    "a minimum that it buys": Case(
+        f"{MARKET}; as much as its minCores of 4 takes of vision's budget; {FOUR}", minimum=4
     ),
     "a minimum that its user pays": Case(
         f"{MARKET}; raised to its minCores of 5 at the cost of vision's other jobs; "
-        "rounded to 5 cores of its own",
+        "so it holds 5 cores of its own",
         quota=5.0,
-        granted=5,
+        held=5.0,
         minimum=5,
     ),
-    "a minimum that rounding alone meets": Case(
-        f"{MARKET}; rounded to 5 cores of its own", granted=5, minimum=5
+    "a reservation that its user pays": Case(
+        f"{MARKET}; raised to the 4.5 cores reserved for its deadline at the cost of vision's "
+        "other jobs; so it holds 4 cores of its own and 0.5 of one that it shares",
+        quota=4.5,
+        held=4.5,
+        reserved=4.5,
     ),
     "a minimum out of reach": Case(
-        f"{MARKET}; rounded to 4 cores of its own; "
+        f"{MARKET}; {FOUR}; "
         "short of its minCores of 6, since vision's cores on node-1 do not suffice",
-        granted=4,
         minimum=6,
     ),
-    "cores that stay": Case(
-        f"{MARKET}; raised to 4.60 by cores that jobs at their maxCores leave; "
-        "keeps 4 cores of its own instead of 5 cores of its own: moving cores would add "
-        "less than 2% to the progress of the jobs on node-1",
-        granted=4,
-        quota=4.6,
-        due=(5, 0),
+    "a request that decides": Case(
+        f"{MARKET}; no less than it requested; {FOUR}", kept=4.0, requested=4.0, floor=4.0
     ),
-    "a pool that stays": Case(
-        f"{MARKET}; lowered to 1.10 for the minCores or deadlines of vision's other jobs; "
-        "keeps its part of 2 cores instead of 1 core of its own: moving cores would add "
-        "less than 2% to the progress of the jobs on node-1",
-        shared=2,
-        sharers=3,
-        quota=1.1,
-        due=(1, 0),
+    "the least part": Case(
+        "0.06 of vision's budget of 8.00 buys 0.12 cores at 0.500 each, where a parallel fraction "
+        "of 0.900 gives a speedup of 0.14; the least part, which every running pod has; "
+        "so it holds 0.125 of a core that it shares",
+        cores=0.125,
+        held=0.125,
+        kept=0.125,
+    ),
+    "what it keeps anyway": Case(
+        f"{MARKET}; raised to 5.00, which it keeps whatever the market decides; "
+        "so it holds 5 cores of its own",
+        quota=5.0,
+        held=5.0,
+        kept=5.0,
+        requested=5.0,
+        floor=5.0,
+    ),
+    "a request that gives way": Case(
+        f"{MARKET}; no less than it requested; {FOUR}; less than its request of 6 cores, "
+        "since the requests and least parts of its pods exceed what node-1 sells",
+        kept=4.0,
+        requested=6.0,
+        floor=6.0,
+    ),
+    "a request that does not count": Case(
+        f"{MARKET}; {FOUR}; less than its request of 6 cores, which spec.cores.floor of the Market "
+        "does not keep for it",
+        requested=6.0,
+    ),
+    "whole cores, rounded down": Case(
+        "2.40 of vision's budget of 8.00 buys 4.80 cores at 0.500 each, where a parallel fraction "
+        f"of 0.900 gives a speedup of 3.48; rounded to 4, as it shares no core; {FOUR}",
+        cores=4.8,
+        quota=4.0,
+        whole=True,
+    ),
+    "whole cores, rounded up": Case(
+        "1.80 of vision's budget of 8.00 buys 3.60 cores at 0.500 each, where a parallel fraction "
+        f"of 0.900 gives a speedup of 2.86; rounded to 4, as it shares no core; {FOUR}",
+        cores=3.6,
+        quota=4.0,
+        whole=True,
+    ),
+    "no whole core to hold": Case(
+        f"{MARKET}; lowered to 0.60 for what other jobs keep; so it holds 0.6 of a core that it "
+        "shares: it asked to share no core, but has not bought a whole one",
+        quota=0.6,
+        held=0.6,
+        whole=True,
+    ),
+    "cores that stay": Case(
+        f"{MARKET}; raised to 4.60 by cores that other jobs cannot use; "
+        "keeps 4 cores of its own instead of 4 cores of its own and 0.6 of one that it shares: "
+        "moving cores would add less than 2% to the progress of the jobs on node-1",
+        quota=4.6,
+        target=4.6,
     ),
     "proportional sharing": Case(
-        "vision's share of node-1 is 4.00 cores for this job; rounded to 4 cores of its own",
-        granted=4,
+        f"vision's share of node-1 is 4.00 cores for this job; {FOUR}",
         mechanism="ProportionalSharing",
+    ),
+    "an auction": Case(
+        f"a bid of 2.00, of vision's budget of 8.00, wins 4.00 cores of node-1; {FOUR}",
+        mechanism="Auction",
     ),
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from walras.clearing import clear
-from walras.forecast import expected_speedup, forecast, held_cores
+from walras.forecast import expected_speedup, forecast
 from walras.snapshot import Entitlement, Job, Node, Policy, Snapshot
 
 
@@ -52,8 +52,8 @@ def test_jobs_of_unknown_length_hold_their_cores_for_good() -> None:
     assert forecast(now, Policy(), {ONE: 10.0}) == {ONE: pytest.approx(10.0)}
 
 
-def test_parts_of_a_pool_add_up_to_it() -> None:
+def test_parts_of_shared_cores_add_up_to_them() -> None:
     now = snapshot(2, *(job(f"j{i}", f"user-{i % 2}", 0.9) for i in range(5)))
-    held = held_cores(clear(now))
+    held = clear(now).holdings()
     assert sum(held.values()) == pytest.approx(2)
     assert all(0 < cores < 1 for cores in held.values())

@@ -12,13 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from walras.clearing import clear
-from walras.forecast import expected_speedup, held_cores
+from walras.explain import VISIBLE
+from walras.forecast import expected_speedup
+from walras.holdings import THOUSANDTH
+from walras.hysteresis import ENOUGH, LEEWAY
 from walras.plan_quality import evaluate_plan
 from walras.snapshot import (
     Bid,
     CoreMechanism,
     Entitlement,
-    Holding,
     Job,
     Node,
     Policy,
@@ -137,7 +139,7 @@ def cases(draw: st.DrawFn, changes: Iterable[str] = tuple(CHANGES)) -> Case:
 
 def utilities(snapshot: Snapshot, plan: Plan) -> dict[tuple[str, str], float]:
     """Return the part of each user's utility that is done on each node."""
-    held, work = held_cores(plan), defaultdict[str, float](float)
+    held, work = plan.holdings(), defaultdict[str, float](float)
     jobs = {identity(job): job for job in snapshot.jobs}
     there = [jobs[identity(grant)] for grant in plan.grants]
     for job in there:
@@ -147,35 +149,6 @@ def utilities(snapshot: Snapshot, plan: Plan) -> dict[tuple[str, str], float]:
         speedup = expected_speedup(job, held[identity(job)])
         done[job.entitlement, job.node] += job.work * speedup / work[job.entitlement]
     return done
-
-
-def entitled_utilities(snapshot: Snapshot, plan: Plan) -> dict[str, tuple[float, float]]:
-    """Return users' utilities with their bare entitlements, and less what rounding may take."""
-    floors = {identity(grant): grant.floor for grant in plan.grants}
-    there = [job for job in snapshot.jobs if identity(job) in floors]
-    cores = {node.name: float(node.cores) for node in plan.nodes}
-    left_of = {user.name: user.entitled_cores for user in plan.users}
-    for job in there:
-        cores[job.node] -= floors[identity(job)]
-        left_of[job.entitlement] -= floors[identity(job)]
-    for user in plan.users:
-        left_of[user.name] = max(left_of[user.name], user.entitled_cores / 100)
-    total = sum(left_of.values())
-    share = {name: left / total for name, left in left_of.items()}
-    result = {}
-    for name, part in share.items():
-        mine = [job for job in there if job.entitlement == name]
-        work, done, taken = sum(job.work for job in mine), 0.0, 0.0
-        for job in mine:
-            beside = sum(other.node == job.node for other in mine)
-            more = part * cores[job.node] / beside
-            bare = min(floors[identity(job)] + more, job.max_cores or np.inf)
-            utility = job.work / work * expected_speedup(job, bare)
-            left = bare - 1 if bare >= 2 else bare / 2
-            done += utility
-            taken = max(taken, utility - job.work / work * expected_speedup(job, left))
-        result[name] = done, done - taken
-    return result
 
 
 @pytest.mark.long
@@ -218,24 +191,14 @@ def test_all_that_is_foregone_is_below_the_threshold(case: Case) -> None:
 @settings(max_examples=300, deadline=None)
 @given(cases())
 def test_nobody_is_held_below_their_entitlement(case: Case) -> None:
-    """Nobody is, if the new division would do more for them and leave no other short."""
+    """Nobody is by a node that could do more for it."""
     plan, free = case.plan, case.free
     now, new = utilities(case.now, plan), utilities(case.now, free)
-    entitled = entitled_utilities(case.now, plan)
-    nodes = [node.name for node in plan.nodes if node.stays]
-    for user, (utility, after_rounding) in entitled.items():
-        has = sum(done for (name, _), done in now.items() if name == user)
-        if has >= utility * (1 - 1e-9):
-            continue
-        for node in nodes:
-            if new[user, node] <= now[user, node] * (1 + 1e-12):
-                continue
-            assert has >= after_rounding * (1 - 1e-8)
-            assert any(
-                new[other, node] < now[other, node]
-                and sum(done for (name, _), done in new.items() if name == other) < due
-                for other, (due, _) in entitled.items()
-            )
+    for user in plan.users:
+        if user.held_utility < user.entitlement_utility * ENOUGH * (1 - 1e-9):
+            for node in plan.nodes:
+                both = now[user.name, node.name], new[user.name, node.name]
+                assert not node.stays or both[1] <= both[0] * (1 + 1e-9)
 
 
 @pytest.mark.long
@@ -251,8 +214,8 @@ def test_a_node_has_the_present_division_or_the_new_one(case: Case) -> None:
         assert {key: held[key] for key in here} == {key: source[key] for key in here}
         assert node.stays == any(held[key] != new[key] for key in here)
     for grant, other in zip(plan.grants, free.grants, strict=True):
-        moved = held[identity(grant)] != new[identity(grant)]
-        assert ("; keeps " in grant.reason) == moved
+        visible = abs(held[identity(grant)] - new[identity(grant)]) >= VISIBLE
+        assert ("; keeps " in grant.reason) == visible
         assert (grant.cores, grant.price) == (other.cores, other.price)
         # In an auction, a job pays if what it holds has its minimum utility.
         assert grant.spend == other.spend or case.policy.cores == "Auction"
@@ -270,24 +233,18 @@ def test_jobs_that_come_or_go_and_nodes_that_grow_are_served_at_once(case: Case)
     were = {identity(job) for job in case.before.jobs}
     are = {identity(job) for job in case.now.jobs}
     changed = {node for *_, node in were ^ are}
-    used = sold_cores(free)
+    used = held_of_nodes(free)
     assert changed or case.now.nodes != case.before.nodes
     for node in plan.nodes:
         assert not (node.stays and node.name in changed)
-        # Grants may stay on a node that grew: two that shared a core may have one each now.
-        assert not (node.stays and sold_cores(plan)[node.name] < used[node.name])
+        assert not (node.stays and held_of_nodes(plan)[node.name] < used[node.name] - LEEWAY)
 
 
-def sold_cores(plan: Plan) -> dict[str, int]:
-    """Return the cores of each node that some job has, its own or shared."""
-    pools: dict[tuple[str, tuple[int, ...]], int] = {}
-    total = {node.name: 0 for node in plan.nodes}
+def held_of_nodes(plan: Plan) -> dict[str, float]:
+    """Return the cores of each node that jobs hold."""
+    total = {node.name: 0.0 for node in plan.nodes}
     for grant in plan.grants:
-        total[grant.node] += grant.granted_cores
-        if not grant.granted_cores:
-            pools[grant.node, grant.sockets] = grant.shared_cores
-    for (node, _), cores in pools.items():
-        total[node] += cores
+        total[grant.node] += grant.held
     return total
 
 
@@ -298,20 +255,21 @@ def test_what_stays_is_within_what_is_sold_and_asked_for(case: Case) -> None:
     plan, free = case.plan, case.free
     most = {identity(job): job.max_cores or np.inf for job in case.now.jobs}
     least = {identity(job): job.min_cores for job in case.now.jobs}
-    total = sold_cores(plan)
-    own: defaultdict[tuple[str, int], int] = defaultdict(int)
+    total = held_of_nodes(plan)
+    on: defaultdict[tuple[str, int], float] = defaultdict(float)
     for grant, other in zip(plan.grants, free.grants, strict=True):
         key = identity(grant)
-        assert grant.granted_cores + grant.shared_cores >= 1
-        assert grant.granted_cores <= most[key]
-        if len(grant.sockets) < 2 and other.granted_cores >= least[key] > 1:
-            assert grant.granted_cores >= least[key]
+        assert grant.held >= THOUSANDTH
+        assert grant.held <= most[key] + LEEWAY
+        if other.held >= least[key] > 1:
+            assert grant.held >= least[key] - LEEWAY
         if len(grant.sockets) == 1:
-            own[grant.node, grant.sockets[0]] += grant.granted_cores
+            on[grant.node, grant.sockets[0]] += grant.held
     for node in case.now.nodes:
-        assert total[node.name] <= node.cores
+        assert total[node.name] <= node.cores + LEEWAY
         for socket in range(node.sockets):
-            assert own[node.name, socket] <= -(-node.cores // min(node.sockets, node.cores or 1))
+            largest = -(-node.cores // min(node.sockets, node.cores or 1))
+            assert on[node.name, socket] <= largest + LEEWAY
 
 
 @pytest.mark.long
@@ -339,13 +297,13 @@ def test_nonsense_that_is_held_harms_nobody(
     now = draw_cluster(random)
     keys = [*map(identity, now.jobs), ("a", "gone", "", "node-0"), ("a", "gone", "", "nowhere")]
     held = {
-        key: Holding(int(random.integers(-1, 12)), int(random.integers(-1, 3)))
+        key: float(random.choice([-1.0, 0.0, 0.3, 2.0, 3.7, 11.0, 1e9]))
         for key in keys
         if random.random() < 0.95
     }
     policy = Policy(mechanism, sold_by=sold_by, hysteresis=1.0)
-    total = sold_cores(clear(replace(now, held=held), policy))
-    assert all(total[node.name] <= node.cores for node in now.nodes)
+    total = held_of_nodes(clear(replace(now, held=held), policy))
+    assert all(total[node.name] <= node.cores + LEEWAY for node in now.nodes)
 
 
 def alice_and_bob(dedup: float) -> Snapshot:
@@ -362,34 +320,42 @@ def alice_and_bob(dedup: float) -> Snapshot:
     )
 
 
+BEFORE = [1.337, 8.68, 8.663, 1.32]
 WORKED = {
-    "as before": (0.53, [1, 9, 9, 1], [1, 9, 9, 1]),
-    # dedup 1 -> 1.429 and x264 6.818 -> 6.25: the ten cores of node one would do less in all.
-    "a core for dedup is one from x264": (0.60, [2, 9, 8, 1], [1, 9, 9, 1]),
-    # As dedup starves, alice does (1 + 5.769)/2 = 3.38; her half of both nodes would do 3.52, and
-    # the new division does 3.84. Node one is divided anew. On node two she would lose, and stays.
-    "alice is below her entitlement": (0.85, [3, 8, 7, 2], [3, 9, 7, 1]),
+    "as before": (0.53, BEFORE, BEFORE),
+    # dedup 1.178 -> 1.257 and x264 6.631 -> 6.529: node one would do less in all.
+    "a little more for dedup": (0.60, [1.517, 8.634, 8.483, 1.366], BEFORE),
+    # On as many cores as before, alice does (1.27 + 5.65)/2 = 3.46; her half of both nodes would
+    # do 3.52, and the new division 3.79. Node one is divided anew. On node two she would lose, and
+    # it stays.
+    "alice is below her entitlement": (
+        0.85,
+        [2.589, 8.274, 7.411, 1.726],
+        [2.589, 8.68, 7.411, 1.32],
+    ),
 }
 
 
 @pytest.mark.parametrize(("dedup", "new", "settled"), WORKED.values(), ids=WORKED)
-def test_a_worked_example(dedup: float, new: list[int], settled: list[int]) -> None:
+def test_a_worked_example(dedup: float, new: list[float], settled: list[float]) -> None:
     held = clear(alice_and_bob(0.53)).holdings()
     now = alice_and_bob(dedup)
     plan = clear(replace(now, held=held), Policy(hysteresis=0.02))
-    assert [grant.granted_cores for grant in clear(now).grants] == new
-    assert [grant.granted_cores for grant in plan.grants] == settled
+    assert [grant.held for grant in clear(now).grants] == new
+    assert [grant.held for grant in plan.grants] == settled
 
 
-def test_the_odd_core_of_equals_is_not_handed_back_and_forth() -> None:
-    """Whoever has one of three cores is below the entitlement of one and a half."""
+@pytest.mark.parametrize(("held", "stays"), [((1.0, 2.0), False), ((1.488, 1.512), True)])
+def test_who_is_below_its_entitlement_is_served_whatever_the_threshold(
+    held: tuple[float, float], stays: bool
+) -> None:
+    """By more than measurements waver: 1.488 of 1.5 cores do 99.3 % of the work."""
     users = (entitlement("alice"), entitlement("bob"))
     jobs = (Job("a", "x", "alice", "n", 0.9), Job("a", "y", "bob", "n", 0.9))
     now = Snapshot(users, (Node("n", 3),), jobs)
-    assert [holding.cores for holding in clear(now).holdings().values()] == [2, 1]
-    mirrored = {identity(jobs[0]): Holding(1), identity(jobs[1]): Holding(2)}
-    plan = clear(replace(now, held=mirrored), Policy(hysteresis=0.02))
-    assert plan.holdings() == mirrored
+    before = dict(zip(map(identity, jobs), held, strict=True))
+    plan = clear(replace(now, held=before), Policy(hysteresis=1.0))
+    assert [grant.held for grant in plan.grants] == (list(held) if stays else [1.5, 1.5])
 
 
 def test_a_higher_entitlement_moves_cores() -> None:
@@ -398,7 +364,7 @@ def test_a_higher_entitlement_moves_cores() -> None:
     before = Snapshot(users, (Node("n", 12),), jobs)
     now = replace(before, entitlements=(entitlement("alice", 2), users[1]))
     plan = clear(replace(now, held=clear(before).holdings()), Policy(hysteresis=0.02))
-    assert [grant.granted_cores for grant in plan.grants] == [8, 4]
+    assert [grant.held for grant in plan.grants] == [8, 4]
 
 
 def test_a_minimum_or_maximum_that_is_new_is_respected_at_once() -> None:
@@ -406,63 +372,63 @@ def test_a_minimum_or_maximum_that_is_new_is_respected_at_once() -> None:
     x, y = Job("a", "x", "alice", "n", 0.9), Job("a", "y", "bob", "n", 0.9)
     also = replace(x, name="also")
     held = clear(Snapshot(users, (Node("n", 12),), (x, also, y))).holdings()
-    assert [holding.cores for holding in held.values()] == [3, 3, 6]
+    assert [*held.values()] == [3, 3, 6]
     lifted, limited = replace(x, min_cores=4), replace(y, max_cores=5)
     policy = Policy(hysteresis=1.0)
     raised = clear(Snapshot(users, (Node("n", 12),), (lifted, also, y), held=held), policy)
-    assert [grant.granted_cores for grant in raised.grants] == [4, 2, 6]
+    assert [grant.held for grant in raised.grants] == [4, 2, 6]
     lowered = clear(Snapshot(users, (Node("n", 12),), (x, also, limited), held=held), policy)
-    assert lowered.grants[2].granted_cores == 5
+    assert [grant.held for grant in lowered.grants] == [3.5, 3.5, 5]
 
 
 def test_a_promise_of_an_auction_is_kept_at_once() -> None:
     """Bids to the power of one half leave alice, with a quarter of the budget, 4.4 cores of 12."""
     users = (entitlement("alice", 1), entitlement("bob", 3))
     x, y = Job("a", "x", "alice", "n", 0.9), Job("a", "y", "bob", "n", 0.9)
-    held = {identity(x): Holding(3), identity(y): Holding(9)}
+    held = {identity(x): 3.0, identity(y): 9.0}
     policy = Policy("Auction", hysteresis=1.0)
     node = (Node("n", 12),)
     promised = replace(x, bid=Bid(minimum_utility=0.3))
     stays = clear(Snapshot(users, node, (x, y), held=held), policy)
     moves = clear(Snapshot(users, node, (promised, y), held=held), policy)
     assert stays.holdings() == held
-    assert [grant.granted_cores for grant in moves.grants] == [4, 8]
+    assert moves.grants[0].held >= 0.3 * 12
     kept = replace(x, bid=Bid(minimum_utility=0.25))
     assert clear(Snapshot(users, node, (kept, y), held=held), policy).holdings() == held
 
 
-def test_a_pool_stays_with_all_who_share_it() -> None:
-    """The large job's sixth core would add 8 % to its progress."""
+def test_parts_of_cores_stay() -> None:
+    """By its entitlement the large job would have 5.6 cores: 0.4 % more progress on the node."""
     users = (entitlement("large", 7), entitlement("small", 3))
     large = Job("a", "large", "large", "n", 0.9)
     small = tuple(Job("a", f"small-{k}", "small", "n", 0.9) for k in range(4))
     now = Snapshot(users, (Node("n", 8),), (large, *small))
-    assert [*clear(now).holdings().values()] == [Holding(6), *[Holding(0, 2)] * 4]
-    held = {identity(large): Holding(5), **{identity(job): Holding(0, 3) for job in small}}
-    stays = clear(replace(now, held=held), Policy(hysteresis=0.1))
-    moves = clear(replace(now, held=held), Policy(hysteresis=0.05))
-    assert stays.holdings() == held
-    assert "keeps its part of 3 cores instead of its part of 2 cores" in stays.grants[1].reason
+    assert [*clear(now).holdings().values()] == [5.6, 0.6, 0.6, 0.6, 0.6]
+    before = dict(zip(map(identity, now.jobs), (5.552, *[0.612] * 4), strict=True))
+    stays = clear(replace(now, held=before), Policy(hysteresis=0.01))
+    moves = clear(replace(now, held=before), Policy(hysteresis=0.002))
+    assert stays.holdings() == before
+    told = "keeps 0.612 of a core that it shares instead of 0.6 of a core that it shares"
+    assert told in stays.grants[1].reason
     assert moves.holdings() == clear(now).holdings()
 
 
-def test_who_remains_of_a_pool_is_served_at_once() -> None:
-    """Though the pool is as large as before, and no core lies idle."""
+def test_who_remains_where_a_job_has_gone_is_served_at_once() -> None:
     users = (entitlement("large", 7), entitlement("small", 3))
     large = Job("a", "large", "large", "n", 0.9)
     small = tuple(Job("a", f"small-{k}", "small", "n", 0.9) for k in range(4))
     now = Snapshot(users, (Node("n", 8),), (large, *small[:3]))
-    assert [*clear(now).holdings().values()] == [Holding(6), *[Holding(0, 2)] * 3]
-    held = {identity(large): Holding(5), **{identity(job): Holding(0, 3) for job in small}}
-    stayed = {key: held[key] for key in map(identity, now.jobs)}
+    assert [*clear(now).holdings().values()] == [5.6, 0.8, 0.8, 0.8]
+    stayed = dict(zip(map(identity, now.jobs), (5.612, *[0.796] * 3), strict=True))
     policy = Policy(hysteresis=1.0)
     assert clear(replace(now, held=stayed), policy).holdings() == stayed
-    assert clear(replace(now, held=held), policy).holdings() == clear(now).holdings()
+    gone = {**stayed, identity(small[3]): 0.0}
+    assert clear(replace(now, held=gone), policy).holdings() == clear(now).holdings()
 
 
 def test_a_job_on_two_sockets_keeps_its_cores() -> None:
-    """Beside jobs of one socket each; its 22 cores fit in only if they are divided as before."""
-    users = (entitlement("x", 4), entitlement("y"), entitlement("z", 2))
+    """Beside jobs of one socket each."""
+    users = (entitlement("x", 6), entitlement("y"), entitlement("z", 2))
     before, now = (
         Snapshot(
             users,
@@ -480,13 +446,13 @@ def test_a_job_on_two_sockets_keeps_its_cores() -> None:
     policy = Policy(sold_by="socket", hysteresis=0.02)
     held = clear(before, policy).holdings()
     plan = clear(replace(now, held=held), policy)
-    assert [grant.granted_cores for grant in clear(now, policy).grants] == [22, 5, 7, 10, 4]
-    assert [grant.granted_cores for grant in plan.grants] == [22, 6, 7, 10, 3]
-    assert [grant.sockets for grant in plan.grants] == [(0, 1), (0,), (1,), (1,), (0,)]
+    assert clear(now, policy).holdings() != held
+    assert plan.holdings() == held
+    assert plan.grants[0].sockets == (0, 1)
 
 
 def moves_per_epoch(threshold: float, seed: int) -> float:
-    """Return the whole cores that change hands per epoch, of 144, where F is off by 1% anew."""
+    """Return the cores that change hands per epoch, of 144, where F is off by 1% anew."""
     random = np.random.default_rng(seed)
     users = tuple(entitlement(f"user-{i}", int(random.integers(1, 6))) for i in range(8))
     nodes = tuple(Node(f"node-{j}", 24) for j in range(6))
@@ -506,7 +472,7 @@ def moves_per_epoch(threshold: float, seed: int) -> float:
     for _ in range(epochs):
         plan = clear(replace(with_noise(true, random, 0.01), held=held), policy)
         new = plan.holdings()
-        moved += sum(abs(new[key].cores - held[key].cores) for key in held) / 2
+        moved += sum(abs(new[key] - held[key]) for key in held) / 2
         held = new
     return moved / epochs
 
@@ -514,5 +480,5 @@ def moves_per_epoch(threshold: float, seed: int) -> float:
 @pytest.mark.parametrize("seed", range(4))
 def test_noise_of_a_percent_hardly_moves_cores_any_more(seed: int) -> None:
     without, with_it = moves_per_epoch(0.0, seed), moves_per_epoch(0.02, seed)
-    assert without > 3
+    assert without > 2
     assert with_it < without / 10

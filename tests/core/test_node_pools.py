@@ -176,11 +176,7 @@ def test_the_recommended_number_is_the_best_of_all_where_gains_decrease(seed: in
 
 
 def _total_speedup(snapshot: Snapshot, pool: str, nodes: int, number: int) -> float:
-    """The total speedup of as many nodes, by clearing nodes of as many more cores each.
-
-    All cores are multiplied by the number of nodes first, so that they stay whole; jobs are slowed
-    down to match, by which a core is worth that much less.
-    """
+    """The total speedup of as many nodes, by clearing nodes of as many more cores each."""
     used = {each.node for each in snapshot.jobs}
     with_jobs = {node.pool for node in snapshot.nodes if node.name in used}
     here = [node for node in snapshot.nodes if node.pool == pool]
@@ -190,45 +186,17 @@ def _total_speedup(snapshot: Snapshot, pool: str, nodes: int, number: int) -> fl
         for name in with_jobs
     }
     assert len(here) == nodes
-    scale = 720 * nodes
     cores = {
         node.name: node.cores
         * whole.get(node.pool, 1.0)
         * (number / nodes if node.pool == pool and pool in with_jobs else 1.0)
-        * scale
         for node in snapshot.nodes
         if node.name in used or node.pool not in with_jobs
     }
     grown = tuple(
-        replace(node, cores=round(cores[node.name]))
-        for node in snapshot.nodes
-        if node.name in cores
+        replace(node, cores=cores[node.name]) for node in snapshot.nodes if node.name in cores
     )
-    # s(x) = x / (f + (1 - f) x) with x = y / c is y / (c f + (1 - f) y): a job of another fraction.
-    jobs = tuple(
-        replace(
-            each,
-            fraction=scale * each.fraction / (scale * each.fraction + 1 - each.fraction),
-            work=each.work / (scale * each.fraction + 1 - each.fraction),
-        )
-        for each in snapshot.jobs
-    )
-    plan = clear(replace(snapshot, nodes=grown, jobs=jobs))
-    budgets = {each.name: each.shares for each in snapshot.entitlements}
-    present = {each.entitlement for each in snapshot.jobs}
-    total = sum(budgets[name] for name in present)
-    progress = 0.0
-    for name in present:
-        mine = [each for each in snapshot.jobs if each.entitlement == name]
-        bought = {grant.name: grant.cores / scale for grant in plan.grants}
-        done = sum(
-            each.work
-            * bought[each.name]
-            / (each.fraction + (1 - each.fraction) * bought[each.name])
-            for each in mine
-        )
-        progress += budgets[name] / total * done / sum(each.work for each in mine)
-    return len(snapshot.jobs) * progress
+    return len(snapshot.jobs) * clear(replace(snapshot, nodes=grown)).system_progress
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from walras.clearing import clear
-from walras.forecast import held_cores
+from walras.holdings import THOUSANDTH
 from walras.snapshot import CoreMechanism, Entitlement, Job, Node, Policy, Snapshot
 
 BY_SOCKET = Policy(sold_by="socket")
@@ -25,7 +25,7 @@ def test_two_jobs_of_two_sockets_get_one_each_in_place_of_parts_of_both() -> Non
     jobs = tuple(Job("a", name, name, "n", 0.9) for name in "xy")
     snapshot = Snapshot((user("x"), user("y")), (Node("n", 48, sockets=2),), jobs)
     plan = clear(snapshot, BY_SOCKET)
-    assert [grant.granted_cores for grant in plan.grants] == [24, 24]
+    assert [grant.held for grant in plan.grants] == [24, 24]
     assert sorted(grant.sockets for grant in plan.grants) == [(0,), (1,)]
     assert [grant.sockets for grant in clear(snapshot).grants] == [(), ()]
     assert plan.nodes[0].price == pytest.approx(1)
@@ -39,9 +39,9 @@ def test_only_a_job_larger_than_a_socket_is_on_several() -> None:
     plan = clear(Snapshot((user("x", 4), user("y")), (Node("n", 48, sockets=2),), jobs), BY_SOCKET)
     large, small = plan.grants
     assert large.sockets == (0, 1)
-    assert large.granted_cores >= 30
+    assert large.held >= 30 - THOUSANDTH
     assert len(small.sockets) == 1
-    assert large.granted_cores + small.granted_cores == 48
+    assert large.held + small.held == pytest.approx(48, abs=1e-9)
 
 
 @given(st.data())
@@ -54,7 +54,7 @@ def test_a_job_of_several_sockets_gets_all_the_cores_that_it_must_have(data: st.
     for each in (job, asking):
         snapshot = Snapshot((user("x"),), (Node("n", cores, sockets=sockets),), (each,))
         (grant,) = clear(snapshot, BY_SOCKET).grants
-        assert grant.granted_cores == wanted
+        assert wanted - THOUSANDTH * sockets < grant.held <= wanted
         assert grant.floor == pytest.approx(each.floor)
         assert "short of" not in grant.reason
 
@@ -67,7 +67,11 @@ def test_a_job_of_several_sockets_gets_all_the_cores_that_it_must_have(data: st.
 def test_no_socket_is_sold_twice(mechanism: CoreMechanism, seed: int) -> None:
     random = np.random.default_rng(seed)
     nodes = tuple(
-        Node(f"n{j}", int(random.integers(1, 20)), sockets=int(random.integers(1, 4)))
+        Node(
+            f"n{j}",
+            int(random.integers(1, 20)) + float(random.choice([0, 0.4])),
+            sockets=int(random.integers(1, 4)),
+        )
         for j in range(2)
     )
     jobs = tuple(
@@ -86,25 +90,29 @@ def test_no_socket_is_sold_twice(mechanism: CoreMechanism, seed: int) -> None:
     policy = replace(BY_SOCKET, cores=mechanism)
     plan = clear(snapshot, policy)
     assert repr(clear(snapshot, policy)) == repr(plan)
-    pools: dict[tuple[str, int], int] = {}
+    on: defaultdict[tuple[str, int], float] = defaultdict(float)
     own: defaultdict[tuple[str, int], int] = defaultdict(int)
     for grant in plan.grants:
         for socket in grant.sockets if len(grant.sockets) == 1 else ():
-            own[grant.node, socket] += grant.granted_cores
-            if not grant.granted_cores:
-                pools[grant.node, socket] = grant.shared_cores
-    held = held_cores(plan)
+            on[grant.node, socket] += grant.held
+            own[grant.node, socket] += grant.own_cores
     for node in nodes:
-        sockets = min(node.sockets, node.cores)
-        largest = -(-node.cores // sockets)
+        sockets = min(node.sockets, max(int(node.cores), 1))
+        largest = node.cores - (sockets - 1) * (int(node.cores) // sockets)
         for socket in range(sockets):
-            assert own[node.name, socket] + pools.get((node.name, socket), 0) <= largest
+            assert own[node.name, socket] <= on[node.name, socket] <= largest + 1e-9
         here = [grant for grant in plan.grants if grant.node == node.name]
-        assert sum(
-            cores for (*_, name), cores in held.items() if name == node.name
-        ) <= node.cores * (1 + 1e-9)
+        assert sum(grant.held for grant in here) <= node.cores + 1e-9
         for grant in here:
-            assert grant.granted_cores + grant.shared_cores >= 1
+            assert grant.held >= THOUSANDTH
             job = next(each for each in jobs if each.name == grant.name)
-            if job.min_cores <= largest - 1 or sockets == 1:
+            if job.min_cores <= int(node.cores) // sockets or sockets == 1:
                 assert len(grant.sockets) <= 1
+
+
+def test_the_part_of_a_core_that_a_node_sells_is_on_its_last_socket() -> None:
+    """Of 7.87 cores, 4 and 3.87: equal users have what their socket has, to the thousandth."""
+    jobs = tuple(Job("a", name, name, "n", 0.9) for name in "xy")
+    node = Node("n", 7.87, sockets=2)
+    plan = clear(Snapshot((user("x"), user("y")), (node,), jobs), BY_SOCKET)
+    assert {grant.sockets: grant.held for grant in plan.grants} == {(0,): 4.0, (1,): 3.87}

@@ -87,7 +87,7 @@ def test_the_largest_market_fits_into_the_store() -> None:
     name = "a" * 63
     status = MARKET.model_copy(
         update={
-            "prices": [NodePrice(node=name, cores=256, price="1.00001")] * MOST_NODES,
+            "prices": [NodePrice(node=name, cores="256", price="1.00001")] * MOST_NODES,
             "ledger": LedgerReport(
                 version=1,
                 quantum=2**53,

@@ -16,7 +16,7 @@ import pytest
 from cluster_tools import SYSTEM, Node, apply, containers, get, helm, kubectl, pods, ready
 from installed import CHART, IMAGE, PARTS, withdraw
 from node_watcher import ALLOCATIONS
-from shared_node import WITHOUT_AVERAGING, deployment, entitlement, job, namespace, values
+from shared_node import deployment, entitlement, job, namespace, values
 from virtual_node import VirtualNode
 from waiting import eventually
 
@@ -57,7 +57,7 @@ class Cluster:
         self.before = self.settings()
         chosen = values(self.real)
         here = {HOST: self.real.name}
-        chosen["market"]["spec"]["cores"] = {"reservedCores": 1, **WITHOUT_AVERAGING}
+        chosen["market"]["spec"]["cores"] = {"reservedCores": 1}
         chosen["operator"] |= {"leaseSeconds": 60, "nodeSelector": here}
         # Each kubelet is elsewhere; the agent finds it by its process.
         chosen["agent"] |= {"kubelet": {}, "profiling": {"files": True}}

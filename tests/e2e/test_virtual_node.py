@@ -6,7 +6,6 @@ order, placement and the kernel's answers are real.
 
 from __future__ import annotations
 
-import json
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -148,31 +147,20 @@ def test_a_changed_entitlement_moves_cores(life: Life) -> None:
     assert life.settles(), life.told()
 
 
-def test_over_time_users_hold_the_fractions_that_they_bought(life: Life) -> None:
-    """Seven cores are sold to two equal users, and the odd one goes to and fro in a minute."""
+def test_users_hold_the_fractions_that_they_bought(life: Life) -> None:
+    """Seven cores are sold to two equal users, and each holds three and a half."""
     apply(entitlement("vision", 1), entitlement("speech", 1))
-    assert life.settles(), life.told()
-    average(60)
-    try:
-        held: dict[str, list[float]] = {team: [] for team in TEAMS}
-        ends = time.monotonic() + 240
-        while time.monotonic() < ends:
-            grants = life.shared.allocation()["spec"]["grants"]
-            for team, cores in held.items():
-                mine = [float(each["cores"]) for each in grants if each["namespace"] == team]
-                cores.append(sum(mine))
-            time.sleep(1)
-        for cores in held.values():
-            assert min(cores) < 3.5 < max(cores), held
-            assert sum(cores) / len(cores) == pytest.approx(3.5, abs=0.15), held
-    finally:
-        average(0)
-    assert life.settles(), life.told()
 
+    def held() -> dict[str, float]:
+        grants = life.shared.allocation()["spec"]["grants"]
+        return {
+            team: sum(float(each["cores"]) for each in grants if each["namespace"] == team)
+            for team in TEAMS
+        }
 
-def average(seconds: int) -> None:
-    patch = {"spec": {"cores": {"averagingSeconds": seconds}}}
-    kubectl("patch", "market", "default", "--type", "merge", "--patch", json.dumps(patch))
+    equal = pytest.approx(dict.fromkeys(TEAMS, 3.5), abs=0.01)
+    assert eventually(lambda: held() == equal, PATIENCE, pause=5), held()
+    assert life.settles(), life.told()
 
 
 RELOAD = f"systemctl daemon-reload; {READ}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from walras_operator.decision import decide
 from walras_operator.status.changes import worth_writing
 from worlds import condition, entitlement, job, market, node, outcome, pod, status, world
@@ -39,12 +41,17 @@ def test_a_job_pays_where_its_objective_is_met() -> None:
     assert sum(map(float, spends)) <= 9
 
 
-def test_an_objective_that_whole_cores_miss_is_not_paid_for() -> None:
-    """Two jobs at 3.2 of 8 cores would get 4 each, but one core is for the pod outside the pool."""
+def test_a_pod_outside_the_pool_takes_no_whole_core_from_what_is_promised() -> None:
+    """Two jobs demand 3.2 of 8 cores each; but for a thousandth, all 8 are theirs."""
     decision = overloaded(cores="8")
-    told = status(decision, "MarketJob", "j1", "lab")
-    assert (told["auction"]["service"], told["auction"]["charge"]) == ("Bid", "0")
-    assert condition(decision, "MarketJob", "j1", "lab", type_="ObjectiveMet")[1] == "Missed"
+    told = [status(decision, "MarketJob", f"j{number}", "lab") for number in range(3)]
+    charges = [each["auction"]["charge"] for each in told]
+    assert charges == [told[0]["auction"]["budget"], told[1]["auction"]["budget"], "0"]
+    held = [float(each["pods"][0]["heldCores"]) for each in told]
+    assert min(held[:2]) >= 3.2
+    assert sum(held) == pytest.approx(8)
+    assert held[2] == 0.001
+    assert condition(decision, "MarketJob", "j1", "lab", type_="ObjectiveMet")[1] == "Met"
 
 
 def test_conditions_say_whether_and_why() -> None:
@@ -68,8 +75,7 @@ def test_conditions_say_whether_and_why() -> None:
 
 def test_a_pod_outside_the_pool_still_has_a_part_of_a_core() -> None:
     (told,) = status(overloaded(), "MarketJob", "j2", "lab")["pods"]
-    assert told["grantedCores"] == 0
-    assert told["sharedCores"] == 1
+    assert told["heldCores"] == "0.001"
     assert told["spend"] == "0"
     assert "it gets what others leave" in told["reason"]
 
@@ -99,7 +105,7 @@ def test_cores_and_memory_of_pods_on_two_nodes_are_one_bid() -> None:
     assert float(told["a"]["auction"]["utility"]) > 1
     assert [each["node"] for each in told["a"]["pods"]] == ["n1", "n2"]
     (alone,) = (each for each in told["a"]["pods"] if each["node"] == "n2")
-    assert alone["grantedCores"] == 8
+    assert alone["heldCores"] == "8"
 
 
 def test_an_objective_that_is_met_or_missed_is_an_event() -> None:

@@ -159,7 +159,7 @@ def life(hours: float, work_hours: float, **spec: Any) -> Life:
 
 
 def test_an_accepted_deadline_is_met_and_the_market_alone_would_miss_it() -> None:
-    """4 of 16 cores take 1.3 h for 4 h of work; 6 of the user's 8 take 1 h."""
+    """4 of 16 cores take 1.3 h for 4 h of work; 5.3 of the user's 8 take 1.07 h."""
     run, most = life(1.15, 4), 0.0
     while run.counters.get("train-0", 0.0) < 1_000_000:
         run.step()
@@ -181,8 +181,9 @@ def test_the_report_says_what_it_takes() -> None:
     report = run.report()
     assert report["time"] == time_of(START + 69 * 60)
     assert report["accepted"] is True
-    assert report["reservedCores"] == run.cores("train-0")
-    assert 2 < float(report["neededCores"]) <= report["reservedCores"]
+    reserved = float(report["reservedCores"])
+    assert reserved == run.cores("train-0")
+    assert 2 < float(report["neededCores"]) <= reserved + 1e-3
     assert report["earliestFinish"] <= report["expectedFinish"] <= report["latestFinish"]
     assert report["expectedFinish"] <= report["time"]
     state, reason, message = run.on_time()
@@ -210,16 +211,16 @@ def test_what_no_cores_can_do_changes_nothing() -> None:
 
 def test_a_deadline_beyond_the_budget_names_what_the_budget_pays_for() -> None:
     """6 h of work in an hour take 13.5 cores; the entitlement pays for 8, of which
-    its other job keeps one, less a margin."""
+    its other job keeps a quarter of one, less a margin."""
     run = life(1, 6)
     for _ in range(10):
         run.step()
     state, reason, message = run.on_time()
     assert (state, reason) == ("False", "Late")
-    assert "Entitlement ada pays for 6." in message
+    assert "Entitlement ada pays for 7." in message
     assert "min late (±" in message or "h " in message
     assert "raise the shares of Entitlement ada, move spec.deadline, or stop other jobs" in message
-    assert 6 < float(run.report()["payableCores"]) < 7
+    assert 7 < float(run.report()["payableCores"]) < 7.75
     assert run.cores("web-0") == 8
 
 
@@ -243,30 +244,38 @@ def test_turning_late_is_one_event() -> None:
     assert len(about) <= 4
 
 
-def test_an_odd_core_that_goes_to_and_fro_does_not_make_a_job_late_by_turns() -> None:
-    """Each of two users buys 1.5 of 3 cores, of which rounding gives them 1 and 2 by turns."""
+def test_a_job_that_needs_less_than_its_user_buys_keeps_its_fraction_of_a_core() -> None:
+    """Each of two users holds 1.5 of three cores, all the time."""
     documents = [
-        *(market(cores={"averagingSeconds": 600}), entitlement("ada"), entitlement("bob")),
+        *(market(), entitlement("ada"), entitlement("bob")),
         *(node(cpu="3"), deadline_of(2), job("web", "bob")),
         *(pod("train-0", "train", cpu="0"), pod("web-0", "web", cpu="0")),
     ]
     present = replace(world(*documents), now=time_of(START))
     run, held = Life(present, {"train-0": 1_000_000 / 9300}), set()
     while run.second < HOUR / 2:
-        run.step(28)
-        run.step(2)  # agents report soon after a decision
+        run.step()
         held.add(run.cores("train-0"))
-    settled = [
-        event.reason
-        for decision in run.decisions[40:]
-        for event in decision.events
-        if event.object.name == "train"
-    ]
-    assert held == {1, 2}
-    assert set(settled) == {"CoresChanged"}
-    assert run.on_time()[:2] == ("True", "OnTime")
-    assert "it needs 1.3 cores" in run.on_time()[2]
-    assert "Entitlement ada pays for 1.5 of 2 whole cores" in run.on_time()[2]
+    assert held == {1.5}
+    settled = [each for d in run.decisions[20:] for each in d.events if each.object.name == "train"]
+    assert settled == []
+    assert run.on_time()[0] == "True"
+
+
+def test_work_counts_while_the_grant_changes_with_every_decision() -> None:
+    """A program that becomes four times as slow needs more cores with every reading."""
+    run = life(1.4, 4)
+    for _ in range(20):
+        run.step()
+    before = float(run.report()["pods"][0]["work"])
+    run.rates["train-0"] /= 4
+    cores = set()
+    for _ in range(8):
+        run.step()
+        cores.add(run.cores("train-0"))
+    assert len(cores) >= 7
+    least = expected_speedup(Job("", "", "", "", FRACTION), min(cores))
+    assert float(run.report()["pods"][0]["work"]) - before >= 7 * 30 * least
 
 
 def test_statuses_are_written_for_what_changes_visibly_only() -> None:
@@ -280,6 +289,8 @@ def test_statuses_are_written_for_what_changes_visibly_only() -> None:
 
 
 def test_cores_stay_where_they_are_while_the_estimate_wavers() -> None:
+    """Cores fall by a tenth or more: from 6.2 to 4.5 in 50 minutes at most three times. They rise
+    when the deadline is accepted, and when the pod's readings are merged."""
     run = life(1.2, 4)
     moves = 0
     for number in range(100):
@@ -289,7 +300,7 @@ def test_cores_stay_where_they_are_while_the_estimate_wavers() -> None:
         moves += before is not None and run.cores("train-0") != before
         if run.counters["train-0"] >= 1_000_000:
             break
-    assert moves <= 4
+    assert moves <= 5
 
 
 def test_a_decision_on_its_own_outcome_writes_nothing() -> None:
@@ -432,7 +443,7 @@ def test_mechanisms_that_reserve_nothing_say_so(mechanism: str) -> None:
     run = Life(present, {"train-0": 1_000_000 / (4 * HOUR)})
     for _ in range(5):
         run.step()
-    assert run.report()["reservedCores"] == 0
+    assert run.report()["reservedCores"] == "0"
     assert f"{mechanism} reserves no cores for deadlines" in run.on_time()[2]
 
 

@@ -76,7 +76,7 @@ def named(kind: Any, row: Any) -> dict[str, float | None]:
 
 
 def test_a_sample_has_what_the_statuses_say() -> None:
-    pods = [{"grantedCores": 3, "cores": "3.2"}, {"sharedCores": 2, "cores": "0.5"}]
+    pods = [{"heldCores": "3", "cores": "3.2"}, {"heldCores": "0.5", "cores": "0.5"}]
     allocation = {**document("NodeAllocation"), "metadata": {"name": "n1"}}
     allocation["spec"] = {
         "epoch": 1,

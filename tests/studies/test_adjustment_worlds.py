@@ -1,4 +1,4 @@
-"""The study of greedy adjustment: speedups of its programs, whole cores, and measuring in it."""
+"""The study of greedy adjustment: speedups of its programs, their cores, and measuring in it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_kinds_of_programs_speed_up_as_they_are_named() -> None:
 
     for kind in PROGRAMS:
         np.testing.assert_allclose(speedups(kind, 1), 1)
-        np.testing.assert_array_less(speedups(kind, 0.5), 1)
+        np.testing.assert_allclose(speedups(kind, 0.5), 0.5)
     np.testing.assert_allclose(speedups(LINEAR, 24), 24)
     assert (speedups(AMDAHL, 24) > speedups(AMDAHL, 12)).all()
     np.testing.assert_allclose(speedups(THREADS, 24), speedups(THREADS, 8))
@@ -42,13 +42,11 @@ def test_kinds_of_programs_speed_up_as_they_are_named() -> None:
     assert (speedups(OVERHEADS, 24) < speedups(OVERHEADS, 12)).any()
 
 
-def test_cores_are_whole_or_part_of_a_pool_and_no_server_has_more_than_its_own() -> None:
+def test_bids_buy_parts_of_cores_and_no_server_has_more_than_its_own() -> None:
     cluster = draw_cluster(AMDAHL, 0.0, [2])
     bids = np.random.default_rng(3).uniform(0.01, 1, cluster.market.jobs)
     cores = cluster.cores_for(bids)
-    pooled = cores != cores.round()
-    assert 0 < pooled.sum() < len(cores) / 2
-    assert cores[pooled].max() < 2
+    assert (cores > 0).all()
     np.testing.assert_allclose(cluster.market.sum_by_server(cores), cluster.market.capacities)
 
 

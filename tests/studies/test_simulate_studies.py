@@ -26,6 +26,14 @@ OVERHEADS_ADJUSTED = (
     "with exact counters, adjustment (first figure) gives programs with overheads more progress "
     "than measuring"
 )
+THREADS_ADJUSTED = (
+    "with exact counters, adjustment (first figure) gives programs of fixed threads more progress "
+    "than measuring"
+)
+ADJUSTED_WORST_OFF = (
+    "the user with the least progress relative to even bids has more under adjustment (first "
+    "figure) than under measuring"
+)
 LONGER_SAMPLES = (
     "with exact counters, measuring with samples of 30 s (first figure) gives Amdahl and linear "
     "programs more progress than adjustment"
@@ -47,7 +55,9 @@ NOT_REPRODUCED = {
     ("cooper", "upper whiskers of stable policies are within a tolerance of 10 %"),
     ("cooper", "SMP has the smallest penalties in the memory-intensive mix"),
     ("credits", BUSY_WORST_OFF),
+    ("adjustment", THREADS_ADJUSTED),
     ("adjustment", OVERHEADS_ADJUSTED),
+    ("adjustment", ADJUSTED_WORST_OFF),
     ("adjustment", LONGER_SAMPLES),
     ("adjustment", "measuring gives all kinds more progress than even bids, whatever the errors"),
     ("month", WORST_OFF),

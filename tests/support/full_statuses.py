@@ -23,9 +23,7 @@ ENTITLEMENT = entitlement.EntitlementStatus(
     budget_share=decimals(2 / 3),
     jobs=2,
     pods=5,
-    cores=entitlement.EntitledCores(
-        entitled="8", allocated="7.25", held="7", rounding_credit="2.5"
-    ),
+    cores=entitlement.EntitledCores(entitled="8", allocated="7.25", held="7.2"),
     memory=entitlement.EntitledMemory(entitled="1024", demand="4096", allocated="2048"),
     utility=entitlement.Utility(now="3.1", bought="3.2", at_entitlement="2.9"),
     core_credits=entitlement.CoreCredits(core_hours="38.25", level="0.21", budget_factor="1.12"),
@@ -95,7 +93,7 @@ MARKET_JOB = market_job.MarketJobStatus(
         time=NOW,
         accepted=True,
         needed_cores="3.5",
-        reserved_cores=4,
+        reserved_cores="3.625",
         payable_cores="3",
         work_left="36000",
         work_left_error="1200",
@@ -116,7 +114,7 @@ MARKET_JOB = market_job.MarketJobStatus(
                 counted_at=NOW,
                 counted_work="900",
                 parts=[market_job.CountedPart(work="100", count="5000")],
-                reserved_cores=4,
+                reserved_cores="3.625",
                 finished=NOW,
             )
         ],
@@ -128,9 +126,7 @@ MARKET_JOB = market_job.MarketJobStatus(
             node="n1",
             state="Enforced",
             cores="3.2",
-            granted_cores=3,
-            shared_cores=0,
-            weight=100,
+            held_cores="3.2",
             memory="1024",
             speedup="2.4",
             price="1.05",
@@ -250,14 +246,14 @@ MARKET = market.MarketStatus(
         envy_freeness="0.99",
     ),
     size=market.MarketSize(
-        entitlements=2, jobs=3, pods=4, refused=1, nodes=5, cores=240, memory="1024"
+        entitlements=2, jobs=3, pods=4, refused=1, nodes=5, cores="239.87", memory="1024"
     ),
-    prices=[market.NodePrice(node="n1", cores=48, price="1.0502")],
+    prices=[market.NodePrice(node="n1", cores="47.92", price="1.0502")],
     node_pools=[
         market.NodePoolReport(
             name="large",
             nodes=5,
-            cores=240,
+            cores="239.87",
             price="1.0502",
             core_value="0.31",
             one_more=market.NodesEffectReport(

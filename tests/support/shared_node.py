@@ -97,18 +97,14 @@ def job(team: str, program: str, work: str = "1") -> Document:
     return {"apiVersion": OURS, "kind": "MarketJob", "metadata": where, "spec": spec}
 
 
-WITHOUT_AVERAGING = {"averagingSeconds": 0}
-"""Pods keep their cores for as long as nothing changes, so that tests can compare them."""
-
-
 def values(node: Node) -> dict[str, Any]:
     """Return values of the chart for one node that has no network for pods.
 
-    Walras itself requests no CPU, since a request of any size takes a whole core off the market,
+    Walras itself requests no CPU, since what it requests is off the market,
     and there may be but two. One core always stays shared: where there are more than two, let it be
     the reserve.
     """
-    cores = {"reservedCores": int(CPUS > 2), **WITHOUT_AVERAGING}
+    cores = {"reservedCores": int(CPUS > 2)}
     nothing = {"requests": {"cpu": "0", "memory": "32Mi"}}
     return {
         "image": {"registry": "localhost"},

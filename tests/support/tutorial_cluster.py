@@ -301,9 +301,7 @@ def _started(folder: Path, *, measures: bool) -> tuple[TutorialCluster, list[Doc
         *(each for each in applied("teams") if each["kind"] == "Namespace"),
     ]
     others[1]["metadata"]["uid"] = uid_of("system")
-    market = document(
-        "Market", "default", spec={"epochSeconds": 5, "cores": {"averagingSeconds": 0}}
-    )
+    market = document("Market", "default", spec={"epochSeconds": 5})
     teams = [each for each in applied("teams") if each["kind"] == "Entitlement"]
     cluster = TutorialCluster(
         world(market, *others, *teams),

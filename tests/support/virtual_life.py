@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cluster_tools import SYSTEM, apply, helm, kubectl, pods
 from installed import CHART, begin_programs, settings_of
-from shared_node import WITHOUT_AVERAGING, Shared, entitlement, values
+from shared_node import Shared, entitlement, values
 from virtual_node import VirtualNode
 from waiting import eventually
 
@@ -41,7 +41,7 @@ class Life:
         self.groups = self.node.cgroups.containers()
         self.groups = {name: group for name, group in self.groups.items() if name in self.before}
         chosen = values(self.node)
-        cores = {"reservedCores": reserved, "memoryNodes": "local", **WITHOUT_AVERAGING}
+        cores = {"reservedCores": reserved, "memoryNodes": "local"}
         chosen["market"]["spec"]["cores"] = cores
         chosen["market"]["spec"]["profiling"] = {"sampleSeconds": 10, "repeats": 1}
         chosen["operator"]["leaseSeconds"] = 60

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -345,10 +344,8 @@ def _pods(seen: Seen, job: Document) -> Iterator[tuple[float, float]]:
             parsed: Any = parse_object(pod)
         except ResourceError:
             continue
-        held = each.get("grantedCores") or min(
-            float(Decimal(each.get("cores") or "0")), each.get("sharedCores") or 0
-        )
-        yield float(parsed.cpus_requested), float(held) * cpus_of_core.get(each.get("node"), 1.0)
+        held = float(each.get("heldCores") or each.get("cores") or 0)
+        yield float(parsed.cpus_requested), held * cpus_of_core.get(each.get("node"), 1.0)
 
 
 def _cpus_of_core(seen: Seen) -> dict[str, float]:

@@ -65,8 +65,8 @@ def total(values: Iterable[float | None]) -> float | None:
 
 
 def held(pod: PodOutcome) -> float | None:
-    """Return the cores that a pod has: its own, or what the market gave it of shared ones."""
-    return float(pod.granted_cores) if pod.granted_cores else number(pod.cores)
+    """Return the cores that a pod holds; what it buys where an older status does not say."""
+    return number(pod.cores if pod.held_cores is None else pod.held_cores)
 
 
 def cores_of_cpu(facts: Facts, node: str) -> float:

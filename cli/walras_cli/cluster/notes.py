@@ -116,7 +116,7 @@ def headline_of(facts: Facts) -> str:
     whom = f"{_count(size.pods, 'pod')} of {_count(size.jobs, 'job')}"
     mechanism = "Market" if solver is None else solver.mechanism
     parts = [
-        f"{mechanism}: {_count(size.cores, 'core')}",
+        f"{mechanism}: {_count(float(size.cores), 'core')}",
         f"{_count(size.nodes, 'node')}, {whom} and {_count(size.entitlements, 'user')}",
     ]
     if status.scores is not None:
@@ -133,8 +133,8 @@ def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:MOST_NAMED])}{more}"
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def _count(number: float, what: str) -> str:
+    return f"{number:.12g} {what}{'' if number == 1 else 's'}"
 
 
 def in_time(span: timedelta) -> str:

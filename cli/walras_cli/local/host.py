@@ -119,6 +119,11 @@ class Host:
         """How jobs are held to their CPUs."""
         return self._placer.description
 
+    @property
+    def shares_roughly(self) -> bool:
+        """Whether shared CPUs are divided by nice values of threads, and so only roughly."""
+        return self._placer.weighs_threads
+
     def open(self, job: LocalJob) -> PlacedJob:
         """Make the place where a job is to run; it can be granted CPUs from now on.
 

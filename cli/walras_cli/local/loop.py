@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from walras import snapshot as core
 from walras.clearing import clear
-from walras.forecast import held_cores
-from walras.rounding_credit import seconds_to_limit
 from walras_agent.cpuset import CpuSet
 from walras_agent.local.placement import PlacementError
 from walras_agent.node_plan import EnforcedGrant
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
 
     from walras.plan import DeadlineOutcome, DeadlineState, Plan
     from walras.plan import Grant as PlannedGrant
-    from walras.rounding_credit import RoundingCredit
     from walras_agent.local.placement import PlacedJob as Place
     from walras_agent.status import PodStatus
     from walras_cli.local.documents import FileWatch, LocalJob, LocalMarket
@@ -43,7 +40,6 @@ if TYPE_CHECKING:
 
 TICK_SECONDS = 0.1
 HOLD_SECONDS = 1.0
-ROUNDING_PAUSE_SECONDS = 5.0
 
 
 UNKNOWN_WORK = (
@@ -109,8 +105,6 @@ class Loop:
     _accounted: float = 0.0
     _held: float = 0.0
     _cleared: float = 0.0
-    _rounding: Mapping[str, RoundingCredit] = field(default_factory=dict)
-    _rounding_due: float | None = None
     _profiling: dict[str, _Profiling] = field(default_factory=dict)
 
     def run(self) -> None:
@@ -149,8 +143,6 @@ class Loop:
         reasons = [*self._ended(), *self._documents(), *self._profiled()]
         if not reasons and self.now - self._cleared >= self.market.rules.epoch_seconds:
             reasons = ["the epoch is over"]
-        if not reasons and self._rounding_due is not None and self.now >= self._rounding_due:
-            reasons = ["rounding gives back what it took"]
         self._account()
         if reasons:
             self._decide(", ".join(reasons))
@@ -265,7 +257,7 @@ class Loop:
 
     def _decide(self, why: str) -> None:
         """Clear the market and hand out what it gives."""
-        passed, self._cleared = self.now - self._cleared, self.now
+        self._cleared = self.now
         states = {k: state for k, state in self.jobs.items() if state.takes_part}
         if not states:
             return
@@ -274,24 +266,20 @@ class Loop:
             (core.Node(NODE, len(self.sold.units)),),
             tuple(self._as_job(state) for state in states.values()),
             held={} if self._plan is None else self._plan.holdings(),
-            rounding={name: each.after(passed) for name, each in self._rounding.items()},
         )
         plan = clear(snapshot, self.market.policy)
-        self._rounding = plan.rounding
-        due = seconds_to_limit(plan.rounding.values(), self.market.policy.averaging)
-        self._rounding_due = None if due is None else self.now + max(due, ROUNDING_PAUSE_SECONDS)
         if plan != self._plan:
             self._announce(plan, why)
         self._deadlines = plan.deadlines
         self._tell_of_deadlines(plan)
-        held = held_cores(plan)
         for state in states.values():
             state.grant = None
         for grant in plan.grants:
             state = states[f"{grant.namespace}.{grant.name}"]
             state.grant = grant
             state.first_grant = state.first_grant or grant
-            state.held = held[core.identity(grant)]
+            state.held = grant.held
+            state.shares_cores = state.shares_cores or grant.shared > 0
         self._grant({k: state for k, state in states.items() if state.grant is not None})
 
     def _as_job(self, state: JobState) -> core.Job:
@@ -333,7 +321,7 @@ class Loop:
                 self._fail(state, str(error))
                 continue
             if state.grant is not None:
-                grants.append(_for_agent(state.grant, state.held, state.place))
+                grants.append(_for_agent(state.grant, state.place))
         self.host.grant(self.market.rules.mode, grants)
         self._hold()
 
@@ -402,7 +390,7 @@ class Loop:
             and state.source is FractionSource.ASSUMED
             and not state.profiled
             and state.grant is not None
-            and state.grant.granted_cores > 1
+            and state.grant.own_cores > 1
             and state.job.fraction is None
             and self.market.rules.mode == "enforce"
         )
@@ -436,13 +424,10 @@ class Loop:
         self.view.event(self.now, line)
 
 
-def _for_agent(grant: PlannedGrant, held: float, place: Place) -> EnforcedGrant:
-    """Cores of its own or, by weight, a part of those that nobody owns."""
-    if grant.granted_cores:
-        return EnforcedGrant(place.name, grant.title, 1000 * grant.granted_cores)
-    # In a plan 10 000 is the largest weight; here 1000 is the kernel's default.
-    weight = max(1, round(grant.weight / 10))
-    return EnforcedGrant(place.name, grant.title, max(1, round(1000 * held)), weight=weight)
+def _for_agent(grant: PlannedGrant, place: Place) -> EnforcedGrant:
+    """Whole cores of its own and, by weight, a part of those that nobody owns."""
+    millicores = max(1, round(1000 * grant.held))
+    return EnforcedGrant(place.name, grant.title, millicores, work_conserving=True)
 
 
 @dataclass(slots=True)

@@ -41,7 +41,8 @@ class JobResult:
         seconds: Run time, in seconds.
         cpu_seconds: CPU time that it used, in seconds.
         cores: Cores that it held, averaged over its run time.
-        granted_cores: Number of exclusive cores in its first grant; 0 if it had none.
+        own_cores: Whole cores of its own in its first grant; 0 if it had none.
+        shared_cores: Part of the cores that it shares in its first grant; 0 if it had none.
         predicted_speedup: Speedup by Amdahl's law for these cores, averaged over its run time.
         measured_speedup: Predicted time on one core over its run time; None without a time model,
             or if it is not done.
@@ -64,7 +65,8 @@ class JobResult:
     seconds: float
     cpu_seconds: float
     cores: float
-    granted_cores: int
+    own_cores: int
+    shared_cores: float
     predicted_speedup: float
     measured_speedup: float | None
     predicted_seconds: float | None
@@ -98,7 +100,11 @@ class UserResult:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """A finished local run."""
+    """A finished local run.
+
+    Attributes:
+        not_held: Sentences on what jobs could not be held to.
+    """
 
     cores: int
     unit: str
@@ -111,6 +117,7 @@ class RunResult:
     jobs: tuple[JobResult, ...]
     decisions: tuple[tuple[float, str, Plan], ...]
     findings: Mapping[str, Sequence[Finding]]
+    not_held: tuple[str, ...] = ()
 
 
 def result_of(
@@ -146,7 +153,8 @@ def result_of(
                 seconds=seconds,
                 cpu_seconds=state.cpu_seconds,
                 cores=state.core_seconds / seconds if seconds else 0.0,
-                granted_cores=first.granted_cores if first else 0,
+                own_cores=first.own_cores if first else 0,
+                shared_cores=first.shared if first else 0.0,
                 predicted_speedup=state.progress_seconds / seconds if seconds else 0.0,
                 measured_speedup=alone / seconds if ended and alone is not None else None,
                 predicted_seconds=ours.get(key),
@@ -168,7 +176,21 @@ def result_of(
         jobs=tuple(jobs),
         decisions=tuple(loop.totals.decisions),
         findings={key: state.findings for key, state in loop.jobs.items()},
+        not_held=_not_held(loop),
     )
+
+
+def _not_held(loop: Loop) -> tuple[str, ...]:
+    """Say whose parts of shared cores are held only roughly, and the way out."""
+    jobs = [state.job.title for state in loop.jobs.values() if state.shares_cores]
+    if not jobs or not loop.host.shares_roughly or loop.market.rules.mode == "observe":
+        return ()
+    sentence = (
+        f"{', '.join(jobs)}: CPU affinity holds whole cores, but divides shared ones only roughly, "
+        "by nice values of threads, in steps of 25 % that are never lowered again, so a user may "
+        "have less than its entitlement there; run as root, so that cgroups divide them"
+    )
+    return (sentence,)
 
 
 def _user(user: UserState, jobs: Sequence[JobResult]) -> UserResult:
@@ -213,6 +235,7 @@ def document(result: RunResult) -> dict[str, Any]:
         "mode": result.mode,
         "mechanism": result.mechanism,
         "seconds": round(result.seconds, 3),
+        "notHeld": list(result.not_held),
         "users": [plain(user) for user in result.users],
         "jobs": [
             plain(job)
@@ -262,8 +285,11 @@ _NOT_WORTH_A_LINE = {FindingCode.ONE_CORE_COUNT, FindingCode.SIZES_DISAGREE}
 
 
 def _warnings(result: RunResult) -> list[Text]:
-    """Return a line for every reason to assume F, and for every finding about an F that is used."""
-    lines = [*_assumptions(result), *_findings(result)]
+    """Return a line for all that is not held, every reason to assume F and every finding about F.
+
+    Findings about an F that is not used are left out.
+    """
+    lines = [*result.not_held, *_assumptions(result), *_findings(result)]
     return [Text.assemble(("warning: ", "yellow"), line) for line in lines]
 
 

@@ -71,6 +71,7 @@ class JobState:
         grant: Last grant; None before the first.
         first_grant: First grant, usually with all jobs present.
         held: Cores that it holds at present.
+        shares_cores: Whether it ever held a part of cores that it shares.
         cpus: CPUs that its processes may use; None before it is granted any.
         trouble: Why its grant is not enforced; empty if it is.
         started: Time when it started, in seconds since the run began.
@@ -94,6 +95,7 @@ class JobState:
     grant: Grant | None = None
     first_grant: Grant | None = None
     held: float = 0.0
+    shares_cores: bool = False
     cpus: CpuSet | None = None
     trouble: str = ""
     started: float = 0.0
@@ -129,7 +131,7 @@ class JobState:
             max_cores=spec.max_cores,
         )
 
-    def with_deadline(self, began: datetime, now: float, reserved: int) -> core.Job:
+    def with_deadline(self, began: datetime, now: float, reserved: float) -> core.Job:
         """Return the job as the core takes it, with its deadline if its time on one core is known.
 
         Args:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from walras.plan import format_bytes
 from walras_cli.cluster.explain.render_pools import render_pools
-from walras_cli.output import RULED_STYLE, decimal
+from walras_cli.output import RULED_STYLE, decimal, own_and_shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -52,7 +52,7 @@ def price(value: float) -> str:
 
 FIGURES: Mapping[str, Callable[[Cleared], str]] = {
     "system progress": lambda each: f"{each.scores.system_progress:.3f}",
-    "  after rounding": lambda each: f"{each.scores.held_progress:.3f}",
+    "  of what pods hold": lambda each: f"{each.scores.held_progress:.3f}",
     "error of entitlements (MAPE)": lambda each: f"{each.scores.entitlement_error:.1%}",
     "uniformity of utility": lambda each: f"{each.scores.uniformity:.3f}",
     "envy-freeness": lambda each: decimal(each.scores.envy_freeness, 3),
@@ -119,7 +119,7 @@ def _changed_jobs(now: Cleared, then: Cleared) -> Table:
             )
         )
     columns = (
-        "node", "cores\nnow", "\nthen", "", "whole\nnow", "\nthen", "speedup\nnow", "\nthen", ""
+        "node", "bought\nnow", "\nthen", "", "held\nnow", "\nthen", "speedup\nnow", "\nthen", ""
     )  # fmt: skip
     return filled(new_table("Jobs that change", "job", columns), rows)
 
@@ -137,7 +137,7 @@ def _changed_nodes(now: Cleared, then: Cleared) -> Table:
         rows.append(
             (
                 name,
-                *("-" if each is None else str(each) for each in cores),
+                *("-" if each is None else f"{each:g}" for each in cores),
                 *("-" if each is None else price(each) for each in prices),
             )
         )
@@ -166,9 +166,7 @@ def _same(old: float | None, new: float | None) -> bool:
 
 
 def _held(grant: Grant | None) -> str:
-    if grant is None:
-        return "-"
-    return str(grant.granted_cores) if grant.granted_cores else f"of {grant.shared_cores}"
+    return own_and_shared(None if grant is None else grant.held)
 
 
 def _key(grant: Grant) -> tuple[str, str, str]:
@@ -308,7 +306,7 @@ def _utilities_of_users(cleared: Sequence[Cleared]) -> RenderableType:
 def _nodes(cleared: Sequence[Cleared]) -> RenderableType:
     heads = _heads(cleared) if len(cleared) > 1 else ["price"]
     rows = [
-        (each[0].name, str(each[0].cores), *(price(node.price) for node in each))
+        (each[0].name, f"{each[0].cores:g}", *(price(node.price) for node in each))
         for each in zip(*(each.plan.nodes for each in cleared), strict=True)
     ]
     return _SideBySide("Price of a core", ("node", "cores"), heads, rows)
@@ -319,14 +317,14 @@ def _jobs(plan: Plan) -> Iterator[RenderableType]:
     table = Table(title="Jobs", **RULED_STYLE)
     table.add_column("job", overflow="fold")
     table.add_column("node", overflow="fold")
-    for column in ("cores", "whole"):
+    for column in ("bought", "held"):
         table.add_column(column, justify="right", no_wrap=True)
     rows = [
         (
             grant.title,
             grant.node,
             f"{grant.cores:.2f}",
-            str(grant.granted_cores) if grant.granted_cores else f"of {grant.shared_cores}",
+            own_and_shared(grant.held),
         )
         for grant in plan.grants
     ]
@@ -388,11 +386,11 @@ def _sensitivity(shifts: Sequence[FractionSensitivity]) -> Table:
             f"{each.overestimate:.0%}",
             f"{each.mean_error:.2f}",
             f"{each.largest_error:.2f}",
-            str(each.cores_moved),
+            f"{each.cores_moved:.2f}",
         )
         for each in shifts
     ]
-    columns = ("F too\nlarge by", "mean error\nof cores", "largest", "whole cores\nthat move")
+    columns = ("F too\nlarge by", "mean error\nof cores", "largest", "cores\nthat move")
     return filled(new_table("If a user's F were overestimated", "user", columns), rows)
 
 

@@ -15,6 +15,8 @@ largest violation of an equilibrium condition; no error of prices is bounded.
 - A user that cannot pay for its minimums buys as if it had none; after `MAX_UNAFFORDABLE_PASSES`
   such passes they are dropped for good, so that the search ends. Minimums within the entitlement,
   the share b / B of each server, can be paid for at any equilibrium, and are never dropped.
+- Cores that a job keeps in any case are a minimum that is never dropped: a user that cannot pay
+  for them has them all the same, and buys nothing else.
 
 Where a plain step overshoots, Anderson acceleration restarts with smaller steps.
 """
@@ -42,6 +44,9 @@ MAX_UNAFFORDABLE_PASSES = 16
 LOG_PRICE_RANGE = 200.0
 """Width of the searched range of log prices, below the highest that all budgets could pay."""
 
+LEAST_LEFT = 1e-6
+"""Part of a server's cores that counts as not kept, so that its price has a bound."""
+
 TINY = 1e-300
 """Smallest divisor, which replaces 0."""
 
@@ -66,6 +71,7 @@ class BoundedJobs(NamedTuple):
         other: Server of each job if jobs are grouped by user, or else its user, shape (k,).
         a: sqrt(w f) / (1 - f) of each job, shape (k,).
         g: f / (1 - f) of each job, shape (k,).
+        kept: Cores of each job that are never dropped, at most ``lower``, shape (k,).
         lower: Fewest cores of each job, shape (k,).
         upper: Most cores of each job, shape (k,).
         amount: Budget of each user, or cores of each server, shape (groups,).
@@ -75,6 +81,7 @@ class BoundedJobs(NamedTuple):
     other: Indices
     a: Floats
     g: Floats
+    kept: Floats
     lower: Floats
     upper: Floats
     amount: Floats
@@ -98,6 +105,7 @@ class BoundedSolution(NamedTuple):
 
 def solve_bounded(
     market: AmdahlMarket,
+    kept: Floats,
     lower: Floats,
     upper: Floats,
     fraction: Floats,
@@ -109,6 +117,7 @@ def solve_bounded(
 
     Args:
         market: Users, servers and jobs.
+        kept: Cores that each job keeps in any case, at most ``lower``, shape (k,).
         lower: Fewest cores of each job, shape (k,).
         upper: Most cores of each job, shape (k,); may be infinite.
         fraction: Parallel fraction of each job, strictly between 0 and 1, shape (k,).
@@ -126,15 +135,18 @@ def solve_bounded(
         fraction[scarce],
         market.work[scarce],
     )
-    search = _Search(part, lower[scarce], upper[scarce])
-    # A price is highest if all budgets are spent on one server.
-    highest = np.log(market.budgets.sum() / market.capacities)
+    search = _Search(part, kept[scarce], lower[scarce], upper[scarce])
+    # A price is highest if all budgets are spent on the cores of one server that nobody keeps.
+    left = market.capacities - market.sum_by_server(kept)
+    highest = np.log(market.budgets.sum() / np.maximum(left, LEAST_LEFT * market.capacities))
     bounds = highest - LOG_PRICE_RANGE, highest
     steps = Anderson(np.clip(np.log(prices), *bounds))
     pace = _Pace()
     goal = 0.25 * tolerance
     for passes in range(1, max_passes + 1):
-        largest = steps.compare(search.respond(steps.log_price), LEAP)
+        # The cores of a server whose users have no money left are sold at the lowest price.
+        answer = np.maximum(search.respond(steps.log_price), np.exp(0.5 * bounds[0]))
+        largest = steps.compare(answer, LEAP)
         if largest <= goal or passes == max_passes:
             cores = search.cores()
             at = np.exp(steps.log_price)
@@ -153,9 +165,9 @@ def solve_bounded(
 class _Search:
     """Responses of users and servers to prices, and the minimums that are still kept."""
 
-    def __init__(self, market: AmdahlMarket, lower: Floats, upper: Floats) -> None:
+    def __init__(self, market: AmdahlMarket, kept: Floats, lower: Floats, upper: Floats) -> None:
         self.market = market
-        self.lower, self.upper = lower, upper
+        self.kept, self.lower, self.upper = kept, lower, upper
         self.users = self._group_jobs(market.by_user, market.server, market.budgets)
         self.servers = self._group_jobs(market.by_server, market.user, market.capacities)
         self.protected = _within_entitlement(market, lower)
@@ -172,6 +184,7 @@ class _Search:
             other[order].astype(np.uint32),
             (np.sqrt(w * f) / (1 - f))[order],
             (f / (1 - f))[order],
+            self.kept[order],
             self.lower[order],
             self.upper[order],
             amount,
@@ -207,12 +220,16 @@ class _Search:
         Where the minimums on a server exceed its cores, those of its unprotected users are dropped.
         """
         market = self.market
-        lower = np.where(self.affordable()[market.user], self.lower, 0.0)
+        lower = self.minimums()
         needed = market.sum_by_server(lower)
         crowded = (needed > market.capacities * (1 + ROUNDING))[market.server]
-        asking = crowded & (lower > 0) & ~self.protected[market.user]
+        asking = crowded & (lower > self.kept) & ~self.protected[market.user]
         self.unaffordable_passes[market.user[asking]] = MAX_UNAFFORDABLE_PASSES
-        return np.where(self.affordable()[market.user], self.lower, 0.0)
+        return self.minimums()
+
+    def minimums(self) -> Floats:
+        """Return the fewest cores of each job: those that it keeps, where others were dropped."""
+        return np.where(self.affordable()[self.market.user], self.lower, self.kept)
 
     def affordable(self) -> Bools:
         """Return whether each user's minimums are still kept, shape (n,)."""
@@ -225,8 +242,7 @@ class _Search:
 
     def violation(self, prices: Floats, cores: Floats) -> float:
         """Return the largest violation of an equilibrium condition."""
-        lower = np.where(self.affordable()[self.market.user], self.lower, 0.0)
-        return kkt_residual(self.market, prices, cores, minimum=lower, maximum=self.upper)
+        return kkt_residual(self.market, prices, cores, minimum=self.minimums(), maximum=self.upper)
 
 
 def _within_entitlement(market: AmdahlMarket, lower: Floats) -> Bools:
@@ -267,9 +283,9 @@ def _users_respond(
 ) -> None:
     """Set each user's ``mu`` to spend its budget at prices ``root**2``.
 
-    ``minimum_scale`` is set to the factor of each user's minimums in this pass: 1; for a
-    ``protected`` user less where they cost more than its budget; for any other 0 then, and
-    ``unaffordable_passes`` rises by one.
+    ``minimum_scale`` is set to the factor, in this pass, of each user's minimums beyond what is
+    kept: 1; for a ``protected`` user less where they cost more than its budget; for any other 0
+    then, and ``unaffordable_passes`` rises by one.
     """
     longest = longest_group(side.start)
     slope, offset = np.empty(longest), np.empty(longest)
@@ -277,24 +293,30 @@ def _users_respond(
     for i in range(len(mu)):
         first, size = side.start[i], side.start[i + 1] - side.start[i]
         budget = side.amount[i]
-        least, most = 0.0, 0.0
+        kept, asked, most = 0.0, 0.0, 0.0
         for k in range(size):
             q = root[side.other[first + k]]
             slope[k] = side.a[first + k] * q
             offset[k] = side.g[first + k] * q * q
-            lower[k] = side.lower[first + k] * q * q
+            lower[k] = side.kept[first + k] * q * q
             upper[k] = side.upper[first + k] * q * q
-            least += lower[k]
+            kept += lower[k]
+            asked += side.lower[first + k] * q * q - lower[k]
             most += upper[k]
-        minimum_scale[i] = 1.0
+        scale = 1.0
         if protected[i]:
-            minimum_scale[i] = min(1.0, budget / max(least, TINY))
-        elif least > budget * (1.0 + ROUNDING) or unaffordable_passes[i] >= MAX_UNAFFORDABLE_PASSES:
-            minimum_scale[i] = 0.0
+            scale = min(1.0, max(budget - kept, 0.0) / max(asked, TINY))
+        elif asked > 0.0 and (
+            kept + asked > budget * (1.0 + ROUNDING)
+            or unaffordable_passes[i] >= MAX_UNAFFORDABLE_PASSES
+        ):
+            scale = 0.0
             unaffordable_passes[i] = min(unaffordable_passes[i] + 1, MAX_UNAFFORDABLE_PASSES)
+        minimum_scale[i] = scale
+        least = kept + scale * asked
         for k in range(size):
-            lower[k] *= minimum_scale[i]
-        least *= minimum_scale[i]
+            q = root[side.other[first + k]]
+            lower[k] += scale * (side.lower[first + k] - side.kept[first + k]) * q * q
         if most <= budget:
             mu[i] = _bound_crossings(slope, offset, upper, size)[1]
         elif least >= budget:
@@ -318,7 +340,8 @@ def _servers_respond(side: BoundedJobs, mu: Floats, minimum_scale: Floats, root:
             i = side.other[first + k]
             slope[k] = side.a[first + k] * mu[i]
             offset[k] = side.g[first + k]
-            lower[k] = side.lower[first + k] * minimum_scale[i]
+            more = side.lower[first + k] - side.kept[first + k]
+            lower[k] = side.kept[first + k] + more * minimum_scale[i]
             upper[k] = side.upper[first + k]
             least += lower[k]
         capacity = side.amount[j]

@@ -36,7 +36,8 @@ def kkt_residual(
     The conditions are:
 
     - No server sells more than its cores, and unsold cores have price 0.
-    - Every user spends its budget, unless all its jobs have their maximum.
+    - Every user spends its budget, unless all its jobs have their maximum, or its minimums cost
+      more.
     - Every job has cores within its bounds.
     - With one lambda per user, a job's marginal utility per unit of money is lambda; at its minimum
       it may be less, at its maximum more (eq. 5 with bounds).
@@ -116,12 +117,14 @@ def _largest_violation(
     for i in range(len(budget)):
         size = start[i + 1] - start[i]
         spent = 0.0
+        beyond = 0.0
         roomiest = 0.0
         for slot in range(size):
             k = order[start[i] + slot]
             x, p, f = cores[k], price[k], fraction[k]
             spent += p * x
             slack[slot] = p * (x - lower[k]) / budget[i]
+            beyond += max(slack[slot], 0.0)
             room[slot] = 1.0 - x / upper[k] if upper[k] < np.inf else np.inf
             # At f = 0 cores add nothing beyond the first instant.
             scale = f + (1.0 - f) * x
@@ -131,7 +134,7 @@ def _largest_violation(
                 roomiest = max(roomiest, room[slot])
         over = spent / budget[i] - 1.0
         if size > 0:
-            worst = max(worst, over, min(-over, roomiest))
+            worst = max(worst, min(over, beyond), min(-over, roomiest))
             worst = max(worst, _least_violation(marginal, slack, room, size, worst))
     return worst
 

@@ -12,7 +12,7 @@ from walras.amdahl import _alternation as alternation
 from walras.amdahl._bounded import solve_bounded
 from walras.amdahl._interior import solve_interior
 from walras.amdahl.conditions import kkt_residual
-from walras.amdahl.market import AmdahlMarket, MarketError, check_bounds
+from walras.amdahl.market import AmdahlMarket, MarketError, check_bounds, check_room
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -98,6 +98,7 @@ class Equilibrium:
 def find_equilibrium(
     market: AmdahlMarket,
     *,
+    kept: ArrayLike | None = None,
     minimum: ArrayLike | None = None,
     maximum: ArrayLike | None = None,
     tolerance: float = 1e-6,
@@ -115,13 +116,17 @@ def find_equilibrium(
     budget goes to the user's other jobs, and money that none of them can use is left over. A server
     with enough cores for all its maximums gives them away at price 0. A user pays for its jobs'
     minimums. One that cannot pay for all of them buys as if it had none (``affordable``); minimums
-    of at most b / B of each server can always be paid for. Users still do at least as well as by
-    their entitlement cut to the same maximums. Prices need not be unique then, and no price error
-    is proven: ``residual`` certifies the result (`_bounded`).
+    of at most b / B of each server can always be paid for. Cores that a job keeps whatever they
+    cost (``kept``) are never given up: its user then buys nothing else. Users still do at least as
+    well as by their entitlement cut to the same maximums. Prices need not be unique then, and no
+    price error is proven: ``residual`` certifies the result (`_bounded`).
 
     Args:
         market: Users, servers and jobs.
-        minimum: Fewest cores of each job, shape (k,); 0 if not given.
+        kept: Cores that each job has even if its user cannot pay for them, shape (k,); 0 if not
+            given.
+        minimum: Fewest cores of each job if its user can pay for them, shape (k,); ``kept`` if not
+            given.
         maximum: Most cores of each job, shape (k,); infinite if not given.
         tolerance: Largest relative error of prices; with bounds, largest residual.
         max_passes: Passes after which the alternation gives up; ``converged`` may be False then.
@@ -139,9 +144,12 @@ def find_equilibrium(
             f"start has shape {np.shape(start)}: {len(market.capacities)} prices are needed, "
             "one for each server"
         )
-    if minimum is not None or maximum is not None:
-        bounds = check_bounds(market, minimum, maximum)
-        return _solve_within_bounds(market, *bounds, tolerance, max_passes, start)
+    if not (kept is None and minimum is None and maximum is None):
+        held, upper = check_bounds(market, kept, maximum)
+        check_room(market, held)
+        lower = held if minimum is None else check_bounds(market, minimum, maximum)[0]
+        lower = np.maximum(lower, held)
+        return _solve_within_bounds(market, held, lower, upper, tolerance, max_passes, start)
     if market.jobs == 0:
         nothing = np.zeros(len(market.capacities))
         return Equilibrium(market, nothing, np.zeros(0), "none", 0, 0.0, tolerance)
@@ -194,6 +202,7 @@ def _job_layouts(
 
 def _solve_within_bounds(
     market: AmdahlMarket,
+    kept: Floats,
     lower: Floats,
     upper: Floats,
     tolerance: float,
@@ -216,7 +225,7 @@ def _solve_within_bounds(
     for largest in stages:
         fraction = np.clip(market.fraction, SMALLEST_FRACTION, largest)
         patience = max(max_passes // len(stages), 1)
-        found = solve_bounded(market, lower, upper, fraction, prices, tolerance, patience)
+        found = solve_bounded(market, kept, lower, upper, fraction, prices, tolerance, patience)
         passes += found.passes
         if largest < most_parallel:
             prices = np.where(found.prices > 0, found.prices, prices)
@@ -228,7 +237,7 @@ def _solve_within_bounds(
             passes,
             float("inf"),
             tolerance,
-            np.where(found.affordable[market.user], lower, 0.0),
+            np.where(found.affordable[market.user], lower, kept),
             upper,
             found.affordable,
         )

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from walras._arrays import Floats, Integers
 
 
+ROUNDING = 1e-12
+"""Relative excess of bounds over a capacity that counts as a rounding error."""
+
+
 class MarketError(ValueError):
     """Invalid numbers of a market; the message names the array and its first bad entry."""
 
@@ -158,7 +162,7 @@ def check_room(market: AmdahlMarket, lower: Floats) -> None:
         MarketError: The message names the first such server.
     """
     needed = market.sum_by_server(lower)
-    crowded = needed > market.capacities
+    crowded = needed > market.capacities * (1 + ROUNDING)
     if crowded.any():
         server = int(crowded.argmax())
         raise MarketError(

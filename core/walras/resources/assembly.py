@@ -155,7 +155,7 @@ def policy_of(rules: MarketSpec) -> core.Policy:
         break_away_gain=float(rules.colocation.break_away_gain),
         exploration=float(rules.colocation.exploration),
         hysteresis=float(rules.cores.hysteresis),
-        averaging=float(rules.cores.averaging_seconds),
+        least_part=float(rules.cores.least_part),
         core_half_life=0.0 if credits_ is None else 3600.0 * credits_.half_life_hours,
         most_credit=0.0 if credits_ is None else float(credits_.most_share),
         interference=rules.cores.interference == "counted",
@@ -289,6 +289,7 @@ def _as_pod(
         job.measured_beside,
         requested,
         floor,
+        job.whole_cores,
         job.deadline,
         job.observed,
         job.seen_alone,
@@ -335,6 +336,7 @@ class _Known:
         return {key: reason for key, reason in why.items() if reason is not None}
 
     def _pattern(self, resource: MarketJob) -> core.Job:
+        whole = resource.spec.whole_cores
         spec, namespace = resource.spec, resource.metadata.namespace
         profile = profile_of(resource, self.profiles)
         observed = self.speedups[_key(resource)].source in {"Assumed", "Online"}
@@ -354,6 +356,7 @@ class _Known:
             bandwidth=None if profile is None else bandwidth_of(profile),
             placement=placing_of(resource),
             measured_beside=self.speedups[_key(resource)].beside,
+            whole_cores=self.rules.cores.whole_cores if whole is None else whole,
             observed=observed and self.rules.profiling.automatic and shows_penalties(status),
             seen_alone=was_seen_alone(status),
         )

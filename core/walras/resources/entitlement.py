@@ -55,16 +55,13 @@ class EntitledCores(Status):
     Attributes:
         entitled: Cores that its share of the cluster is worth, with its core credits; this is also
             its budget.
-        allocated: Cores that its jobs bought in the market, before rounding.
-        held: Cores that its jobs hold: exclusive cores and their part of shared cores.
-        rounding_credit: Core-seconds that rounding to whole cores has taken from it, and gives back
-            later; negative if it has given more than it took. Absent if the market keeps none.
+        allocated: Cores that its jobs buy in the market.
+        held: Cores that its jobs hold: cores of their own and parts of shared cores.
     """
 
     entitled: Decimals
     allocated: Decimals
     held: Decimals
-    rounding_credit: Decimals | None = None
 
 
 class EntitledMemory(Status):
@@ -86,9 +83,9 @@ class Utility(Status):
 
     Attributes:
         now: Utility of the cores that its jobs hold.
-        bought: Utility of the cores that they bought, before rounding.
-        at_entitlement: Utility of its share of every node, without trade. A market in equilibrium
-            never makes ``bought`` smaller than this.
+        bought: Utility of the cores that they buy.
+        at_entitlement: The most that it could do with its share of every unit that is sold, without
+            trade. Only requests that the market keeps for others make ``bought`` smaller.
     """
 
     now: Decimals
@@ -156,7 +153,7 @@ class NodeSpend(Status):
         node: Name of the node.
         spend: Part of the budget that is spent on the node, in cores at the cluster's average
             price.
-        cores: Cores that this buys, before rounding.
+        cores: Cores that this buys.
     """
 
     node: str

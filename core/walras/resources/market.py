@@ -20,7 +20,14 @@ from walras.resources.fields import (
     UpToHalf,
 )
 from walras.resources.model import Model, Resource
-from walras.resources.status import Amount, ConditionedStatus, Decimals, Status, Time
+from walras.resources.status import (
+    Amount,
+    ConditionedStatus,
+    Decimals,
+    MaybeWhole,
+    Status,
+    Time,
+)
 from walras.snapshot import (
     MOST_POOLS,
     MOST_USERS,
@@ -102,15 +109,15 @@ class CoresPolicy(Model):
             (any), or only the nodes of their cores (local).
         hysteresis: Smallest relative gain in utility for which the cores of a node are divided
             anew.
-        averaging_seconds: Seconds over which the cores that each user holds average to what it
-            bought, to about 2 %: what rounding to whole cores takes from a user at one time, it
-            gives back at another, by moving single cores. At 0, users hold the same whole cores for
-            as long as nothing changes. Not used with Auction.
+        least_part: Part, from 0 to 1, of the smaller of one core and its equal part of its user's
+            entitlement on its node that every running pod holds at least.
+        whole_cores: Whether jobs hold whole numbers of cores and share none, unless they say
+            otherwise. What a pod loses by that, its own user's other pods on the node gain.
         interference: Whether the slowdown that a program was measured to suffer beside others on
             its node lowers the parallel fraction that it bids with: counted or ignored.
-        floor: Pods that keep the CPUs that they requested, while the market divides the others: no
-            pods (None), those of the quality of service class Guaranteed (Guaranteed), or all
-            (Requests). Not used on one machine, nor with Auction, Greedy and UpperBound.
+        floor: Pods that keep the CPUs that they requested, for which their users pay like for any
+            others: no pods (None), those of the quality of service class Guaranteed (Guaranteed),
+            or all (Requests). Not used on one machine, nor with Auction, Greedy and UpperBound.
         credits: Core credits: users who leave their budget unspent, because they have no jobs, have
             a larger one later, and those who used it a smaller one. If unset, there are none. Used
             with AmdahlBidding, BestResponse and PriceAnticipating; not used on one machine.
@@ -122,9 +129,10 @@ class CoresPolicy(Model):
     sold_by: Literal["node", "socket"] = "node"
     memory_nodes: Literal["any", "local"] = "any"
     hysteresis: Portion = Decimal("0.02")
-    averaging_seconds: NotNegativeInt = 600
+    least_part: Portion = Decimal("0.25")
+    whole_cores: bool = False
     interference: Literal["counted", "ignored"] = "counted"
-    floor: Literal["None", "Guaranteed", "Requests"] = "Guaranteed"
+    floor: Literal["None", "Guaranteed", "Requests"] = "Requests"
     credits: CoreCreditsPolicy | None = None
 
 
@@ -345,9 +353,8 @@ class ScoreReport(Status):
     """Measures of the decision's quality (see ``walras.plan_quality``).
 
     Attributes:
-        system_progress: Mean of all utilities weighted by budget, at the market's allocation before
-            rounding.
-        held_progress: Mean of all utilities weighted by budget, at the whole cores that jobs hold.
+        system_progress: Mean of all utilities weighted by budget, at the cores that jobs buy.
+        held_progress: Mean of all utilities weighted by budget, at the cores that jobs hold.
         proportional_progress: ``systemProgress`` of proportional sharing on the same cluster.
         entitlement_error: Mean absolute percentage error (MAPE) of users' cores against their
             entitled cores, as a fraction.
@@ -382,7 +389,7 @@ class MarketSize(Status):
     pods: int
     refused: int
     nodes: int
-    cores: int
+    cores: MaybeWhole
     memory: Amount
 
 
@@ -396,7 +403,7 @@ class NodePrice(Status):
     """
 
     node: str
-    cores: int
+    cores: MaybeWhole
     price: Decimals
 
 
@@ -458,7 +465,7 @@ class NodePoolReport(Status):
 
     name: str
     nodes: int
-    cores: int
+    cores: MaybeWhole
     price: Decimals
     core_value: Decimals | None = None
     one_more: NodesEffectReport | None = None

@@ -25,7 +25,14 @@ from walras.resources.fields import (
     read_quantity,
 )
 from walras.resources.model import DEFAULT_NOT_STORED, LabelSelector, Model, Resource, Rule
-from walras.resources.status import Amount, ConditionedStatus, Decimals, Status, Time
+from walras.resources.status import (
+    Amount,
+    ConditionedStatus,
+    Decimals,
+    MaybeWhole,
+    Status,
+    Time,
+)
 
 MOST_PODS = 250
 """Pods that a MarketJob's status lists."""
@@ -323,6 +330,8 @@ class MarketJobSpec(Model):
             and outlives them. By default, each job is measured by itself.
         min_cores: Minimum number of cores that are useful to the job.
         max_cores: Maximum number of cores that the job can use.
+        whole_cores: Whether each pod holds a whole number of cores and shares none; a pod that buys
+            less than one core shares nevertheless. If unset, as the Market says.
         memory: Demand for memory. If unset, the job does not take part in the division of memory.
         progress: Progress counter of the job, for measurements while it runs on a cluster, and for
             its deadline.
@@ -377,6 +386,7 @@ class MarketJobSpec(Model):
     program: Name | None = None
     min_cores: PositiveInt = 1
     max_cores: PositiveInt | None = None
+    whole_cores: bool | None = None
     memory: JobMemory | None = None
     progress: JobProgress | None = None
     deadline: DeadlineTime | None = None
@@ -439,11 +449,9 @@ class PodOutcome(Status):
         state: State of the pod in the market: Granted (by the market), Enforced (its node's agent
             enforces the grant), Failed (the agent cannot enforce the grant), Refused (it takes no
             part in the market) or Waiting (for a node, or for its node to take part again).
-        cores: Cores that the market allocated to it, before rounding.
-        granted_cores: Number of exclusive cores; 0 if it shares cores.
-        shared_cores: Number of cores that it shares with the other small jobs of its node.
-        weight: CPU weight on the shared cores, as cgroup v2's cpu.weight, where the largest job has
-            10 000.
+        cores: Cores that it buys in the market.
+        held_cores: Cores that it is to have, in thousandths: whole cores are its own, the rest is a
+            part of the cores that the node's pods share.
         memory: Memory granted, in bytes; absent if it takes no part in the division of memory.
         speedup: Predicted speedup at ``cores``.
         price: Price of a core of its node, relative to the cluster's average.
@@ -460,9 +468,7 @@ class PodOutcome(Status):
     node: str | None = None
     state: Literal["Granted", "Enforced", "Failed", "Refused", "Waiting"]
     cores: Decimals | None = None
-    granted_cores: int | None = None
-    shared_cores: int | None = None
-    weight: int | None = None
+    held_cores: Decimals | None = None
     memory: Amount | None = None
     speedup: Decimals | None = None
     price: Decimals | None = None
@@ -661,7 +667,7 @@ class PodWork(Status):
     counted_at: Time | None = None
     counted_work: Decimals | None = None
     parts: Annotated[list[CountedPart], Field(max_length=MOST_PARTS)] = Field(default_factory=list)
-    reserved_cores: Annotated[int, Field(ge=0)] | None = None
+    reserved_cores: MaybeWhole | None = None
     finished: Time | None = None
 
 
@@ -691,7 +697,7 @@ class DeadlineReport(Status):
     time: Time
     accepted: bool | None = None
     needed_cores: Decimals | None = None
-    reserved_cores: int | None = None
+    reserved_cores: MaybeWhole | None = None
     payable_cores: Decimals | None = None
     work_left: Decimals | None = None
     work_left_error: Decimals | None = None
@@ -711,7 +717,7 @@ class MarketJobStatus(ConditionedStatus):
             (Job/train)`` if the job was made for a labelled workload.
         profile: Parallel fraction F and its origin.
         counts: Number of pods by state.
-        cores: Cores that the market allocated to all its pods, before rounding.
+        cores: Cores that all its pods buy in the market.
         speedup: Mean predicted speedup of its pods.
         spend: Total that its pods pay, in cores at the cluster's average price.
         auction: Result of its bid; absent if nothing is auctioned.
@@ -723,8 +729,9 @@ class MarketJobStatus(ConditionedStatus):
             (its speedup is known), ``Selected`` (it has pods, and no other job selects them), for a
             job with a ``minimumUtility`` ``ObjectiveMet``, for a job with a deadline ``OnTime``
             (whether it is expected to be met, or was), for a labelled workload with invalid
-            annotations ``AnnotationsValid``, and for a job with pods that hold less than the
-            requests that the market keeps ``RequestsKept``.
+            annotations ``AnnotationsValid``, for a job with pods that hold less than the
+            requests that the market keeps ``RequestsKept``, and for a job that is to share no core,
+            with pods that hold less than one, ``WholeCores``.
     """
 
     workload: str | None = None

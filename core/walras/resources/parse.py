@@ -167,7 +167,7 @@ def _hint(location: tuple[int | str, ...], model: type[BaseModel]) -> str:
     close = get_close_matches(str(location[-1]), known, n=1)
     if close:
         return f"did you mean {close[0]}?"
-    return f"known here: {', '.join(known)}"
+    return f"delete it; known here: {', '.join(known)}"
 
 
 def _fields_at(location: tuple[int | str, ...], model: type[BaseModel]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from decimal import Decimal
 from fractions import Fraction
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from walras.resources.cluster import NodeObject, Pod
     from walras.resources.kinds import CoresPolicy
 
+MILLI = 1000
 MOST_CORES = 1 << 20
 MOST_MEMORY = 1 << 48
 """Bytes, more than any machine has; sums over a cluster stay exact."""
@@ -74,7 +76,7 @@ def for_sale(
     notes: list[str],
     pool: str = DEFAULT_POOL,
 ) -> Supply:
-    """Return the resources that a node sells, in whole cores of the market's unit.
+    """Return the resources that a node sells, in thousandths of the market's unit.
 
     Args:
         node: A node that is not closed.
@@ -86,14 +88,14 @@ def for_sale(
     """
     name = node.metadata.name
     each = cores_per_cpu(policy, topology)
-    asked = Fraction(taken.cpus.get(name, Decimal(0))) * each
-    left = int(Fraction(node.cores) * each) - -(-asked // 1) - policy.reserved_cores
+    cpus = Fraction(node.cores - taken.cpus.get(name, Decimal(0)))
+    left = math.floor(MILLI * (cpus * each - policy.reserved_cores))
     if left < 1:
         notes.append(f"Node {name}: other pods and the reserved cores use all {node.cores} CPUs")
     memory = node.memory - taken.memory.get(name, 0)
     return Supply(
         name,
-        min(max(left, 0), MOST_CORES),
+        min(max(left, 0) / MILLI, float(MOST_CORES)),
         min(max(memory, 0), MOST_MEMORY),
         _sockets(node, topology, notes),
         pool=pool,

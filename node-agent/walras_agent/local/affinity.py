@@ -65,6 +65,7 @@ class AffinityGroups:
     """The groups of one run's jobs, by affinity (implements `placement.PlacementGroups`)."""
 
     description = "CPU affinity"
+    weighs_threads = True
     version: Literal[1, 2] = 1
 
     def __init__(self, run: Run) -> None:

@@ -63,6 +63,11 @@ class KernelGroups(CgroupTree):
         """Name of the mechanism in messages."""
         return f"cgroup v{self.version} cpuset"
 
+    @property
+    def weighs_threads(self) -> bool:
+        """Whether each thread has a job's weight to itself: no, its threads divide it."""
+        return False
+
     def make(self, pod: str) -> None:
         """Create the groups of a job, and before its first job the group of the run.
 

@@ -25,6 +25,8 @@ from walras_agent.memory.enforce import MemoryEnforcer
 from walras_agent.memory.numa import NumaEnforcer
 from walras_agent.moves import CPUS
 from walras_agent.observe import PodObserver, read_group
+from walras_agent.pod_cpus import WeightRule
+from walras_agent.quota import CPUS_OF_LARGEST_WEIGHT
 from walras_agent.reconcile import Reconciler
 from walras_agent.tree import CgroupError, CgroupFile, Cgroups
 
@@ -54,6 +56,10 @@ class PlacementGroups(Cgroups, Protocol):
     @property
     def description(self) -> str:
         """Name of the mechanism in messages, such as ``cgroup v2 cpuset``."""
+
+    @property
+    def weighs_threads(self) -> bool:
+        """Whether each thread of a job has the job's weight to itself, roughly, as a nice value."""
 
     def make(self, pod: str) -> None:
         """Create the groups of a job, with all CPUs that this process may use.
@@ -191,10 +197,23 @@ class JobPlacer:
         """
         journal = Journal.in_memory()
         observer = PodObserver(self._groups, self._run)
-        enforcer = CpuEnforcer(self._groups, observer, journal, others=False)
+        enforcer = CpuEnforcer(
+            self._groups, observer, journal, others=False, weights=self._weights(topology())
+        )
         memory = MemoryEnforcer(self._groups, journal)
         nodes = NumaEnforcer(self._groups, journal)
         return Reconciler(enforcer, memory, nodes, topology, write_conflict=str)
+
+    @property
+    def weighs_threads(self) -> bool:
+        """Whether shared CPUs are divided by nice values of threads, and so only roughly."""
+        return self._groups.weighs_threads
+
+    def _weights(self, topology: Topology) -> WeightRule:
+        """Return the finest weights: all CPUs together have the largest that the kernel knows."""
+        if self._groups.weighs_threads:
+            return WeightRule(by_thread=True)
+        return WeightRule(scale=max(1, CPUS_OF_LARGEST_WEIGHT // len(topology.cpus)))
 
     def close(self) -> None:
         """Kill and remove all jobs, even if one cannot be killed; may be repeated."""

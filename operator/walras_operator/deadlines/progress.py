@@ -1,8 +1,9 @@
 """Pure: the work of one pod of a job with a deadline, as kept in the status of its MarketJob.
 
 The expected work in seconds on one core is the predicted speedup summed over time, while a grant is
-known to be enforced. Time is divided into periods with one grant. Earlier periods are kept as a
-sum, and the current one as its start, so that a pod with an unchanged grant needs no write.
+known to be enforced, or replaces one that was. Time is divided into periods with one grant. Earlier
+periods are kept as a sum, and the current one as its start, so that a pod with an unchanged grant
+needs no write.
 
 Readings of the pod's own counter divide its run into parts. A part lasts `PART_SECONDS` at least,
 and half as long as the longest one before, so that a long run needs few writes. If there are too
@@ -22,7 +23,7 @@ from pydantic import ValidationError
 from walras.resources.market_job import MOST_PARTS, CountedPart, PodWork
 from walras.resources.status import decimals
 from walras.work_left import MOST_WORK, RunPart, left_by_counter, merged, rate_of
-from walras_operator.numbers import LARGEST
+from walras_operator.numbers import LARGEST, thousandths
 from walras_operator.recording.lifetimes import seconds_of
 from walras_operator.recording.tally import time_of
 
@@ -97,7 +98,7 @@ class PodProgress:
     counted: CounterSample | None = None
     counted_work: float = 0.0
     parts: tuple[RunPart, ...] = ()
-    reserved: int = 0
+    reserved: float = 0.0
     finished: int | None = None
 
     def work_at(self, time: int) -> float:
@@ -170,7 +171,7 @@ class PodProgress:
                 CountedPart(work=_number(each.work), count=_number(each.amount))
                 for each in self.parts
             ],
-            reserved_cores=self.reserved or None,
+            reserved_cores=thousandths(self.reserved) if self.reserved else None,
             finished=None if self.finished is None else time_of(self.finished),
         ).document()
 
@@ -210,6 +211,6 @@ def read_progress(entry: Mapping[str, Any]) -> PodProgress | None:
         counted=counted,
         counted_work=min(float(stored.counted_work or 0), MOST_WORK),
         parts=parts if counted is not None else (),
-        reserved=stored.reserved_cores or 0,
+        reserved=float(stored.reserved_cores or 0),
         finished=seconds_of(stored.finished),
     )

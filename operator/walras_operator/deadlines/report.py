@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walras.forecast import expected_speedup
 from walras.resources.market_job import MOST_UNDERWAY, DeadlineReport
-from walras.rounding_credit import NEGLIGIBLE
 from walras.snapshot import Job
 from walras.work_left import MOST_WORK
 from walras_operator.allocations import MILLI
 from walras_operator.conditions import ConditionState, Problem, conditions_of, fails, holds
 from walras_operator.deadlines.progress import PodHolding
+from walras_operator.enforcement import enforced
 from walras_operator.job_outcomes import DeadlineResult
-from walras_operator.numbers import figure
+from walras_operator.numbers import figure, thousandths
 from walras_operator.recording.lifetimes import seconds_of
 from walras_operator.recording.tally import time_of
 
@@ -63,7 +63,7 @@ class _Running(NamedTuple):
         pod: The pod with its work before the decision.
         progress: Its progress from the decision on.
         outcome: Outcome of its deadline; None if its work left is unknown.
-        speed: Expected speedup on the cores that it is to have over time; 0 without a grant.
+        speed: Expected speedup on the cores that it is to have; 0 without a grant.
     """
 
     pod: FollowedPod
@@ -91,11 +91,12 @@ def deadline_results(
         if node in allocations.desired
         for each in allocations.desired[node].grants
     }
+    enforcement = {**_replaced(world, allocations), **enforcement}
     alive: frozenset[str] | None = None
     found = {}
     for key, job in followed.items():
         running = [
-            _running(job, each, plan, grants, outcomes, held, enforcement, now) for each in job.pods
+            _running(job, each, grants, outcomes, held, enforcement, now) for each in job.pods
         ]
         ended: Sequence[PodProgress] = ()
         if job.ended:
@@ -104,6 +105,21 @@ def deadline_results(
             ended = list(_ended(job.ended, world, alive))
         found[key] = _result(job, running, ended, plan.mechanism, now)
     return found
+
+
+def _replaced(world: World, allocations: Allocations) -> dict[tuple[str, str], Enforcement]:
+    """Return the enforcement of the grants before the decision, by node and pod UID.
+
+    An agent that enforces a grant is taken to enforce the one that replaces it. Otherwise no work
+    would count while a reservation follows what is needed, by a few thousandths at a time.
+    """
+    kept = {
+        node: spec
+        for node, spec in allocations.current.items()
+        if (new := allocations.desired.get(node)) is not None
+        and (new.mode, new.unit) == (spec.mode, spec.unit)
+    }
+    return enforced(allocations._replace(desired=kept), world.allocations)
 
 
 def _names(followed: Mapping[Name, FollowedJob]) -> set[Name]:
@@ -117,7 +133,6 @@ def _names(followed: Mapping[Name, FollowedJob]) -> set[Name]:
 def _running(
     job: FollowedJob,
     each: FollowedPod,
-    plan: Plan,
     grants: Mapping[Name, Grant],
     outcomes: Mapping[Name, DeadlineOutcome],
     held: Mapping[tuple[str, str], int],
@@ -128,7 +143,7 @@ def _running(
     grant, outcome = grants.get(name), outcomes.get(name)
     millicores = None if grant is None else held.get((grant.node, uid))
     if grant is None or millicores is None:
-        return _Running(each, replace(each.progress.held(None, now), reserved=0), outcome, 0.0)
+        return _Running(each, replace(each.progress.held(None, now), reserved=0.0), outcome, 0.0)
     speed = _speed(grant, millicores / MILLI, job.job.spec.max_cores)
     state = enforcement.get((grant.node, uid))
     holding = PodHolding(millicores, speed) if state and state.state == "Enforced" else None
@@ -136,24 +151,8 @@ def _running(
     if state and state.state == "Unreported" and known.millicores == millicores:
         holding = known  # the report is about grants of others
     progress = each.progress.held(holding, now)
-    reserved = 0 if outcome is None else outcome.reserved
-    if not reserved and _alternates(grant, millicores / MILLI, plan):
-        speed = _speed(grant, grant.quota, job.job.spec.max_cores)
+    reserved = 0.0 if outcome is None else outcome.reserved
     return _Running(each, replace(progress, reserved=reserved), outcome, speed)
-
-
-def _alternates(grant: Grant, held: float, plan: Plan) -> bool:
-    """Return whether a pod holds its quota over time, rounded up and down by turns.
-
-    It does not where rounding owes its user nothing, where hysteresis keeps other cores, or where
-    its quota is part of a single core, which a pool never falls below.
-    """
-    credit = plan.rounding.get(grant.entitlement)
-    if credit is None or abs(credit.loss) <= NEGLIGIBLE:
-        return False
-    if grant.granted_cores:
-        return abs(grant.granted_cores - grant.quota) < 1
-    return grant.shared_cores > 1 or held < grant.quota
 
 
 def _speed(grant: Grant, cores: float, most: int | None) -> float:
@@ -174,7 +173,9 @@ def _ended(
             lifetime = world.ends[each.uid]
             if lifetime is not None:
                 done = each.held(None, lifetime.finished)
-                yield replace(done, finished=lifetime.finished, reserved=0, parts=(), counted=None)
+                yield replace(
+                    done, finished=lifetime.finished, reserved=0.0, parts=(), counted=None
+                )
 
 
 def _result(
@@ -209,7 +210,9 @@ def _result(
         time=time_of(min(job.time, LATEST)),
         accepted=_accepted(running) if complete else None,
         needed_cores=figure(needed) if complete and needed < math.inf else None,
-        reserved_cores=sum(each.progress.reserved for each in running) if running else None,
+        reserved_cores=thousandths(sum(each.progress.reserved for each in running))
+        if running
+        else None,
         payable_cores=figure(payable[0]) if payable and payable[0] is not None else None,
         work_left=_shown_work(before, known) if complete else None,
         work_left_error=figure(math.hypot(*(e.pod.left.error for e in known if e.pod.left)))
@@ -304,7 +307,7 @@ def _condition(
     when = f"it is expected to finish at {time_of(finish.expected)} {_error(finish)}"
     takes = f"it needs {_cores(needed)} from now on"
     if all(each.state == "Reserved" or not each.needed for each in outcomes):
-        return holds("Reserved", f"{takes} and {reserved} are reserved; {when}")
+        return holds("Reserved", f"{takes} and {reserved:.4g} are reserved; {when}")
     enough = finish.latest if was_late else finish.expected
     if enough <= job.time:
         why = (
@@ -341,9 +344,9 @@ def _why(job: FollowedJob, outcomes: Sequence[DeadlineOutcome], mechanism: str) 
         return f"all cores that it can use on {by_state['OutOfReach'].node} are too few"
     if "Unaffordable" in by_state:
         payable = by_state["Unaffordable"].payable
-        whole = sum(each.whole for each in outcomes)
+        asked = sum(each.asked for each in outcomes)
         return (
-            f"Entitlement {entitlement} pays for {payable or 0:.1f} of {whole} whole cores at "
+            f"Entitlement {entitlement} pays for {payable or 0:.1f} of {asked:.1f} cores at "
             f"today's prices, after its earlier deadlines"
         )
     if "Crowded" in by_state:

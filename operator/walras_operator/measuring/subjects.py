@@ -118,7 +118,7 @@ def _granted(job: MarketJob, outcomes: JobOutcomes) -> Iterator[Candidate]:
         name = pod.metadata.namespace, pod.metadata.name
         grant: Grant | None = outcomes.grants.get(name)
         if grant is not None and name not in outcomes.ungranted:
-            yield Candidate(job, pod, grant.node, grant.granted_cores)
+            yield Candidate(job, pod, grant.node, grant.own_cores)
 
 
 def _can_be_measured(each: Candidate, enforced: Mapping[tuple[str, str], Enforcement]) -> bool:

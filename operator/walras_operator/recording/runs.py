@@ -160,7 +160,9 @@ class _Holdings:
         self.alive = world.live_pods()
         # Entries of an earlier version may no longer be accepted by the API server.
         self.rewrite = world.carried is None
-        self._sold = {node.name: (node.cores * MILLI, node.memory) for node in snapshot.nodes}
+        self._sold = {
+            node.name: (round(node.cores * MILLI), node.memory) for node in snapshot.nodes
+        }
         self._outcomes, self._allocations = outcomes, allocations
         self._portions: dict[str, dict[str, GrantSpec]] = {}
 

@@ -40,8 +40,6 @@ _log = logging.getLogger(__name__)
 
 _TICK = 1.0
 _LONGEST_PAUSE = 60.0
-_ROUNDING_PAUSE = 5.0  # credits of many users reach their limits at about the same time
-_ROUNDING_LOAD = 0.1  # most CPU time for decisions that only give back what rounding took
 
 
 @dataclass(slots=True)
@@ -53,7 +51,6 @@ class _LeaderTerm:
         since: When it began.
         carried: State from the last decision.
         again: When memory is divided again; None if it is not.
-        rounding: When a rounding credit reaches its limit; None if none does.
         matched: When waiting pods were last paired.
         agents: Nodes with a live agent at the last decision.
         swept: Whether parts of the ledger that nobody needs were deleted.
@@ -63,7 +60,6 @@ class _LeaderTerm:
     since: float
     carried: Carried | None = None
     again: float | None = None
-    rounding: float | None = None
     matched: float | None = None
     agents: frozenset[str] = frozenset()
     swept: bool = False
@@ -226,12 +222,7 @@ class Recompute:
         if self._mirror.agents() != current.agents:
             self._debounce.note(now)
         last = min(self._tried, current.matched or now)
-        due = (
-            last + self.rules.epoch_seconds,
-            current.again,
-            current.rounding,
-            self._debounce.due(),
-        )
+        due = last + self.rules.epoch_seconds, current.again, self._debounce.due()
         return min(each for each in due if each is not None)
 
     def _round(self, current: _LeaderTerm) -> PublishResult:
@@ -255,7 +246,7 @@ class Recompute:
             node_pools=self._pools.reports,
             namespace=self._leadership.namespace,
         )
-        current.again = current.rounding = None
+        current.again = None
         outcome, stamp = PublishResult(), None
         deciding = _TimedParts(self._parts(world))
         for part in deciding:
@@ -264,9 +255,6 @@ class Recompute:
             if part.until:
                 end = datetime.strptime(part.until, TIME).replace(tzinfo=UTC)
                 current.again = began + (end - now).total_seconds()
-            if part.rounding_due is not None:
-                pause = max(_ROUNDING_PAUSE, deciding.seconds / _ROUNDING_LOAD)
-                current.rounding = began + max(part.rounding_due, pause)
             if stamp is None and part.has_writes:
                 stamp = self._stamp(known, deciding.seconds, current.term)
             if stamp is not None:

@@ -35,8 +35,7 @@ NUMBERS = frozenset(
 
 WITH_OTHERS = frozenset(
     {
-        "coreHours", "gaining", "losing", "neededCores", "payableCores", "roundingCredit",
-        "workLeftError",
+        "coreHours", "gaining", "losing", "neededCores", "payableCores", "workLeftError",
     }
 )  # fmt: skip
 """Fields that change all the time, and are written when another one is."""
@@ -86,7 +85,8 @@ def _near(before: Any, after: Any) -> bool:
 WARNINGS = frozenset(
     {
         "BadReport", "BelowUnusable", "CannotClear", "Cycle", "EmptySelector",
-        "EntitlementUnusable", "Invalid", "Late", "LedgerUnreadable", "Leftovers", "Missed",
+        "EntitlementUnusable", "Invalid", "Late", "LedgerUnreadable", "Leftovers",
+        "LessThanOneCore", "Missed",
         "NoAnswer", "NoNamespaces", "NoSelector", "NotEnforced", "NotMeasured", "NotUsed",
         "OutOfReach", "Overcommitted", "Overlap", "ParentMissing", "ProfileMissing",
         "ProfileUnusable", "Refused", "TooNoisy", "Unusable",
@@ -105,7 +105,7 @@ def events(
     """Yield Events about the difference between two statuses of an object, each reason once."""
     former, now = conditions_of(before), conditions_of(after)
     said: set[str] = set()
-    for kind in ("Admitted", "Ready", "ObjectiveMet", "OnTime", "RequestsKept"):
+    for kind in ("Admitted", "Ready", "ObjectiveMet", "OnTime", "RequestsKept", "WholeCores"):
         condition = now.get(kind)
         if condition is None or _state(former.get(kind)) == _state(condition):
             continue
@@ -129,16 +129,11 @@ def _moves(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]
     """Yield a sentence for each pod whose cores differ from those of the last pod of its name."""
     former = {str(each.get("name")): each for each in listed(before, "pods")}
     for pod in listed(after, "pods"):
-        had, has = _cores(former.get(pod["name"], {})), _cores(pod)
-        if had != has:
+        had, has = (_cores(each) for each in (former.get(pod["name"], {}), pod))
+        if not _near(had, has):
             node = f" on {pod['node']}" if "node" in pod else ""
-            yield f"Pod {pod['name']}{node}: now {has}, before {had}"
+            yield f"Pod {pod['name']}{node}: now {has} cores, before {had}"
 
 
 def _cores(pod: Mapping[str, Any]) -> str:
-    own, shared = pod.get("grantedCores"), pod.get("sharedCores")
-    if own:
-        return f"{own} cores of its own" if own != 1 else "1 core of its own"
-    if shared:
-        return f"a part of {shared} shared cores" if shared != 1 else "a part of 1 shared core"
-    return "no cores"
+    return str(pod.get("heldCores") or "0")

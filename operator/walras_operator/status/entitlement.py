@@ -23,8 +23,7 @@ from walras.resources.entitlement import (
     Loan,
     Utility,
 )
-from walras.rounding_credit import MOST
-from walras_operator.conditions import ConditionState, Problem, conditions, fails, holds
+from walras_operator.conditions import ConditionState, Problem, conditions, fails, holds, summarize
 from walras_operator.numbers import figure
 
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from walras.core_credits import CoreCredit
     from walras.plan import MemoryOutcome, Plan, UserOutcome
     from walras.resources.kinds import EntitlementObject
-    from walras.rounding_credit import RoundingCredit
     from walras_operator.validation import Validated
     from walras_operator.world import Document
 
@@ -42,8 +40,11 @@ MAX_WRITES = 10
 """Most Entitlements per second whose status is written only because their credits changed."""
 
 
-BELOW = 0.05
-"""Part of a utility by which a user may be below its entitlement, since whole cores seldom fit."""
+BELOW = 0.01
+"""Part of a utility by which a user may be below its entitlement."""
+
+VISIBLE = 0.01
+"""Fewest cores of which a message tells."""
 
 
 @dataclass(slots=True)
@@ -69,8 +70,6 @@ class EntitlementOutcomes:
         memory: Outcome of the division of memory.
         quantum: Number of the Karma quantum; 0 without Karma.
         due: Entitlements whose credits are written to their status in this quantum.
-        rounding: Rounding credits.
-        averaging: Seconds over which rounding makes up for what it takes; 0 if it does not.
         core_credits: Core credits, also of entitlements that have a problem.
         half_life: Seconds in which a core credit halves; 0 if none are kept.
     """
@@ -85,8 +84,6 @@ class EntitlementOutcomes:
     memory: Mapping[str, MemoryOutcome]
     quantum: int
     due: frozenset[str]
-    rounding: Mapping[str, RoundingCredit]
-    averaging: int
     core_credits: Mapping[str, CoreCredit]
     half_life: float
 
@@ -120,8 +117,6 @@ class EntitlementOutcomes:
             {each.name: each for each in plan.memory},
             quantum,
             due_in([each.name for each in plan.memory], quantum, seconds),
-            plan.rounding,
-            validated.objects.rules.cores.averaging_seconds,
             core_credits,
             policy_of(validated.objects.rules).core_half_life,
         )
@@ -179,12 +174,12 @@ def entitlement_status(
     rest = spends[MOST_SPENDS:]
     states = {"Ready": _ready(entitlement, outcomes)}
     if user is not None:
-        states["Entitled"] = _entitled(user, outcomes.rounding.get(name), outcomes.averaging)
+        states["Entitled"] = _entitled(user)
     status = EntitlementStatus(
         budget_share=None if share is None else figure(share),
         jobs=outcomes.jobs[name],
         pods=outcomes.pods[name],
-        cores=None if user is None else _cores(user, outcomes.rounding.get(name)),
+        cores=None if user is None else _cores(user),
         memory=_memory(outcomes.memory.get(name)),
         utility=None if user is None else _utility(user),
         credits=_credits(outcomes, name, before),
@@ -203,12 +198,11 @@ def entitlement_status(
     return status.document() | {"spendByNode": by_node}
 
 
-def _cores(user: UserOutcome, credit: RoundingCredit | None) -> EntitledCores:
+def _cores(user: UserOutcome) -> EntitledCores:
     return EntitledCores(
         entitled=figure(user.entitled_cores),
         allocated=figure(user.cores),
         held=figure(user.held_cores),
-        rounding_credit=None if credit is None else f"{credit.core_seconds:.1f}",
     )
 
 
@@ -220,30 +214,32 @@ def _utility(user: UserOutcome) -> Utility:
     )
 
 
-def _entitled(user: UserOutcome, credit: RoundingCredit | None, averaging: int) -> ConditionState:
-    """Return the state of ``Entitled``, with what each step of a decision did to the cores.
-
-    What rounding takes for the moment does not count, unless it cannot give it back.
-    """
-    enough = user.entitlement_utility * (1 - BELOW)
-    if user.gain is None or user.held_utility > enough:
-        return holds("AtEntitlement", "its cores give its jobs at least the utility of its share")
-    if credit is not None and credit.relative(averaging) < MOST and user.utility > enough:
-        return holds(
-            "AtEntitlement",
-            f"its cores give its jobs at least the utility of its share, averaged over "
-            f"{averaging} s: rounding now takes {credit.loss:.2f} cores, and gives them back later",
-        )
-    trade, rounding = user.cores - user.entitled_cores, user.held_cores - user.cores
-    return fails(
-        Problem(
-            "BelowEntitlement",
-            f"its jobs have a utility of {user.held_utility:.3g}, and its share of every node "
-            f"would give {user.entitlement_utility:.3g}: it is entitled to "
-            f"{user.entitled_cores:.2f} cores and holds {user.held_cores:.2f} (trade: "
-            f"{trade:+.2f}, rounding and hysteresis: {rounding:+.2f})",
-        )
+def _entitled(user: UserOutcome) -> ConditionState:
+    """Return the state of ``Entitled``, with what keeps the user from what it is entitled to."""
+    over = user.spent - user.entitled_cores
+    requests = (
+        f"what its pods requested costs {user.spent:.2f} at today's prices, {over:.2f} more than "
+        f"its budget, so it can buy no more: request less, or raise its shares"
+        if over > VISIBLE
+        else ""
     )
+    if user.gain is None or user.held_utility > user.entitlement_utility * (1 - BELOW):
+        if requests:
+            return holds("RequestsAboveBudget", requests)
+        return holds("AtEntitlement", "its cores give its jobs at least the utility of its share")
+    causes = [
+        f"requests of {each.user} keep {each.cores:.2f} cores of {each.node} beyond its share"
+        for each in user.short_of
+    ]
+    trade, moved = user.cores - user.entitled_cores, user.held_cores - user.cores
+    message = (
+        f"its jobs have a utility of {user.held_utility:.3g}, and its share of every node would "
+        f"give {user.entitlement_utility:.3g}: it is entitled to {user.entitled_cores:.2f} cores "
+        f"and holds {user.held_cores:.2f} (trade: {trade:+.2f}, minimums and "
+        f"hysteresis: {moved:+.2f})"
+    )
+    more = [each for each in (summarize(causes), requests) if each]
+    return fails(Problem("BelowEntitlement", "; ".join([message, *more])))
 
 
 def _memory(outcome: MemoryOutcome | None) -> EntitledMemory | None:

@@ -18,7 +18,12 @@ from walras.resources.market_job import (
 from walras.resources.preferences import recorded_runs, weights_of
 from walras_operator.conditions import MAX_REASON, clipped, conditions, fails, listed
 from walras_operator.numbers import figure
-from walras_operator.status.job_conditions import job_conditions, objective, overcommitted
+from walras_operator.status.job_conditions import (
+    job_conditions,
+    objective,
+    overcommitted,
+    shares_nevertheless,
+)
 from walras_operator.status.pod import name_of, pod_result
 
 if TYPE_CHECKING:
@@ -70,6 +75,11 @@ def job_status(
     short = [grant for grant in granted if grant.floor and not grant.keeps_request]
     if short:
         states["RequestsKept"] = overcommitted(short)
+    whole = job.spec.whole_cores
+    if objects.rules.cores.whole_cores if whole is None else whole:
+        partial = [grant for grant in granted if grant.held < 1]
+        if partial:
+            states["WholeCores"] = shares_nevertheless(partial)
     if job.spec.auction.minimum_utility is not None:
         states["ObjectiveMet"] = objective(bid)
     deadline = outcomes.deadlines.get(key)

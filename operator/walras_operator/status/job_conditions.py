@@ -80,14 +80,30 @@ def overcommitted(short: Sequence[Grant]) -> ConditionState:
     """
     pods = [
         f"Pod {each.pod} requested {each.requested:.4g} cores of {each.node} and keeps "
-        f"{each.granted_cores or each.cores:.4g}"
+        f"{each.held:.4g}"
         for each in short
     ]
     return fails(
         Problem(
             "Overcommitted",
-            f"{summarize(pods)}; requests and a core for small jobs exceed what the node sells: "
+            f"{summarize(pods)}; requests exceed what the node sells: "
             f"lower spec.cores.reservedCores of the Market, or move a pod to another node",
+        )
+    )
+
+
+def shares_nevertheless(short: Sequence[Grant]) -> ConditionState:
+    """Return the state of ``WholeCores`` of a job that is to share no core, but has pods that do.
+
+    Args:
+        short: Grants of its pods that hold less than one core.
+    """
+    pods = [f"Pod {each.pod} holds {each.held:g} cores of {each.node}" for each in short]
+    return fails(
+        Problem(
+            "LessThanOneCore",
+            f"{summarize(pods)}, which it shares although wholeCores is set: raise its work, or "
+            f"the shares of its entitlement, run fewer pods, or remove wholeCores",
         )
     )
 

@@ -16,7 +16,7 @@ from walras.resources.market import (
     SolverReport,
 )
 from walras_operator.conditions import ConditionState, Problem, conditions, fails, holds
-from walras_operator.numbers import figure
+from walras_operator.numbers import figure, thousandths
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,11 +74,11 @@ def market_status(
             pods=len(plan.grants),
             refused=len(plan.refused),
             nodes=len(selling),
-            cores=sum(node.cores for node in selling),
+            cores=figure(sum(node.cores for node in selling)),
             memory=str(sum(node.memory for node in snapshot.nodes)),
         ),
         prices=[
-            NodePrice(node=node.name, cores=node.cores, price=figure(node.price))
+            NodePrice(node=node.name, cores=thousandths(node.cores), price=figure(node.price))
             for node in sorted(selling, key=lambda node: node.name)[:MOST_NODES]
         ],
         node_pools=[] if pools is None else list(pools.pools),

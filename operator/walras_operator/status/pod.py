@@ -14,7 +14,7 @@ from walras.resources.waiting import waiting_method
 from walras_operator.colocating.status import last_colocation
 from walras_operator.conditions import MAX_REASON, clipped
 from walras_operator.enforcement import Enforcement
-from walras_operator.numbers import figure
+from walras_operator.numbers import figure, thousandths
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,9 +69,7 @@ def pod_result(
             "node": grant.node,
             "state": _state(grant, held, before),
             "cores": figure(grant.cores),
-            "grantedCores": grant.granted_cores,
-            "sharedCores": grant.shared_cores,
-            "weight": grant.weight,
+            "heldCores": thousandths(grant.held),
             "memory": None if grant.memory is None else str(grant.memory),
             "speedup": figure(grant.speedup),
             "price": figure(grant.price),
@@ -92,11 +90,7 @@ def _state(grant: Grant, held: Enforcement, former: Mapping[str, Any]) -> Any:
     """Return the state of a pod; an agent's last report of the same grant stands until the next."""
     if held.state != "Unreported":
         return held.state
-    same = (
-        former.get("node") == grant.node
-        and former.get("grantedCores") == grant.granted_cores
-        and former.get("sharedCores") == grant.shared_cores
-    )
+    same = former.get("node") == grant.node and former.get("heldCores") == thousandths(grant.held)
     return "Enforced" if same and former.get("state") == "Enforced" else "Granted"
 
 

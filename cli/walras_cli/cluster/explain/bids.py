@@ -28,7 +28,7 @@ def bids_of(facts: Facts, user: str) -> tuple[BidPoint, ...]:
 
     It is empty unless users buy at prices that they take as given (AmdahlBidding), and if not all
     of the entitlement's pods are visible. The money is what the user spends today; if none of its
-    jobs can use more, it is what its budget leaves beyond the cores that they keep.
+    jobs can use more, it is its budget. Cores that pods keep whatever they cost do not count.
     """
     market, entitlement = facts.market, facts.entitlements[user]
     solver = None if market is None else market.status.solver
@@ -43,10 +43,10 @@ def bids_of(facts: Facts, user: str) -> tuple[BidPoint, ...]:
     ]
     if not jobs or len(jobs) != entitlement.status.pods:
         return ()
-    money = sum(job.price * (job.cores - job.floor) for job in jobs)
+    money = sum(job.price * job.cores for job in jobs)
     entitled = entitlement.status.cores
     if entitled is not None and all(job.cores > job.most - _KEPT for job in jobs):
-        money = max(money, float(entitled.entitled) - sum(job.floor for job in jobs))
+        money = max(money, float(entitled.entitled))
     return bid_curve(jobs, money)
 
 
@@ -64,16 +64,9 @@ def _priced(job: ApiObject[MarketJobStatus], sizes: dict[str, float]) -> Iterato
             price=price,
             fraction=_fraction(pod, cores, float(profile.parallel_fraction)),
             work=float(job.spec.get("work", 1)),
-            floor=_kept(cores, price, number(pod.spend) or 0.0),
             least=float(least) if least > 1 else 0.0,
             most=min(inf if most is None else float(most), sizes.get(pod.node or "", inf)),
         )
-
-
-def _kept(cores: float, price: float, spend: float) -> float:
-    """Return the cores for which a pod does not pay, because it keeps what it requested."""
-    kept = cores - spend / price if price > 0 else 0.0
-    return kept if kept > _KEPT else 0.0
 
 
 def _fraction(pod: PodOutcome, cores: float, measured: float) -> float:
@@ -82,6 +75,6 @@ def _fraction(pod: PodOutcome, cores: float, measured: float) -> float:
     It follows from the predicted speedup, 1/s = 1 - f + f/x.
     """
     speedup = number(pod.speedup)
-    if not speedup or cores <= 0 or abs(cores - 1) < _FROM_ONE:
+    if not speedup or cores < 1 + _FROM_ONE:
         return measured
     return min(max((1 / speedup - 1) / (1 / cores - 1), MIN_FRACTION), 1.0)

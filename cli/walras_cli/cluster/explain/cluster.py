@@ -78,7 +78,7 @@ class PoolExplanation:
 
     name: str
     nodes: int
-    cores: int
+    cores: float
     price: float
     core_value: float | None
     one_more: NodesEffect | None
@@ -155,7 +155,7 @@ def _pool(
     return PoolExplanation(
         name=pool.name,
         nodes=pool.nodes,
-        cores=pool.cores,
+        cores=float(pool.cores),
         price=float(pool.price),
         core_value=number(pool.core_value),
         one_more=_effect(pool.one_more, worth),

@@ -125,7 +125,7 @@ class DeadlineOutlook:
     time: str
     accepted: bool | None
     needed: float | None
-    reserved: int | None
+    reserved: float | None
     finish: str | None
     earliest: str | None
     latest: str | None
@@ -164,10 +164,8 @@ class PodReason:
         name: Name of the pod.
         node: Node that it runs on.
         state: State of its grant.
-        granted_cores: Exclusive cores.
-        shared_cores: Cores that it shares with other pods.
-        cores: Cores that it has; a real number if it shares.
-        bought: Cores that it bought, before rounding.
+        cores: Cores that it holds; whole cores are its own, the rest is a part of shared ones.
+        bought: Cores that it bought.
         price: Price of a core on its node.
         spend: Amount of its user's budget that it spends.
         speedup: Predicted speedup.
@@ -181,8 +179,6 @@ class PodReason:
     name: str
     node: str | None
     state: str
-    granted_cores: int | None
-    shared_cores: int | None
     cores: float | None
     bought: float | None
     price: float | None
@@ -321,7 +317,7 @@ def _deadline(status: MarketJobStatus) -> DeadlineOutlook | None:
         time=report.time,
         accepted=report.accepted,
         needed=number(report.needed_cores),
-        reserved=report.reserved_cores,
+        reserved=number(report.reserved_cores),
         finish=report.finished or report.expected_finish,
         earliest=report.earliest_finish,
         latest=report.latest_finish,
@@ -342,8 +338,6 @@ def _pod(facts: Facts, pod: PodOutcome) -> PodReason:
         name=pod.name,
         node=pod.node,
         state=pod.state,
-        granted_cores=pod.granted_cores,
-        shared_cores=pod.shared_cores,
         cores=held(pod),
         bought=number(pod.cores),
         price=number(pod.price),

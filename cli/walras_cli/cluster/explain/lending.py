@@ -39,7 +39,7 @@ class NodeBalance:
         node: Name of the node.
         price: Price of a core on the node, relative to the cluster's average.
         entitled: Cores that its share is worth.
-        bought: Cores that it bought, before rounding.
+        bought: Cores that it bought.
         spend: Part of its budget that it spends on the node.
         lent: Cores of its share that others have; negative if it has cores of their shares.
         partners: Users to whom it lends, or from whom it borrows, in proportion.
@@ -78,19 +78,20 @@ def balances(facts: Facts, users: Collection[str]) -> tuple[NodeBalance, ...]:
     if facts.market is None or not mine or not facts.all_entitlements:
         return ()
     for sold in facts.market.status.prices:
+        sale = float(sold.cores)
         here = {user: each.get(sold.node, _NOTHING) for user, each in purchases.items()}
         if any(
             each is _NOTHING and facts.entitlements[user].status.other_nodes
             for user, each in here.items()
         ):
             continue
-        lent = {user: share * sold.cores - here[user].cores for user, share in shares.items()}
+        lent = {user: share * sale - here[user].cores for user, share in shares.items()}
         own = sum(lent[user] for user in users if user in lent)
         found.append(
             NodeBalance(
                 node=sold.node,
                 price=float(sold.price),
-                entitled=mine * sold.cores,
+                entitled=mine * sale,
                 bought=sum(here[user].cores for user in users),
                 spend=sum(here[user].spend for user in users),
                 lent=own,
@@ -129,7 +130,7 @@ def partners_of_each(
         if entitlement.status.other_nodes:
             listed &= np.isin(list(row), list(purchases[user]))
     share = np.array([shares[user] for user in users])
-    lent = np.outer([each.cores for each in sold], share) - cores
+    lent = np.outer([float(each.cores) for each in sold], share) - cores
     lent = lent[listed]
     return {
         name: _partners_of(lent, users, np.array([user in members for user in users]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from walras.resources.cluster import quantity
@@ -45,14 +44,14 @@ class Supply:
         cpus: CPUs that the kubelet lets pods use.
         cores: Number of cores in these CPUs, or of threads if the Market sells threads.
         reserved: Number of cores that the Market keeps back.
-        unmanaged: Number of cores that pods outside the market have requested, rounded up.
+        unmanaged: Number of cores that pods outside the market have requested.
         others: Pods outside the market, the largest request first.
     """
 
     cpus: float | None
     cores: float | None
     reserved: int
-    unmanaged: int | None
+    unmanaged: float | None
     others: tuple[Other, ...]
 
 
@@ -126,7 +125,7 @@ def _supply(facts: Facts, name: str, pods: Sequence[Pod] | None) -> Supply:
         cpus=cpus,
         cores=None if cpus is None else cpus * each,
         reserved=policy.get("reservedCores", CoresPolicy().reserved_cores),
-        unmanaged=None if pods is None else ceil(sum(pod.cpus for pod in others) * each),
+        unmanaged=None if pods is None else round(each * sum(pod.cpus for pod in others), 3),
         others=others,
     )
 

@@ -10,7 +10,7 @@ from rich.text import Text
 from walras.plan import format_bytes
 from walras_cli.cluster.notes import EPOCHS
 from walras_cli.cluster.top.tables import STYLE, cores, memory, state
-from walras_cli.output import decimal
+from walras_cli.output import decimal, own_and_shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -41,9 +41,6 @@ MOST = 10
 
 SMALLEST_CHANGE = 0.005
 """Part of a budget that counts as no change, half of what is printed."""
-
-SMALLEST_CREDIT = 0.05
-"""Core-seconds of the smallest rounding credit that is printed, half of its last digit."""
 
 COUNTED = {
     "cpuTime": "CPU time",
@@ -176,11 +173,10 @@ def _pods(pods: Sequence[PodReason]) -> Table:
     for head in ("CPUs", "state"):
         table.add_column(head, no_wrap=True)
     for pod in pods:
-        shared = f" of {pod.shared_cores} shared" if pod.shared_cores else ""
         table.add_row(
             pod.name,
             pod.node or "-",
-            cores(pod.cores) + shared,
+            own_and_shared(pod.cores),
             decimal(pod.bought),
             decimal(pod.price, 3),
             decimal(pod.spend),
@@ -344,17 +340,8 @@ def _cores(row: UserRow) -> str:
     used = "" if row.cores.used is None else f", uses {cores(row.cores.used)}"
     return (
         f"entitled to {cores(row.cores.entitled)}, its budget; bought "
-        f"{cores(row.cores.allocated)}, holds {cores(row.cores.held)}{used}{_rounding(row)}"
+        f"{cores(row.cores.allocated)}, holds {cores(row.cores.held)}{used}"
     )
-
-
-def _rounding(row: UserRow) -> str:
-    credit = row.cores.rounding_credit or 0.0
-    if abs(credit) < SMALLEST_CREDIT:
-        return ""
-    if credit > 0:
-        return f"; rounding has taken {credit:.1f} core-seconds, and gives them back"
-    return f"; rounding has given it {-credit:.1f} core-seconds, and takes them back"
 
 
 def _memory(row: UserRow) -> str:
@@ -522,7 +509,7 @@ def _supply(supply: Supply) -> str:
     if supply.cpus is None:
         return "unknown"
     least = "" if supply.cores == supply.cpus else f" ({cores(supply.cores)} physical cores)"
-    left = "?" if supply.unmanaged is None else str(supply.unmanaged)
+    left = "?" if supply.unmanaged is None else cores(supply.unmanaged)
     return (
         f"{cores(supply.cpus)} CPUs{least} for pods, less {supply.reserved} that the Market "
         f"reserves and {left} for pods outside the market"

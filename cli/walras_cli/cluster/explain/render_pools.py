@@ -64,7 +64,7 @@ def _table(pools: Sequence[PoolExplanation]) -> Table:
             each.name,
             str(each.nodes),
             "-" if each.recommended_nodes is None else str(each.recommended_nodes),
-            str(each.cores),
+            f"{each.cores:.12g}",
             decimal(each.price or None, 3),
             decimal(each.core_value, 3),
             "-" if each.one_more is None else _percent(each.one_more.progress, sign=True),

@@ -36,7 +36,7 @@ class CoreHours:
 
     Attributes:
         entitled: Amount to which it was entitled.
-        bought: Amount that it bought in the market, before rounding.
+        bought: Amount that it bought in the market.
         held: Amount that its jobs held.
         used: Amount that its pods used, if the cluster measures it.
         lent: Amount to which it was entitled and that it did not buy.

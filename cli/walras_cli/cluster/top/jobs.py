@@ -22,16 +22,12 @@ class PodRow:
         name: Name of the pod.
         node: Node that it runs on.
         state: State of its grant: Granted, Enforced, Failed, Refused or Waiting.
-        granted_cores: Number of exclusive cores; 0 if it shares cores.
-        shared_cores: Number of cores that it shares with other pods.
-        cores: Cores that it has; a real number if it shares.
+        cores: Cores that it holds; whole cores are its own, the rest is a part of shared ones.
     """
 
     name: str
     node: str | None
     state: str
-    granted_cores: int | None
-    shared_cores: int | None
     cores: float | None
 
 
@@ -46,8 +42,8 @@ class JobRow:
         pods: Number of active pods.
         granted: Number of these pods that have a grant.
         enforced: Number of these pods whose grant is enforced.
-        cores: Cores that the market allocated to all its pods, before rounding.
-        held: Cores that the pods hold after rounding.
+        cores: Cores that the market allocated to all its pods.
+        held: Cores that the pods hold.
         used: Cores that the pods use.
         memory: Memory granted to its pods, in bytes.
         memory_used: Memory that its pods use, in bytes.
@@ -130,16 +126,11 @@ def _held(status: MarketJobStatus) -> float | None:
 
 
 def _pod(pod: PodOutcome) -> PodRow:
-    return PodRow(pod.name, pod.node, pod.state, pod.granted_cores, pod.shared_cores, held(pod))
+    return PodRow(pod.name, pod.node, pod.state, held(pod))
 
 
 def per_pod(pods: Iterable[PodRow]) -> str:
-    """Return what a job's pods have, shortly: 4, 3-5, or 0.40 of 2 where they share."""
-    own = sorted({pod.granted_cores for pod in pods if pod.granted_cores})
-    if own:
-        return str(own[0]) if len(own) == 1 else f"{own[0]}-{own[-1]}"
-    shared = [pod for pod in pods if pod.shared_cores and pod.cores is not None]
-    if not shared:
-        return "-"
-    least = min(shared, key=lambda pod: pod.cores or 0.0)
-    return f"{least.cores:.2f} of {least.shared_cores}"
+    """Return what a job's pods hold, shortly: 4, 0.333, or 2.333-5."""
+    found = sorted({pod.cores for pod in pods if pod.cores})
+    ends = dict.fromkeys(f"{each:.3f}".rstrip("0").rstrip(".") for each in (found[:1] + found[-1:]))
+    return "-".join(ends) or "-"

@@ -39,7 +39,7 @@ class NodeRow:
     """
 
     name: str
-    cores: int | None
+    cores: float | None
     sold: float | None
     pods: int
     used: float | None
@@ -86,7 +86,7 @@ def node_row(facts: Facts, name: str, sells: NodePrice | None) -> NodeRow:
     agent, message = agent_of(facts, name)
     return NodeRow(
         name=name,
-        cores=None if sells is None else sells.cores,
+        cores=None if sells is None else float(sells.cores),
         sold=None if allocation is None else float(_sum(grants, "cores")),
         pods=len(grants),
         used=used,

@@ -92,7 +92,7 @@ JOBS: tuple[Column[JobRow], ...] = (
 )
 
 NODES: tuple[Column[NodeRow], ...] = (
-    Column("cores\nfor sale", lambda row: "-" if row.cores is None else str(row.cores)),
+    Column("cores\nfor sale", lambda row: "-" if row.cores is None else f"{row.cores:.12g}"),
     Column("\nsold", lambda row: cores(row.sold)),
     Column("\nused", lambda row: cores(row.used)),
     Column("memory\ngranted", lambda row: memory(row.memory)),

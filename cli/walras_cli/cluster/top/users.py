@@ -28,18 +28,15 @@ class UserCores:
 
     Attributes:
         entitled: Cores that its share of the cluster is worth, with its core credits.
-        allocated: Cores that its jobs bought, before rounding.
-        held: Cores that its jobs hold after rounding.
+        allocated: Cores that its jobs buy.
+        held: Cores that its jobs hold.
         used: Cores that pods of its jobs use.
-        rounding_credit: Core-seconds that rounding has taken, and gives back; negative if it has
-            given them, and takes them back.
     """
 
     entitled: float | None = None
     allocated: float | None = None
     held: float | None = None
     used: float | None = None
-    rounding_credit: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,15 +215,7 @@ def _state(entry: ApiObject[EntitlementStatus]) -> ConditionSummary:
 def _cores(status: EntitlementStatus, below: Sequence[UserRow], used: float | None) -> UserCores:
     own = [] if status.cores is None else [status.cores]
     parts = [
-        *(
-            UserCores(
-                float(x.entitled),
-                float(x.allocated),
-                float(x.held),
-                rounding_credit=number(x.rounding_credit),
-            )
-            for x in own
-        ),
+        *(UserCores(float(x.entitled), float(x.allocated), float(x.held)) for x in own),
         *(row.cores for row in below),
     ]
     return UserCores(
@@ -234,7 +223,6 @@ def _cores(status: EntitlementStatus, below: Sequence[UserRow], used: float | No
         total(each.allocated for each in parts),
         total(each.held for each in parts),
         total([used, *(each.used for each in parts)]),
-        total(each.rounding_credit for each in parts),
     )
 
 

@@ -490,9 +490,8 @@ export interface components {
          *         name: Name of the pod.
          *         node: Its node; null while it has none.
          *         state: State of its grant.
-         *         held_cores: Cores that it holds.
-         *         shared_cores: Cores that it shares with others; null if it shares none.
-         *         bought: Cores that it bought, before rounding.
+         *         held_cores: Cores that it holds; whole cores are its own, the rest is a part of shared ones.
+         *         bought: Cores that it bought.
          *         price: Price of a core on its node.
          *         spend: Part of its Entitlement's budget that it spends.
          *         speedup: Predicted speedup.
@@ -511,8 +510,6 @@ export interface components {
             state: string;
             /** Heldcores */
             heldCores: number | null;
-            /** Sharedcores */
-            sharedCores: number | null;
             /** Bought */
             bought: number | null;
             /** Price */
@@ -784,7 +781,7 @@ export interface components {
          *         cpus: CPUs that the kubelet lets pods use.
          *         cores: These in the unit that is sold.
          *         reserved: Cores that the Market keeps back.
-         *         unmanaged: Cores that pods outside the market requested, rounded up.
+         *         unmanaged: Cores that pods outside the market requested.
          *         others: These pods, the largest request first.
          */
         NodeSupply: {
@@ -1148,8 +1145,6 @@ export interface components {
             lent: number | null;
             /** Borrowed */
             borrowed: number | null;
-            /** Owed */
-            owed: number | null;
             /** Memoryentitled */
             memoryEntitled: number | null;
             /** Memorygranted */
@@ -1213,8 +1208,6 @@ export interface components {
             lent: number | null;
             /** Borrowed */
             borrowed: number | null;
-            /** Owed */
-            owed: number | null;
             /** Memoryentitled */
             memoryEntitled: number | null;
             /** Memorygranted */

@@ -27,7 +27,7 @@ export function userFigures(): Column<User>[] {
   return [
     figure("shares", "Shares", text.whole, "Weight among the entitlements of the same parent"),
     figure("entitled", "Entitled", text.exactCores, "Cores that the entitlement is worth"),
-    figure("bought", "Bought", text.exactCores, "Cores that the market assigned, before rounding"),
+    figure("bought", "Bought", text.exactCores, "Cores that it bought in the market"),
     figure("held", "Held", text.exactCores, "Cores that its jobs hold, in whole cores and parts"),
     figure("used", "Used", text.exactCores, "Cores that its jobs keep busy, as measured"),
     figure("lent", "Lent", text.exactCores, "Cores of its part that others have"),
@@ -110,7 +110,7 @@ export function jobColumns(): Column<JobRow>[] {
       cell: (row) => (row.node ? <Name of={row.node} /> : <span class="muted">–</span>),
     },
     figure("pods", "Pods", text.whole),
-    figure("bought", "Bought", text.exactCores, "Cores that the market assigned, before rounding"),
+    figure("bought", "Bought", text.exactCores, "Cores that it bought in the market"),
     figure("held", "Held", text.exactCores, "Cores that its pods hold"),
     figure("used", "Used", text.exactCores, "Cores that its pods keep busy, as measured"),
     figure("speedup", "Speedup", text.speedup, "Predicted, against one core"),

@@ -246,13 +246,6 @@ function Tree({ users }: { users: User[] }) {
       }),
     ),
     {
-      key: "owed",
-      title: "Owed",
-      numeric: true,
-      about: "Core-seconds that rounding has taken, which it gives back later",
-      cell: ({ user }) => text.signed(user.owed, 0),
-    },
-    {
       key: "state",
       title: "State",
       cell: ({ user }) => <State of={user.state} title={user.message} />,

@@ -113,7 +113,7 @@ function Page({ node, unit }: { node: NodeDetail; unit: "core" | "thread" }) {
         <Grants node={node} known={known} onChoose={setChosen} />
       </Card>
       <div class="columns columns-three">
-        <Card title="Shared pools" about="CPUs that jobs of less than a core share, by weight.">
+        <Card title="Shared pools" about="CPUs that pods share: what they hold beyond whole cores is a part of these.">
           <Pools node={node} known={known} />
         </Card>
         <Card title="Moved last">
@@ -267,7 +267,7 @@ function Grants({
 
 function Pools({ node, known }: { node: NodeDetail; known: Map<string, Mark> }) {
   if (node.pools.length === 0)
-    return <Empty>No job of this node has less than a whole core.</Empty>;
+    return <Empty>No pod of this node shares a core.</Empty>;
   return (
     <ul class="pools">
       {node.pools.map((pool) => (

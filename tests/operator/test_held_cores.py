@@ -1,0 +1,125 @@
+"""What pods hold, as statuses tell it: to the next leader, of earlier versions, of whole cores."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from walras.resources.market import MarketSize
+from walras_operator.deadlines.progress import read_progress
+from walras_operator.decision import decide
+from walras_operator.last_decision import carried
+from worlds import condition, entitlement, grants, job, market, node, outcome, pod, status, world
+
+if TYPE_CHECKING:
+    from walras_operator.world import World
+
+OLD_POD = {"grantedCores": 0, "sharedCores": 3, "weight": 10000}
+
+
+def three_users(**rules: Any) -> World:
+    """A node of eight cores, and three users with a job each."""
+    names = ("ada", "bob", "eve")
+    return world(
+        market(cores=rules),
+        node(cpu="8"),
+        *map(entitlement, names),
+        *(job(name, name) for name in names),
+        *(pod(f"{name}-0", name, cpu="0") for name in names),
+    )
+
+
+def test_a_new_leader_knows_exactly_what_pods_hold() -> None:
+    before = three_users()
+    first = decide(before)
+    held = grants(first)["n1"]
+    assert sorted(held.values()) == ["2.666", "2.667", "2.667"]
+    after = outcome(before, first)
+    assert carried(replace(after, carried=None)).held == first.carried.held
+    for name in ("ada", "bob", "eve"):
+        (told,) = status(first, "MarketJob", name, "lab")["pods"]
+        assert told["heldCores"] == held[f"{name}-0"]
+
+
+def earlier(known: World) -> World:
+    """Return a world whose statuses an operator wrote that rounded to whole cores."""
+    objects, jobs, users = known.objects, [], []
+    for each in objects.jobs:
+        told: dict[str, Any] = dict(each.status or {})
+        pods = [{**one, **OLD_POD} for one in told["pods"]]
+        for one in pods:
+            del one["heldCores"]
+        jobs.append(each.model_copy(update={"status": {**told, "pods": pods}}))
+    for user in objects.entitlements:
+        told = dict(user.status or {})
+        cores = {**told["cores"], "roundingCredit": "12.5"}
+        users.append(user.model_copy(update={"status": {**told, "cores": cores}}))
+    (rules,) = known.markets
+    told = dict(rules.status or {})
+    prices = [{**each, "cores": int(each["cores"])} for each in told["prices"]]
+    size = {**told["size"], "cores": int(told["size"]["cores"])}
+    rules = rules.model_copy(update={"status": {**told, "prices": prices, "size": size}})
+    return replace(
+        known,
+        carried=None,
+        markets=[rules],
+        objects=replace(objects, jobs=jobs, entitlements=users),
+    )
+
+
+def test_statuses_of_an_earlier_version_say_nothing_of_what_is_held_and_are_replaced() -> None:
+    before = three_users()
+    first = decide(before)
+    old = earlier(outcome(before, first))
+    assert carried(old).held == {}
+    decision = decide(old)
+    assert decision.carried.held == first.carried.held
+    for name in ("ada", "bob", "eve"):
+        (told,) = status(decision, "MarketJob", name, "lab")["pods"]
+        assert "heldCores" in told
+        assert not OLD_POD.keys() & told.keys()
+        assert "roundingCredit" not in status(decision, "Entitlement", name)["cores"]
+    assert MarketSize.read((old.markets[0].status or {})["size"]).cores == "8"
+
+
+@pytest.mark.parametrize("stored", [2, "2", "2.125"])
+def test_reservations_of_an_earlier_version_stay(stored: int | str) -> None:
+    progress = read_progress({"podUID": "u", "pod": "p", "work": "0", "reservedCores": stored})
+    assert progress is not None
+    assert progress.reserved == float(stored)
+
+
+@pytest.mark.parametrize(
+    ("everybody", "ada", "held"),
+    [(False, True, ("1", "2")), (True, False, ("2", "1")), (True, None, ("1", "1"))],
+)
+def test_jobs_that_share_no_core_hold_whole_ones_at_their_own_expense(
+    *, everybody: bool, ada: bool | None, held: tuple[str, str]
+) -> None:
+    """Each of two users buys 1.5 of three cores; the other has the half that one loses."""
+    said: dict[str, Any] = {} if ada is None else {"wholeCores": ada}
+    decision = decide(
+        world(
+            market(cores={"wholeCores": everybody}),
+            node(cpu="3"),
+            *map(entitlement, ("ada", "bob")),
+            *(job("ada", "ada", **said), job("bob", "bob")),
+            *(pod(f"{name}-0", name, cpu="0") for name in ("ada", "bob")),
+        )
+    )
+    assert grants(decision)["n1"] == dict(zip(("ada-0", "bob-0"), held, strict=True))
+
+
+def test_a_job_that_shares_although_it_is_not_to_is_told_the_way_out() -> None:
+    users = [entitlement("ada"), entitlement("bob", shares=3)]
+    jobs = [job("ada", "ada", wholeCores=True), job("bob", "bob")]
+    pods = [pod(f"{name}-0", name, cpu="0") for name in ("ada", "bob")]
+    decision = decide(world(market(), node(cpu="2"), *users, *jobs, *pods))
+    state, reason, message = condition(decision, "MarketJob", "ada", "lab", type_="WholeCores")[:3]
+    assert (state, reason) == ("False", "LessThanOneCore")
+    assert "Pod ada-0 holds 0.5 cores of n1" in message
+    assert "raise its work, or the shares of its entitlement" in message
+    kept = status(decision, "MarketJob", "bob", "lab")
+    assert "WholeCores" not in {each["type"] for each in kept["conditions"]}
