@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from walras.snapshot import WITHOUT_FLOORS
 
 if TYPE_CHECKING:
-    from walras.plan import BidOutcome, Grant
+    from walras.plan import BidOutcome, Grant, UserOutcome
     from walras.snapshot import CoreMechanism, Job
 
 VISIBLE = 0.005
@@ -59,6 +59,14 @@ def explain_node_limit(grant: Grant, most: int | None) -> str | None:
         f"{grant.entitlement} does not bid on {grant.node}, since its maxNodes lets it bid on "
         f"{most} at once"
     )
+
+
+def explain_shortfall(user: UserOutcome) -> list[str]:
+    """Return whose requests leave a user below its entitlement; empty if it is not below."""
+    return [
+        f"requests of {each.user} keep {each.cores:.2f} cores of {each.node} beyond its share"
+        for each in user.short_of
+    ]
 
 
 def explain_bid(bid: BidOutcome) -> str:

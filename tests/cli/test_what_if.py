@@ -283,3 +283,17 @@ def test_what_a_job_cannot_use_is_promised_to_another(tmp_path: Path) -> None:
     assert all(bids[name]["prolific"] and bids[name]["charge"] for name in ("dedup", "x264"))
     cores = {each["name"]: each["held"] for each in found["jobs"]}
     assert (cores["dedup"], cores["x264"]) == (2, 8)
+
+
+def test_who_is_short_is_told_by_whom(tmp_path: Path) -> None:
+    documents = list(yaml.safe_load_all(CLUSTER.read_text()))
+    items = [item for each in documents for item in each.get("items", [each])]
+    for item in items:
+        if item["kind"] == "Pod" and item["metadata"]["namespace"] == "bob":
+            (container,) = item["spec"]["containers"]
+            container["resources"]["requests"]["cpu"] = "9"
+    file = tmp_path / "greedy.yaml"
+    file.write_text(yaml.safe_dump_all(items))
+    found = json.loads(walras("what-if", "-f", str(file), "-o", "json").stdout)
+    (note,) = (each for each in found["notes"] if each.startswith("Entitlement alice: "))
+    assert "less done than by its share: requests of bob keep 4.00 cores of node-1" in note

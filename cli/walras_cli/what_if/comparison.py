@@ -10,6 +10,7 @@ import click
 
 from walras.auctions import PricingError
 from walras.clearing import clear
+from walras.explain import explain_shortfall
 from walras.node_pools import node_pools
 from walras.plan_quality import PlanQuality, evaluate_plan
 from walras.resources.assembly import policy_of, pool_prices_of
@@ -139,7 +140,7 @@ class Comparison:
         cleared = clear_by(source.then, policies, anew=anew)
         shifts = sensitivity(source.then.snapshot, policies[0]) if options.sensitivity else ()
         pools = _pools(source.then, cleared[0].plan, policies) if options.node_pools else ()
-        notes = (*source.then.notes, *_deadlines(cleared[0].plan))
+        notes = (*source.then.notes, *_deadlines(cleared[0].plan), *_short(cleared[0].plan))
         return cls(tuple(cleared), notes, before, shifts, pools)
 
     def document(self) -> dict[str, Any]:
@@ -165,6 +166,15 @@ def _pools(
     reports = PoolAverages({}).after(found, 0.0).reports()
     rules = situation.rules.node_pools.model_dump(mode="json", by_alias=True)
     return explain_pools(reports.pools, plan.mechanism, rules)
+
+
+def _short(plan: Plan) -> Iterator[str]:
+    """Yield who holds less than its entitlement gives because of what others requested."""
+    for user in plan.users:
+        if user.short_of:
+            less = 1 - user.held_utility / user.entitlement_utility
+            causes = "; ".join(explain_shortfall(user))
+            yield f"Entitlement {user.name}: gets {less:.1%} less done than by its share: {causes}"
 
 
 def _deadlines(plan: Plan) -> Iterator[str]:

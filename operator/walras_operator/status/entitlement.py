@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from walras.explain import explain_shortfall
 from walras.resources.assembly import policy_of
 from walras.resources.entitlement import (
     MOST_LOANS,
@@ -227,10 +228,6 @@ def _entitled(user: UserOutcome) -> ConditionState:
         if requests:
             return holds("RequestsAboveBudget", requests)
         return holds("AtEntitlement", "its cores give its jobs at least the utility of its share")
-    causes = [
-        f"requests of {each.user} keep {each.cores:.2f} cores of {each.node} beyond its share"
-        for each in user.short_of
-    ]
     trade, moved = user.cores - user.entitled_cores, user.held_cores - user.cores
     message = (
         f"its jobs have a utility of {user.held_utility:.3g}, and its share of every node would "
@@ -238,7 +235,7 @@ def _entitled(user: UserOutcome) -> ConditionState:
         f"and holds {user.held_cores:.2f} (trade: {trade:+.2f}, minimums and "
         f"hysteresis: {moved:+.2f})"
     )
-    more = [each for each in (summarize(causes), requests) if each]
+    more = [each for each in (summarize(explain_shortfall(user)), requests) if each]
     return fails(Problem("BelowEntitlement", "; ".join([message, *more])))
 
 
