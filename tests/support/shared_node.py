@@ -100,11 +100,11 @@ def job(team: str, program: str, work: str = "1") -> Document:
 def values(node: Node) -> dict[str, Any]:
     """Return values of the chart for one node that has no network for pods.
 
-    Walras itself requests no CPU, since what it requests is off the market,
-    and there may be but two. One core always stays shared: where there are more than two, let it be
-    the reserve.
+    Walras itself requests no CPU, since what it requests is off the market, and there may be but
+    two. One core always stays shared: where there are more than two, let it be the reserve.
+    Programs of a core and more share none, so that it can be seen whose a CPU is.
     """
-    cores = {"reservedCores": int(CPUS > 2)}
+    cores = {"reservedCores": int(CPUS > 2), "wholeCores": True}
     nothing = {"requests": {"cpu": "0", "memory": "32Mi"}}
     return {
         "image": {"registry": "localhost"},
