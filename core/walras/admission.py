@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from walras.plan import Refusal
@@ -23,6 +25,10 @@ It is a thousandth of a core in a billion, so nobody misses it. Nested entitleme
 beside siblings with many would have less, down to 0: then no mechanism could price a budget, and
 the whole market would stop.
 """
+
+
+NO_TILTS: Mapping[str, float] = MappingProxyType({})
+"""Tilts of entitlements that owe nothing."""
 
 
 class EntitlementError(ValueError):
@@ -107,7 +113,12 @@ def leaves_of(entitlements: Sequence[Entitlement]) -> list[str]:
 
 
 def divide_by_shares(
-    entitlements: Iterable[Entitlement], active: Iterable[str], *, of_memory: bool = False
+    entitlements: Iterable[Entitlement],
+    active: Iterable[str],
+    *,
+    of_memory: bool = False,
+    tilts: Mapping[str, float] = NO_TILTS,
+    most: float = 0.0,
 ) -> dict[str, float]:
     """Return the part of the cluster of each active entitlement; the parts sum to 1.
 
@@ -119,6 +130,9 @@ def divide_by_shares(
         entitlements: Entitlements of the tree.
         active: Names of the entitlements that take part.
         of_memory: Whether shares of memory count, for entitlements that have them.
+        tilts: By how much each entitlement's part differs from that by shares, from -1 to 1, as
+            `walras.account` explains; 0 where absent.
+        most: Largest part (beta) of what it has by shares that this costs an entitlement, below 1.
     """
     by_name = {each.name: each for each in entitlements}
     present = set(active)
@@ -133,16 +147,22 @@ def divide_by_shares(
         if each.name in on_active_path:
             children[each.parent].append(each)
     parts: dict[str, float] = {}
-    pending: list[tuple[str | None, float]] = [(None, 1.0)]
+    pending: list[tuple[str | None, float, float]] = [(None, 1.0, 1.0)]
     while pending:
-        parent, part = pending.pop()
+        parent, part, factor = pending.pop()
+        # A parent that has paid its debts has children that pay none.
+        left = min(max(1 - most, (1 - most) / factor), 1.0)
         claims = [_claim(child, of_memory=of_memory) for child in children[parent]]
-        total = sum(claims)
-        for child, claim in zip(children[parent], claims, strict=True):
-            mine = part * (claim / total)
+        tilted = [
+            claim * left ** (-tilts.get(child.name, 0.0) / 2)
+            for child, claim in zip(children[parent], claims, strict=True)
+        ]
+        by_shares, total = sum(claims), math.fsum(tilted)
+        for child, claim, mine in zip(children[parent], claims, tilted, strict=True):
             if child.name in present:
-                parts[child.name] = mine
-            pending.append((child.name, mine))
+                parts[child.name] = part * (mine / total)
+            relative = (mine / total) / (claim / by_shares)
+            pending.append((child.name, part * (mine / total), factor * relative))
     return _raised({name: parts[name] for name in by_name if name in parts})
 
 

@@ -1,52 +1,38 @@
-"""Budgets of users in a decision: by shares, and by core credits if the policy keeps them."""
+"""Budgets of users in a decision: by shares, and by what users owe each other."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from walras.admission import divide_by_shares, leaves_of
-from walras.core_credits import NO_CORE_CREDIT, budgets_with_credits
+from walras.account import tilts
+from walras.admission import divide_by_shares
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable
 
-    from walras.core_credits import CoreCredit
     from walras.snapshot import CoreMechanism, Policy, Snapshot
 
 MARKETS: frozenset[CoreMechanism] = frozenset(
     {"AmdahlBidding", "BestResponse", "PriceAnticipating"}
 )
-"""Mechanisms in which users pay for cores out of budgets, so that credits can change them."""
+"""Mechanisms in which users pay for cores out of budgets, so that these can pay back debts."""
 
 
-def keeps_core_credits(policy: Policy) -> bool:
-    """Return whether a policy keeps core credits."""
+def repays_debts(policy: Policy) -> bool:
+    """Return whether budgets under a policy pay back what users owe each other."""
     return policy.core_half_life > 0 and policy.cores in MARKETS
 
 
-def parts_with_credits(
-    snapshot: Snapshot, policy: Policy, bare: Mapping[str, float]
-) -> dict[str, float]:
-    """Return the parts of the cluster of users with jobs, with their credits if these are kept.
+def budgets(snapshot: Snapshot, policy: Policy, active: Iterable[str]) -> dict[str, float]:
+    """Return the part of the cluster that the budget of each user is worth; they sum to 1.
 
     Args:
-        snapshot: Snapshot with the credits at this moment.
-        policy: Policy with the parameters of credits.
-        bare: Part by shares of each user with jobs; they sum to 1.
+        snapshot: Snapshot with the account at this moment.
+        policy: Policy that says how far debts change budgets.
+        active: Names of the users with jobs.
     """
-    if not keeps_core_credits(policy):
-        return dict(bare)
-    bounded = bounded_credits(snapshot, policy)
-    levels = {name: each.level(policy.core_half_life) for name, each in bounded.items()}
-    return budgets_with_credits(bare, levels, policy.most_credit)
-
-
-def bounded_credits(snapshot: Snapshot, policy: Policy) -> dict[str, CoreCredit]:
-    """Return the credits of all entitlements without children, within their limits now."""
-    leaves = leaves_of(snapshot.entitlements)
+    if not repays_debts(policy):
+        return divide_by_shares(snapshot.entitlements, active)
     cores = sum(node.cores for node in snapshot.nodes)
-    known = {name: snapshot.core_credits.get(name, NO_CORE_CREDIT) for name in leaves}
-    return {
-        name: known[name]._replace(entitled=part * cores).bounded(policy.core_half_life)
-        for name, part in divide_by_shares(snapshot.entitlements, leaves).items()
-    }
+    changed = tilts(snapshot.account, snapshot.entitlements, cores, policy)
+    return divide_by_shares(snapshot.entitlements, active, tilts=changed, most=policy.most_credit)

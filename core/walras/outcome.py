@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from walras import metrics
+from walras.account import lending, repayment, taken_over, transferred
+from walras.admission import divide_by_shares, leaves_of
 from walras.auctions import bid_outcomes
-from walras.budgets import bounded_credits, keeps_core_credits
-from walras.core_credits import lending
+from walras.balances import Balance, whole_rates
+from walras.budgets import repays_debts
 from walras.explain import Terms, explain, explain_bid, explain_node_limit
 from walras.holdings import THOUSANDTH
 from walras.plan import Grant, NodeOutcome, Plan, Shortfall, UserOutcome
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 
     from walras._arrays import Bools, Floats, Integers
     from walras.colocation import Placed
-    from walras.core_credits import CoreCredit
     from walras.hysteresis import HysteresisResult
     from walras.memory import MemoryDivision
     from walras.plan import BidOutcome
@@ -92,7 +93,7 @@ def explained_plan(
         memory=memory.users,
         ledger=memory.ledger,
         quantum=memory.quantum,
-        core_credits=_core_credits_from_now(snapshot, policy, sale, bought),
+        account=_account_from_now(snapshot, policy, sale, divided, bought),
     )
 
 
@@ -243,23 +244,49 @@ def _nodes(snapshot: Snapshot, sale: Sale, divided: Divided) -> tuple[NodeOutcom
     )
 
 
-def _core_credits_from_now(
-    snapshot: Snapshot, policy: Policy, sale: Sale, buys: _Bought
-) -> dict[str, CoreCredit]:
-    """Return the core credits of entitlements without children, with what they lend from now on."""
-    if not keeps_core_credits(policy):
-        return {}
-    market, bounded = sale.market, bounded_credits(snapshot, policy)
-    paid, bought = market.sum_by_user(buys.spend), market.sum_by_user(buys.cores)
-    rows = {name: row for row, name in enumerate(bounded)}
-    here = np.array([rows[name] for name in sale.parts], np.int64)
-    pays, holds, factors = np.zeros(len(rows)), np.zeros(len(rows)), np.ones(len(rows))
-    total = float(paid.sum())
-    pays[here], holds[here] = paid * (bought.sum() / total if total > 0 else 0.0), bought
-    factors[here] = market.budgets / (
-        np.array(list(sale.by_shares.values())) * market.budgets.sum()
-    )
-    entitled = np.array([each.entitled for each in bounded.values()])
-    rates = lending(entitled, pays, holds).tolist()
-    known = zip(bounded.items(), rates, factors.tolist(), strict=True)
-    return {name: each._replace(rate=rate, factor=factor) for (name, each), rate, factor in known}
+def _account_from_now(
+    snapshot: Snapshot, policy: Policy, sale: Sale, divided: Divided, buys: _Bought
+) -> dict[str, Balance]:
+    """Return the balances of entitlements without children, with what they lend from now on."""
+    known = taken_over(snapshot.account, snapshot.entitlements, snapshot.account)
+    known = {name: each._replace(rate=0) for name, each in known.items()}
+    if not repays_debts(policy):
+        return known
+    leaves = sorted(leaves_of(snapshot.entitlements))
+    market, row_of = sale.market, {name: row for row, name in enumerate(leaves)}
+    here = np.array([row_of[name] for name in sale.parts], np.int64)
+
+    def of_all(users: Floats) -> Floats:
+        values = np.zeros(len(leaves))
+        values[here] = users
+        return values
+
+    parts = divide_by_shares(snapshot.entitlements, leaves)
+    cores = sum(node.cores for node in snapshot.nodes)
+    entitled = np.array([parts[name] * cores for name in leaves])
+    by_shares = np.array(list(sale.by_shares.values())) * market.budgets.sum()
+    spent, bought = market.sum_by_user(buys.spend), market.sum_by_user(buys.cores)
+    paid = np.minimum(spent, market.budgets)
+    if policy.lending:
+        total = float(paid.sum())
+        worth = paid * (bought.sum() / total if total > 0 else 0.0)
+        rates = lending(entitled, of_all(worth), of_all(bought))
+    else:
+        rates = of_all(repayment(by_shares, market.budgets, paid))
+    rates += of_all(transferred(_lost(sale, divided), np.maximum(spent - market.budgets, 0.0)))
+    factors = np.ones(len(leaves))
+    factors[here] = market.budgets / by_shares
+    rows = zip(leaves, whole_rates(rates), entitled.tolist(), factors.tolist(), strict=True)
+    return known | {
+        name: known[name]._replace(rate=rate, entitled=cores, factor=factor)
+        for name, rate, cores, factor in rows
+    }
+
+
+def _lost(sale: Sale, divided: Divided) -> Floats:
+    """Return the cores that each user lacks of its bare entitlement if that is felt, shape (n,)."""
+    market, held, most = sale.market, divided.settled.held, sale.bounds.most
+    holds = metrics.utilities_in_hardware(market, np.minimum(held, most))
+    short = holds < SHORT * metrics.utilities_in_hardware(market, divided.bare)
+    lacks = market.sum_by_user(np.maximum(divided.bare - held, 0.0))
+    return np.asarray(np.where(short, lacks, 0.0), np.float64)

@@ -10,7 +10,7 @@ from walras.snapshot import identity, title
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from walras.core_credits import CoreCredit
+    from walras.balances import Balance
     from walras.karma.ledger import Ledger
     from walras.karma.record import Account, SettledQuantum
     from walras.snapshot import JobKey
@@ -264,8 +264,7 @@ class Plan:
         memory_mechanism: Mechanism that divided memory; empty if memory was not divided.
         ledger: Karma's credits after this decision; the snapshot's if Karma does not decide.
         quantum: Quantum that Karma settled; None if Karma does not decide.
-        core_credits: Core credits of all entitlements without children, by name, for the next
-            snapshot; empty if none are kept.
+        account: What entitlements owe each other from now on, by name.
         deadlines: Outcome of each deadline whose work left is known.
     """
 
@@ -286,7 +285,7 @@ class Plan:
     memory: tuple[MemoryOutcome, ...] = ()
     ledger: Ledger | None = None
     quantum: SettledQuantum | None = field(default=None, compare=False, repr=False)
-    core_credits: Mapping[str, CoreCredit] = field(default_factory=dict, compare=False, repr=False)
+    account: Mapping[str, Balance] = field(default_factory=dict, compare=False, repr=False)
     deadlines: tuple[DeadlineOutcome, ...] = field(default=(), compare=False)
 
     def holdings(self) -> dict[JobKey, float]:

@@ -14,7 +14,7 @@ from walras.admission import divide_by_shares
 from walras.amdahl.market import AmdahlMarket
 from walras.auctions import hold_auctions
 from walras.bounds import bounds_of
-from walras.budgets import parts_with_credits
+from walras.budgets import budgets
 from walras.sale_units import sell_single_sockets, sell_whole_nodes
 from walras.snapshot import WITHOUT_FLOORS
 
@@ -33,7 +33,7 @@ class Sale(NamedTuple):
 
     Attributes:
         by_shares: Part of the cluster of each user by shares alone, by name.
-        parts: Part of the cluster of each user with its core credits, which is its budget.
+        parts: Part of the cluster that each user's budget is worth, which also depends on debts.
         market: Market whose servers are nodes.
         auctioned: Outcome of auctions; None if nothing is auctioned.
         units: Market of the units that are sold: whole nodes, or their sockets.
@@ -65,11 +65,12 @@ def open_sale(snapshot: Snapshot, policy: Policy, jobs: Sequence[Job]) -> Sale:
 
     Args:
         snapshot: Snapshot with the entitlements and the nodes.
-        policy: Mechanisms, and what credits change.
+        policy: Mechanisms, and how far debts change budgets.
         jobs: Jobs that are admitted and have a node, with the fractions that they bid with.
     """
-    by_shares = divide_by_shares(snapshot.entitlements, {job.entitlement for job in jobs})
-    parts = parts_with_credits(snapshot, policy, by_shares)
+    active = {job.entitlement for job in jobs}
+    by_shares = divide_by_shares(snapshot.entitlements, active)
+    parts = budgets(snapshot, policy, active)
     market = build_market(snapshot, jobs, parts)
     auctioned = None
     if "Auction" in {policy.cores, policy.memory} and jobs:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from walras.core_credits import CoreCredit
+    from walras.balances import Balance
     from walras.karma.ledger import Ledger
 
 CoreMechanism = Literal[
@@ -274,7 +274,7 @@ class Snapshot:
         earlier_demands: Bytes of memory that entitlements demanded earlier in the same quantum, by
             node and entitlement; they count until the quantum ends.
         frozen: Nodes that keep their division unless a job has come or gone.
-        core_credits: Core credits of entitlements at this moment, by name; empty if none is kept.
+        account: What entitlements owe each other at this moment, by name; nothing where absent.
     """
 
     entitlements: tuple[Entitlement, ...]
@@ -286,7 +286,7 @@ class Snapshot:
     matching: bool = True
     earlier_demands: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     frozen: frozenset[str] = frozenset()
-    core_credits: Mapping[str, CoreCredit] = field(default_factory=dict)
+    account: Mapping[str, Balance] = field(default_factory=dict)
 
     @property
     def selling(self) -> list[Node]:
@@ -308,9 +308,10 @@ class Policy:
             bring before cores move there; 0 to move them for any gain.
         least_part: Part, from 0 to 1, of the smaller of one core and its equal part of its user's
             entitlement on its node that every job has at least.
-        core_half_life: Seconds in which a core credit (`walras.core_credits`) halves; 0 to keep
-            none.
-        most_credit: Part of its budget that credits may cost a user (beta), below 1.
+        core_half_life: Seconds in which a balance of the account (`walras.account`) halves; 0 if no
+            debt arises, and none is paid back.
+        most_credit: Part of its budget that debts may cost a user (beta), below 1.
+        lending: Whether budgets that users without jobs leave to others count as lent.
         interference: Whether throughput lost beside others lowers the fractions that jobs bid with.
         guaranteed_fraction: Part of a user's memory share that others never borrow (Karma's alpha).
         fading: Part of the difference between its Karma credits and the mean that a user loses in a
@@ -328,6 +329,7 @@ class Policy:
     least_part: float = 0.25
     core_half_life: float = 0.0
     most_credit: float = 0.2
+    lending: bool = False
     interference: bool = True
     tolerance: float = 1e-6
     guaranteed_fraction: Fraction = Fraction(1, 2)

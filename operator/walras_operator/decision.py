@@ -27,6 +27,7 @@ from walras.resources.assembly import policy_of
 from walras.resources.contract import MARKET_NAME
 from walras.resources.kinds import Market, MarketSpec
 from walras.resources.market import LedgerReport
+from walras_operator.account import account_now, stored_account
 from walras_operator.allocations import allocate, with_counters, with_measurements, writes
 from walras_operator.colocating.placements import placements
 from walras_operator.conditions import ConditionState, Problem, fails
@@ -35,20 +36,15 @@ from walras_operator.deadlines.report import deadline_results
 from walras_operator.enforcement import enforced
 from walras_operator.job_outcomes import JobOutcomes
 from walras_operator.last_decision import (
-    account,
     carried,
-    core_credits,
+    core_account,
+    ledger_account,
     names_of_entitlements,
     status_of_market,
 )
 from walras_operator.measuring.measure import plan_measurements, with_results, without_measurements
-from walras_operator.quanta import (
-    StoredLedger,
-    current_quantum,
-    end_of,
-    part_names,
-    stored_ledger,
-)
+from walras_operator.parts import part_names
+from walras_operator.quanta import StoredLedger, current_quantum, end_of, stored_ledger
 from walras_operator.recording.runs import RecordedEnds, record_ends, runs_by_job
 from walras_operator.status.entitlement import EntitlementOutcomes
 from walras_operator.status.market import cleared, market_status, with_problem
@@ -70,14 +66,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import TypeVar
 
-    from walras.core_credits import CoreCredit
     from walras.plan import Grant, Plan
     from walras.resources.cluster import Pod
     from walras.resources.terms import Name
     from walras.snapshot import Snapshot
+    from walras_operator.account import StoredAccount
     from walras_operator.deadlines.follow import FollowedJob
     from walras_operator.quanta import CurrentQuantum
-    from walras_operator.world import Carried, Event, StatusWrite, World
+    from walras_operator.world import Account, Carried, Document, Event, StatusWrite, World
 
     _OfObject = TypeVar("_OfObject", StatusWrite, Event)
 
@@ -98,6 +94,7 @@ class _Cleared(NamedTuple):
         snapshot: Input of the market.
         plan: Outcome of the market.
         quantum: Karma quantum to which the plan belongs.
+        stored: The account that was stored before.
         followed: Jobs with deadlines, by namespace and name.
         problem: Why the Market's current rules could not be used; None if they were.
     """
@@ -107,21 +104,9 @@ class _Cleared(NamedTuple):
     snapshot: Snapshot
     plan: Plan
     quantum: CurrentQuantum
+    stored: Account
     followed: Mapping[Name, FollowedJob]
     problem: Problem | None
-
-    @property
-    def core_credits(self) -> dict[str, CoreCredit]:
-        """Core credits by name of the entitlement.
-
-        Those of entitlements that take no part, since they are invalid or have children, stay as
-        they are, apart from fading: nobody borrows what they lend.
-        """
-        idle = {
-            name: credit._replace(rate=0.0, factor=1.0)
-            for name, credit in self.snapshot.core_credits.items()
-        }
-        return {**idle, **self.plan.core_credits}
 
 
 def decide(world: World) -> Decision:
@@ -194,18 +179,23 @@ def _candidates(market: Market | None, before: Carried) -> Iterable[MarketSpec]:
 def _clear(
     world: World, before: Carried, rules: MarketSpec, problem: Problem | None
 ) -> _Cleared | Problem:
-    kept = account(world)
+    kept, stored = ledger_account(world), core_account(world)
     if isinstance(kept, Problem):
         return kept
+    if isinstance(stored, Problem):
+        return stored
     validated, turn = validate(world, rules), current_quantum(kept, before, rules, world.now)
     followed, names = follow(world, validated), names_of_entitlements(world)
+    snapshot = with_deadlines(validated.assembled.snapshot, followed, world.now)
+    taking_part = {each.name for each in snapshot.entitlements}
+    unusable = [name for name in names if name not in taking_part]
     snapshot = replace(
-        with_deadlines(validated.assembled.snapshot, followed, world.now),
+        snapshot,
         held=before.held,
         ledger=None if turn.ledger is None else turn.ledger.part_of(names),
         earlier_demands=turn.asked,
         matching=world.matching,
-        core_credits=core_credits(before, world.now, rules, names),
+        account=account_now(stored, world.now, rules, snapshot.entitlements, unusable),
     )
     try:
         plan = clear(snapshot, policy_of(rules))
@@ -217,7 +207,7 @@ def _clear(
         )
     except ValueError as error:
         return Problem("CannotClear", f"spec: mechanism {rules.cores.mechanism}: {error}")
-    return _Cleared(rules, validated, snapshot, plan, turn, followed, problem)
+    return _Cleared(rules, validated, snapshot, plan, turn, stored, followed, problem)
 
 
 def _carry_out(
@@ -240,12 +230,13 @@ def _carry_out(
     status = status_of_market(world)
     stored = _stored_ledger(world, found, status)
     ledger = None if stored is None else stored.report
-    settlement = _settlement(world, found, status, stored)
+    owed = stored_account(found.stored, found.plan.account, world.now, world.version)
+    settlement = _settlement(world, found, status, stored, owed)
     decision = Decision(
         nodes=writes(world, with_measurements(allocations, measuring.requests)),
         statuses=(),
         events=(),
-        carried=_carried_after(world, before, found),
+        carried=_carried_after(before, found),
         rules=rules,
         plan=plan,
         snapshot=found.snapshot,
@@ -261,7 +252,7 @@ def _carry_out(
     statuses = list(profile_statuses(world, measuring.profiles))
     credits_first = settlement is not None and market is not None and not placed.sent
     if market is not None and credits_first:
-        statuses.append(_market_update(world, market, found, ledger, status))
+        statuses.append(_market_update(world, market, found, ledger, owed.document, status))
     if settlement is None or credits_first:
         yield _with_statuses(world, decision, statuses)
         decision = replace(decision, nodes=(), profiles=(), jobs=(), settlement=None)
@@ -269,16 +260,16 @@ def _carry_out(
     runs = runs_by_job(known, rules, found.snapshot, allocations, outcomes)
     deadlines = deadline_results(known, found.followed, plan, allocations, enforcement)
     outcomes = replace(outcomes, runs=runs, deadlines=deadlines, kept_apart=placed.kept_apart)
-    entitlements = EntitlementOutcomes.of(validated, plan, found.core_credits)
+    entitlements = EntitlementOutcomes.of(validated, plan, found.plan.account)
     statuses += [
         *participant_statuses(world, outcomes, entitlements),
         *invalid_statuses(world),
         *unused_market_statuses(world),
     ]
     if market is not None and not credits_first:
-        statuses.append(_market_update(world, market, found, ledger, status))
-    elif market is None and plan.quantum is not None and ledger is not None:
-        statuses = [_with_ledger(each, ledger) for each in statuses]
+        statuses.append(_market_update(world, market, found, ledger, owed.document, status))
+    elif market is None:
+        statuses = [_with_balances(each, ledger, owed.document) for each in statuses]
     yield _with_statuses(world, replace(decision, placements=placed.sent), statuses)
 
 
@@ -292,7 +283,7 @@ def _grants_with_pods(found: _Cleared) -> Iterator[tuple[Grant, Pod]]:
         yield grant, pods[grant.namespace, grant.pod]
 
 
-def _carried_after(world: World, before: Carried, found: _Cleared) -> Carried:
+def _carried_after(before: Carried, found: _Cleared) -> Carried:
     """Return the state for the next decision."""
     plan = found.plan
     return replace(
@@ -301,8 +292,7 @@ def _carried_after(world: World, before: Carried, found: _Cleared) -> Carried:
         held=plan.holdings(),
         quantum=0 if plan.quantum is None else plan.quantum.number,
         asked=_asked(plan, found.rules),
-        core_credits=found.core_credits,
-        time=world.now,
+        account=found.stored,
     )
 
 
@@ -311,6 +301,7 @@ def _market_update(
     market: Market,
     found: _Cleared,
     ledger: LedgerReport | None,
+    owed: Document | None,
     before: Mapping[str, Any],
 ) -> StatusUpdate:
     """Return the new status of the Market that was cleared, beside the one last written."""
@@ -322,6 +313,7 @@ def _market_update(
         evaluate_plan(found.snapshot, found.plan, COMPARISONS),
         cleared(found.plan) if found.problem is None else _rules_kept(found.problem),
         ledger,
+        owed,
         world.node_pools,
         before,
         world.now,
@@ -351,28 +343,48 @@ def _asked(plan: Plan, rules: MarketSpec) -> dict[str, dict[str, int]]:
     }
 
 
-def _with_ledger(update: StatusUpdate, ledger: LedgerReport) -> StatusUpdate:
-    """Add the credits to the status of an invalid Market, whose earlier rules are in force."""
+def _with_balances(
+    update: StatusUpdate, ledger: LedgerReport | None, owed: Document | None
+) -> StatusUpdate:
+    """Add the balances to the status of an invalid Market, whose earlier rules are in force."""
     if update.object != Reference("Market", MARKET_NAME):
         return update
-    return update._replace(after={**update.after, "ledger": ledger.document()})
+    balances = {"ledger": None if ledger is None else ledger.document(), "account": owed}
+    known = {field: each for field, each in balances.items() if each is not None}
+    return update._replace(after={**update.after, **known})
 
 
 def _settlement(
-    world: World, found: _Cleared, before: Mapping[str, Any], stored: StoredLedger | None
+    world: World,
+    found: _Cleared,
+    before: Mapping[str, Any],
+    stored: StoredLedger | None,
+    owed: StoredAccount,
 ) -> Settlement | None:
-    """Return the quantum that this decision settles; None if the credits stay as they are."""
-    if found.plan.quantum is None or stored is None:
-        return None
-    if stored.report.document() == before.get("ledger"):
+    """Return the quantum that this decision settles, and the parts that its balances need.
+
+    None if the credits stay as they are, and the account needs no ConfigMaps.
+    """
+    quantum = found.plan.quantum
+    parts, record = dict(owed.parts), None
+    settles = stored is not None and stored.report.document() != before.get("ledger")
+    if quantum is not None and stored is not None and settles:
+        parts, record = parts | dict(stored.parts), record_of(quantum)
+    if record is None and not parts:
         return None
     former = part_names(before)
+    named = part_names(
+        {
+            "ledger": None if stored is None else stored.report.document(),
+            "account": owed.document,
+        }
+    )
     return Settlement(
         Reference("Market", MARKET_NAME),
         world.version,
-        record_of(found.plan.quantum),
-        {name: text for name, text in stored.parts.items() if name not in former},
-        tuple(name for name in former if name not in stored.parts),
+        record,
+        {name: text for name, text in parts.items() if name not in former},
+        tuple(name for name in former if name not in named),
     )
 
 

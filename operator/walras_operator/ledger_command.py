@@ -99,7 +99,7 @@ def records(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
 
 def _read(kubeconfig: str | None, namespace: str) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the Market and the parts of its ledger from the API server."""
-    from walras_operator.quanta import part_names
+    from walras_operator.parts import part_names
     from walras_service.api import Api, settings
     from walras_service.api_errors import ApiError
     from walras_service.kinds import OURS

@@ -8,20 +8,12 @@ that the Market is still the version that the decision was based on. Every later
 leader or another, starts from what is stored. A settlement that failed never happened: no credit is
 lost, and none is counted twice.
 
-Balances that do not fit into the status are split into parts, each an immutable ConfigMap. All
-parts are written before the status that names them, with their digests, and deleted only after
-another status has taken its place. Their names contain digests of the data and of the Market's
-version that the decision was based on. A leader deletes only parts of versions before its own
-write, so it never deletes a part that a later leader is about to name.
-
 Time without an operator counts as no quantum, however long it is: the next decision settles one
 quantum, and the following quantum starts then.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -30,21 +22,17 @@ import numpy as np
 
 from walras.karma.ledger import UNIT, Ledger, in_credits
 from walras.resources.contract import MARKET_NAME
-from walras.resources.market import MOST_BALANCES, CreditBalance, LedgerPart, LedgerReport
+from walras.resources.market import CreditBalance, LedgerReport
 from walras_operator.conditions import Problem
+from walras_operator.parts import fit_inline, in_parts, joined
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping
 
     from walras.karma.record import SettledQuantum
     from walras.resources.kinds import MarketSpec
+    from walras.resources.market import LedgerPart
     from walras_operator.world import Carried, Document
-
-MOST_INLINE = 200_000
-"""Characters of all names for which the balances are listed in the Market's status."""
-
-LARGEST_PART = 500_000
-"""Most characters of one part, half of what a ConfigMap may have."""
 
 TIME = "%Y-%m-%dT%H:%M:%SZ"
 
@@ -75,15 +63,6 @@ class CurrentQuantum(NamedTuple):
     ledger: Ledger | None
     since: str
     asked: Mapping[str, Mapping[str, int]]
-
-
-def part_names(status: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """Return the names of the ConfigMaps with the balances of a Market's status; usually none."""
-    try:
-        report = LedgerReport.read((status or {}).get("ledger"))
-    except ValueError:
-        return ()
-    return tuple(each.name for each in report.parts or ())
 
 
 def read_credits(
@@ -178,45 +157,21 @@ def stored_ledger(
         [each["user"], each["credits"], in_credits(change)]
         for each, change in zip(stored["balances"], gained, strict=True)
     ]
-    if len(rows) <= MOST_BALANCES and sum(len(row[0]) for row in rows) <= MOST_INLINE:
+    if fit_inline(rows):
         balances = [
             CreditBalance(user=user, credits=credit, gained=None if change == "0" else change)
             for user, credit, change in rows
         ]
         return StoredLedger(report.model_copy(update={"balances": balances}), {})
-    texts = list(_texts(rows))
-    digests = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
-    kept = _kept_parts(former, digests)
-    origin = hashlib.sha256(version.encode()).hexdigest()[:16]
-    parts = kept or [
-        LedgerPart(name=f"walras-ledger-{origin}-{digest[:16]}", digest=digest)
-        for digest in digests
-    ]
-    named = {part.name: text for part, text in zip(parts, texts, strict=True)}
+    parts, named = in_parts(rows, version, _former_parts(former))
     return StoredLedger(report.model_copy(update={"parts": parts}), named)
 
 
-def _texts(rows: Iterable[list[str]]) -> Iterator[str]:
-    """Yield the data of parts: a JSON array of user, credits and gain on each line."""
-    lines: list[str] = []
-    size = 0
-    for row in rows:
-        line = json.dumps(row)
-        if lines and size + len(line) > LARGEST_PART:
-            yield "\n".join(lines)
-            lines, size = [], 0
-        lines.append(line)
-        size += len(line) + 1
-    yield "\n".join(lines)
-
-
-def _kept_parts(former: Mapping[str, Any], digests: Sequence[str]) -> list[LedgerPart] | None:
-    """Return the parts in a Market's status if they have these digests; else None."""
+def _former_parts(former: Mapping[str, Any]) -> list[LedgerPart]:
     try:
-        parts = LedgerReport.read(former.get("ledger")).parts or []
+        return LedgerReport.read(former.get("ledger")).parts or []
     except ValueError:
-        return None
-    return parts if [each.digest for each in parts] == list(digests) else None
+        return []
 
 
 def _joined(report: LedgerReport, parts: Mapping[str, str]) -> LedgerReport:
@@ -227,17 +182,10 @@ def _joined(report: LedgerReport, parts: Mapping[str, str]) -> LedgerReport:
     """
     if not report.parts:
         return report
-    balances = []
-    for part in report.parts:
-        text = parts.get(part.name)
-        if text is None:
-            raise ValueError(f"ConfigMap {part.name}, a part of them, is missing")
-        if hashlib.sha256(text.encode()).hexdigest() != part.digest:
-            raise ValueError(f"ConfigMap {part.name}, a part of them, was changed")
-        balances += [
-            CreditBalance(user=user, credits=credit, gained=change)
-            for user, credit, change in map(json.loads, text.splitlines())
-        ]
+    balances = [
+        CreditBalance(user=user, credits=credit, gained=change)
+        for user, credit, change in joined(report.parts, parts)
+    ]
     # Too many for the model's own bound, which is that of the API.
     return report.model_copy(update={"balances": balances, "parts": None})
 

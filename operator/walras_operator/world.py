@@ -17,7 +17,7 @@ from walras.resources.kinds import NAMESPACED
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from walras.core_credits import CoreCredit
+    from walras.balances import Balance
     from walras.plan import Plan
     from walras.resources.cluster import Pod
     from walras.resources.kinds import AnyResource, Market, MarketSpec
@@ -78,6 +78,21 @@ class Broken:
     status: Mapping[str, Any] | None = None
 
 
+class Account(NamedTuple):
+    """What entitlements owe each other, at a time.
+
+    Attributes:
+        balances: Balance by name of the entitlement.
+        since: Time of the balances (RFC 3339); empty if it is unknown.
+        document: The account in the Market's status from which they were read; None if they were
+            read from the statuses of Entitlements.
+    """
+
+    balances: Mapping[str, Balance]
+    since: str = ""
+    document: Document | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Carried:
     """State that one decision hands to the next; a new leader reads it from statuses.
@@ -87,16 +102,14 @@ class Carried:
         held: Cores that pods hold.
         quantum: Number of the Karma quantum that was settled last.
         asked: Bytes that entitlements demanded in that quantum, by node and entitlement.
-        core_credits: Core credits of entitlements at the time of the decision, by name.
-        time: Time of the decision (RFC 3339); empty if unknown.
+        account: What entitlements owed each other, as it was stored before the decision.
     """
 
     rules: MarketSpec | None = None
     held: Mapping[JobKey, float] = field(default_factory=dict)
     quantum: int = 0
     asked: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    core_credits: Mapping[str, CoreCredit] = field(default_factory=dict)
-    time: str = ""
+    account: Account | None = None
 
 
 class Lifetime(NamedTuple):
@@ -220,20 +233,21 @@ class StatusWrite:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """A Karma quantum, which counts once the Market's status with its credits is written.
+    """Credits or debts that count once the Market's status with them is written.
 
     Attributes:
         market: The Market; its status is written before anything that depends on it.
         version: The resourceVersion that the decision was based on. If the Market has changed
             since, the whole decision is void.
-        record: Record of the quantum for the log (`walras.karma.record.record_of`).
+        record: Record of the Karma quantum that is settled, for the log
+            (`walras.karma.record.record_of`); None if none is.
         parts: Data of ConfigMaps to create before the status names them, by name.
         superseded: Names of ConfigMaps to delete afterwards.
     """
 
     market: Reference
     version: str
-    record: Document
+    record: Document | None
     parts: Mapping[str, str] = field(default_factory=dict)
     superseded: tuple[str, ...] = ()
 

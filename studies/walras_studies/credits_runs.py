@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras import metrics
+from walras.account import lending, tilts
+from walras.admission import divide_by_shares
 from walras.amdahl.equilibrium import find_equilibrium
 from walras.amdahl.market import AmdahlMarket
-from walras.core_credits import CoreCredit, budgets_with_credits, lending
+from walras.balances import Balance, brought_forward, whole_rates
 from walras.karma.ledger import Ledger
 from walras.karma.quantum import allocate
-from walras.snapshot import Policy
+from walras.snapshot import Entitlement, Policy
 from walras_studies.karma_demands import FAIR_SHARE, draw_demands
 from walras_studies.lying_runs import DEMAND_LIES, Lie
 from walras_studies.month_policies import HOUR, clear_hours
@@ -52,7 +54,7 @@ def fading(hours: float) -> float:
 
 
 def _with_core_credits(policy: Policy, most: float = MOST) -> Policy:
-    return replace(policy, core_half_life=HALF_LIFE_HOURS * HOUR, most_credit=most)
+    return replace(policy, core_half_life=HALF_LIFE_HOURS * HOUR, most_credit=most, lending=True)
 
 
 _WALRAS = Policy(memory="Karma", slice_bytes=GIB, hysteresis=0.02)
@@ -60,6 +62,7 @@ _MARKET = Policy(hysteresis=0.02)
 
 BUSY: dict[str, Policy] = {
     "fair share": Policy("ProportionalSharing", memory="MaxMin", slice_bytes=GIB),
+    "market, max-min memory": replace(_WALRAS, memory="MaxMin"),
     "Walras": _WALRAS,
     "core credits": _with_core_credits(_WALRAS),
     "memory fades in 24 h": replace(_WALRAS, fading=fading(24)),
@@ -273,7 +276,9 @@ def _utility(world: MonthWorld, user: int, shown: Presence, most: float) -> floa
     """
     shares = np.array(world.shares, np.float64)
     entitled = shares / shares.sum() * world.nodes * CORES
-    credits_ = [CoreCredit(0.0, 0.0, float(each)) for each in entitled]
+    policy = _with_core_credits(_MARKET, most)
+    entitlements = [Entitlement(str(each), share) for each, share in enumerate(world.shares)]
+    account: dict[str, Balance] = {each.name: Balance() for each in entitlements}
     total = 0.0
     for hour in range(world.hours):
         lives = [
@@ -282,9 +287,12 @@ def _utility(world: MonthWorld, user: int, shown: Presence, most: float) -> floa
         paid, bought = np.zeros((2, len(shares)))
         if lives:
             here = sorted({life.user for life in lives})
-            parts = dict(zip(map(str, here), (shares[here] / shares[here].sum()), strict=True))
-            levels = {str(each): credits_[each].level(HALF_LIFE_HOURS) for each in here}
-            budget = budgets_with_credits(parts, levels, most)
+            budget = divide_by_shares(
+                entitlements,
+                map(str, here),
+                tilts=tilts(account, entitlements, world.nodes * CORES, policy),
+                most=most,
+            )
             place = {each: row for row, each in enumerate(here)}
             market = AmdahlMarket(
                 np.array(list(budget.values())) * world.nodes * CORES,
@@ -298,11 +306,10 @@ def _utility(world: MonthWorld, user: int, shown: Presence, most: float) -> floa
             paid[here] = market.budgets * (bought.sum() / market.budgets.sum())
             if user in place:
                 total += float(metrics.user_progress(market, cores)[place[user]])
-        rates = lending(entitled, paid, bought).tolist()
-        credits_ = [
-            each._replace(rate=rate).after(1.0, HALF_LIFE_HOURS).bounded(HALF_LIFE_HOURS)
-            for each, rate in zip(credits_, rates, strict=True)
-        ]
+        rates = whole_rates(lending(entitled, paid, bought))
+        lent = zip(account.items(), rates, strict=True)
+        account = {name: each._replace(rate=rate) for (name, each), rate in lent}
+        account = brought_forward(account, HOUR, policy.core_half_life)
     return total
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from walras.balances import brought_forward
 from walras.clearing import clear
 from walras.forecast import expected_speedup
 from walras.snapshot import Policy, identity
@@ -15,7 +16,7 @@ from walras_studies.month_world import CORES, GIB, JOBS_OF_USER, MEMORY, name_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from walras.core_credits import CoreCredit
+    from walras.balances import Balance
     from walras.karma.ledger import Ledger
     from walras.snapshot import JobKey, Snapshot
     from walras_studies.month_world import MonthWorld
@@ -87,12 +88,12 @@ def clear_hours(world: MonthWorld, policy: Policy, *, alike: bool = False) -> It
         alike: Whether all users have equal shares instead of their own.
     """
     ledger: Ledger | None = None
-    core_credits: dict[str, CoreCredit] = {}
+    account: dict[str, Balance] = {}
     held: dict[JobKey, float] = {}
     number = {name_of(user): user for user in range(len(world.shares))}
     for hour in range(world.hours):
         snapshot: Snapshot = replace(
-            world.snapshot(hour, alike=alike), ledger=ledger, held=held, core_credits=core_credits
+            world.snapshot(hour, alike=alike), ledger=ledger, held=held, account=account
         )
         plan = clear(snapshot, policy)
         now = plan.holdings()
@@ -107,10 +108,7 @@ def clear_hours(world: MonthWorld, policy: Policy, *, alike: bool = False) -> It
             rows.append(_JobHour(number[job.entitlement], now[key], speed, memory, demand))
         yield _sum_up(rows, _moved(held, now), plan.ledger)
         ledger, held = plan.ledger, now
-        core_credits = {
-            name: each.after(HOUR, policy.core_half_life)
-            for name, each in plan.core_credits.items()
-        }
+        account = brought_forward(plan.account, HOUR, policy.core_half_life)
 
 
 def _reserve(world: MonthWorld) -> Iterator[Hour]:

@@ -364,16 +364,17 @@ def test_nothing_is_said_of_weights_where_nothing_is_auctioned() -> None:
 @pytest.mark.parametrize(
     ("stored", "told"),
     [
-        ((38.04, 0.21, 1.12), "has lent 38.0 core-hours lately, so its budget is 12% larger"),
-        ((-3, -0.1, 0.95), "has borrowed 3.0 core-hours lately, so its budget is 5% smaller"),
-        ((3, 0.1, 0.95), "core-hours lately; compared with others, its budget is 5% smaller"),
-        ((3, 0.1, 1.001), "lent 3.0 core-hours lately; its budget is as by its shares"),
-        ((3, 0.1, None), "core-hours lately, so its budget will be larger once it has jobs"),
-        ((0.01, 0.0, 1), "has lent as much as it has borrowed lately; its budget is as"),
+        ((38.04, 0.21, 0.0, 1.12), "is owed 38.0 core-hours, so its budget is 12% larger now"),
+        ((-3, -0.1, 0.25, 0.95), "owes 3.0 core-hours, 0.25 less each hour, so its budget is 5%"),
+        ((-3, -0.1, -0.25, 0.95), "owes 3.0 core-hours, 0.25 more each hour, so its budget is 5%"),
+        ((3, 0.1, 0.0, 0.95), "core-hours; compared with others, its budget is 5% smaller"),
+        ((3, 0.1, 0.0, 1.001), "is owed 3.0 core-hours"),
+        ((3, 0.1, 1.5, None), "is owed 3.0 core-hours, 1.50 more each hour"),
+        ((0.01, 0.0, 0.0, 1), "neither owes nor is owed anything"),
     ],
 )
-def test_what_was_lent_before_is_told_in_a_sentence(
-    stored: tuple[float, float, float | None], told: str
+def test_what_is_owed_is_told_in_a_sentence(
+    stored: tuple[float, float, float, float | None], told: str
 ) -> None:
     known = decided(market(), entitlement(), node(), job(), pod("train-0"))
     facts = seen(known)
@@ -393,5 +394,5 @@ def test_core_credits_of_a_cluster_are_explained() -> None:
     ada, bob = (
         printed(render_user(explain_user(seen(known), name), wide=False)) for name in ("ada", "bob")
     )
-    assert "has borrowed 0.3 core-hours lately; its budget is as by its shares" in ada
-    assert "has lent 0.3 core-hours lately, so its budget will be larger once it has jobs" in bob
+    assert "owes 0.3 core-hours, 4.00 more each hour" in ada
+    assert "is owed 0.3 core-hours, 4.00 more each hour" in bob

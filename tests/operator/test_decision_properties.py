@@ -207,7 +207,9 @@ def test_no_node_gives_more_than_it_sells_and_no_pod_is_granted_twice(known: Wor
 
 def _at_once(before: World, decision: Decision, after: World) -> World:
     """The world after a decision, without the time that lets credits give back what was taken."""
-    return replace(after, now=before.now) if decision.carried.core_credits else after
+    plan = decision.plan
+    moving = plan is not None and any(each.rate for each in plan.account.values())
+    return replace(after, now=before.now) if moving else after
 
 
 @ANY

@@ -22,15 +22,15 @@ from walras.resources.contract import COLOCATION_GATE
 from walras.resources.kinds import EntitlementObject, MarketJob
 from walras.resources.parse import parse_object
 from walras_operator.decision import decide, parts
-from walras_operator.last_decision import account, status_of_market
+from walras_operator.last_decision import core_account, ledger_account, status_of_market
+from walras_operator.parts import LARGEST_PART, part_names
 from walras_operator.quanta import (
-    LARGEST_PART,
     TIME,
     CreditAccount,
-    part_names,
     read_credits,
     stored_ledger,
 )
+from walras_operator.world import Account
 from worlds import (
     NEXT_QUANTUM,
     NOW,
@@ -70,7 +70,7 @@ def of_user(user: str, gib: int) -> MarketJob:
 def documents(mechanism: str = "Karma") -> list[Document]:
     rules = {"quantumSeconds": SECONDS, "sliceSize": "1Gi", "mechanism": mechanism}
     return [
-        market(memory=rules),
+        market(memory=rules, cores={"credits": {"halfLifeHours": 1}}),
         *(entitlement(user) for user in USERS),
         *(job(user, user, memory=memory(4)) for user in USERS),
         node("n1"),
@@ -96,12 +96,29 @@ class Server:
         """Return the world as a leader knows it now."""
         return replace(self.world, now=self.now.strftime(TIME), carried=self.carried.get(leader))
 
-    def publish(self, leader: str, decision: Decision, writes: int | None = None) -> None:
-        """Make the first writes of a decision, in the publisher's order; then the leader dies."""
+    def publish(
+        self,
+        leader: str,
+        decision: Decision,
+        writes: int | None = None,
+        made_from: str | None = None,
+    ) -> None:
+        """Make the first writes of a decision, in the publisher's order; then the leader dies.
+
+        Args:
+            leader: Name of the leader.
+            decision: What it has decided.
+            writes: Number of writes after which it dies; None if it lives on.
+            made_from: Version of the Market that it was made from; None for the present one.
+        """
+        if made_from is not None and made_from != self.world.version:
+            others = (each for each in decision.statuses if each.object.kind != "Market")
+            decision = replace(decision, statuses=tuple(others))
         settlement = decision.settlement
         parts = () if settlement is None else tuple(settlement.parts)
         if settlement is not None:
-            self.log.append(json.dumps(settlement.record))
+            if settlement.record is not None:
+                self.log.append(json.dumps(settlement.record))
             self._create(settlement, parts if writes is None else parts[:writes])
             writes = None if writes is None else max(0, writes - len(parts))
             if settlement.version != self.world.version:
@@ -165,8 +182,25 @@ class Server:
         ]
         self.world = replace(self.world, objects=replace(objects, entitlements=made))
 
+    def rename(self, user: str, other: str) -> None:
+        """Create or delete two entitlements at once."""
+        self.come_or_go(user)
+        self.come_or_go(other)
+
+    def scale(self, nodes: int) -> None:
+        """Have as many nodes."""
+        every = cluster().objects.nodes
+        self.world = replace(self.world, objects=replace(self.world.objects, nodes=every[:nodes]))
+
+    def check_account(self) -> None:
+        """Check that what entitlements owe each other adds up to zero in what is stored."""
+        found = core_account(replace(self.world, carried=None))
+        assert isinstance(found, Account)
+        assert sum(each.owed for each in found.balances.values()) == 0
+        assert sum(each.rate for each in found.balances.values()) == 0
+
     def account(self) -> CreditAccount:
-        found = account(self.world)
+        found = ledger_account(self.world)
         assert isinstance(found, CreditAccount)
         return found
 
@@ -182,6 +216,8 @@ STEPS = st.one_of(
     st.tuples(st.just("want"), st.sampled_from(USERS), st.integers(0, 12)),
     st.tuples(st.just("come_or_go"), st.sampled_from(USERS)),
     st.tuples(st.just("move"), st.sampled_from(USERS), st.sampled_from([None, "nobody", *USERS])),
+    st.tuples(st.just("rename"), st.sampled_from(USERS), st.sampled_from(USERS)),
+    st.tuples(st.just("scale"), st.integers(0, 2)),
     st.tuples(st.just("decide"), st.sampled_from("AB")),
     st.tuples(st.just("die"), st.sampled_from("AB"), st.integers(0, 8)),
     st.tuples(st.just("late"), st.sampled_from("AB")),
@@ -192,8 +228,8 @@ STEPS = st.one_of(
 def small_parts() -> Iterator[None]:
     """Let no balances fit into the Market's status, and only one into each part of the ledger."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("walras_operator.quanta.MOST_BALANCES", 0)
-        patch.setattr("walras_operator.quanta.LARGEST_PART", 1)
+        patch.setattr("walras_operator.parts.MOST_BALANCES", 0)
+        patch.setattr("walras_operator.parts.LARGEST_PART", 1)
         yield
 
 
@@ -207,8 +243,11 @@ def test_a_ledger_in_parts_follows_from_the_log_whatever_befalls_operators(
     steps: list[tuple[Any, ...]],
 ) -> None:
     server = live_through(steps)
-    named = part_names(status_of_market(server.world))
-    assert len(named) == len(server.ledger().users)
+    stored = status_of_market(server.world)
+    named = part_names(stored)
+    ledger, owed = (stored.get(each, {}).get("parts") or [] for each in ("ledger", "account"))
+    assert len(ledger) == len(server.ledger().users)
+    assert len(named) == len(ledger) + len(owed)
     assert set(named) <= server.world.ledger_parts.keys()
 
 
@@ -223,29 +262,27 @@ def test_the_ledger_follows_from_the_log_whatever_befalls_operators(
 
 def live_through(steps: list[tuple[Any, ...]]) -> Server:
     server = Server()
-    late: list[tuple[str, Decision]] = []
+    late: list[tuple[str, Decision, int | None, str]] = []
     for what, *given_ in steps:
         before = server.ledger().quantum
         match what:
             case "pass":
                 server.now += timedelta(seconds=given_[0])
-            case "want":
-                server.want(*given_)
-            case "come_or_go":
-                server.come_or_go(*given_)
-            case "move":
-                server.move(*given_)
+            case "want" | "come_or_go" | "move" | "rename" | "scale":
+                getattr(server, what)(*given_)
             case "decide":
                 server.publish(given_[0], decide(server.view(given_[0])))
             case "die":
                 server.publish(given_[0], decide(server.view(given_[0])), given_[1])
             case "late":  # decided now, written after whatever comes next
-                late.append((given_[0], decide(server.view(given_[0]))))
+                made_from = server.world.version
+                late.append((given_[0], decide(server.view(given_[0])), None, made_from))
                 continue
         assert server.ledger().quantum - before in {0, 1}
         while late:
             server.publish(*late.pop())
         assert server.verdict() == ()
+        server.check_account()
     return server
 
 
@@ -256,7 +293,8 @@ def test_many_balances_are_stored_in_parts_and_lost_or_changed_ones_are_named(
     server.publish("A", decide(server.view("A")))
     stored = status_of_market(server.world)["ledger"]
     assert stored["balances"] == []
-    assert len(stored["parts"]) == len(server.world.ledger_parts) == len(USERS)
+    assert len(stored["parts"]) == len(USERS)
+    assert len(server.world.ledger_parts) == 2 * len(USERS), "those of the account, too"
     written = server.ledger()
     again = decide(server.view("B"))
     assert (again.settlement, again.nodes, again.statuses) == (None, (), ())

@@ -26,7 +26,9 @@ ENTITLEMENT = entitlement.EntitlementStatus(
     cores=entitlement.EntitledCores(entitled="8", allocated="7.25", held="7.2"),
     memory=entitlement.EntitledMemory(entitled="1024", demand="4096", allocated="2048"),
     utility=entitlement.Utility(now="3.1", bought="3.2", at_entitlement="2.9"),
-    core_credits=entitlement.CoreCredits(core_hours="38.25", level="0.21", budget_factor="1.12"),
+    core_credits=entitlement.CoreCredits(
+        core_hours="38.25", level="0.21", cores="0.5", budget_factor="1.12"
+    ),
     credits=entitlement.Credits(
         quantum=7,
         balance="1000000000000.25",

@@ -135,8 +135,9 @@ def documents_of_run(loop: Loop) -> list[Document]:
         outcomes = JobOutcomes.of(validated, plan, {}, enforced)
         snapshot = validated.assembled.snapshot
         scores = evaluate_plan(snapshot, plan)
+        ready = cleared(plan)
         status = market_status(
-            market, objects.rules, snapshot, plan, scores, cleared(plan), None, None, {}, now
+            market, objects.rules, snapshot, plan, scores, ready, None, None, None, {}, now
         )
         documents = [_document(market, status)]
         by_reference = {

@@ -12,9 +12,15 @@ from walras.resources.contract import API_VERSION, MARKET_NAME
 from walras.resources.market_job import TargetRef
 from walras.resources.parse import parse_object
 from walras_cli.documents import InputError, read
+from walras_operator.account import account_now
 from walras_operator.conditions import Problem
 from walras_operator.deadlines.follow import follow, with_deadlines
-from walras_operator.last_decision import account, carried, names_of_entitlements
+from walras_operator.last_decision import (
+    carried,
+    core_account,
+    ledger_account,
+    names_of_entitlements,
+)
 from walras_operator.validation import validate
 from walras_operator.world import World, reference_of
 from walras_service.failures import BadInput, Failure
@@ -229,7 +235,7 @@ def situation_of_world(world: World, objects: Objects) -> Situation:
 
 def _situation_of(world: World, validated: Validated, *notes: str) -> Situation:
     """Return what the market would clear, with the cores and credits of its last decision."""
-    before, credit = carried(world), account(world)
+    before, credit, stored = carried(world), ledger_account(world), core_account(world)
     ledger = None
     if not isinstance(credit, Problem):
         names = names_of_entitlements(world)
@@ -239,7 +245,12 @@ def _situation_of(world: World, validated: Validated, *notes: str) -> Situation:
     world = world if world.now else replace(world, now=_now())
     followed = follow(world, validated)
     snapshot = with_deadlines(validated.assembled.snapshot, followed, world.now)
-    snapshot = replace(snapshot, held=before.held, ledger=ledger, core_credits=before.core_credits)
+    if not isinstance(stored, Problem):
+        rules, entitlements = validated.objects.rules, snapshot.entitlements
+        unusable = set(names_of_entitlements(world)) - {each.name for each in entitlements}
+        owed = account_now(stored, world.now, rules, entitlements, unusable)
+        snapshot = replace(snapshot, account=owed)
+    snapshot = replace(snapshot, held=before.held, ledger=ledger)
     notes = (*notes, *_closed_nodes(validated), *_unknown_work(followed))
     notes += validated.assembled.notes
     return Situation(snapshot, validated.objects.rules, notes)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from walras import snapshot as core
 from walras.admission import AccessPolicy
 from walras.resources.kinds import MarketSpec
+from walras.resources.market import CoreCreditsPolicy
 from walras.resources.selection import select
 from walras.resources.supply import (
     MOST_CORES,
@@ -143,9 +144,14 @@ def assemble(
     )
 
 
+DEBTS_ALONE = CoreCreditsPolicy(lending="Ignored")
+"""Credits of a Market that names none: budgets pay back debts, and nothing is lent."""
+
+
 def policy_of(rules: MarketSpec) -> core.Policy:
     """Return a Market's rules as a policy for `walras.clearing.clear`."""
-    credits_, fades = rules.cores.credits, rules.memory.half_life_hours
+    fades = rules.memory.half_life_hours
+    account = rules.cores.credits or DEBTS_ALONE
     quantum = rules.memory.quantum_seconds
     return core.Policy(
         cores=rules.cores.mechanism,
@@ -156,8 +162,9 @@ def policy_of(rules: MarketSpec) -> core.Policy:
         exploration=float(rules.colocation.exploration),
         hysteresis=float(rules.cores.hysteresis),
         least_part=float(rules.cores.least_part),
-        core_half_life=0.0 if credits_ is None else 3600.0 * credits_.half_life_hours,
-        most_credit=0.0 if credits_ is None else float(credits_.most_share),
+        core_half_life=3600.0 * account.half_life_hours,
+        most_credit=float(account.most_share),
+        lending=account.lending == "Counted",
         interference=rules.cores.interference == "counted",
         guaranteed_fraction=Fraction(rules.memory.guaranteed_fraction),
         fading=0.0 if fades is None else 1 - 2.0 ** (-quantum / (3600 * fades)),

@@ -132,17 +132,18 @@ class Credits(Status):
 
 
 class CoreCredits(Status):
-    """The core credits of an entitlement.
+    """What others owe an entitlement and all below it, as the Market's account says it.
 
     Attributes:
-        core_hours: Core-hours that it has lent lately, less those that it has borrowed; older ones
-            count less.
-        level: The same relative to the most that it could have, from -1 to 1.
+        core_hours: Core-hours that others owe it; negative if it owes. Older ones count less.
+        level: The same relative to what it would have if it always lent all of its cores.
+        cores: Cores by which that grows now; negative if it takes them.
         budget_factor: Its budget relative to the one by its shares alone; absent without jobs.
     """
 
     core_hours: Decimals
     level: Decimals
+    cores: Decimals | None = None
     budget_factor: Decimals | None = None
 
 
@@ -174,7 +175,7 @@ class EntitlementStatus(ConditionedStatus):
             memory is divided.
         utility: Utility now, and at the bare entitlement; absent without jobs.
         credits: Karma credits for memory; absent if memory is not divided by Karma.
-        core_credits: Core credits; absent if the market keeps none.
+        core_credits: What others owe it and all below it, or what they owe.
         spend_by_node: Nodes on which the entitlement spends most, largest first.
         other_nodes: Number of further nodes on which it spends.
         other_spend: Total spending on these further nodes.

@@ -79,16 +79,19 @@ AccountDays = Annotated[NotNegativeInt, Field(le=DAYS), _up_to(DAYS)]
 
 
 class CoreCreditsPolicy(Model):
-    """How budgets depend on what users have lent and borrowed before.
+    """How budgets pay back what users owe each other.
 
     Attributes:
-        half_life_hours: Hours in which a credit halves: what was lent longer ago counts less.
-        most_share: Largest part of its budget that credits may cost a user, at most 0.5. At 0,
-            credits are kept, but change nothing.
+        half_life_hours: Hours in which a balance halves: what was lent longer ago counts less.
+        most_share: Largest part of its budget that debts may cost a user, at most 0.5. At 0,
+            balances are kept, but change nothing.
+        lending: Whether a user lends the budget that it leaves unspent, because it has no jobs
+            (Counted), or only owes what its requests cost others beyond its budget (Ignored).
     """
 
     half_life_hours: HalfLife = 96
     most_share: UpToHalf = Decimal("0.2")
+    lending: Literal["Counted", "Ignored"] = "Counted"
 
 
 class CoresPolicy(Model):
@@ -119,8 +122,9 @@ class CoresPolicy(Model):
             others: no pods (None), those of the quality of service class Guaranteed (Guaranteed),
             or all (Requests). Not used on one machine, nor with Auction, Greedy and UpperBound.
         credits: Core credits: users who leave their budget unspent, because they have no jobs, have
-            a larger one later, and those who used it a smaller one. If unset, there are none. Used
-            with AmdahlBidding, BestResponse and PriceAnticipating; not used on one machine.
+            a larger one later, and those who used it a smaller one. If unset, budgets pay back only
+            what requests beyond them cost others. Used with AmdahlBidding, BestResponse and
+            PriceAnticipating; not used on one machine.
     """
 
     mechanism: CoreMechanism = "AmdahlBidding"
@@ -529,6 +533,41 @@ class LedgerReport(Status):
     parts: Annotated[list[LedgerPart], Field(max_length=MOST_PARTS)] | None = None
 
 
+class AccountBalance(Status):
+    """What others owe one entitlement.
+
+    Attributes:
+        entitlement: Name of the entitlement.
+        core_hours: Core-hours that others owe it at the time of the account; negative if it owes.
+        cores: Cores by which that grows from then on, without what fades; absent if 0.
+        parent: Name of the entitlement above it; absent at the top.
+    """
+
+    entitlement: str
+    core_hours: Decimals
+    cores: Decimals | None = None
+    parent: str | None = None
+
+
+class AccountReport(Status):
+    """What entitlements owe each other: balances that add up to zero, as do their changes.
+
+    This is the only place where they are stored. Balances that would make the status too large are
+    in ConfigMaps, which count only because the status names them.
+
+    Attributes:
+        since: Time of the balances.
+        balances: Balances of all entitlements, 0 of those with children; empty if there are parts.
+        parts: Parts of the balances, in the same order; absent if the balances are listed here.
+    """
+
+    since: Time
+    balances: Annotated[list[AccountBalance], Field(max_length=MOST_BALANCES)] = Field(
+        default_factory=list
+    )
+    parts: Annotated[list[LedgerPart], Field(max_length=MOST_PARTS)] | None = None
+
+
 class MarketStatus(ConditionedStatus):
     """The last decision of the market.
 
@@ -545,6 +584,7 @@ class MarketStatus(ConditionedStatus):
         other_node_pools: Number of pools that are not listed.
         memory_mechanism: Mechanism that divided memory; absent if memory was not divided.
         ledger: Karma credits; absent if memory is not divided by Karma.
+        account: What entitlements owe each other in core-hours; absent before the first decision.
         conditions: Condition ``Ready``: whether the market is cleared and its plan is published.
     """
 
@@ -561,6 +601,7 @@ class MarketStatus(ConditionedStatus):
     other_node_pools: int | None = None
     memory_mechanism: MemoryMechanism | None = None
     ledger: LedgerReport | None = None
+    account: AccountReport | None = None
 
 
 class Market(Resource):

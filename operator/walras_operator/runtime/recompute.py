@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from walras.resources.market import MarketSpec
 from walras_operator.last_decision import status_of_market
-from walras_operator.quanta import TIME, part_names
+from walras_operator.parts import part_names
+from walras_operator.quanta import TIME
 from walras_operator.runtime import collector
 from walras_operator.runtime.lease import next_epoch
 from walras_operator.runtime.lookups import FIRST_WAIT, WAIT
@@ -321,7 +322,7 @@ class Recompute:
         )
 
     def _published(self, part: Decision, stamp: Stamp) -> PublishResult:
-        if part.settlement is not None:
+        if part.settlement is not None and part.settlement.record is not None:
             # Log before the write, so that no quantum counts without a record in the log.
             record = part.settlement.record
             text = "quantum %d is settled, if the Market takes its credits"

@@ -57,7 +57,7 @@ def _same(before: Any, after: Any, field: str) -> bool:
     if field in NUMBERS:
         return _near(before, after)
     if isinstance(before, dict) and isinstance(after, dict):
-        if field in {"ledger", "runs"} or before.keys() != after.keys():
+        if field in {"account", "ledger", "runs"} or before.keys() != after.keys():
             return False
         return all(_same(before[key], after[key], key) for key in after)
     if isinstance(before, list) and isinstance(after, list):
@@ -84,7 +84,7 @@ def _near(before: Any, after: Any) -> bool:
 
 WARNINGS = frozenset(
     {
-        "BadReport", "BelowUnusable", "CannotClear", "Cycle", "EmptySelector",
+        "AccountUnreadable", "BadReport", "BelowUnusable", "CannotClear", "Cycle", "EmptySelector",
         "EntitlementUnusable", "Invalid", "Late", "LedgerUnreadable", "Leftovers",
         "LessThanOneCore", "Missed",
         "NoAnswer", "NoNamespaces", "NoSelector", "NotEnforced", "NotMeasured", "NotUsed",

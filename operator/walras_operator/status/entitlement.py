@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from walras.balances import UNIT, with_subtrees
 from walras.explain import explain_shortfall
 from walras.resources.assembly import policy_of
 from walras.resources.entitlement import (
@@ -30,7 +31,7 @@ from walras_operator.numbers import figure
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from walras.core_credits import CoreCredit
+    from walras.balances import Balance
     from walras.plan import MemoryOutcome, Plan, UserOutcome
     from walras.resources.kinds import EntitlementObject
     from walras_operator.validation import Validated
@@ -71,8 +72,9 @@ class EntitlementOutcomes:
         memory: Outcome of the division of memory.
         quantum: Number of the Karma quantum; 0 without Karma.
         due: Entitlements whose credits are written to their status in this quantum.
-        core_credits: Core credits, also of entitlements that have a problem.
-        half_life: Seconds in which a core credit halves; 0 if none are kept.
+        account: What others owe each and all below it, also those that have a problem.
+        half_life: Seconds in which a balance halves.
+        costs: What each user's requests cost others, a sentence each.
     """
 
     problems: Mapping[str, Problem]
@@ -85,12 +87,13 @@ class EntitlementOutcomes:
     memory: Mapping[str, MemoryOutcome]
     quantum: int
     due: frozenset[str]
-    core_credits: Mapping[str, CoreCredit]
+    account: Mapping[str, Balance]
     half_life: float
+    costs: Mapping[str, Sequence[str]]
 
     @classmethod
     def of(
-        cls, validated: Validated, plan: Plan, core_credits: Mapping[str, CoreCredit]
+        cls, validated: Validated, plan: Plan, account: Mapping[str, Balance]
     ) -> EntitlementOutcomes:
         """Index a plan by entitlement."""
         quantum = 0 if plan.quantum is None else plan.quantum.number
@@ -118,9 +121,20 @@ class EntitlementOutcomes:
             {each.name: each for each in plan.memory},
             quantum,
             due_in([each.name for each in plan.memory], quantum, seconds),
-            core_credits,
+            with_subtrees(account),
             policy_of(validated.objects.rules).core_half_life,
+            _costs(plan.users),
         )
+
+
+def _costs(users: Iterable[UserOutcome]) -> dict[str, list[str]]:
+    """Return whom the requests of each user leave short, and where."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for user in users:
+        for each in user.short_of:
+            if each.user != user.name:
+                found[each.user].append(f"{user.name} is short of cores on {each.node}")
+    return found
 
 
 def due_in(names: Sequence[str], quantum: int, seconds: int) -> frozenset[str]:
@@ -175,7 +189,7 @@ def entitlement_status(
     rest = spends[MOST_SPENDS:]
     states = {"Ready": _ready(entitlement, outcomes)}
     if user is not None:
-        states["Entitled"] = _entitled(user)
+        states["Entitled"] = _entitled(user, outcomes.costs.get(name, ()))
     status = EntitlementStatus(
         budget_share=None if share is None else figure(share),
         jobs=outcomes.jobs[name],
@@ -185,7 +199,7 @@ def entitlement_status(
         utility=None if user is None else _utility(user),
         credits=_credits(outcomes, name, before),
         core_credits=_core_credits(
-            outcomes.core_credits.get(name), outcomes.half_life, has_jobs=user is not None
+            outcomes.account.get(name), outcomes.half_life, has_jobs=user is not None
         ),
         other_nodes=len(rest),
         other_spend=figure(sum(each.spend for _, each in rest)) if rest else None,
@@ -215,7 +229,7 @@ def _utility(user: UserOutcome) -> Utility:
     )
 
 
-def _entitled(user: UserOutcome) -> ConditionState:
+def _entitled(user: UserOutcome, costs: Sequence[str]) -> ConditionState:
     """Return the state of ``Entitled``, with what keeps the user from what it is entitled to."""
     over = user.spent - user.entitled_cores
     requests = (
@@ -224,6 +238,8 @@ def _entitled(user: UserOutcome) -> ConditionState:
         if over > VISIBLE
         else ""
     )
+    if requests and costs:
+        requests += f"; it owes others what they lack for it: {summarize(costs)}"
     if user.gain is None or user.held_utility > user.entitlement_utility * (1 - BELOW):
         if requests:
             return holds("RequestsAboveBudget", requests)
@@ -266,14 +282,15 @@ def _credits(outcomes: EntitlementOutcomes, name: str, before: Mapping[str, Any]
 
 
 def _core_credits(
-    credit: CoreCredit | None, half_life: float, *, has_jobs: bool
+    balance: Balance | None, half_life: float, *, has_jobs: bool
 ) -> CoreCredits | None:
-    if credit is None:
+    if balance is None:
         return None
     return CoreCredits(
-        core_hours=figure(round(credit.core_seconds / 3600, 6)),
-        level=f"{round(credit.level(half_life), 2) + 0.0:.2f}",
-        budget_factor=figure(credit.factor) if has_jobs else None,
+        core_hours=figure(balance.core_hours),
+        level=f"{round(balance.level(half_life), 2) + 0.0:.2f}",
+        cores=figure(balance.rate / UNIT) if balance.rate else None,
+        budget_factor=figure(balance.factor) if has_jobs else None,
     )
 
 

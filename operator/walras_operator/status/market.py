@@ -45,6 +45,7 @@ def market_status(
     scores: PlanQuality,
     ready: ConditionState,
     ledger: LedgerReport | None,
+    owed: Document | None,
     pools: NodePoolReports | None,
     before: Mapping[str, Any],
     now: str,
@@ -59,6 +60,7 @@ def market_status(
         scores: PlanQuality of the plan.
         ready: State of the condition ``Ready``.
         ledger: Karma credits; None if there are none.
+        owed: The account; None if there is no entitlement.
         pools: Signals of node pools; None to keep those of the status as last written.
         before: Status as last written.
         now: Current time (RFC 3339).
@@ -87,6 +89,8 @@ def market_status(
         ledger=ledger,
         conditions=conditions({"Ready": ready}, before, now, market.metadata.generation),
     ).document()
+    if owed is not None:
+        made["account"] = owed  # 5 000 balances, which need no second validation
     if pools is None:
         made |= {field: before[field] for field in OF_NODE_POOLS if field in before}
     return made

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 MOST = 10
 """Pods, nodes or jobs that are told of; wide tells of all."""
 
+SMALLEST_RATE = 0.005
+"""Cores by which a balance must grow or shrink for that to be told."""
+
 SMALLEST_CHANGE = 0.005
 """Part of a budget that counts as no change, half of what is printed."""
 
@@ -389,22 +392,20 @@ def _quantum(quantum: Quantum | None) -> list[tuple[str, str]]:
 
 
 def _core_credits(credits_: CoreCreditFigures | None) -> list[tuple[str, str]]:
-    """Return what an entitlement has lent or borrowed lately, and what its budget is for it."""
+    """Return what others owe an entitlement, and what its budget is for it."""
     if credits_ is None:
         return []
     hours, factor = credits_.core_hours, credits_.budget_factor
     amount = f"{abs(hours):.1f}"
+    said = f"{'is owed' if hours > 0 else 'owes'} {amount} core-hours"
     if amount == "0.0":
-        said = "has lent as much as it has borrowed lately"
-    else:
-        said = f"has {'lent' if hours > 0 else 'borrowed'} {amount} core-hours lately"
-    if factor is None:
-        larger = "larger" if hours > 0 else "smaller"
-        later = "" if amount == "0.0" else f", so its budget will be {larger} once it has jobs"
-        return [("core credits", said + later)]
+        said = "neither owes nor is owed anything"
+    if abs(credits_.cores) >= SMALLEST_RATE:
+        grows = "more" if (credits_.cores > 0) == (hours > 0) else "less"
+        said += f", {abs(credits_.cores):.2f} {grows} each hour"
+    if factor is None or abs(factor - 1) < SMALLEST_CHANGE:
+        return [("core credits", said)]
     change = factor - 1
-    if abs(change) < SMALLEST_CHANGE:
-        return [("core credits", f"{said}; its budget is as by its shares")]
     expected = amount != "0.0" and (hours > 0) == (change > 0)
     why = ", so" if expected else "; compared with others,"
     size = f"{abs(change):.0%} {'larger' if change > 0 else 'smaller'} now"

@@ -70,16 +70,18 @@ class Quantum:
 
 @dataclass(frozen=True, slots=True)
 class CoreCreditFigures:
-    """Core credits of an entitlement, as its status shows them.
+    """What others owe an entitlement and all below it, as its status shows it.
 
     Attributes:
-        core_hours: Core-hours that it has lent lately; negative if it has borrowed more.
-        level: These core-hours relative to the most that it could have, from -1 to 1.
+        core_hours: Core-hours that others owe it; negative if it owes.
+        level: These core-hours relative to what it would have if it always lent all its cores.
+        cores: Cores by which that grows now; negative if it shrinks.
         budget_factor: Its budget relative to the one by its shares alone; None without jobs.
     """
 
     core_hours: float
     level: float
+    cores: float
     budget_factor: float | None
 
 
@@ -95,7 +97,7 @@ class UserExplanation:
         unlisted_nodes: Number of further nodes on which it buys, which its status does not list.
         partners: Cores lent (positive) or borrowed on all nodes together, by user.
         quantum: Last Karma quantum; None if no credits are kept.
-        core_credits: Core credits; None if none are kept.
+        core_credits: What others owe it; None if the market keeps no account.
         jobs: Jobs that draw on it, if they may be seen.
         faults: Problems of the entitlement.
         bids: Its purchases at other prices (`walras.bid_curve`); empty unless they are asked for,
@@ -178,6 +180,7 @@ def _core_credits(credits_: CoreCredits | None) -> CoreCreditFigures | None:
     return CoreCreditFigures(
         float(credits_.core_hours),
         float(credits_.level),
+        float(credits_.cores or 0),
         None if factor is None else float(factor),
     )
 

@@ -1,0 +1,296 @@
+"""The account in the Market's status: it survives leaders and mistakes, and nothing is minted."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from walras.balances import UNIT
+from walras_operator.account import LONGEST_STEP, STORED_EVERY, account_now
+from walras_operator.decision import decide
+from walras_operator.last_decision import core_account, status_of_market
+from walras_operator.quanta import TIME
+from walras_operator.world import Account
+from worlds import entitlement, job, market, node, outcome, pod, status, world
+
+if TYPE_CHECKING:
+    from walras_operator.world import Decision, Document, World
+
+START = datetime(2026, 1, 31, 12, tzinfo=UTC)
+EPOCH = 30
+ON: Document = {"credits": {"halfLifeHours": 1, "mostShare": "0.2"}}
+USERS = ("ada", "bob", "cyd")
+
+
+def three_users(*present: str, cores: Document = ON, **spec: Any) -> World:
+    """A node of 12 cores and three users, some of whom have a job."""
+    return world(
+        market(cores=cores, **spec),
+        node(cpu="12"),
+        *map(entitlement, USERS),
+        *(job(name, name) for name in present),
+        *(pod(f"{name}-0", name) for name in present),
+    )
+
+
+def with_jobs_of(known: World, *present: str) -> World:
+    """Return the world with other jobs, and everything else as it is."""
+    other = three_users(*present).objects
+    return replace(known, objects=replace(known.objects, jobs=other.jobs, pods=other.pods))
+
+
+def followed(
+    known: World, seconds: int, *, start: int = 0, leader_changes: bool = False
+) -> tuple[list[Decision], World]:
+    """Decide once an epoch; return all decisions, and the world after them."""
+    decisions = []
+    for passed in range(start, start + seconds, EPOCH):
+        now = START + timedelta(seconds=passed)
+        decisions.append(decide(replace(known, now=now.strftime(TIME))))
+        known = outcome(known, decisions[-1], leader_changes=leader_changes)
+    return decisions, known
+
+
+def owed(known: World) -> dict[str, float]:
+    """Return the core-hours in the account that is stored, which add up to zero exactly."""
+    found = core_account(replace(known, carried=None))
+    assert isinstance(found, Account)
+    assert sum(each.owed for each in found.balances.values()) == 0
+    assert sum(each.rate for each in found.balances.values()) == 0
+    return {name: each.core_hours for name, each in found.balances.items()}
+
+
+def owed_at(known: World, seconds: int) -> dict[str, float]:
+    """Return the core-hours of the account that is stored, brought forward to a time."""
+    found = core_account(known)
+    assert isinstance(found, Account)
+    now = (START + timedelta(seconds=seconds)).strftime(TIME)
+    later = account_now(found, now, known.markets[0].spec, (), list(found.balances))
+    return {name: each.core_hours for name, each in later.items()}
+
+
+def written(known: World) -> dict[str, Any]:
+    return {
+        each.metadata.name: (each.status or {}).get("coreCredits")
+        for each in known.objects.entitlements
+    }
+
+
+def test_a_user_without_jobs_earns_credit_and_has_a_larger_budget_later() -> None:
+    decisions, known = followed(three_users("ada", "bob"), 1800)
+    cyd = written(known)["cyd"]
+    assert "budgetFactor" not in cyd
+    expected = 4 * (1 - 0.5**0.5) / math.log(2)
+    assert owed_at(known, 1800)["cyd"] == pytest.approx(expected, rel=0.01)
+    assert 0 < float(cyd["level"]) < 1
+    back = decide(replace(with_jobs_of(known, *USERS), now="2026-01-31T12:30:00Z"))
+    assert float(status(back, "Entitlement", "cyd")["coreCredits"]["budgetFactor"]) > 1.1
+    assert float(status(back, "Entitlement", "ada")["coreCredits"]["budgetFactor"]) < 1
+    assert float(status(back, "Entitlement", "cyd")["cores"]["entitled"]) > 4.4
+    assert len(decisions) == 60
+
+
+def test_a_credit_alone_is_written_only_when_it_has_moved_by_a_hundredth_of_its_limit() -> None:
+    slow: Document = {"credits": {"halfLifeHours": 24}}
+    decisions, _ = followed(three_users("ada", "bob", cores=slow), 3600)
+    writes = [sum(write.object.name == "cyd" for write in each.statuses) for each in decisions]
+    assert writes[:2] == [1, 0]
+    assert sum(writes) == 1 + 3
+
+
+def stored_by(decisions: list[Decision]) -> list[str]:
+    """Return the times of the accounts that decisions stored, each once."""
+    written = [
+        write.status["account"]["since"]
+        for decision in decisions
+        for write in decision.statuses
+        if write.object.kind == "Market"
+    ]
+    return sorted(set(written))
+
+
+def test_balances_that_change_are_stored_every_few_minutes_and_others_once() -> None:
+    slow: Document = {"credits": {"halfLifeHours": 24}}
+    decisions, _ = followed(three_users("ada", "bob", cores=slow), 3600)
+    assert len(stored_by(decisions)) == 3600 // STORED_EVERY
+    decisions, _ = followed(three_users("ada", "bob", cores={}), 3600)
+    assert len(stored_by(decisions)) == 1
+
+
+def test_without_the_field_nothing_is_lent() -> None:
+    _, known = followed(three_users("ada", "bob", cores={}), 120)
+    assert owed(known) == dict.fromkeys(USERS, 0.0)
+
+
+def test_switching_lending_off_leaves_what_is_owed() -> None:
+    _, known = followed(three_users("ada", "bob"), 600)
+    before = owed(known)
+    off = replace(known, markets=three_users(cores={}).markets)
+    off = replace(
+        off,
+        markets=[
+            each.model_copy(update={"status": status_of_market(known)}) for each in off.markets
+        ],
+    )
+    _, after = followed(off, 30, start=600)
+    assert owed(after)["cyd"] >= before["cyd"] > 0.3
+
+
+@pytest.mark.parametrize("carries", [True, False])
+def test_a_new_leader_goes_on_to_the_bit(carries: bool) -> None:
+    _, known = followed(three_users("ada", "bob"), 1800)
+    now = (START + timedelta(seconds=1800)).strftime(TIME)
+    first = decide(replace(known, carried=known.carried if carries else None, now=now))
+    again = decide(replace(known, now=now))
+    assert first.statuses == again.statuses
+    assert owed(outcome(known, first)) == owed(outcome(known, again))
+
+
+def test_leaders_that_change_all_the_time_mint_nothing() -> None:
+    _, known = followed(three_users("ada", "bob"), 1800, leader_changes=True)
+    _, alone = followed(three_users("ada", "bob"), 1800)
+    assert owed(known) == owed(alone)
+
+
+def moved_to(known: World, *entitlements: Document, cpu: str = "12") -> World:
+    """Return the world with other entitlements or another node, and everything else as it is."""
+    there = {each.metadata.name: each.status for each in known.objects.entitlements}
+    other = world(*entitlements, node(cpu=cpu)) if entitlements else world(node(cpu=cpu))
+    kept = [
+        each.model_copy(update={"status": there.get(each.metadata.name)})
+        for each in other.objects.entitlements
+    ]
+    return replace(
+        known,
+        broken=other.broken,
+        objects=replace(
+            known.objects,
+            entitlements=kept if entitlements else known.objects.entitlements,
+            nodes=other.objects.nodes,
+        ),
+    )
+
+
+@pytest.mark.parametrize("cpu", ["0", "1"])
+def test_a_night_without_nodes_wipes_nothing(cpu: str) -> None:
+    _, evening = followed(three_users("ada", "bob"), 1800)
+    before = owed_at(evening, 1830)
+    decisions, night = followed(moved_to(evening, cpu=cpu), 30, start=1830)
+    assert owed(night)["cyd"] == pytest.approx(before["cyd"], rel=1e-3)
+    _, morning = followed(moved_to(night, cpu="12"), 600, start=1860)
+    assert owed(morning)["cyd"] > 1
+    assert len(decisions) == 1
+
+
+def test_an_entitlement_that_is_made_anew_begins_with_nothing() -> None:
+    """What the deleted one was owed is settled: the others owe that much less."""
+    _, known = followed(three_users("ada", "bob"), 1800)
+    _, gone = followed(moved_to(known, *map(entitlement, USERS[:2])), 30, start=1800)
+    assert owed(gone) == {"ada": 0.0, "bob": 0.0}
+    _, back = followed(moved_to(gone, *map(entitlement, USERS)), 30, start=1830)
+    assert owed(back)["cyd"] == 0.0
+
+
+def test_a_child_that_is_deleted_and_made_anew_under_another_name_sheds_no_debt() -> None:
+    teams = (entitlement("lab"), entitlement("ada", parent="lab"), *map(entitlement, USERS[1:]))
+    before = replace(
+        three_users("ada", "bob"), objects=moved_to(three_users("ada", "bob"), *teams).objects
+    )
+    _, known = followed(before, 1800)
+    debt = owed(known)["ada"]
+    assert debt < -0.5
+    anew = (teams[0], entitlement("eve", parent="lab"), *teams[2:])
+    _, after = followed(moved_to(known, *anew), 30, start=1800)
+    assert owed(after)["eve"] == pytest.approx(debt, rel=0.2)
+
+
+def test_an_entitlement_that_is_invalid_for_a_while_keeps_its_balance() -> None:
+    _, known = followed(three_users("ada", "bob"), 1800)
+    wrong = moved_to(known, *map(entitlement, USERS[:2]), entitlement("cyd", shares=0))
+    _, while_broken = followed(wrong, 30, start=1800)
+    assert owed(while_broken)["cyd"] > 1
+    _, leader = followed(replace(while_broken, carried=None), 30, start=1830)
+    assert owed(leader)["cyd"] > 1
+
+
+@pytest.mark.parametrize("spec", [{"parent": "ghost"}, {"shares": 0}])
+def test_an_entitlement_that_takes_no_part_earns_nothing(spec: dict[str, Any]) -> None:
+    _, known = followed(three_users("ada", "bob"), 600)
+    without = moved_to(known, *map(entitlement, USERS[:2]), entitlement("cyd", **spec))
+    _, first = followed(without, 30, start=600)
+    _, after = followed(without, 7200, start=600)
+    assert 0 < owed(after)["cyd"] < owed(first)["cyd"]
+
+
+@pytest.mark.parametrize("jump", [-1e6, 1e6, 1e9])
+def test_a_clock_that_jumps_changes_little(jump: float) -> None:
+    _, known = followed(three_users("ada", "bob"), 600)
+    before = owed_at(known, 600)
+    _, after = followed(known, 30, start=round(600 + jump))
+    for name, each in owed(after).items():
+        assert abs(each - before[name]) <= 4 * LONGEST_STEP / 3600
+
+
+def test_the_account_begins_with_the_credits_that_statuses_have() -> None:
+    """Versions before kept them in the statuses of Entitlements, and nowhere else."""
+    known = three_users(*USERS)
+    hours = {"ada": "-2", "bob": "-4", "cyd": "7"}
+    entitlements = [
+        each.model_copy(
+            update={"status": {"coreCredits": {"coreHours": hours[each.metadata.name]}}}
+        )
+        for each in known.objects.entitlements
+    ]
+    old = replace(known, objects=replace(known.objects, entitlements=entitlements))
+    assert owed(old) == {"ada": -2.0, "bob": -4.0, "cyd": 6.0}
+    _, after = followed(old, 30)
+    assert owed(after) == {"ada": -2.0, "bob": -4.0, "cyd": 6.0}
+    # The version before reads this again if the upgrade is rolled back.
+    assert written(after)["cyd"]["coreHours"] == "6"
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [None, {}, {"coreHours": "nan"}, {"coreHours": 5}, {"coreHours": "1e9"}, "wrong", [1]],
+)
+def test_a_status_without_a_credit_is_no_reason_to_stop(stored: object) -> None:
+    known = three_users("ada", "bob")
+    broken = [
+        each.model_copy(update={"status": {"coreCredits": stored}})
+        for each in known.objects.entitlements
+    ]
+    _, after = followed(replace(known, objects=replace(known.objects, entitlements=broken)), 30)
+    assert set(owed(after).values()) == {0.0}
+
+
+def test_an_account_that_cannot_be_read_keeps_all_nodes_and_is_named() -> None:
+    _, known = followed(three_users("ada", "bob"), 30)
+    lost = {"since": "2026-01-31T12:00:00Z", "parts": [{"name": "gone", "digest": "0" * 64}]}
+    markets = [
+        each.model_copy(update={"status": {**(each.status or {}), "account": lost}})
+        for each in known.markets
+    ]
+    decision = decide(replace(known, markets=markets, carried=None))
+    assert decision.nodes == ()
+    ready = status(decision, "Market", "default")["conditions"][0]
+    assert ready["reason"] == "AccountUnreadable"
+    assert "kubectl patch market default" in ready["message"]
+
+
+def test_many_balances_are_stored_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("walras_operator.parts.MOST_BALANCES", 0)
+    monkeypatch.setattr("walras_operator.parts.LARGEST_PART", 1)
+    known = three_users("ada", "bob")
+    decision = decide(known)
+    assert decision.settlement is not None
+    assert len(decision.settlement.parts) == len(USERS)
+    after = replace(outcome(known, decision), ledger_parts=decision.settlement.parts)
+    assert set(owed(after)) == set(USERS)
+    later = decide(replace(after, now=(START + timedelta(seconds=900)).strftime(TIME)))
+    assert later.settlement is not None
+    assert set(later.settlement.superseded) == set(decision.settlement.parts)
+    assert UNIT == 10**6
