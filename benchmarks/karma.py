@@ -167,9 +167,10 @@ def cases() -> Iterator[Case]:
     yield one_quantum("100k users, a quantum, plenty", 100_000, 0.8, 1)
     weights = np.random.default_rng(2).integers(1, 11, 100_000)
     yield one_quantum("100k users by weight, scarce", 100_000, 1.2, 2, weights)
-    yield several_pools(1000, 100, 5, 20)
-    yield several_pools(1000, 1000, 5, 60)
-    yield several_pools(100, 1000, 100, 100)
+    yield several_pools(1000, 100, 5, 5)
+    yield several_pools(1000, 1000, 5, 20)
+    yield several_pools(100, 1000, 100, 20)
+    yield several_pools(1000, 5000, 25, 120)
 
 
 if __name__ == "__main__":

@@ -25,14 +25,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from walras._arrays import Floats, Integers
+    from walras.karma.quantum import Allocation
     from walras.snapshot import Job, Node, Policy, Snapshot
 
 
 PAGE = 4096
 """Size of a page, bytes; grants are whole pages, as the kernel limits nothing smaller."""
 
-FINEST = 1 << 20
+FINEST = 1 << 35
 """Weight of all memory: claims are rounded to whole parts of this many."""
+
+FINEST_FRACTION = 10**8
+"""Largest denominator of a guaranteed fraction; times `FINEST`, it fits into 64 bits."""
 
 
 class MemoryDivision(NamedTuple):
@@ -100,7 +104,7 @@ def divide_memory(
         ledger.users,
         np.array([max(round(claims[name] * FINEST), 1) for name in ledger.users], np.int64),
         np.array([node.memory // policy.slice_bytes for node in snapshot.nodes], np.int64),
-        _wanted(demands, len(snapshot.nodes), len(ledger.users), policy.slice_bytes),
+        _wanted(demands, snapshot.nodes, len(ledger.users), policy.slice_bytes),
     )
     quantum: SettledQuantum | None = None
     if auctioned is not None and policy.memory == "Auction":
@@ -127,11 +131,13 @@ def _demands(jobs: Sequence[Job], names: Sequence[str], nodes: Sequence[Node]) -
     return _Demands(*np.array(rows, np.int64).T)
 
 
-def _wanted(demands: _Demands, pools: int, users: int, size: int) -> Integers:
-    """Return demands in slices, rounded up job by job, shape (pools, n)."""
-    wanted = np.zeros((pools, users), np.int64)
-    np.add.at(wanted, (demands.node, demands.user), -(-demands.bytes // size))
-    return wanted
+def _wanted(demands: _Demands, nodes: Sequence[Node], users: int, size: int) -> Integers:
+    """Return demands in slices, rounded up job by job, at most the node's, shape (pools, n)."""
+    memory = np.array([node.memory for node in nodes], np.int64)
+    wanted = np.zeros((len(nodes), users), np.int64)
+    most = np.minimum(demands.bytes, memory[demands.node])
+    np.add.at(wanted, (demands.node, demands.user), -(-most // size))
+    return np.minimum(wanted, memory[:, np.newaxis] // size)
 
 
 def _raise_to_asked(pools: _Pools, snapshot: Snapshot, size: int) -> None:
@@ -155,16 +161,17 @@ def _slices_held(
     if policy.memory == "Karma":
         _raise_to_asked(pools, snapshot, policy.slice_bytes)
         everyone = everyone.centred()
+        fraction = policy.guaranteed_fraction.limit_denominator(FINEST_FRACTION)
         quantum = allocate(
             everyone.part_of(pools.names),
             pools.wanted,
             pools.slices,
-            guaranteed_fraction=policy.guaranteed_fraction,
+            guaranteed_fraction=fraction,
             weights=pools.weights,
         )
         names = tuple(node.name for node in snapshot.nodes)
-        return quantum.slices, SettledQuantum(
-            quantum, names, pools.weights, policy.guaranteed_fraction, policy.fading, everyone
+        return quantum.slices + _for_free(pools, quantum), SettledQuantum(
+            quantum, names, pools.weights, fraction, policy.fading, everyone
         )
     rule = share_strictly if policy.memory == "Strict" else share_max_min
     held = [
@@ -172,6 +179,19 @@ def _slices_held(
         for wanted, capacity in zip(pools.wanted, pools.slices, strict=True)
     ]
     return np.array(held, np.int64).reshape(pools.wanted.shape), None
+
+
+def _for_free(pools: _Pools, quantum: Allocation) -> Integers:
+    """Return the idle slices that users want but lack credits for, shape (pools, n).
+
+    They have them for nothing, evenly by weight: nobody else wants them. What their borrowing
+    costs beyond their credits would be forgiven (`Ledger.centred`).
+    """
+    free = np.zeros_like(quantum.slices)
+    unmet = quantum.demands - quantum.slices
+    for pool in np.flatnonzero((quantum.idle > 0) & unmet.any(axis=1)):
+        free[pool] = share_max_min(unmet[pool], int(quantum.idle[pool]), pools.weights)
+    return free
 
 
 def _to_jobs(demands: _Demands, held: Integers, size: int) -> Integers:

@@ -168,6 +168,17 @@ REFUSALS = {
         with_field("MarketJob", "parallelFraction", "2"),
         'MarketJob alice/dedup: spec.parallelFraction: is "2"; it must be above 0 and at most 1',
     ),
+    "slices of a byte": (
+        lambda documents: [
+            {**each, "spec": {**each["spec"], "memory": {"sliceSize": "1"}}}
+            if each["kind"] == "Market"
+            else {**each, "status": {"allocatable": {"cpu": "10", "memory": "8Ti"}}}
+            if each["kind"] == "Node"
+            else each
+            for each in documents
+        ],
+        "spec.memory.sliceSize: capacities[0] = 8796093022208 is outside 0..2**40 - 1; larger",
+    ),
     "no tree": (
         with_field("Entitlement", "parent", "nobody"),
         "Entitlement alice: spec.parent: Entitlement nobody does not exist; create it or correct",

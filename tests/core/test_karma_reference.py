@@ -1,7 +1,8 @@
 """The batched allocation equals one that hands out slices one by one, whatever the input.
 
-Two references in plain Python integers, written from the paper and not from the kernels:
-Algorithm 1 as printed, for one pool (with its line 15 put right), and richest first across pools.
+Three references in plain Python integers, written from the paper and not from the kernels:
+Algorithm 1 as printed, for one pool (with its line 15 put right); richest first across pools; and
+the same by level, for numbers so large that nobody could hand out slices one by one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from walras.karma.baselines import share_max_min
+from walras.karma.baselines import share_max_min, share_strictly
 from walras.karma.ledger import UNIT, Ledger
 from walras.karma.quantum import allocate
 from walras_studies.procedures.karma_trace import simulate
@@ -120,6 +121,49 @@ def richest_first(world: World) -> Outcome:
     return Outcome(purse, carry, slices)
 
 
+def served(keys: list[tuple[int, int, int]], amount: int) -> list[int]:
+    """Return how many of each user's keys are among the ``amount`` largest of all.
+
+    A user's keys are its first one, that less its step, and so on, as many as it may have slices.
+    """
+    if sum(most for _, _, most in keys) <= amount:
+        return [most for _, _, most in keys]
+
+    def above(level: int) -> list[int]:
+        return [min(most, max(0, (top - level) // step + 1)) for top, step, most in keys]
+
+    low, high = -(2**200), 2**200  # keys down to low are too many, those down to high are not
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if sum(above(middle)) <= amount else (middle, high)
+    got, more = above(high), above(low)
+    for u in range(len(keys)):
+        got[u] += int(more[u] > got[u] and sum(got) < amount)
+    return got
+
+
+def by_level(world: World) -> Outcome:
+    """Richest first across pools, each of which is divided at the level of its last slice."""
+    prices, users = world.prices(), range(len(world.weights))
+    pools, share = range(len(world.capacities)), world.guaranteed()
+    earned, carry = divmod(sum(world.capacities) * UNIT + world.carry, len(world.weights))
+    purse = [
+        world.balances[u] + earned - sum(share[p][u] for p in pools) * prices[u] for u in users
+    ]
+    own = [[min(share[p][u], world.demands[p][u]) for u in users] for p in pools]
+    borrowed = []
+    for p in pools:
+        want = [min(world.demands[p][u], world.capacities[p]) - own[p][u] for u in users]
+        keys = [(purse[u], prices[u], min(want[u], purse[u] // prices[u])) for u in users]
+        borrowed.append(served(keys, world.capacities[p] - sum(own[p])))
+        purse = [purse[u] - borrowed[p][u] * prices[u] for u in users]
+    for p in pools:
+        keys = [(-purse[u], prices[u], share[p][u] - own[p][u]) for u in users]
+        lent = served(keys, sum(borrowed[p]))
+        purse = [purse[u] + lent[u] * prices[u] for u in users]
+    return Outcome(purse, carry, [[own[p][u] + borrowed[p][u] for u in users] for p in pools])
+
+
 def batched(world: World) -> Outcome:
     names = tuple(str(u) for u in range(len(world.weights)))
     result = allocate(
@@ -165,6 +209,62 @@ def test_one_pool_equals_algorithm_1(world: World) -> None:
 @given(worlds(5))
 def test_several_pools_equal_richest_first_slice_by_slice(world: World) -> None:
     assert batched(world) == richest_first(world)
+
+
+@settings(deadline=None, max_examples=300)
+@given(worlds(5))
+def test_by_level_equals_slice_by_slice(world: World) -> None:
+    assert by_level(world) == richest_first(world)
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> World:
+    """Draw nodes of up to 4 TiB in slices of 4 KiB to 1 GiB, and weights from 1 to a million."""
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    users, pools = draw(st.sampled_from([1, 2, 3, 30])), draw(st.integers(1, 8))
+    slices = 2 ** draw(st.sampled_from([12, 15, 22, 30, 39]))
+    capacities = random.integers(slices // 2, slices + 1, pools)
+    wanted = random.integers(0, 2 * slices, (pools, users)) * (random.random((pools, users)) < 0.6)
+    weights = {
+        "equal": np.ones(users, np.int64),
+        "drawn": (10 ** random.uniform(0, 6, users)).astype(np.int64),
+        "of all memory": np.full(users, 2**35 // users),
+        "one light": np.array([1] + [10**6] * (users - 1)),
+        "one heavy": np.array([10**6] + [1] * (users - 1)),
+    }[draw(st.sampled_from(["equal", "drawn", "of all memory", "one light", "one heavy"]))]
+    richest = draw(st.sampled_from([10**6, 10**15, 10**18, 2**60]))
+    return World(
+        random.integers(0, richest, users).tolist(),
+        draw(st.integers(0, users - 1)),
+        wanted.tolist(),
+        capacities.tolist(),
+        draw(
+            st.sampled_from([Fraction(0), Fraction(1, 2), Fraction(33333333, 10**8), Fraction(1)])
+        ),
+        weights.tolist(),
+    )
+
+
+@settings(deadline=None, max_examples=300)
+@given(clusters())
+def test_clusters_of_any_size_equal_richest_first_in_unbounded_integers(world: World) -> None:
+    """Nothing overflows, nothing is rounded, and no credit is lost or created."""
+    assert batched(world) == by_level(world)
+
+
+@settings(deadline=None, max_examples=200)
+@given(clusters())
+def test_max_min_and_strict_shares_of_any_size_are_those_of_unbounded_integers(
+    world: World,
+) -> None:
+    prices, total = world.prices(), sum(world.weights)
+    for wanted, capacity in zip(world.demands, world.capacities, strict=True):
+        keys = [(0, price, min(each, capacity)) for price, each in zip(prices, wanted, strict=True)]
+        assert share_max_min(wanted, capacity, world.weights).tolist() == served(keys, capacity)
+        exact = [Fraction(capacity * weight, total) for weight in world.weights]
+        held = share_strictly([capacity] * len(wanted), capacity, world.weights).tolist()
+        assert sum(held) == capacity
+        assert all(abs(have - due) < 1 for have, due in zip(held, exact, strict=True))
 
 
 @settings(deadline=None, max_examples=300)

@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 
 from walras.clearing import clear
 from walras.karma.ledger import INITIAL_CREDITS, LARGEST_BALANCE, UNIT, Ledger
+from walras.karma.record import MOST_LOANS
 from walras.memory import PAGE
 from walras.plan import format_bytes
+from walras.resources.entitlement import MOST_LOANS as STATUS_LISTS
 from walras.snapshot import (
     Entitlement,
     Job,
@@ -98,6 +100,54 @@ def test_a_user_with_few_shares_has_idle_memory_however_long_it_borrows() -> Non
     assert granted(clear(replace(snapshot, ledger=ledger, jobs=both), KARMA))["k"] == 4096
 
 
+@pytest.mark.parametrize(
+    ("users", "nodes", "memory", "slices"),
+    [
+        (1, 300, 1024 * GIB, GIB // 8),
+        (3, 1000, 1024 * GIB, GIB // 8),
+        (1, 5000, 4096 * GIB, PAGE),
+        (3, 5000, 4096 * GIB, PAGE),
+        (300, 1000, 4096 * GIB, PAGE),
+    ],
+)
+@pytest.mark.parametrize("weights", ["equal", "unequal"])
+def test_no_cluster_is_too_large_for_karma(
+    users: int, nodes: int, memory: int, slices: int, weights: str
+) -> None:
+    """On every tenth node the lightest user alone wants all: it has it, whatever its credits."""
+    shares = [1 if number == 0 or weights == "equal" else 10**6 for number in range(users)]
+    owners = tuple(user(f"u{number}", each) for number, each in enumerate(shares))
+    jobs = tuple(
+        job(f"j{node}", "u0", memory / GIB, node=f"n{node}") for node in range(0, nodes, 10)
+    )
+    snapshot = Snapshot(owners, tuple(Node(f"n{node}", 4, memory) for node in range(nodes)), jobs)
+    for _ in range(2):
+        plan = clear(snapshot, Policy(memory="Karma", slice_bytes=slices))
+        assert set(granted(plan).values()) == {memory / GIB}
+        snapshot = replace(snapshot, ledger=plan.ledger)
+
+
+def test_a_guaranteed_fraction_may_have_as_many_digits_as_a_market_takes() -> None:
+    snapshot = Snapshot((user("A"), user("B", 2)), (Node("n", 4, 6 * GIB),), (job("j", "A", 5),))
+    policy = replace(KARMA, guaranteed_fraction=Fraction("0.33333333333333333333333"))
+    assert granted(clear(snapshot, policy)) == {"j": 5}
+
+
+def test_a_demand_beyond_the_node_is_the_whole_node() -> None:
+    snapshot = Snapshot((user("A"),), (Node("n", 4, 6 * GIB),), (job("j", "A", 8 * 10**9),))
+    for mechanism in ("Karma", "MaxMin", "Strict"):
+        plan = clear(snapshot, Policy(memory=mechanism, slice_bytes=PAGE))
+        assert granted(plan) == {"j": 6}
+
+
+def test_a_light_user_is_charged_by_its_part_to_a_millionth() -> None:
+    """A part of a billionth is not rounded up to one of a million."""
+    users = (user("light"), user("heavy", 10**9))
+    snapshot = Snapshot(users, (Node("n", 4, 1000 * GIB),), (job("j", "light", 1),))
+    _, spent = accounts(clear(snapshot, KARMA))["light"]
+    assert float(spent) == pytest.approx(10**9 / 2, rel=0.02)
+
+
 @pytest.mark.parametrize("richest", [12 * 10**17, LARGEST_BALANCE - 1])
 def test_balances_far_apart_never_stop_the_market(richest: int) -> None:
     users = user("A"), user("B")
@@ -166,6 +216,22 @@ def test_who_has_no_jobs_lends_and_earns() -> None:
     assert busy is not None
     assert (idle.lent, idle.borrowed) == ((("busy", 2 * GIB),), ())
     assert (busy.lent, busy.borrowed) == ((), (("", 4 * GIB), ("idle", 2 * GIB)))
+
+
+def test_an_account_names_the_largest_loans_as_many_as_a_status_lists() -> None:
+    """Fifteen users lend in proportion to their shares, two of them alike."""
+    lenders = [user(f"u{number:02}", 1 + number // 2) for number in range(15)]
+    users = (*lenders, user("busy", 1))
+    plan = clear(Snapshot(users, (Node("n", 4, 640 * GIB),), (job("j", "busy", 640),)), KARMA)
+    of = {each.name: each.account for each in plan.memory}
+    busy = of["busy"]
+    assert busy is not None
+    assert [name for name, _ in busy.borrowed[:4]] == ["", "u14", "u12", "u13"]
+    assert len(busy.borrowed) == MOST_LOANS == STATUS_LISTS
+    for name, amount in busy.borrowed[1:]:
+        account = of[name]
+        assert account is not None
+        assert account.lent == (("busy", amount),)
 
 
 def test_newcomers_start_with_the_mean() -> None:

@@ -11,6 +11,7 @@ import click
 from walras.auctions import PricingError
 from walras.clearing import clear
 from walras.explain import explain_shortfall
+from walras.karma.ledger import KarmaError
 from walras.node_pools import node_pools
 from walras.plan_quality import PlanQuality, evaluate_plan
 from walras.resources.assembly import policy_of, pool_prices_of
@@ -96,6 +97,8 @@ def clear_by(situation: Situation, policies: Sequence[Policy], *, anew: bool) ->
     for policy in policies:
         try:
             plan = clear(snapshot, policy)
+        except KarmaError as error:
+            raise BadInput(f"spec.memory.sliceSize: {error}; larger slices are fewer") from error
         except PricingError as error:
             problem = f"mechanism {policy.cores}: {error}"
             if len(policies) == 1:

@@ -11,12 +11,15 @@ import numpy as np
 
 from walras._segments import read_only
 from walras.karma._pools import share_out
-from walras.karma.shares import Shares, whole
+from walras.karma.shares import Shares, proportion, whole
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from walras._arrays import Integers
+
+MOST_PAID = 2.0**62
+"""Bound on the price of all slices that a user wants, for which the kernel's integers suffice."""
 
 
 def share_strictly(demands: ArrayLike, capacity: int, weights: ArrayLike | None = None) -> Integers:
@@ -35,13 +38,13 @@ def share_strictly(demands: ArrayLike, capacity: int, weights: ArrayLike | None 
     wanted = whole("demands", demands, 2)
     users = wanted.shape[1]
     weight = np.ones(users, np.int64) if weights is None else whole("weights", weights, 1, least=1)
-    Shares.of(
-        users, capacity, weights=weight
-    )  # raises KarmaError for numbers that the next line cannot divide
-    share, remainder = np.divmod(capacity * weight, max(int(weight.sum()), 1))
+    pools = Shares.of(users, capacity, weights=weight).capacities
+    shares, remainders = proportion(pools, weight, max(int(weight.sum()), 1))
+    share, remainder = shares[0], remainders[0]
     left = capacity - int(share.sum()) if users else 0
     share[np.argsort(-remainder, kind="stable")[:left]] += 1
-    return np.minimum(wanted, share).reshape(np.shape(demands))
+    used: Integers = np.minimum(wanted, share)
+    return used.reshape(np.shape(demands))
 
 
 def share_max_min(demands: ArrayLike, capacity: int, weights: ArrayLike | None = None) -> Integers:
@@ -66,5 +69,32 @@ def share_max_min(demands: ArrayLike, capacity: int, weights: ArrayLike | None =
     np.minimum(slices, capacity, out=slices)
     for t in range(quanta):
         row = slices[t : t + 1]
-        share_out(nothing, prices, inverse, row[0].copy(), row, shares.capacities)
+        if (row * prices.astype(np.float64)).max(initial=0.0) < MOST_PAID:
+            share_out(nothing, prices, inverse, row[0].copy(), row, shares.capacities)
+        else:
+            row[0] = _share_by_bisection(row[0].tolist(), capacity, prices.tolist())
     return slices.reshape(np.shape(demands))
+
+
+def _share_by_bisection(wanted: list[int], capacity: int, prices: list[int]) -> list[int]:
+    """Return what `share_out` hands out, for prices of all slices that do not fit into 64 bits.
+
+    A user's slices have the keys 0, price, 2 price and so on; the smallest keys are served.
+    """
+
+    def served(key: int) -> list[int]:
+        """Return the slices of each user with keys of at most ``key``."""
+        return [min(each, key // price + 1) for each, price in zip(wanted, prices, strict=True)]
+
+    low, high = -1, max(each * price for each, price in zip(wanted, prices, strict=True))
+    if sum(wanted) <= capacity:
+        return wanted
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if sum(served(middle)) <= capacity else (low, middle)
+    slices, beyond = served(low), served(high)
+    left = capacity - sum(slices)
+    for u in range(len(wanted)):
+        if slices[u] < beyond[u] and left > 0:
+            slices[u], left = slices[u] + 1, left - 1
+    return slices

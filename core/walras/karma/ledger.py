@@ -29,8 +29,8 @@ INITIAL_CREDITS = 10**12
 user that borrows a million slices more than it earns in every quantum of ten seconds runs out after
 four months; a user with a smaller share earlier. `Ledger.centred` moves balances before that."""
 
-LARGEST_BALANCE = 2**61
-"""Bound on balances in micro-credits (2.3e12 credits); more could overflow the arithmetic."""
+LARGEST_BALANCE = 9 * 10**18
+"""Bound on balances in micro-credits (9e12 credits), which 64 bits nearly hold."""
 
 HIGH_BALANCE = 2**60
 """Balance in micro-credits from which on `Ledger.centred` lowers all."""
@@ -44,7 +44,7 @@ room between `LOW_BALANCE` and `HIGH_BALANCE`, so that balances are not moved in
 
 VERSION = 1
 
-_DECIMAL = re.compile(r"([0-9]{1,12}|[12][0-9]{12})(?:\.([0-9]{1,6}))?")
+_DECIMAL = re.compile(r"([0-9]{1,12}|[1-8][0-9]{12})(?:\.([0-9]{1,6}))?")
 
 
 class KarmaError(ValueError):
@@ -88,7 +88,7 @@ class Ledger:
             )
         for name in ("carry", "quantum"):
             if not 0 <= getattr(self, name) < LARGEST_BALANCE:
-                raise KarmaError(f"{name} = {getattr(self, name)} is outside 0..2**61 - 1")
+                raise KarmaError(f"{name} = {getattr(self, name)} is outside 0..9e18 - 1")
         balances.flags.writeable = False
         object.__setattr__(self, "balances", balances)
 
@@ -165,6 +165,26 @@ class Ledger:
         if names == self.users:
             return np.arange(len(names))
         return np.array([self.index(user) for user in names], np.int64)
+
+    def check_room(self, income: int) -> None:
+        """Check that no balance can grow out of range in a quantum.
+
+        Args:
+            income: Micro-credits that all users earn together.
+
+        Raises:
+            KarmaError: A balance with its part of the income and the carry is out of range.
+        """
+        if not self.users:
+            return
+        each = (self.carry + income) // len(self.users)
+        richest = int(self.balances.argmax())
+        if (most := int(self.balances[richest])) + each >= LARGEST_BALANCE:
+            raise KarmaError(
+                f"user {self.users[richest]!r}: {in_credits(most)} credits and {in_credits(each)} "
+                f"earned in a quantum are outside 0..{LARGEST_BALANCE // UNIT}; lift() or "
+                "centred() make room"
+            )
 
     def lift(self, by: int | Fraction) -> Ledger:
         """Return a ledger in which every user has ``by`` credits more, or fewer if negative.

@@ -102,7 +102,7 @@ def allocate(
         guaranteed slices, even if slices stay idle; no user is ever in debt.
 
     Raises:
-        KarmaError: An array has the wrong shape, or an entry out of range.
+        KarmaError: An array has the wrong shape, or an entry or a balance is out of range.
     """
     users = len(ledger.users)
     shares = Shares.of(users, capacities, guaranteed_fraction=guaranteed_fraction, weights=weights)
@@ -110,8 +110,8 @@ def allocate(
     slices, lent = np.empty_like(wanted), np.empty_like(wanted)
     balances, carry = ledger.balances.copy(), ledger.carry
     if users:
-        carry = settle(
-            balances, carry, read_only(wanted), slices, lent, *SettlementTerms.of(shares)
-        )
+        terms = SettlementTerms.of(shares)
+        ledger.check_room(terms.income)
+        carry = settle(balances, carry, read_only(wanted), slices, lent, *terms)
     after = Ledger(ledger.users, balances, carry, ledger.quantum + 1)
     return Allocation(ledger, after, shares, wanted, slices, lent)

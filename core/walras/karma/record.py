@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,14 +21,17 @@ from walras.karma.ledger import LARGEST_BALANCE, UNIT, KarmaError, Ledger, in_cr
 from walras.karma.quantum import allocate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from fractions import Fraction
 
-    from walras._arrays import Integers
+    from walras._arrays import Floats, Integers
     from walras.karma.quantum import Allocation
 
 MOST_ENTRIES = 4096
 """Most users, and demands of users on nodes, in one record, so that a log line can hold it."""
+
+MOST_LOANS = 10
+"""Most loans of each kind in an account, as many as an Entitlement's status lists."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +93,7 @@ def ledger_after(everyone: Ledger, allocation: Allocation) -> Ledger:
     if everyone.users == after.users:
         return after
     rise = UNIT * allocation.unused // len(after.users) if after.users else 0
-    balances = np.minimum(everyone.balances + rise, LARGEST_BALANCE - 1)
+    balances = np.minimum(everyone.balances, LARGEST_BALANCE - 1 - rise) + rise
     balances[everyone.indices(after.users)] = after.balances
     return replace(everyone, balances=balances, carry=after.carry, quantum=after.quantum)
 
@@ -200,8 +203,9 @@ class Account:
     Attributes:
         earned: Credits earned in the quantum: its part of the free credits, and for slices lent.
         spent: Credits spent in the quantum, for slices borrowed.
-        lent: Bytes lent by borrower, most first.
-        borrowed: Bytes borrowed by donor, most first; shared slices have an empty name.
+        lent: Bytes lent by borrower, the `MOST_LOANS` largest.
+        borrowed: Bytes borrowed by donor, the `MOST_LOANS` largest; shared slices have an empty
+            name.
     """
 
     balance: str
@@ -215,40 +219,51 @@ def accounts_of(settled: SettledQuantum, slice_bytes: int) -> Iterator[Account]:
     """Yield the account of each user that takes part, in the order of the ledger."""
     allocation = settled.allocation
     users, loans = allocation.before.users, lending(allocation)
-    lent: list[dict[str, float]] = [{} for _ in users]
-    borrowed: list[dict[str, float]] = [{} for _ in users]
-    for (donor, taker), slices in loans.items():
-        lent[donor][users[taker]] = slices
-        borrowed[taker][users[donor]] = slices
     taken = allocation.borrowed.sum(axis=0)
+    shared = taken[loans.takers] - loans.slices.sum(axis=0)
+    from_all = np.vstack([loans.slices, np.where(shared * slice_bytes >= 1, shared, 0)])
+    donors = [users[donor] for donor in loans.donors.tolist()]
+    takers = [users[taker] for taker in loans.takers.tolist()]
+    lent = dict(zip(donors, _largest(loans.slices * slice_bytes, takers), strict=True))
+    borrowed = dict(zip(takers, _largest(from_all.T * slice_bytes, [*donors, ""]), strict=True))
     gained = allocation.ledger.balances - allocation.before.balances
     for number, balance in enumerate(settled.ledger.balances[settled.places].tolist()):
         spent = int(taken[number] * allocation.shares.prices[number])
-        of_nobody = float(taken[number]) - sum(borrowed[number].values())
-        if of_nobody * slice_bytes >= 1:
-            borrowed[number][""] = of_nobody
         yield Account(
             in_credits(balance),
             in_credits(int(gained[number]) + spent),
             in_credits(spent),
-            _in_bytes(lent[number], slice_bytes),
-            _in_bytes(borrowed[number], slice_bytes),
+            lent.get(users[number], ()),
+            borrowed.get(users[number], ()),
         )
 
 
-def lending(allocation: Allocation) -> Mapping[tuple[int, int], float]:
-    """Return the slices that each donor lends to each borrower in all pools, by their indices."""
+class _Loans(NamedTuple):
+    """Slices that k donors lend to m borrowers in all pools together, shape (k, m)."""
+
+    donors: Integers
+    takers: Integers
+    slices: Floats
+
+
+def lending(allocation: Allocation) -> _Loans:
+    """Return what donors lend to borrowers: every donor of a pool to every borrower of it."""
     donors = np.flatnonzero(allocation.lent.any(axis=0))
     takers = np.flatnonzero(allocation.borrowed.any(axis=0))
-    # Every donor of a pool lends to every borrower of it, in proportion.
-    whole = np.maximum(allocation.borrowed.sum(axis=1, keepdims=True), 1)
-    part = allocation.borrowed[:, takers] / whole
-    loans = np.einsum("pd,pt->dt", allocation.lent[:, donors], part)
-    donor, taker = np.nonzero(loans)
-    pairs = zip(donors[donor].tolist(), takers[taker].tolist(), strict=True)
-    return dict(zip(pairs, loans[donor, taker].tolist(), strict=True))
+    lent = allocation.lent[:, donors]
+    whole = allocation.borrowed.sum(axis=1)
+    slices = np.empty((len(donors), len(takers)))
+    for number, taker in enumerate(takers.tolist()):  # each borrows in few pools
+        taken = allocation.borrowed[:, taker]
+        pools = np.flatnonzero(taken)
+        slices[:, number] = (lent[pools] * (taken[pools] / whole[pools])[:, np.newaxis]).sum(axis=0)
+    return _Loans(donors, takers, slices)
 
 
-def _in_bytes(slices: Mapping[str, float], size: int) -> tuple[tuple[str, int], ...]:
-    amounts = ((name, round(each * size)) for name, each in slices.items())
-    return tuple(sorted(amounts, key=lambda item: (-item[1], item[0])))
+def _largest(loans: Floats, names: Sequence[str]) -> Iterator[tuple[tuple[str, int], ...]]:
+    """Yield the largest loans of each row with the names of their columns, in whole bytes."""
+    place = np.empty(len(names), np.int64)
+    place[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+    for row in np.rint(loans).astype(np.int64):
+        order = np.lexsort((place, -row))[:MOST_LOANS].tolist()
+        yield tuple((names[each], int(row[each])) for each in order if row[each])

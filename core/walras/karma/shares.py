@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from walras.karma.ledger import LARGEST_BALANCE, UNIT, KarmaError
+from walras.karma.ledger import UNIT, KarmaError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -16,8 +16,12 @@ if TYPE_CHECKING:
     from walras._arrays import Integers
 
 
-LARGEST_CAPACITY = 2**40
-"""Bound on the slices of all pools together; more could overflow the arithmetic."""
+LARGEST_NUMBER = 2**40 - 1
+"""Largest demand, weight and number of slices of one pool."""
+
+LARGEST_CAPACITY = 6 * 10**12
+"""Most slices of all pools together: slices of 4 KiB of 22 PiB. All users together earn as many
+credits in a quantum, and these and a balance before it fit into 64 bits."""
 
 HALF = Fraction(1, 2)
 
@@ -60,21 +64,28 @@ class Shares:
             weights: Positive integers, one for each user; all equal if not given.
 
         Raises:
-            KarmaError: A number is out of range, or weights and capacities are so large or so
-                unequal that prices do not fit into 64 bits.
+            KarmaError: A number is out of range.
         """
         fraction = _fraction(guaranteed_fraction)
         pools = whole("capacities", capacities, 1)
-        if (total := int(pools.sum())) >= LARGEST_CAPACITY:
-            raise KarmaError(f"capacities add up to {total}: fewer than 2**40 slices are needed")
+        if (slices := int(pools.sum())) > LARGEST_CAPACITY:
+            raise KarmaError(
+                f"capacities add up to {slices} slices: at most {LARGEST_CAPACITY} are possible"
+            )
+        if users > UNIT:
+            raise KarmaError(f"{users} users: at most {UNIT} can share")
         if weights is None:
             each = _part(fraction, pools, np.ones(1, np.int64), users)
             return cls(pools, np.full(users, UNIT), np.repeat(each, users, axis=1))
         weight = whole("weights", weights, 1, least=1)
         if len(weight) != users:
             raise KarmaError(f"weights has {len(weight)} entries: {users} users need one each")
-        prices = _prices(weight, total)
-        return cls(pools, prices, _part(fraction, pools, weight, int(weight.sum())))
+        total = int(weight.sum())
+        if UNIT * total >= 2**63:
+            raise KarmaError(f"weights add up to {total}: less than 9e12 is needed")
+        # Rounded down, so that free credits are not negative.
+        prices = UNIT * total // (users * weight)
+        return cls(pools, prices, _part(fraction, pools, weight, total))
 
     def check_demands(self, demands: ArrayLike) -> Integers:
         """Return ``demands`` as an array of shape (pools, n).
@@ -93,7 +104,7 @@ class Shares:
 
 
 def whole(name: str, values: ArrayLike, dimensions: int, least: int = 0) -> Integers:
-    """Return a copy of ``values`` as an array of integers in ``least``..2**40 - 1.
+    """Return a copy of ``values`` as an array of integers in ``least``..`LARGEST_NUMBER`.
 
     Missing dimensions are added in front: one pool need not be given as a list of one.
 
@@ -105,8 +116,8 @@ def whole(name: str, values: ArrayLike, dimensions: int, least: int = 0) -> Inte
         array = array.astype(np.int64)
     if array.ndim != dimensions or array.dtype.kind not in "iu":
         raise KarmaError(f"{name}: an array of whole numbers, {dimensions}-dimensional, is needed")
-    if array.size and not (array.min() >= least and array.max() < LARGEST_CAPACITY):
-        bad = (array < least) | (array >= LARGEST_CAPACITY)
+    if array.size and not (array.min() >= least and array.max() <= LARGEST_NUMBER):
+        bad = (array < least) | (array > LARGEST_NUMBER)
         where = ", ".join(str(int(each[0])) for each in np.nonzero(bad))
         raise KarmaError(f"{name}[{where}] = {array[bad][0]} is outside {least}..2**40 - 1")
     return array.astype(np.int64, copy=False)
@@ -122,30 +133,37 @@ def _fraction(value: Fraction | str) -> Fraction:
     return fraction
 
 
-def _prices(weight: Integers, capacity: int) -> Integers:
-    """Return 1 / (n w_u) in micro-credits, rounded down so that free credits are not negative."""
-    users, total = len(weight), int(weight.sum())
-    lightest, heaviest = int(weight.min(initial=1)), int(weight.max(initial=1))
-    if UNIT * total >= 2**63:
-        raise KarmaError(f"weights add up to {total}: less than 9e12 is needed")
-    highest = UNIT * total * capacity
-    if UNIT * total < users * heaviest or highest > LARGEST_BALANCE * users * lightest:
-        raise KarmaError(
-            f"weights from {lightest} to {heaviest} are too unequal for {users} users "
-            f"of {capacity} slices"
-        )
-    prices: Integers = UNIT * total // (users * weight)
-    return prices
-
-
 def _part(fraction: Fraction, capacities: Integers, weight: Integers, total: int) -> Integers:
     """Return the whole slices in ``fraction`` of each fair share, shape (pools, n)."""
-    largest = fraction.numerator * int(capacities.max(initial=0)) * int(weight.max(initial=1))
-    if max(largest, fraction.denominator * total) >= 2**63:
+    if fraction.denominator * total >= 2**62:
         raise KarmaError(
-            f"guaranteed_fraction = {fraction}, weights and capacities have too many digits "
-            "for 64 bits together"
+            f"guaranteed_fraction = {fraction} and weights of {total} together have too many "
+            "digits for 64 bits"
         )
-    shares = np.multiply.outer(fraction.numerator * capacities, weight)
-    part: Integers = shares // max(fraction.denominator * total, 1)
-    return part
+    whole_slices, _ = proportion(
+        capacities, fraction.numerator * weight, fraction.denominator * max(total, 1)
+    )
+    return whole_slices
+
+
+def proportion(amounts: Integers, parts: Integers, total: int) -> tuple[Integers, Integers]:
+    """Return quotient and remainder of each of ``amounts`` times each of ``parts`` by ``total``.
+
+    The quotient in floating point is off by less than one and is corrected in integers. Products
+    may overflow: the remainder is right modulo 2**64, and so is right as it is below 2**63.
+
+    Args:
+        amounts: Integers from 0 to `LARGEST_NUMBER`, shape (m,).
+        parts: Integers from 0 to ``total``, shape (n,).
+        total: Less than 2**62.
+
+    Returns:
+        Two arrays of shape (m, n).
+    """
+    quotient = np.multiply.outer(amounts, parts / total).astype(np.int64)
+    remainder = np.multiply.outer(amounts, parts)
+    remainder -= quotient * total
+    for off, wrong in ((1, remainder >= total), (-1, remainder < 0)):
+        quotient[wrong] += off
+        remainder[wrong] -= off * total
+    return quotient, remainder

@@ -70,17 +70,15 @@ def simulate(
     slices = np.empty_like(wanted)
     balances = np.empty((len(wanted), users), np.int64)
     done, carry = len(wanted), ledger.carry
+    terms = SettlementTerms.of(shares)
     if users:
         done, carry = _simulate(
-            ledger.balances.copy(),
-            carry,
-            read_only(wanted),
-            slices,
-            balances,
-            *SettlementTerms.of(shares),
+            ledger.balances.copy(), carry, read_only(wanted), slices, balances, *terms
         )
     last = balances[done - 1] if done else ledger.balances
     after = Ledger(ledger.users, last, carry, ledger.quantum + done)
+    if done < len(wanted):
+        after.check_room(terms.income)
     return Trace(slices.reshape(given.shape), balances, after)
 
 
@@ -104,10 +102,16 @@ def _simulate(
     """Settle every quantum of ``demands``, and store ``slices`` and ``balances`` after each.
 
     Returns:
-        The number of quanta settled, fewer than all if a balance grows out of range, and the carry.
+        The number of quanta settled, fewer than all if a balance could grow out of range, and the
+        carry.
     """
     lent = np.empty((guaranteed.shape[0], guaranteed.shape[1]), np.int64)
     for t in range(len(demands)):
+        highest = 0
+        for u in range(len(current)):
+            highest = max(highest, current[u])
+        if highest + (carry + income) // len(current) >= LARGEST_BALANCE:
+            return t, carry
         carry = settle(
             current,
             carry,
@@ -124,10 +128,6 @@ def _simulate(
             limit,
             rank,
         )
-        highest = 0
         for u in range(len(current)):
             balances[t, u] = current[u]
-            highest = max(highest, current[u])
-        if highest >= LARGEST_BALANCE:
-            return t + 1, carry
     return len(demands), carry
