@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from walras._arrays import Floats
+    from walras.karma.ledger import Ledger
     from walras.snapshot import Entitlement, Policy
 
 STEEPNESS = 4.0
@@ -94,6 +95,40 @@ def taken_over(
         name: account.get(name, Balance())._replace(owed=each, parent=parents[name])
         for name, each in settled.items()
     }
+
+
+def credits_taken_over(
+    ledger: Ledger,
+    account: Mapping[str, Balance],
+    entitlements: Sequence[Entitlement],
+    unusable: Collection[str] = (),
+) -> Ledger:
+    """Return Karma's ledger of today's entitlements without children, the mean balance unchanged.
+
+    What a balance is above or below the mean belongs to the subtree, as `taken_over` says.
+
+    Args:
+        ledger: Ledger of the entitlements at the last quantum.
+        account: Account at the last decision, which knows the parents that entitlements had.
+        entitlements: All entitlements that form the tree.
+        unusable: Names of entitlements that exist but take no part; they keep their balances.
+    """
+    stay = {*leaves_of(entitlements), *unusable}
+    if not ledger.users or stay == set(ledger.users):
+        return ledger
+    mean = ledger.mean()
+    parents = {name: each.parent for name, each in account.items()}
+    former = {
+        user: Balance(balance - mean, parent=parents.get(user))
+        for user, balance in zip(ledger.users, ledger.balances.tolist(), strict=True)
+    }
+    for name, parent in parents.items():  # ancestors that have gone lead to those that are there
+        former.setdefault(name, Balance(parent=parent))
+    after = taken_over(former, entitlements, unusable)
+    return ledger.shared_by(
+        [user for user in ledger.users if user in stay]
+        + [name for name in after if name in stay and name not in ledger.users]
+    ).at({name: mean + each.owed for name, each in after.items()})
 
 
 class _Succession:

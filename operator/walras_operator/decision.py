@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from walras.account import credits_taken_over
 from walras.clearing import clear
 from walras.karma.ledger import KarmaError
 from walras.karma.record import record_of
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import TypeVar
 
+    from walras.karma.ledger import Ledger
     from walras.plan import Grant, Plan
     from walras.resources.cluster import Pod
     from walras.resources.terms import Name
@@ -192,7 +194,7 @@ def _clear(
     snapshot = replace(
         snapshot,
         held=before.held,
-        ledger=None if turn.ledger is None else turn.ledger.part_of(names),
+        ledger=_ledger(turn, stored, snapshot, unusable),
         earlier_demands=turn.asked,
         matching=world.matching,
         account=account_now(stored, world.now, rules, snapshot.entitlements, unusable),
@@ -208,6 +210,16 @@ def _clear(
     except ValueError as error:
         return Problem("CannotClear", f"spec: mechanism {rules.cores.mechanism}: {error}")
     return _Cleared(rules, validated, snapshot, plan, turn, stored, followed, problem)
+
+
+def _ledger(
+    turn: CurrentQuantum, stored: Account, snapshot: Snapshot, unusable: Iterable[str]
+) -> Ledger | None:
+    """Return Karma's credits before the quantum, of today's entitlements."""
+    if turn.ledger is None:
+        return None
+    there = [name for name in unusable if name in turn.ledger.users]
+    return credits_taken_over(turn.ledger, stored.balances, snapshot.entitlements, there)
 
 
 def _carry_out(

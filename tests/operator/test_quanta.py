@@ -480,19 +480,25 @@ def test_an_entitlement_that_cannot_be_used_for_a_moment_keeps_its_credits(broke
     assert server.verdict() == ()
 
 
-def test_a_parent_keeps_its_credits_for_when_it_has_no_children() -> None:
+def test_a_new_child_takes_over_what_its_parent_owes_and_gives_it_back() -> None:
+    """Otherwise a lead who creates a child sheds the debt of a team."""
     server = in_debt()
     owed = differences(server.ledger())["ann"]
     server.come_or_go("new")
     server.move("new", "ann")
     server.publish("A", decide(server.view("A")))
-    assert server.ledger().users == (*USERS, "new")
+    opening = server.account().opening
+    assert opening is not None
+    assert opening.users == ("bob", "cyd", "new")
+    assert differences(opening)["new"] == pytest.approx(owed, abs=1e-5)
+    assert server.verdict() == ()
     server.come_or_go("new")
     server.now += timedelta(seconds=SECONDS)
     server.publish("A", decide(server.view("A")))
     opening = server.account().opening
     assert opening is not None
-    assert opening.users == USERS
+    assert opening.users == ("bob", "cyd", "ann")
+    assert differences(opening)["ann"] < owed / 2
     assert server.verdict() == ()
     assert opening.credits("ann") < opening.credits("cyd") + owed / 2
 

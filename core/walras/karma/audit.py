@@ -119,9 +119,18 @@ def _end(last: int, ends: Sequence[ReplayedQuantum], ledger: Ledger) -> Iterable
 
 
 def _begins(later: ReplayedQuantum, ledger: Ledger) -> bool:
-    """Return whether a quantum begins with the balances of a ledger, or with these centred."""
-    shared = ledger.shared_by(later.before.users)
-    return later.before in (shared, shared.centred())
+    """Return whether a quantum begins with the balances of a ledger, or with these centred.
+
+    Where users have come or gone, their relatives take over what they are above or below the mean,
+    which the record does not know: then the mean is compared, and what is left over.
+    """
+    before = later.before
+    if set(before.users) == set(ledger.users):
+        shared = ledger.shared_by(before.users)
+        return before in (shared, shared.centred())
+    same = (before.quantum, before.carry) == (ledger.quantum, ledger.carry)
+    moved = ledger.centred() != ledger or not ledger.users
+    return same and (moved or abs(before.mean() - ledger.mean()) <= 1)
 
 
 def _gap(first: int, last: int) -> str:

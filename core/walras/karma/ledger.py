@@ -128,7 +128,7 @@ class Ledger:
         empty ledger start with ``if_empty`` credits.
         """
         _check_unique((*self.users, *users))
-        start = self._sum() // len(self.users) if self.users else _micro(if_empty)
+        start = self.mean() if self.users else _micro(if_empty)
         balances = np.concatenate([self.balances, np.full(len(users), start)])
         return replace(self, users=self.users + users, balances=balances)
 
@@ -185,6 +185,15 @@ class Ledger:
                 f"earned in a quantum are outside 0..{LARGEST_BALANCE // UNIT}; lift() or "
                 "centred() make room"
             )
+
+    def mean(self) -> int:
+        """Return the mean balance in micro-credits, rounded down; 0 without users."""
+        return self._sum() // len(self.users) if self.users else 0
+
+    def at(self, micro: Mapping[str, int]) -> Ledger:
+        """Return a ledger with other balances, in micro-credits, none below 0."""
+        balances = [min(max(micro[user], 0), LARGEST_BALANCE - 1) for user in self.users]
+        return replace(self, balances=np.array(balances, np.int64))
 
     def lift(self, by: int | Fraction) -> Ledger:
         """Return a ledger in which every user has ``by`` credits more, or fewer if negative.
