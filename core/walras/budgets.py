@@ -31,7 +31,8 @@ def budgets(snapshot: Snapshot, policy: Policy, active: Iterable[str]) -> dict[s
         policy: Policy that says how far debts change budgets.
         active: Names of the users with jobs.
     """
-    if not repays_debts(policy):
+    debts = any(each.owed for each in snapshot.account.values())
+    if not debts or not repays_debts(policy):
         return divide_by_shares(snapshot.entitlements, active)
     cores = sum(node.cores for node in snapshot.nodes)
     changed = tilts(snapshot.account, snapshot.entitlements, cores, policy)
