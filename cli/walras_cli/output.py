@@ -167,9 +167,8 @@ def own_and_shared(held: float | None) -> str:
     """Return cores that a pod holds: its own, and its part of shared ones, such as 2 + 0.333."""
     if held is None:
         return "-"
-    own = int(held)
-    shared = round(held - own, 3)
-    return " + ".join(f"{each:g}" for each in (own, shared) if each) or "0"
+    own, thousandths = divmod(round(held * 1000), 1000)
+    return " + ".join(f"{each:g}" for each in (own, thousandths / 1000) if each) or "0"
 
 
 def decimal(value: float | None, digits: int = 2) -> str:

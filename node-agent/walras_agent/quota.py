@@ -65,7 +65,7 @@ CPUS_OF_LARGEST_WEIGHT = 256
 _LEAST_QUOTA = 1000  # microseconds: min_cfs_quota_period of the kernel
 _SHARES = (2, 262_144)  # the kernel's range
 _MOST_WEIGHT = {1: _SHARES[1], 2: 10_000}  # the kernel's, by cgroup version
-_PERIOD = "100000"  # microseconds, the default
+PERIOD = "100000"  # microseconds, the default
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,30 +100,36 @@ def _demands_v1(
 ) -> dict[str, str]:
     wanted = {"cpu.cfs_quota_us": "-1"}
     if milliquota is not None:
-        quota = _quota(milliquota, texts.get("cpu.cfs_period_us", _PERIOD))
+        quota = quota_time(milliquota, texts.get("cpu.cfs_period_us", PERIOD))
         wanted = _without_burst(texts, "cpu.cfs_burst_us", quota)
         wanted["cpu.cfs_quota_us"] = str(quota)
     if milliweight is not None:
-        wanted["cpu.shares"] = str(_shares(milliweight))
+        wanted["cpu.shares"] = str(cpu_shares(milliweight))
     return wanted
 
 
 def _demands_v2(
     texts: Mapping[str, str], milliquota: int | None, milliweight: int | None
 ) -> dict[str, str]:
-    period = texts.get("cpu.max", _PERIOD).split()[-1]
+    period = texts.get("cpu.max", PERIOD).split()[-1]
     wanted = {"cpu.max": f"max {period}"}
     if milliquota is not None:
-        quota = _quota(milliquota, period)
+        quota = quota_time(milliquota, period)
         wanted = _without_burst(texts, "cpu.max.burst", quota)
         wanted["cpu.max"] = f"{quota} {period}"
     if milliweight is not None:
         # As the kubelet and runc turn shares, of 2 to 262144, into a weight of 1 to 10000.
-        wanted["cpu.weight"] = str(1 + (_shares(milliweight) - 2) * 9999 // 262_142)
+        wanted["cpu.weight"] = str(1 + (cpu_shares(milliweight) - 2) * 9999 // 262_142)
     return wanted
 
 
-def _quota(milliquota: int, period: str) -> int:
+def quota_time(milliquota: int, period: str = PERIOD) -> int:
+    """Return the CPU time of each period that a quota in thousandths of a CPU is.
+
+    Args:
+        milliquota: Thousandths of a CPU.
+        period: Length of a period in microseconds, as the kernel writes it.
+    """
     return max(milliquota * int(period) // 1000, _LEAST_QUOTA)
 
 
@@ -131,7 +137,7 @@ def _without_burst(texts: Mapping[str, str], file: str, quota: int) -> dict[str,
     return {file: "0"} if int(texts.get(file, "0")) > quota else {}
 
 
-def _shares(milliweight: int) -> int:
+def cpu_shares(milliweight: int) -> int:
     """Return the ``cpu.shares`` that the kubelet writes for a request in thousandths of a CPU."""
     least, most = _SHARES
     return min(max(milliweight * 1024 // 1000, least), most)

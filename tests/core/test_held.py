@@ -1,5 +1,7 @@
 """The guarantee, for what pods hold: nobody is below its entitlement, or it is said why."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from held_clusters import moved, random_cluster, verdicts
 from walras.clearing import clear
 from walras.plan import Plan
 from walras.snapshot import Entitlement, Job, Node, Policy, Snapshot
+from walras_cli.what_if.held import Machine, as_enforced
 
 LEAST = 0.99
 THOUSANDTH = 0.001
@@ -28,6 +31,13 @@ def _decided(random: np.random.Generator, *, modest: bool) -> tuple[Snapshot, Po
     return snapshot, policy, plan
 
 
+def _machine(node: Node) -> Machine:
+    """Return a machine where a pod outside the market requests what the node does not sell."""
+    cores = math.ceil(node.cores)
+    others = (round(1000 * (cores - node.cores)),) if cores > node.cores else ()
+    return Machine(cores, sockets=node.sockets, others=others)
+
+
 def _check(batch: int) -> None:
     for number in range(50 * batch, 50 * (batch + 1)):
         random = np.random.default_rng(number)
@@ -37,6 +47,8 @@ def _check(batch: int) -> None:
             sold[grant.node] += grant.held
         for node in snapshot.nodes:
             assert sold[node.name] <= node.cores + 1e-9, (number, node)
+        machines = {node.name: _machine(node) for node in snapshot.nodes}
+        by_kernel = verdicts(snapshot, policy, as_enforced(plan, snapshot, machines))
         found = verdicts(snapshot, policy, plan)
         several = any(len(grant.sockets) > 1 for grant in plan.grants)
         everybody = all(each.fits for each in found.values()) and not several
@@ -45,6 +57,8 @@ def _check(batch: int) -> None:
             short = verdict.held + THOUSANDTH < LEAST * verdict.entitled
             if everybody:
                 assert not short, (number, user, verdict)
+                has = by_kernel[user]
+                assert has.held + THOUSANDTH >= LEAST * has.entitled, (number, user, has)
             elif short and not several:
                 assert told[user], (number, user, verdict)
 

@@ -155,13 +155,18 @@ class Situation:
 
     Attributes:
         snapshot: Input of the market.
-        rules: Rules of the Market.
+        objects: Objects that the snapshot was made of, with the rules of the Market.
         notes: Lines for people about objects that take no part, and figures that are unknown.
     """
 
     snapshot: Snapshot
-    rules: MarketSpec
+    objects: Objects
     notes: tuple[str, ...]
+
+    @property
+    def rules(self) -> MarketSpec:
+        """Rules of the Market."""
+        return self.objects.rules
 
 
 def situation_of_documents(documents: Documents, names: str, cores: int | None) -> Situation:
@@ -253,7 +258,7 @@ def _situation_of(world: World, validated: Validated, *notes: str) -> Situation:
     snapshot = replace(snapshot, held=before.held, ledger=ledger)
     notes = (*notes, *_closed_nodes(validated), *_unknown_work(followed))
     notes += validated.assembled.notes
-    return Situation(snapshot, validated.objects.rules, notes)
+    return Situation(snapshot, validated.objects, notes)
 
 
 def _now() -> str:

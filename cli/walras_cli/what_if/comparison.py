@@ -19,6 +19,7 @@ from walras.sensitivity import sensitivity
 from walras.snapshot import ColocationRule, CoreMechanism, MemoryMechanism, title
 from walras_cli.cluster.explain.cluster import explain_pools
 from walras_cli.output import number, plain
+from walras_cli.what_if.held import as_enforced, machines_of
 from walras_operator.pool_averages import PoolAverages
 from walras_service.failures import BadInput
 from walras_service.untrusted import printable
@@ -97,6 +98,7 @@ def clear_by(situation: Situation, policies: Sequence[Policy], *, anew: bool) ->
     for policy in policies:
         try:
             plan = clear(snapshot, policy)
+            plan = as_enforced(plan, snapshot, machines_of(plan, situation.objects))
         except KarmaError as error:
             raise BadInput(f"spec.memory.sliceSize: {error}; larger slices are fewer") from error
         except PricingError as error:

@@ -1,0 +1,69 @@
+"""What a what-if says that pods hold: what their kernel makes of what the agent writes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from walras.resources.assembly import policy_of
+from walras_cli.output import own_and_shared
+from walras_cli.what_if.changes import situation_of_world
+from walras_cli.what_if.comparison import Cleared, clear_by
+from worlds import allocation, entitlement, job, market, node, pod, world
+
+if TYPE_CHECKING:
+    from walras_operator.world import Document, World
+
+
+def cleared(of: World) -> Cleared:
+    situation = situation_of_world(of, of.objects)
+    return clear_by(situation, [policy_of(situation.rules)], anew=False)[0]
+
+
+def held(of: World) -> dict[str, float]:
+    return {grant.pod: grant.held for grant in cleared(of).plan.grants}
+
+
+def cluster(*more: Document, cpu: str = "2", reported: bool = False) -> World:
+    """Return two equal users with a pod each on one node."""
+    users = entitlement("vision"), entitlement("speech")
+    jobs = job("a", "vision"), job("b", "speech")
+    pods = pod("a-0", "a", cpu="0"), pod("b-0", "b", cpu="0")
+    rules = market(profiling={"automatic": False})
+    status = {"topology": {"cores": 2, "threads": 4, "sockets": 1}}
+    known = {"n1": allocation("n1", {"epoch": 1, "mode": "enforce"}, status)} if reported else {}
+    return world(rules, *users, *jobs, node("n1", cpu), *pods, *more, allocations=known)
+
+
+def test_pods_hold_what_they_are_given_where_nobody_else_is() -> None:
+    assert held(cluster()) == {"a-0": 1, "b-0": 1}
+
+
+def test_who_shares_the_last_core_with_pods_outside_the_market_holds_less_by_their_weight() -> None:
+    """Weights of the kernel: 1024 of the pod, which is told one core, and at least 2 of others."""
+    others = pod("dns", "dns", cpu="0"), pod("log", "log", cpu="0")
+    assert held(cluster(*others)) == pytest.approx({"a-0": 1, "b-0": 1024 / 1028}, abs=1e-9)
+
+
+def test_cpus_are_counted_as_cores_of_several_threads() -> None:
+    others = pod("dns", "dns", cpu="0")
+    found = held(cluster(others, cpu="4", reported=True))
+    assert found == pytest.approx({"a-0": 1, "b-0": 2048 / 2050}, abs=1e-9)
+
+
+def test_users_get_done_what_their_pods_hold() -> None:
+    plan = cleared(cluster(pod("dns", "dns", cpu="0"))).plan
+    speech = next(user for user in plan.users if user.name == "speech")
+    assert speech.held_cores == speech.held_utility == pytest.approx(1024 / 1026, abs=1e-9)
+    assert next(g for g in plan.grants if g.pod == "b-0").speedup == speech.held_utility
+
+
+def test_a_node_of_more_cpus_than_linux_knows_is_believed() -> None:
+    assert sum(held(cluster(cpu="20000")).values()) == pytest.approx(20_000)
+
+
+def test_cores_are_printed_in_thousandths() -> None:
+    assert own_and_shared(1.9999999) == "2"
+    assert own_and_shared(1.336914) == "1 + 0.337"
+    assert own_and_shared(0.0004) == "0"
