@@ -51,6 +51,27 @@ def enforced(
     return found
 
 
+def replaced(
+    allocations: Allocations, written: Mapping[str, NodeAllocation]
+) -> dict[tuple[str, str], Enforcement]:
+    """Return the enforcement of the grants before the decision, by node and pod UID.
+
+    An agent that enforces a grant is taken to enforce the one that replaces it. Otherwise a pod
+    whose grant changes with every decision, by a few thousandths at a time, would never hold any.
+
+    Args:
+        allocations: Desired and current specs.
+        written: NodeAllocations as they are in the cluster, by node.
+    """
+    kept = {
+        node: spec
+        for node, spec in allocations.current.items()
+        if (new := allocations.desired.get(node)) is not None
+        and (new.mode, new.unit) == (spec.mode, spec.unit)
+    }
+    return enforced(allocations._replace(desired=kept), written)
+
+
 def _unchanged(
     new: AllocationSpec, current: AllocationSpec, allocation: NodeAllocation
 ) -> Iterator[tuple[str, Enforcement]]:

@@ -27,6 +27,7 @@ from walras_operator.world import Lifetime
 from worlds import document, enforced, entitlement, job, market, node, outcome, pod, status, world
 
 if TYPE_CHECKING:
+    from walras.resources.node_allocation import NodeAllocation, PodGrant
     from walras_operator.world import Decision, Document, World
 
 BOTH: Document = {"cores": {"mechanism": "Auction"}, "memory": {"mechanism": "Auction"}}
@@ -308,6 +309,30 @@ def test_only_what_agents_hold_pods_to_counts(state: str) -> None:
     assert [each["heldSince"] for each in runs(again)["underway"]] == [at(60)] * 3
 
 
+def with_budget(before: World, budget: int) -> World:
+    """Give the other job another budget, so that all shares change."""
+    jobs = world(job("b", memory={"demand": "4Gi"}, auction={"budget": str(budget)}))
+    spec = jobs.objects.jobs[0].spec
+    changed = [
+        each.model_copy(update={"spec": spec}) if each.metadata.name == "b" else each
+        for each in before.objects.jobs
+    ]
+    return replace(before, objects=replace(before.objects, jobs=changed))
+
+
+def test_time_counts_while_grants_change_with_every_decision() -> None:
+    """Agents answer before each decision, and each decision moves cores."""
+    now, held = running(), 0.0
+    for number in range(1, 6):
+        held += 10 * float(share(now, "train-0")[0])
+        now, decision = later(with_budget(enforced(now), number % 3 + 2), 10 + 10 * number)
+        assert decision.nodes
+    gone, _ = later(without(now, "train-0"), 60)
+    (run,) = runs(later(knowing(gone, train_0=lived(10, 60)), 61)[0])["finished"]
+    assert run["heldSeconds"] == 50
+    assert float(run["cores"]) == pytest.approx(held / 50)
+
+
 @pytest.mark.parametrize("field", ["cores", "memory"])
 def test_a_change_that_the_last_operator_did_not_live_to_tell_is_seen(field: str) -> None:
     before = running()
@@ -550,29 +575,21 @@ class Story:
             for node_, allocation in self.world.allocations.items()
             for grant in allocation.spec.grants
             if node_ in before.allocations
-            and grant in before.allocations[node_].spec.grants
-            and self._answered(before, node_, grant.name)
+            and self._answered(before.allocations[node_], grant)
         }
 
-    def _answered(self, before: World, node_: str, name: str) -> bool:
-        """Return whether the agent enforced a pod's grant, as far as is known."""
-        allocation = before.allocations[node_]
-        if (allocation.status or {}).get("epoch") == allocation.spec.epoch:
-            return True
-        return name in self.present  # nothing else has been report_outcome of this grant
+    def _answered(self, before: NodeAllocation, now: PodGrant) -> bool:
+        """Return whether the agent enforced the grant that was before, as far as is known."""
+        grants = {each.name: each for each in before.spec.grants}
+        if (before.status or {}).get("epoch") == before.spec.epoch:
+            return now.name in grants
+        return now.name in self.present and grants[now.name] == now  # nothing else was reported
 
     def answer(self) -> None:
         self.world = enforced(self.world)
 
     def divide(self, budget: int) -> None:
-        """Give the other job another budget, so that all shares change."""
-        jobs = world(job("b", memory={"demand": "4Gi"}, auction={"budget": str(budget)}))
-        spec = jobs.objects.jobs[0].spec
-        changed = [
-            each.model_copy(update={"spec": spec}) if each.metadata.name == "b" else each
-            for each in self.world.objects.jobs
-        ]
-        self.world = replace(self.world, objects=replace(self.world.objects, jobs=changed))
+        self.world = with_budget(self.world, budget)
 
 
 steps = st.one_of(

@@ -18,7 +18,7 @@ from walras.work_left import MOST_WORK
 from walras_operator.allocations import MILLI
 from walras_operator.conditions import ConditionState, Problem, conditions_of, fails, holds
 from walras_operator.deadlines.progress import PodHolding
-from walras_operator.enforcement import enforced
+from walras_operator.enforcement import replaced
 from walras_operator.job_outcomes import DeadlineResult
 from walras_operator.numbers import figure, thousandths
 from walras_operator.recording.lifetimes import seconds_of
@@ -91,7 +91,7 @@ def deadline_results(
         if node in allocations.desired
         for each in allocations.desired[node].grants
     }
-    enforcement = {**_replaced(world, allocations), **enforcement}
+    enforcement = {**replaced(allocations, world.allocations), **enforcement}
     alive: frozenset[str] | None = None
     found = {}
     for key, job in followed.items():
@@ -105,21 +105,6 @@ def deadline_results(
             ended = list(_ended(job.ended, world, alive))
         found[key] = _result(job, running, ended, plan.mechanism, now)
     return found
-
-
-def _replaced(world: World, allocations: Allocations) -> dict[tuple[str, str], Enforcement]:
-    """Return the enforcement of the grants before the decision, by node and pod UID.
-
-    An agent that enforces a grant is taken to enforce the one that replaces it. Otherwise no work
-    would count while a reservation follows what is needed, by a few thousandths at a time.
-    """
-    kept = {
-        node: spec
-        for node, spec in allocations.current.items()
-        if (new := allocations.desired.get(node)) is not None
-        and (new.mode, new.unit) == (spec.mode, spec.unit)
-    }
-    return enforced(allocations._replace(desired=kept), world.allocations)
 
 
 def _names(followed: Mapping[Name, FollowedJob]) -> set[Name]:

@@ -1,7 +1,8 @@
 """Pure: record the runs of jobs: what their pods held, and how long they took.
 
 Everything known of runs is in ``status.runs`` of their MarketJob, so any later leader continues
-from there. A pod is followed from when an agent first enforces its grant. When it no longer runs,
+from there. A pod is followed from when an agent first enforces a grant of its, and holds each grant
+that replaces an enforced one. When it no longer runs,
 its end is looked up (`walras_operator.runtime.lookups`). It stays underway until the answer comes,
 and the answer is kept until it is in a status.
 """
@@ -24,6 +25,7 @@ from walras.resources.market_job import (
 from walras.resources.preferences import finished_runs, records_runs, run_of
 from walras_operator.allocations import MILLI
 from walras_operator.conditions import listed
+from walras_operator.enforcement import replaced
 from walras_operator.recording.lifetimes import seconds_of
 from walras_operator.recording.tally import HeldShares, Tally
 from walras_operator.world import Reference
@@ -164,6 +166,7 @@ class _Holdings:
             node.name: (round(node.cores * MILLI), node.memory) for node in snapshot.nodes
         }
         self._outcomes, self._allocations = outcomes, allocations
+        self._enforced = {**replaced(allocations, world.allocations), **outcomes.enforced}
         self._portions: dict[str, dict[str, GrantSpec]] = {}
 
     def of(self, job: MarketJob) -> Iterator[tuple[Pod, Enforcement | None, HeldShares | None]]:
@@ -173,7 +176,7 @@ class _Holdings:
         for number in self._outcomes.pods.get(key, ()):
             pod = objects.pods[number]
             node = pod.spec.node_name or ""
-            held = self._outcomes.enforced.get((node, pod.metadata.uid))
+            held = self._enforced.get((node, pod.metadata.uid))
             yield pod, held, None if held is None else self._shares(node, pod.metadata.uid)
 
     def _shares(self, node: str, uid: str) -> HeldShares | None:
