@@ -50,13 +50,16 @@ RESERVING: frozenset[CoreMechanism] = frozenset(
 """Mechanisms under which cores are reserved for deadlines: those that charge budgets for cores."""
 
 SPARE = 0.1
-"""Part by which a need must fall below a smaller number of cores before it is reserved instead."""
+"""Part of the need that is reserved on top of it when a reservation no longer suffices."""
+
+MOST_SPARE = 0.3
+"""Part of the need that a reservation is at most larger, before it is made smaller."""
 
 NEWCOMER = 0.95
 """Part of a user's budget that may be reserved when a deadline is accepted, since prices move."""
 
-ROUNDS = 3
-"""Most times that deadlines are dropped one by one before all that do not hold are dropped."""
+ROUNDS = 4
+"""Most times that deadlines become more modest or fewer before all that do not hold are dropped."""
 
 BISECTIONS = 30
 """Steps in the search for the part of a reservation that a budget pays for."""
@@ -98,18 +101,27 @@ def _speed(work: float, seconds: float) -> float:
 def reservation(needed: float, before: float, most: float) -> float:
     """Return the cores to reserve for a job, in thousandths; 0 if it needs none.
 
-    More cores are reserved at once, fewer only when they suffice with `SPARE`, so that an estimate
-    that wavers moves no cores.
+    A reservation that suffices is kept until it exceeds the need by `MOST_SPARE`, and a new size
+    has `SPARE`, so that an estimate that wavers moves no cores. The first one has none: it might
+    cost more than the user's budget.
 
     Args:
         needed: Cores that the job needs.
-        before: Cores that are reserved for it now.
+        before: Cores that are reserved for it now; 0 for none.
         most: Most cores that it can use.
     """
-    if needed >= most:
+    suffice = _in_thousandths(needed, most)
+    if not before:
+        return suffice
+    if suffice <= before <= min(needed * (1 + MOST_SPARE), most):
+        return before
+    return _in_thousandths(needed * (1 + SPARE), most)
+
+
+def _in_thousandths(cores: float, most: float) -> float:
+    if cores >= most:
         return most
-    suffice = math.ceil(needed / THOUSANDTH - NEGLIGIBLE) / (1 / THOUSANDTH)
-    return max(suffice, before if suffice < before <= needed * (1 + SPARE) else 0.0)
+    return math.ceil(cores / THOUSANDTH - NEGLIGIBLE) / (1 / THOUSANDTH)
 
 
 class _Part(NamedTuple):
@@ -119,12 +131,14 @@ class _Part(NamedTuple):
         number: Position of the pod in the snapshot.
         needed: Cores that it needs, by the work on the safe side.
         cores: Cores to reserve; 0 for none.
-        likely: Cores to reserve by the expected work.
+        enough: Those of them without any to spare.
+        likely: Those of them by the expected work.
     """
 
     number: int
     needed: float
     cores: float
+    enough: float
     likely: float
 
 
@@ -151,8 +165,17 @@ class _Request(NamedTuple):
         return self.rank[2], self.rank[3]
 
     @property
-    def as_expected(self) -> _Request:
-        """The request without the margin for the error of its work left."""
+    def without_spare(self) -> _Request:
+        """The request without cores to spare."""
+        parts = tuple(part._replace(cores=min(part.cores, part.enough)) for part in self.parts)
+        return self._replace(parts=parts)
+
+    @property
+    def more_modest(self) -> _Request:
+        """The request without cores to spare, then without the margin for its work's error."""
+        modest = self.without_spare
+        if modest != self:
+            return modest
         parts = tuple(part._replace(cores=min(part.cores, part.likely)) for part in self.parts)
         return self._replace(parts=parts)
 
@@ -234,8 +257,9 @@ def _request(
         most = min(most, job.max_cores or most)
         needed = cores_needed(deadline, job.fraction)
         likely = cores_for(_speed(deadline.left, deadline.seconds), job.fraction)
-        asked = (reservation(each, deadline.reserved, most) for each in (needed, likely))
-        parts.append(_Part(number, needed, *asked))
+        wanted = reservation(needed, deadline.reserved, most)
+        least = (_in_thousandths(each, most) for each in (needed, likely))
+        parts.append(_Part(number, needed, wanted, *least))
         standing = standing or deadline.reserved > 0
         seconds = min(seconds, deadline.seconds)
         # What was promised is kept as long as it is possible at all.
@@ -266,8 +290,8 @@ def _keep_standing(
 ) -> tuple[list[_Request], Plan]:
     """Return the accepted deadlines whose cores the market still gives, and its plan.
 
-    Where a user's budget does not pay for all of them any more, those without the margin for errors
-    are tried, and then one less.
+    Where a user's budget does not pay for all of them any more, those without cores to spare are
+    tried, then those without the margin for errors, and then one less.
     """
     chosen = [each for each in requests if each.standing and each.within_reach]
     for _ in range(ROUNDS):
@@ -276,7 +300,7 @@ def _keep_standing(
         if not broken:
             return chosen, plan
         users, last = {each.user for each in broken}, _last_of_users(broken)
-        modest = [each.as_expected if each.user in users else each for each in chosen]
+        modest = [each.more_modest if each.user in users else each for each in chosen]
         chosen = modest if modest != chosen else [each for each in chosen if each not in last]
     chosen = [each for each in chosen if each.user not in users]
     return chosen, decide(_reserved(snapshot, chosen), policy)
@@ -291,8 +315,11 @@ def _accept(
     plan: Plan,
     answers: dict[tuple[str, str], _Answer],
 ) -> tuple[list[_Request], Plan]:
-    """Return the accepted deadlines with the new ones among them, and the plan with all of them."""
-    budgets = _Budgets(snapshot, policy, plan, chosen)
+    """Return the accepted deadlines with the new ones among them, and the plan with all of them.
+
+    Accepted ones have no cores to spare where a new one cannot have its cores otherwise.
+    """
+    budgets = _Budgets(snapshot, policy, plan, [each.without_spare for each in chosen])
     standing = {each.job for each in chosen}
     admitted = []
     for request in requests:
@@ -302,24 +329,29 @@ def _accept(
         if answer.state == "Reserved":
             admitted.append(request)
         answers[request.job] = answer
+    kept = chosen
     for _ in range(ROUNDS):
         if not admitted:
             break
-        together = sorted([*chosen, *admitted])
+        together = sorted([*kept, *admitted])
         trial = decide(_reserved(snapshot, together), policy)
         broken = _not_held(trial, snapshot, together)
         if not broken:
             return together, trial
+        modest = [each.without_spare for each in kept]
+        if modest != kept:
+            kept = modest
+            continue
         new = [each for each in broken if each.job not in standing]
         bold = new or [each for each in admitted if not answers[each.job].sure]
         last = _last_of_users(bold or broken)
         admitted = [each for each in admitted if each not in last]
-        chosen = [each for each in chosen if each not in last]
+        kept = [each for each in kept if each not in last]
         answers.update((each.job, _Answer("Crowded")) for each in last)
     answers.update((each.job, _Answer("Crowded")) for each in admitted)
     return (
-        _keep_standing(snapshot, policy, decide, chosen)
-        if len(chosen) < len(standing)
+        _keep_standing(snapshot, policy, decide, kept)
+        if len(kept) < len(chosen)
         else (chosen, plan)
     )
 
@@ -490,28 +522,30 @@ class _Budgets:
 def _bid(snapshot: Snapshot, policy: Policy, decide: Decide, requests: Sequence[_Request]) -> Plan:
     """Return the plan of an auction in which deadlines are minimums of utilities.
 
-    A job that misses such a minimum would only get what others leave, so it bids without it. So
-    does one that reaches it by more cores on one node than it needs, and fewer on another.
+    A job that misses such a minimum would only get what others leave, so it bids without it, if it
+    cannot do with fewer cores to spare. So does one that reaches it by more cores on one node than
+    it needs, and fewer on another.
     """
     users = {job.entitlement for job in admit(snapshot).jobs}
     shares = divide_by_shares(snapshot.entitlements, users)
-    asking = {
-        request: least
-        for request in requests
-        if request.within_reach
-        and (least := _utility(snapshot, policy, request, shares[request.user]))
-    }
+    asking = [each for each in requests if each.within_reach]
     outbid: dict[tuple[str, str], _Answer] = {}
     for rounds in reversed(range(ROUNDS + 1)):
-        plan = decide(_with_minimums(snapshot, asking), policy)
+        least = {each: _utility(snapshot, policy, each, shares[each.user]) for each in asking}
+        asking = [each for each in asking if least[each]]
+        plan = decide(_with_minimums(snapshot, least), policy)
         kept = {(bid.namespace, bid.name) for bid in plan.bids if bid.charge}
         kept -= {request.job for request in _not_held(plan, snapshot, asking)}
-        lost = [request.job for request in asking if request.job not in kept]
+        lost = {request.job for request in asking if request.job not in kept}
         if not lost:
             break
-        dropped = lost if rounds > 1 else [request.job for request in asking]
+        modest = [each.without_spare if each.job in lost else each for each in asking]
+        if rounds > 1 and modest != asking:
+            asking = modest
+            continue
+        dropped = lost if rounds > 1 else {request.job for request in asking}
         outbid.update((job, _Answer("Outbid")) for job in dropped)
-        asking = {request: asking[request] for request in asking if request.job not in outbid}
+        asking = [request for request in asking if request.job not in outbid]
     return _with_outcomes(plan, snapshot, requests, asking, outbid)
 
 
@@ -535,9 +569,9 @@ def _needs(snapshot: Snapshot, request: _Request) -> defaultdict[str, float]:
     return needs
 
 
-def _with_minimums(snapshot: Snapshot, asking: Mapping[_Request, float]) -> Snapshot:
+def _with_minimums(snapshot: Snapshot, asking: Mapping[_Request, float | None]) -> Snapshot:
     """Return the snapshot with the deadlines of jobs as minimums of their bids' utilities."""
-    least_of = {request.job: least for request, least in asking.items()}
+    least_of = {request.job: least for request, least in asking.items() if least}
     jobs = tuple(
         replace(job, bid=replace(job.bid, minimum_utility=max(own or 0.0, least)))
         if (least := least_of.get((job.namespace, job.name)))

@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from walras.clearing import clear
-from walras.deadlines import LEEWAY, SPARE, cores_for, cores_needed, reservation
+from walras.deadlines import LEEWAY, cores_for, cores_needed, reservation
 from walras.forecast import expected_speedup, forecast
 from walras.snapshot import (
     Bid,
@@ -109,13 +109,12 @@ def test_the_error_is_a_margin_and_a_passed_deadline_takes_all() -> None:
 
 @given(st.floats(2.0, 60.0), st.lists(st.floats(0.96, 1.04), min_size=1, max_size=30))
 def test_an_estimate_that_wavers_moves_no_cores_down(needed: float, wavers: list[float]) -> None:
-    """Cores that were reserved are kept as long as fewer would not do with some spare."""
-    reserved = reservation(needed * 1.05, 0, 64)
-    highest = reserved
+    """Once they are more than were needed at first, cores are kept whatever the estimate says."""
+    first = reserved = reservation(needed, 0, 64)
     for waver in wavers:
-        reserved = reservation(needed * waver, reserved, 64)
+        before, reserved = reserved, reservation(needed * waver, reserved, 64)
         assert reserved >= min(needed * waver, 64) - 1e-6
-        assert reserved == highest
+        assert reserved == before or before == first
 
 
 @given(st.floats(0.0, 80.0), st.integers(0, 64_000), st.integers(1, 64))
@@ -125,15 +124,17 @@ def test_a_reservation_suffices_and_is_settled_after_one_step(
     first = reservation(needed, before / 1000, most)
     assert first == round(first, 3)
     assert min(needed, most) - 1e-9 <= first <= most
-    assert first < needed + 0.001 + 1e-9 or first == before / 1000 <= 1.1 * needed
+    assert first < 1.1 * needed + 0.001 + 1e-9 or first == before / 1000 <= 1.3 * needed
     assert reservation(needed, first, most) == first
 
 
 def test_parts_of_cores_are_reserved() -> None:
     assert reservation(0.0, 2, 8) == 0
     assert reservation(0.3337, 0, 8) == 0.334
-    assert reservation(0.3, 0.32, 8) == 0.32
-    assert reservation(0.3, 0.4, 8) == 0.3
+    assert reservation(0.3, 0.39, 8) == 0.39
+    assert reservation(0.3, 0.4, 8) == 0.33
+    assert reservation(0.3, 0.29, 8) == 0.33
+    assert reservation(7.9, 7.8, 8) == 8
     jobs = [job("a", "ada", deadline=work_for(0.75)), job("b", "ada"), job("c", "bob")]
     plan = clear(cluster({"one": 2}, *jobs))
     assert outcome_of(plan, "a").reserved == 0.75
@@ -508,9 +509,45 @@ def test_accepted_deadlines_are_met_in_a_simulated_run_and_the_market_alone_miss
     assert forecast(promised, policy, alone)[identity(jobs["a"])] <= deadline.seconds * 1.0001
 
 
-def test_a_job_decided_every_minute_keeps_its_cores_steady_and_is_in_time() -> None:
-    """The work left is known with an error that shrinks; cores go only where a tenth is spare."""
-    random = np.random.default_rng(1)
+def test_spare_cores_that_a_budget_does_not_pay_for_are_not_reserved() -> None:
+    """7.4 cores no longer suffice; 8.25 would cost more than the budget, 7.5 do not."""
+    mine = job("a", "ada", deadline=replace(work_for(7.5), reserved=7.4))
+    plan = clear(cluster({"one": 16}, mine, job("b", "ada"), job("c", "bob")))
+    assert outcome_of(plan, "a").reserved == pytest.approx(7.5, abs=0.002)
+    less = replace(mine, deadline=replace(work_for(6), reserved=5.9))
+    plan = clear(cluster({"one": 16}, less, job("b", "ada"), job("c", "bob")))
+    assert outcome_of(plan, "a").reserved == pytest.approx(6.6, abs=0.002)
+
+
+@pytest.mark.parametrize("mechanism", ["AmdahlBidding", "ProportionalSharing", "Auction"])
+def test_spare_cores_cost_no_deadline_its_acceptance(mechanism: CoreMechanism) -> None:
+    accepted = 0
+    for needed in np.arange(5.0, 9.0, 0.1).tolist():
+        fresh = work_for(needed)
+        states = []
+        for before in (0.0, needed - 0.05):
+            mine = job("a", "ada", deadline=replace(fresh, reserved=before))
+            market = cluster({"one": 16}, mine, job("b", "ada"), job("c", "bob"))
+            states.append(outcome_of(clear(market, Policy(mechanism)), "a").state)
+        assert states[1] == "Reserved" or states[0] != "Reserved"
+        accepted += states[0] == "Reserved"
+    assert 0 < accepted < 40
+
+
+@pytest.mark.parametrize(("needed", "kept"), [(2.0, 5.1), (3.3, 4.0)])
+def test_a_new_deadline_takes_the_spare_cores_of_earlier_ones(needed: float, kept: float) -> None:
+    earlier = job("a", "ada", deadline=replace(work_for(4), reserved=5.1))
+    new = job("b", "ada", deadline=work_for(needed))
+    plan = clear(cluster({"one": 16}, earlier, new, job("c", "bob")))
+    assert outcome_of(plan, "b").reserved == pytest.approx(needed, abs=0.002)
+    assert outcome_of(plan, "a").reserved == pytest.approx(kept, abs=0.002)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_job_decided_every_minute_keeps_its_cores_steady_and_is_in_time(seed: int) -> None:
+    """Each estimate of the work left is 2 % off; what is reserved is at most 30 % more than the
+    need, and nobody else pays for it."""
+    random = np.random.default_rng(seed)
     left, seconds, reserved = 5.0 * HOUR, 1.2 * HOUR, 0.0
     held: dict[tuple[str, str, str, str], float] = {}
     history = []
@@ -519,13 +556,13 @@ def test_a_job_decided_every_minute_keeps_its_cores_steady_and_is_in_time() -> N
         mine = job("a", "ada", deadline=Deadline(seconds, estimate, 0.02 * left, reserved))
         market = cluster({"one": 16}, mine, job("b", "ada"), job("c", "bob"))
         plan = clear(replace(market, held=held), Policy(hysteresis=0.02))
-        held, reserved = plan.holdings(), outcome_of(plan, "a").reserved
+        outcome = outcome_of(plan, "a")
+        held, reserved = plan.holdings(), outcome.reserved
+        assert min(outcome.needed, 7.7) - 0.01 <= reserved <= 1.3 * outcome.needed + 0.001
+        assert cores_of(plan, "c") >= 7.99
         history.append(cores_of(plan, "a"))
         left -= 60 * expected_speedup(mine, history[-1])
         seconds -= 60
     assert seconds > -60
     steps = [(a, b) for a, b in itertools.pairwise(history) if a != b]
-    fewer = [(a, b) for a, b in steps if b < a]
-    assert all(b <= a / (1 + SPARE) + 0.001 for a, b in fewer)
-    assert len(fewer) <= 4
-    assert len(steps) <= 15
+    assert len(steps) <= 6

@@ -574,8 +574,7 @@ class Story:
             grant.name: share(self.world, grant.name)
             for node_, allocation in self.world.allocations.items()
             for grant in allocation.spec.grants
-            if node_ in before.allocations
-            and self._answered(before.allocations[node_], grant)
+            if node_ in before.allocations and self._answered(before.allocations[node_], grant)
         }
 
     def _answered(self, before: NodeAllocation, now: PodGrant) -> bool:
