@@ -16,6 +16,7 @@ STUDIES = {
     "abacus": "auctions: iterations, truthfulness, deadlines, estimated utilities",
     "cooper": "pairs of jobs that share a processor",
     "month": "a month of a cluster: cores by market and memory by credits together",
+    "held": "what pods hold in a month, beside Kubernetes, quotas and whole cores",
     "lying": "what a user gains by lying, by mechanism and number of users",
     "credits": "credits for lent cores, and credits for memory that fade",
     "adjustment": "bids adjusted by progress, compared with measured speedups",
