@@ -137,7 +137,7 @@ def _places(topology: Topology, unit: Unit) -> tuple[_Place, ...]:
 
 def _grow(mine: list[_Place], count: int, free: list[_Place]) -> None:
     """Add free places to ``mine`` up to ``count``, those nearest to it first."""
-    for level in _LEVELS:
+    for level in _LEVELS if mine else ():
         around = {place.domains[level] for place in mine}
         near = [place for place in free if place.domains[level] in around]
         _move(_compact(near, min(count - len(mine), len(near))), free, mine)
@@ -194,7 +194,7 @@ def _fill(places: Sequence[_Place], count: int, level: int) -> list[_Place]:
 
     Whole domains with the most free places come first, so that few are used; the rest is compact.
     """
-    if level not in _LEVELS:
+    if level not in _LEVELS or len({place.domains[level] for place in places}) == len(places):
         return list(places[:count])
     by_domain: dict[tuple[int, ...], list[_Place]] = defaultdict(list)
     for place in places:
