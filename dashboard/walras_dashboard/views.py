@@ -23,6 +23,7 @@ from walras_cli.cluster.explain.pages import (
     not_visible,
 )
 from walras_cli.cluster.explain.render import (
+    account_rows,
     auction_weights,
     one_more_sentences,
     partners_sentence,
@@ -371,6 +372,10 @@ class Views:
             text=[
                 found.message,
                 *(f"{subject}: {text}" for subject, text in user_facts(found)),
+                *(
+                    f"account of {what}: {owed}; {effect}"
+                    for what, owed, effect in account_rows(found)
+                ),
                 *([sentence] if sentence else []),
             ],
             faults=_faults(found.faults),

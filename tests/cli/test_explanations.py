@@ -20,6 +20,7 @@ from walras_cli.cluster.explain.margin import Buyer, one_more
 from walras_cli.cluster.explain.node import explain_node
 from walras_cli.cluster.explain.render import render_job, render_user
 from walras_cli.cluster.explain.user import CoreCreditFigures, MemoryLoan, explain_user
+from walras_cli.cluster.top.users import user_rows
 from walras_operator.decision import decide
 from worlds import enforced, entitlement, job, market, node, outcome, pod, profile
 
@@ -364,25 +365,40 @@ def test_nothing_is_said_of_weights_where_nothing_is_auctioned() -> None:
 @pytest.mark.parametrize(
     ("stored", "told"),
     [
-        ((38.04, 0.21, 0.0, 1.12), "is owed 38.0 core-hours, so its budget is 12% larger now"),
-        ((-3, -0.1, 0.25, 0.95), "owes 3.0 core-hours, 0.25 less each hour, so its budget is 5%"),
-        ((-3, -0.1, -0.25, 0.95), "owes 3.0 core-hours, 0.25 more each hour, so its budget is 5%"),
-        ((3, 0.1, 0.0, 0.95), "core-hours; compared with others, its budget is 5% smaller"),
-        ((3, 0.1, 0.0, 1.001), "is owed 3.0 core-hours"),
-        ((3, 0.1, 1.5, None), "is owed 3.0 core-hours, 1.50 more each hour"),
-        ((0.01, 0.0, 0.0, 1), "neither owes nor is owed anything"),
+        ((38.04, 0.21, 0.0, 1.12), ("is owed 38.0 core-hours", "its budget is 12% larger now")),
+        ((-3, -0.1, 0.25, 0.95), ("owes 3.0 core-hours, 0.25 less each hour", "5% smaller now")),
+        ((-3, -0.1, -0.25, 0.95), ("owes 3.0 core-hours, 0.25 more each hour", "5% smaller now")),
+        ((3, 0.1, 0.0, 1.001), ("is owed 3.0 core-hours", "its budget is as by its shares")),
+        ((3, 0.1, 1.5, None), ("3.0 core-hours, 1.50 more each hour", "no budget without jobs")),
+        ((0.01, 0.0, 0.0, 1), ("nothing", "its budget is as by its shares")),
     ],
 )
-def test_what_is_owed_is_told_in_a_sentence(
-    stored: tuple[float, float, float, float | None], told: str
+def test_what_is_owed_is_told_in_a_table(
+    stored: tuple[float, float, float, float | None], told: tuple[str, str]
 ) -> None:
     known = decided(market(), entitlement(), node(), job(), pod("train-0"))
     facts = seen(known)
     explained = replace(explain_user(facts, "vision"), core_credits=CoreCreditFigures(*stored))
     console = Console(width=200, record=True, file=StringIO())
     console.print(*render_user(explained, wide=False))
-    (line,) = (each for each in console.export_text().splitlines() if "core credits" in each)
-    assert told in line
+    _, account = console.export_text().split("Account", 1)
+    (line,) = (each for each in account.splitlines() if each.strip().startswith("cores"))
+    assert all(each in line for each in told)
+
+
+def test_what_is_owed_in_memory_is_told_in_gib_hours() -> None:
+    """A credit buys a slice for a quantum: 1 GiB for 36 s are a hundredth of a GiB-hour."""
+    rules = market(memory={"sliceSize": "1Gi", "quantumSeconds": 36})
+    known = decided(rules, entitlement(), node(), job(), pod("train-0"))
+    explained = explain_user(seen(known), "vision")
+    row = replace(explained.user, credits_above_mean=-250.0)
+    text = printed(render_user(replace(explained, user=row, gib_hours=-2.5), wide=False))
+    assert "owes 2.5 GiB-h" in text
+    facts = seen(known)
+    users = [
+        replace(each, credits_above_mean=-250.0) for each in user_rows(facts, lambda row: row.name)
+    ]
+    assert explain_user(facts, "vision", users).gib_hours == pytest.approx(-2.5)
 
 
 def test_core_credits_of_a_cluster_are_explained() -> None:

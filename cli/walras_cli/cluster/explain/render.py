@@ -293,6 +293,9 @@ def render_user(user: UserExplanation, *, wide: bool) -> list[RenderableType]:
         title(f"Entitlement {user.user.name}", user.reason, user.message),
         facts(*user_facts(user)),
     ]
+    owed = account_rows(user)
+    if owed:
+        parts += [heading("Account"), _account(owed)]
     shown = user.nodes if wide else _largest(user.nodes)
     if shown:
         parts += [heading("Nodes"), _balances(shown), *rest(len(user.nodes), len(shown))]
@@ -331,9 +334,7 @@ def user_facts(user: UserExplanation) -> tuple[tuple[str, str], ...]:
         ("cores", _cores(row)),
         ("memory", _memory(row)),
         ("utility", _utility(row)),
-        ("credits", _credits(row)),
         *_quantum(user.quantum),
-        *_core_credits(user.core_credits),
     )
 
 
@@ -365,17 +366,6 @@ def _utility(row: UserRow) -> str:
     )
 
 
-def _credits(row: UserRow) -> str:
-    if row.credits is None:
-        return "none; only Karma keeps credits"
-    if row.credits_above_mean is None:
-        return f"{row.credits}; the mean of all users, to compare with, is not visible to you"
-    return (
-        f"{row.credits_above_mean:+.1f} relative to the mean of all users; "
-        f"lending memory earns credits"
-    )
-
-
 def _quantum(quantum: Quantum | None) -> list[tuple[str, str]]:
     """Return what Karma's last quantum did to it."""
     if quantum is None:
@@ -391,25 +381,48 @@ def _quantum(quantum: Quantum | None) -> list[tuple[str, str]]:
     return [(f"quantum {quantum.number}", "; ".join(said))]
 
 
-def _core_credits(credits_: CoreCreditFigures | None) -> list[tuple[str, str]]:
-    """Return what others owe an entitlement, and what its budget is for it."""
-    if credits_ is None:
-        return []
-    hours, factor = credits_.core_hours, credits_.budget_factor
-    amount = f"{abs(hours):.1f}"
-    said = f"{'is owed' if hours > 0 else 'owes'} {amount} core-hours"
-    if amount == "0.0":
-        said = "neither owes nor is owed anything"
-    if abs(credits_.cores) >= SMALLEST_RATE:
-        grows = "more" if (credits_.cores > 0) == (hours > 0) else "less"
-        said += f", {abs(credits_.cores):.2f} {grows} each hour"
-    if factor is None or abs(factor - 1) < SMALLEST_CHANGE:
-        return [("core credits", said)]
-    change = factor - 1
-    expected = amount != "0.0" and (hours > 0) == (change > 0)
-    why = ", so" if expected else "; compared with others,"
-    size = f"{abs(change):.0%} {'larger' if change > 0 else 'smaller'} now"
-    return [("core credits", f"{said}{why} its budget is {size}")]
+def account_rows(user: UserExplanation) -> list[tuple[str, str, str]]:
+    """Return what others owe an entitlement: of what, how much, and what follows from it."""
+    rows = []
+    cores = user.core_credits
+    if cores is not None:
+        owed = _owed(cores.core_hours, "core-hours")
+        if abs(cores.cores) >= SMALLEST_RATE:
+            grows = "more" if (cores.cores > 0) == (cores.core_hours > 0) else "less"
+            owed += f", {abs(cores.cores):.2f} {grows} each hour"
+        rows.append(("cores", owed, _effect(cores)))
+    above = user.user.credits_above_mean
+    if above is not None:
+        owed = f"{above:+.1f} credits" if user.gib_hours is None else _owed(user.gib_hours, "GiB-h")
+        rows.append(("memory", owed, f"{above:+.1f} credits relative to the mean of all users"))
+    elif user.user.credits is not None:
+        mean = "the mean of all users, to compare with, is not visible to you"
+        rows.append(("memory", f"{user.user.credits} credits", mean))
+    return rows
+
+
+def _owed(amount: float, unit: str) -> str:
+    if round(abs(amount), 1) == 0:
+        return "nothing"
+    return f"{'is owed' if amount > 0 else 'owes'} {abs(amount):.1f} {unit}"
+
+
+def _effect(credits_: CoreCreditFigures) -> str:
+    if credits_.budget_factor is None:
+        return "no budget without jobs"
+    change = credits_.budget_factor - 1
+    if abs(change) < SMALLEST_CHANGE:
+        return "its budget is as by its shares"
+    return f"its budget is {abs(change):.0%} {'larger' if change > 0 else 'smaller'} now"
+
+
+def _account(rows: Sequence[tuple[str, str, str]]) -> Table:
+    table = Table(**STYLE)
+    for head in ("of", "owed", "effect"):
+        table.add_column(head)
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def _places(user: UserExplanation) -> str:

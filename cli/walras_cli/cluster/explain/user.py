@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from walras.resources.market import MarketSpec
 from walras_cli.cluster.explain.job import Fault, failing
 from walras_cli.cluster.explain.lending import NodeBalance, Partner, balances, together
 from walras_cli.cluster.figures import ready_condition
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from walras.bid_curve import BidPoint
     from walras.resources.entitlement import CoreCredits, Credits, Loan
     from walras_cli.cluster.facts import Facts
+
+
+GIB = 2**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,8 @@ class UserExplanation:
         unlisted_nodes: Number of further nodes on which it buys, which its status does not list.
         partners: Cores lent (positive) or borrowed on all nodes together, by user.
         quantum: Last Karma quantum; None if no credits are kept.
-        core_credits: What others owe it; None if the market keeps no account.
+        core_credits: Core-hours that others owe it; None if the market keeps no account.
+        gib_hours: GiB-hours that others owe it, by its credits above the mean; None if unknown.
         jobs: Jobs that draw on it, if they may be seen.
         faults: Problems of the entitlement.
         bids: Its purchases at other prices (`walras.bid_curve`); empty unless they are asked for,
@@ -115,6 +120,7 @@ class UserExplanation:
     partners: tuple[Partner, ...]
     quantum: Quantum | None
     core_credits: CoreCreditFigures | None
+    gib_hours: float | None
     jobs: tuple[JobRow, ...]
     faults: tuple[Fault, ...]
     ready: str
@@ -151,6 +157,7 @@ def explain_user(
         partners=together(nodes),
         quantum=_quantum(facts.entitlements[name].status.credits),
         core_credits=_core_credits(facts.entitlements[name].status.core_credits),
+        gib_hours=_gib_hours(facts, rows[name]),
         jobs=tuple(
             row for row in (job_rows(facts) if jobs is None else jobs) if row.entitlement in members
         ),
@@ -183,6 +190,17 @@ def _core_credits(credits_: CoreCredits | None) -> CoreCreditFigures | None:
         float(credits_.cores or 0),
         None if factor is None else float(factor),
     )
+
+
+def _gib_hours(facts: Facts, row: UserRow) -> float | None:
+    """Return what a user's credits are worth: each buys one slice for one quantum."""
+    if row.credits_above_mean is None or facts.market is None:
+        return None
+    try:
+        rules = MarketSpec.model_validate(facts.market.spec).memory
+    except ValueError:
+        return None
+    return row.credits_above_mean * rules.slice_size / GIB * rules.quantum_seconds / 3600
 
 
 def _loans(loans: Iterable[Loan]) -> tuple[MemoryLoan, ...]:
