@@ -12,6 +12,7 @@ from walras_studies.credits_runs import (
     AWAY,
     BUSY,
     HALF_LIFE_HOURS,
+    MAX_MIN,
     MOST,
     AwayRow,
     BusyRow,
@@ -98,6 +99,10 @@ def _worst(rows: CreditsRows, policy: str) -> Finding:
     )
 
 
+def _max_min_lifts(rows: CreditsRows) -> Finding:
+    return _worst(rows, MAX_MIN)
+
+
 def _core_credits_lift_nobody(rows: CreditsRows) -> Finding:
     return _worst(rows, "core credits")
 
@@ -115,7 +120,7 @@ def _costs(rows: CreditsRows) -> Finding:
     change = {
         name: mean(rows.busy, "progress", policy=name) / before - 1
         for name in BUSY
-        if name not in {"fair share", "Walras"}
+        if name not in {"fair share", "Walras", MAX_MIN}
     }
     return Finding(
         ", ".join(f"{name} {value:+.2%}" for name, value in change.items()),
@@ -235,6 +240,13 @@ STUDY = Study(
             "gives",
             "",
             _fading_lifts,
+        ),
+        Claim(
+            "",
+            "with the market for cores and max-min fair memory, they have at least what fair share "
+            "gives",
+            "",
+            _max_min_lifts,
         ),
         Claim("", "with both, they have at least what fair share gives", "", _both_lift),
         Claim("", "none of these costs more than 1 % of system progress", "", _costs),

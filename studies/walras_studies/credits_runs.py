@@ -60,9 +60,11 @@ def _with_core_credits(policy: Policy, most: float = MOST) -> Policy:
 _WALRAS = Policy(memory="Karma", slice_bytes=GIB, hysteresis=0.02)
 _MARKET = Policy(hysteresis=0.02)
 
+MAX_MIN = "market, max-min memory"
+
 BUSY: dict[str, Policy] = {
     "fair share": Policy("ProportionalSharing", memory="MaxMin", slice_bytes=GIB),
-    "market, max-min memory": replace(_WALRAS, memory="MaxMin"),
+    MAX_MIN: replace(_WALRAS, memory="MaxMin"),
     "Walras": _WALRAS,
     "core credits": _with_core_credits(_WALRAS),
     "memory fades in 24 h": replace(_WALRAS, fading=fading(24)),
