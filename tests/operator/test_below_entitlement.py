@@ -58,9 +58,13 @@ def test_requests_beyond_a_users_share_are_named_as_the_cause() -> None:
 
 def test_a_user_whose_requests_cost_more_than_its_budget_is_told_how_much() -> None:
     """Ada pays its budget of 7 for two cores, so bob's six cost 21, and its budget is 1."""
-    state, reason, message = entitled(two_users("8", shares=7, request="6"), "bob")
+    decision = two_users("8", shares=7, request="6")
+    state, reason, message = entitled(decision, "bob")
     assert (state, reason) == ("True", "RequestsAboveBudget")
     assert "what its pods requested costs 21.00 at today's prices, 20.00 more than" in message
+    assert "it owes others what they lack for it: ada is short of cores on n1" in message
+    owed = {name: status(decision, "Entitlement", name)["coreCredits"] for name in ("ada", "bob")}
+    assert (owed["ada"]["cores"], owed["bob"]["cores"]) == ("5", "-5")
 
 
 def test_requests_that_are_not_kept_leave_nobody_below_its_entitlement() -> None:
