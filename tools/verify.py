@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 TOOLS = Path(os.environ.get("WALRAS_TOOLS") or ROOT.parent / "shared" / "tools")
 REPORT = ROOT / "build" / "verify"
+SERVERS = REPORT / f"servers.{os.getpid()}"
+"""Logs of the API servers of this run: stages of two runs may go on at the same time."""
 IMAGES = ROOT / "build" / "images"
 NEWEST = ROOT / "tools" / "newest_api" / "run"
 
@@ -187,7 +189,7 @@ def kubernetes(*kind: str) -> Iterator[Environment]:
 
 def keep_logs(folder: Path) -> None:
     """Copy the logs of servers, which their tool removes when it stops them."""
-    kept = REPORT / "servers"
+    kept = SERVERS
     kept.mkdir(exist_ok=True)
     for log in (*folder.glob("*.log"), *folder.glob("log")):
         shutil.copy(log, kept)
@@ -379,8 +381,8 @@ def run(stage: Stage, *, gate: bool) -> StageResult:
             stage.name, failed=1, minutes=(time.monotonic() - began) / 60, reason=problem
         )
     finally:
-        if (REPORT / "servers").exists():
-            (REPORT / "servers").rename(REPORT / f"{stage.name}.servers")
+        if SERVERS.exists():
+            SERVERS.rename(REPORT / f"{stage.name}.servers")
     passed, failed, skipped = count_tests(reports)
     crashed = status != 0 and not failed
     return StageResult(
