@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from counted_calls import calls_of
 from walras.clearing import clear
+from walras.resources.api_object import quantity
 from walras.resources.assembly import Assembled, Objects, _as_pod, assemble, policy_of
-from walras.resources.cluster import Namespace, NodeObject, Pod, quantity
+from walras.resources.cluster import Namespace, NodeObject, Pod
 from walras.resources.kinds import EntitlementObject, Market, MarketJob, MarketSpec, SpeedupProfile
 from walras.resources.parse import ResourceError, parse_object
 from walras.resources.selection import MOST_KEPT, Overlap, select

@@ -5,83 +5,19 @@ Only the fields that the market needs are parsed; all other fields are ignored.
 
 from __future__ import annotations
 
-import json
-import re
-from decimal import ROUND_CEILING, Decimal
+from decimal import Decimal
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self
-from weakref import WeakValueDictionary
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
-from pydantic.alias_generators import to_camel
+from pydantic import BeforeValidator, Field, model_validator
 
+from walras.resources.api_object import ApiObject, Quantities, whole_units
 from walras.resources.contract import JOB_SETTINGS, PARTNER_ANNOTATION, STATIC_POD_ANNOTATION
 from walras.resources.model import bounded
-
-QUANTITY = re.compile(
-    r"(?P<number>[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+))(?P<unit>[numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,2})?"
-)
-_UNITS = {
-    **{unit: Decimal(1000) ** power for power, unit in enumerate("kMGTPE", 1)},
-    **{f"{unit}i": Decimal(1024) ** power for power, unit in enumerate("KMGTPE", 1)},
-    **{unit: Decimal(1000) ** -power for power, unit in enumerate("mun", 1)},
-}
-
+from walras.resources.pod_request import AskedByPod, GivenToPod, request_of, resources_named
 
 PODS = "pods"
 """Resource of which every pod requests one."""
-
-MOST_UNITS = 1 << 60
-"""Bound on the units of a resource."""
-
-_MILLI = 1000
-
-
-def quantity(value: Any) -> Decimal:
-    """Read a Kubernetes quantity such as "3920m", "16Gi", "4" or 2e3, exactly.
-
-    Raises:
-        ValueError: The value is not a quantity.
-    """
-    text = str(value)
-    match = QUANTITY.fullmatch(text) if not isinstance(value, bool) else None
-    if match is None or len(text) > 40:
-        raise ValueError(f"is {text[:40]!r}; write a quantity such as 500m, 4 or 16Gi")
-    unit = match["unit"] or ""
-    if unit[:1] in {"e", "E"} and len(unit) > 1 and unit != "Ei":
-        return Decimal(text)
-    return Decimal(match["number"]) * _UNITS.get(unit, Decimal(1))
-
-
-def whole_units(resource: str, amount: Decimal, rounding: str = ROUND_CEILING) -> int:
-    """Return an amount of a resource in whole units; CPUs in thousandths."""
-    scaled = amount * _MILLI if resource == "cpu" else amount
-    return min(int(scaled.to_integral_value(rounding)), MOST_UNITS)
-
-
-Quantity = Annotated[Decimal, BeforeValidator(quantity)]
-
-
-class _Object(BaseModel):
-    """A part of an object of the API server, with camelCase fields; unknown fields are ignored."""
-
-    model_config = ConfigDict(
-        alias_generator=to_camel, extra="ignore", frozen=True, populate_by_name=False
-    )
-
-    def model_post_init(self, _: Any) -> None:
-        """Drop the set of given fields, which nobody reads and takes a third of the memory."""
-        object.__setattr__(self, "__pydantic_fields_set__", _NOT_KEPT)
-
-    def __copy__(self) -> Self:
-        """Copy the fields only: cached properties may have other values once a field is changed."""
-        copied = super().__copy__()
-        for name in copied.__dict__.keys() - type(self).model_fields.keys():
-            del copied.__dict__[name]
-        return copied
-
-
-_NOT_KEPT: set[str] = set()
 
 
 def _text(given: Any) -> str:
@@ -89,7 +25,7 @@ def _text(given: Any) -> str:
     return str(given or "")
 
 
-class OwnerReference(_Object):
+class OwnerReference(ApiObject):
     """A reference to the owner of an object."""
 
     api_version: str = ""
@@ -124,7 +60,7 @@ def _those_read(annotations: Any) -> Any:
     }
 
 
-class ObjectMeta(_Object):
+class ObjectMeta(ApiObject):
     """The metadata of an object."""
 
     name: str
@@ -138,7 +74,7 @@ class ObjectMeta(_Object):
     owner_references: Annotated[tuple[OwnerReference, ...], BeforeValidator(bounded)] = ()
 
 
-class NodeCondition(_Object):
+class NodeCondition(ApiObject):
     """A condition of a node."""
 
     type: str
@@ -146,7 +82,7 @@ class NodeCondition(_Object):
     last_transition_time: Annotated[str, BeforeValidator(_text)] = ""
 
 
-class Taint(_Object):
+class Taint(ApiObject):
     """A taint of a node."""
 
     key: str
@@ -154,17 +90,17 @@ class Taint(_Object):
     effect: str = ""
 
 
-class _NodeSpec(_Object):
+class _NodeSpec(ApiObject):
     unschedulable: bool = False
     taints: list[Taint] = Field(default_factory=list)
 
 
-class _NodeStatus(_Object):
-    allocatable: dict[str, Quantity] = Field(default_factory=dict)
+class _NodeStatus(ApiObject):
+    allocatable: Quantities = Field(default_factory=dict)
     conditions: list[NodeCondition] = Field(default_factory=list)
 
 
-class NodeObject(_Object):
+class NodeObject(ApiObject):
     """A node of the cluster."""
 
     kind: Literal["Node"]
@@ -194,74 +130,11 @@ class NodeObject(_Object):
         return int(self.status.allocatable.get("memory", Decimal(0)))
 
 
-def _those_of_the_host(ports: Any) -> Any:
-    """Drop ports of pods' own networks."""
-    return [port for port in ports or () if isinstance(port, dict) and port.get("hostPort")]
-
-
-class _Resources(_Object):
-    requests: dict[str, Quantity] = Field(default_factory=dict)
-    limits: dict[str, Quantity] = Field(default_factory=dict)
-
-    def request(self, resource: str) -> Decimal:
-        """Return what is requested; a limit without a request is one, as to the API server."""
-        return self.requests.get(resource, self.limits.get(resource, Decimal(0)))
-
-    @property
-    def guaranteed(self) -> bool:
-        """Whether CPUs and memory are limited to what is requested."""
-        limits = [self.limits.get(resource, Decimal(0)) for resource in ("cpu", "memory")]
-        return all(limits) and limits == [self.request(each) for each in ("cpu", "memory")]
-
-
-class _Port(_Object):
-    host_port: int = 0
-
-
-class _Container(_Object):
-    resources: _Resources = _Resources()
-    restart_policy: str | None = None
-    ports: Annotated[tuple[_Port, ...], BeforeValidator(_those_of_the_host)] = ()
-
-
-_CONTAINERS: WeakValueDictionary[str, _Container] = WeakValueDictionary()
-"""Containers of pods, by what is read of them as JSON; they go with the last pod that has them."""
-
-
-def _shared(given: Any) -> Any:
-    """Return one shared instance for equal containers, such as those of a workload's pods."""
-    if not (isinstance(given, list) and all(isinstance(each, dict) for each in given)):
-        return given
-    try:
-        return [_container(json.dumps(_what_is_read(each))) for each in given]
-    except (TypeError, ValueError):
-        return given  # what is wrong with them is told by the field
-
-
-def _container(text: str) -> _Container:
-    found = _CONTAINERS.get(text)
-    if found is None:
-        found = _CONTAINERS[text] = _Container.model_validate_json(text)
-    return found
-
-
-def _what_is_read(container: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a container that are read, without ports of the pod's own network."""
-    fields = "resources", "restartPolicy"
-    kept = {key: container[key] for key in fields if key in container}
-    if ports := _those_of_the_host(container.get("ports")):
-        kept["ports"] = ports
-    return kept
-
-
-_Containers = Annotated[tuple[_Container, ...], BeforeValidator(_shared)]
-
-
-class _SchedulingGate(_Object):
+class _SchedulingGate(ApiObject):
     name: str
 
 
-class Toleration(_Object):
+class Toleration(ApiObject):
     """A taint that a pod stands."""
 
     key: str = ""
@@ -270,7 +143,7 @@ class Toleration(_Object):
     effect: str = ""
 
 
-class Requirement(_Object):
+class Requirement(ApiObject):
     """A requirement on a label or a field of a node."""
 
     key: str
@@ -278,36 +151,36 @@ class Requirement(_Object):
     values: list[str] = Field(default_factory=list)
 
 
-class Term(_Object):
+class Term(ApiObject):
     """Requirements that must all hold."""
 
     match_expressions: list[Requirement] = Field(default_factory=list)
     match_fields: list[Requirement] = Field(default_factory=list)
 
 
-class _Terms(_Object):
+class _Terms(ApiObject):
     node_selector_terms: list[Term] = Field(default_factory=list)
 
 
-class _NodeAffinity(_Object):
+class _NodeAffinity(ApiObject):
     required_during_scheduling_ignored_during_execution: _Terms | None = None
 
 
-class _PodAffinity(_Object):
+class _PodAffinity(ApiObject):
     required_during_scheduling_ignored_during_execution: list[Any] = Field(default_factory=list)
 
 
-class _Affinity(_Object):
+class _Affinity(ApiObject):
     node_affinity: _NodeAffinity | None = None
     pod_affinity: _PodAffinity | None = None
     pod_anti_affinity: _PodAffinity | None = None
 
 
-class _Spread(_Object):
+class _Spread(ApiObject):
     when_unsatisfiable: str = ""
 
 
-class _Volume(_Object):
+class _Volume(ApiObject):
     persistent_volume_claim: Any = None
     ephemeral: Any = None
     csi: Any = None
@@ -324,11 +197,8 @@ _OF_SCHEDULING = (
 )
 
 
-class _PodSpec(_Object):
+class _PodSpec(AskedByPod):
     node_name: str | None = None
-    containers: _Containers = ()
-    init_containers: _Containers = ()
-    overhead: dict[str, Quantity] = Field(default_factory=dict)
     scheduling_gates: tuple[_SchedulingGate, ...] = ()
     scheduler_name: str = ""
     node_selector: dict[str, str] = Field(default_factory=dict)
@@ -353,14 +223,14 @@ class _PodSpec(_Object):
         return repr((sorted(self.node_selector.items()), nodes, self.tolerations))
 
 
-class _PodStatus(_Object):
+class _PodStatus(GivenToPod):
     phase: str = "Running"
     start_time: Annotated[str, BeforeValidator(_text)] = ""
     pod_ip: Annotated[str, Field(alias="podIP")] = ""
     qos_class: Annotated[str, Field(alias="qosClass")] = ""
 
 
-class Pod(_Object):
+class Pod(ApiObject):
     """A pod of the cluster."""
 
     kind: Literal["Pod"]
@@ -388,6 +258,9 @@ class Pod(_Object):
         """Whether its quality of service class is Guaranteed."""
         if self.status.qos_class:
             return self.status.qos_class == "Guaranteed"
+        whole = self.spec.resources
+        if whole.requests or whole.limits:
+            return whole.guaranteed
         containers = (*self.spec.containers, *self.spec.init_containers)
         return bool(containers) and all(each.resources.guaranteed for each in containers)
 
@@ -404,13 +277,8 @@ class Pod(_Object):
     @cached_property
     def effective_requests(self) -> tuple[tuple[str, int], ...]:
         """What the scheduler sets aside for it, by resource, in whole units (CPUs: thousandths)."""
-        asked = {
-            resource
-            for each in (*self.spec.containers, *self.spec.init_containers)
-            for resource in (*each.resources.requests, *each.resources.limits)
-        }
         amounts = {
-            each: whole_units(each, self.request(each)) for each in {*asked, *self.spec.overhead}
+            each: whole_units(each, self.request(each)) for each in resources_named(self.spec)
         }
         return (
             (PODS, 1),
@@ -418,27 +286,18 @@ class Pod(_Object):
         )
 
     def request(self, resource: str) -> Decimal:
-        """Return what the scheduler sets aside for it.
-
-        That is the sum over containers (with those that start first and stay), or what the
-        largest of the init containers needs, and the sandbox's overhead.
-        """
-        stay = [each for each in self.spec.init_containers if each.restart_policy == "Always"]
-        start = [each for each in self.spec.init_containers if each.restart_policy != "Always"]
-        running = [each.resources.request(resource) for each in (*self.spec.containers, *stay)]
-        starting = [each.resources.request(resource) for each in start]
-        overhead = self.spec.overhead.get(resource, Decimal(0))
-        return max(sum(running, Decimal(0)), *starting, Decimal(0)) + overhead
+        """Return what the scheduler sets aside for it."""
+        return request_of(self.spec, self.status, resource)
 
 
-class Namespace(_Object):
+class Namespace(ApiObject):
     """A namespace of the cluster."""
 
     kind: Literal["Namespace"]
     metadata: ObjectMeta
 
 
-class Workload(_Object):
+class Workload(ApiObject):
     """An object whose controller makes pods."""
 
     api_version: str

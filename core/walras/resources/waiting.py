@@ -13,7 +13,8 @@ from collections import defaultdict
 from decimal import ROUND_FLOOR
 from typing import TYPE_CHECKING, Literal
 
-from walras.resources.cluster import MOST_UNITS, PODS, whole_units
+from walras.resources.api_object import MOST_UNITS, whole_units
+from walras.resources.cluster import PODS
 from walras.resources.contract import COLOCATION_GATE, PARTNER_ANNOTATION
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from walras.resources.cluster import quantity
+from walras.resources.api_object import quantity
 from walras.resources.market import CoresPolicy
 from walras_cli.cluster.explain.job import Fault
 from walras_cli.cluster.figures import cores_of_cpu, number

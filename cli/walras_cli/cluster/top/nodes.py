@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from walras.resources.cluster import quantity
+from walras.resources.api_object import quantity
 from walras.resources.contract import agent_lease
 from walras.resources.supply import why_closed
 from walras_cli.cluster.figures import number, used_by_node
