@@ -66,7 +66,7 @@ SHAPES: dict[str, Schema] = {
     "agent.kubelet.folder": _FOLDER,
     "agent.kubelet.configFolder": {"type": "string", "pattern": "^(/.*)?$"},
     "agent.kubelet.cgroupDriver": {"enum": ["", "cgroupfs", "systemd"]},
-    "agent.kubelet.cgroupRoot": _FOLDER,
+    "agent.kubelet.cgroupRoot": {"type": "string", "pattern": "^(/.*)?$"},
     "agent.reservedCpus": {"type": ["string", "null"], "pattern": r"^(\d+(-\d+)?(,\d+(-\d+)?)*)?$"},
     "agent.maxUnavailable": {
         "anyOf": [

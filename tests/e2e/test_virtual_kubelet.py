@@ -1,7 +1,8 @@
 """Walras on a node with hyperthreads, whose kubelet is configured as few are.
 
-Its pods are below a cgroup of their own (``cgroupRoot``), the system has a reserve with a cgroup
-(``systemReserved``), and topology is managed; at last it pins CPUs itself. The node is emulated.
+Its pods are below a cgroup of their own (``cgroupRoot``, as on kind), which the agent finds; the
+system has a reserve with a cgroup (``systemReserved``), and topology is managed; at last it pins
+CPUs itself. The node is emulated.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
     try:
         folder = tmp_path_factory.mktemp("kubelet")
         # The reserve of the system leaves three of four cores already, and one stays shared.
-        life = Life(folder, kubelet={"cgroupRoot": "/workload"}, reserved=0)
+        life = Life(folder, reserved=0)
         apply(job("vision", "train"), job("speech", "decode"))
         yield life
     finally:

@@ -116,8 +116,18 @@ class Measured:
 
     def start_agent(self) -> None:
         where = ("--cgroup-root", self.pods.layout.root, "--state-folder", f"{self.folder}/state")
+        kubelet = ("--reserved-cpus", "")  # there may be none here
         which = ("--node-name", self.name, "--kubeconfig", KUBECONFIG, "--namespace", SYSTEM)
-        command = [sys.executable, str(AGENT), "cluster", *which, *where, "--listen", "127.0.0.1:0"]
+        command = [
+            sys.executable,
+            str(AGENT),
+            "cluster",
+            *which,
+            *where,
+            *kubelet,
+            "--listen",
+            "127.0.0.1:0",
+        ]
         with self.log.open("ab") as log:
             self.agent = subprocess.Popen(command, stderr=log, env=environment())
 

@@ -12,7 +12,6 @@ from virtual_node import VirtualNode
 from waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
 PATIENCE = 1800.0
@@ -30,9 +29,7 @@ class Life:
         before: Values of the files that Walras may change, by container, before it was installed.
     """
 
-    def __init__(
-        self, folder: Path, *, kubelet: Mapping[str, str] | None = None, reserved: int = 1
-    ) -> None:
+    def __init__(self, folder: Path, *, reserved: int = 1) -> None:
         self._killed = 0
         self.node = VirtualNode()
         self.shared = Shared(self.node)
@@ -46,7 +43,6 @@ class Life:
         chosen["market"]["spec"]["profiling"] = {"sampleSeconds": 10, "repeats": 1}
         chosen["operator"]["leaseSeconds"] = 60
         chosen["agent"]["profiling"] = {"files": True}
-        chosen["agent"]["kubelet"] |= kubelet or {}
         chosen["hooks"] |= {"installSeconds": 1500, "releaseSeconds": 1500}  # less than helm's
         (folder / "values.json").write_text(json.dumps(chosen))
         options = ("--create-namespace", "--values", str(folder / "values.json"))

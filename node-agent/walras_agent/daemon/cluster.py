@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -71,7 +72,7 @@ def cluster(
         plan_client, status_client = (_client(node_name, kubeconfig) for _ in range(2))
         state = stack.enter_context(open_state(state_folder))
         waiter = stack.enter_context(ChangeWaiter())
-        node = NodeComponents.open(paths, state.journal, waiter)
+        node = NodeComponents.open(replace(paths, in_cluster=True), state.journal, waiter)
         health, monitor = options.health(), ApiMonitor()
         plans = AllocationInformer(plan_client, monitor, waiter.wake, release_after)
         publisher = StatusPublisher(status_client, monitor, plans, health.lives, namespace)

@@ -42,15 +42,17 @@ class HostPaths:
         cgroups: Folder where the host's cgroups are mounted.
         host: Folder where the host's root is mounted, for ``/sys``, ``/proc`` and kubelet files.
         driver: The kubelet's ``--cgroup-driver``; None to detect it.
-        root: The kubelet's ``--cgroup-root``.
+        root: The kubelet's ``--cgroup-root``; empty to read it from the kubelet's configuration.
         reserved: CPUs that no pod may have exclusively; None for those that the kubelet reserves.
+        in_cluster: Whether the node is one of a cluster, and therefore has a kubelet.
     """
 
     cgroups: Path = Path("/sys/fs/cgroup")
     host: Path = Path("/")
     driver: Driver | None = None
-    root: str = "/"
+    root: str = ""
     reserved: CpuSet | None = None
+    in_cluster: bool = False
 
     def pods(self) -> tuple[CgroupTree, Layout]:
         """Return the cgroup file systems, and the location of pods in them.
@@ -59,9 +61,10 @@ class HostPaths:
             TreeError: The pods' cgroups were not found.
         """
         tree = CgroupTree.at(self.cgroups)
+        root = self.root or self.kubelet().cgroup_root()
         if self.driver is None:
-            return tree, Layout.find(tree, self.root)
-        layout = Layout(self.driver, self.root)
+            return tree, Layout.find(tree, root)
+        layout = Layout(self.driver, root)
         if tree.identity(layout.pods) is None:
             raise TreeError(
                 f"cannot find the cgroup of all pods: {layout.pods} does not exist; "
@@ -71,7 +74,7 @@ class HostPaths:
 
     def kubelet(self) -> Kubelet:
         """Return the settings of the node's kubelet."""
-        return Kubelet(self.host, self.reserved)
+        return Kubelet(self.host, self.reserved, self.in_cluster)
 
 
 @dataclass(frozen=True, slots=True)

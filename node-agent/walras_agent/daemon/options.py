@@ -77,7 +77,9 @@ def node_options(command: Callable[..., None]) -> Callable[..., None]:
             help="CPUs that no pod may have exclusively.  [default: the kubelet's reserved CPUs]",
         ),
         click.option(
-            "--cgroup-root", default="/", show_default=True, help="The kubelet's --cgroup-root."
+            "--cgroup-root",
+            default="",
+            help="The kubelet's --cgroup-root.  [default: the kubelet's]",
         ),
         click.option(
             "--cgroup-driver",

@@ -48,7 +48,7 @@ class ClusterMachine(Machine):
         file = kubeconfig or str(self.folder / "kubeconfig")
         known = ("--kubeconfig", file, "--namespace", self.cluster.name)
         given = ("--node-name", self.cluster.name, "--release-after", str(RELEASE), *known)
-        options = ("--period", "3600", *ANYWHERE)
+        options = ("--period", "3600", "--reserved-cpus", "", *ANYWHERE)
         with self.started("cluster", *given, *options, *arguments) as process:
             yield process
 
