@@ -50,7 +50,8 @@ def read(files: Iterable[Path], parse: Callable[[object], T | None]) -> list[Loc
     problems: list[str] = []
     found: list[Located[T]] = []
     for file in files:
-        for document in _documents(file, problems):
+        for number, each in enumerate(_documents(file, problems)):
+            document = _named(each, number)
             try:
                 resource = parse(document)
             except ResourceError as error:
@@ -87,10 +88,31 @@ def _documents(file: Path, problems: list[str]) -> Iterator[dict[str, Any]]:
                 f"{file}: document {index + 1}: is not an object; "
                 f"begin each document with apiVersion and kind"
             )
-        elif document.get("kind") == "List" and isinstance(document.get("items"), list):
-            yield from document["items"]
         else:
-            yield document
+            yield from _items(document)
+
+
+def _items(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a document, or those of a list of any kind, which need not say what they are."""
+    kind, items = str(document.get("kind")), document.get("items", ())
+    if not kind.endswith("List") or "items" not in document:
+        yield document
+        return
+    known = {"apiVersion": document.get("apiVersion"), "kind": kind.removesuffix("List")}
+    for each in items or ():
+        if isinstance(each, dict):
+            yield from _items(each if "kind" in each or kind == "List" else {**known, **each})
+        else:
+            yield each
+
+
+def _named(document: Any, number: int) -> Any:
+    """Return a document with a name, if the API server would have made one of `generateName`."""
+    metadata = document.get("metadata") if isinstance(document, dict) else None
+    if not isinstance(metadata, dict) or metadata.get("name") or not metadata.get("generateName"):
+        return document
+    name = f"{metadata['generateName']}{number}"
+    return {**document, "metadata": {**metadata, "name": name}}
 
 
 def _duplicates(found: Sequence[Located[T]]) -> list[str]:

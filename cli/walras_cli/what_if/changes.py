@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from walras.resources import cluster, kinds
 from walras.resources.assembly import MOST_NAMED, Objects
+from walras.resources.cluster import CLUSTER_KINDS, Workload
 from walras.resources.contract import API_VERSION, MARKET_NAME
 from walras.resources.market_job import TargetRef
 from walras.resources.parse import parse_object
@@ -45,10 +47,12 @@ class Documents:
     Attributes:
         objects: Objects by kind, with the rules of the Market, or the default rules.
         markets: The Market that is used, if there is one.
+        ignored: Number of objects of each kind that is not used.
     """
 
     objects: Objects
     markets: tuple[kinds.Market, ...]
+    ignored: Counter[str] = field(default_factory=Counter)
 
     @property
     def rules(self) -> kinds.MarketSpec | None:
@@ -68,11 +72,21 @@ def documents_of(files: Iterable[Path]) -> Documents:
     Raises:
         BadInput: they cannot be read, or used.
     """
+    ignored: Counter[str] = Counter()
+
+    def parsed(document: object) -> object:
+        head = document if isinstance(document, dict) else {}
+        kind = str(head.get("kind"))
+        is_workload = CLUSTER_KINDS.get((str(head.get("apiVersion")), kind)) is Workload
+        found = None if is_workload else parse_object(document)
+        ignored[kind] += found is None
+        return found
+
     try:
-        found = [each.resource for each in read(files, parse_object)]
+        found = [each.resource for each in read(files, parsed)]
     except InputError as error:
         raise BadInput(*error.problems) from error
-    return sorted_by_kind(found)
+    return replace(sorted_by_kind(found), ignored=ignored)
 
 
 def sorted_by_kind(found: Sequence[object]) -> Documents:
@@ -342,9 +356,29 @@ class ChangedCluster:
             BadInput: the documents cannot be used.
             Failure: the live cluster cannot be asked.
         """
-        documents = documents_of(files)
+        documents, whole = documents_of(files), documents_of(dumps)
+        found = cls._of(documents, whole, files, dumps, cores, target, live=live)
+        ignored = documents.ignored + whole.ignored
+        if not ignored:
+            return found
+        listed = ", ".join(f"{number} {kind}" for kind, number in sorted(ignored.items()))
+        note = f"objects that are not used: {listed}"
+        return replace(found, then=replace(found.then, notes=(*found.then.notes, note)))
+
+    @classmethod
+    def _of(
+        cls,
+        documents: Documents,
+        whole: Documents,
+        files: Sequence[Path],
+        dumps: Sequence[Path],
+        cores: int | None,
+        target: Target,
+        *,
+        live: bool,
+    ) -> ChangedCluster:
         if dumps:
-            return _changed_dump(dumps, files, documents, cores)
+            return _changed_dump(whole, dumps, files, documents, cores)
         if not live and files and (cores is not None or documents.objects.nodes):
             return cls(situation_of_documents(documents, _names(files), cores))
         world = _world(target, files)
@@ -356,9 +390,12 @@ class ChangedCluster:
 
 
 def _changed_dump(
-    dumps: Sequence[Path], files: Sequence[Path], changes: Documents, cores: int | None
+    whole: Documents,
+    dumps: Sequence[Path],
+    files: Sequence[Path],
+    changes: Documents,
+    cores: int | None,
 ) -> ChangedCluster:
-    whole = documents_of(dumps)
     now = situation_of_documents(whole, _names(dumps), cores)
     if not files:
         return ChangedCluster(now)

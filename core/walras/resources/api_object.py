@@ -6,7 +6,7 @@ import re
 from decimal import ROUND_CEILING, Decimal
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
 from pydantic.alias_generators import to_camel
 
 QUANTITY = re.compile(
@@ -47,7 +47,16 @@ def whole_units(resource: str, amount: Decimal, rounding: str = ROUND_CEILING) -
     return min(int(scaled.to_integral_value(rounding)), MOST_UNITS)
 
 
-Quantities = dict[str, Annotated[Decimal, BeforeValidator(quantity)]]
+def without_nulls(given: Any) -> Any:
+    """Return fields without those that are null, which the API server takes for absent."""
+    if isinstance(given, dict) and None in given.values():
+        return {key: value for key, value in given.items() if value is not None}
+    return given
+
+
+Quantities = Annotated[
+    dict[str, Annotated[Decimal, BeforeValidator(quantity)]], BeforeValidator(without_nulls)
+]
 """Amounts by resource."""
 
 
@@ -57,6 +66,8 @@ class ApiObject(BaseModel):
     model_config = ConfigDict(
         alias_generator=to_camel, extra="ignore", frozen=True, populate_by_name=False
     )
+
+    _drop_nulls = model_validator(mode="before")(without_nulls)
 
     def model_post_init(self, _: Any) -> None:
         """Drop the set of given fields, which nobody reads and takes a third of the memory."""

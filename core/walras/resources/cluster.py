@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from walras.resources.api_object import ApiObject, Quantities, whole_units
+from walras.resources.api_object import ApiObject, Quantities, whole_units, without_nulls
 from walras.resources.contract import JOB_SETTINGS, PARTNER_ANNOTATION, STATIC_POD_ANNOTATION
 from walras.resources.model import bounded
 from walras.resources.pod_request import AskedByPod, GivenToPod, request_of, resources_named
@@ -201,7 +201,9 @@ class _PodSpec(AskedByPod):
     node_name: str | None = None
     scheduling_gates: tuple[_SchedulingGate, ...] = ()
     scheduler_name: str = ""
-    node_selector: dict[str, str] = Field(default_factory=dict)
+    node_selector: Annotated[dict[str, str], BeforeValidator(without_nulls)] = Field(
+        default_factory=dict
+    )
     affinity: _Affinity | None = None
     tolerations: tuple[Toleration, ...] = ()
     topology_spread_constraints: tuple[_Spread, ...] = ()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
+from walras.resources.api_object import without_nulls
 from walras.resources.contract import ApiVersion  # noqa: TC001 - pydantic reads it
 from walras.resources.fields import Labels, Name  # noqa: TC001 - pydantic reads them
 
@@ -50,6 +51,8 @@ class Model(BaseModel):
 
     RULES: ClassVar[tuple[Rule, ...]] = ()
 
+    _drop_nulls = model_validator(mode="before")(without_nulls)
+
     @model_validator(mode="after")
     def _follow_rules(self) -> Self:
         for rule in self.RULES:
@@ -64,6 +67,7 @@ MOST_ENTRIES = 256
 
 def bounded(given: Any) -> Any:
     """Keep the first labels or owners of an object, of which a user can make a megabyte."""
+    given = without_nulls(given)
     if isinstance(given, dict) and len(given) > MOST_ENTRIES:
         return {key: given[key] for key in sorted(given, key=str)[:MOST_ENTRIES]}
     return given[:MOST_ENTRIES] if isinstance(given, list) else given
@@ -86,6 +90,8 @@ class Metadata(BaseModel):
     model_config = ConfigDict(
         alias_generator=to_camel, extra="ignore", frozen=True, strict=True, populate_by_name=False
     )
+
+    _drop_nulls = model_validator(mode="before")(without_nulls)
 
     name: Name
     namespace: Name = "default"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from walras.resources.cluster import CLUSTER_KINDS, ClusterObject
+from walras.resources.cluster import CLUSTER_KINDS, ClusterObject, group_of
 from walras.resources.contract import API_VERSION
 from walras.resources.fields import shown
 from walras.resources.kinds import KINDS, NAMESPACED, AnyResource
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 _LONGEST_SHOWN = 200
+_GROUP = group_of(API_VERSION)
 
 
 class ResourceError(ValueError):
@@ -63,10 +64,11 @@ def parse_object(document: object) -> AnyResource | ClusterObject | None:
     """
     if isinstance(document, dict):
         version, kind = document.get("apiVersion"), document.get("kind")
-        if isinstance(version, str) and isinstance(kind, str) and (version, kind) in CLUSTER_KINDS:
-            return _validated(document, CLUSTER_KINDS[version, kind])
-        if isinstance(version, str) and isinstance(kind, str) and kind not in KINDS:
-            return None
+        if isinstance(version, str) and isinstance(kind, str):
+            if (version, kind) in CLUSTER_KINDS:
+                return _validated(document, CLUSTER_KINDS[version, kind])
+            if kind not in KINDS or group_of(version) != _GROUP:
+                return None
     return parse_resource(document)
 
 
