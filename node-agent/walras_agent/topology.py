@@ -13,7 +13,7 @@ their threads are placed by hand. ``nohz_full=`` alone isolates no CPU.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal
 from walras_agent.cpuset import CpuSet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 Unit = Literal["core", "thread"]
 """The unit that the market sells: physical cores with all SMT siblings, or single CPUs."""
@@ -90,7 +90,7 @@ class Topology:
         if not usable:
             raise ValueError(f"no CPU is usable: online are {online}, allowed are '{allowed}'")
         nodes = _numa_nodes(system / "node")
-        cpus = tuple(_read_cpu(system / f"cpu/cpu{cpu}", cpu, nodes) for cpu in usable)
+        cpus = _with_sockets(_read_cpu(system / f"cpu/cpu{cpu}", cpu, nodes) for cpu in usable)
         memory = _read_list(system / "node/has_memory") or None
         return cls(cpus, present & isolated, memory)
 
@@ -145,20 +145,39 @@ def possible_cpus(root: Path = Path("/")) -> CpuSet:
     return _read_list(root / "sys/devices/system/cpu/possible") or CpuSet()
 
 
-def _read_cpu(folder: Path, cpu: int, nodes: dict[int, int]) -> Cpu:
+def _with_sockets(read: Iterable[tuple[Cpu, CpuSet]]) -> tuple[Cpu, ...]:
+    """Return CPUs with numbers of sockets in place of the kernel's -1, which means unknown.
+
+    POWER, s390 and sparc show it for all CPUs. The CPUs of a package are known there, too.
+
+    Args:
+        read: CPUs as the kernel shows them, each with the CPUs of its package.
+    """
+    found = list(read)
+    if all(cpu.socket >= 0 for cpu, _ in found):
+        return tuple(cpu for cpu, _ in found)
+    first = [min(package, default=0) for _, package in found]
+    numbers = {cpu: number for number, cpu in enumerate(sorted(set(first)))}
+    return tuple(
+        replace(cpu, socket=numbers[lowest]) for (cpu, _), lowest in zip(found, first, strict=True)
+    )
+
+
+def _read_cpu(folder: Path, cpu: int, nodes: dict[int, int]) -> tuple[Cpu, CpuSet]:
+    """Return a CPU, whose socket may be unknown, and the CPUs of its package."""
     topology = folder / "topology"
     # Linux 5.3 renamed these files and kept the old names as deprecated.
     siblings = _read_first(topology / "core_cpus_list", topology / "thread_siblings_list")
     package = _read_first(topology / "package_cpus_list", topology / "core_siblings_list")
     cache = _last_level_cache(folder / "cache") or package
-    return Cpu(
+    found = Cpu(
         id=cpu,
         core=min(siblings, default=cpu),
-        # The kernel shows -1 for an unknown package.
-        socket=max(0, _read_int(topology / "physical_package_id")),
+        socket=_read_int(topology / "physical_package_id"),
         numa=nodes.get(cpu, 0),
         l3=min(cache, default=0),
     )
+    return found, package
 
 
 def _last_level_cache(folder: Path) -> CpuSet:
@@ -190,12 +209,15 @@ def _read_list(file: Path) -> CpuSet | None:
 
 def _read_int(file: Path) -> int:
     text = _read_text(file)
-    return 0 if text is None else int(text)
+    return int(text) if text else 0
 
 
 def _read_text(file: Path) -> str | None:
-    """Return the file's text; None if a container or virtual machine hides the file."""
+    """Return the file's text; None if a container or virtual machine hides the file.
+
+    Some kernels and virtual file systems end it with a NUL.
+    """
     try:
-        return file.read_text(encoding="ascii")
+        return file.read_text(encoding="ascii").strip("\0\n ")
     except OSError:
         return None
