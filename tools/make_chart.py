@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from walras.resources.api_object import QUANTITY
 from walras.resources.definitions import DEFINITIONS, definition_document
 
 if TYPE_CHECKING:
@@ -38,6 +39,13 @@ _ANY: Schema = {"type": "object"}  # Kubernetes' own, which its API server check
 _PORT: Schema = {"type": "integer", "minimum": 1, "maximum": 65535}
 _SECONDS: Schema = {"type": "integer", "minimum": 1}
 _FOLDER: Schema = {"type": "string", "pattern": "^/"}
+_QUANTITY: Schema = {"type": ["string", "number"], "pattern": f"^{QUANTITY.pattern}$", "minimum": 0}
+_QUANTITIES: Schema = {"type": ["object", "null"], "additionalProperties": _QUANTITY}
+_RESOURCES: Schema = {
+    "type": "object",
+    "properties": {"requests": _QUANTITIES, "limits": _QUANTITIES, "claims": _OBJECTS},
+    "additionalProperties": False,
+}
 _NAMES: Schema = {"type": "array", "uniqueItems": True, "items": {"type": "string", "minLength": 1}}
 _AUTO: Schema = {"enum": ["auto", True, False]}
 
@@ -76,7 +84,7 @@ SHAPES: dict[str, Schema] = {
     },
     "*.port": _PORT,
     "*.log.format": {"enum": ["json", "text"]},
-    "*.resources": _ANY,
+    "*.resources": _RESOURCES,
     "*.affinity": _ANY,
     "*.nodeSelector": _TEXTS,
     "*.tolerations": _OBJECTS,

@@ -24,12 +24,15 @@ THREAD_VARIABLES = (
     "MKL_NUM_THREADS",
     "BLIS_NUM_THREADS",
     "NUMEXPR_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
     "RAYON_NUM_THREADS",
     "JULIA_NUM_THREADS",
     "GOMAXPROCS",
 )
-"""Environment variables that set the number of threads of common parallel run-times."""
+"""Environment variables that set the number of threads of common parallel run-times.
+
+Numba's is left out: it is a bound, and ends programs that ask for more. Numba has as many threads
+as the CPUs on which the program starts.
+"""
 
 _LAUNCHER = Path(__file__).with_name("_launcher.py")
 _KIB = 1024

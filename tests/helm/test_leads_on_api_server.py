@@ -63,7 +63,8 @@ class People:
         self._make(ENTITLEMENTS, entitlement("vision.old", "vision"))
         groups = [{"group": f"system:serviceaccounts:{each}", **PERSONS[each]} for each in PERSONS]
         values = folder / "values.json"
-        values.write_text(json.dumps({"rbac": {"userGroups": groups}}))
+        image = {"registry": "localhost"}
+        values.write_text(json.dumps({"image": image, "rbac": {"userGroups": groups}}))
         documents = [
             each
             for each in yaml.safe_load_all(

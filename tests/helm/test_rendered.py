@@ -127,6 +127,38 @@ def test_every_object_is_known_field_by_field(version: str, variant: str) -> Non
             assert complaints(each, version) == "", name
 
 
+@pytest.mark.parametrize(
+    ("version", "policies", "threads", "budget"),
+    [
+        ("1.20.0", False, False, "policy/v1beta1"),
+        ("1.21.0", False, False, "policy/v1"),
+        ("1.29.9", False, False, "policy/v1"),
+        ("1.30.0", True, False, "policy/v1"),
+        ("v1.35.2-gke.100", True, False, "policy/v1"),
+        ("1.36.0", True, True, "policy/v1"),
+        ("1.37.0", True, True, "policy/v1"),
+    ],
+)
+def test_a_version_that_is_given_counts_as_that_version(
+    version: str, policies: bool, threads: bool, budget: str
+) -> None:
+    """As with `helm template --kube-version`, which knows no kinds."""
+    documents = rendered({"operator": {"replicas": 2}}, version)
+    assert ("walras-agent" in of_kind("ValidatingAdmissionPolicyBinding", documents)) is policies
+    assert ("walras-threads" in of_kind("MutatingAdmissionPolicy", documents)) is threads
+    (found,) = of_kind("PodDisruptionBudget", documents).values()
+    assert found["apiVersion"] == budget
+
+
+def test_what_a_cluster_serves_counts_more_than_its_version() -> None:
+    """An API server can be told not to serve a kind."""
+    values = {"image": {"registry": "localhost"}}
+    documents = rendered(values, "1.37.0", ["v1/Pod"])
+    assert not of_kind("ValidatingAdmissionPolicy", documents)
+    documents = rendered(values, "1.37.0", ["v1/Pod", POLICIES])
+    assert of_kind("ValidatingAdmissionPolicy", documents)
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_names_are_unique_and_belong_to_the_release(variant: str) -> None:
     documents = rendered(VARIANTS[variant], apis=apis(NEW))

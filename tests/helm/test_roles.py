@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from chart import NAMESPACE, POLICIES, HelmError, needs_helm, of_kind, rendered
+from chart import NAMESPACE, HelmError, needs_helm, of_kind, rendered
 from rights import (
     AGENT_LEASE_RULES,
     AGENT_RULES,
@@ -15,9 +15,6 @@ from rights import (
     PLACING_RULES,
     Rule,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 pytestmark = [pytest.mark.system, needs_helm]
 
@@ -70,8 +67,8 @@ def test_no_role_has_wildcards_or_reads_secrets() -> None:
 GROUP = "team:vision"
 
 
-def people(*groups: Document, apis: Sequence[str] = (POLICIES,)) -> list[Document]:
-    return rendered({"rbac": {"userGroups": list(groups)}}, apis=apis)
+def people(*groups: Document, version: str = "1.30.0") -> list[Document]:
+    return rendered({"rbac": {"userGroups": list(groups)}}, version)
 
 
 def given(documents: list[Document]) -> set[tuple[str, str, str]]:
@@ -140,9 +137,9 @@ def test_nobody_else_may_read_the_history() -> None:
 
 
 def test_without_the_policy_nobody_is_a_lead() -> None:
-    assert "walras-lead" not in of_kind("ClusterRole", people(apis=()))
+    assert "walras-lead" not in of_kind("ClusterRole", people(version="1.29.0"))
     with pytest.raises(HelmError, match=f"{GROUP} has the role lead, which needs admissionPolicy"):
-        people({"group": GROUP, "role": "lead", "entitlements": ["vision"]}, apis=())
+        people({"group": GROUP, "role": "lead", "entitlements": ["vision"]}, version="1.29.0")
 
 
 @pytest.mark.parametrize(

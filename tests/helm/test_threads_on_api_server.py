@@ -39,7 +39,7 @@ def pod(
 @pytest.fixture(scope="module")
 def api() -> Iterator[API]:
     found = API.connect(NEWEST)
-    where = ["--namespace", "default", "--dry-run=server"]
+    where = ["--namespace", "default", "--dry-run=server", "--set", "image.registry=localhost"]
     text = helm("template", "walras", str(CHART), *where, env=os.environ | {"KUBECONFIG": NEWEST})
     documents = [each for each in yaml.safe_load_all(text) if each]
     account = "/api/v1/namespaces/default/serviceaccounts"
@@ -69,6 +69,7 @@ def test_the_label_sets_what_libraries_read_in_all_containers(api: API) -> None:
         assert found["OMP_NUM_THREADS"] == found["OPENBLAS_NUM_THREADS"] == "12"
         assert found["JAVA_TOOL_OPTIONS"] == "-XX:ActiveProcessorCount=12"
         assert (found["OMP_PROC_BIND"], found["OMP_WAIT_POLICY"]) == ("FALSE", "PASSIVE")
+        assert "NUMBA_NUM_THREADS" not in found, "a bound, not a number of threads"
 
 
 def test_what_a_container_sets_stays(api: API) -> None:

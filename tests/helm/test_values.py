@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from chart import CHART, ROOT, HelmError, helm, needs_helm, rendered
+from chart import CHART, POLICIES, ROOT, HelmError, helm, needs_helm, rendered
 
 if TYPE_CHECKING:
     import pathlib
@@ -71,6 +71,10 @@ def test_a_misspelt_value_is_refused_by_its_name(path: Path) -> None:
         ("agent.stateFolder", "var/lib"),
         ("agent.maxUnavailable", "0%"),
         ("agent.kubelet.cgroupDriver", "cgroup"),
+        ("agent.resources.requests.cpu", "20 m"),
+        ("operator.resources.limits.memory", "1GiB"),
+        ("dashboard.resources.limits.cpu", -1),
+        ("hooks.resources.requests", "50m"),
         ("image.agent.digest", "latest"),
         ("image.pullSecrets", ["pull"]),
         ("market.spec", {"mode": "enforced"}),
@@ -87,6 +91,24 @@ def test_a_value_that_cannot_be_is_refused_by_its_name(path: str, value: Any) ->
     with pytest.raises(HelmError) as refused:
         rendered(set_at(tuple(path.split(".")), value))
     assert f"at '/{path.replace('.', '/')}" in str(refused.value)
+
+
+@pytest.mark.system
+@needs_helm
+@pytest.mark.parametrize("cpu", ["1", 1, 0.5, "20m", "1e3", "1.5", None])
+def test_a_quantity_that_kubernetes_takes_is_taken(cpu: Any) -> None:
+    memory = {"cpu": "2", "memory": "1.5Gi"}
+    assert rendered({"agent": {"resources": {"requests": {"cpu": cpu}, "limits": memory}}})
+
+
+@pytest.mark.system
+@needs_helm
+def test_a_placeholder_for_the_registry_is_refused_where_there_is_a_cluster() -> None:
+    """Without a cluster, as here by default, helm knows no kinds."""
+    cluster = ["v1/Pod", POLICIES]
+    with pytest.raises(HelmError, match=r"image\.registry is registry\.walras\.dev, a placeholder"):
+        rendered(apis=cluster)
+    assert rendered({"image": {"registry": "localhost"}}, apis=cluster)
 
 
 @pytest.mark.system

@@ -222,3 +222,4 @@ def test_thread_counts_are_defaults_that_the_user_can_override() -> None:
     assert environment["RAYON_NUM_THREADS"] == "3"
     assert environment["HOME"] == "/h"
     assert environment["WALRAS_RUN"] == "run/job"
+    assert "NUMBA_NUM_THREADS" not in environment, "a bound, not a number of threads"

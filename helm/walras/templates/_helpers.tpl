@@ -47,6 +47,9 @@ app.kubernetes.io/component: {{ .part }}
 
 {{- /* Reference to an image: dict "root" $ "part" "agent". */ -}}
 {{- define "walras.image" -}}
+{{- if and (eq .root.Values.image.registry "registry.walras.dev") (.root.Capabilities.APIVersions.Has "v1/Pod") -}}
+{{- fail "image.registry is registry.walras.dev, a placeholder that has no images: set it to the registry of your images, or to localhost for images that the nodes have (docs/install.md, step 1)" -}}
+{{- end -}}
 {{- $image := index .root.Values.image .part -}}
 {{- $path := $image.repository -}}
 {{- with .root.Values.image.registry -}}
@@ -91,6 +94,18 @@ seccompProfile: {type: RuntimeDefault}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{- /* Non-empty if the cluster has one of Kubernetes' own kinds: dict "root" $ "kind" "policy/v1/PodDisruptionBudget"
+"since" "1.21". Without a cluster, as in `helm template`, no kinds are known, and the version counts. */ -}}
+{{- define "walras.has" -}}
+{{- $known := .root.Capabilities.APIVersions -}}
+{{- $since := semverCompare (printf ">=%s.0-0" .since) .root.Capabilities.KubeVersion.Version -}}
+{{- if or ($known.Has .kind) (and $since (not ($known.Has "v1/Pod"))) -}}true{{- end -}}
+{{- end -}}
+
+{{- define "walras.hasValidation" -}}
+{{- include "walras.has" (dict "root" . "kind" "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy" "since" "1.30") -}}
 {{- end -}}
 
 {{- /* Non-empty if a value is true, or is `auto` and the cluster supports it: dict "value" v "there" bool. */ -}}
