@@ -24,6 +24,7 @@ from walras_agent.profiling.instruments import Instruments
 from walras_agent.profiling.profiler import Profiler
 from walras_agent.profiling.watched_counters import WatchedCounters
 from walras_agent.reconcile import Reconciler
+from walras_agent.runtime_driver import RuntimeDriver
 from walras_agent.topology import TopologyReader, possible_cpus
 from walras_agent.tree import CgroupTree, TreeError
 
@@ -127,6 +128,7 @@ class NodeComponents:
         groups = kept if own is None else OwnGroup(kept, own)
         observer = PodObserver(groups, source)
         possible = possible_cpus(paths.host)
+        runtime = RuntimeDriver(groups, layout)
         enforcer = CpuEnforcer(
             groups,
             observer,
@@ -140,7 +142,7 @@ class NodeComponents:
             MemoryEnforcer(groups, journal),
             NumaEnforcer(groups, journal, paths.host),
             topology=cpus,
-            write_conflict=kubelet.conflict,
+            write_conflict=lambda: kubelet.conflict() or runtime.conflict(),
         )
         instruments = Instruments(
             tree, layout, lambda: cpus().cpuset, traffic=paths.host / "sys/fs/resctrl"
