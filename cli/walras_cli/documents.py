@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from walras.resources.kinds import NAMESPACED
 from walras.resources.parse import ResourceError, describe
-from walras_service.yaml_documents import YamlError, documents_in
+from walras_service.yaml_documents import YamlError, documents_in, line_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from walras.resources.parse import Place
 
 T = TypeVar("T")
 
@@ -50,12 +52,17 @@ def read(files: Iterable[Path], parse: Callable[[object], T | None]) -> list[Loc
     problems: list[str] = []
     found: list[Located[T]] = []
     for file in files:
-        for number, each in enumerate(_documents(file, problems)):
+        text = _text(file, problems)
+        written = () if text is None else _documents(file, text, problems)
+        for number, (place, each) in enumerate(written):
             document = _named(each, number)
             try:
                 resource = parse(document)
             except ResourceError as error:
-                problems += [f"{file}: {problem}" for problem in error.problems]
+                problems += [
+                    f"{file}: line {line_of(text or '', (*place, *within))}: {problem}"
+                    for problem, within in zip(error.problems, error.places, strict=True)
+                ]
             else:
                 if resource is not None:
                     found.append(Located(file, resource, document))
@@ -65,45 +72,50 @@ def read(files: Iterable[Path], parse: Callable[[object], T | None]) -> list[Loc
     return found
 
 
-def _documents(file: Path, problems: list[str]) -> Iterator[dict[str, Any]]:
-    """Yield the documents of one file; those of a List, as kubectl prints it, one by one."""
+def _text(file: Path, problems: list[str]) -> str | None:
     try:
-        text = sys.stdin.read() if file == STANDARD_INPUT else file.read_text(encoding="utf-8")
-        documents = documents_in(text)
+        return sys.stdin.read() if file == STANDARD_INPUT else file.read_text(encoding="utf-8")
     except OSError as error:
         problems.append(f"{file}: cannot be read: {error.strerror}")
-        return
     except UnicodeDecodeError:
         problems.append(f"{file}: is not a text file; use a YAML file")
-        return
+    return None
+
+
+def _documents(
+    file: Path, text: str, problems: list[str]
+) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """Yield the documents of one file with their places, those of lists one by one."""
+    try:
+        documents = documents_in(text)
     except YamlError as error:
         problems.append(f"{file}: {error}")
         return
-    documents = [document for document in documents if document is not None]
-    if not documents:
+    if all(document is None for document in documents):
         problems.append(f"{file}: contains no documents; add an Entitlement and a MarketJob")
     for index, document in enumerate(documents):
-        if not isinstance(document, dict):
+        if isinstance(document, dict):
+            yield from _items((index,), document)
+        elif document is not None:
             problems.append(
                 f"{file}: document {index + 1}: is not an object; "
                 f"begin each document with apiVersion and kind"
             )
-        else:
-            yield from _items(document)
 
 
-def _items(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _items(place: Place, document: dict[str, Any]) -> Iterator[tuple[Place, dict[str, Any]]]:
     """Yield a document, or those of a list of any kind, which need not say what they are."""
-    kind, items = str(document.get("kind")), document.get("items", ())
+    kind = str(document.get("kind"))
     if not kind.endswith("List") or "items" not in document:
-        yield document
+        yield place, document
         return
     known = {"apiVersion": document.get("apiVersion"), "kind": kind.removesuffix("List")}
-    for each in items or ():
+    for number, each in enumerate(document["items"] or ()):
+        within = (*place, "items", number)
         if isinstance(each, dict):
-            yield from _items(each if "kind" in each or kind == "List" else {**known, **each})
+            yield from _items(within, each if kind == "List" else {**known, **each})
         else:
-            yield each
+            yield within, each
 
 
 def _named(document: Any, number: int) -> Any:

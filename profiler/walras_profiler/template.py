@@ -5,6 +5,7 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 from walras.sizes import DataSize
@@ -19,6 +20,10 @@ PLACEHOLDERS: Mapping[str, str] = {
 }
 """Placeholders and their meanings; other text in braces (awk's {print}) is left as it is."""
 
+_BRACED = re.compile(r"\{([A-Za-z_]+)\}")
+_LIKE = 0.85
+"""Similarity from which a text in braces is taken for a misspelt placeholder."""
+
 _TOKEN = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
 
 
@@ -32,6 +37,18 @@ class Template:
     def placeholders(self) -> frozenset[str]:
         """Names of the placeholders that occur in the command."""
         return frozenset(name for argument in self.argv for name in _TOKEN.findall(argument))
+
+    def check_spelling(self) -> None:
+        """Check that no text in braces is nearly a placeholder.
+
+        Raises:
+            ValueError: One is; it would be passed to the program as it is.
+        """
+        for argument in self.argv:
+            for word in _BRACED.findall(argument):
+                meant = get_close_matches(word.lower(), PLACEHOLDERS, 1, _LIKE)
+                if meant and word != meant[0]:
+                    raise ValueError(f"{{{word}}} is no placeholder; write {{{meant[0]}}}")
 
     def render(
         self, *, cores: int, threads: int, size: DataSize, data: Path | None
@@ -60,6 +77,7 @@ class Template:
         used = self.placeholders
         if not self.argv:
             raise ValueError("no command to profile: write it after --")
+        self.check_spelling()
         if "data" in used and not has_data:
             raise ValueError("the command uses {data}: name the file or folder with --data")
         if has_data and "data" not in used:

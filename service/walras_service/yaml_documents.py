@@ -8,9 +8,16 @@ them.
 from __future__ import annotations
 
 import json
-from typing import Any
+import re
+import unicodedata
+from typing import TYPE_CHECKING, Any
 
 import yaml
+
+from walras.resources.fields import WrittenNumber
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MOST_EXPANSION = 10
 """Most values for each character of a text. Without aliases, every value has its own characters."""
@@ -24,7 +31,8 @@ def documents_in(text: str | bytes) -> list[Any]:
     """Return all documents of a text.
 
     Raises:
-        YamlError: It is not YAML, a key is used twice, or aliases stand for too much.
+        YamlError: It is not YAML, a key is used twice, a plain text has a no-break space, or
+            aliases stand for too much.
     """
     found: list[Any] = _bounded(text, lambda each: list(yaml.load_all(text, Loader=each)), _STRICT)
     return found
@@ -44,6 +52,28 @@ def first_document(text: str | bytes) -> Any:
         return _bounded(text, lambda loader: next(yaml.load_all(text, Loader=loader), None), _LAX)
 
 
+def line_of(text: str, place: Sequence[int | str]) -> int:
+    """Return the line of a value, or of what is nearest around it; lines count from 1.
+
+    Args:
+        text: Documents of YAML.
+        place: Number of the document, then keys and numbers of entries, from the outside in.
+    """
+    first, *rest = place
+    loader, _ = _STRICT
+    node = list(yaml.compose_all(text, Loader=loader))[int(first)]
+    line = node.start_mark.line
+    for part in rest:
+        entries = node.value if isinstance(node, yaml.SequenceNode | yaml.MappingNode) else []
+        if isinstance(node, yaml.MappingNode):
+            found = [(key, value) for key, value in entries if key.value == part]
+        else:
+            found = [(each, each) for number, each in enumerate(entries) if number == part]
+        for key, value in found:
+            line, node = key.start_mark.line, value
+    return int(line) + 1
+
+
 def _bounded(text: str | bytes, load: Any, loaders: tuple[Any, Any]) -> Any:
     """Parse by libyaml, whose errors say little; what is wrong is said by the parser in Python."""
     fast, exact = loaders
@@ -53,7 +83,7 @@ def _bounded(text: str | bytes, load: Any, loaders: tuple[Any, Any]) -> Any:
         except yaml.YAMLError:
             found = load(exact)
     except yaml.YAMLError as error:
-        raise YamlError(_where(error)) from None
+        raise YamlError(_where(error, text)) from None
     except (ValueError, RecursionError) as error:  # digits or a nesting without limits
         raise YamlError(f"cannot be used: {error}; correct the YAML") from None
     if _count(found, {}) > MOST_EXPANSION * (len(text) + 1):
@@ -64,13 +94,28 @@ def _bounded(text: str | bytes, load: Any, loaders: tuple[Any, Any]) -> Any:
     return found
 
 
-def _where(error: yaml.YAMLError) -> str:
+def _where(error: yaml.YAMLError, text: str | bytes) -> str:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-    place = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: "
-    if isinstance(error, _TwoKeysError):
+    if mark is None:
+        return f"is not YAML: {problem}; correct the YAML"
+    place = f"line {mark.line + 1}, column {mark.column + 1}: "
+    if isinstance(error, _RefusedError):
         return f"{place}{problem}"
+    lines = (text if isinstance(text, str) else text.decode(errors="replace")).splitlines()
+    odd = _ODD_SPACE.search(lines[mark.line] if mark.line < len(lines) else "")
+    if odd:
+        return f"line {mark.line + 1}, column {odd.start() + 1}: {_named(odd[0])}"
     return f"{place}is not YAML: {problem}; correct the YAML there"
+
+
+_ODD_SPACE = re.compile("[\u00a0\u1680\u2000-\u200b\u202f\u205f\u3000\ufeff]")
+"""Characters that look like a space, or like nothing, and are a part of a text to YAML."""
+
+
+def _named(space: str) -> str:
+    name = unicodedata.name(space).lower()
+    return f"there is a {name} (U+{ord(space):04X}); write a plain space, or quote the text"
 
 
 def _count(value: Any, known: dict[int, float]) -> float:
@@ -87,8 +132,27 @@ def _count(value: Any, known: dict[int, float]) -> float:
     return known[id(value)]
 
 
-class _TwoKeysError(yaml.constructor.ConstructorError):
-    """A key that is used twice."""
+class _RefusedError(yaml.constructor.ConstructorError):
+    """YAML that is taken for a mistake."""
+
+
+def _check_mapping(node: Any) -> None:
+    """Refuse keys that are used twice, and characters that look like a space but are text."""
+    seen: set[str] = set()
+    for key, value in node.value:
+        for part in (key, value):
+            if not isinstance(part, yaml.ScalarNode) or part.style:
+                continue
+            # Within a value it may be meant.
+            text = part.value if part is key else f"{part.value[:1]}{part.value[-1:]}"
+            odd = _ODD_SPACE.search(text)
+            if odd:
+                raise _RefusedError(None, None, _named(odd[0]), part.start_mark)
+        if isinstance(key, yaml.ScalarNode) and not key.tag.endswith(":merge"):
+            if key.value in seen:
+                problem = f"the key {key.value} is used twice; keep one"
+                raise _RefusedError(None, None, problem, key.start_mark)
+            seen.add(key.value)
 
 
 def _loader(base: Any, *, strict: bool) -> Any:
@@ -96,25 +160,20 @@ def _loader(base: Any, *, strict: bool) -> Any:
 
     Args:
         base: Loader of PyYAML.
-        strict: Whether a key that is used twice is an error.
+        strict: Whether what is likely a mistake is an error.
     """
 
     def integer(loader: Any, node: Any) -> Any:
         text = loader.construct_scalar(node)
         # YAML 1.1 takes 12:30 for 750, and Kubernetes for a text.
-        return text if ":" in text else loader.construct_yaml_int(node)
+        return text if ":" in text else WrittenNumber(loader.construct_yaml_int(node))
 
     def mapping(loader: Any, node: Any, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
+        if strict:
+            _check_mapping(node)
         for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode) or key.tag.endswith(":merge"):
-                continue
-            if strict and key.value in seen:
-                raise _TwoKeysError(
-                    None, None, f"the key {key.value} is used twice; keep one", key.start_mark
-                )
-            seen.add(key.value)
-            key.tag = "tag:yaml.org,2002:str"
+            if isinstance(key, yaml.ScalarNode) and not key.tag.endswith(":merge"):
+                key.tag = "tag:yaml.org,2002:str"
         found: dict[Any, Any] = base.construct_mapping(loader, node, deep)
         return found
 
@@ -130,6 +189,8 @@ def _loaders(*, strict: bool) -> tuple[Any, Any]:
     fast = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return _loader(fast, strict=strict), _loader(yaml.SafeLoader, strict=strict)
 
+
+yaml.SafeDumper.add_representer(WrittenNumber, yaml.SafeDumper.represent_int)
 
 _STRICT = _loaders(strict=True)
 _LAX = _loaders(strict=False)

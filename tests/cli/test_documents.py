@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
+from walras.resources.fields import Cores, Fraction, Portion, PositiveDecimal, UpToHalf
+from walras.resources.parse import parse_resource
 from walras_cli.documents import InputError, read
 from walras_cli.local.documents import load
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+FIELDS = {
+    "positive": PositiveDecimal,
+    "fraction": Fraction,
+    "portion": Portion,
+    "half": UpToHalf,
+    "cores": Cores,
+}
 
 ENTITLEMENT = """
 apiVersion: walras.dev/v1alpha1
@@ -102,6 +114,37 @@ def test_a_decimal_may_be_written_as_a_number(tmp_path: Path) -> None:
     assert read.spec == text.spec
 
 
+def test_whole_numbers_are_as_good_as_decimals(tmp_path: Path) -> None:
+    whole, decimal = (JOB.replace('"0.9"', text) for text in ("1, work: 2", "1.0, work: 2.0"))
+    (one,) = load([write(tmp_path, ENTITLEMENT, whole)]).jobs
+    (two,) = load([write(tmp_path, ENTITLEMENT, decimal)]).jobs
+    assert one.spec == two.spec
+    assert one.fraction == 1
+
+
+def test_other_text_in_braces_is_left_alone(tmp_path: Path) -> None:
+    command = JOB.replace('"{fraction}"', '"{print}", "{date}", "{{size1", "{file}"')
+    (job,) = load([write(tmp_path, ENTITLEMENT, command)]).jobs
+    assert job.spec.command == ["true", "{print}", "{date}", "{{size1", "{file}"]
+
+
+def test_a_no_break_space_within_a_value_stays(tmp_path: Path) -> None:
+    file = write(tmp_path, "kind: A\nmetadata: {name: a}\nspec: {text: a\u00a0b}\n")
+    (found,) = read([file], lambda document: document)
+    assert found.document["spec"] == {"text": "a\u00a0b"}
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_examples_in_messages_are_taken_themselves(name: str) -> None:
+    adapter: TypeAdapter[object] = TypeAdapter(FIELDS[name])
+    for wrong in ("x", "99", -1, True, 0.50001):
+        try:
+            adapter.validate_python(wrong)
+        except ValidationError as error:
+            (example,) = re.findall('"([0-9.]+)"$', error.errors()[0]["msg"])
+            adapter.validate_python(example)
+
+
 def test_a_profile_of_the_jobs_own_name_is_used(tmp_path: Path) -> None:
     unknown = JOB.replace(', parallelFraction: "0.9"', "")
     (job,) = load([write(tmp_path, ENTITLEMENT, unknown, PROFILE)]).jobs
@@ -165,8 +208,83 @@ BAD = {
         [ENTITLEMENT, JOB.replace('"0.9"', ".nan")],
         (
             "MarketJob default/zip: spec.parallelFraction: is '.nan'; "
-            'write a plain decimal number, such as "2.5"'
+            'write a plain decimal number, such as "0.9"'
         ),
+    ),
+    "F in per cent": (
+        [ENTITLEMENT, JOB.replace('"0.9"', "97")],
+        'spec.parallelFraction: is 97; it must be above 0 and at most 1, such as "0.9"',
+    ),
+    "F below zero": (
+        [ENTITLEMENT, JOB.replace('"0.9"', "-1")],
+        'spec.parallelFraction: is -1; it must be above 0 and at most 1, such as "0.9"',
+    ),
+    "F with a comma": (
+        [ENTITLEMENT, JOB.replace('"0.9"', '"0,9"')],
+        "spec.parallelFraction: is '0,9'; write a plain decimal number, such as \"0.9\"",
+    ),
+    "F as true": (
+        [ENTITLEMENT, JOB.replace('"0.9"', "true")],
+        'spec.parallelFraction: is true; write a decimal number in quotes, such as "0.9"',
+    ),
+    "a number in a command": (
+        [ENTITLEMENT, JOB.replace('"true", "{fraction}"', "sleep, 1")],
+        'MarketJob default/zip: spec.command[1]: is 1; quote it: write "1"',
+    ),
+    "a word in a command that YAML takes for false": (
+        [ENTITLEMENT, JOB.replace('"true", "{fraction}"', "echo, no")],
+        "spec.command[1]: is false; quote it: YAML takes yes, no, on and off for true and false",
+    ),
+    "a number as a name": (
+        [ENTITLEMENT, JOB.replace("name: zip", "name: 123")],
+        'metadata.name: is 123; quote it: write "123"',
+    ),
+    "a name that YAML takes for false": (
+        [ENTITLEMENT, JOB.replace("name: zip", "name: no")],
+        "metadata.name: is false; quote it: YAML takes yes, no, on and off for true and false",
+    ),
+    "a number as a label": (
+        [ENTITLEMENT, JOB.replace("name: zip", "name: zip, labels: {rank: 1}")],
+        'metadata.labels.rank: is 1; quote it: write "1"',
+    ),
+    "variables as an object": (
+        [ENTITLEMENT, JOB.replace('"0.9"', '"0.9", env: {A: 1, B: x}')],
+        (
+            "spec.env: is {'A': 1, 'B': 'x'}; "
+            'write a list, such as [{name: A, value: "1"}, {name: B, value: "x"}]'
+        ),
+    ),
+    "variables as texts": (
+        [ENTITLEMENT, JOB.replace('"0.9"', '"0.9", env: ["A=b=c"]')],
+        'spec.env[0]: is A=b=c; write {name: A, value: "b=c"}',
+    ),
+    "a number as the value of a variable": (
+        [ENTITLEMENT, JOB.replace('"0.9"', '"0.9", env: [{name: A, value: 1}]')],
+        'spec.env[0].value: is 1; quote it: write "1"',
+    ),
+    "a text where an object belongs": (
+        [ENTITLEMENT, JOB.replace('"0.9"', '"0.9", selector: zip')],
+        "spec.selector: is zip; write an object, whose fields are matchLabels",
+    ),
+    "a text where true or false belongs": (
+        [ENTITLEMENT, JOB.replace('"0.9"', '"0.9", wholeCores: "yes"')],
+        "spec.wholeCores: is yes; write true or false, without quotes",
+    ),
+    "a key that is used twice": (
+        [ENTITLEMENT.replace("shares: 3", "shares: 3, shares: 4"), JOB],
+        "line 5, column 19: the key shares is used twice; keep one",
+    ),
+    "a no-break space before a value": (
+        [ENTITLEMENT.replace("spec: ", "spec:\u00a0"), JOB],
+        "line 5, column 6: there is a no-break space (U+00A0); write a plain space",
+    ),
+    "a no-break space before a key": (
+        [ENTITLEMENT.replace("{shares: 3,", "{\u00a0shares: 3,"), JOB],
+        "line 5, column 8: there is a no-break space (U+00A0); write a plain space",
+    ),
+    "a misspelt placeholder": (
+        [ENTITLEMENT, JOB.replace("{fraction}", "{thread}")],
+        "MarketJob default/zip: spec.command: {thread} is no placeholder; write {threads}",
     ),
     "a command as text": (
         [ENTITLEMENT, JOB.replace('["true", "{fraction}"]', '"python3 work.py"')],
@@ -275,6 +393,43 @@ def test_bad_input_is_one_line_with_file_object_field_and_way_out(
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"nowhere\.yaml: cannot be read: No such file"):
         load([tmp_path / "nowhere.yaml"])
+
+
+def test_problems_have_the_line_of_what_is_wrong(tmp_path: Path) -> None:
+    """Also within lists, and of a field that is missing: the line of what it is missing in."""
+    text = """\
+apiVersion: v1
+kind: List
+items:
+- apiVersion: walras.dev/v1alpha1
+  kind: Entitlement
+  metadata: {name: ada}
+  spec:
+    shares: 1
+    namespaces:
+    - lab
+    - Lab
+- apiVersion: walras.dev/v1alpha1
+  kind: Entitlement
+  metadata:
+    name: bob
+  spec:
+    namespaces: [lab]
+---
+---
+apiVersion: walras.dev/v1alpha1
+kind: Entitlement
+metadata: {name: eve}
+spec: {shares: 1, share: 2}
+"""
+    file = write(tmp_path, text)
+    with pytest.raises(InputError) as caught:
+        read([file], parse_resource)
+    lines = [problem.removeprefix(f"{file}: ")[:24] for problem in caught.value.problems]
+    assert lines == [f"line {line}: Entitlement {name}" for line, name in WRONG_LINES]
+
+
+WRONG_LINES = ((11, "ada"), (16, "bob"), (23, "eve"))
 
 
 def test_all_problems_are_named_at_once(tmp_path: Path) -> None:

@@ -553,9 +553,9 @@ def test_bad_documents_are_named_and_nothing_starts(folder: Folder) -> None:
     done = walras("local", "run", folder.file)
     assert done.returncode == 2
     assert done.stdout == ""
-    assert done.stderr == (
-        f"walras: {folder.file}: Entitlement ada: spec.shares: is -1; it must be at least 1\n"
-    )
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"walras: {folder.file}: line ")
+    assert line.endswith(": Entitlement ada: spec.shares: is -1; it must be at least 1")
 
 
 def test_all_cores_reserved_is_refused(folder: Folder) -> None:
@@ -567,6 +567,18 @@ def test_all_cores_reserved_is_refused(folder: Folder) -> None:
     done = walras("local", "run", folder.file)
     assert done.returncode == 2
     assert "Market default: spec.cores.reservedCores: is 4096; this machine has" in done.stderr
+
+
+def test_a_job_that_needs_more_cores_than_there_are_is_refused(folder: Folder) -> None:
+    folder.write(
+        user("ada", 1),
+        folder.job("one", "ada", parallelFraction="0.9"),
+        folder.job("two", "ada", parallelFraction="0.9", minCores=4096),
+    )
+    done = walras("local", "run", folder.file)
+    assert done.returncode == 2
+    assert "MarketJob default/two: spec.minCores: is 4096; this machine sells" in done.stderr
+    assert folder.left() == []
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,7 @@ def run(
             market = load(files)
             _check_outputs(logs, save_profiles)
             sold = _sold(market, files)
+            _check_least(market, sold)
             measured = _measure_missing(market, sold, pin, errors)
             if measured and save_profiles is not None:  # whatever becomes of the run
                 _save(market, measured, save_profiles, errors)
@@ -228,6 +229,24 @@ def _sold(market: LocalMarket, files: Sequence[Path]) -> SoldCpus:
     except ValueError as error:
         names = ", ".join(map(str, files))
         raise InputError([f"{names}: Market default: {error}"]) from error
+
+
+def _check_least(market: LocalMarket, sold: SoldCpus) -> None:
+    """Refuse jobs that need more cores than there are.
+
+    Raises:
+        InputError: Lists them.
+    """
+    from walras_cli.documents import InputError
+
+    most = len(sold.units)
+    if problems := [
+        f"{job.origin}: spec.minCores: is {job.spec.min_cores}; this machine sells {most} "
+        f"{sold.unit}(s), so it could never start; lower it"
+        for job in market.jobs
+        if (job.spec.min_cores or 0) > most
+    ]:
+        raise InputError(problems)
 
 
 def _measure_missing(

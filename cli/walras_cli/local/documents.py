@@ -242,6 +242,10 @@ def _check_command(job: LocalJob) -> None:
         check_program(job.template.argv, job.environment, job.cwd)
     except ValueError as error:
         raise ValueError(f"spec.command: {error}; install it or correct the first word") from error
+    try:
+        job.template.check_spelling()
+    except ValueError as error:
+        raise ValueError(f"spec.command: {error}") from error
     _check_data(job)
     _check_samples(job)
 

@@ -16,6 +16,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Wi
 from pydantic_core import core_schema
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
     from pydantic.json_schema import JsonSchemaValue
 
@@ -53,44 +55,55 @@ MOST_EXACT = 2**53 - 1
 """Largest whole number that every JSON parser reads exactly."""
 
 
-def _decimal(value: Any) -> Decimal:
-    if not isinstance(value, str):
-        example = value if type(value) in {int, float} and 0 < value < MOST_EXACT else 2.5
-        message = f'is {shown(value)}; write a decimal number in quotes, such as "{example}"'
-        raise ValueError(message)  # noqa: TRY004 - pydantic reports ValueErrors
-    if re.fullmatch(DECIMAL, value) is None:
-        raise ValueError(f'is {value!r}; write a plain decimal number, such as "2.5"')
-    return Decimal(value)
+class WrittenNumber(int):
+    """A whole number in a file of YAML, where a decimal may be written without quotes, too."""
 
 
-def _positive(value: Decimal) -> Decimal:
-    if value <= 0:
-        raise ValueError(f'is "{value}"; it must be above 0')
-    return value
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """The decimals that a field takes.
+
+    Attributes:
+        example: A decimal that it takes, for messages.
+        rule: What they must be.
+        holds: Whether a decimal is one of them.
+    """
+
+    example: str
+    rule: str
+    holds: Callable[[Decimal], bool]
+
+    def read(self, value: Any) -> Decimal:
+        """Read a decimal; its range is the first thing that is said of one that is not taken.
+
+        Raises:
+            ValueError: It is no decimal of these; says what is wrong, and the way out.
+        """
+        given = f'"{value}"' if isinstance(value, str) else shown(value)
+        if isinstance(value, str) and re.fullmatch(DECIMAL, value) is None:
+            raise ValueError(
+                f'is {value!r}; write a plain decimal number, such as "{self.example}"'
+            )
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            message = f'is {given}; write a decimal number in quotes, such as "{self.example}"'
+            raise ValueError(message)  # noqa: TRY004 - pydantic reports ValueErrors
+        number = Decimal(str(value))
+        if not number.is_finite() or number < 0 or not self.holds(number):
+            least = "at least 0 and " if number < 0 and self.holds(Decimal(0)) else ""
+            raise ValueError(f'is {given}; it must be {least}{self.rule}, such as "{self.example}"')
+        if not isinstance(value, str | WrittenNumber):
+            message = f'is {given}; write a decimal number in quotes, such as "{value}"'
+            raise ValueError(message)  # noqa: TRY004
+        return number
 
 
-def _thousandths(value: Decimal) -> Decimal:
-    if value * 1000 % 1:
-        raise ValueError(f'is "{value}"; it must be whole thousandths, such as "2.125"')
-    return value
-
-
-def _fraction(value: Decimal) -> Decimal:
-    if not 0 < value <= 1:
-        raise ValueError(f'is "{value}"; it must be above 0 and at most 1')
-    return value
-
-
-def _up_to_one(value: Decimal) -> Decimal:
-    if value > 1:
-        raise ValueError(f'is "{value}"; it must be at most 1')
-    return value
-
-
-def _up_to_half(value: Decimal) -> Decimal:
-    if value > Decimal("0.5"):
-        raise ValueError(f'is "{value}"; it must be at most 0.5')
-    return value
+_POSITIVE = _Bounds("2.5", "above 0", lambda value: value > 0)
+_FRACTION = _Bounds("0.9", "above 0 and at most 1", lambda value: 0 < value <= 1)
+_UP_TO_ONE = _Bounds("0.9", "at most 1", lambda value: value <= 1)
+_UP_TO_HALF = _Bounds("0.25", "at most 0.5", lambda value: 2 * value <= 1)
+_CORES = _Bounds(
+    "2.125", "whole thousandths above 0", lambda value: value > 0 and not 1000 * value % 1
+)
 
 
 def read_quantity(value: Any) -> int:
@@ -128,6 +141,8 @@ def _some(value: int) -> int:
 def _name(value: Any) -> str:
     if isinstance(value, str) and len(value) > LONGEST_NAME:
         raise ValueError(f"is {shown(value)}; a name has at most {LONGEST_NAME} characters")
+    if isinstance(value, bool | int):
+        raise ValueError(f"is {shown(value)}; {quote_it(value)}")  # noqa: TRY004
     if not isinstance(value, str) or re.fullmatch(NAME, value) is None:
         raise ValueError(
             f"is {shown(value)}; a name has lower-case letters, digits, '-' and '.', "
@@ -191,6 +206,13 @@ def shown(value: Any) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
+def quote_it(value: bool | int | float) -> str:
+    """Return what to do with a value that must be a text, and that YAML takes for another type."""
+    if isinstance(value, bool):
+        return "quote it: YAML takes yes, no, on and off for true and false"
+    return f'quote it: write "{value}"'
+
+
 def as_quantity(value: int) -> str:
     """Return an amount of memory in the largest binary unit in which it is a whole number."""
     for unit, scale in reversed(_BINARY.items()):
@@ -211,41 +233,35 @@ def _schema(most: int, *patterns: str) -> WithJsonSchema:
 
 PositiveDecimal = Annotated[
     Decimal,
-    BeforeValidator(_decimal),
-    AfterValidator(_positive),
+    BeforeValidator(_POSITIVE.read),
     _schema(LONGEST_DECIMAL, DECIMAL, NOT_ZERO),
 ]
 """A decimal string above 0."""
 
 Fraction = Annotated[
     Decimal,
-    BeforeValidator(_decimal),
-    AfterValidator(_fraction),
+    BeforeValidator(_FRACTION.read),
     _schema(LONGEST_DECIMAL, UP_TO_ONE, NOT_ZERO),
 ]
 """A decimal string in (0, 1]."""
 
 Portion = Annotated[
     Decimal,
-    BeforeValidator(_decimal),
-    AfterValidator(_up_to_one),
+    BeforeValidator(_UP_TO_ONE.read),
     _schema(LONGEST_DECIMAL, UP_TO_ONE),
 ]
 """A decimal string in [0, 1]."""
 
 UpToHalf = Annotated[
     Decimal,
-    BeforeValidator(_decimal),
-    AfterValidator(_up_to_half),
+    BeforeValidator(_UP_TO_HALF.read),
     _schema(LONGEST_DECIMAL, UP_TO_HALF),
 ]
 """A decimal string in [0, 0.5]."""
 
 Cores = Annotated[
     Decimal,
-    BeforeValidator(_decimal),
-    AfterValidator(_positive),
-    AfterValidator(_thousandths),
+    BeforeValidator(_CORES.read),
     _schema(LONGEST_DECIMAL, IN_THOUSANDTHS, NOT_ZERO),
 ]
 """A decimal string above 0, in whole thousandths."""

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from walras.resources.cluster import CLUSTER_KINDS, ClusterObject, group_of
 from walras.resources.contract import API_VERSION
-from walras.resources.fields import shown
+from walras.resources.fields import quote_it, shown
 from walras.resources.kinds import KINDS, NAMESPACED, AnyResource
 from walras.resources.node_allocation import NodeAllocation
 
@@ -25,16 +25,22 @@ _LONGEST_SHOWN = 200
 _GROUP = group_of(API_VERSION)
 
 
+Place = tuple[int | str, ...]
+
+
 class ResourceError(ValueError):
     """An invalid document.
 
     Attributes:
         problems: One line for each problem: object, field, what is wrong, and the way out.
+        places: Where in the document each is, as keys and numbers of entries from the outside in;
+            empty if it is about the document as a whole.
     """
 
-    def __init__(self, problems: Sequence[str]) -> None:
+    def __init__(self, problems: Sequence[str], places: Sequence[Place] = ()) -> None:
         super().__init__("\n".join(problems))
         self.problems = tuple(problems)
+        self.places = tuple(places) or ((),) * len(self.problems)
 
 
 def parse_resource(document: object) -> AnyResource:
@@ -96,7 +102,7 @@ def _validated(document: Mapping[str, Any], model: type[Parsed]) -> Parsed:
     except ValidationError as error:
         label = describe(document)
         problems = [f"{label}: {_problem(each, model)}" for each in error.errors()]
-        raise ResourceError(problems) from None
+        raise ResourceError(problems, [each["loc"] for each in error.errors()]) from None
 
 
 def describe(document: Mapping[str, Any]) -> str:
@@ -134,11 +140,35 @@ def _problem(error: ErrorDetails, model: type[BaseModel]) -> str:
         return f"{path}: is {error['input']!r}; it must match {pattern}"
     if error["type"] == "less_than_equal":
         return f"{path}: is {error['input']}; it must be at most {error.get('ctx', {}).get('le')}"
-    if error["type"] == "list_type" and isinstance(error["input"], str):
-        words = json.dumps(_words(error["input"]))
-        return f"{path}: is {shown(error['input'])}; write a list, such as {words}"
+    return f"{path}: is {shown(error['input'])}; {_right_type(error, model)}"
+
+
+def _right_type(error: ErrorDetails, model: type[BaseModel]) -> str:
+    """Return what to write in place of a value of another type."""
+    given, kind = error["input"], error["type"]
+    known = _fields_at(error["loc"], model)
+    if kind == "string_type" and isinstance(given, bool | int | float):
+        return quote_it(given)
+    if kind == "list_type" and isinstance(given, str):
+        return f"write a list, such as {json.dumps(_words(given))}"
+    if kind == "list_type" and isinstance(given, dict):
+        return f"write a list, such as [{', '.join(map(_entry, given.items()))}]"
+    if kind in {"model_type", "dict_type"}:
+        if isinstance(given, str) and "=" in given and "value" in known:
+            return f"write {_entry(given.split('=', 1))}"
+        return (
+            f"write an object, whose fields are {', '.join(known)}" if known else "write an object"
+        )
+    if kind == "bool_type":
+        return "write true or false, without quotes"
     wanted = error["msg"].removeprefix("Input should be ").removeprefix("a valid ")
-    return f"{path}: is {error['input']!r}; it must be a valid {wanted}"
+    return f"it must be a valid {wanted}"
+
+
+def _entry(pair: Sequence[Any]) -> str:
+    """Return a name and a value as an entry of a list."""
+    name, value = pair
+    return f"{{name: {name}, value: {json.dumps(value if isinstance(value, str) else str(value))}}}"
 
 
 def _words(text: str) -> list[str]:
