@@ -37,6 +37,7 @@ NEEDS = {
     "two_nodes": "WALRAS_VMNODE",
     "scale": "KUBECONFIG",
     "browser": "",
+    "machines": "WALRAS_MACHINES",
 }
 """Environment variables that tests with a marker need."""
 

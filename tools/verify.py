@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -132,6 +133,40 @@ def browser() -> Iterator[Environment]:
             raise UnmetError(f"needs {program} (Debian's packages chromium, chromium-driver, npm)")
     quiet("npm", "--prefix", str(ROOT / "dashboard" / "web"), "ci", "--no-audit", "--no-fund")
     yield {}
+
+
+RECORDINGS = {"util-linux": "*/tests/*/lscpu/*", "hwloc": "*/tests/hwloc/linux/*"}
+"""Source packages of Debian with recordings of machines, and where these are."""
+
+
+@contextmanager
+def machines() -> Iterator[Environment]:
+    """Unpack recordings of machines, from the sources of this machine's release of Debian."""
+    if shutil.which("apt-get") is None:
+        raise UnmetError("needs apt-get, to download source packages of Debian")
+    command = ["apt-get", "indextargets", "--format", "$(SITE) $(CODENAME)"]
+    known = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    where = [line for line in known.splitlines() if re.search(r"/debian \w+$", line)]
+    if not where:
+        raise UnmetError("apt-get knows no archive of Debian")
+    with tempfile.TemporaryDirectory(prefix="walras-machines-") as folder:
+        lists, parts, sources = (Path(folder, each) for each in ("lists", "parts", "sources.list"))
+        (lists / "partial").mkdir(parents=True)
+        parts.mkdir()
+        sources.write_text(f"deb-src {where[0]} main\n")
+        own = {"SourceList": sources, "SourceParts": parts}
+        options = [f"-oDir::Etc::{name}={path}" for name, path in own.items()]
+        as_root = "-oAPT::Sandbox::User=root"
+        apt = ["apt-get", "-qq", f"-oDir::State::Lists={lists}", as_root, *options]
+        for command in (["update"], ["source", "--download-only", *RECORDINGS]):
+            if subprocess.run([*apt, *command], cwd=folder, check=False).returncode:
+                raise UnmetError(f"apt-get {command[0]} failed: no sources at {where[0]}")
+        for package, files in RECORDINGS.items():
+            (archive,) = Path(folder).glob(f"{package}_*.orig.tar.*[!c]")
+            Path(folder, package).mkdir()
+            into = ["--directory", str(Path(folder, package)), "--strip-components=1"]
+            quiet("tar", "--extract", "--file", str(archive), *into, "--wildcards", files)
+        yield {"WALRAS_MACHINES": folder}
 
 
 @contextmanager
@@ -326,6 +361,7 @@ STAGES = (
     ),
     Stage("speed", "accuracy of measurements of real programs", nothing),
     Stage("browser", "the dashboard's page in Chromium, and its bundle", browser),
+    Stage("machines", "cores, sockets and NUMA nodes of machines that others recorded", machines),
     Stage("docker", "profiling of containers by a Docker engine", docker),
     Stage(
         "guest",
