@@ -53,14 +53,14 @@ class Kubelet:
     Attributes:
         host: Root of the host: ``/``, or its mount point in a container.
         given: Reserved CPUs that an option sets; None to read the kubelet's.
-        expected: Whether this node is known to have a kubelet.
         clock: Monotonic time in seconds.
+        expected: Whether this node is known to have a kubelet.
     """
 
     host: Path = Path("/")
     given: CpuSet | None = None
-    expected: bool = False
     clock: Callable[[], float] = time.monotonic
+    expected: bool = False
     _reserved: CpuSet | None = None
     _problem: str = ""
     _loaded: float = field(default=float("-inf"))

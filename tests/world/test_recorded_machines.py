@@ -1,6 +1,6 @@
 """Machines that others recorded: cores, sockets and NUMA nodes are what lscpu and hwloc say.
 
-Among them are POWER, s390, sparc, Itanium, ARM and virtual machines, and kernels that are twenty years old.
+Among them are POWER, s390, sparc, Itanium, ARM and virtual machines, and very old kernels.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class HostPaths:
 
     def kubelet(self) -> Kubelet:
         """Return the settings of the node's kubelet."""
-        return Kubelet(self.host, self.reserved, self.in_cluster)
+        return Kubelet(self.host, self.reserved, expected=self.in_cluster)
 
 
 @dataclass(frozen=True, slots=True)
