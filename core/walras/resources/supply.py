@@ -91,9 +91,8 @@ def for_sale(
     cpus = Fraction(node.cores - taken.cpus.get(name, Decimal(0)))
     left = math.floor(MILLI * (cpus * each - policy.reserved_cores))
     if left < 1:
-        notes.append(
-            f"Node {name}: other pods and the reserved cores use all {node.cores.normalize():f} CPUs"
-        )
+        have = f"{node.cores.normalize():f}"
+        notes.append(f"Node {name}: other pods and the reserved cores use all {have} CPUs")
     memory = node.memory - taken.memory.get(name, 0)
     return Supply(
         name,
