@@ -188,7 +188,7 @@ def split_solve(market: AmdahlMarket, found: Equilibrium) -> dict[str, float]:
     jobs = (market.user, market.server, market.fraction.copy(), market.work)
 
     def alternate() -> None:
-        start, unknown = alternation.even_bids(users, servers), np.full(len(mu), np.inf)
+        start, unknown = alternation.even_bids(market), np.full(len(mu), np.inf)
         alternation.alternate(users, servers, start, unknown, np.log1p(TOLERANCE), 1000)
 
     return {

@@ -70,6 +70,7 @@ def cases() -> Iterator[Case]:
                 partial(find_equilibrium, market),
                 warm_peer=True,
             )
+        yield _pods(market, size)
         yield _warm_start(market, size)
         yield _rounding(market, size)
 
@@ -119,6 +120,29 @@ def _maximums(market: AmdahlMarket, part: float) -> Floats:
     random = np.random.default_rng(0)
     bounded = random.random(market.jobs) < part
     return np.where(bounded, random.integers(2, 9, market.jobs), np.inf)
+
+
+def _pods(market: AmdahlMarket, size: str) -> Case:
+    """Return the case of pods: two jobs with bounds for each, and a least part of a quarter."""
+    import numpy as np
+
+    from walras.amdahl.equilibrium import Equilibrium, find_equilibrium
+    from walras.amdahl.time_shared import pieces_of
+
+    share = market.budgets / market.budgets.sum()
+    together = np.bincount(market.pair)[market.pair]
+    equal = share[market.user] * market.capacities[market.server] / together
+    least, most = 0.25 * np.minimum(equal, 1.0), np.full(market.jobs, np.inf)
+
+    def ours() -> Equilibrium:
+        pieces = pieces_of(market, most)
+        return find_equilibrium(
+            pieces.market, kept=pieces.within(least), maximum=pieces.within(most)
+        )
+
+    target = market.jobs * NANOSECONDS_WITHIN_BOUNDS / 1e6
+    peer = partial(find_equilibrium, market)
+    return Case(f"pods, {size}", target, ours, "without bounds", peer, warm_peer=True)
 
 
 def _warm_start(market: AmdahlMarket, size: str) -> Case:

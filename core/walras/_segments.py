@@ -88,3 +88,12 @@ def stable_order(values: Floats) -> Integers:
         order, merged = merged, order
         run *= 2
     return order
+
+
+@kernel
+def longest_group(start: Integers) -> int:
+    """Return the number of jobs of the largest group; ``start`` is that of a `Grouping`."""
+    longest = 0
+    for group in range(len(start) - 1):
+        longest = max(longest, start[group + 1] - start[group])
+    return longest

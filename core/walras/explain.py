@@ -32,8 +32,8 @@ class Terms(NamedTuple):
     threshold: float
 
 
-def explain(grant: Grant, job: Job, terms: Terms, mechanism: CoreMechanism) -> Grant:
-    """Return ``grant`` with its reason.
+def explain(grant: Grant, job: Job, terms: Terms, mechanism: CoreMechanism) -> str:
+    """Return the reason of a grant.
 
     Args:
         grant: Grant of the job.
@@ -48,7 +48,7 @@ def explain(grant: Grant, job: Job, terms: Terms, mechanism: CoreMechanism) -> G
         _shortfall(grant, job),
         _unkept_request(grant, job, mechanism),
     )
-    return grant._replace(reason="; ".join(part for part in parts if part))
+    return "; ".join(filter(None, parts))
 
 
 def explain_node_limit(grant: Grant, most: int | None) -> str | None:

@@ -165,11 +165,10 @@ def _grants(
             floor=min(kept, job.floor),
         )
         decided = Terms(budget, quota, kept, target, policy.hysteresis)
-        grant = explain(grant, job, decided, policy.cores)
         bid = bid_of.get((job.namespace, job.name))
         reasons = (
             explain_node_limit(grant, limits[job.entitlement]),
-            grant.reason,
+            explain(grant, job, decided, policy.cores),
             placed.losses.get(identity(job)),
             None if bid is None else explain_bid(bid),
         )

@@ -8,10 +8,11 @@ import numpy as np
 
 from walras._clipped import clipped_root
 from walras._kernel import kernel
-from walras._segments import Grouping
+from walras._segments import longest_group, read_only
 
 if TYPE_CHECKING:
-    from walras._arrays import Bools, Floats, Integers
+    from walras._arrays import Floats, Indices, Integers
+    from walras._segments import Grouping
 
 
 SMALLEST_WEIGHT = 1e-200
@@ -38,77 +39,110 @@ def water_fill(
         Amount of each member, shape (k,). Where the lower bounds add up to more than the capacity,
         the lower bounds; where the upper bounds add up to less, the upper bounds.
     """
-    result = lower.copy()
-    weightless = weight < SMALLEST_WEIGHT
-    if not weightless.any():
-        _raise_levels(weight, lower, upper, capacity.copy(), groups, result)
-        return result
-    weighted, others = _part(groups, ~weightless), _part(groups, weightless)
-    owner = np.repeat(np.arange(len(capacity)), np.diff(others.start))
-    floors = np.bincount(owner, lower[others.order], len(capacity))
-    left = capacity - floors
-    _raise_levels(weight, lower, upper, left, weighted, result)
-    left = np.where(left > 0, left + floors, 0.0)
-    _raise_levels(np.ones(len(weight)), lower, upper, left, others, result)
-    return result
-
-
-def _part(groups: Grouping, wanted: Bools) -> Grouping:
-    """Return the groups with only those members that are ``wanted``, shape (k,)."""
-    there = wanted[groups.order]
-    up_to = np.concatenate([np.zeros(1, np.int64), np.cumsum(there)])
-    return Grouping(up_to[groups.start], groups.order[there])
-
-
-def _raise_levels(
-    weight: Floats, lower: Floats, upper: Floats, left: Floats, groups: Grouping, result: Floats
-) -> None:
-    """Set ``result`` of the groups' members, and reduce ``left`` to what they cannot take.
-
-    Members are passed in the order of their groups, so that the kernel needs no look-ups.
-    """
+    result = np.empty(len(weight))
     start, order = groups
-    filled = np.empty(len(order))
-    _fill(weight[order], lower[order], upper[order], start, left, np.zeros(len(order)), filled)
-    result[order] = filled
+    bounds = read_only(lower), read_only(upper)
+    _fill(start, order, read_only(weight), *bounds, read_only(capacity), result)
+    return result
 
 
 @kernel
 def _fill(
+    start: Integers,
+    order: Indices,
     weight: Floats,
     lower: Floats,
     upper: Floats,
-    start: Integers,
-    left: Floats,
-    offset: Floats,
+    capacity: Floats,
     result: Floats,
 ) -> None:
-    """Fill the groups: a member's amount is a line through 0, clipped to its bounds.
+    """Fill each group: first its members with a weight, then the others, all alike."""
+    longest = longest_group(start)
+    offset, slope = np.zeros(longest), np.empty(longest)
+    least, most = np.empty(longest), np.empty(longest)
+    for group in range(len(capacity)):
+        members = order[start[group] : start[group + 1]]
+        floors, weightless = 0.0, 0
+        for k in members:
+            if weight[k] < SMALLEST_WEIGHT:
+                floors += lower[k]
+                weightless += 1
+        room = capacity[group] - floors
+        left = _fill_part(
+            members, weight, lower, upper, False, room, offset, slope, least, most, result
+        )
+        if weightless > 0:
+            room = left + floors if left > 0.0 else 0.0
+            _fill_part(
+                members, weight, lower, upper, True, room, offset, slope, least, most, result
+            )
+
+
+@kernel
+def _fill_part(
+    members: Indices,
+    weight: Floats,
+    lower: Floats,
+    upper: Floats,
+    weightless: bool,
+    room: float,
+    offset: Floats,
+    slope: Floats,
+    least: Floats,
+    most: Floats,
+    result: Floats,
+) -> float:
+    """Fill the members of a group that have a weight, or else those that have none.
+
+    Args:
+        members: Members of the group.
+        weight: Weights, shape (k,).
+        lower: Lower bounds, shape (k,).
+        upper: Upper bounds, shape (k,).
+        weightless: Whether to fill the members without weight.
+        room: Amount to divide.
+        offset: Zeros, of at least the size of the group.
+        slope: Working array, of at least the size of the group.
+        least: Working array, of at least the size of the group.
+        most: Working array, of at least the size of the group.
+        result: Amounts, shape (k,); those of these members are written.
+
+    Returns:
+        What they cannot take.
+    """
+    size = 0
+    needed, usable = 0.0, 0.0
+    for k in members:
+        if (weight[k] < SMALLEST_WEIGHT) == weightless:
+            slope[size] = 1.0 if weightless else weight[k]
+            least[size], most[size] = lower[k], upper[k]
+            needed += lower[k]
+            usable += upper[k]
+            size += 1
+    level = _level(slope, least, most, offset, size, room)
+    size = 0
+    for k in members:
+        if (weight[k] < SMALLEST_WEIGHT) == weightless:
+            result[k] = min(max(level * slope[size], least[size]), most[size])
+            size += 1
+    return room - min(max(room, needed), usable)
+
+
+@kernel
+def _level(
+    slope: Floats, lower: Floats, upper: Floats, offset: Floats, size: int, room: float
+) -> float:
+    """Return the level at which lines through 0, clipped to their bounds, add up to ``room``.
 
     The search begins at the level at which no bound applies, which is often the result.
     """
-    for group in range(len(left)):
-        first, last = start[group], start[group + 1]
-        room = left[group]
-        least, most, total = 0.0, 0.0, 0.0
-        for k in range(first, last):
-            least += lower[k]
-            most += upper[k]
-            total += weight[k]
-        level = 0.0
-        if most <= room:
-            level = np.inf
-        elif least < room:
-            level = clipped_root(
-                weight[first:last],
-                offset,
-                lower[first:last],
-                upper[first:last],
-                last - first,
-                room,
-                room / total,
-                0.0,
-            )
-        for k in range(first, last):
-            result[k] = min(max(level * weight[k], lower[k]), upper[k])
-        left[group] = room - min(max(room, least), most)
+    least, most, total = 0.0, 0.0, 0.0
+    for k in range(size):
+        least += lower[k]
+        most += upper[k]
+        total += slope[k]
+    if most <= room:
+        return np.inf
+    if least >= room:
+        return 0.0
+    return clipped_root(slope, offset, lower, upper, size, room, room / total, 0.0)

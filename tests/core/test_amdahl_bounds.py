@@ -72,6 +72,9 @@ def demand(found: Equilibrium, user: int) -> float:
 def test_the_conditions_hold_within_bounds(case: tuple[AmdahlMarket, Floats, Floats]) -> None:
     market, minimum, maximum = case
     found = find_equilibrium(market, minimum=minimum, maximum=maximum)
+    assert found.residual == kkt_residual(
+        market, found.prices, found.cores, minimum=found.minimum, maximum=found.maximum
+    )
     assert found.affordable is not None
     assert found.converged == (found.residual <= 1e-6)
     held = np.where(found.affordable[market.user], minimum, 0.0)

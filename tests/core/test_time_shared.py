@@ -72,7 +72,7 @@ def test_pieces_of_bounds_add_up_to_them() -> None:
     market = AmdahlMarket([1], [64], [0] * 4, [0] * 4, [0.9] * 4)
     most = np.array([INF, 4.0, 1.0, 0.5])
     of = pieces_of(market, most)
-    assert of.job.tolist() == [0, 1, 2, 3, 0, 1]
+    assert of.further.tolist() == [0, 1]
     assert of.within(most).tolist() == [1, 1, 1, 0.5, INF, 3]
     assert of.of_jobs(of.within(most)).tolist() == most.tolist()
 

@@ -2,7 +2,10 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from walras._segments import group
 from walras.amdahl.market import AmdahlMarket
 from walras.water_filling import water_fill
 
@@ -15,3 +18,31 @@ def test_a_vanishing_job_takes_what_the_capped_leave_and_no_more(tiny: float) ->
         np.array([8.0, tiny]), np.zeros(2), np.array([4.0, 2.0**31]), np.array([8.0]), groups
     )
     np.testing.assert_allclose(filled, [4, 4])
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.integers(0, 2**32 - 1))
+def test_groups_are_filled_each_on_its_own(seed: int) -> None:
+    """Members without weight have their lower bounds until all others have their upper ones."""
+    random = np.random.default_rng(seed)
+    jobs, groups = int(random.integers(1, 30)), 4
+    owner = random.integers(0, groups, jobs)
+    weight = random.uniform(0.1, 9, jobs) * (random.random(jobs) < 0.6)
+    lower = random.uniform(0, 1, jobs) * (random.random(jobs) < 0.5)
+    upper = lower + np.where(random.random(jobs) < 0.2, np.inf, random.uniform(0, 3, jobs))
+    capacity = random.uniform(0, 12, groups)
+    filled = water_fill(weight, lower, upper, capacity, group(owner, groups))
+    assert ((lower <= filled) & (filled <= upper)).all()
+    for one in range(groups):
+        mine = owner == one
+        if not mine.any() or lower[mine].sum() >= capacity[one]:
+            np.testing.assert_array_equal(filled[mine], lower[mine])
+            continue
+        full = min(upper[mine].sum(), capacity[one])
+        assert filled[mine].sum() == pytest.approx(full)
+        weighted, others = mine & (weight > 0), mine & (weight == 0)
+        inside = weighted & (filled > lower + 1e-9) & (filled < upper - 1e-9)
+        level = filled[inside] / weight[inside]
+        np.testing.assert_allclose(level, level[:1].repeat(len(level)))
+        if (filled[others] > lower[others] + 1e-9).any():
+            np.testing.assert_allclose(filled[weighted], upper[weighted])

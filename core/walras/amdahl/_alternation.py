@@ -36,6 +36,7 @@ from walras.amdahl._anderson import SETBACK, Anderson
 
 if TYPE_CHECKING:
     from walras._arrays import Floats, Indices, Integers
+    from walras.amdahl.market import AmdahlMarket
 
 EPSILON = 2.0**-52
 
@@ -154,12 +155,13 @@ def _order_by_server(
         inverse_r[k] = np.sqrt(w / f)
 
 
-def even_bids(users: UserSide, servers: ServerSide) -> Floats:
+def even_bids(market: AmdahlMarket) -> Floats:
     """Return square roots of prices if every user bids the same on all its jobs, shape (m,)."""
-    jobs = np.diff(users.start)
-    bid = np.repeat(users.budget / np.maximum(jobs, 1), jobs)
-    money = np.bincount(users.server, bid, len(servers.capacity))
-    return np.sqrt(np.where(money > 0, money / servers.capacity, 1.0))
+    start, order = market.by_user
+    jobs = np.diff(start)
+    bid = np.repeat(market.budgets / np.maximum(jobs, 1), jobs)
+    money = np.bincount(market.server[order], bid, len(market.capacities))
+    return np.sqrt(np.where(money > 0, money / market.capacities, 1.0))
 
 
 def cores_of_jobs(

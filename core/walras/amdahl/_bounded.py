@@ -29,13 +29,14 @@ import numpy as np
 
 from walras._clipped import clipped_root
 from walras._kernel import kernel
+from walras._segments import longest_group, read_only
 from walras.amdahl._anderson import LEAP, SETBACK, Anderson
-from walras.amdahl.conditions import kkt_residual, longest_group
+from walras.amdahl.conditions import kkt_residual
 from walras.amdahl.market import AmdahlMarket
 from walras.water_filling import water_fill
 
 if TYPE_CHECKING:
-    from walras._arrays import Bools, Floats, Indices, Integers
+    from walras._arrays import Bools, Floats, FloatTable, Indices, Integers
     from walras._segments import Grouping
 
 MAX_UNAFFORDABLE_PASSES = 16
@@ -95,12 +96,15 @@ class BoundedSolution(NamedTuple):
         cores: Cores of each job, shape (k,).
         affordable: Whether each user's minimums were kept, shape (n,).
         passes: Number of passes made.
+        residual: Largest violation of an equilibrium condition; None if the market that was solved
+            has other fractions than the one given, or fewer jobs.
     """
 
     prices: Floats
     cores: Floats
     affordable: Bools
     passes: int
+    residual: float | None
 
 
 def solve_bounded(
@@ -126,16 +130,20 @@ def solve_bounded(
         max_passes: Passes after which to give up.
     """
     free = market.sum_by_server(upper) <= market.capacities
-    scarce = ~free[market.server]
-    part = AmdahlMarket(
-        market.budgets,
-        market.capacities,
-        market.user[scarce],
-        market.server[scarce],
-        fraction[scarce],
-        market.work[scarce],
-    )
-    search = _Search(part, kept[scarce], lower[scarce], upper[scarce])
+    scarce = np.flatnonzero(~free[market.server])
+    whole = len(scarce) == market.jobs and np.array_equal(fraction, market.fraction)
+    if whole:
+        search = _Search(market, kept, lower, upper)
+    else:
+        part = AmdahlMarket(
+            market.budgets,
+            market.capacities,
+            market.user[scarce],
+            market.server[scarce],
+            fraction[scarce],
+            market.work[scarce],
+        )
+        search = _Search(part, kept[scarce], lower[scarce], upper[scarce])
     # A price is highest if all budgets are spent on the cores of one server that nobody keeps.
     left = market.capacities - market.sum_by_server(kept)
     highest = np.log(market.budgets.sum() / np.maximum(left, LEAST_LEFT * market.capacities))
@@ -150,16 +158,16 @@ def solve_bounded(
         if largest <= goal or passes == max_passes:
             cores = search.cores()
             at = np.exp(steps.log_price)
-            if search.violation(at, cores) <= tolerance or (
-                goal < ROUNDING and search.minimums_settled()
-            ):
+            violation = search.violation(at, cores)
+            if violation <= tolerance or (goal < ROUNDING and search.minimums_settled()):
                 break
             goal = min(goal, largest) / 10 if search.minimums_settled() else goal
         pace.move(steps, largest, search.root)
         np.clip(steps.log_price, *bounds, out=steps.log_price)
     held = upper.copy()
     held[scarce] = cores
-    return BoundedSolution(np.where(free, 0.0, at), held, search.affordable(), passes)
+    residual = violation if whole else None
+    return BoundedSolution(np.where(free, 0.0, at), held, search.affordable(), passes, residual)
 
 
 class _Search:
@@ -168,6 +176,9 @@ class _Search:
     def __init__(self, market: AmdahlMarket, kept: Floats, lower: Floats, upper: Floats) -> None:
         self.market = market
         self.kept, self.lower, self.upper = kept, lower, upper
+        f = market.fraction
+        self.pull = np.sqrt(market.work * f)
+        self.a, self.g = self.pull / (1 - f), f / (1 - f)
         self.users = self._group_jobs(market.by_user, market.server, market.budgets)
         self.servers = self._group_jobs(market.by_server, market.user, market.capacities)
         self.protected = _within_entitlement(market, lower)
@@ -177,18 +188,21 @@ class _Search:
         self.root = np.ones(len(market.capacities))
 
     def _group_jobs(self, groups: Grouping, other: Integers, amount: Floats) -> BoundedJobs:
-        f, w = self.market.fraction, self.market.work
-        order = groups.order
-        return BoundedJobs(
-            groups.start,
-            other[order].astype(np.uint32),
-            (np.sqrt(w * f) / (1 - f))[order],
-            (f / (1 - f))[order],
-            self.kept[order],
-            self.lower[order],
-            self.upper[order],
-            amount,
+        start, order = groups
+        others, there = np.empty(len(order), np.uint32), np.empty((5, len(order)))
+        a, g, kept, lower, upper = there
+        _order_jobs(
+            order,
+            other,
+            read_only(self.a),
+            read_only(self.g),
+            read_only(self.kept),
+            read_only(self.lower),
+            read_only(self.upper),
+            others,
+            there,
         )
+        return BoundedJobs(start, others, a, g, kept, lower, upper, amount)
 
     def respond(self, log_price: Floats) -> Floats:
         """Return servers' response to users' response, as square roots of prices, shape (m,)."""
@@ -206,30 +220,30 @@ class _Search:
         return answered
 
     def cores(self) -> Floats:
-        """Return users' demand at the last prices, scaled to servers' capacities, shape (k,)."""
-        market = self.market
-        lower = self._minimums_that_hold()
-        f = market.fraction
-        wanted = np.sqrt(market.work * f) * self.mu[market.user] / self.root[market.server] - f
-        wanted = np.clip(wanted / (1 - f), lower, self.upper)
-        return water_fill(wanted, lower, self.upper, market.capacities, market.by_server)
-
-    def _minimums_that_hold(self) -> Floats:
-        """Return the minimums that are kept, shape (k,).
+        """Return users' demand at the last prices, scaled to servers' capacities, shape (k,).
 
         Where the minimums on a server exceed its cores, those of its unprotected users are dropped.
         """
         market = self.market
-        lower = self.minimums()
-        needed = market.sum_by_server(lower)
-        crowded = (needed > market.capacities * (1 + ROUNDING))[market.server]
-        asking = crowded & (lower > self.kept) & ~self.protected[market.user]
-        self.unaffordable_passes[market.user[asking]] = MAX_UNAFFORDABLE_PASSES
-        return self.minimums()
+        needed = market.sum_by_server(self.minimums)
+        crowded = needed > market.capacities * (1 + ROUNDING)
+        if crowded.any():
+            asking = (self.minimums > self.kept) & crowded[market.server]
+            asking &= ~self.protected[market.user]
+            self.unaffordable_passes[market.user[asking]] = MAX_UNAFFORDABLE_PASSES
+        lower, wanted = self.minimums, np.empty(market.jobs)
+        jobs = market.user, market.server, market.fraction, self.pull
+        bounds = read_only(lower), read_only(self.upper)
+        _demand(*jobs, *bounds, self.mu, self.root, wanted)
+        return water_fill(wanted, lower, self.upper, market.capacities, market.by_server)
 
+    @property
     def minimums(self) -> Floats:
-        """Return the fewest cores of each job: those that it keeps, where others were dropped."""
-        return np.where(self.affordable()[self.market.user], self.lower, self.kept)
+        """Fewest cores of each job, shape (k,): those that it keeps, where others were dropped."""
+        affordable = self.affordable()
+        if affordable.all():
+            return self.lower
+        return np.where(affordable[self.market.user], self.lower, self.kept)
 
     def affordable(self) -> Bools:
         """Return whether each user's minimums are still kept, shape (n,)."""
@@ -242,21 +256,84 @@ class _Search:
 
     def violation(self, prices: Floats, cores: Floats) -> float:
         """Return the largest violation of an equilibrium condition."""
-        return kkt_residual(self.market, prices, cores, minimum=self.minimums(), maximum=self.upper)
+        return kkt_residual(self.market, prices, cores, minimum=self.minimums, maximum=self.upper)
 
 
 def _within_entitlement(market: AmdahlMarket, lower: Floats) -> Bools:
     """Return whether each user's minimums are at most b / B of every server, shape (n,)."""
-    asking = np.flatnonzero(lower)
-    user, server = market.user[asking], market.server[asking]
-    pairs, pair = np.unique(user * len(market.capacities) + server, return_inverse=True)
-    wanted = np.bincount(pair, lower[asking], len(pairs))
-    of_user, of_server = np.divmod(pairs, len(market.capacities))
-    share = market.budgets / market.budgets.sum()
     within = np.ones(len(market.budgets), np.bool_)
-    entitled = share[of_user] * market.capacities[of_server]
-    within[of_user[wanted > entitled * (1 + ROUNDING)]] = False
+    share = market.budgets / market.budgets.sum()
+    _compare_with_entitlement(
+        *market.by_user, market.server, read_only(lower), share, market.capacities, within
+    )
     return within
+
+
+@kernel
+def _compare_with_entitlement(
+    start: Integers,
+    order: Indices,
+    server: Integers,
+    lower: Floats,
+    share: Floats,
+    capacity: Floats,
+    within: Bools,
+) -> None:
+    """Set ``within`` to False for users whose minimums on a server exceed their ``share`` of it."""
+    wanted = np.zeros(len(capacity))
+    for i in range(len(share)):
+        for slot in range(start[i], start[i + 1]):
+            wanted[server[order[slot]]] += lower[order[slot]]
+        for slot in range(start[i], start[i + 1]):
+            j = server[order[slot]]
+            if wanted[j] > share[i] * capacity[j] * (1.0 + ROUNDING):
+                within[i] = False
+            wanted[j] = 0.0
+
+
+@kernel
+def _order_jobs(
+    order: Indices,
+    other: Integers,
+    a: Floats,
+    g: Floats,
+    kept: Floats,
+    lower: Floats,
+    upper: Floats,
+    others: Indices,
+    there: FloatTable,
+) -> None:
+    """Fill ``others`` and the rows of ``there``, the other columns of `BoundedJobs`, in order."""
+    for k in range(len(order)):
+        job = order[k]
+        others[k] = other[job]
+        there[0, k] = a[job]
+        there[1, k] = g[job]
+        there[2, k] = kept[job]
+        there[3, k] = lower[job]
+        there[4, k] = upper[job]
+
+
+@kernel
+def _demand(
+    user: Integers,
+    server: Integers,
+    fraction: Floats,
+    pull: Floats,
+    lower: Floats,
+    upper: Floats,
+    mu: Floats,
+    root: Floats,
+    wanted: Floats,
+) -> None:
+    """Set the cores of each job that are ``wanted`` within bounds at prices ``root**2``.
+
+    ``pull`` is sqrt(w f).
+    """
+    for k in range(len(wanted)):
+        f = fraction[k]
+        x = pull[k] * mu[user[k]] / root[server[k]] - f
+        wanted[k] = min(max(x / (1.0 - f), lower[k]), upper[k])
 
 
 @kernel

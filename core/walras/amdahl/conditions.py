@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from walras._kernel import kernel
-from walras._segments import read_only
+from walras._segments import longest_group, read_only
 from walras.amdahl.market import check_bounds
 
 if TYPE_CHECKING:
@@ -63,19 +63,19 @@ def kkt_residual(
     imbalance = np.where(prices > 0, np.abs(sold), np.maximum(sold, 0))[busy].max()
     if minimum is None and maximum is None:
         return float(max(imbalance, _largest_violation_without_bounds(market, prices, cores)))
-    outside = np.maximum(lower - cores, cores - upper) / market.capacities[market.server]
     violation = _largest_violation(
-        market.by_user.start,
-        market.by_user.order,
+        *market.by_user,
+        market.server,
         market.budgets,
+        market.capacities,
         market.fraction,
         market.work,
-        read_only(prices[market.server]),
+        read_only(prices),
         read_only(cores),
         read_only(lower),
         read_only(upper),
     )
-    return float(max(imbalance, outside.max(), violation))
+    return float(max(imbalance, violation))
 
 
 def _largest_violation_without_bounds(market: AmdahlMarket, prices: Floats, cores: Floats) -> float:
@@ -100,7 +100,9 @@ def _largest_violation_without_bounds(market: AmdahlMarket, prices: Floats, core
 def _largest_violation(
     start: Integers,
     order: Indices,
+    server: Integers,
     budget: Floats,
+    capacity: Floats,
     fraction: Floats,
     work: Floats,
     price: Floats,
@@ -108,7 +110,7 @@ def _largest_violation(
     lower: Floats,
     upper: Floats,
 ) -> float:
-    """Return the largest violation of any user's conditions."""
+    """Return the largest violation of any user's conditions, or of any job's bounds."""
     longest = longest_group(start)
     marginal = np.empty(longest)
     slack = np.empty(longest)
@@ -121,7 +123,8 @@ def _largest_violation(
         roomiest = 0.0
         for slot in range(size):
             k = order[start[i] + slot]
-            x, p, f = cores[k], price[k], fraction[k]
+            x, p, f = cores[k], price[server[k]], fraction[k]
+            worst = max(worst, max(lower[k] - x, x - upper[k]) / capacity[server[k]])
             spent += p * x
             slack[slot] = p * (x - lower[k]) / budget[i]
             beyond += max(slack[slot], 0.0)
@@ -137,15 +140,6 @@ def _largest_violation(
             worst = max(worst, min(over, beyond), min(-over, roomiest))
             worst = max(worst, _least_violation(marginal, slack, room, size, worst))
     return worst
-
-
-@kernel
-def longest_group(start: Integers) -> int:
-    """Return the number of jobs of the largest group; ``start`` is that of a `Grouping`."""
-    longest = 0
-    for group in range(len(start) - 1):
-        longest = max(longest, start[group + 1] - start[group])
-    return longest
 
 
 @kernel

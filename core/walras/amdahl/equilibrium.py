@@ -59,6 +59,7 @@ class Equilibrium:
         minimum: Minimums of cores that hold, shape (k,); None if none was given.
         maximum: Maximums of cores, shape (k,); None if none was given.
         affordable: Whether each user's minimums hold, shape (n,); None if none was given.
+        known_residual: Residual, if the solver has computed it.
     """
 
     market: AmdahlMarket
@@ -71,10 +72,13 @@ class Equilibrium:
     minimum: Floats | None = None
     maximum: Floats | None = None
     affordable: Bools | None = None
+    known_residual: float | None = None
 
     @cached_property
     def residual(self) -> float:
         """Largest relative violation of an equilibrium condition; see `kkt_residual`."""
+        if self.known_residual is not None:
+            return self.known_residual
         return kkt_residual(
             self.market, self.prices, self.cores, minimum=self.minimum, maximum=self.maximum
         )
@@ -213,8 +217,7 @@ def _solve_within_bounds(
 
     Returns the result with the smallest residual, which is that of the market as given.
     """
-    users, servers = _job_layouts(market, LARGEST_ALTERNATING_FRACTION)
-    prices = _initial_root_prices(users, servers, start) ** 2
+    prices = _initial_root_prices(market, start) ** 2
     most_parallel = min(market.fraction.max(initial=0.5), LARGEST_BOUNDED_FRACTION)
     smoother = [largest for largest in SMOOTHER_FRACTIONS if largest < most_parallel]
     stages = [*smoother, most_parallel]
@@ -240,19 +243,18 @@ def _solve_within_bounds(
             np.where(found.affordable[market.user], lower, kept),
             upper,
             found.affordable,
+            found.residual,
         )
         results.append(one)
         if one.converged:
             break
     best = min(results, key=lambda result: result.residual)
-    return replace(best, iterations=passes)
+    return best if best.iterations == passes else replace(best, iterations=passes)
 
 
-def _initial_root_prices(
-    users: alternation.UserSide, servers: alternation.ServerSide, start: Floats | None
-) -> Floats:
+def _initial_root_prices(market: AmdahlMarket, start: Floats | None) -> Floats:
     """Return the square roots of ``start`` where it is known, else of the prices of even bids."""
-    root = alternation.even_bids(users, servers)
+    root = alternation.even_bids(market)
     if start is not None:
         known = np.isfinite(start) & (start > 0)
         root[known] = np.sqrt(start[known])
@@ -265,13 +267,13 @@ def _solve_by_alternation(
     """Solve by `_alternation`; the price error is infinite for f beyond its range."""
     largest = LARGEST_ALTERNATING_FRACTION
     users, servers = _job_layouts(market, largest)
-    root = _initial_root_prices(users, servers, start)
+    root = _initial_root_prices(market, start)
     mu = np.full(len(market.budgets), np.inf)
     log_tolerance = np.log1p(tolerance)
     passes, bound = alternation.alternate(users, servers, root, mu, log_tolerance, max_passes)
     lowest, highest = _ROOT_RANGE
     if not ((root > lowest) & (root < highest)).all():
-        root = alternation.even_bids(users, servers)
+        root = alternation.even_bids(market)
     alternation.answer_prices(users, root, mu)
     cores = alternation.cores_of_jobs(
         market.user,
@@ -307,7 +309,7 @@ def _solve_by_interior_point(market: AmdahlMarket, tolerance: float, passes: int
         market.work / best_work[user],
     )
     users, servers = _job_layouts(compact, 0.99)
-    root = alternation.even_bids(users, servers)
+    root = alternation.even_bids(compact)
     mu = np.full(len(budgets), np.inf)
     more, _ = alternation.alternate(users, servers, root, mu, tolerance, 15)
     point = solve_interior(compact, 2 * np.log(root), np.log(mu))

@@ -28,30 +28,31 @@ from walras.amdahl.market import AmdahlMarket
 from walras.speedup import FIRST_CORE
 
 if TYPE_CHECKING:
-    from walras._arrays import Bools, Floats, Integers
+    from walras._arrays import Floats, Integers
 
 
 class Pieces(NamedTuple):
     """First and further cores of k jobs, as the jobs of a market with bounds.
 
     Attributes:
-        market: Market whose jobs are the pieces.
-        job: Index of each piece's job, shape (pieces,).
-        first: Whether a piece is the first core of its job, shape (pieces,).
+        market: Market whose jobs are the pieces: the first cores of all jobs, then further ones.
+        further: Indices of the jobs that have further cores.
     """
 
     market: AmdahlMarket
-    job: Integers
-    first: Bools
+    further: Integers
 
     def within(self, bound: Floats) -> Floats:
         """Return the part of each job's bound, shape (k,), that falls to its pieces."""
-        mine = bound[self.job]
-        return np.where(self.first, np.minimum(mine, 1.0), np.maximum(mine - 1.0, 0.0))
+        further = np.maximum(bound[self.further] - 1.0, 0.0)
+        return np.concatenate([np.minimum(bound, 1.0), further])
 
     def of_jobs(self, cores: Floats) -> Floats:
         """Return the sum over each job's pieces, shape (k,)."""
-        return np.asarray(np.bincount(self.job, cores, int(self.job.max(initial=-1)) + 1))
+        jobs = len(cores) - len(self.further)
+        total = cores[:jobs].copy()
+        total[self.further] += cores[jobs:]
+        return total
 
 
 def pieces_of(market: AmdahlMarket, most: Floats) -> Pieces:
@@ -61,15 +62,14 @@ def pieces_of(market: AmdahlMarket, most: Floats) -> Pieces:
         market: Users, servers and jobs.
         most: Most cores of each job, possibly infinite, shape (k,).
     """
-    job = np.concatenate([np.arange(market.jobs), np.flatnonzero(most > 1.0)])
-    first = np.arange(len(job)) < market.jobs
-    f, w = market.fraction[job], market.work[job]
+    further = np.flatnonzero(most > 1.0)
+    f, w = market.fraction[further], market.work[further]
     of_pieces = AmdahlMarket(
         market.budgets,
         market.capacities,
-        market.user[job],
-        market.server[job],
-        np.where(first, np.maximum(f, FIRST_CORE), 1.0 / (2.0 - f)),
-        np.where(first, w, np.maximum(w * f / (2.0 - f), np.finfo(np.float64).tiny)),
+        np.concatenate([market.user, market.user[further]]),
+        np.concatenate([market.server, market.server[further]]),
+        np.concatenate([np.maximum(market.fraction, FIRST_CORE), 1.0 / (2.0 - f)]),
+        np.concatenate([market.work, np.maximum(w * f / (2.0 - f), np.finfo(np.float64).tiny)]),
     )
-    return Pieces(of_pieces, job, first)
+    return Pieces(of_pieces, further)
