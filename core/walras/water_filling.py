@@ -41,8 +41,11 @@ def water_fill(
     """
     result = np.empty(len(weight))
     start, order = groups
-    bounds = read_only(lower), read_only(upper)
-    _fill(start, order, read_only(weight), *bounds, read_only(capacity), result)
+    # Callers pass columns of tables, too.
+    weights, least, most, room = (
+        read_only(np.ascontiguousarray(each)) for each in (weight, lower, upper, capacity)
+    )
+    _fill(start, order, weights, least, most, room, result)
     return result
 
 

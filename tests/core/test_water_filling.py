@@ -31,7 +31,8 @@ def test_groups_are_filled_each_on_its_own(seed: int) -> None:
     lower = random.uniform(0, 1, jobs) * (random.random(jobs) < 0.5)
     upper = lower + np.where(random.random(jobs) < 0.2, np.inf, random.uniform(0, 3, jobs))
     capacity = random.uniform(0, 12, groups)
-    filled = water_fill(weight, lower, upper, capacity, group(owner, groups))
+    w, low, high = np.column_stack([weight, lower, upper]).T
+    filled = water_fill(w, low, high, capacity, group(owner, groups))
     assert ((lower <= filled) & (filled <= upper)).all()
     for one in range(groups):
         mine = owner == one

@@ -174,7 +174,7 @@ def check_room(market: AmdahlMarket, lower: Floats) -> None:
 def _bound(name: str, values: ArrayLike | None, default: float, jobs: int) -> Floats:
     if values is None:
         return np.full(jobs, default)
-    array = np.asarray(values, np.float64)
+    array = np.asarray(values, np.float64, order="C")
     if array.shape != (jobs,):
         raise MarketError(f"{name} has shape {array.shape}: one entry for each of {jobs} jobs")
     return array
