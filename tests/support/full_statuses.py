@@ -277,6 +277,13 @@ MARKET = market.MarketStatus(
     ],
     other_node_pools=1,
     memory_mechanism="Karma",
+    account=market.AccountReport(
+        since="2026-01-31T12:00:00Z",
+        balances=[
+            market.AccountBalance(entitlement="ann", core_hours="1.5", cores="0.25", parent="lab")
+        ],
+        parts=[market.LedgerPart(name="walras-ledger-0-1", digest="cd")],
+    ),
     ledger=market.LedgerReport(
         version=1,
         quantum=7,
