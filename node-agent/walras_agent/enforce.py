@@ -24,6 +24,7 @@ from walras_agent.pod_cpus import (
     NodeCpus,
     allocate_cpus,
     limit_measured_pods,
+    occupied_cpus,
     still_exclusive,
     unshared_cpus,
 )
@@ -107,6 +108,7 @@ class CpuEnforcer:
     classes: tuple[str, ...] = ()
     weights: WeightRule = KUBELETS_WEIGHTS
     _exclusive: Mapping[str, CpuSet] | None = None
+    _shared: Mapping[str, CpuSet] | None = None
     # The last allocation and its inputs, which most rounds repeat.
     _allocated: tuple[object, NodeCpus] | None = None
 
@@ -195,11 +197,24 @@ class CpuEnforcer:
         present = [grant for grant in grants if grant.pod in here]
         others = self.others or len(present) < len(pods)
         reserved = self.reserved()
-        inputs = (topology, present, dict(exclusive), unit, reserved, others, dict(limits))
+        if self._shared is None:  # after a start, they are where the previous agent left them
+            self._shared = {
+                pod.uid: occupied_cpus(pod) - exclusive.get(pod.uid, CpuSet()) for pod in pods
+            }
+        shared = self._shared
+        inputs = (topology, present, dict(exclusive), shared, unit, reserved, others, dict(limits))
         if self._allocated is None or self._allocated[0] != inputs:
             node_cpus = allocate_cpus(
-                topology, present, exclusive, unit, reserved, others=others, weights=self.weights
+                topology,
+                present,
+                exclusive,
+                unit,
+                reserved,
+                shared_before=shared,
+                others=others,
+                weights=self.weights,
             )
+            self._shared = {uid: pod_cpus.shared for uid, pod_cpus in node_cpus.pods.items()}
             self._allocated = inputs, limit_measured_pods(node_cpus, limits, topology, unit)
         return self._allocated[1]
 

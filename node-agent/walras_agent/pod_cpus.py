@@ -1,9 +1,10 @@
 """Pure: chooses the CPUs, CFS quota and CPU weight of every granted pod of a node.
 
-The whole cores of a grant become exclusive CPUs of the pod. A fraction beyond them is time on the
-shared CPUs: the pod may use these too, its quota limits its time on all of its CPUs to the grant,
-and its weight decides its share of the shared CPUs under contention. Pods without a grant use the
-shared CPUs, too; at least one core stays shared if any pod needs it.
+The whole cores of a grant become exclusive CPUs of the pod. A fraction beyond them is time on
+shared CPUs, usually on one (`shared_cpus`): the pod may use these too, and its weight decides its
+share of them under contention. Its quota limits its time on all of its CPUs to a little more than
+the grant, so that errors can be made good. Pods without a grant use the shared CPUs, too; at least
+one core stays shared if any pod needs it.
 
 The weight is that of the whole grant, since the kernel spreads a group's weight over all CPUs that
 its threads run on, and only a part of it counts on the shared ones. A work-conserving grant has no
@@ -17,10 +18,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from walras_agent.assign import CoreDemand, assign
 from walras_agent.cpuset import CpuSet
+from walras_agent.shared_cpus import Fraction, place_fractions
 from walras_agent.topology import Topology
 
 if TYPE_CHECKING:
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 
 _MILLI = 1000
 _NOTHING = CpuSet()
+_NOWHERE: Mapping[str, CpuSet] = MappingProxyType({})
+_QUOTA_PERCENT = 110  # of the grant: with less, no pod could make good what it was short of
 
 
 class WeightRule(NamedTuple):
@@ -76,7 +81,7 @@ class PodCpus:
 
     Attributes:
         exclusive: CPUs that no other pod may use.
-        shared: CPUs shared with other pods; empty for a grant of whole cores only.
+        shared: CPUs that the pod shares with others; empty for a grant of whole cores only.
         milliquota: CFS quota in thousandths of a CPU; None for no quota.
         milliweight: Weight on the shared CPUs, as the CPU request in thousandths for which the
             kubelet sets the same weight; None if the pod uses no shared CPU.
@@ -120,6 +125,7 @@ def allocate_cpus(
     unit: Unit = "core",
     reserved: CpuSet = _NOTHING,
     *,
+    shared_before: Mapping[str, CpuSet] = _NOWHERE,
     others: bool = True,
     weights: WeightRule = KUBELETS_WEIGHTS,
 ) -> NodeCpus:
@@ -134,6 +140,7 @@ def allocate_cpus(
         previous: Exclusive CPUs of each pod so far, by pod UID.
         unit: Whether grants count physical cores or single CPUs.
         reserved: CPUs that stay shared (the kubelet's ``--reserved-cpus``).
+        shared_before: Shared CPUs of each pod so far, by pod UID.
         others: Whether there may be pods without a grant; at least one core is left for these.
         weights: How grants become weights.
 
@@ -159,15 +166,22 @@ def allocate_cpus(
             demands.append(CoreDemand(grant.pod, whole))
     assignment = assign(saleable, demands, previous, unit)
     shared = assignment.shared | (topology.cpuset & reserved)
+    fractions = [
+        Fraction(grant.pod, milli * threads, assignment.exclusive.get(grant.pod, _NOTHING))
+        for grant in ordered
+        if (milli := grant.millicores - (grant.whole_cores - missing[grant.pod]) * _MILLI)
+    ]
+    placed = place_fractions(topology, shared, fractions, shared_before, reserved)
     pods = {}
     for grant in ordered:
         exclusive = assignment.exclusive.get(grant.pod, _NOTHING)
-        if grant.uses_shared or missing[grant.pod]:
+        if grant.pod in placed:
             own = grant.whole_cores - missing[grant.pod]
+            quota = grant.millicores * threads * _QUOTA_PERCENT // 100
             pods[grant.pod] = PodCpus(
                 exclusive=exclusive,
-                shared=shared,
-                milliquota=None if grant.work_conserving else grant.millicores * threads,
+                shared=placed[grant.pod],
+                milliquota=None if grant.work_conserving else quota,
                 milliweight=weights.milliweight(grant.millicores, own) * threads,
                 missing=missing[grant.pod],
             )
@@ -253,9 +267,10 @@ def still_exclusive(
         mine = pod_cpus.exclusive if pod_cpus else CpuSet()
         had = before.get(pod.uid, CpuSet())
         # CPUs that the pod keeps are still exclusive, even if a measurement leaves them idle.
-        owned[pod.uid] = (had | mine) & _cpus(pod) | had & mine
+        owned[pod.uid] = (had | mine) & occupied_cpus(pod) | had & mine
     return owned
 
 
-def _cpus(pod: ObservedPod) -> CpuSet:
+def occupied_cpus(pod: ObservedPod) -> CpuSet:
+    """Return the CPUs that the containers of a pod may use now."""
     return CpuSet(cpu for each in pod.containers for cpu in each.group.cpus)

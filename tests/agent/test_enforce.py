@@ -138,11 +138,27 @@ def test_grants_are_held_and_all_others_share_the_rest(
     now = held(kernel)
     assert len(now["a"]) == 2
     assert now["c"] == now["d"] == done.node_cpus.shared
-    assert now["b"] == done.node_cpus.pods["b"].exclusive | done.node_cpus.shared
+    assert now["b"] == done.node_cpus.pods["b"].cpus
+    assert len(now["b"] & done.node_cpus.shared) == 1
     assert len(now["a"] | done.node_cpus.pods["b"].exclusive | now["c"]) == CORES
     before = len(kernel.writes)
     assert agent.hold(a=2000, b=1500).writes == ()
     assert len(kernel.writes) == before
+
+
+@VERSIONS
+def test_fraction_stays_on_its_shared_cpu_when_others_go_and_the_agent_restarts(
+    version: Literal[1, 2], tmp_path: Path
+) -> None:
+    kernel = node(version)
+    Agent(kernel, tmp_path).hold(a=700, b=600, c=1200)
+    before = held(kernel)
+    assert [len(before[pod]) for pod in "abc"] == [1, 1, 2]
+    restarted = Agent(kernel, tmp_path)
+    assert restarted.hold(a=700, b=600, c=1200).writes == ()
+    restarted.hold(b=600, c=1200)
+    after = held(kernel)
+    assert (after["b"], after["c"]) == (before["b"], before["c"])
 
 
 @VERSIONS
@@ -201,7 +217,7 @@ def test_quota_is_lifted_while_granted_and_put_back(version: Literal[1, 2], tmp_
     agent = Agent(kernel, tmp_path)
     agent.hold(a=2000, b=1500)
     file = "cpu.cfs_quota_us" if version == 1 else "cpu.max"
-    lifted, bound = ("-1", "150000") if version == 1 else ("max 100000", "150000 100000")
+    lifted, bound = ("-1", "165000") if version == 1 else ("max 100000", "165000 100000")
     bounded = container("b") if version == 1 else pod_group(LAYOUT, "b", QOS["b"])
     for pod in "ab":
         for group in (pod_group(LAYOUT, pod, QOS[pod]), container(pod)):

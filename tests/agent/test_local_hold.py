@@ -58,7 +58,7 @@ NOTHING = CpuSet()
 
 
 class Machine:
-    """A run whose jobs are granted CPUs or, if granted 0, half of one that they share."""
+    """A run whose jobs are granted CPUs or, if granted 0, half of a shared one."""
 
     def __init__(self, placer: JobPlacer) -> None:
         self.placer = placer
@@ -113,7 +113,9 @@ def test_own_cpus_are_nobody_elses_and_the_rest_is_shared(machine: Machine) -> N
     assert status.is_enforced
     (own,) = cpus_of(owner)
     assert len(own) == 1
-    assert [cpus_of(job) for job in sharers] == [{TOPOLOGY.cpuset - own}] * 2
+    free = sorted(TOPOLOGY.cpuset - own)
+    shared = [CpuSet([free[0]]), CpuSet([free[min(1, len(free) - 1)]])]
+    assert [cpus_of(job) for job in sharers] == [{shared[0]}, {shared[1]}]
     assert {pod.pod: pod.exclusive for pod in status.pods} == {
         "a": own,
         "b": CpuSet(),
@@ -335,7 +337,10 @@ def test_no_cpu_ever_has_two_owners_while_grants_change(
             machine.programs.start(machine.jobs[name], TWO_PROCESSES)
         assert eventually(lambda: all(len(pids_of(job)) == 2 for job in machine.jobs.values()))
         for pod in status.pods:
-            assert cpus_of(machine.jobs[pod.pod]) == {pod.exclusive | shares.get(pod.pod, NOTHING)}
+            assert pod.cpus is not None
+            assert cpus_of(machine.jobs[pod.pod]) == {pod.cpus}
+            assert pod.cpus - pod.exclusive <= shares.get(pod.pod, NOTHING)
+            assert bool(pod.cpus - pod.exclusive) == (pod.pod in shares)
             assert len(pod.exclusive) == int(plan[pod.pod])
         watcher.pids = {name: pids_of(job) for name, job in machine.jobs.items()}
     watcher.ended = True

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import logging
 import os
+from collections import Counter
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Literal
@@ -77,6 +78,7 @@ class Fuzz:
         self.hard_limits: dict[str, str] = {}
         self.class_weights: dict[str, str] = {}
         self.limited = 0
+        self.pinned = 0
         self.local = 0
         self.count = 0
         self.crashes = 0
@@ -148,7 +150,7 @@ class Fuzz:
 
     def regrant(self) -> None:
         some = [uid for uid in sorted(self.pods) if self.random.random() < 0.5]
-        self.grants = {uid: self.random.choice([300, 1000, 1500, 2000, 3000]) for uid in some}
+        self.grants = {uid: self.random.choice([300, 600, 1000, 1500, 2000, 3000]) for uid in some}
         self.grants |= {"elsewhere": 1000} if self.random.random() < 0.1 else {}
         mode: Mode = "observe" if self.random.random() < 0.1 else "enforce"
         self.node.memory_nodes = self.random.choice(["any", "local"])
@@ -326,6 +328,17 @@ class Fuzz:
         ]
         return any(not text.startswith(("-1", "max")) for text in texts)
 
+    def check_pinned(self, status: NodeStatus) -> None:
+        """Check that the fractions that are pinned to one of several shared CPUs fit there."""
+        fractions: Counter[CpuSet] = Counter()
+        for pod in status.pods:
+            shared = (pod.cpus or pod.exclusive) - pod.exclusive
+            if pod.state == "Enforced" and pod.limit is None and len(shared) == 1:
+                fractions[shared] += self.grants[pod.pod] % 1000
+        if len(status.shared) > 1:
+            assert max(fractions.values(), default=0) <= 1000, f"too much on a CPU: {fractions}"
+            self.pinned += max(fractions.values(), default=0) > 600
+
     def check(self, status: NodeStatus) -> None:
         """Check that no group is on a CPU that another owns, except groups reported as failed."""
         assert self.node.kernel.oom_kills == []
@@ -334,6 +347,7 @@ class Fuzz:
         excused = {each.group for each in status.failures}
         if status.mode != "enforce" or status.epoch is None:
             return
+        self.check_pinned(status)
         for pod in status.pods:
             if pod.state != "Enforced" or pod.cpus is None:
                 continue
@@ -382,6 +396,7 @@ def test_anything_may_happen_ten_thousand_times(
     assert fuzz.crashes > 0.06 * STEPS
     assert fuzz.limited > 0.06 * STEPS
     assert fuzz.local > 0.06 * STEPS
+    assert fuzz.pinned > 0.01 * STEPS
     assert fuzz.disk.failures > 0.01 * STEPS
     assert fuzz.lowered > 0.01 * STEPS
     assert fuzz.raised > 0.01 * STEPS

@@ -164,7 +164,7 @@ def test_container_that_starts_beside_a_fractional_grant_may_have_its_own_limit(
     settle(node)
     node.start_pod("a", 1)
     node.kernel.set_by_others(quotas[2], f"400000{suffix}")
-    for millicores, bound in ((1500, "150000"), (2000, unlimited), (2500, "250000")):
+    for millicores, bound in ((1500, "165000"), (2000, unlimited), (2500, "275000")):
         node.plan(a=millicores)
         settle(node)
         assert states(node.step(100.0)) == {"a": "Enforced"}

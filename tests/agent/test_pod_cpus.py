@@ -33,23 +33,30 @@ def test_whole_cores_are_the_pods_own_with_all_their_threads_and_without_quota()
     assert held.shared == CpuSet([2, 3, 6, 7])
 
 
-def test_a_fraction_is_time_on_the_shared_cpus() -> None:
+def test_a_fraction_is_time_on_a_shared_cpu_with_a_quota_that_does_not_bind() -> None:
     held = allocate_cpus(machine(cores=4), grants(a=1500, b=250), {})
-    assert held.pods["a"] == PodCpus(CpuSet([0]), CpuSet([1, 2, 3]), 1500, 1500)
-    assert held.pods["b"] == PodCpus(NOTHING, CpuSet([1, 2, 3]), 250, 250)
+    assert held.shared == CpuSet([1, 2, 3])
+    assert held.pods["a"] == PodCpus(CpuSet([0]), CpuSet([1]), 1650, 1500)
+    assert held.pods["b"] == PodCpus(NOTHING, CpuSet([2]), 275, 250)
+
+
+def test_a_fraction_stays_on_its_shared_cpu() -> None:
+    before = {"b": CpuSet([3])}
+    held = allocate_cpus(machine(cores=4), grants(a=1500, b=250), {}, shared_before=before)
+    assert held.pods["b"].shared == CpuSet([3])
 
 
 def test_a_core_of_two_threads_is_two_cpus_of_time() -> None:
     held = allocate_cpus(machine(cores=2, threads=2), grants(a=1500), {}).pods["a"]
-    assert (held.milliquota, held.milliweight) == (3000, 3000)
+    assert (held.milliquota, held.milliweight) == (3300, 3000)
     held = allocate_cpus(machine(cores=2, threads=2), grants(a=1500), {}, unit="thread").pods["a"]
-    assert (held.milliquota, held.milliweight) == (1500, 1500)
+    assert (held.milliquota, held.milliweight) == (1650, 1500)
 
 
 def test_one_core_is_always_left_to_share() -> None:
     held = allocate_cpus(machine(cores=4), grants(a=3000, b=1000), {})
     assert len(held.pods["a"].exclusive) == 3
-    assert held.pods["b"] == PodCpus(NOTHING, held.shared, 1000, 1000, missing=1)
+    assert held.pods["b"] == PodCpus(NOTHING, held.shared, 1100, 1000, missing=1)
     assert len(held.shared) == 1
 
 
@@ -69,12 +76,13 @@ def test_what_a_pod_had_it_keeps() -> None:
 
 def test_a_machine_of_one_core_has_none_for_sale() -> None:
     held = allocate_cpus(machine(cores=1), grants(a=1000), {})
-    assert held.pods["a"] == PodCpus(NOTHING, CpuSet([0]), 1000, 1000, missing=1)
+    assert held.pods["a"] == PodCpus(NOTHING, CpuSet([0]), 1100, 1000, missing=1)
 
 
 def test_a_machine_that_is_all_reserved_is_all_shared() -> None:
     held = allocate_cpus(machine(cores=2), grants(a=1000), {}, reserved=CpuSet([0, 1]))
-    assert held.pods["a"].cpus == held.shared == CpuSet([0, 1])
+    assert held.shared == CpuSet([0, 1])
+    assert held.pods["a"].cpus == CpuSet([0])
 
 
 def test_work_conserving_grants_have_weights_and_no_quotas() -> None:
@@ -85,7 +93,7 @@ def test_work_conserving_grants_have_weights_and_no_quotas() -> None:
         {},
         others=False,
     )
-    assert held.pods["a"] == PodCpus(CpuSet([2, 6]), CpuSet([3, 7]), None, 2666)
+    assert held.pods["a"] == PodCpus(CpuSet([2, 6]), CpuSet([3]), None, 2666)
     assert held.pods["b"] == PodCpus(NOTHING, CpuSet([3, 7]), None, 1334)
     assert held.pods["c"] == PodCpus(CpuSet([0, 1, 4, 5]), NOTHING, None, None)
 
@@ -145,11 +153,18 @@ class Node(NamedTuple):
     reserved: CpuSet
     others: bool
     weights: WeightRule
+    shared_before: dict[str, CpuSet]
 
     def divide(self) -> NodeCpus:
-        topology, granted, previous, reserved, others, weights = self
+        topology, granted, previous, reserved, others, weights, shared_before = self
         return allocate_cpus(
-            topology, granted, previous, reserved=reserved, others=others, weights=weights
+            topology,
+            granted,
+            previous,
+            reserved=reserved,
+            shared_before=shared_before,
+            others=others,
+            weights=weights,
         )
 
 
@@ -173,6 +188,7 @@ def nodes(draw: st.DrawFn) -> Node:
         draw(cpus),
         draw(st.booleans()),
         draw(st.sampled_from([KUBELETS_WEIGHTS, WeightRule(7), WeightRule(by_thread=True)])),
+        draw(st.dictionaries(st.sampled_from("abx"), cpus)),
     )
 
 
@@ -187,9 +203,10 @@ def test_no_cpu_has_two_owners_and_nobody_is_left_without(node: Node) -> None:
     for grant in node.granted:
         pod_cpus = held.pods[grant.pod]
         assert pod_cpus.cpus
-        assert pod_cpus.shared in (NOTHING, held.shared)
+        assert pod_cpus.shared <= held.shared
         if pod_cpus.milliweight is None:
             assert grant.millicores % 1000 == 0
+            assert not pod_cpus.shared
             assert not pod_cpus.missing
             assert pod_cpus.milliquota is None
         else:
@@ -202,7 +219,8 @@ def test_no_cpu_has_two_owners_and_nobody_is_left_without(node: Node) -> None:
 def test_what_is_held_stays_when_nothing_changes(node: Node) -> None:
     held = node.divide()
     now = {pod: each.exclusive for pod, each in held.pods.items()}
-    assert node._replace(previous=now).divide() == held
+    shared = {pod: each.shared for pod, each in held.pods.items()}
+    assert node._replace(previous=now, shared_before=shared).divide() == held
 
 
 def test_limited_pod_uses_the_first_of_its_own_cores_and_keeps_the_others() -> None:
