@@ -8,7 +8,9 @@ refused a write, the round observes again and goes on without changing that cont
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -16,6 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from walras_agent.backoff import BACKING_OFF
+from walras_agent.cpu_use import CpuUseReader
 from walras_agent.cpuset import CpuSet
 from walras_agent.moves import CPUS, plan_moves, target
 from walras_agent.observe import read_group
@@ -28,8 +31,9 @@ from walras_agent.pod_cpus import (
     still_exclusive,
     unshared_cpus,
 )
-from walras_agent.quota import WEIGHT_FILES, bandwidth_writes, class_writes
+from walras_agent.quota import WEIGHT_FILES, bandwidth_writes, class_writes, weight_writes
 from walras_agent.restore import restore
+from walras_agent.shared_time import SharedTime
 from walras_agent.tree import CgroupError, CgroupFile
 from walras_agent.ungranted import ungranted_cpus
 
@@ -45,6 +49,9 @@ if TYPE_CHECKING:
     from walras_agent.tree import Cgroups, FileWrite
 
 NO_LIMITS: Mapping[str, int] = MappingProxyType({})
+
+CORRECTION_SECONDS = 2.0
+"""Least time between two corrections of weights."""
 
 _TRIES = 3
 _MOST_DELETED = 64  # originals of deleted groups, since to forget them is a durable write
@@ -97,6 +104,7 @@ class CpuEnforcer:
         others: Whether pods without a grant may come; at least one core is left for these.
         classes: Cgroups of QoS classes, whose pods share CPUs with those outside.
         weights: How grants become weights on the shared CPUs.
+        clock: Function that returns the monotonic time in seconds.
     """
 
     cgroups: Cgroups
@@ -107,10 +115,22 @@ class CpuEnforcer:
     others: bool = True
     classes: tuple[str, ...] = ()
     weights: WeightRule = KUBELETS_WEIGHTS
+    clock: Callable[[], float] = time.monotonic
     _exclusive: Mapping[str, CpuSet] | None = None
     _shared: Mapping[str, CpuSet] | None = None
+    _time: SharedTime = field(init=False)
+    # The last pods and CPUs, without corrections, whose weights can be corrected.
+    _settled: tuple[tuple[ObservedPod, ...], NodeCpus] | None = None
     # The last allocation and its inputs, which most rounds repeat.
     _allocated: tuple[object, NodeCpus] | None = None
+
+    def __post_init__(self) -> None:
+        self._time = SharedTime(CpuUseReader(self.cgroups, self.clock), self.weights)
+
+    @property
+    def competing(self) -> bool:
+        """Whether pods were short of time on shared CPUs, or could have been."""
+        return self._time.competing
 
     def enforce(
         self,
@@ -146,7 +166,7 @@ class CpuEnforcer:
             node_cpus = self._allocate(topology, granted, pods, exclusive, unit, limits)
             if not node_cpus.pods:  # no exclusive CPUs, so everything can be restored
                 self._restore(self._cpu_settings(), writes, failed, fixed)
-                self._exclusive = {}
+                self._exclusive, self._settled = {}, None
                 return CpuRound(node_cpus, first, tuple(writes), tuple(failed.values()))
             node_cpus = self._with_ungranted(node_cpus, pods, topology)
             moves = plan_moves(pods, node_cpus, self._texts(), exclusive, {*fixed, *failed})
@@ -168,9 +188,43 @@ class CpuEnforcer:
             failed.setdefault(name, GroupFailure(name, "stuck", f"{name}: {_STUCK}"))
         for name in _misplaced(pods, node_cpus, fixed):
             failed.setdefault(name, _backing_off(name))
+        self._settled = tuple(pods), node_cpus
+        node_cpus = self._time.corrected(node_cpus)
         self._enforce_quotas(pods, node_cpus, writes, failed, fixed)
         self._forget_deleted(pods)
         return CpuRound(node_cpus, first, tuple(writes), tuple(failed.values()))
+
+    def correct(self, fixed: Collection[str] = ()) -> tuple[FileWrite, ...]:
+        """Correct the weights of pods on shared CPUs by the time that they used; return the writes.
+
+        It does so at most every `CORRECTION_SECONDS`, and reads nothing while no pod shares CPUs.
+        What the kernel refuses shows in the next round.
+
+        Args:
+            fixed: Cgroups that must not be written.
+
+        Raises:
+            JournalError: The journal cannot be written; nothing was written after that.
+        """
+        if self._settled is None or self._time.age() < CORRECTION_SECONDS:
+            return ()
+        pods, node_cpus = self._settled
+        raised = self._raised_classes(pods, node_cpus)
+        self._time.look(pods, node_cpus, raised)
+        corrected = self._time.corrected(node_cpus).pods
+        planned = [
+            step
+            for pod in pods
+            if pod.group not in fixed and pod.uid in corrected
+            for step in weight_writes(self.cgroups, pod, corrected[pod.uid])
+        ]
+        self.journal.record(planned, self.cgroups)
+        writes: list[FileWrite] = []
+        for step in planned:
+            with contextlib.suppress(CgroupError):
+                self._write([step], writes)
+        self._raise_classes(raised, writes, {}, fixed)
+        return tuple(writes)
 
     def with_cgroups(self, cgroups: Cgroups, journal: Journal) -> CpuEnforcer:
         """Return a copy that writes to other cgroups and another journal."""
@@ -303,13 +357,13 @@ class CpuEnforcer:
 
     def _raised_classes(
         self, pods: Sequence[ObservedPod], node_cpus: NodeCpus
-    ) -> Mapping[str, Sequence[str]]:
+    ) -> Mapping[str, Sequence[ObservedPod]]:
         """Return the QoS classes in which a pod has time on shared CPUs, with all their pods."""
-        found: dict[str, list[str]] = {each: [] for each in self.classes}
+        found: dict[str, list[ObservedPod]] = {each: [] for each in self.classes}
         granted = set()
         for pod in pods:
             if pod.parent in found:
-                found[pod.parent].append(pod.group)
+                found[pod.parent].append(pod)
                 pod_cpus = node_cpus.pods.get(pod.uid)
                 if pod_cpus is not None and pod_cpus.milliweight is not None:
                     granted.add(pod.parent)
@@ -317,25 +371,24 @@ class CpuEnforcer:
 
     def _raise_classes(
         self,
-        classes: Mapping[str, Sequence[str]],
+        classes: Mapping[str, Sequence[ObservedPod]],
         writes: list[FileWrite],
         failed: dict[str, GroupFailure],
         fixed: Collection[str],
     ) -> None:
-        """Raise the weights of QoS classes, again whenever the kubelet has written its own.
+        """Weigh QoS classes by their busy pods, again whenever the kubelet has written its own.
 
         The kubelet does so every minute, so that is neither a failure nor a repair.
         """
         file = WEIGHT_FILES[self.cgroups.version]
-        settings = {group: CgroupFile("cpu", group, file) for group in classes}
-        self.journal.adopt_foreign(settings.values(), self.cgroups)
+        self.journal.adopt_foreign(
+            (CgroupFile("cpu", group, file) for group in classes), self.cgroups
+        )
         planned: list[FileWrite] = []
-        for group, setting in settings.items():
-            known = self.journal.originals.get(setting)
-            if known is not None and known.identity != self.cgroups.identity(group):
-                known = None  # that of a deleted group
-            original = known.text if known is not None else None
-            steps = class_writes(self.cgroups, group, classes[group], original)
+        for group, pods in classes.items():
+            steps = class_writes(
+                self.cgroups, group, {pod.group: self._time.busy(pod.uid) for pod in pods}
+            )
             if steps and group in fixed:
                 failed.setdefault(group, _backing_off(group))
             else:

@@ -58,6 +58,10 @@ class WeightRule(NamedTuple):
         weighed = millicores - exclusive * _MILLI if self.by_thread else millicores
         return weighed * self.scale
 
+    def cpus(self, milliweight: int) -> float:
+        """Return the CPUs of a grant with this weight, unless weights are by thread."""
+        return milliweight / self.scale / _MILLI
+
 
 KUBELETS_WEIGHTS = WeightRule()
 """Rule by which a grant has the weight that the kubelet gives for a request of as much."""

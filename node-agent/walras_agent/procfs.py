@@ -75,6 +75,12 @@ def threads(pid: int) -> tuple[int, ...]:
         return ()
 
 
+def waited_seconds(thread: int) -> float | None:
+    """Return how long a thread has been ready to run without a CPU; None if it has ended."""
+    fields = _read(f"/proc/{thread}/schedstat").split()
+    return int(fields[1]) / 1e9 if len(fields) > 1 else None
+
+
 def has_variable(pid: int, assignment: bytes) -> bool:
     """Whether a process was started with ``NAME=value`` in its environment.
 

@@ -16,6 +16,7 @@ Both versions refuse a burst above the quota, so the burst is set to 0 first.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import mul
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from walras_agent.observe import limited_groups
@@ -66,6 +67,7 @@ _LEAST_QUOTA = 1000  # microseconds: min_cfs_quota_period of the kernel
 _SHARES = (2, 262_144)  # the kernel's range
 _MOST_WEIGHT = {1: _SHARES[1], 2: 10_000}  # the kernel's, by cgroup version
 PERIOD = "100000"  # microseconds, the default
+_CLASS_TOLERANCE = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ def _demands_v1(
         wanted = _without_burst(texts, "cpu.cfs_burst_us", quota)
         wanted["cpu.cfs_quota_us"] = str(quota)
     if milliweight is not None:
-        wanted["cpu.shares"] = str(cpu_shares(milliweight))
+        wanted["cpu.shares"] = _weight(1, milliweight)
     return wanted
 
 
@@ -118,8 +120,7 @@ def _demands_v2(
         wanted = _without_burst(texts, "cpu.max.burst", quota)
         wanted["cpu.max"] = f"{quota} {period}"
     if milliweight is not None:
-        # As the kubelet and runc turn shares, of 2 to 262144, into a weight of 1 to 10000.
-        wanted["cpu.weight"] = str(1 + (cpu_shares(milliweight) - 2) * 9999 // 262_142)
+        wanted["cpu.weight"] = _weight(2, milliweight)
     return wanted
 
 
@@ -143,6 +144,12 @@ def cpu_shares(milliweight: int) -> int:
     return min(max(milliweight * 1024 // 1000, least), most)
 
 
+def _weight(version: Literal[1, 2], milliweight: int) -> str:
+    shares = cpu_shares(milliweight)
+    # As the kubelet and runc turn shares, of 2 to 262144, into a weight of 1 to 10000.
+    return str(shares if version == 1 else 1 + (shares - 2) * 9999 // 262_142)
+
+
 def bandwidth_writes(
     cgroups: Cgroups, pod: ObservedPod, pod_cpus: PodCpus
 ) -> tuple[FileWrite, ...]:
@@ -164,29 +171,39 @@ def _writes(
     return quota_writes(cgroups.version, of_pod, containers, pod_cpus)
 
 
-def class_writes(
-    cgroups: Cgroups, group: str, pods: Iterable[str], original: str | None
-) -> tuple[FileWrite, ...]:
-    """Return the write that raises the weight of a QoS class to the sum of its pods' weights.
+def weight_writes(cgroups: Cgroups, pod: ObservedPod, pod_cpus: PodCpus) -> tuple[FileWrite, ...]:
+    """Return the write that gives a pod its weight; none if it has it, or is to have none."""
+    file = WEIGHT_FILES[cgroups.version]
+    now = _read(cgroups, pod.group, [file])
+    if pod_cpus.milliweight is None:
+        return ()
+    wanted = _weight(cgroups.version, pod_cpus.milliweight)
+    is_right = now.texts.get(file, wanted) == wanted
+    return () if is_right else ((CgroupFile("cpu", pod.group, file), wanted),)
+
+
+def class_writes(cgroups: Cgroups, group: str, pods: Mapping[str, float]) -> tuple[FileWrite, ...]:
+    """Return the write that gives a QoS class the sum of its busy pods' weights.
 
     Classes divide CPU time by weights of their own, of which the kubelet gives BestEffort the
     least. With the sum, each pod has the part that its weight would have if there were no classes.
+    While none is busy, it is the sum of all, for whichever is the next. A nearly right one stays.
 
     Args:
         cgroups: Cgroups of this node.
         group: Cgroup of the class.
-        pods: Cgroups of its pods.
-        original: The weight that the kubelet has written, which is never lowered; None if it is
-            the present one.
+        pods: Cgroups of its pods, with the part of the time in which each is busy.
     """
     file = WEIGHT_FILES[cgroups.version]
     now, *weights = (_read(cgroups, each, [file]).texts.get(file) for each in (group, *pods))
     if now is None:
         return ()
-    total = sum(int(weight) for weight in weights if weight is not None)
+    sizes = [int(text or 0) for text in weights]
+    total = round(sum(map(mul, sizes, pods.values()))) or sum(sizes)
     # Above the kernel's maximum, the weight of 256 CPUs, a class lacks only what exceeds it.
-    wanted = max(int(original or now), min(total, _MOST_WEIGHT[cgroups.version]))
-    return ((CgroupFile("cpu", group, file), str(wanted)),) if int(now) != wanted else ()
+    wanted = max(_SHARES[0], min(total, _MOST_WEIGHT[cgroups.version]))
+    is_right = abs(wanted - int(now)) <= _CLASS_TOLERANCE * wanted
+    return () if is_right else ((CgroupFile("cpu", group, file), str(wanted)),)
 
 
 def _read(cgroups: Cgroups, group: str, files: Iterable[str]) -> CpuFiles:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from walras_agent.enforce import CpuEnforcer, CpuRound
     from walras_agent.node_plan import NodePlan
     from walras_agent.topology import Topology
+    from walras_agent.tree import FileWrite
 
 _log = logging.getLogger(__name__)
 
@@ -100,6 +101,22 @@ class Reconciler:
         except ControllerDisabledError as disabled:
             return self._enable_cpuset(disabled, plan, now, limits, fixed)
 
+    @property
+    def competing(self) -> bool:
+        """Whether pods are short of time on shared CPUs, or could be, so that `correct` is due."""
+        return self.enforcer.competing
+
+    def correct(self, now: float) -> tuple[FileWrite, ...]:
+        """Correct the weights of pods that share CPUs, without looking at anything else.
+
+        Returns:
+            The writes that were made.
+
+        Raises:
+            JournalError: The journal cannot be written; nothing was written after that.
+        """
+        return self.enforcer.correct(self._failing(now).union(self._undone.waiting(now)))
+
     def _enable_cpuset(
         self,
         disabled: ControllerDisabledError,
@@ -127,6 +144,7 @@ class Reconciler:
         topology = self.topology()
         done = self.enforcer.enforce(topology, plan.grants, waiting, unit=plan.unit, limits=limits)
         wanted = local_nodes(done.node_cpus, topology) if plan.memory_nodes == "local" else {}
+        corrections = self.enforcer.correct(waiting)
         numa = self.numa.step(done.pods, wanted, now)
         memory = {each.pod: each.memory for each in plan.grants if each.memory is not None}
         limits_held = self.memory.step(done.pods, memory, now)
@@ -140,7 +158,7 @@ class Reconciler:
                 for grant in plan.grants
             ),
             shared=done.node_cpus.shared,
-            writes=(*done.writes, *numa.writes, *limits_held.writes),
+            writes=(*done.writes, *corrections, *numa.writes, *limits_held.writes),
             repaired=repaired,
             failures=(
                 *done.failures,

@@ -214,6 +214,8 @@ class CgroupTree:
         return tuple(f"{group.rstrip('/')}/{name}" for name in names)
 
     def _path(self, setting: CgroupFile) -> str:
+        if setting.controller not in self.mounts:  # one that the agent can do without
+            raise CgroupError(setting, errno.ENOENT)
         return f"{self.folder(setting.controller, setting.group)}/{setting.file}"
 
 

@@ -123,6 +123,7 @@ class Fuzz:
             self.limit_is_written_anew,
             self.lose_the_cpuset_controller,
             self.break_the_disk,
+            *[self.use_cpus] * 3,
         ]
         self.random.choice(happenings)()
 
@@ -241,6 +242,13 @@ class Fuzz:
             else:
                 memory.anonymous //= 4
 
+    def use_cpus(self) -> None:
+        """Some programs use CPUs, not as weights say, and wait for them; others sleep."""
+        some = {
+            uid: self.random.random() for uid in sorted(self.pods) if self.random.random() < 0.7
+        }
+        self.node.use(waited=self.random.choice([0.0, 0.9]), **some)
+
     def limit_is_written_anew(self) -> None:
         """Reset all hard limits to those of the pods' specs, as kubelet, runc or systemd may do."""
         file = {1: "memory.limit_in_bytes", 2: "memory.max"}[self.node.kernel.version]
@@ -316,9 +324,8 @@ class Fuzz:
         if group in LAYOUT.classes:
             weights = (kernel.read(self.weight(each)) for each in (group, *kernel.children(group)))
             now, *below = map(int, weights)
-            kubelets = int(self.class_weights.get(group, now))
-            assert now == max(kubelets, sum(below))
-            self.raised += now > kubelets
+            assert now <= 1.02 * sum(below) + 1, "more than if all of its pods were busy"
+            self.raised += now > int(self.class_weights.get(group, now))
 
     def is_throttled(self, uid: str) -> bool:
         """Whether a quota binds the pod or one of its containers."""
@@ -396,7 +403,7 @@ def test_anything_may_happen_ten_thousand_times(
     assert fuzz.crashes > 0.06 * STEPS
     assert fuzz.limited > 0.06 * STEPS
     assert fuzz.local > 0.06 * STEPS
-    assert fuzz.pinned > 0.01 * STEPS
+    assert fuzz.pinned > 0.005 * STEPS
     assert fuzz.disk.failures > 0.01 * STEPS
     assert fuzz.lowered > 0.01 * STEPS
     assert fuzz.raised > 0.01 * STEPS

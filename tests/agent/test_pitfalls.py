@@ -220,9 +220,9 @@ def test_time_on_shared_cpus_is_granted_across_classes(node: Node) -> None:
     node.step()
     default = {1: 1024, 2: 100}[node.kernel.version]
     assert classes.weights() == (classes.requested, granted + default)
-    node.plan(a=500)  # less than the pod has requested, which its class keeps
+    node.plan(a=500)  # less than the pod has requested, which its class loses, too
     node.step()
-    assert classes.weights() == (classes.requested, classes.least)
+    assert classes.weights() == (classes.granted, classes.least)
     node.plan(a=2000, b=2000)  # nothing on shared CPUs
     node.step()
     assert classes.weights() == (classes.requested, classes.least)
@@ -241,13 +241,10 @@ def test_kubelet_that_writes_weights_of_classes_every_minute_is_answered_each_ti
         status = node.step(0.25)
         assert classes.weights() == (classes.requested, classes.granted)
         assert (status.repaired, status.failures) == ((), ())
-    for weight in (3 * classes.granted, 2 * classes.granted):
+    for weight in (3 * classes.granted, classes.least + 1):
         classes.write(classes.best_effort, weight)
-        assert node.step().writes == ()
-        assert classes.weights() == (classes.requested, weight)
-    classes.write(classes.best_effort, classes.least + 1)
-    node.step()
-    assert classes.weights() == (classes.requested, classes.granted)
+        node.step()
+        assert classes.weights() == (classes.requested, classes.granted)
     node.plan(b=1700)
     node.step()
     classes.write(classes.best_effort, classes.granted)  # which the agent has written before
@@ -259,6 +256,25 @@ def test_kubelet_that_writes_weights_of_classes_every_minute_is_answered_each_ti
     node.step()
     assert classes.weights() == (classes.requested, classes.granted)
     assert dict(node.journal.originals) == {}
+
+
+def test_a_class_weighs_as_much_as_its_busy_pods(node: Node) -> None:
+    """With the sum of all, a class whose pods sleep gives the others too much."""
+    classes = Classes(node)
+    node.start_pod("e")  # BestEffort, as b
+    node.plan(b=500, e=500)
+    node.step()
+    assert classes.weights() == (classes.requested, 2 * classes.granted)
+    node.use(b=0.5)
+    for _ in range(3):
+        node.step(2.0)
+    assert classes.weights() == (classes.requested, classes.granted)
+    node.use()  # whichever is the next to wake, it is not to starve
+    for _ in range(3):
+        node.step(2.0)
+    assert classes.weights() == (classes.requested, 2 * classes.granted)
+    restore(node.journal, node.kernel)
+    assert classes.weights() == (classes.requested, classes.least)
 
 
 @pytest.mark.parametrize("end", ["restore", "observe", "pod"])

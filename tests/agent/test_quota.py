@@ -125,6 +125,16 @@ def test_weight_of_a_class_is_what_the_kernel_takes(
         kernel.make(pod)
         kernel.set_by_others(CgroupFile("cpu", pod, file), str(most // 2))
     setting = CgroupFile("cpu", "/kubepods/burstable", file)
-    assert class_writes(kernel, setting.group, pods, None) == ((setting, str(most)),)
-    assert class_writes(kernel, setting.group, pods[:1], None) == ((setting, str(most // 2)),)
-    assert class_writes(kernel, "/gone", pods, None) == ()
+
+    def written(*busy: float) -> str | None:
+        made = class_writes(kernel, setting.group, dict(zip(pods, busy, strict=False)))
+        assert [each for each, _ in made] in ([], [setting])
+        return made[0][1] if made else None
+
+    assert written(1, 1, 1) == str(most)
+    assert written(1) == str(most // 2)
+    assert written(0.5, 0.25) == str(round(0.375 * most))
+    assert written(0, 0) == str(most)
+    kernel.set_by_others(setting, str(round(0.37 * most)))
+    assert written(0.5, 0.25) is None, "it is nearly right"
+    assert class_writes(kernel, "/gone", dict.fromkeys(pods, 1.0)) == ()

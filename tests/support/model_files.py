@@ -77,6 +77,10 @@ class Group:
     quota: int | None = None  # microseconds in each period
     period: int = 100_000
     burst: int = 0
+    # CPU seconds that the tasks used, and seconds in which one of them waited, and their rates
+    cpu_used: float = 0.0
+    cpu_waited: float = 0.0
+    cpu_rates: tuple[float, float] = (0.0, 0.0)
     memory: Memory = field(default_factory=Memory)
     limits: dict[str, int] = field(default_factory=dict)  # bytes, by the file's name
     counters: Counter[str] = field(default_factory=Counter)
@@ -425,6 +429,7 @@ FILES_V1 = {
     "cpuset.mems": File(_read_cpuset("mems"), write_cpuset("mems")),
     "cpuset.effective_cpus": File(_read_effective("cpus")),
     "cpuset.effective_mems": File(_read_effective("mems")),
+    "cpuacct.usage": File(lambda _, group: str(int(group.cpu_used * 1e9))),
     "cpu.shares": File(lambda _, group: str(group.weight), _write_shares),
     "cpu.cfs_quota_us": File(
         lambda _, group: str(-1 if group.quota is None else group.quota), _write_quota
@@ -451,6 +456,10 @@ FILES_V2 = {
     "cpuset.cpus.effective": File(_read_effective("cpus"), at_the_top=True),
     "cpuset.mems.effective": File(_read_effective("mems"), at_the_top=True),
     "cpu.weight": File(lambda _, group: str(group.weight), _write_weight),
+    "cpu.stat": File(lambda _, group: f"usage_usec {int(group.cpu_used * 1e6)}\nuser_usec 0"),
+    "cpu.pressure": File(
+        lambda _, group: f"some avg10=0.00 total={int(group.cpu_waited * 1e6)}\nfull total=0"
+    ),
     "cpu.max": File(_read_max, _write_max),
     "cpu.max.burst": File(lambda _, group: str(group.burst), _write_burst),
     **{

@@ -206,6 +206,12 @@ class ModelKernel:
         assert found is not None, group
         return found.tasks
 
+    def use(self, group: str, used: float, waited: float = 0.0) -> None:
+        """Let the tasks below a group use CPUs, and one wait for a part of the time."""
+        found = self._group(group)
+        assert found is not None, group
+        found.cpu_rates = used, waited
+
     def offline(self, cpus: Iterable[int]) -> None:
         """Take CPUs offline; v1 removes them from all groups for good (cpusets.rst, sec. 1.2)."""
         online = self._root.own["cpus"] - CpuSet(cpus)
@@ -228,6 +234,9 @@ class ModelKernel:
     def elapse(self, seconds: float = 1.0) -> None:
         """Let time pass, in which tasks grow and read back reclaimed files that they need."""
         before = {group: group.stall for group in self._root.subtree()}
+        for group in before:
+            group.cpu_used += group.cpu_rates[0] * seconds
+            group.cpu_waited += group.cpu_rates[1] * seconds
         for group in before:
             grow(self._machine, group)
             missing = group.memory.hot - group.memory.reclaimable

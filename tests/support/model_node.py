@@ -56,7 +56,9 @@ class Node:
     def start_agent(self) -> None:
         self.journal = Journal.open(self.folder / "journal", self.folder / "boot_id")
         observer = PodObserver(self.kernel, LAYOUT)
-        enforcer = CpuEnforcer(self.kernel, observer, self.journal, classes=LAYOUT.classes)
+        enforcer = CpuEnforcer(
+            self.kernel, observer, self.journal, classes=LAYOUT.classes, clock=lambda: self.now
+        )
         memory = MemoryEnforcer(self.kernel, self.journal)
         nodes = NumaEnforcer(self.kernel, self.journal, self.folder)
         self.agent = Reconciler(enforcer, memory, nodes, self.topology, lambda: self.refusal)
@@ -79,6 +81,17 @@ class Node:
 
     def start_pod(self, uid: str, number: int = 0, memory: Memory | None = None) -> None:
         self.kernel.make(self.container(uid, number), tasks=1, memory=memory)
+
+    def use(self, waited: float = 0.0, **cpus: float) -> None:
+        """Let the programs of pods use CPUs and wait for one from now on, others of the node not.
+
+        Args:
+            waited: Part of the time in which a thread of each of these pods waits.
+            cpus: CPUs that each pod uses on average.
+        """
+        for groups in LAYOUT.scan(self.kernel):
+            rate = cpus.get(groups.uid, 0.0)
+            self.kernel.use(groups.group, rate, waited if groups.uid in cpus else 0.0)
 
     def step(self, seconds: float = 1.0, **limits: int) -> NodeStatus:
         self.now += seconds

@@ -343,7 +343,7 @@ def _user_table(result: RunResult) -> Table:
 def _job_table(result: RunResult) -> Table:
     table = Table(title="Jobs: predicted / measured", **RULED_STYLE)
     table.add_column("job", overflow="fold")
-    for column in ("F", "cores\ngot", "speedup", "seconds", "shared*"):
+    for column in ("F", "cores\ngot", "used", "speedup", "seconds", "shared*"):
         table.add_column(column, justify="right", no_wrap=True)
     for job in result.jobs:
         mark = "" if job.phase is Phase.DONE else f" ({job.phase.value})"
@@ -352,6 +352,7 @@ def _job_table(result: RunResult) -> Table:
             f"{job.title}{mark}",
             f"{job.fraction:.3f}" + ("?" if job.source is FractionSource.ASSUMED else ""),
             f"{job.cores:.2f}",
+            decimal(job.cpu_seconds / job.seconds if job.seconds else None, 2),
             f"{job.predicted_speedup:.2f} / {decimal(job.measured_speedup, 2)}",
             f"{decimal(job.predicted_seconds, 1)} / {job.seconds:.1f}",
             decimal(job.proportional_seconds, 1)
@@ -359,6 +360,6 @@ def _job_table(result: RunResult) -> Table:
         )
     table.caption = (
         "F: parallel fraction (?: assumed). Speedup over one core, predicted by Amdahl's law "
-        "for the cores it got. * seconds under proportional sharing."
+        "for the cores it got. Used: CPUs on average. * seconds under proportional sharing."
     )
     return table

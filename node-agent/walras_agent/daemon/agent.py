@@ -10,8 +10,9 @@ from __future__ import annotations
 import logging
 import signal
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from walras_agent.daemon.plans import (
@@ -24,6 +25,7 @@ from walras_agent.daemon.plans import (
 )
 from walras_agent.daemon.report import ReconcileReport, mark_interrupted, profiling_status
 from walras_agent.daemon.state import StateError
+from walras_agent.enforce import CORRECTION_SECONDS
 from walras_agent.journal import JournalError
 from walras_agent.node_plan import NodePlan
 from walras_agent.status import NodeStatus
@@ -107,7 +109,23 @@ class Agent:
     def run(self) -> None:
         """Reconcile the node until `stop`."""
         while not self._stopping:
-            self.waiter.wait(self._pause(self.reconcile()))
+            self._wait(self._pause(self.reconcile()))
+
+    def _wait(self, seconds: float) -> None:
+        """Wait until the next pass is due; meanwhile, correct the weights of pods that compete."""
+        end = time.monotonic() + seconds
+        while self.node.reconciler.competing and not self._stopping:
+            due = min(end, time.monotonic() + CORRECTION_SECONDS)
+            if self.waiter.wait(due - time.monotonic()) or time.monotonic() < due or due == end:
+                return
+            # What fails is found in the next pass.
+            with suppress(JournalError):
+                tree = self.node.tree
+                self.waiter.forget(
+                    Path(tree.folder(setting.controller, setting.group), setting.file)
+                    for setting, _ in self.node.reconciler.correct(time.monotonic())
+                )
+        self.waiter.wait(end - time.monotonic())
 
     def stop(self) -> None:
         """End `run` after the present pass; for signal handlers and other threads."""

@@ -1,10 +1,10 @@
 """Facts: notices changes on the node as they happen, by inotify(7).
 
 The kernel reports cgroup files as it does others: that a group was made or removed, and that a
-process wrote to a file. The agent's own writes are reported too, and cost one more reconcile pass.
-What the kernel does by itself, such as taking a CPU offline, is noticed in the next periodic pass.
-All programs of a user share a limit of inotify instances and watches. Where it is reached, changes
-are looked for every second instead.
+process wrote to a file. The agent's own writes are reported too, and cost one more reconcile pass,
+unless it forgets them. What the kernel does by itself, such as taking a CPU offline, is noticed in
+the next periodic pass. All programs of a user share a limit of inotify instances and watches. Where
+it is reached, changes are looked for every second instead.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ class ChangeWaiter:
         self._watched: dict[str, Watch] = {}
         self._names = _ENFORCED_FILES
         self._polls = False
+        self._changed = False  # found while forgetting
         try:
             self._inotify: Inotify | None = Inotify(sync_timeout=0)
         except OSError as error:
@@ -97,7 +98,8 @@ class ChangeWaiter:
         """
         end = time.monotonic() + (min(seconds, _POLL_SECONDS) if self._polls else seconds)
         while (left := end - time.monotonic()) > 0:
-            if self._poll(left):
+            changed, self._changed = self._changed, False
+            if changed or self._poll(left):
                 time.sleep(_GATHER)
                 self._poll(0)
                 return True
@@ -121,6 +123,16 @@ class ChangeWaiter:
             except OSError as error:
                 self._poll_from_now_on(error, "max_user_watches")
                 return
+
+    def forget(self, files: Iterable[Path]) -> None:
+        """Take no notice of what was written to these files until now: by the agent itself."""
+        if self._inotify is None:
+            return
+        known = {id(watch): folder for folder, watch in self._watched.items()}
+        own = {(str(file.parent), file.name) for file in files}
+        for event in self._inotify:
+            written = (known.get(id(event.watch)), str(event.name))
+            self._changed |= written not in own and self._is_relevant(event)
 
     def _poll_from_now_on(self, error: OSError, limit: str) -> None:
         if not self._polls:

@@ -11,6 +11,7 @@ during which at least one task waited.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -23,7 +24,7 @@ from prometheus_client import (
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from walras_agent.tree import CgroupError, CgroupFile
+from walras_agent.tree import CgroupError, CgroupFile, read_cpu_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,7 +125,22 @@ class AgentMetrics:
         """Yield the metrics of the present state (``prometheus_client.registry.Collector``)."""
         if self._last is not None:
             yield from _pod_metrics(self._last)
+        yield self._cpu_time()
         yield from self._stalls()
+
+    def _cpu_time(self) -> Metric:
+        used = CounterMetricFamily(
+            "walras_agent_pod_cpu_seconds",
+            "CPU time that a pod with a grant has used, in seconds.",
+            labels=_POD_LABELS,
+        )
+        granted = {each.pod: each.title for each in self._last.node.pods} if self._last else {}
+        for pod in self._pods.scan(self._cgroups):
+            if pod.uid in granted:
+                with suppress(CgroupError):  # it ends meanwhile
+                    seconds = read_cpu_seconds(self._cgroups, pod.group)
+                    used.add_metric(_labels(granted[pod.uid]), seconds)
+        return used
 
     def _stalls(self) -> Iterator[Metric]:
         node = CounterMetricFamily(

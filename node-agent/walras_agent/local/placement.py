@@ -46,6 +46,9 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 
+_CORRECTED = 8  # factor by which a weight may be corrected if a job has all CPUs
+_FINEST = 8  # times the kubelet's weights: a thousandth of a core is one of v1's, a third of v2's
+
 
 class PlacementGroups(Cgroups, Protocol):
     """Interface to the groups of local jobs: cgroups that can be created, filled and removed.
@@ -210,10 +213,11 @@ class JobPlacer:
         return self._groups.weighs_threads
 
     def _weights(self, topology: Topology) -> WeightRule:
-        """Return the finest weights: all CPUs together have the largest that the kernel knows."""
+        """Return weights that are fine, and leave room to correct them by a factor."""
         if self._groups.weighs_threads:
             return WeightRule(by_thread=True)
-        return WeightRule(scale=max(1, CPUS_OF_LARGEST_WEIGHT // len(topology.cpus)))
+        room = CPUS_OF_LARGEST_WEIGHT // len(topology.cpus) // _CORRECTED
+        return WeightRule(scale=max(1, min(room, _FINEST)))
 
     def close(self) -> None:
         """Kill and remove all jobs, even if one cannot be killed; may be repeated."""

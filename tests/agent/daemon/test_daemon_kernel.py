@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import signal
 import subprocess
 import threading
@@ -18,8 +19,9 @@ from manual import restore_by_hand
 from pod_groups import pod_group
 from real_pods import TREE, RealPods, allowed, needs_pods
 from waiting import eventually
+from walras_agent.quota import WEIGHT_FILES
 from walras_agent.topology import Topology
-from walras_agent.tree import CgroupFile
+from walras_agent.tree import CgroupFile, read_cpu_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -171,6 +173,32 @@ def test_an_agent_that_cannot_write_its_state_lives_and_goes_on_once_it_can(
         assert allowed(second) == Topology.read().cores()[0]
 
 
+def test_weights_of_pods_that_compete_are_corrected_between_passes(machine: Machine) -> None:
+    """The agent passes over the node once an hour here, or when others change something."""
+    cores = len(Topology.read().cores())
+    spin = ("sh", "-c", "while :; do :; done")
+    for number in range(cores):
+        machine.pods.start("aa", *spin, number=number)
+    machine.pods.start("bb", *spin)
+    tree = machine.pods.tree
+    weight = CgroupFile("cpu", pod_group(machine.pods.layout, "bb"), WEIGHT_FILES[tree.version])
+    original = tree.read(weight)
+    machine.want(aa=f"{cores - 1}.5", bb="0.5")
+    with machine.running():
+        assert eventually(machine.enforced)
+        granted = tree.read(weight)
+        assert granted != original
+        assert eventually(lambda: tree.read(weight) != granted, pause=0.2)
+        passes = r"walras_agent_reconcile_seconds_count (\d+)"
+        (before,) = re.findall(passes, machine.get("/metrics")[1])
+        corrected = tree.read(weight)
+        assert eventually(lambda: tree.read(weight) != corrected, pause=0.2)
+        assert re.findall(passes, machine.get("/metrics")[1]) == [before]
+        assert machine.status()["pods"][1]["state"] == "Enforced"
+    assert machine.call("restore").returncode == 0
+    assert tree.read(weight) == original
+
+
 def test_http_answers_tell_the_truth(machine: Machine) -> None:
     machine.pods.start("aa")
     machine.pods.start("bb")
@@ -187,6 +215,10 @@ def test_http_answers_tell_the_truth(machine: Machine) -> None:
         own = len(Topology.read().cores()[0])
         assert f'walras_agent_pod_own_cpus{{namespace="default",pod="pod-aa"}} {own}.0' in page
         assert 'walras_agent_pods{state="Enforced"} 1.0' in page
+        seconds = r'walras_agent_pod_cpu_seconds_total{namespace="default",pod="pod-(.+)"} (.+)'
+        ((pod, used),) = re.findall(seconds, page)
+        now = read_cpu_seconds(machine.pods.tree, machine.pods.container(pod))
+        assert (pod, 0 < float(used) <= now) == ("aa", True)
         assert "walras_agent_plan_enforced_seconds_count 1.0" in page
         stalls = Path("/proc/pressure/cpu").exists()
         assert ('walras_agent_node_stall_seconds_total{resource="cpu"}' in page) == stalls

@@ -77,6 +77,24 @@ def test_write_to_what_the_agent_holds_is_told(folder: Path, name: str) -> None:
         assert waiter.wait(LONG)
 
 
+def test_own_writes_can_be_forgotten_and_those_of_others_are_not(folder: Path) -> None:
+    own, others = folder / "cpu.weight", folder / "cpu.max"
+    with ChangeWaiter() as waiter:
+        for file in (own, others):
+            file.write_text("1")
+        waiter.watch([str(folder)])
+        own.write_text("2")
+        waiter.forget([own])
+        assert not waiter.wait(0.05)
+        own.write_text("3")
+        others.write_text("3")
+        waiter.forget([own])
+        assert waiter.wait(LONG)
+        assert not waiter.wait(0.05)
+        own.write_text("4")
+        assert waiter.wait(LONG)
+
+
 @pytest.mark.parametrize("name", ["memory.events", "cgroup.procs"])
 def test_what_changes_all_the_time_is_left_out(folder: Path, name: str) -> None:
     (folder / name).write_text("1")

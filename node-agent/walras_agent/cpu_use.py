@@ -1,0 +1,132 @@
+"""Facts: reads how much CPU time pods use and how long their threads wait for it.
+
+In cgroup v2, the kernel tells for every group how long at least one of its threads waited
+(``Documentation/accounting/psi.rst``). In v1, or without PSI, the waiting times of single threads
+are read from ``/proc`` (``Documentation/scheduler/sched-stats.rst``), only of pods that used less
+than they bought, and of some threads of each.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from walras_agent import procfs
+from walras_agent.correction import CpuRate
+from walras_agent.tree import CgroupError, CgroupFile, read_cpu_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from walras_agent.observe import ObservedPod
+    from walras_agent.tree import Cgroups
+
+_SOME = re.compile(r"^some .*\btotal=(\d+)$", re.MULTILINE)
+_THREADS = 16  # of one pod; more are taken to wait as these do
+
+
+class _Seen(NamedTuple):
+    """The state of a pod at one moment.
+
+    Attributes:
+        at: Monotonic time in seconds.
+        identity: Identity of the pod's cgroup.
+        used: CPU seconds so far.
+        pressure: Seconds so far in which some thread waited; None without PSI.
+        delays: Seconds that each of some threads has waited so far, by thread ID.
+        threads: Number of all threads.
+    """
+
+    at: float
+    identity: int | None
+    used: float
+    pressure: float | None
+    delays: Mapping[int, float]
+    threads: int
+
+
+@dataclass(slots=True)
+class CpuUseReader:
+    """Reads the CPU time of pods between its calls.
+
+    Attributes:
+        cgroups: Cgroups of this node.
+        clock: Function that returns the monotonic time in seconds.
+    """
+
+    cgroups: Cgroups
+    clock: Callable[[], float] = time.monotonic
+    _last: dict[str, _Seen] = field(default_factory=dict)
+
+    @property
+    def seen(self) -> frozenset[str]:
+        """Pods whose CPU time was read by the last call, by UID."""
+        return frozenset(self._last)
+
+    def rates(self, pods: Iterable[ObservedPod], bought: Mapping[str, float]) -> dict[str, CpuRate]:
+        """Return the CPU time since the last call, by pod UID, of pods that were there then.
+
+        Args:
+            pods: The pods to read.
+            bought: CPUs that each pod would use if it could, by UID. Waiting threads are looked for
+                only where less was used.
+        """
+        found, rates = {}, {}
+        for pod in pods:
+            last = self._last.get(pod.uid)
+            try:
+                now = self._look(pod, last, bought.get(pod.uid, 0.0))
+            except CgroupError:  # it was deleted, or the kernel does not count its time
+                continue
+            found[pod.uid] = now
+            if last is not None and last.identity == now.identity and now.at > last.at:
+                rates[pod.uid] = _rate(last, now)
+        self._last = found
+        return rates
+
+    def _look(self, pod: ObservedPod, last: _Seen | None, bought: float) -> _Seen:
+        used = read_cpu_seconds(self.cgroups, pod.group)
+        at = self.clock()
+        identity, pressure = self.cgroups.identity(pod.group), self._pressure(pod.group)
+        threads: list[int] = []
+        if pressure is None and (last is None or 0 < used - last.used < bought * (at - last.at)):
+            threads = sorted(set(self._threads(pod)))
+        delays = {
+            thread: waited
+            for thread in threads[:_THREADS]
+            if (waited := procfs.waited_seconds(thread)) is not None
+        }
+        return _Seen(at, identity, used, pressure, delays, len(threads))
+
+    def _pressure(self, group: str) -> float | None:
+        if self.cgroups.version == 1:
+            return None
+        try:
+            text = self.cgroups.read(CgroupFile("cpu", group, "cpu.pressure"))
+        except CgroupError:
+            return None
+        return int(some[1]) / 1e6 if (some := _SOME.search(text)) else None
+
+    def _threads(self, pod: ObservedPod) -> Iterator[int]:
+        file = {1: "tasks", 2: "cgroup.threads"}[self.cgroups.version]
+        for container in pod.containers:
+            for group in (container.group, *container.inside):
+                try:
+                    text = self.cgroups.read(CgroupFile("cpu", group.name, file))
+                except CgroupError:
+                    continue
+                yield from map(int, text.split())
+
+
+def _rate(last: _Seen, now: _Seen) -> CpuRate:
+    seconds = now.at - last.at
+    waited: float | None = None
+    if now.pressure is not None and last.pressure is not None:
+        waited = now.pressure - last.pressure
+    elif both := last.delays.keys() & now.delays.keys():
+        some = sum(now.delays[each] - last.delays[each] for each in both)
+        waited = some * now.threads / len(both)
+    used = max(0.0, now.used - last.used) / seconds
+    return CpuRate(seconds, used, None if waited is None else max(0.0, waited) / seconds)
