@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 from functools import partial
 from itertools import cycle
 from pathlib import Path
@@ -53,13 +53,14 @@ from walras_agent.topology import Topology  # noqa: E402
 from walras_agent.tree import CgroupFile, CgroupTree, TreeError  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from walras_agent.status import NodeStatus
 
 PODS = 110
 CHANGED = 30
 IDLE_MS = 50  # half a percent of a core, at one reconcile every ten seconds
+BUSY = 20  # pods whose programs spin during a correction
 MOST_MIB = 45
 MOST_PERCENT = 0.3  # of a core, while nothing changes
 SETTLING_SECONDS = 20.0
@@ -88,10 +89,17 @@ def grants(millicores: int, some: range = range(PODS)) -> list[EnforcedGrant]:
     return [EnforcedGrant(name(number), name(number), millicores) for number in some]
 
 
-def reconciler(tree: CgroupTree, layout: Layout, folder: Path, topology: Topology) -> Reconciler:
+def reconciler(
+    tree: CgroupTree,
+    layout: Layout,
+    folder: Path,
+    topology: Topology,
+    clock: Callable[[], float] = time.monotonic,
+) -> Reconciler:
     """Return the reconciler of an agent."""
     journal = Journal.open(folder / "journal")
-    enforcer = CpuEnforcer(tree, PodObserver(tree, layout), journal)
+    observer = PodObserver(tree, layout)
+    enforcer = CpuEnforcer(tree, observer, journal, classes=layout.classes, clock=clock)
     nodes = NumaEnforcer(tree, journal)
     return Reconciler(enforcer, MemoryEnforcer(tree, journal), nodes, lambda: topology, str)
 
@@ -230,6 +238,26 @@ def nothing_changes_in_real_cgroups(node: RealNode, folder: Path) -> Iterator[Ca
             look()
 
 
+def corrections(node: RealNode, folder: Path) -> Iterator[Case]:
+    """Yield the case of a correction of weights, where some of 110 pods are busy elsewhere."""
+    topology = Topology.read(allowed=CpuSet(ALLOWED_CPUS - os.sched_getaffinity(0)))
+    seconds = cycle(range(0, 10**9, 2))
+    loop = reconciler(node.tree, node.layout, folder, topology, lambda: float(next(seconds)))
+    with ExitStack() as programs:
+        for number in range(BUSY):
+            program = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+            programs.callback(program.wait)
+            programs.callback(program.kill)
+            for mount in set(node.tree.mounts.values()):
+                group = Path(mount + container(node.layout, number))
+                (group / "cgroup.procs").write_text(f"{program.pid}\n")
+        loop.offer(NodePlan(1, "enforce", tuple(grants(len(topology.cpus) * 1000 // PODS))))
+        ensure(all_enforced(loop.step(0.0)), "not enforced")
+        yield Case(f"{PODS} pods, {BUSY} busy: a correction", 6, lambda: loop.correct(0.0))
+    loop.offer(NodePlan(2, "enforce", ()))
+    loop.step(0.0)
+
+
 def changes(node: RealNode, folder: Path) -> Iterator[Case]:
     """Yield the case of a plan that changes 30 of 110 pods, from the plan to the last write."""
     topology = Topology.read(allowed=CpuSet(ALLOWED_CPUS))
@@ -282,6 +310,8 @@ def cases(folder: Path) -> Iterator[Case]:
     node = RealNode(tree)
     try:
         yield from nothing_changes_in_real_cgroups(node, folder / "real")
+        (folder / "corrected").mkdir()
+        yield from corrections(node, folder / "corrected")
         yield from changes(node, folder / "real")
     finally:
         node.close()
