@@ -1,17 +1,17 @@
 """Pure: the cores that pods have while all pods of their node are busy, by what the agent writes.
 
-CPU sets, weights and quotas are those that the agent writes, in the kernel's units, and the kernel
-divides the time of CPUs by them (`walras.cpu_time`). Weights are those of cgroup v1. QoS classes
-take nothing from pods, since the agent raises their weights.
+CPU sets and weights are those that the agent writes, in the kernel's units, and the kernel divides
+the time of CPUs by them (`walras.cpu_time`). Weights are those of cgroup v1. QoS classes
+take nothing from pods, since the agent weighs them by their pods.
 """
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from walras.cpu_time import BusyGroup, cpu_time
-from walras_agent.quota import PERIOD, cpu_shares, quota_time
+from walras_agent.pod_cpus import KUBELETS_WEIGHTS
+from walras_agent.quota import cpu_shares
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ def busy_cores(
     """Return the cores of each pod with a grant, by UID.
 
     Args:
-        node_cpus: CPUs, quotas and weights of the pods with a grant.
+        node_cpus: CPUs and weights of the pods with a grant, weighed as by the kubelet.
         threads: CPUs of each unit that the market sells.
         others: Requests of the pods without a grant, in thousandths of a CPU, of which their
             weights follow; they use the CPUs that no pod owns.
@@ -44,8 +44,8 @@ def busy_cores(
 
 
 def _group(pod: PodCpus) -> BusyGroup:
-    quota = math.inf
-    if pod.milliquota is not None:
-        quota = quota_time(pod.milliquota) / int(PERIOD)
-    weight = _ALONE if pod.milliweight is None else cpu_shares(pod.milliweight)
-    return BusyGroup(tuple(pod.cpus), weight, quota)
+    if pod.milliweight is None:
+        return BusyGroup(tuple(pod.cpus), _ALONE)
+    # Its quota is a little more, but that is only what others leave.
+    granted = KUBELETS_WEIGHTS.cpus(pod.milliweight)
+    return BusyGroup(tuple(pod.cpus), cpu_shares(pod.milliweight), granted)

@@ -66,7 +66,7 @@ CPUS_OF_LARGEST_WEIGHT = 256
 _LEAST_QUOTA = 1000  # microseconds: min_cfs_quota_period of the kernel
 _SHARES = (2, 262_144)  # the kernel's range
 _MOST_WEIGHT = {1: _SHARES[1], 2: 10_000}  # the kernel's, by cgroup version
-PERIOD = "100000"  # microseconds, the default
+_PERIOD = "100000"  # microseconds, the default
 _CLASS_TOLERANCE = 0.02
 
 
@@ -102,7 +102,7 @@ def _demands_v1(
 ) -> dict[str, str]:
     wanted = {"cpu.cfs_quota_us": "-1"}
     if milliquota is not None:
-        quota = quota_time(milliquota, texts.get("cpu.cfs_period_us", PERIOD))
+        quota = _quota(milliquota, texts.get("cpu.cfs_period_us", _PERIOD))
         wanted = _without_burst(texts, "cpu.cfs_burst_us", quota)
         wanted["cpu.cfs_quota_us"] = str(quota)
     if milliweight is not None:
@@ -113,10 +113,10 @@ def _demands_v1(
 def _demands_v2(
     texts: Mapping[str, str], milliquota: int | None, milliweight: int | None
 ) -> dict[str, str]:
-    period = texts.get("cpu.max", PERIOD).split()[-1]
+    period = texts.get("cpu.max", _PERIOD).split()[-1]
     wanted = {"cpu.max": f"max {period}"}
     if milliquota is not None:
-        quota = quota_time(milliquota, period)
+        quota = _quota(milliquota, period)
         wanted = _without_burst(texts, "cpu.max.burst", quota)
         wanted["cpu.max"] = f"{quota} {period}"
     if milliweight is not None:
@@ -124,13 +124,7 @@ def _demands_v2(
     return wanted
 
 
-def quota_time(milliquota: int, period: str = PERIOD) -> int:
-    """Return the CPU time of each period that a quota in thousandths of a CPU is.
-
-    Args:
-        milliquota: Thousandths of a CPU.
-        period: Length of a period in microseconds, as the kernel writes it.
-    """
+def _quota(milliquota: int, period: str) -> int:
     return max(milliquota * int(period) // 1000, _LEAST_QUOTA)
 
 
