@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _TOLERANCE = 0.01  # of what was bought
+_SLICES = 0.008  # seconds of a few of the kernel's time slices, by which any interval may be off
 _LEAST = 0.05  # of what was bought, taken to be used on shared CPUs
 _POWER = 0.35
 _STEP = 2.0  # largest factor of one correction
@@ -114,18 +115,20 @@ def _corrected(
     # Of what programs outside take from all of them, each loses its part.
     bought = sum(purchase.cpus for purchase, _ in busy.values())
     there = min(1.0, sum(rate.used for _, rate in busy.values()) / bought)
-    after, errors = {}, {}
+    after, errors, off = {}, {}, {}
     for pod, (purchase, rate) in busy.items():
-        due, limit = purchase.cpus * there, _DEBT * purchase.cpus
+        tolerance = max(_TOLERANCE * purchase.cpus, _SLICES / rate.seconds)
+        due, limit = purchase.cpus * there, max(_DEBT * purchase.cpus, _REPAID * tolerance)
         debt = before[pod].debt + (due - rate.used) * rate.seconds
         after[pod] = before[pod]._replace(debt=max(-limit, min(limit, debt)))
-        errors[pod] = (due + after[pod].debt / _REPAID - rate.used) / purchase.cpus
-    if max(errors.values()) <= _TOLERANCE:
+        errors[pod] = due + after[pod].debt / _REPAID - rate.used
+        off[pod] = errors[pod] / tolerance
+    if max(off.values()) <= 1:
         return after
     for pod, (purchase, rate) in busy.items():
-        if abs(errors[pod]) > _TOLERANCE:
+        if abs(off[pod]) > 1:
             used = max(rate.used - purchase.own * there, _LEAST * purchase.cpus)
-            step = max(1 + errors[pod] * purchase.cpus / used, 0.0) ** _POWER
+            step = max(1 + errors[pod] / used, 0.0) ** _POWER
             factor = after[pod].factor * max(1 / _STEP, min(_STEP, step))
             after[pod] = after[pod]._replace(factor=max(1 / _MOST, min(_MOST, factor)))
     return after

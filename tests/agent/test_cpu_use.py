@@ -43,7 +43,7 @@ def rates() -> Iterator[dict[str, CpuRate]]:
         reader = CpuUseReader(groups)
         assert eventually(lambda: groups.cpu_seconds(run.pod("one")) > 0.2)
         assert reader.rates(observer.observe(), dict.fromkeys(("two", "one", "none"), 1.0)) == {}
-        time.sleep(1.0)
+        time.sleep(2.0)
         yield reader.rates(observer.observe(), dict.fromkeys(("two", "one", "none"), 1.0))
     finally:
         programs.close()
@@ -55,7 +55,7 @@ def test_who_wants_more_waits_and_who_sleeps_does_not(rates: dict[str, CpuRate])
     assert one.waited is not None
     assert two.waited is not None
     assert one.used > 0
-    assert 0.9 < one.wanted < 1.1
-    assert 0.9 < two.wanted < 2.2
+    assert 0.8 < one.wanted < 1.2
+    assert 0.8 < two.wanted < 2.4
     assert none.used < 0.01
     assert (none.waited or 0.0) < 0.05
